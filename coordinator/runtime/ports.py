@@ -1,0 +1,151 @@
+"""What the runtime asks of the outside world, and nothing more.
+
+Every port calls back on the runtime's event loop, never on a thread of its own. `coordinator.testing` has a small
+real implementation of each, which passes the same contract tests as the adapter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+
+class LogEntry(NamedTuple):
+    """One message of a metadata partition as it stands in the log."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+
+
+class LogBroken(Enum):
+    """Why a reader stopped."""
+
+    BELOW_START = "below log start"
+    PAST_END = "past log end"
+    GAP = "offsets are not contiguous"
+    FAILED = "reading failed"
+
+
+class LogListener(Protocol):
+    """Receives what a `LogReader` reads. `generation` is the one given to `follow`; others are to be ignored."""
+
+    def on_entries(self, partition: int, generation: int, entries: Sequence[LogEntry]) -> None: ...
+
+    def on_log_broken(self, partition: int, generation: int, why: LogBroken, detail: str) -> None: ...
+
+
+class LogReader(Protocol):
+    """Tails metadata partitions, each from a given offset, in order and without a hole."""
+
+    def follow(self, partition: int, next_offset: int, generation: int) -> None:
+        """(Re)start reading a partition at `next_offset`."""
+
+    def unfollow(self, partition: int) -> None: ...
+
+
+class Report(NamedTuple):
+    """The delivery report of one entry; `offset` is None exactly when `error` is not."""
+
+    seq: int
+    offset: int | None
+    error: str | None
+
+
+class TermProducer(Protocol):
+    """The producer of one leadership term on one metadata partition. It survives no error of any entry."""
+
+    def produce(self, seq: int, key: bytes, value: bytes) -> None:
+        """Hand an entry over. Raises `ProduceRefused` when it was definitely not sent."""
+
+    def abandon(self) -> None:
+        """End at once without waiting for the network; entries under way may or may not land. No report follows."""
+
+
+class ProduceRefused(Exception):
+    """The producer did not take the entry (too large, queue full, fatal error); nothing of it was sent."""
+
+
+class TermProducers(Protocol):
+    """Hands out producers; keeps a spare one ready, its producer id already fetched."""
+
+    def open(self, partition: int, on_reports: Callable[[Sequence[Report]], None]) -> TermProducer: ...
+
+
+class Proof(Enum):
+    """Answer of the group to "am I still a member, in the current generation?"."""
+
+    MEMBER = "member"
+    ASK_AGAIN = "ask again after the next assignment"
+    NOT_A_MEMBER = "not a member"
+
+
+class MembershipListener(Protocol):
+    def on_assignment(self, partitions: frozenset[int]) -> None:
+        """The whole current assignment; empty when revoked or lost."""
+
+
+class Membership(Protocol):
+    """The consumer group member whose assignment is the permission to claim partitions."""
+
+    def join(self, listener: MembershipListener) -> None: ...
+
+    def leave(self) -> None:
+        """Leave the group at once (idempotent); the listener hears an empty assignment."""
+
+    def prove(self, partition: int, callback: Callable[[Proof], None]) -> None:
+        """Ask the group coordinator asynchronously; the callback comes within a bounded time."""
+
+    def alive(self) -> None:
+        """The event loop is alive: postpones the watchdog that leaves the group when the loop hangs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionFacts:
+    """What the cluster says about one metadata partition."""
+
+    partition: int
+    leader: int | None
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicFacts:
+    """What the cluster says about the metadata topic. `topic_id` is 16 bytes; `config` the effective values."""
+
+    cluster_id: str
+    topic: str
+    topic_id: bytes
+    partitions: tuple[PartitionFacts, ...]
+    config: Mapping[str, str]
+    broker_time_offset_ms: int | None = None
+
+
+class TopicMissing(Exception):
+    """The metadata topic does not exist."""
+
+
+class KafkaUnavailable(Exception):
+    """The cluster did not answer in time; try again."""
+
+
+class Cluster(Protocol):
+    """Administration of the metadata topic. Every call retries once and is bounded in time."""
+
+    async def describe_topic(self) -> TopicFacts:
+        """Raises `TopicMissing`, `KafkaUnavailable`."""
+
+    async def create_topic(self, *, partitions: int, replication_factor: int, config: Mapping[str, str]) -> None: ...
+
+    async def topic_id(self) -> bytes:
+        """Only the topic id, cheap enough to ask every few seconds. Raises `TopicMissing`, `KafkaUnavailable`."""
+
+    async def log_range(self, partition: int) -> tuple[int, int]:
+        """(log start offset, log end offset), read from the partition's leader. Raises `KafkaUnavailable`."""
+
+    async def read_entry(self, partition: int, offset: int) -> LogEntry | None:
+        """One entry of the log, or None when that offset is not there any more."""
