@@ -1,0 +1,167 @@
+"""Settings every deployment gives or thinks about: identity, addresses, Kafka, the object store.
+
+The names are fixed, other programs rely on them.
+"""
+
+# ruff: noqa: RUF009 - the calls make dataclass fields, as dataclasses.field() does
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from coordinator.config.keys import INT32_MAX, boolean, choice, http_address, integer, items, listener_list, paths, store_url, text
+from coordinator.config.values import GroupProtocol, HttpAddress, Listener, StoreUrl
+
+TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+def _is_topic_name(value: str) -> bool:
+    return TOPIC_NAME.fullmatch(value) is not None and value not in (".", "..")
+
+
+def _is_server(value: str) -> bool:
+    return re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/]+):[1-9]\d{0,4}", value) is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EssentialSettings:
+    """Who this process is, where it listens, and the outside things it works with."""
+
+    node_id: int = integer(
+        "node.id",
+        None,
+        low=0,
+        high=INT32_MAX,
+        essential=True,
+        why="""Number of this process, unique in the service and kept for its life: it names the node in claims of leadership,
+        in the directory of nodes and in the files of its data directories. Two processes with one id fence each other.""",
+    )
+    node_rack: str = text(
+        "node.rack",
+        "",
+        essential=True,
+        why="""Zone of this process, in the words the brokers use for broker.rack. Produce gateways and the spread of replicas
+        follow it, so a wrong value costs traffic between zones, never data.""",
+    )
+    bootstrap_servers: tuple[str, ...] = items(
+        "bootstrap.servers",
+        None,
+        essential=True,
+        empty_ok=False,
+        allowed=_is_server,
+        bounds="host:port, comma separated",
+        why="""Brokers of the Kafka cluster that holds the metadata topic. Any of them will do to find the others; give two or
+        more so that a start does not depend on one of them.""",
+    )
+    listeners: tuple[Listener, ...] = listener_list(
+        "listeners",
+        "PLAINTEXT://0.0.0.0:9192",
+        why="""Where the coordinator serves its Kafka protocol. A name that is not a security protocol needs an entry in
+        listener.security.protocol.map. Port 0 lets the system choose a port (tests).""",
+    )
+    advertised_listeners: tuple[Listener, ...] = listener_list(
+        "advertised.listeners",
+        "",
+        empty_ok=True,
+        why="""Addresses that clients and other coordinators are told. Empty: the listeners themselves, with the machine's host
+        name in place of an address that means all interfaces. Behind a proxy or in Kubernetes it must be given.""",
+    )
+    http_listener: HttpAddress | None = http_address(
+        "http.listener",
+        "http://0.0.0.0:9193",
+        why="""Address of /healthy, /ready and /metrics; empty for none. It is plain HTTP without authentication and shows no
+        user data: let only the orchestrator and the metrics collector reach it.""",
+    )
+    data_dirs: tuple[Path, ...] = paths(
+        "data.dirs",
+        essential=True,
+        why="""Folders for the materialised state, one SQLite file per metadata partition, spread over all of them. The state is
+        a cache: losing a folder costs a rebuild from snapshot and log. One folder per disk; a failing one is taken offline.""",
+    )
+    object_store_url: StoreUrl = store_url(
+        "object.store.url",
+        why="""Object store with the WAL files and the durable snapshots, the same for all nodes and for the brokers that upload.
+        A file:/// folder must therefore be shared by all nodes. memory:// lives and dies with the process: tests only.""",
+    )
+    metadata_topic: str = text(
+        "metadata.topic",
+        "__diskless_metadata",
+        essential=True,
+        allowed=_is_topic_name,
+        bounds="a legal Kafka topic name",
+        why="""The topic that is the truth of this service; each of its partitions is one coordinator. Two services on one Kafka
+        cluster need different topics and different group.id.""",
+    )
+    diskless_metadata_topic_num_partitions: int = integer(
+        "diskless.metadata.topic.num.partitions",
+        8,
+        low=1,
+        high=10_000,
+        essential=True,
+        why="""Number of metadata partitions, hence of coordinators, used when the topic is created. More of them spread the load
+        over more processes, but a file with batches for several coordinators needs one commit for each. Raising it later
+        moves nothing that is placed already.""",
+    )
+    diskless_metadata_topic_replication_factor: int = integer(
+        "diskless.metadata.topic.replication.factor",
+        3,
+        low=1,
+        high=32_767,
+        essential=True,
+        why="""Replicas of each metadata partition when the topic is created. Below 3 the loss of one broker stops commits or loses
+        acknowledged ones; lower it only on a development cluster, together with the minimum of in-sync replicas.""",
+    )
+    diskless_metadata_topic_min_insync_replicas: int = integer(
+        "diskless.metadata.topic.min.insync.replicas",
+        2,
+        low=1,
+        high=32_767,
+        essential=True,
+        why="""Replicas that must have a metadata entry before it is acknowledged. With 1 a commit may be acknowledged that only one
+        broker holds. At start the topic's real value is compared with this one.""",
+    )
+    diskless_metadata_topic_auto_create: bool = boolean(
+        "diskless.metadata.topic.auto.create",
+        True,
+        essential=True,
+        why="""Whether a starting coordinator creates the metadata topic when it is missing. Where topics are under change control
+        set false and run `diskless init`; a topic that vanished is then noticed and not replaced by an empty one.""",
+    )
+    group_id: str = text(
+        "group.id",
+        "diskless-coordinator",
+        essential=True,
+        allowed=lambda value: 0 < len(value) <= 255 and not value.isspace(),
+        bounds="1 to 255 characters",
+        why="""Consumer group whose assignment of metadata partitions says which process may claim which coordinator. All processes
+        of one service share it, and nothing else may use it.""",
+    )
+    group_protocol: GroupProtocol = choice(
+        "group.protocol",
+        GroupProtocol.CLASSIC,
+        essential=True,
+        why="""classic works on every Kafka. consumer (KIP-848) moves partitions with smaller pauses, but the brokers' own minimum
+        session is 45 s until the operator lowers group.consumer.session.timeout.ms and
+        group.consumer.heartbeat.interval.ms there.""",
+    )
+    session_timeout_ms: int = integer(
+        "session.timeout.ms",
+        6_000,
+        low=1_000,
+        high=300_000,
+        essential=True,
+        why="""A process that dies is replaced after this time, so it is most of the fail-over time. Kafka refuses values below the
+        brokers' group.min.session.timeout.ms (6 s by default). Used with group.protocol=classic; the other protocol takes the
+        brokers' value.""",
+    )
+    standby_replicas: int = integer(
+        "standby.replicas",
+        2,
+        low=0,
+        high=100,
+        essential=True,
+        why="""Followers that keep a warm copy of each metadata partition besides its leader, once there are more than four nodes
+        (up to four, every node follows every partition). A successor without a warm copy must load a snapshot first.""",
+    )

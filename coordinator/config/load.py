@@ -1,0 +1,122 @@
+"""Turn the sources into `Settings`, or into one error that lists everything that is wrong.
+
+Precedence: flags, environment, file, default. Rules between settings (`coordinator.config.rules`) are checked once
+every single value is right, so that one slip is not reported twice.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from coordinator.config.problems import ConfigError, Problem
+from coordinator.config.rules import RESERVED_KAFKA_KEYS, broken_rules
+from coordinator.config.settings import FAMILIES, KEYS, Settings, family_of, is_secret
+from coordinator.config.sources import Given, SourceError, environment_name, read_environment, read_file, read_overrides
+from coordinator.config.values import OutOfBounds
+
+MASK = "***"
+
+
+def load_settings(file: Path | None = None, env: Mapping[str, str] | None = None, overrides: Mapping[str, str] | None = None) -> Settings:
+    """Read, check and return the settings. Raises `ConfigError` with all problems at once.
+
+    `env` is the environment to look at (nothing when None), `overrides` the `--property` flags.
+    """
+    try:
+        given = read_file(file) if file is not None else []
+    except SourceError as error:
+        source = Problem(key="--config", value=str(file), source="flag", limit=str(error), remedy="correct the file")
+        raise ConfigError([source]) from error
+    given += read_environment(env or {})
+    given += read_overrides(overrides or {})
+    # Later ones win, and with them their source. A key stays once, however often it was given.
+    chosen = {one.key: one for one in given}
+    problems = [_unknown(one) for one in chosen.values() if one.key not in KEYS and family_of(one.key) is None]
+    problems += _reserved(chosen)
+    values, found = _parse_all(chosen)
+    problems += found
+    if problems:
+        raise ConfigError(problems)
+    settings = _build(values, chosen)
+    broken = broken_rules(settings)
+    if broken:
+        raise ConfigError(broken)
+    return settings
+
+
+def _parse_all(chosen: Mapping[str, Given]) -> tuple[dict[str, object], list[Problem]]:
+    values: dict[str, object] = {}
+    problems = []
+    for key in KEYS.values():
+        one = chosen.get(key.name)
+        text = key.default if one is None else one.value.strip()
+        if text is None:
+            problems.append(_missing(key.name, key.bounds))
+            continue
+        try:
+            values[key.attribute] = key.parse(text)
+        except OutOfBounds as error:
+            assert one is not None, f"the default of {key.name} is out of its own bounds"
+            problems.append(
+                Problem(
+                    key=key.name,
+                    value=MASK if key.secret else one.value,
+                    source=one.source,
+                    limit=f"must be {error}",
+                    remedy=f"correct it, or leave it out for the default {key.default!r}" if key.default is not None else "correct it",
+                )
+            )
+    return values, problems
+
+
+def _build(values: Mapping[str, object], chosen: Mapping[str, Given]) -> Settings:
+    passed = {
+        family.attribute: MappingProxyType(
+            {one.key.removeprefix(family.prefix): one.value for one in chosen.values() if one.key.startswith(family.prefix)}
+        )
+        for family in FAMILIES
+    }
+    sources = MappingProxyType({one.key: one.source for one in chosen.values()})
+    make: type = Settings  # the values were produced by the parsers of the very fields they go to
+    settings = make(**values, **passed, sources=sources)
+    assert isinstance(settings, Settings)
+    return settings
+
+
+def _missing(key: str, bounds: str) -> Problem:
+    return Problem(
+        key=key,
+        value=None,
+        source="",
+        limit=f"must be given ({bounds})",
+        remedy=f"add it to the file, set {environment_name(key)} or pass --property {key}=...",
+    )
+
+
+def _unknown(one: Given) -> Problem:
+    close = difflib.get_close_matches(one.key.lower(), KEYS, n=1, cutoff=0.7)
+    # The value is not shown: a misspelt key may well be that of a secret.
+    return Problem(
+        key=one.key,
+        value=MASK,
+        source=one.source,
+        limit="is not a known key",
+        remedy=f"did you mean {close[0]}?" if close else "`diskless config show` lists the keys; librdkafka's go under kafka.*",
+    )
+
+
+def _reserved(chosen: Mapping[str, Given]) -> list[Problem]:
+    return [
+        Problem(
+            key=one.key,
+            value=MASK if is_secret(one.key) else one.value,
+            source=one.source,
+            limit="is set by the coordinator itself",
+            remedy=RESERVED_KAFKA_KEYS[one.key.removeprefix("kafka.")],
+        )
+        for one in chosen.values()
+        if one.key.startswith("kafka.") and one.key.removeprefix("kafka.") in RESERVED_KAFKA_KEYS
+    ]

@@ -1,0 +1,31 @@
+"""What is wrong with a configuration, in the words an operator needs: key, value, limit, remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One finding. `value` is None for a missing value and `***` for a secret one."""
+
+    key: str
+    value: str | None
+    source: str
+    limit: str
+    remedy: str
+
+    def __str__(self) -> str:
+        shown = "is not set" if self.value is None else f"= {self.value!r} ({self.source})"
+        return f"{self.key} {shown}: {self.limit}; {self.remedy}"
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used; lists every problem found."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        assert problems, "a ConfigError needs a problem"
+        self.problems = tuple(problems)
+        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        super().__init__("\n  ".join([f"{count} in the configuration:", *map(str, problems)]))

@@ -1,0 +1,226 @@
+"""Rules between settings: what must hold for more than one key, and what works but deserves a warning.
+
+Each rule is a small function that yields problems; `broken_rules` runs them all, so that an operator sees everything
+at once. Warnings (`advice`) never stop a start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from coordinator.config.problems import Problem
+from coordinator.config.settings import KEYS, Settings, is_secret
+from coordinator.config.values import ClientAuth, GroupProtocol, SecurityProtocol
+
+_LEAVE_OUT = "leave it out: the correctness of leadership rests on the coordinator's own value"
+RESERVED_KAFKA_KEYS = {
+    "bootstrap.servers": "set bootstrap.servers instead",
+    "metadata.broker.list": "set bootstrap.servers instead",
+    "group.id": "set group.id instead",
+    "group.protocol": "set group.protocol instead",
+    "session.timeout.ms": "set session.timeout.ms instead",
+    "heartbeat.interval.ms": "set heartbeat.interval.ms instead",
+    "max.poll.interval.ms": "set max.poll.interval.ms instead",
+    "client.id": "leave it out: clients are named after node.id",
+} | {
+    key: _LEAVE_OUT
+    for key in (
+        "acks",
+        "request.required.acks",
+        "enable.idempotence",
+        "enable.gapless.guarantee",
+        "message.timeout.ms",
+        "delivery.timeout.ms",
+        "transactional.id",
+        "max.in.flight",
+        "max.in.flight.requests.per.connection",
+        "partition.assignment.strategy",
+        "group.instance.id",
+        "auto.offset.reset",
+        "enable.auto.commit",
+        "auto.commit.enable",
+        "enable.auto.offset.store",
+        "isolation.level",
+        "check.crcs",
+        "enable.partition.eof",
+        "linger.ms",
+        "queue.buffering.max.ms",
+        "message.max.bytes",
+    )
+}
+
+
+def broken_rules(settings: Settings) -> list[Problem]:
+    """Check every rule between settings and return what is broken."""
+    return [problem for rule in _RULES for problem in rule(settings)]
+
+
+def advice(settings: Settings) -> list[str]:
+    """List what is allowed but unsafe outside of development, as sentences with key and remedy."""
+    found = []
+    if settings.diskless_metadata_topic_replication_factor < 3:
+        found.append(
+            f"diskless.metadata.topic.replication.factor={settings.diskless_metadata_topic_replication_factor}: the loss of one "
+            "broker stops commits or loses acknowledged ones; use 3 outside of development"
+        )
+    if settings.diskless_metadata_topic_min_insync_replicas < 2:
+        found.append(
+            "diskless.metadata.topic.min.insync.replicas=1: a commit may be acknowledged that only one broker holds; "
+            "use 2 outside of development"
+        )
+    if settings.object_store_url.scheme == "memory":
+        found.append("object.store.url=memory://: objects die with the process, and no other process sees them; use it in tests only")
+    if settings.leader_term_timeout_ms < 15_000:
+        found.append(
+            f"leader.term.timeout.ms={settings.leader_term_timeout_ms}: an unclean broker death freezes acknowledgements for 8 to "
+            "12 s, so one dead broker may cost every term; use 15000 or more"
+        )
+    if settings.group_protocol is GroupProtocol.CONSUMER:
+        found.append(
+            "group.protocol=consumer: a dead process is replaced after the brokers' group.consumer.session.timeout.ms, 45 s unless "
+            "lowered there"
+        )
+    if "PLAIN" in settings.sasl_enabled_mechanisms and _protocols(settings) & {SecurityProtocol.SASL_PLAINTEXT}:
+        found.append("sasl.enabled.mechanisms has PLAIN on a SASL_PLAINTEXT listener: passwords travel unprotected; use SASL_SSL")
+    return found
+
+
+def _problem(settings: Settings, key: str, limit: str, remedy: str) -> Problem:
+    return Problem(
+        key=key,
+        value="***" if is_secret(key) else text_of(getattr(settings, KEYS[key].attribute)),
+        source=settings.sources.get(key, "default"),
+        limit=limit,
+        remedy=remedy,
+    )
+
+
+def text_of(value: object) -> str:
+    """Write a value the way it is given in a properties file."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "true" if value else "false"
+        case tuple():
+            return ",".join(map(str, value))
+        case dict():
+            return ",".join(f"{left}:{right}" for left, right in value.items())
+    return str(value)
+
+
+def _at_least(settings: Settings, key: str, least: int, because: str, other: str) -> Iterator[Problem]:
+    if getattr(settings, KEYS[key].attribute) < least:
+        yield _problem(settings, key, f"must be at least {least} ({because})", f"raise {key} to {least} or lower {other}")
+
+
+def _files(settings: Settings) -> Iterator[Problem]:
+    age = settings.file_commit_max_age_ms
+    yield from _at_least(settings, "commit.results.retention.ms", age, "file.commit.max.age.ms", "file.commit.max.age.ms")
+    yield from _at_least(
+        settings,
+        "file.fence.retention.ms",
+        2 * age + settings.clock_skew_max_ms,
+        "2 x file.commit.max.age.ms + clock.skew.max.ms",
+        "file.commit.max.age.ms",
+    )
+    yield from _at_least(settings, "producer.id.expiration.ms", age, "file.commit.max.age.ms", "file.commit.max.age.ms")
+    wal, snapshots = settings.object_store_wal_prefix, settings.object_store_snapshot_prefix
+    if wal.startswith(snapshots) or snapshots.startswith(wal):
+        yield _problem(
+            settings,
+            "object.store.snapshot.prefix",
+            f"must not overlap object.store.wal.prefix = {wal!r}",
+            "choose two folders side by side, such as wal/ and snapshots/",
+        )
+
+
+def _topic(settings: Settings) -> Iterator[Problem]:
+    factor = settings.diskless_metadata_topic_replication_factor
+    if settings.diskless_metadata_topic_min_insync_replicas > factor:
+        yield _problem(
+            settings,
+            "diskless.metadata.topic.min.insync.replicas",
+            f"must not exceed diskless.metadata.topic.replication.factor = {factor}",
+            f"set it to {max(1, factor - 1)}, or raise the replication factor",
+        )
+
+
+def _group(settings: Settings) -> Iterator[Problem]:
+    session = settings.session_timeout_ms
+    if settings.heartbeat_interval_ms * 3 > session:
+        yield _problem(
+            settings,
+            "heartbeat.interval.ms",
+            f"must be at most a third of session.timeout.ms = {session}",
+            f"lower it to {session // 3}, or raise session.timeout.ms",
+        )
+    yield from _at_least(settings, "max.poll.interval.ms", session, "session.timeout.ms", "session.timeout.ms")
+
+
+def _listeners(settings: Settings) -> Iterator[Problem]:
+    names = [listener.name for listener in settings.listeners]
+    if len(set(names)) != len(names):
+        yield _problem(settings, "listeners", "must have distinct names", "name them and add the names to listener.security.protocol.map")
+    for name in dict.fromkeys(names):
+        if settings.listener_security_protocol_map.get(name, name) not in SecurityProtocol.__members__:
+            yield _problem(
+                settings,
+                "listeners",
+                f"the security protocol of listener {name} must be known",
+                f"add {name}:PLAINTEXT (or SSL, SASL_PLAINTEXT, SASL_SSL) to listener.security.protocol.map",
+            )
+    yield from _ports(settings)
+    for listener in settings.advertised_listeners:
+        if listener.name not in names:
+            yield _problem(
+                settings, "advertised.listeners", f"{listener.name} is not one of listeners", f"use the names {', '.join(names)}"
+            )
+        if listener.is_wildcard or listener.port == 0:
+            yield _problem(
+                settings,
+                "advertised.listeners",
+                f"{listener} is no address that a client can connect to",
+                "give the host name and port that clients reach",
+            )
+
+
+def _ports(settings: Settings) -> Iterator[Problem]:
+    ports = [listener.port for listener in settings.listeners if listener.port]
+    if len(set(ports)) != len(ports):
+        yield _problem(settings, "listeners", "must have distinct ports", "give every listener its own port")
+    http = settings.http_listener
+    if http is not None and http.port in ports:
+        yield _problem(
+            settings, "http.listener", f"port {http.port} is taken by one of listeners", "choose another port, or leave the key empty"
+        )
+
+
+def _protocols(settings: Settings) -> set[SecurityProtocol]:
+    protocols = {settings.listener_security_protocol_map.get(listener.name, listener.name) for listener in settings.listeners}
+    return {SecurityProtocol(name) for name in protocols if name in SecurityProtocol.__members__}
+
+
+def _security(settings: Settings) -> Iterator[Problem]:
+    protocols = _protocols(settings)
+    if any(protocol.uses_tls for protocol in protocols):
+        for key in ("ssl.certificate.location", "ssl.key.location"):
+            if not getattr(settings, KEYS[key].attribute):
+                yield _problem(settings, key, "must be given for an SSL or SASL_SSL listener", "name the PEM file")
+        if settings.ssl_client_auth is not ClientAuth.NONE and not settings.ssl_ca_location:
+            yield _problem(
+                settings,
+                "ssl.ca.location",
+                f"must be given with ssl.client.auth={settings.ssl_client_auth}",
+                "name the PEM file of the authorities that sign client certificates, or set ssl.client.auth=none",
+            )
+    if any(protocol.uses_sasl for protocol in protocols):
+        if not settings.sasl_credentials_location:
+            yield _problem(settings, "sasl.credentials.location", "must be given for a SASL listener", "name the file with the users")
+        if not settings.sasl_enabled_mechanisms:
+            yield _problem(
+                settings, "sasl.enabled.mechanisms", "must not be empty for a SASL listener", "leave it out for the SCRAM mechanisms"
+            )
+
+
+_RULES: tuple[Callable[[Settings], Iterable[Problem]], ...] = (_files, _topic, _group, _listeners, _security)

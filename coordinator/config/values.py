@@ -1,0 +1,143 @@
+"""The types that settings hold besides numbers and texts: addresses, security protocols, the object store's URL.
+
+Parsing is pure; each `parse` raises `OutOfBounds`, whose text is the rule that was broken.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
+from urllib.parse import unquote, urlsplit
+
+
+class OutOfBounds(ValueError):
+    """A value breaks the rule of its key; the text is the rule, never the value."""
+
+
+class SecurityProtocol(StrEnum):
+    """How a listener protects its connections; Kafka's names."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+    @property
+    def uses_tls(self) -> bool:
+        return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
+
+    @property
+    def uses_sasl(self) -> bool:
+        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
+
+
+class GroupProtocol(StrEnum):
+    """The rebalance protocol of the leadership group."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+
+
+class ClientAuth(StrEnum):
+    """Whether TLS clients must show a certificate; Kafka's words for `ssl.client.auth`."""
+
+    NONE = "none"
+    REQUESTED = "requested"
+    REQUIRED = "required"
+
+
+def _host_and_port(address: str, rule: str) -> tuple[str, int]:
+    match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.%]+)\]|([^\s:/\[\]]*)):(\d{1,5})", address)
+    if match is None:
+        raise OutOfBounds(rule)
+    port = int(match[3])
+    if port > 65535:
+        raise OutOfBounds("a port from 0 to 65535")
+    return match[1] or match[2] or "", port
+
+
+def _join(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+WILDCARD_HOSTS = frozenset({"", "0.0.0.0", "::"})
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """One `NAME://host:port`. An empty host means all interfaces; port 0 lets the system choose."""
+
+    name: str
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, value: str) -> Self:
+        rule = "NAME://host:port"
+        name, separator, address = value.partition("://")
+        if not separator or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", name):
+            raise OutOfBounds(rule)
+        return cls(name.upper(), *_host_and_port(address.rstrip("/"), rule))
+
+    @property
+    def is_wildcard(self) -> bool:
+        return self.host in WILDCARD_HOSTS
+
+    def __str__(self) -> str:
+        return f"{self.name}://{_join(self.host, self.port)}"
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAddress:
+    """Where /healthy, /ready and /metrics are served."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, value: str) -> Self:
+        rule = "http://host:port or host:port"
+        address = value.removeprefix("http://").rstrip("/")
+        if "://" in address:
+            raise OutOfBounds(rule + " (TLS is not served on this port)")
+        return cls(*_host_and_port(address, rule))
+
+    def __str__(self) -> str:
+        return f"http://{_join(self.host, self.port)}"
+
+
+STORE_SCHEMES = ("file", "s3", "gs", "az", "memory")
+
+
+@dataclass(frozen=True, slots=True)
+class StoreUrl:
+    """An object store: scheme, bucket or container, and the path below it (for `file`: the folder)."""
+
+    scheme: str
+    bucket: str
+    path: str
+
+    @classmethod
+    def parse(cls, value: str) -> Self:
+        parts = urlsplit(value)
+        if parts.scheme not in STORE_SCHEMES or "://" not in value:
+            raise OutOfBounds("a URL that starts with " + ", ".join(f"{scheme}://" for scheme in STORE_SCHEMES))
+        if parts.query or parts.fragment or "@" in parts.netloc:
+            raise OutOfBounds("a URL without user, query or fragment (options go to object.store.option.*)")
+        path = unquote(parts.path)
+        match parts.scheme:
+            case "file" if parts.netloc not in ("", "localhost") or len(path) < 2:
+                raise OutOfBounds("file:/// followed by an absolute folder (three slashes)")
+            case "s3" | "gs" | "az" if not parts.netloc:
+                raise OutOfBounds(f"{parts.scheme}:// followed by a bucket name")
+            case "memory" if parts.netloc or path.strip("/"):
+                raise OutOfBounds("memory:// and nothing after it")
+        netloc = "" if parts.scheme == "file" else parts.netloc
+        return cls(parts.scheme, netloc, "/" + path.strip("/") if parts.scheme == "file" else path.strip("/"))
+
+    def __str__(self) -> str:
+        if self.scheme == "file":
+            return f"file://{self.path}"
+        return f"{self.scheme}://{self.bucket}" + (f"/{self.path}" if self.path else "")

@@ -1,0 +1,240 @@
+"""Loading: precedence of the sources, one error with everything in it, rules between settings, secrets stay hidden."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from coordinator.config import KEYS, ConfigError, Settings, advice, document_keys, load_settings, parse_properties_flags, render
+from coordinator.config.settings import is_secret
+from coordinator.config.sources import SourceError, environment_name, parse_properties
+from coordinator.config.values import GroupProtocol, HttpAddress, Listener, SecurityProtocol
+
+ESSENTIAL = {
+    "node.id": "1",
+    "bootstrap.servers": "localhost:9092",
+    "data.dirs": "/var/lib/diskless",
+    "object.store.url": "file:///var/lib/objects",
+}
+
+
+def load(**given: str) -> Settings:
+    return load_settings(overrides=ESSENTIAL | {key.replace("__", "."): value for key, value in given.items()})
+
+
+def problems_of(overrides: dict[str, str]) -> dict[str, str]:
+    with pytest.raises(ConfigError) as caught:
+        load_settings(overrides=ESSENTIAL | overrides)
+    return {problem.key: str(problem) for problem in caught.value.problems}
+
+
+def test_defaults_are_within_their_own_bounds_and_rules() -> None:
+    settings = load()
+    assert settings.node_id == 1
+    assert settings.metadata_topic == "__diskless_metadata"
+    assert settings.group_protocol is GroupProtocol.CLASSIC
+    assert settings.listeners == (Listener("PLAINTEXT", "0.0.0.0", 9192),)
+    assert settings.http_listener == HttpAddress("0.0.0.0", 9193)
+    assert settings.data_dirs == (Path("/var/lib/diskless"),)
+    assert advice(settings) == []
+
+
+def test_attribute_and_key_are_the_same_words() -> None:
+    for field in fields(Settings):
+        if "key" in field.metadata:
+            assert field.name == field.metadata["key"].name.replace(".", "_")
+
+
+def test_every_key_has_a_reason_and_a_distinct_variable() -> None:
+    assert all(len(key.why) > 60 and key.why.endswith((".", "only.")) for key in KEYS.values())
+    assert len({environment_name(key) for key in KEYS}) == len(KEYS)
+    assert {row.key for row in document_keys()} == set(KEYS) | {"kafka.*", "object.store.option.*"}
+
+
+def test_flag_beats_environment_beats_file_beats_default(tmp_path: Path) -> None:
+    file = tmp_path / "coordinator.properties"
+    file.write_text(
+        "".join(f"{key}={value}\n" for key, value in ESSENTIAL.items()) + "group.id=file\nnode.rack=file\nmetadata.topic=file\n"
+    )
+    env = {"DISKLESS_GROUP_ID": "env", "DISKLESS_NODE_RACK": "env", "HOME": "/root"}
+    settings = load_settings(file, env, {"group.id": "flag"})
+    assert (settings.group_id, settings.node_rack, settings.metadata_topic, settings.standby_replicas) == ("flag", "env", "file", 2)
+    assert settings.sources["group.id"] == "--property"
+    assert settings.sources["node.rack"] == "environment variable DISKLESS_NODE_RACK"
+    assert settings.sources["metadata.topic"] == f"{file}:7"
+    assert "standby.replicas" not in settings.sources
+
+
+@pytest.mark.parametrize(
+    ("variable", "attribute", "value"),
+    [
+        ("DISKLESS_METADATA_TOPIC_NUM_PARTITIONS", "diskless_metadata_topic_num_partitions", "16"),
+        ("DISKLESS_DISKLESS_METADATA_TOPIC_NUM_PARTITIONS", "diskless_metadata_topic_num_partitions", "16"),
+        ("DISKLESS_NODE_ID", "node_id", "16"),
+        ("DISKLESS_METADATA_SNAPSHOT_MIN_CHANGED_RECORDS_RATIO", "metadata_snapshot_min_changed_records_ratio", "0.25"),
+    ],
+)
+def test_environment_names(variable: str, attribute: str, value: str) -> None:
+    assert (
+        str(
+            getattr(
+                load_settings(
+                    env={variable: value},
+                    overrides={k: v for k, v in ESSENTIAL.items() if k != "node.id"}
+                    | ({} if variable == "DISKLESS_NODE_ID" else {"node.id": "1"}),
+                ),
+                attribute,
+            )
+        )
+        == value
+    )
+
+
+def test_variables_of_kubernetes_services_are_no_settings() -> None:
+    env = {
+        "DISKLESS_COORDINATOR_SERVICE_HOST": "10.0.0.1",
+        "DISKLESS_COORDINATOR_SERVICE_PORT": "9192",
+        "DISKLESS_COORDINATOR_SERVICE_PORT_HTTP": "9193",
+        "DISKLESS_PORT": "tcp://10.0.0.1:9192",
+        "DISKLESS_COORDINATOR_PORT_9192_TCP_ADDR": "10.0.0.1",
+    }
+    assert load_settings(env=env, overrides=ESSENTIAL).node_id == 1
+
+
+def test_unknown_variable_is_an_error() -> None:
+    with pytest.raises(ConfigError, match=r"environment variable DISKLESS_NODE_RAK.*did you mean node\.rack\?"):
+        load_settings(env={"DISKLESS_NODE_RAK": "a"}, overrides=ESSENTIAL)
+
+
+def test_all_problems_come_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_settings(overrides={"node.id": "-1", "sesion.timeout.ms": "1", "group.protocol": "eager", "data.dirs": "relative"})
+    text = str(caught.value)
+    assert text.startswith("6 problems in the configuration:")
+    assert "node.id = '-1' (--property): must be a whole number from 0 to 2147483647" in text
+    assert "did you mean session.timeout.ms?" in text
+    assert "must be one of classic, consumer" in text
+    assert "must be absolute paths" in text
+    assert "bootstrap.servers is not set: must be given" in text
+    assert "set DISKLESS_OBJECT_STORE_URL or pass --property object.store.url=..." in text
+
+
+@pytest.mark.parametrize(
+    ("key", "overrides", "limit"),
+    [
+        ("commit.results.retention.ms", {"commit.results.retention.ms": "899999"}, "must be at least 900000 (file.commit.max.age.ms)"),
+        ("file.fence.retention.ms", {"file.fence.retention.ms": "1804999"}, "must be at least 1805000"),
+        ("file.fence.retention.ms", {"file.commit.max.age.ms": "1797501"}, "must be at least 3600002"),
+        ("producer.id.expiration.ms", {"producer.id.expiration.ms": "1000"}, "must be at least 900000"),
+        ("diskless.metadata.topic.min.insync.replicas", {"diskless.metadata.topic.replication.factor": "1"}, "must not exceed"),
+        ("heartbeat.interval.ms", {"heartbeat.interval.ms": "2001"}, "at most a third of session.timeout.ms = 6000"),
+        ("max.poll.interval.ms", {"max.poll.interval.ms": "5999"}, "must be at least 6000"),
+        ("object.store.snapshot.prefix", {"object.store.snapshot.prefix": "wal/snapshots/"}, "must not overlap"),
+        ("listeners", {"listeners": "INSIDE://:9192"}, "the security protocol of listener INSIDE must be known"),
+        ("listeners", {"listeners": "PLAINTEXT://:9192,PLAINTEXT://:9195"}, "must have distinct names"),
+        ("http.listener", {"http.listener": "localhost:9192"}, "port 9192 is taken"),
+        ("advertised.listeners", {"advertised.listeners": "SSL://coordinator:9192"}, "SSL is not one of listeners"),
+        ("advertised.listeners", {"advertised.listeners": "PLAINTEXT://0.0.0.0:9192"}, "no address that a client can connect to"),
+        ("ssl.key.location", {"listeners": "SSL://:9192"}, "must be given for an SSL or SASL_SSL listener"),
+        ("sasl.credentials.location", {"listeners": "SASL_PLAINTEXT://:9192"}, "must be given for a SASL listener"),
+        ("kafka.acks", {"kafka.acks": "1"}, "leave it out"),
+        ("kafka.group.id", {"kafka.group.id": "x"}, "set group.id instead"),
+        ("data.dirs", {"data.dirs": "/a,/a"}, "without repeated entries"),
+        ("object.store.url", {"object.store.url": "s3://"}, "followed by a bucket name"),
+        ("object.store.url", {"object.store.url": "file://relative/folder"}, "three slashes"),
+        ("object.store.url", {"object.store.url": "/var/lib/objects"}, "a URL that starts with file://"),
+        ("http.listener", {"http.listener": "https://localhost:1"}, "TLS is not served"),
+        ("bootstrap.servers", {"bootstrap.servers": "localhost"}, "host:port, comma separated"),
+        ("metadata.topic", {"metadata.topic": "a b"}, "a legal Kafka topic name"),
+        ("wire.kip.keys.enabled", {"wire.kip.keys.enabled": "yes"}, "must be true or false"),
+    ],
+)
+def test_broken_rule_is_named_with_its_key(key: str, overrides: dict[str, str], limit: str) -> None:
+    assert limit in problems_of(overrides)[key]
+
+
+def test_boundary_values_of_the_rules_are_accepted() -> None:
+    load(commit__results__retention__ms="900000", file__fence__retention__ms="1805000", heartbeat__interval__ms="2000")
+
+
+def test_replication_is_lowered_only_explicitly_and_with_a_warning() -> None:
+    settings = load(diskless__metadata__topic__replication__factor="1", diskless__metadata__topic__min__insync__replicas="1")
+    assert [line.split("=")[0] for line in advice(settings)] == [
+        "diskless.metadata.topic.replication.factor",
+        "diskless.metadata.topic.min.insync.replicas",
+    ]
+
+
+def test_secrets_are_never_shown() -> None:
+    secrets = {
+        "ssl.key.password": "hush1",
+        "kafka.sasl.password": "hush2",
+        "kafka.ssl.key.pem": "hush3",
+        "object.store.option.secret.access.key": "hush4",
+        "object.store.option.aws.session.token": "hush5",
+    }
+    settings = load_settings(overrides=ESSENTIAL | secrets | {"kafka.debug": "broker", "object.store.option.region": "eu-1"})
+    assert settings.ssl_key_password == "hush1"
+    assert settings.kafka == {"sasl.password": "hush2", "ssl.key.pem": "hush3", "debug": "broker"}
+    shown = {line.key: line.value for line in render(settings)}
+    assert "hush" not in repr(settings) + repr(shown)
+    assert all(shown[key] == "***" and is_secret(key) for key in secrets)
+    assert (shown["kafka.debug"], shown["object.store.option.region"], shown["node.id"]) == ("broker", "eu-1", "1")
+
+
+def test_secrets_are_not_in_error_messages() -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_settings(overrides=ESSENTIAL | {"ssl.key.pasword": "hush", "object.store.secret": "hush"})
+    assert "hush" not in str(caught.value)
+    assert "did you mean ssl.key.password?" in str(caught.value)
+
+
+def test_rendered_values_load_to_equal_settings() -> None:
+    given = {
+        "listeners": "INSIDE://[::1]:9192,SSL://0.0.0.0:9194",
+        "listener.security.protocol.map": "INSIDE:PLAINTEXT",
+        "advertised.listeners": "INSIDE://inside:9192,SSL://outside:443",
+        "ssl.certificate.location": "/c.pem",
+        "ssl.key.location": "/k.pem",
+        "http.listener": "",
+        "data.dirs": "/a, /b",
+        "object.store.url": "s3://bucket/some/prefix/",
+        "kafka.client.rack": "a",
+    }
+    settings = load_settings(overrides=ESSENTIAL | given)
+    again = load_settings(overrides={line.key: line.value for line in render(settings)})
+    assert again == settings
+    assert settings.http_listener is None
+    assert settings.listeners[0] == Listener("INSIDE", "::1", 9192)
+    assert settings.security_protocol_of(settings.listeners[0]) is SecurityProtocol.PLAINTEXT
+    assert str(settings.object_store_url) == "s3://bucket/some/prefix"
+
+
+def test_wildcard_listener_is_advertised_by_host_name() -> None:
+    (advertised,) = load(listeners="PLAINTEXT://:9192").effective_advertised_listeners()
+    assert advertised.port == 9192
+    assert not advertised.is_wildcard
+
+
+def test_properties_format() -> None:
+    content = "# note\n! note\n\n a = 1 \nb:2\nc 3\nd=x\\\n   y\ne\\=f=\\u0041\\t|\\\\\ng\n a=last\n"
+    found = list(parse_properties(content, "x"))
+    assert found == [(4, "a", "1"), (5, "b", "2"), (6, "c", "3"), (7, "d", "xy"), (9, "e=f", "A\t|\\"), (10, "g", ""), (11, "a", "last")]
+
+
+def test_line_without_key_is_refused() -> None:
+    with pytest.raises(SourceError, match="x:1 has no key"):
+        list(parse_properties("=1", "x"))
+
+
+def test_missing_file_is_a_configuration_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot read the settings file"):
+        load_settings(tmp_path / "none.properties")
+
+
+def test_property_flags() -> None:
+    assert parse_properties_flags(["a.b=c=d", "a.b=e", "f="]) == {"a.b": "e", "f": ""}
+    with pytest.raises(SourceError, match="key=value"):
+        parse_properties_flags(["a.b"])
