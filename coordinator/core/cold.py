@@ -1,0 +1,136 @@
+"""Rows that are written to the state database, and what the core reads back from it.
+
+A *run* is the live batches of one user partition that were written together: consecutive in offsets, packed 24 bytes
+each. A *file* is a committed WAL file; its id is the offset of the entry that committed it, the same on every replica.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+PACKED = np.dtype(
+    [
+        ("count", "<u4"),  # records in the batch, less one; the highest bit says LogAppendTime
+        ("byte_offset", "<u4"),
+        ("size", "<u4"),
+        ("file", "<u4"),  # file id, counted from the run's file_base
+        ("timestamp", "<i4"),  # the batch's largest timestamp, counted from the run's timestamp_base
+        ("index", "<u4"),  # place among the accepted batches of the entry
+    ]
+)
+APPEND_TIME_BIT = 0x80000000
+
+ROW = np.dtype(
+    [
+        ("base", "<i8"),
+        ("count", "<i8"),
+        ("byte_offset", "<i8"),
+        ("size", "<i8"),
+        ("file", "<i8"),
+        ("index", "<i8"),
+        ("timestamp", "<i8"),
+        ("append_time", "<i8"),
+        ("type", "<i8"),
+    ]
+)
+Rows: TypeAlias = npt.NDArray[np.void]
+"""Live batches in offset order, dtype `ROW`; `append_time` is 0 where the file's time has to be looked up."""
+
+
+class RunRow(NamedTuple):
+    """A packed run. `max_timestamp` is the greatest effective timestamp in it."""
+
+    partition_row: int
+    base: int
+    last: int
+    max_timestamp: int
+    file_base: int
+    timestamp_base: int
+    data: bytes
+
+
+class FileRow(NamedTuple):
+    """A known file. `record` is the committed record's encoding while its results are kept, else empty."""
+
+    file_id: int
+    object_key: str
+    content_hash: bytes
+    object_format: int
+    file_size: int
+    uploader_broker_id: int
+    owner_ids: str
+    created_ms: int
+    append_time_ms: int
+    batch_count: int
+    live_batches: int
+    record: bytes
+
+
+class Tombstone(NamedTuple):
+    """A key that may never be committed (again). `reason`: fenced, removed, handed over."""
+
+    object_key: str
+    reason: str
+    time_ms: int
+    created_ms: int
+
+
+def unpack(run: RunRow) -> Rows:
+    """The batches of a packed run."""
+    packed = np.frombuffer(run.data, PACKED)
+    rows = np.zeros(len(packed), ROW)
+    count = packed["count"].astype(np.int64)
+    rows["type"] = count >> 31
+    count = (count & (APPEND_TIME_BIT - 1)) + 1
+    rows["count"] = count
+    rows["base"] = run.base + np.cumsum(count) - count
+    rows["byte_offset"] = packed["byte_offset"]
+    rows["size"] = packed["size"]
+    rows["file"] = packed["file"].astype(np.int64) + run.file_base
+    rows["index"] = packed["index"]
+    rows["timestamp"] = packed["timestamp"].astype(np.int64) + run.timestamp_base
+    return rows
+
+
+class ColdStore(Protocol):
+    """Synchronous, bounded reads of what was written; implemented by the state database and by a fake."""
+
+    def run_covering(self, partition_row: int, offset: int) -> RunRow | None:
+        """The first run whose last offset is at or after `offset`."""
+
+    def run_reaching(self, partition_row: int, from_offset: int, timestamp_ms: int) -> RunRow | None:
+        """The first run that ends at or after `from_offset` and has a batch at or after a time, by `max_timestamp`."""
+
+    def max_run(self, partition_row: int, from_offset: int) -> RunRow | None:
+        """The first run with the greatest `max_timestamp` among those that end at or after `from_offset`."""
+
+    def file_by_key(self, object_key: str) -> FileRow | None: ...
+
+    def file_by_id(self, file_id: int) -> FileRow | None: ...
+
+    def files_after(self, object_key: str, limit: int) -> list[FileRow]:
+        """Files in key order after a key ('' = from the start)."""
+
+    def tombstone(self, object_key: str) -> Tombstone | None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """Where in which log a state database stands, and under whose claim."""
+
+    cluster_id: str
+    topic_id: bytes
+    metadata_partition: int
+    applied_offset: int
+    epoch: int
+    term: int
+    seq: int
+    leader_node_id: int
+    leader_endpoints: str
+    log_time_ms: int
+    last_entry_hash: bytes
+    digest: bytes

@@ -1,0 +1,238 @@
+"""What a coordinator can be asked, and what it answers: immutable values without a trace of the wire.
+
+Every list answer has one element per element asked, in the order asked. Offsets and times are -1 on an error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from coordinator.core.batches import BatchArray
+from coordinator.core.errors import ErrorCode
+from records.model import Endpoint, PlacedRange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """Success, or an error with its explanation."""
+
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+OK = Outcome()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitFile:
+    """Commit the share of a WAL file that belongs to this coordinator. `created_ms` is -1 when unknown."""
+
+    object_key: str
+    object_format: int
+    file_size: int
+    owner_ids: list[int]
+    batches: BatchArray
+    uploader_broker_id: int
+    created_ms: int
+
+
+@dataclass(slots=True, kw_only=True)
+class CommitResult:
+    """One element per batch of the request, as columns."""
+
+    errors: list[int]
+    messages: list[str | None]
+    base_offsets: list[int]
+    append_times: list[int]
+    log_starts: list[int]
+    duplicates: list[bool]
+
+    @staticmethod
+    def refused(count: int, error: ErrorCode, message: str | None) -> CommitResult:
+        """The same error for every batch."""
+        minus = [-1] * count
+        return CommitResult(
+            errors=[int(error)] * count,
+            messages=[message] * count,
+            base_offsets=minus,
+            append_times=minus,
+            log_starts=minus,
+            duplicates=[False] * count,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicShare:
+    """Partitions of a topic for this coordinator, ordered by an entry of metadata partition 0."""
+
+    topic_id: bytes
+    name: str
+    first_partition: int
+    num_partitions: int
+    order_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacePartitions:
+    """The directory tells an owner which partitions it has."""
+
+    shares: list[TopicShare]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRemoval:
+    """A topic the directory has decided to delete."""
+
+    topic_id: bytes
+    order_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveTopics:
+    """The directory tells an owner which topics are gone."""
+
+    removals: list[TopicRemoval]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletePoint:
+    """Delete the records of a partition before `offset` (-1 = high watermark)."""
+
+    topic_id: bytes
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteRecords:
+    points: list[DeletePoint]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletedTo:
+    outcome: Outcome
+    low_watermark: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetQuery:
+    topic_id: bytes
+    partition: int
+    timestamp: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOffsets:
+    queries: list[OffsetQuery]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundOffset:
+    outcome: Outcome
+    timestamp: int = -1
+    offset: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchPoint:
+    topic_id: bytes
+    partition: int
+    offset: int
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class FoundBatch:
+    """One batch of a file. `batch_id` is stable for ever."""
+
+    batch_id: int
+    object_key: str
+    byte_offset: int
+    byte_size: int
+    base_offset: int
+    last_offset: int
+    append_time_ms: int
+    max_timestamp_ms: int
+    timestamp_type: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundBatches:
+    outcome: Outcome
+    log_start: int = -1
+    high_watermark: int = -1
+    batches: list[FoundBatch]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeFiles:
+    object_keys: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedFile:
+    outcome: Outcome
+    has_live_batches: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Barrier:
+    """Prove that this replica leads and has every write acknowledged before the request arrived."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedTopic:
+    """A topic as CreatePartitions names it; `num_partitions` is the total wanted."""
+
+    topic_id: bytes
+    name: str
+    num_partitions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTopics:
+    """Directory: place topics. `eligible` maps each coordinator with a claim in force to its live partitions."""
+
+    topics: list[WantedTopic]
+    eligible: dict[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteTopics:
+    """Directory: decide that topics go."""
+
+    topic_ids: list[bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfirmPlaced:
+    """Directory: every owner has the partitions of these ranges."""
+
+    topic_id: bytes
+    ranges: list[PlacedRange]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfirmDeleted:
+    """Directory: every owner has logged the deletion."""
+
+    topic_id: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterNode:
+    """Directory: a node says where it listens."""
+
+    node_id: int
+    rack: str
+    endpoints: list[Endpoint]
+    schema_level_max: int
+
+
+Write: TypeAlias = (
+    CommitFile | PlacePartitions | RemoveTopics | DeleteRecords | CreateTopics | DeleteTopics | ConfirmPlaced | ConfirmDeleted | RegisterNode
+)
+StrictRead: TypeAlias = ListOffsets | DescribeFiles | Barrier
+Command: TypeAlias = Write | StrictRead
+Answer: TypeAlias = CommitResult | list[Outcome] | list[DeletedTo] | list[FoundOffset] | list[DescribedFile] | Outcome

@@ -1,0 +1,246 @@
+"""The directory: what metadata partition 0 knows beyond its own user partitions.
+
+Where every topic was placed, which topics are going, which nodes exist and which schema level writers use. Changed by
+`apply_directory` only. Deleted topic ids are remembered so that a delayed create cannot bring one back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from coordinator.core.commands import (
+    OK,
+    ConfirmDeleted,
+    ConfirmPlaced,
+    CreateTopics,
+    DeleteTopics,
+    Outcome,
+    RegisterNode,
+    WantedTopic,
+)
+from coordinator.core.errors import ErrorCode
+from coordinator.core.limits import Limits
+from coordinator.core.names import ZERO_TOPIC_ID, illegal_topic_name, topic_id_text
+from records.model import FeatureLevelSet, NodeRegistered, PlacedRange, Record, TopicDeleting, TopicPlaced
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Where a topic lives. `order_offset` is the offset of the entry that placed its newest partitions."""
+
+    topic_id: bytes
+    name: str
+    ranges: tuple[PlacedRange, ...]
+    confirmed: bool
+    order_offset: int
+
+    @property
+    def num_partitions(self) -> int:
+        return sum(r.num_partitions for r in self.ranges)
+
+    def coordinator_of(self, partition: int) -> int | None:
+        """The coordinator of a partition, or None when there is no such partition."""
+        for placed in self.ranges:
+            if placed.first_partition <= partition < placed.first_partition + placed.num_partitions:
+                return placed.coordinator_id
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deletion:
+    """A deleted topic: the ranges its owners had, and whether all of them have logged the deletion."""
+
+    topic_id: bytes
+    ranges: tuple[PlacedRange, ...]
+    confirmed: bool
+    order_offset: int
+    time_ms: int
+
+
+@dataclass(slots=True)
+class Directory:
+    """State of the directory; plain dictionaries, because it changes rarely."""
+
+    placements: dict[bytes, Placement] = field(default_factory=dict)
+    names: dict[str, bytes] = field(default_factory=dict)
+    deletions: dict[bytes, Deletion] = field(default_factory=dict)
+    nodes: dict[int, NodeRegistered] = field(default_factory=dict)
+    schema_level: int = 1
+
+    def copy(self) -> Directory:
+        return Directory(dict(self.placements), dict(self.names), dict(self.deletions), dict(self.nodes), self.schema_level)
+
+
+def apply_directory(directory: Directory, record: Record, offset: int, time_ms: int) -> bool:
+    """Apply a record if it is one of the directory's; `time_ms` is the log time. Returns whether it was."""
+    match record:
+        case TopicPlaced():
+            known = directory.placements.get(record.topic_id)
+            # The order of a placement is the entry that decided it; confirming it orders nothing new.
+            order_offset = known.order_offset if known is not None and record.confirmed else offset
+            directory.placements[record.topic_id] = Placement(
+                topic_id=record.topic_id,
+                name=record.name,
+                ranges=tuple(record.ranges),
+                confirmed=record.confirmed,
+                order_offset=order_offset,
+            )
+            directory.names[record.name] = record.topic_id
+        case TopicDeleting():
+            _apply_deleting(directory, record, offset, time_ms)
+        case NodeRegistered():
+            directory.nodes[record.node_id] = record
+        case FeatureLevelSet():
+            directory.schema_level = record.level
+        case _:
+            return False
+    return True
+
+
+def _apply_deleting(directory: Directory, record: TopicDeleting, offset: int, time_ms: int) -> None:
+    going = directory.deletions.get(record.topic_id)
+    if going is not None:
+        directory.deletions[record.topic_id] = replace(going, confirmed=record.confirmed)
+        return
+    placement = directory.placements.pop(record.topic_id, None)
+    if placement is not None and directory.names.get(placement.name) == record.topic_id:
+        del directory.names[placement.name]
+    ranges = () if placement is None else placement.ranges
+    directory.deletions[record.topic_id] = Deletion(
+        topic_id=record.topic_id, ranges=ranges, confirmed=record.confirmed, order_offset=offset, time_ms=time_ms
+    )
+
+
+def is_deleted(directory: Directory, topic_id: bytes, now_ms: int, limits: Limits) -> bool:
+    """Whether a topic id was deleted within the memory of deleted ids."""
+    going = directory.deletions.get(topic_id)
+    return going is not None and (not going.confirmed or now_ms - going.time_ms <= limits.deleted_topic_retention_ms)
+
+
+def decide_create(directory: Directory, command: CreateTopics, limits: Limits, now_ms: int) -> tuple[list[Outcome], list[Record]]:
+    """Decide CreatePartitions: one outcome per topic, and the placements to log.
+
+    New partitions go, one range per coordinator, to those with the fewest live partitions.
+    """
+    loads = dict(command.eligible)
+    twice = _named_twice(command.topics)
+    outcomes: list[Outcome] = []
+    records: list[Record] = []
+    for topic in command.topics:
+        refusal = _check_create(directory, topic, twice, limits, now_ms)
+        if refusal is not None:
+            outcomes.append(refusal)
+            continue
+        placement = directory.placements.get(topic.topic_id)
+        first = placement.num_partitions if placement is not None else 0
+        if topic.num_partitions <= first:
+            outcomes.append(OK)
+            continue
+        if not loads:
+            message = "no coordinator has a leader to take new partitions; retry when one is ready"
+            outcomes.append(Outcome(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message=message))
+            continue
+        placed = _spread(first, topic.num_partitions - first, loads)
+        ranges = [*(placement.ranges if placement is not None else ()), *placed]
+        records.append(TopicPlaced(topic_id=topic.topic_id, name=topic.name, ranges=ranges, confirmed=False))
+        outcomes.append(OK)
+    return outcomes, records
+
+
+def _named_twice(topics: list[WantedTopic]) -> set[bytes | str]:
+    seen: set[bytes | str] = set()
+    twice: set[bytes | str] = set()
+    for topic in topics:
+        for name in (topic.topic_id, topic.name):
+            (twice if name in seen else seen).add(name)
+    return twice
+
+
+def _check_create(directory: Directory, topic: WantedTopic, twice: set[bytes | str], limits: Limits, now_ms: int) -> Outcome | None:
+    """The first of the checks on id, name and count that fails."""
+    text = topic_id_text(topic.topic_id)
+    if topic.topic_id == ZERO_TOPIC_ID:
+        return Outcome(error=ErrorCode.INVALID_REQUEST, message="the topic id is all zero; send the id that Kafka gave the topic")
+    if topic.topic_id in twice or topic.name in twice:
+        return Outcome(error=ErrorCode.INVALID_REQUEST, message=f"topic {topic.name} or its id {text} stands in the request twice")
+    if is_deleted(directory, topic.topic_id, now_ms, limits):
+        return Outcome(error=ErrorCode.UNKNOWN_TOPIC_ID, message=f"topic id {text} was deleted and does not come back; use a new id")
+    placement = directory.placements.get(topic.topic_id)
+    if placement is not None and placement.name != topic.name:
+        return Outcome(error=ErrorCode.INVALID_REQUEST, message=f"topic id {text} belongs to topic {placement.name}, not {topic.name}")
+    complaint = illegal_topic_name(topic.name)
+    if complaint is not None:
+        return Outcome(error=ErrorCode.INVALID_TOPIC_EXCEPTION, message=complaint)
+    holder = directory.names.get(topic.name)
+    if holder is not None and holder != topic.topic_id:
+        return Outcome(error=ErrorCode.TOPIC_ALREADY_EXISTS, message=f"topic {topic.name} exists with id {topic_id_text(holder)}")
+    if not 1 <= topic.num_partitions <= limits.partitions_per_topic_max:
+        message = f"{topic.num_partitions} partitions; 1 to {limits.partitions_per_topic_max} are allowed (max.partitions.per.topic)"
+        return Outcome(error=ErrorCode.INVALID_PARTITIONS, message=message)
+    return None
+
+
+def _spread(first: int, count: int, loads: dict[int, int]) -> list[PlacedRange]:
+    """Cut `[first, first + count)` into one range per coordinator so that their loads even out; updates `loads`."""
+    shares = dict.fromkeys(loads, 0)
+    remaining = count
+    order = sorted(loads, key=lambda c: (loads[c], c))
+    # Fill the emptiest coordinators up to the level of the next, then share the rest evenly.
+    for rank in range(1, len(order) + 1):
+        level_next = loads[order[rank]] if rank < len(order) else None
+        filled = order[:rank]
+        room = remaining if level_next is None else min(remaining, sum(level_next - loads[c] - shares[c] for c in filled))
+        base, extra = divmod(room, rank)
+        for position, coordinator in enumerate(filled):
+            shares[coordinator] += base + (1 if position < extra else 0)
+        remaining -= room
+        if not remaining:
+            break
+    ranges: list[PlacedRange] = []
+    for coordinator in order:
+        share = shares[coordinator]
+        loads[coordinator] += share
+        if share:
+            ranges.append(PlacedRange(first_partition=first, num_partitions=share, coordinator_id=coordinator))
+            first += share
+    return ranges
+
+
+def decide_delete(directory: Directory, command: DeleteTopics, limits: Limits, now_ms: int) -> tuple[list[Outcome], list[Record]]:
+    """Decide DeleteTopics: deleting again within the memory of deleted ids is a success."""
+    outcomes: list[Outcome] = []
+    records: list[Record] = []
+    decided: set[bytes] = set()
+    for topic_id in command.topic_ids:
+        if topic_id in decided or is_deleted(directory, topic_id, now_ms, limits):
+            outcomes.append(OK)
+        elif topic_id in directory.placements:
+            records.append(TopicDeleting(topic_id=topic_id, confirmed=False))
+            decided.add(topic_id)
+            outcomes.append(OK)
+        else:
+            outcomes.append(Outcome(error=ErrorCode.UNKNOWN_TOPIC_ID, message=f"topic id {topic_id_text(topic_id)} is not known"))
+    return outcomes, records
+
+
+def decide_confirm(directory: Directory, command: ConfirmPlaced | ConfirmDeleted) -> list[Record]:
+    """Log that all owners have done their part, if that is still the news it was."""
+    match command:
+        case ConfirmPlaced():
+            placement = directory.placements.get(command.topic_id)
+            if placement is None or placement.confirmed or list(placement.ranges) != command.ranges:
+                return []
+            return [TopicPlaced(topic_id=placement.topic_id, name=placement.name, ranges=list(placement.ranges), confirmed=True)]
+        case ConfirmDeleted():
+            going = directory.deletions.get(command.topic_id)
+            if going is None or going.confirmed:
+                return []
+            return [TopicDeleting(topic_id=command.topic_id, confirmed=True)]
+
+
+def decide_register(directory: Directory, command: RegisterNode) -> list[Record]:
+    """Log a node when anything about it is new."""
+    node = NodeRegistered(
+        node_id=command.node_id, rack=command.rack, endpoints=list(command.endpoints), schema_level_max=command.schema_level_max
+    )
+    return [] if directory.nodes.get(command.node_id) == node else [node]

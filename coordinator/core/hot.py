@@ -1,0 +1,199 @@
+"""The part of a coordinator's state that every decision needs, and the one place where it changes.
+
+Two copies exist at a leader: the committed one, changed by what the log holds, and the speculative one, which has the
+entries in flight applied on top and is what decisions look at. Both change through `HotState.apply` with the very
+same records, so they agree once everything in flight is acknowledged; when a term ends the speculative copy is
+dropped. Followers have the committed copy only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from coordinator.core.batches import SEQUENCE_MASK, partition_key
+from coordinator.core.directory import Directory, apply_directory
+from coordinator.core.tables import PartitionTable, ProducerTable, RememberedBatch
+from records.model import FileCommitted, PartitionCreated, ProducersExpired, Record, RecordsDeleted, TopicDeleted
+
+LOG_APPEND_TIME = 1
+
+
+class BrokenInvariant(Exception):
+    """The log contradicts the state: this replica stops and keeps the evidence."""
+
+
+@dataclass(slots=True)
+class Topic:
+    """A topic with partitions here. `order_offset` is the newest directory entry that was obeyed."""
+
+    topic_id: bytes
+    name: str
+    order_offset: int
+    partitions: set[int] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class DeletedTopic:
+    """A topic id that never comes back; `time_ms` is log time."""
+
+    order_offset: int
+    time_ms: int
+
+
+@dataclass(slots=True)
+class Touched:
+    """Rows that changed since they were last taken for writing; a dropped producer is (row, partition row, producer id)."""
+
+    partitions: set[int] = field(default_factory=set)
+    producers: set[int] = field(default_factory=set)
+    producers_dropped: list[tuple[int, int, int]] = field(default_factory=list)
+    partitions_forgotten: list[int] = field(default_factory=list)
+    topics: set[bytes] = field(default_factory=set)
+    directory: bool = False
+
+
+@dataclass(slots=True)
+class HotState:
+    """Tables of partitions and producers, topics, deleted topics, log time, and the directory in partition 0."""
+
+    partitions: PartitionTable = field(default_factory=PartitionTable)
+    producers: ProducerTable = field(default_factory=ProducerTable)
+    topics: dict[bytes, Topic] = field(default_factory=dict)
+    deleted_topics: dict[bytes, DeletedTopic] = field(default_factory=dict)
+    directory: Directory = field(default_factory=Directory)
+    log_time_ms: int = 0
+    touched: Touched = field(default_factory=Touched)
+
+    def copy(self) -> HotState:
+        """An independent state with the same content; what was touched stays with the original."""
+        topics = {i: Topic(t.topic_id, t.name, t.order_offset, set(t.partitions)) for i, t in self.topics.items()}
+        return HotState(
+            partitions=self.partitions.copy(),
+            producers=self.producers.copy(),
+            topics=topics,
+            deleted_topics=dict(self.deleted_topics),
+            directory=self.directory.copy(),
+            log_time_ms=self.log_time_ms,
+        )
+
+    def apply(self, record: Record, offset: int) -> None:
+        """Apply one record of the entry at `offset`. Records that only concern files are not for here."""
+        match record:
+            case FileCommitted():
+                self._apply_file(record, offset)
+            case PartitionCreated():
+                self._apply_created(record)
+            case TopicDeleted():
+                self._apply_deleted(record)
+            case RecordsDeleted():
+                self._apply_records_deleted(record)
+            case ProducersExpired():
+                self._apply_producers_expired(record)
+            case _:
+                if apply_directory(self.directory, record, offset, self.log_time_ms):
+                    self.touched.directory = True
+
+    def _apply_created(self, record: PartitionCreated) -> None:
+        topic = self.topics.get(record.topic_id)
+        if topic is None:
+            topic = self.topics[record.topic_id] = Topic(record.topic_id, record.name, record.order_offset)
+        topic.order_offset = max(topic.order_offset, record.order_offset)
+        self.touched.topics.add(record.topic_id)
+        for partition in range(record.first_partition, record.first_partition + record.num_partitions):
+            if partition not in topic.partitions:
+                topic.partitions.add(partition)
+                row = self.partitions.add(partition_key(record.topic_id, partition))
+                self.touched.partitions.add(row)
+
+    def _apply_deleted(self, record: TopicDeleted) -> None:
+        self.deleted_topics[record.topic_id] = DeletedTopic(record.order_offset, self.log_time_ms)
+        self.touched.topics.add(record.topic_id)
+        topic = self.topics.pop(record.topic_id, None)
+        if topic is None:
+            return
+        rows = {self.partitions.forget(partition_key(record.topic_id, partition)) for partition in topic.partitions}
+        gone = {row for row in rows if row is not None}
+        for row in gone:
+            for producer_row in list(self.producers.index.get(row, {}).values()):
+                self._drop_producer(producer_row)
+        self.touched.partitions -= gone
+        self.touched.partitions_forgotten.extend(sorted(gone))
+
+    def _apply_records_deleted(self, record: RecordsDeleted) -> None:
+        row = self.partitions.index.get(partition_key(record.topic_id, record.partition))
+        if row is None:
+            return
+        log_start = self.partitions.log_start.cells
+        if record.new_log_start_offset > self.partitions.high_watermark.cells[row]:
+            raise BrokenInvariant(
+                f"records deleted up to {record.new_log_start_offset}, past the high watermark {self.partitions.high_watermark.cells[row]}"
+            )
+        log_start[row] = max(log_start[row], record.new_log_start_offset)
+        self.touched.partitions.add(row)
+
+    def _apply_producers_expired(self, record: ProducersExpired) -> None:
+        last_append = self.producers.last_append.cells
+        expired = [row for rows in self.producers.index.values() for row in rows.values() if last_append[row] < record.before_ms]
+        for row in expired:
+            self._drop_producer(row)
+
+    def _drop_producer(self, row: int) -> None:
+        key = (self.producers.owner.cells[row], self.producers.producer.cells[row])
+        self.producers.drop(row)
+        self.touched.producers.discard(row)
+        self.touched.producers_dropped.append((row, *key))
+
+    def _apply_file(self, record: FileCommitted, offset: int) -> None:
+        self.log_time_ms = max(self.log_time_ms, record.append_time_ms)
+        base_offsets: list[int] = []
+        rows: list[int] = []
+        counts = record.record_count_minus_one
+        start = 0
+        for run, length in enumerate(record.run_length):
+            key = partition_key(record.topic_ids[record.run_topic[run]], record.run_partition[run])
+            row = self.partitions.index.get(key)
+            if row is None:
+                raise BrokenInvariant(f"entry {offset} commits to a partition that does not exist")
+            high_watermark = self.partitions.high_watermark.cells[row]
+            next_offset = record.run_base_offset[run]
+            if next_offset != high_watermark:
+                raise BrokenInvariant(f"entry {offset} assigns offset {next_offset} where the high watermark is {high_watermark}")
+            for at in range(start, start + length):
+                base_offsets.append(next_offset)
+                next_offset += counts[at] + 1
+            rows.extend([row] * length)
+            self.partitions.high_watermark.cells[row] = next_offset
+            self.touched.partitions.add(row)
+            self._raise_max_timestamp(row, record, start, length, base_offsets)
+            start += length
+        if record.producer_index:
+            self._apply_producers(record, rows, base_offsets)
+
+    def _raise_max_timestamp(self, row: int, record: FileCommitted, start: int, length: int, base_offsets: list[int]) -> None:
+        """Keep the greatest effective timestamp of a partition and the last offset of the first batch that has it."""
+        types = record.timestamp_type
+        ages = record.timestamp_age
+        youngest = min(ages[start : start + length])
+        if types and any(types[start : start + length]):
+            youngest = min(youngest, 0)
+        if record.append_time_ms - youngest <= self.partitions.max_timestamp.cells[row]:
+            return
+        for at in range(start, start + length):
+            timestamp = record.append_time_ms if types and types[at] == LOG_APPEND_TIME else record.append_time_ms - ages[at]
+            if timestamp > self.partitions.max_timestamp.cells[row]:
+                self.partitions.max_timestamp.cells[row] = timestamp
+                self.partitions.max_timestamp_offset.cells[row] = base_offsets[at] + record.record_count_minus_one[at]
+
+    def _apply_producers(self, record: FileCommitted, rows: list[int], base_offsets: list[int]) -> None:
+        producers = self.producers
+        types = record.timestamp_type
+        at = 0
+        for ordinal, distance in enumerate(record.producer_index):
+            at += distance
+            row = producers.add(rows[at], record.producer_id[ordinal])
+            first = record.base_sequence[ordinal]
+            last = (first + record.record_count_minus_one[at]) & SEQUENCE_MASK
+            append_time = record.append_time_ms if types and types[at] == LOG_APPEND_TIME else -1
+            batch = RememberedBatch(first, last, base_offsets[at], append_time)
+            producers.remember(row, record.producer_epoch[ordinal], batch, record.append_time_ms)
+            self.touched.producers.add(row)

@@ -1,0 +1,25 @@
+"""The bounds and retention times that decisions depend on; a part of the configuration, passed in by value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+OWNERS_MAX = 64
+OBJECT_KEY_BYTES_MAX = 1024
+OBJECT_FORMAT_WAL_MULTI_SEGMENT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Times in milliseconds; `commit_results_retention_ms` is at least `file_commit_max_age_ms`."""
+
+    file_commit_max_age_ms: int = 900_000
+    commit_results_retention_ms: int = 1_800_000
+    producer_id_expiration_ms: int = 86_400_000
+    deleted_topic_retention_ms: int = 7 * 86_400_000
+    partitions_per_topic_max: int = 100_000
+    groups_in_flight_max: int = 4
+    group_batches_max: int = 5000
+    entry_bytes_max: int = 1_048_588 - 1024
+    term_timeout_ms: int = 30_000
+    queue_bytes_max: int = 64 << 20

@@ -1,0 +1,257 @@
+"""From applied entries to rows of the state database, and the digest that goes with them.
+
+Runs in the writer's thread on values that nobody changes any more, so that sorting and hashing cost the event loop
+nothing. A `Packer` belongs to one replica and must see every frozen generation exactly once, in order: its sums are
+the state digest as of the applied offset that is written in the same transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from coordinator.core.cold import APPEND_TIME_BIT, PACKED, FileRow, Header, Rows, RunRow, Tombstone
+from coordinator.core.digest import EMPTY, Digest, hash_bytes, hash_rows, key_lanes, sum_hashes
+from coordinator.core.tables import REMEMBERED_BATCHES
+from coordinator.core.tail import Generation
+
+RUN_ROWS_MAX = 1024
+"""Bounds what one lookup has to unpack."""
+
+INT32_MAX = (1 << 31) - 1
+UINT32_MAX = (1 << 32) - 1
+
+PRODUCER_RING = np.dtype([("first", "<i4"), ("last", "<i4"), ("base", "<i8"), ("time", "<i8")])
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRow:
+    """A user partition as it is stored. Batches before `trimmed_to` are taken out of their files' counts."""
+
+    row: int
+    key: bytes
+    high_watermark: int
+    log_start: int
+    first_offset: int
+    max_timestamp: int
+    max_timestamp_offset: int
+    trimmed_to: int
+    is_dead: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerRow:
+    """A producer as it is stored; `ring` holds its remembered batches, oldest first."""
+
+    row: int
+    partition_row: int
+    producer_id: int
+    epoch: int
+    last_append_ms: int
+    ring: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRow:
+    """A topic with partitions here, or (deleted) one that may not come back."""
+
+    topic_id: bytes
+    name: str
+    order_offset: int
+    deleted_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Freeze:
+    """A frozen generation and the hot rows that changed with it."""
+
+    header: Header
+    generation: Generation
+    partitions: list[PartitionRow]
+    producers: list[ProducerRow]
+    producers_dropped: list[tuple[int, int, int]]
+    topics: list[TopicRow]
+    directory: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flush:
+    """What one transaction of the state database writes."""
+
+    header: Header
+    files: list[FileRow]
+    runs: list[RunRow]
+    partitions: list[tuple[PartitionRow, bytes]]
+    partitions_purged: list[int]
+    producers: list[ProducerRow]
+    producers_dropped: list[tuple[int, int, int]]
+    topics: list[TopicRow]
+    directory: str | None
+    live_lost: list[tuple[int, int]]
+    trimmed: list[tuple[int, int]]
+    tombstones: list[Tombstone]
+    tombstones_expired: list[str]
+    files_removed: list[int]
+
+
+@dataclass(slots=True)
+class Packer:
+    """Keeps the digest of one replica: its sum, and the parts that may have to be taken away again."""
+
+    total: Digest = EMPTY
+    batches_of: dict[int, Digest] = field(default_factory=dict)
+    partition_hash: dict[int, Digest] = field(default_factory=dict)
+    producer_hash: dict[int, Digest] = field(default_factory=dict)
+    key_of: dict[int, bytes] = field(default_factory=dict)
+
+    def restore(self, partitions: list[tuple[PartitionRow, bytes]], producers: list[ProducerRow], total: Digest) -> None:
+        """Start from what is stored; `total` comes with the header."""
+        self.total = total
+        for row, batches in partitions:
+            self.key_of[row.row] = row.key
+            if not row.is_dead:
+                self.batches_of[row.row] = Digest.from_bytes(batches)
+                self.partition_hash[row.row] = _partition_hash(row)
+        for producer in producers:
+            self.producer_hash[producer.row] = _producer_hash(self.key_of[producer.partition_row], producer)
+
+    def pack(self, freeze: Freeze) -> Flush:
+        """The rows of a frozen generation, its header completed by the digest."""
+        generation = freeze.generation
+        for producer_row, _, _ in freeze.producers_dropped:
+            self._replace_producer(producer_row, EMPTY)
+        for row in freeze.partitions:
+            self.key_of[row.row] = row.key
+        runs = self._pack_runs(generation)
+        for partition_row, gone in generation.trimmed_rows:
+            self._add_batches(partition_row, _batches_digest(self.key_of[partition_row], gone), sign=-1)
+        stored: list[tuple[PartitionRow, bytes]] = []
+        for row in freeze.partitions:
+            self._replace_partition(row)
+            stored.append((row, self.batches_of.get(row.row, EMPTY).to_bytes()))
+        for producer in freeze.producers:
+            self._replace_producer(producer.row, _producer_hash(self.key_of[producer.partition_row], producer))
+        files = [block.file_row() for block in generation.blocks]
+        for file in files:
+            self.total = self.total.plus(file_hash(file))
+        return Flush(
+            header=replace(freeze.header, digest=self.total.to_bytes()),
+            files=files,
+            runs=runs,
+            partitions=stored,
+            partitions_purged=list(generation.purged),
+            producers=freeze.producers,
+            producers_dropped=freeze.producers_dropped,
+            topics=freeze.topics,
+            directory=freeze.directory,
+            live_lost=list(generation.live_lost.items()),
+            trimmed=list(generation.trimmed.items()),
+            tombstones=[stone for stone in generation.tombstones.values() if stone is not None],
+            tombstones_expired=[key for key, stone in generation.tombstones.items() if stone is None],
+            files_removed=list(generation.files_removed.values()),
+        )
+
+    def _pack_runs(self, generation: Generation) -> list[RunRow]:
+        runs: list[RunRow] = []
+        for partition_row, tail_runs in generation.runs.items():
+            rows = np.concatenate([run.rows() for run in tail_runs]) if len(tail_runs) > 1 else tail_runs[0].rows()
+            key = self.key_of[partition_row]
+            self._add_batches(partition_row, _batches_digest(key, rows), sign=1)
+            for piece in _pieces(rows):
+                runs.append(_pack_run(partition_row, piece))
+        return runs
+
+    def _add_batches(self, partition_row: int, digest: Digest, *, sign: int) -> None:
+        """Batches of a partition that is gone no longer count, so only live ones are tracked."""
+        if partition_row not in self.partition_hash and partition_row not in self.batches_of:
+            self.batches_of[partition_row] = EMPTY
+        if self.batches_of.get(partition_row) is None:
+            return
+        known = self.batches_of[partition_row]
+        self.batches_of[partition_row] = known.plus(digest) if sign > 0 else known.minus(digest)
+        self.total = self.total.plus(digest) if sign > 0 else self.total.minus(digest)
+
+    def _replace_partition(self, row: PartitionRow) -> None:
+        self.total = self.total.minus(self.partition_hash.pop(row.row, EMPTY))
+        if row.is_dead:
+            self.total = self.total.minus(self.batches_of.pop(row.row, EMPTY))
+            return
+        self.partition_hash[row.row] = _partition_hash(row)
+        self.batches_of.setdefault(row.row, EMPTY)
+        self.total = self.total.plus(self.partition_hash[row.row])
+
+    def _replace_producer(self, producer_row: int, digest: Digest) -> None:
+        self.total = self.total.minus(self.producer_hash.pop(producer_row, EMPTY)).plus(digest)
+        if digest != EMPTY:
+            self.producer_hash[producer_row] = digest
+
+
+def _pieces(rows: Rows) -> Iterator[Rows]:
+    """Cut rows so that every piece fits the packed form's 32-bit distances and the size of a run."""
+    for start in range(0, len(rows), RUN_ROWS_MAX):
+        piece = rows[start : start + RUN_ROWS_MAX]
+        timestamps, files = piece["timestamp"], piece["file"]
+        fits = int(timestamps.max()) - int(timestamps.min()) <= INT32_MAX and int(files.max()) - int(files.min()) <= UINT32_MAX
+        if fits:
+            yield piece
+        else:
+            for at in range(len(piece)):
+                yield piece[at : at + 1]
+
+
+def _pack_run(partition_row: int, rows: Rows) -> RunRow:
+    file_base = int(rows["file"].min())
+    timestamp_base = int(rows["timestamp"].min())
+    packed = np.empty(len(rows), PACKED)
+    packed["count"] = (rows["count"] - 1) | np.where(rows["type"] == 1, APPEND_TIME_BIT, 0)
+    packed["byte_offset"] = rows["byte_offset"]
+    packed["size"] = rows["size"]
+    packed["file"] = rows["file"] - file_base
+    packed["timestamp"] = rows["timestamp"] - timestamp_base
+    packed["index"] = rows["index"]
+    effective = effective_timestamps(rows)
+    last = int(rows["base"][-1] + rows["count"][-1] - 1)
+    return RunRow(partition_row, int(rows["base"][0]), last, int(effective.max()), file_base, timestamp_base, packed.tobytes())
+
+
+def effective_timestamps(rows: Rows) -> npt.NDArray[np.int64]:
+    """Append time for LogAppendTime batches, else the batch's largest timestamp."""
+    effective: npt.NDArray[np.int64] = np.where(rows["type"] == 1, rows["append_time"], rows["timestamp"])
+    return effective
+
+
+def _batches_digest(key: bytes, rows: Rows) -> Digest:
+    lanes = key_lanes(key)
+    columns = [np.full(len(rows), lane, np.int64) for lane in lanes]
+    columns += [rows[name] for name in ("base", "count", "byte_offset", "size", "file", "index", "timestamp", "type")]
+    return sum_hashes(*hash_rows(columns))
+
+
+def _partition_hash(row: PartitionRow) -> Digest:
+    return hash_bytes(b"partition", row.key, b"%d %d %d" % (row.high_watermark, row.log_start, row.first_offset))
+
+
+def _producer_hash(key: bytes, row: ProducerRow) -> Digest:
+    return hash_bytes(b"producer", key, b"%d %d %d" % (row.producer_id, row.epoch, row.last_append_ms), row.ring)
+
+
+def file_hash(file: FileRow) -> Digest:
+    """The hash of a file as it was committed; its live counter follows from the batches."""
+    numbers = b"%d %d %d %d" % (file.file_id, file.file_size, file.append_time_ms, file.batch_count)
+    return hash_bytes(b"file", file.object_key.encode(), file.content_hash, numbers)
+
+
+def pack_ring(first: list[int], last: list[int], base: list[int], time: list[int]) -> bytes:
+    """A producer's remembered batches, oldest first."""
+    ring = np.empty(len(first), PRODUCER_RING)
+    ring["first"], ring["last"], ring["base"], ring["time"] = first, last, base, time
+    return ring.tobytes()
+
+
+def unpack_ring(ring: bytes) -> list[tuple[int, int, int, int]]:
+    """(first sequence, last sequence, base offset, append time) of remembered batches, oldest first."""
+    rows: list[tuple[int, int, int, int]] = np.frombuffer(ring, PRODUCER_RING, count=min(len(ring) // PRODUCER_RING.itemsize, REMEMBERED_BATCHES)).tolist()
+    return rows

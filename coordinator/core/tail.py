@@ -1,0 +1,153 @@
+"""What was applied but not yet written to the state database.
+
+The log is the truth and the database follows lazily: a *generation* collects applied files, runs and tombstones until
+it is frozen and written in one transaction. Reads look into the database, then the frozen generation, then the
+active one: for each partition the three hold consecutive offsets, so nothing is ever seen twice or missed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from coordinator.core.cold import ROW, FileRow, Rows, Tombstone
+from records.model import FileCommitted
+
+
+@dataclass(slots=True)
+class FileBlock:
+    """The accepted batches of one committed file; expanded to rows when somebody looks."""
+
+    file_id: int
+    record: FileCommitted
+    partition_rows: list[int]
+    encoded: bytes
+    live_batches: int
+    _rows: Rows | None = None
+
+    def rows(self) -> Rows:
+        """All accepted batches in request order."""
+        if self._rows is None:
+            self._rows = expand(self.record, self.file_id)
+        return self._rows
+
+    def file_row(self) -> FileRow:
+        record = self.record
+        return FileRow(
+            self.file_id,
+            record.object_key,
+            record.content_hash,
+            record.object_format,
+            record.file_size,
+            record.uploader_broker_id,
+            ",".join(map(str, record.owner_ids)),
+            record.created_ms,
+            record.append_time_ms,
+            len(record.byte_size),
+            self.live_batches,
+            self.encoded,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TailRun:
+    """Consecutive batches of one partition inside a block: rows `[start, stop)`."""
+
+    base: int
+    last: int
+    block: FileBlock
+    start: int
+    stop: int
+
+    def rows(self) -> Rows:
+        return self.block.rows()[self.start : self.stop]
+
+
+def expand(record: FileCommitted, file_id: int) -> Rows:
+    """The accepted batches of a record as rows, in request order."""
+    n = len(record.byte_size)
+    rows = np.zeros(n, ROW)
+    if n == 0:
+        return rows
+    count = np.array(record.record_count_minus_one, np.int64) + 1
+    size = np.array(record.byte_size, np.int64)
+    length = np.array(record.run_length, np.int64)
+    first = np.cumsum(length) - length
+    before = np.cumsum(count) - count
+    rows["base"] = before + np.repeat(np.array(record.run_base_offset, np.int64) - before[first], length)
+    rows["count"] = count
+    byte_offset = np.cumsum(size) - size
+    if record.byte_gap:
+        byte_offset = byte_offset + np.cumsum(np.array(record.byte_gap, np.int64))
+    rows["byte_offset"] = byte_offset
+    rows["size"] = size
+    rows["file"] = file_id
+    rows["index"] = np.arange(n)
+    rows["timestamp"] = record.append_time_ms - np.array(record.timestamp_age, np.int64)
+    rows["append_time"] = record.append_time_ms
+    if record.timestamp_type:
+        rows["type"] = record.timestamp_type
+    return rows
+
+
+@dataclass(slots=True)
+class Generation:
+    """Everything applied between two writes of the state database."""
+
+    blocks: list[FileBlock] = field(default_factory=list)
+    runs: dict[int, list[TailRun]] = field(default_factory=dict)
+    files: dict[str, FileBlock] = field(default_factory=dict)
+    files_by_id: dict[int, FileBlock] = field(default_factory=dict)
+    tombstones: dict[str, Tombstone | None] = field(default_factory=dict)
+    files_removed: dict[str, int] = field(default_factory=dict)
+    live_lost: dict[int, int] = field(default_factory=dict)
+    trimmed: dict[int, int] = field(default_factory=dict)
+    trimmed_rows: list[tuple[int, Rows]] = field(default_factory=list)
+    purged: list[int] = field(default_factory=list)
+    batches: int = 0
+
+    def add(self, block: FileBlock) -> None:
+        """Take a committed file."""
+        self.blocks.append(block)
+        self.files[block.record.object_key] = block
+        self.files_by_id[block.file_id] = block
+        record = block.record
+        self.batches += len(record.byte_size) + 1
+        counts = record.record_count_minus_one
+        start = 0
+        for run, length in enumerate(record.run_length):
+            stop = start + length
+            base = record.run_base_offset[run]
+            last = base + sum(counts[start:stop]) + length - 1
+            self.runs.setdefault(block.partition_rows[run], []).append(TailRun(base, last, block, start, stop))
+            start = stop
+
+    def runs_from(self, partition_row: int, offset: int) -> list[TailRun]:
+        """The runs that end at or after an offset, in order."""
+        runs = self.runs.get(partition_row)
+        if not runs:
+            return []
+        at = bisect_left(runs, offset, key=lambda run: run.last)
+        return runs[at:]
+
+    def first_base(self, partition_row: int) -> int | None:
+        """Offset where this generation's batches of a partition begin."""
+        runs = self.runs.get(partition_row)
+        return runs[0].base if runs else None
+
+    def lose(self, file_id: int, count: int) -> int | None:
+        """Count batches of a file as gone. Returns what is left if the file is in this generation."""
+        block = self.files_by_id.get(file_id)
+        if block is None:
+            self.live_lost[file_id] = self.live_lost.get(file_id, 0) + count
+            return None
+        block.live_batches -= count
+        return block.live_batches
+
+
+def with_losses(row: FileRow, *generations: Generation | None) -> FileRow:
+    """A written file row, less the batches lost since."""
+    lost = sum(generation.live_lost.get(row.file_id, 0) for generation in generations if generation is not None)
+    return row if not lost else row._replace(live_batches=row.live_batches - lost)
