@@ -1,0 +1,257 @@
+"""CommitFile's fast codec: the batches of a request as one numpy view, the results of a response by one `struct` each.
+
+A batch without tagged fields takes exactly 77 bytes, the last of which (the count of its tagged fields) is 0. So if
+every 77th byte is 0, the whole list is an array of fixed rows and needs no decoding; otherwise the general codec reads
+it and builds the same rows. The same holds for results without a message, 29 bytes each.
+Invariant: bytes made and values read here are those of the general codec (`codec.py`).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from coordinator.protocol.codec import decode
+from coordinator.protocol.messages.commit_file import CommitBatch, CommitFileRequest, CommitFileResponse
+from coordinator.protocol.wire import (
+    MalformedMessage,
+    UnencodableMessage,
+    compact_string,
+    read_tagged_fields,
+    read_text,
+    read_varint,
+    varint,
+)
+
+_TAIL: Final = [
+    ("byte_offset", ">i4"),
+    ("size", ">i4"),
+    ("base_offset", ">i8"),
+    ("last_offset", ">i8"),
+    ("max_timestamp", ">i8"),
+    ("timestamp_type", "i1"),
+    ("producer_id", ">i8"),
+    ("producer_epoch", ">i2"),
+    ("base_sequence", ">i4"),
+    ("last_sequence", ">i4"),
+    ("tags", "u1"),
+]
+_TAIL_STARTS: Final = [25, *(25 + int(end) for end in np.cumsum([np.dtype(code).itemsize for _, code in _TAIL])[:-1])]
+# `topic_partition` covers `topic_id` and `partition`: one key to group by.
+BATCH: Final = np.dtype(
+    {
+        "names": ["magic", "request_id", "topic_partition", "topic_id", "partition", *(name for name, _ in _TAIL)],
+        "formats": ["i1", ">i4", "V20", "V16", ">i4", *(code for _, code in _TAIL)],
+        "offsets": [0, 1, 5, 5, 21, *_TAIL_STARTS],
+        "itemsize": 77,
+    }
+)
+RESULT: Final = np.dtype(
+    [
+        ("error_code", ">i2"),
+        ("message_length", "u1"),
+        ("base_offset", ">i8"),
+        ("append_time_ms", ">i8"),
+        ("log_start_offset", ">i8"),
+        ("is_duplicate", "u1"),
+        ("tags", "u1"),
+    ]
+)
+_BATCH_ROW: Final = struct.Struct(">bi16siiiqqqbqhiix")
+_RESULT_ROW: Final = struct.Struct(">hxqqq?x")
+_RESULT_END: Final = struct.Struct(">qqq?x")
+_FORMAT_AND_SIZE: Final = struct.Struct(">bq")
+_INT32: Final = struct.Struct(">i")
+_INT64: Final = struct.Struct(">q")
+_INT16: Final = struct.Struct(">h")
+_TAGS: Final = frozenset({0, 1})
+
+
+class CommitFile(NamedTuple):
+    """A CommitFile request. `batches` has the dtype BATCH and may be a read-only view of the received bytes."""
+
+    object_key: str
+    object_format: int
+    file_size: int
+    owner_ids: list[int]
+    batches: npt.NDArray[np.void]
+    timeout_ms: int = 60_000
+    uploader_broker_id: int = -1
+    created_ms: int = -1
+
+
+class CommitResults(NamedTuple):
+    """A CommitFile response. `results` has the dtype RESULT (`message_length` means nothing); messages by index."""
+
+    throttle_time_ms: int
+    results: npt.NDArray[np.void]
+    error_messages: dict[int, str]
+
+
+def decode_commit_file(data: bytes, offset: int = 0) -> CommitFile:
+    """Decode the body of a CommitFile request that fills `data` from `offset` on. Raises MalformedMessage."""
+    end = len(data)
+    length, position = read_varint(data, offset, end)
+    if length == 0:
+        raise MalformedMessage("CommitFileRequest.object_key: null is not allowed")
+    object_key, position = read_text(data, position, length - 1, end, "CommitFileRequest.object_key")
+    if end - position < _FORMAT_AND_SIZE.size:
+        raise MalformedMessage("CommitFileRequest: the bytes end inside object_format..file_size")
+    object_format, file_size = _FORMAT_AND_SIZE.unpack_from(data, position)
+    owners, position = read_varint(data, position + _FORMAT_AND_SIZE.size, end)
+    owners -= 1
+    if owners < 0 or 4 * owners > end - position:
+        raise MalformedMessage(f"CommitFileRequest.owner_ids: {owners} elements cannot fit in the remaining {end - position} bytes")
+    owner_ids = list(struct.unpack_from(f">{owners}i", data, position))
+    count, position = read_varint(data, position + 4 * owners, end)
+    count -= 1
+    stop = position + 77 * count
+    # Rows of 77 bytes up to here, so this byte is a tag count; the first that is not 0 ends the pattern.
+    if count < 0 or stop > end or data[position + 76 : stop : 77].count(0) != count:
+        return _decode_generally(data, offset)
+    batches = np.frombuffer(data, BATCH, count, position)
+    if end - stop < 5:
+        raise MalformedMessage("CommitFileRequest: the bytes end inside timeout_ms")
+    (timeout_ms,) = _INT32.unpack_from(data, stop)
+    if data[stop + 4] == 0 and stop + 5 == end:
+        return CommitFile(object_key, object_format, file_size, owner_ids, batches, timeout_ms)
+    uploader_broker_id, created_ms = _tagged_values(data, stop + 4)
+    return CommitFile(object_key, object_format, file_size, owner_ids, batches, timeout_ms, uploader_broker_id, created_ms)
+
+
+def encode_commit_file(request: CommitFile) -> bytes:
+    """Encode the body of a CommitFile request; the batches' `tags` must be 0. Raises UnencodableMessage."""
+    if request.batches.dtype != BATCH or request.batches["tags"].any():
+        raise UnencodableMessage("CommitFileRequest.batches: must have the dtype BATCH and tags 0")
+    tags = [
+        varint(tag) + varint(len(raw)) + raw
+        for tag, value, raw in (
+            (0, request.uploader_broker_id, _INT32.pack(request.uploader_broker_id)),
+            (1, request.created_ms, _INT64.pack(request.created_ms)),
+        )
+        if value != -1
+    ]
+    return b"".join(
+        (
+            compact_string(request.object_key, "CommitFileRequest.object_key"),
+            _FORMAT_AND_SIZE.pack(request.object_format, request.file_size),
+            varint(len(request.owner_ids) + 1),
+            struct.pack(f">{len(request.owner_ids)}i", *request.owner_ids),
+            varint(len(request.batches) + 1),
+            request.batches.tobytes(),
+            _INT32.pack(request.timeout_ms),
+            varint(len(tags)),
+            *tags,
+        )
+    )
+
+
+def batch_rows(batches: Iterable[CommitBatch]) -> npt.NDArray[np.void]:
+    """Turn decoded batches into rows of the dtype BATCH."""
+    packed = b"".join(
+        _BATCH_ROW.pack(
+            one.magic,
+            one.request_id,
+            one.topic_id,
+            one.partition_index,
+            one.byte_offset,
+            one.size,
+            one.base_offset,
+            one.last_offset,
+            one.batch_max_timestamp,
+            one.timestamp_type,
+            one.producer_id,
+            one.producer_epoch,
+            one.base_sequence,
+            one.last_sequence,
+        )
+        for one in batches
+    )
+    return np.frombuffer(packed, BATCH)
+
+
+def encode_commit_response(
+    error_codes: Sequence[int],
+    base_offsets: Sequence[int],
+    append_times_ms: Sequence[int],
+    log_start_offsets: Sequence[int],
+    duplicates: Sequence[bool],
+    error_messages: Mapping[int, str] | None = None,
+    throttle_time_ms: int = 0,
+) -> bytes:
+    """Encode a response from columns of equal length; `error_messages` by index of the batch. Raises UnencodableMessage."""
+    count = len(error_codes)
+    if not count == len(base_offsets) == len(append_times_ms) == len(log_start_offsets) == len(duplicates):
+        raise UnencodableMessage("CommitFileResponse: the columns differ in length")
+    try:
+        if error_messages:
+            columns = zip(error_codes, base_offsets, append_times_ms, log_start_offsets, duplicates, strict=True)
+            rows = [
+                _INT16.pack(code) + compact_string(error_messages.get(index), "CommitBatchResult.error_message") + _RESULT_END.pack(*rest)
+                for index, (code, *rest) in enumerate(columns)
+            ]
+            body = b"".join(rows)
+        else:
+            body = b"".join(map(_RESULT_ROW.pack, error_codes, base_offsets, append_times_ms, log_start_offsets, duplicates))
+        return _INT32.pack(throttle_time_ms) + varint(count + 1) + body + b"\0"
+    except struct.error as error:
+        raise UnencodableMessage(f"CommitFileResponse: {error}") from error
+
+
+def encode_commit_results(results: npt.NDArray[np.void], throttle_time_ms: int = 0) -> bytes:
+    """Encode results of the dtype RESULT, none of which has a message."""
+    if results.dtype != RESULT or results["message_length"].any() or results["tags"].any():
+        raise UnencodableMessage("CommitFileResponse.batches: must have the dtype RESULT, without messages and tags")
+    return _INT32.pack(throttle_time_ms) + varint(len(results) + 1) + results.tobytes() + b"\0"
+
+
+def decode_commit_response(data: bytes, offset: int = 0) -> CommitResults:
+    """Decode the body of a CommitFile response. Raises MalformedMessage."""
+    end = len(data)
+    count, position = read_varint(data, offset + 4, end)
+    count -= 1
+    stop = position + 29 * count
+    if count >= 0 and stop + 1 == end and data[stop] == 0:
+        results = np.frombuffer(data, RESULT, count, position)
+        # As in requests: both bytes 0 in every row up to here proves that the next row starts where it should.
+        if data[position + 2 : stop : 29].count(0) == count == data[position + 28 : stop : 29].count(0):
+            return CommitResults(_INT32.unpack_from(data, offset)[0], results, {})
+    response = decode(CommitFileResponse, data, offset)
+    packed = b"".join(
+        _RESULT_ROW.pack(one.error_code, one.assigned_base_offset, one.log_append_time, one.log_start_offset, one.is_duplicate)
+        for one in response.batches
+    )
+    messages = {index: one.error_message for index, one in enumerate(response.batches) if one.error_message is not None}
+    return CommitResults(response.throttle_time_ms, np.frombuffer(packed, RESULT), messages)
+
+
+def _tagged_values(data: bytes, position: int) -> tuple[int, int]:
+    """The request's own tagged fields, which end the message: (uploader_broker_id, created_ms)."""
+    found, after = read_tagged_fields(data, position, len(data), _TAGS)
+    if after != len(data):
+        raise MalformedMessage(f"{len(data) - after} bytes follow the end of CommitFileRequest")
+    values = [-1, -1]
+    for tag, (start, stop) in found.items():
+        layout = (_INT32, _INT64)[tag]
+        if stop - start != layout.size:
+            raise MalformedMessage(f"CommitFileRequest: tagged field {tag} has {stop - start} bytes, not {layout.size}")
+        (values[tag],) = layout.unpack_from(data, start)
+    return values[0], values[1]
+
+
+def _decode_generally(data: bytes, offset: int) -> CommitFile:
+    request = decode(CommitFileRequest, data, offset)
+    return CommitFile(
+        request.object_key,
+        request.object_format,
+        request.file_size,
+        list(request.owner_ids),
+        batch_rows(request.batches),
+        request.timeout_ms,
+        request.uploader_broker_id,
+        request.created_ms,
+    )

@@ -1,0 +1,217 @@
+"""Kafka's frames and headers without any I/O, on either side of a connection, and replies kept in request order.
+
+A frame is an int32 size and that many bytes. The size is checked before anything is kept; memory follows the bytes that
+arrived, not the size that was announced. Reply order is the order of requests, whatever order they are completed in.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections import deque
+from typing import Final, NamedTuple
+
+from coordinator.protocol.wire import MalformedMessage, read_tagged_fields, read_text, text_bytes
+
+_SIZE: Final = struct.Struct(">i")
+_REQUEST_HEAD: Final = struct.Struct(">hhih")
+_REPLY_HEAD: Final = struct.Struct(">ii")
+_REPLY_HEAD_TAGGED: Final = struct.Struct(">iix")
+_NO_TAGS: Final[frozenset[int]] = frozenset()
+
+
+class FrameReader:
+    """Cuts a byte stream into frames."""
+
+    __slots__ = ("_head", "_missing", "_partial", "_size_max")
+
+    def __init__(self, size_bytes_max: int) -> None:
+        self._size_max = size_bytes_max
+        # At most one of these is in use: the first bytes of a size, or a frame of which `_missing` bytes are to come.
+        self._head = b""
+        self._partial: io.BytesIO | None = None
+        self._missing = 0
+
+    @property
+    def bytes_held(self) -> int:
+        """Bytes of an unfinished frame."""
+        return len(self._head) if self._partial is None else self._partial.tell()
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Take the next bytes of the stream and return the frames they complete. Raises MalformedMessage; the stream is lost then."""
+        frames: list[bytes] = []
+        position = 0
+        if self._partial is not None:
+            position = min(self._missing, len(data))
+            self._partial.write(memoryview(data)[:position])
+            self._missing -= position
+            if self._missing:
+                return frames
+            frames.append(self._partial.getvalue())
+            self._partial = None
+        elif self._head:
+            data = self._head + data
+            self._head = b""
+        end = len(data)
+        while end - position >= 4:
+            (size,) = _SIZE.unpack_from(data, position)
+            if not 0 < size <= self._size_max:
+                raise MalformedMessage(f"frame of {size} bytes: outside [1, {self._size_max}] (socket.request.max.bytes)")
+            position += 4
+            stop = position + size
+            if stop > end:
+                self._partial = io.BytesIO()
+                self._partial.write(memoryview(data)[position:])
+                self._missing = stop - end
+                return frames
+            frames.append(data[position:stop])
+            position = stop
+        self._head = data[position:]
+        return frames
+
+
+class RequestHead(NamedTuple):
+    """The fields every request begins with, whatever its header's version."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+
+
+class RequestHeader(NamedTuple):
+    """A request header and where the body begins in the frame."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    body_offset: int
+
+
+def read_request_head(frame: bytes) -> RequestHead:
+    """Read what decides the header's version. Raises MalformedMessage."""
+    if len(frame) < 8:
+        raise MalformedMessage(f"a frame of {len(frame)} bytes has no request header")
+    return RequestHead._make(struct.unpack_from(">hhi", frame))
+
+
+def read_request_header(frame: bytes, *, flexible: bool) -> RequestHeader:
+    """Read a request header of version 2 (flexible) or 1. Raises MalformedMessage."""
+    if len(frame) < _REQUEST_HEAD.size:
+        raise MalformedMessage(f"a frame of {len(frame)} bytes has no request header")
+    api_key, api_version, correlation_id, length = _REQUEST_HEAD.unpack_from(frame)
+    position = _REQUEST_HEAD.size
+    client_id: str | None = None
+    if length >= 0:
+        client_id, position = read_text(frame, position, length, len(frame), "RequestHeader.client_id")
+    elif length != -1:
+        raise MalformedMessage(f"RequestHeader.client_id: negative length {length}")
+    if flexible:
+        if position < len(frame) and frame[position] == 0:
+            position += 1
+        else:
+            _, position = read_tagged_fields(frame, position, len(frame), _NO_TAGS)
+    return RequestHeader(api_key, api_version, correlation_id, client_id, position)
+
+
+def request_frame(
+    api_key: int, api_version: int, correlation_id: int, client_id: str | None, body: bytes, *, flexible: bool = True
+) -> bytes:
+    """Make a complete request frame, size included, with header version 2 (flexible) or 1."""
+    raw = b"" if client_id is None else text_bytes(client_id, "RequestHeader.client_id")
+    head = struct.pack(">hhih", api_key, api_version, correlation_id, -1 if client_id is None else len(raw))
+    tags = b"\0" if flexible else b""
+    return b"".join((_SIZE.pack(len(head) + len(raw) + len(tags) + len(body)), head, raw, tags, body))
+
+
+def reply_frame(correlation_id: int, body: bytes, *, tagged: bool = True) -> bytes:
+    """Make a complete response frame, size included, with header version 1 (tagged) or 0 (as ApiVersions always has)."""
+    if tagged:
+        return _REPLY_HEAD_TAGGED.pack(len(body) + 5, correlation_id) + body
+    return _REPLY_HEAD.pack(len(body) + 4, correlation_id) + body
+
+
+def read_correlation_id(frame: bytes) -> int:
+    """Read the correlation id of a response frame. Raises MalformedMessage."""
+    if len(frame) < 4:
+        raise MalformedMessage(f"a frame of {len(frame)} bytes has no response header")
+    return int(_SIZE.unpack_from(frame)[0])
+
+
+def reply_body(frame: bytes, *, tagged: bool = True) -> bytes:
+    """Cut the header of version 1 (tagged) or 0 off a response frame. Raises MalformedMessage."""
+    read_correlation_id(frame)
+    if not tagged:
+        return frame[4:]
+    if len(frame) > 4 and frame[4] == 0:
+        return frame[5:]
+    return frame[read_tagged_fields(frame, 4, len(frame), _NO_TAGS)[1] :]
+
+
+class Pending:
+    """A request that waits for its reply."""
+
+    __slots__ = ("correlation_id", "reply", "request_bytes", "tagged")
+
+    def __init__(self, correlation_id: int, request_bytes: int, tagged: bool) -> None:
+        self.correlation_id = correlation_id
+        self.request_bytes = request_bytes
+        self.tagged = tagged
+        self.reply: bytes | None = None
+
+
+class ReplyQueue:
+    """Replies of one connection in request order, with bounds on what waits.
+
+    A request counts from `expect` until its reply is taken: its own bytes until it is completed, its reply's from then
+    on. The queue itself refuses nothing: while `is_full`, its owner must not call `expect`.
+    """
+
+    __slots__ = ("_bytes", "_bytes_max", "_count_max", "_queue")
+
+    def __init__(self, count_max: int, bytes_max: int) -> None:
+        self._queue: deque[Pending] = deque()
+        self._bytes = 0
+        self._count_max = count_max
+        self._bytes_max = bytes_max
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    @property
+    def bytes_waiting(self) -> int:
+        """Bytes of requests without reply and of replies not yet taken."""
+        return self._bytes
+
+    @property
+    def is_full(self) -> bool:
+        """True while no further request may be expected."""
+        return len(self._queue) >= self._count_max or self._bytes >= self._bytes_max
+
+    @property
+    def is_ready(self) -> bool:
+        """True if `take` would return something."""
+        return bool(self._queue) and self._queue[0].reply is not None
+
+    def expect(self, correlation_id: int, request_bytes: int, *, tagged: bool = True) -> Pending:
+        """Note a request; its reply takes this place in the order. `tagged` as in `reply_frame`."""
+        pending = Pending(correlation_id, request_bytes, tagged)
+        self._queue.append(pending)
+        self._bytes += request_bytes
+        return pending
+
+    def complete(self, pending: Pending, body: bytes) -> None:
+        """Give a request its reply. Each is completed once."""
+        assert pending.reply is None, f"request {pending.correlation_id} was answered twice"
+        pending.reply = reply_frame(pending.correlation_id, body, tagged=pending.tagged)
+        self._bytes += len(pending.reply) - pending.request_bytes
+
+    def take(self) -> list[bytes]:
+        """Remove and return, in order, the reply frames that no unanswered request stands before."""
+        queue = self._queue
+        taken: list[bytes] = []
+        while queue and (reply := queue[0].reply) is not None:
+            taken.append(reply)
+            self._bytes -= len(reply)
+            queue.popleft()
+        return taken

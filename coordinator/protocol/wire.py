@@ -1,0 +1,105 @@
+"""Kafka's variable-length building blocks: varints and sections of tagged fields, and the two errors of the codec.
+
+Knows no message. Every function takes the end of the readable bytes and never reads past it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+STRING_BYTES_MAX: Final = 0x7FFF
+VARINT_MAX: Final = 0x7FFF_FFFF
+
+
+class MalformedMessage(Exception):
+    """These bytes are not a message of the expected form; the text says where and why."""
+
+
+class UnencodableMessage(ValueError):
+    """A value does not fit its Kafka type; the text names the field."""
+
+
+def read_varint(data: bytes, position: int, end: int) -> tuple[int, int]:
+    """Read an unsigned varint of at most 31 bits; returns (value, next position)."""
+    value = shift = 0
+    while shift < 35:
+        if position >= end:
+            raise MalformedMessage(f"the bytes end inside a varint at {position}")
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value > VARINT_MAX:
+                break
+            return value, position
+        shift += 7
+    raise MalformedMessage(f"the varint before {position} is larger than {VARINT_MAX}")
+
+
+def varint(value: int) -> bytes:
+    """Encode an unsigned varint."""
+    if 0 <= value < 0x80:
+        return bytes((value,))
+    if not 0 <= value <= VARINT_MAX:
+        raise UnencodableMessage(f"{value} is no length or tag: outside [0, {VARINT_MAX}]")
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def read_compact_string(data: bytes, position: int, end: int, where: str) -> tuple[str | None, int]:
+    """Read a compact nullable string; `where` names the field in errors."""
+    length, position = read_varint(data, position, end)
+    if length == 0:
+        return None, position
+    return read_text(data, position, length - 1, end, where)
+
+
+def read_text(data: bytes, position: int, size: int, end: int, where: str) -> tuple[str, int]:
+    """Read `size` bytes of UTF-8."""
+    if size > STRING_BYTES_MAX:
+        raise MalformedMessage(f"{where}: a string of {size} bytes is longer than {STRING_BYTES_MAX}")
+    stop = position + size
+    if stop > end:
+        raise MalformedMessage(f"{where}: the bytes end inside a string of {size} bytes")
+    try:
+        return str(data[position:stop], "utf-8"), stop
+    except UnicodeDecodeError as error:
+        raise MalformedMessage(f"{where}: a string is not UTF-8") from error
+
+
+def text_bytes(value: str, where: str) -> bytes:
+    """Encode a string's content, within Kafka's limit of 32 767 bytes."""
+    try:
+        raw = value.encode()
+    except UnicodeEncodeError as error:
+        raise UnencodableMessage(f"{where}: the string holds a lone surrogate") from error
+    if len(raw) > STRING_BYTES_MAX:
+        raise UnencodableMessage(f"{where}: a string of {len(raw)} bytes is longer than {STRING_BYTES_MAX}")
+    return raw
+
+
+def compact_string(value: str | None, where: str) -> bytes:
+    """Encode a compact nullable string."""
+    if value is None:
+        return b"\0"
+    raw = text_bytes(value, where)
+    return varint(len(raw) + 1) + raw
+
+
+def read_tagged_fields(data: bytes, position: int, end: int, known: frozenset[int]) -> tuple[dict[int, tuple[int, int]], int]:
+    """Find the known tagged fields of a section and skip the others; ({tag: (start, end)}, position after the section)."""
+    found: dict[int, tuple[int, int]] = {}
+    count, position = read_varint(data, position, end)
+    for _ in range(count):
+        tag, position = read_varint(data, position, end)
+        size, position = read_varint(data, position, end)
+        if size > end - position:
+            raise MalformedMessage(f"tagged field {tag}: the bytes end inside its {size} bytes")
+        if tag in known:
+            found[tag] = (position, position + size)
+        position += size
+    return found, position
