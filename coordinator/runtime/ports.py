@@ -133,6 +133,10 @@ class KafkaUnavailable(Exception):
     """The cluster did not answer in time; try again."""
 
 
+class ClusterRefused(Exception):
+    """The cluster refused for good (authorization, invalid value); the message says what."""
+
+
 class Cluster(Protocol):
     """Administration of the metadata topic. Every call retries once and is bounded in time."""
 

@@ -1,0 +1,245 @@
+"""Administration of the metadata topic: description, creation, log ranges and single entries.
+
+Blocking calls run in threads of this module's own, each with a deadline and one retry: after an idle disconnect the
+first call of an admin client may fail with "no leaders found". Nothing here decides anything; what a fact means is
+`coordinator.core.topic_rules`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import Any, TypeVar
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition, Uuid
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.admin._resource import ResourceType
+from confluent_kafka.admin._topic import TopicDescription
+from confluent_kafka.cimpl import NewTopic
+
+from coordinator.adapters.kafka.offsets import read_log_range
+from coordinator.adapters.kafka.settings import client_properties
+from coordinator.adapters.kafka.stats import KafkaStats
+from coordinator.runtime.ports import ClusterRefused, KafkaUnavailable, LogEntry, PartitionFacts, TopicFacts, TopicMissing
+
+T = TypeVar("T")
+
+RETRY_DELAY_S = 0.2
+UINT64 = (1 << 64) - 1
+
+MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID, KafkaError._UNKNOWN_TOPIC})
+REFUSED = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.TOPIC_EXCEPTION, KafkaError.INVALID_CONFIG, KafkaError.INVALID_PARTITIONS,
+        KafkaError.INVALID_REPLICATION_FACTOR, KafkaError.INVALID_REQUEST, KafkaError.POLICY_VIOLATION,
+        KafkaError.UNSUPPORTED_VERSION, KafkaError._INVALID_ARG,
+    }
+)  # fmt: skip
+
+
+def topic_id_bytes(topic_id: Uuid) -> bytes:
+    """Return the 16 bytes of a topic id; its text form is not the one Kafka's tools use."""
+    # The stubs of the client do not know the two accessors.
+    halves = (topic_id.get_most_significant_bits(), topic_id.get_least_significant_bits())  # type: ignore[attr-defined]
+    return b"".join((int(half) & UINT64).to_bytes(8, "big") for half in halves)
+
+
+class KafkaCluster:
+    """`Cluster` over one admin client and one consumer for single entries."""
+
+    def __init__(
+        self,
+        *,
+        bootstrap_servers: str,
+        topic: str,
+        client_id: str,
+        request_timeout_s: float = 3.0,
+        kafka_properties: Mapping[str, Any] | None = None,
+        stats: KafkaStats | None = None,
+    ) -> None:
+        self._topic = topic
+        self._timeout_s = request_timeout_s
+        self.stats = stats if stats is not None else KafkaStats()
+        user = kafka_properties or {}
+        self._admin_properties = client_properties(
+            bootstrap_servers=bootstrap_servers, client_id=client_id, role="admin", defaults={}, fixed={}, user=user, stats=self.stats
+        )
+        self._entry_properties = client_properties(
+            bootstrap_servers=bootstrap_servers,
+            client_id=client_id,
+            role="entry-reader",
+            defaults={"fetch.wait.max.ms": 100, "queued.min.messages": 1},
+            fixed={
+                "group.id": f"{client_id}-entry-reader",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "error",
+                "isolation.level": "read_uncommitted",
+                "check.crcs": True,
+                "max.poll.interval.ms": 86_400_000,
+            },
+            user=user,
+            stats=self.stats,
+        )
+        self._admin: AdminClient | None = None
+        self._admin_lock = threading.Lock()
+        self._entry_consumer: Consumer | None = None  # entry thread only
+        self._workers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="kafka-admin")
+        self._entry_worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kafka-entry")
+
+    def start(self) -> None:
+        """Create the admin client (no connection is waited for)."""
+        self._open_admin()
+
+    async def close(self, timeout_s: float = 5.0) -> bool:
+        """End the threads; False when a call under way did not end in time."""
+        loop = asyncio.get_running_loop()
+        closing = loop.run_in_executor(self._entry_worker, self._close_entry_consumer)
+        self._workers.shutdown(wait=False, cancel_futures=True)
+        self._entry_worker.shutdown(wait=False)
+        try:
+            await asyncio.wait_for(closing, timeout_s)
+        except TimeoutError:
+            return False
+        return True
+
+    # ---- the port
+
+    async def describe_topic(self) -> TopicFacts:
+        """Describe the topic and its effective configuration. Raises `TopicMissing`, `KafkaUnavailable`, `ClusterRefused`."""
+        return await self._ask("describe the topic", self._describe)
+
+    async def create_topic(self, *, partitions: int, replication_factor: int, config: Mapping[str, str]) -> None:
+        """Create the topic; one that exists already is left as it is. Raises `KafkaUnavailable`, `ClusterRefused`."""
+        new = NewTopic(self._topic, num_partitions=partitions, replication_factor=replication_factor, config=dict(config))
+        await self._ask("create the topic", lambda: self._create(new))
+
+    async def topic_id(self) -> bytes:
+        """Ask only for the topic id (under 1 ms). Raises `TopicMissing`, `KafkaUnavailable`, `ClusterRefused`."""
+        return await self._ask("read the topic id", lambda: topic_id_bytes(self._describe_topic_only().topic_id))
+
+    async def log_range(self, partition: int) -> tuple[int, int]:
+        """Return (log start offset, log end offset). Raises `TopicMissing`, `KafkaUnavailable`, `ClusterRefused`."""
+        return await self._ask("read the log range", lambda: self._log_range(partition))
+
+    async def read_entry(self, partition: int, offset: int) -> LogEntry | None:
+        """Read one entry; None when that offset is not in the log. Raises as `log_range` does."""
+        return await self._ask("read an entry", lambda: self._read_entry(partition, offset), self._entry_worker)
+
+    # ---- one call, its retry and its errors
+
+    async def _ask(self, what: str, call: Callable[[], T], worker: ThreadPoolExecutor | None = None) -> T:
+        return await asyncio.get_running_loop().run_in_executor(worker or self._workers, self._retrying, what, call)
+
+    def _retrying(self, what: str, call: Callable[[], T]) -> T:
+        try:
+            return call()
+        except (KafkaException, FutureTimeoutError) as first:
+            if _code(first) in REFUSED:
+                raise self._translated(what, first) from first
+            self.stats.admin_retries += 1
+        time.sleep(RETRY_DELAY_S)  # a worker thread's wait, not the loop's
+        try:
+            return call()
+        except (KafkaException, FutureTimeoutError) as second:
+            raise self._translated(what, second) from second
+
+    def _translated(self, what: str, error: BaseException) -> Exception:
+        code = _code(error)
+        self.stats.admin_failures[what] += 1
+        message = f"could not {what} {self._topic}: {error or 'no answer in time'}"
+        if code in MISSING:
+            return TopicMissing(message)
+        return ClusterRefused(message) if code in REFUSED else KafkaUnavailable(message)
+
+    # ---- blocking, in worker threads
+
+    def _open_admin(self) -> AdminClient:
+        with self._admin_lock:
+            if self._admin is None:
+                self._admin = AdminClient(self._admin_properties)
+            self._admin.poll(0)  # serves what the client logs
+            return self._admin
+
+    def _describe_topic_only(self) -> TopicDescription:
+        futures = self._open_admin().describe_topics(TopicCollection([self._topic]), request_timeout=self._timeout_s)
+        description: TopicDescription = futures[self._topic].result(self._timeout_s + 1.0)
+        return description
+
+    def _describe(self) -> TopicFacts:
+        admin = self._open_admin()
+        cluster = admin.describe_cluster(request_timeout=self._timeout_s)
+        resource = ConfigResource(ResourceType.TOPIC, self._topic)
+        configs = admin.describe_configs([resource], request_timeout=self._timeout_s)
+        description = self._describe_topic_only()
+        entries = next(iter(configs.values())).result(self._timeout_s + 1.0)
+        return TopicFacts(
+            cluster_id=cluster.result(self._timeout_s + 1.0).cluster_id or "",
+            topic=self._topic,
+            topic_id=topic_id_bytes(description.topic_id),
+            partitions=tuple(
+                PartitionFacts(
+                    partition=item.id,
+                    leader=item.leader.id if item.leader is not None else None,
+                    replicas=tuple(node.id for node in item.replicas),
+                    in_sync=tuple(node.id for node in item.isr),
+                )
+                for item in sorted(description.partitions, key=lambda item: int(item.id))
+            ),
+            config={name: entry.value for name, entry in entries.items() if entry.value is not None},
+        )
+
+    def _create(self, new: NewTopic) -> None:
+        try:
+            self._open_admin().create_topics([new], request_timeout=self._timeout_s)[self._topic].result(self._timeout_s + 1.0)
+        except KafkaException as error:
+            if _code(error) != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+
+    def _log_range(self, partition: int) -> tuple[int, int]:
+        return read_log_range(self._open_admin(), self._topic, partition, self._timeout_s)
+
+    def _read_entry(self, partition: int, offset: int) -> LogEntry | None:
+        low, high = self._log_range(partition)
+        if not low <= offset < high:
+            return None
+        if self._entry_consumer is None:
+            self._entry_consumer = Consumer(self._entry_properties)
+        consumer = self._entry_consumer
+        consumer.assign([TopicPartition(self._topic, partition, offset)])
+        try:
+            end_s = time.monotonic() + self._timeout_s
+            while (rest_s := end_s - time.monotonic()) > 0:
+                message = consumer.poll(rest_s)
+                if message is None:
+                    continue
+                error = message.error()
+                if error is not None:
+                    if error.code() == KafkaError._AUTO_OFFSET_RESET:
+                        return None  # deleted since the range was read
+                    if error.fatal():
+                        self._close_entry_consumer()
+                        raise KafkaException(error)
+                    continue
+                if message.offset() != offset:
+                    return None
+                return LogEntry(offset, message.timestamp()[1], message.key(), message.value())
+            raise FutureTimeoutError(f"no entry within {self._timeout_s} s")
+        finally:
+            if self._entry_consumer is not None:
+                consumer.unassign()
+
+    def _close_entry_consumer(self) -> None:
+        consumer, self._entry_consumer = self._entry_consumer, None
+        if consumer is not None:
+            consumer.close()
+
+
+def _code(error: BaseException) -> int | None:
+    reason = error.args[0] if error.args else None
+    return reason.code() if isinstance(reason, KafkaError) else None

@@ -1,0 +1,305 @@
+"""The producers of leadership terms: one librdkafka producer per term, never used again.
+
+Settings and life follow from what librdkafka really does. A timed-out or permanently refused entry would be skipped
+and its successors delivered, hence `message.timeout.ms=0` and `enable.gapless.guarantee`. A new idempotent producer
+asks for its producer id only after half a second, hence a spare one stands ready. `close()` and `flush()` wait
+without a limit, hence neither is ever called: an abandoned producer is purged, polled for at most a second, and its
+last reference dropped in a thread of its own.
+
+Invariants: reports of a term come in the order librdkafka gives them, each exactly once, never after `abandon`;
+the event loop never waits for the network here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from coordinator.adapters.kafka.bridge import post, wait_for_end
+from coordinator.adapters.kafka.settings import Properties, client_properties
+from coordinator.adapters.kafka.stats import KafkaStats
+from coordinator.runtime.ports import ProduceRefused, Report
+
+LOG = logging.getLogger("coordinator.kafka.producer")
+
+POLL_S = 1.0
+"""How long a poll thread blocks when nothing is reported; reports wake it at once."""
+PURGE_POLL_S = 1.0
+REPORTS_PER_WAKEUP_MAX = 256
+STATISTICS_INTERVAL_MS = 200
+"""Only the statistics say that the producer id was fetched."""
+SPARE_RETRY_DELAY_S = 1.0
+METADATA_TIMEOUT_S = 3.0
+
+OnReports = Callable[[Sequence[Report]], None]
+
+
+class KafkaTermProducer:
+    """One producer and its poll thread: a spare first, then the producer of one term."""
+
+    def __init__(self, *, loop: asyncio.AbstractEventLoop, topic: str, properties: Properties, stats: KafkaStats) -> None:
+        self._loop = loop
+        self._topic = topic
+        self._stats = stats
+        self._partition = -1
+        self._on_reports: OnReports | None = None
+        self._reports: deque[Report] = deque()
+        self._drain_due = False
+        self._abandoned = False
+        self._id_fetched = threading.Event()
+        self._producer: Producer | None = Producer({**properties, "stats_cb": self._on_statistics})
+        self._produce: Callable[..., None] = self._producer.produce
+        self._poller = threading.Thread(target=self._poll, args=(self._producer,), name="kafka-producer-poll", daemon=True)
+        self._poller.start()
+        self._reaper: threading.Thread | None = None
+        stats.producers_made += 1
+
+    # ---- on the loop
+
+    @property
+    def is_ready(self) -> bool:
+        """The producer id is fetched: the first entry costs one round trip, not half a second more."""
+        return self._id_fetched.is_set()
+
+    def bind(self, partition: int, on_reports: OnReports) -> None:
+        """Make this spare the producer of a term."""
+        assert self._on_reports is None, "a producer serves one term only"
+        self._partition = partition
+        self._on_reports = on_reports
+
+    def produce(self, seq: int, key: bytes, value: bytes) -> None:
+        """Hand an entry over. Raises `ProduceRefused` when it was definitely not sent."""
+        if self._abandoned:
+            raise ProduceRefused(f"the producer of partition {self._partition} was abandoned")
+        try:
+            self._produce(self._topic, value, key, self._partition, partial(self._on_delivery, seq))
+        except (BufferError, KafkaException) as error:
+            raise ProduceRefused(f"entry {seq} of partition {self._partition} ({len(value)} bytes): {error}") from error
+
+    def abandon(self) -> None:
+        """End at once; entries under way may or may not land. No report follows (idempotent)."""
+        if self._abandoned:
+            return
+        self._abandoned = True
+        self._reports.clear()
+        self._stats.producers_abandoned += 1
+        self._reaper = threading.Thread(target=self._reap, name="kafka-producer-end", daemon=True)
+        self._reaper.start()
+
+    async def ended(self, timeout_s: float) -> bool:
+        """Wait until an abandoned producer is destroyed; False when it was not within `timeout_s`."""
+        return self._reaper is None or await wait_for_end(self._reaper, timeout_s)
+
+    def _drain(self) -> None:
+        self._drain_due = False
+        if self._abandoned or self._on_reports is None:
+            return
+        reports = self._reports
+        # The poll thread may append meanwhile: those wake the loop again, because the flag is down already.
+        batch = [reports.popleft() for _ in range(len(reports))]
+        if batch:
+            self._stats.report_wakeups += 1
+            self._stats.reports += len(batch)
+            self._on_reports(batch)
+
+    # ---- in the poll thread
+
+    def _poll(self, producer: Producer) -> None:
+        end_s: float | None = None
+        while True:
+            try:
+                producer.poll(POLL_S if end_s is None else 0.05)
+            except KafkaException as error:
+                # Raised once for a fatal error. Entries under way are reported as failed all the same, and the next
+                # produce() is refused, so the term learns of it in order; reports must go on being served.
+                self._stats.report_errors[f"fatal:{error.args[0].name()}"] += 1
+            self._wake_loop()
+            if self._abandoned:
+                now_s = time.monotonic()
+                end_s = end_s if end_s is not None else now_s + PURGE_POLL_S
+                if len(producer) == 0 or now_s >= end_s:
+                    return
+
+    def _on_delivery(self, seq: int, error: KafkaError | None, message: Message) -> None:
+        if self._abandoned:
+            return
+        if error is None:
+            self._reports.append(Report(seq, message.offset(), None))
+        else:
+            self._stats.report_errors[error.name()] += 1
+            self._reports.append(Report(seq, None, f"{error.name()}: {error.str()}"))
+        if len(self._reports) >= REPORTS_PER_WAKEUP_MAX:
+            self._wake_loop()
+
+    def _wake_loop(self) -> None:
+        if self._reports and not self._drain_due:
+            self._drain_due = True
+            post(self._loop, self._drain)
+
+    def _on_statistics(self, text: str) -> None:
+        if not self._id_fetched.is_set() and json.loads(text).get("eos", {}).get("idemp_state") == "Assigned":
+            self._id_fetched.set()
+
+    # ---- preparing and ending, in threads that may wait
+
+    def prepare(self, give_up: Callable[[], bool]) -> None:
+        """Fetch metadata and wait for the producer id, until `give_up`. Raises `KafkaException`."""
+        producer = self._producer
+        assert producer is not None
+        producer.list_topics(self._topic, timeout=METADATA_TIMEOUT_S)
+        while not self._id_fetched.wait(0.2):
+            if give_up() or self._abandoned:
+                return
+        self._stats.producers_ready += 1
+
+    def _reap(self) -> None:
+        producer = self._producer
+        assert producer is not None
+        try:
+            producer.purge(in_queue=True, in_flight=True, blocking=False)
+        except KafkaException as error:
+            LOG.warning("purging the producer of partition %d failed: %s", self._partition, error)
+        self._poller.join()
+        # The last references: the client is destroyed here, where waiting hurts nobody.
+        self._producer = None
+        self._produce = _refuse
+        del producer
+        self._stats.producers_destroyed += 1
+
+
+def _refuse(*_: object) -> None:
+    raise BufferError("the producer was abandoned")
+
+
+class KafkaTermProducers:
+    """Hands out term producers and keeps one spare ready."""
+
+    def __init__(
+        self,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        bootstrap_servers: str,
+        topic: str,
+        client_id: str,
+        message_max_bytes: int,
+        kafka_properties: Mapping[str, Any] | None = None,
+        stats: KafkaStats | None = None,
+    ) -> None:
+        """`message_max_bytes` is the topic's `max.message.bytes`: a larger limit makes merged requests fail."""
+        self._loop = loop
+        self._topic = topic
+        self.stats = stats if stats is not None else KafkaStats()
+        self._properties = client_properties(
+            bootstrap_servers=bootstrap_servers,
+            client_id=client_id,
+            role="producer",
+            defaults={"queue.buffering.max.messages": 200_000, "queue.buffering.max.kbytes": 524_288},
+            fixed={
+                "enable.idempotence": True,
+                "acks": "all",
+                "linger.ms": 0,
+                "message.timeout.ms": 0,
+                "enable.gapless.guarantee": True,
+                "message.max.bytes": message_max_bytes,
+                "compression.type": "none",
+                "statistics.interval.ms": STATISTICS_INTERVAL_MS,
+            },
+            user=kafka_properties or {},
+            stats=self.stats,
+        )
+        self._condition = threading.Condition()
+        self._spare: KafkaTermProducer | None = None  # shared, under the condition
+        self._closing = False
+        self._ending: list[KafkaTermProducer] = []  # loop only
+        self._open: list[KafkaTermProducer] = []  # loop only
+        self._maker = threading.Thread(target=self._make_spares, name="kafka-producer-spare", daemon=True)
+
+    def start(self) -> None:
+        """Start making the first spare producer."""
+        self._maker.start()
+
+    @property
+    def is_spare_ready(self) -> bool:
+        """A spare stands ready with its producer id fetched."""
+        spare = self._spare
+        return spare is not None and spare.is_ready
+
+    def open(self, partition: int, on_reports: OnReports) -> KafkaTermProducer:
+        """Hand out the spare, or a new producer when none stands ready; never waits."""
+        with self._condition:
+            producer, self._spare = self._spare, None
+            self._condition.notify_all()
+        if producer is None:
+            producer = self._new_producer()
+        if not producer.is_ready:
+            self.stats.producers_opened_unready += 1
+        producer.bind(partition, on_reports)
+        self.stats.producers_opened += 1
+        self._open = [item for item in self._open if not item._abandoned]
+        self._open.append(producer)
+        return producer
+
+    async def close(self, timeout_s: float = 5.0) -> bool:
+        """Abandon every producer; False when one was not destroyed in time (its threads are daemons)."""
+        with self._condition:
+            self._closing = True
+            spare, self._spare = self._spare, None
+            self._condition.notify_all()
+        producers = [*self._open, *([spare] if spare is not None else [])]
+        for producer in producers:
+            producer.abandon()
+        end_s = time.monotonic() + timeout_s
+        ended = [await producer.ended(max(0.0, end_s - time.monotonic())) for producer in producers]
+        ended.append(await wait_for_end(self._maker, max(0.0, end_s - time.monotonic())))
+        return all(ended)
+
+    def _new_producer(self) -> KafkaTermProducer:
+        return KafkaTermProducer(loop=self._loop, topic=self._topic, properties=self._properties, stats=self.stats)
+
+    # ---- in the maker thread
+
+    def _make_spares(self) -> None:
+        while True:
+            with self._condition:
+                self._condition.wait_for(lambda: self._closing or self._spare is None)
+                if self._closing:
+                    return
+            try:
+                self._make_spare()
+            except Exception:
+                # Without a spare the next term starts half a second later; nothing else breaks.
+                self.stats.producer_failures += 1
+                LOG.exception("no spare producer could be made; tried again in %.1f s", SPARE_RETRY_DELAY_S)
+                with self._condition:
+                    self._condition.wait_for(lambda: self._closing, SPARE_RETRY_DELAY_S)
+
+    def _make_spare(self) -> None:
+        spare = self._new_producer()
+        with self._condition:
+            if self._closing:
+                spare.abandon()
+                return
+            # Handed out even before it is ready: whoever needs it now is still faster with it than with a new one.
+            self._spare = spare
+        while self._is_spare(spare):
+            try:
+                spare.prepare(give_up=lambda: not self._is_spare(spare))
+                return
+            except KafkaException as error:
+                self.stats.producer_failures += 1
+                LOG.info("the spare producer is not ready yet: %s", error)
+                with self._condition:
+                    self._condition.wait_for(lambda: self._spare is not spare, SPARE_RETRY_DELAY_S)
+
+    def _is_spare(self, producer: KafkaTermProducer) -> bool:
+        with self._condition:
+            return self._spare is producer and not self._closing

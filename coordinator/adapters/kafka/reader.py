@@ -1,0 +1,378 @@
+"""The replica consumer: tails metadata partitions for one process, each in order and without a hole.
+
+One thread owns the `Consumer` and everything about it: every method of a consumer waits for another thread's `poll`
+and starves behind a poll loop, so other threads queue commands to the owner. What was read travels to the event loop
+as one call per chunk; while the loop has not taken enough of it, the thread reads no further.
+
+Invariants: an entry reaches the listener only under the generation its partition is followed with at that moment
+(checked on the loop); offsets of one generation are contiguous from `next_offset`; after `on_log_broken` nothing more
+of that generation comes. Broker outages break nothing: librdkafka reads on when the broker is back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from coordinator.adapters.kafka.bridge import post, wait_for_end
+from coordinator.adapters.kafka.offsets import read_log_range
+from coordinator.adapters.kafka.settings import client_properties
+from coordinator.adapters.kafka.stats import KafkaStats
+from coordinator.runtime.ports import LogBroken, LogEntry, LogListener
+
+LOG = logging.getLogger("coordinator.kafka.reader")
+
+POLL_S = 0.1
+"""How long the thread waits for entries; also the longest a command waits for it."""
+CHUNK_ENTRIES_MAX = 500
+CHUNKS_WAITING_MAX = 8
+BYTES_WAITING_MAX = 32 * 1024 * 1024
+REOPEN_DELAY_S = 1.0
+ASK_TIMEOUT_S = 3.0
+
+# Raised by librdkafka for a partition while it goes on trying; everything else ends the reading of that partition.
+PASSING_ERRORS = frozenset(
+    {
+        KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION, KafkaError._MAX_POLL_EXCEEDED, KafkaError._PARTITION_EOF, KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.UNKNOWN_TOPIC_ID, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.REQUEST_TIMED_OUT, KafkaError.REPLICA_NOT_AVAILABLE, KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError.BROKER_NOT_AVAILABLE, KafkaError.NETWORK_EXCEPTION,
+    }
+)  # fmt: skip
+
+
+class _Cursor:
+    """Where the reading of one partition stands; a new `follow` makes a new cursor."""
+
+    __slots__ = ("generation", "next_offset", "partition")
+
+    def __init__(self, partition: int, generation: int, next_offset: int) -> None:
+        self.partition = partition
+        self.generation = generation
+        self.next_offset = next_offset
+
+
+class _Break(NamedTuple):
+    partition: int
+    generation: int
+    why: LogBroken
+    detail: str
+
+
+class _Slice(NamedTuple):
+    partition: int
+    generation: int
+    entries: list[LogEntry]
+
+
+class KafkaLogReader:
+    """`LogReader` over one consumer for all partitions this process follows."""
+
+    def __init__(
+        self,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        bootstrap_servers: str,
+        topic: str,
+        client_id: str,
+        listener: LogListener,
+        kafka_properties: Mapping[str, Any] | None = None,
+        stats: KafkaStats | None = None,
+        chunks_waiting_max: int = CHUNKS_WAITING_MAX,
+        bytes_waiting_max: int = BYTES_WAITING_MAX,
+    ) -> None:
+        self._loop = loop
+        self._topic = topic
+        self._listener = listener
+        self.stats = stats if stats is not None else KafkaStats()
+        self._chunks_waiting_max = chunks_waiting_max
+        self._bytes_waiting_max = bytes_waiting_max
+        user = kafka_properties or {}
+        self._properties = client_properties(
+            bootstrap_servers=bootstrap_servers,
+            client_id=client_id,
+            role="reader",
+            defaults={"fetch.wait.max.ms": 100, "fetch.min.bytes": 1, "fetch.error.backoff.ms": 100, "queued.max.messages.kbytes": 65536},
+            fixed={
+                # A name is required although no group is ever joined.
+                "group.id": f"{client_id}-reader",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "error",
+                "isolation.level": "read_uncommitted",
+                "check.crcs": True,
+                # The thread stands still while the loop is busy; without a group nobody else could take over anyway.
+                "max.poll.interval.ms": 86_400_000,
+            },
+            user=user,
+            stats=self.stats,
+        )
+        self._admin_properties = client_properties(
+            bootstrap_servers=bootstrap_servers,
+            client_id=client_id,
+            role="reader-admin",
+            defaults={},
+            fixed={},
+            user=user,
+            stats=self.stats,
+        )
+        self._wanted: dict[int, int] = {}  # loop only: partition -> generation
+        # Shared, under the condition.
+        self._condition = threading.Condition()
+        self._commands: deque[Callable[[], None]] = deque()
+        self._closing = False
+        self._chunks_waiting = 0
+        self._bytes_waiting = 0
+        # Reader thread only.
+        self._cursors: dict[int, _Cursor] = {}
+        self._assigned: set[int] = set()
+        self._changed: set[int] = set()
+        self._admin: AdminClient | None = None
+        self._thread = threading.Thread(target=self._run, name="kafka-reader", daemon=True)
+        self._asker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kafka-reader-range")
+
+    # ---- on the loop
+
+    def start(self) -> None:
+        """Start the reading thread."""
+        self._thread.start()
+
+    async def close(self, timeout_s: float = 5.0) -> bool:
+        """Stop reading; False when the thread did not end in time (it is a daemon and delivers nothing any more)."""
+        self._wanted.clear()
+        with self._condition:
+            self._closing = True
+            self._condition.notify_all()
+        self._asker.shutdown(wait=False, cancel_futures=True)
+        return await wait_for_end(self._thread, timeout_s)
+
+    def follow(self, partition: int, next_offset: int, generation: int) -> None:
+        """(Re)start reading a partition at `next_offset`; older deliveries end with this call."""
+        self._wanted[partition] = generation
+        self._command(lambda: self._set_cursor(partition, _Cursor(partition, generation, next_offset)))
+
+    def unfollow(self, partition: int) -> None:
+        """Stop reading a partition; nothing of it is delivered after this call."""
+        self._wanted.pop(partition, None)
+        self._command(lambda: self._set_cursor(partition, None))
+
+    def _deliver(self, slices: list[_Slice], breaks: list[_Break], size_bytes: int) -> None:
+        with self._condition:
+            self._chunks_waiting -= 1
+            self._bytes_waiting -= size_bytes
+            self._condition.notify_all()
+        wanted = self._wanted
+        for partition, generation, entries in slices:
+            if wanted.get(partition) == generation:
+                self._listener.on_entries(partition, generation, entries)
+            else:
+                self.stats.reader_stale_entries += len(entries)
+        for partition, generation, why, detail in breaks:
+            if wanted.get(partition) == generation:
+                del wanted[partition]
+                self._listener.on_log_broken(partition, generation, why, detail)
+
+    def _command(self, command: Callable[[], None]) -> None:
+        with self._condition:
+            self._commands.append(command)
+            self._condition.notify_all()
+
+    # ---- in the reader thread
+
+    def _run(self) -> None:
+        while not self._closing:
+            consumer: Consumer | None = None
+            try:
+                consumer = Consumer(self._properties)
+                self._assigned.clear()
+                self._changed = set(self._cursors)
+                self._read(consumer)
+            except Exception:
+                if self._closing:
+                    break
+                # A dead thread would freeze every replica silently: start over with a new consumer.
+                self.stats.reader_reopened += 1
+                LOG.exception("reading the metadata topic failed; the consumer is opened anew in %.1f s", REOPEN_DELAY_S)
+            finally:
+                if consumer is not None:
+                    self._close_consumer(consumer)
+            with self._condition:
+                if not self._closing:
+                    self._condition.wait_for(lambda: self._closing, REOPEN_DELAY_S)
+
+    def _read(self, consumer: Consumer) -> None:
+        while True:
+            with self._condition:
+                if not self._commands and not self._changed and not self._cursors:
+                    self._condition.wait_for(lambda: self._closing or bool(self._commands))
+                if self._closing:
+                    return
+                commands = list(self._commands)
+                self._commands.clear()
+            for command in commands:
+                command()
+            if self._changed:
+                self._reassign(consumer)
+            if not self._wait_for_room():
+                continue
+            first = consumer.poll(POLL_S)
+            if first is None:
+                continue
+            messages = [first]
+            # consume() with a timeout would wait it out unless a whole chunk comes.
+            messages += consumer.consume(CHUNK_ENTRIES_MAX - 1, 0)
+            self._hand_over(messages)
+
+    def _set_cursor(self, partition: int, cursor: _Cursor | None) -> None:
+        if cursor is None:
+            self._cursors.pop(partition, None)
+        else:
+            self._cursors[partition] = cursor
+        self._changed.add(partition)
+
+    def _reassign(self, consumer: Consumer) -> None:
+        gone = [TopicPartition(self._topic, partition) for partition in self._changed if partition in self._assigned]
+        if gone:
+            consumer.incremental_unassign(gone)
+            self._assigned.difference_update(self._changed)
+        new = [self._cursors[partition] for partition in self._changed if partition in self._cursors]
+        self._changed.clear()
+        if new:
+            consumer.incremental_assign([TopicPartition(self._topic, cursor.partition, cursor.next_offset) for cursor in new])
+            self._assigned.update(cursor.partition for cursor in new)
+
+    def _wait_for_room(self) -> bool:
+        """Wait until the loop took enough of what was read, or a command came; True when there is room."""
+        with self._condition:
+            if self._has_room():
+                return True
+            self.stats.reader_waits += 1
+            self._condition.wait_for(lambda: self._closing or bool(self._commands) or self._has_room())
+            return self._has_room() and not self._closing
+
+    def _has_room(self) -> bool:
+        return self._chunks_waiting < self._chunks_waiting_max and self._bytes_waiting < self._bytes_waiting_max
+
+    def _hand_over(self, messages: list[Message]) -> None:
+        batches: dict[int, list[LogEntry]] = {}
+        breaks: list[_Break] = []
+        cursors = self._cursors
+        size_bytes = 0
+        partition = -1
+        cursor: _Cursor | None = None
+        batch: list[LogEntry] = []
+        new_entry = tuple.__new__  # a third of the cost of LogEntry(...): this runs for every entry of a replay
+        for message in messages:
+            error = message.error()
+            if error is not None:
+                self._on_error(message, error, breaks)
+                cursor = None
+                partition = -1
+                continue
+            if message.partition() != partition:
+                partition = message.partition()  # type: ignore[assignment]  # None only for client-level errors
+                cursor = cursors.get(partition)
+                batch = batches.setdefault(partition, [])
+            if cursor is None:
+                self.stats.reader_stale_entries += 1
+                continue
+            offset = message.offset()
+            if offset != cursor.next_offset:
+                self._break(cursor, breaks, LogBroken.GAP, f"expected offset {cursor.next_offset}, read {offset}")
+                cursor = None
+                continue
+            cursor.next_offset = offset + 1
+            value = message.value()
+            if value is not None:
+                size_bytes += len(value)
+            batch.append(new_entry(LogEntry, (offset, message.timestamp()[1], message.key(), value)))
+        # The generation is read before anything else can change the cursors: only this thread does.
+        broken = {item.partition: item.generation for item in breaks}
+        slices = []
+        for number, entries in batches.items():
+            if entries:
+                generation = broken[number] if number in broken else cursors[number].generation
+                slices.append(_Slice(number, generation, entries))
+                self.stats.reader_entries += len(entries)
+        self._post(slices, breaks, size_bytes)
+
+    def _post(self, slices: list[_Slice], breaks: list[_Break], size_bytes: int) -> None:
+        if not slices and not breaks:
+            return
+        self.stats.reader_chunks += 1
+        self.stats.reader_value_bytes += size_bytes
+        with self._condition:
+            self._chunks_waiting += 1
+            self._bytes_waiting += size_bytes
+        if not post(self._loop, self._deliver, slices, breaks, size_bytes):
+            with self._condition:
+                self._closing = True
+
+    def _break(self, cursor: _Cursor, breaks: list[_Break], why: LogBroken, detail: str) -> None:
+        self._set_cursor(cursor.partition, None)
+        breaks.append(_Break(cursor.partition, cursor.generation, why, f"{self._topic}-{cursor.partition}: {detail}"))
+
+    def _on_error(self, message: Message, error: KafkaError, breaks: list[_Break]) -> None:
+        self.stats.reader_partition_errors[error.name()] += 1
+        if error.fatal():
+            raise KafkaException(error)
+        partition = message.partition()
+        cursor = self._cursors.get(partition) if partition is not None else None
+        if cursor is None or error.code() in PASSING_ERRORS:
+            return
+        if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            # The error comes once and silence follows; only the partition's leader knows which side we fell off.
+            self._asker.submit(self._ask_range, cursor, str(error))
+            return
+        self._break(cursor, breaks, LogBroken.FAILED, f"reading at offset {cursor.next_offset} failed: {error}")
+
+    def _close_consumer(self, consumer: Consumer) -> None:
+        try:
+            consumer.close()
+        except (KafkaException, RuntimeError) as error:
+            LOG.warning("closing the replica consumer failed: %s", error)
+
+    # ---- which side of the log
+
+    def _ask_range(self, cursor: _Cursor, error: str) -> None:
+        try:
+            if self._admin is None:
+                self._admin = AdminClient(self._admin_properties)
+            self._admin.poll(0)
+            low, high = read_log_range(self._admin, self._topic, cursor.partition, ASK_TIMEOUT_S)
+        except (KafkaException, TimeoutError) as failure:
+            LOG.warning("log range of %s-%d is unknown (%s); reading is tried again", self._topic, cursor.partition, failure)
+            with self._condition:
+                self._condition.wait_for(lambda: self._closing, REOPEN_DELAY_S)
+            self._command(lambda: self._try_again(cursor))
+            return
+        self._command(lambda: self._range_known(cursor, low, high, error))
+
+    def _try_again(self, cursor: _Cursor) -> None:
+        if self._cursors.get(cursor.partition) is cursor:
+            self._changed.add(cursor.partition)
+
+    def _range_known(self, cursor: _Cursor, low: int, high: int, error: str) -> None:
+        if self._cursors.get(cursor.partition) is not cursor:
+            return
+        where = f"offset {cursor.next_offset} is not in the log, which holds [{low}, {high})"
+        breaks: list[_Break] = []
+        if cursor.next_offset < low:
+            self._break(cursor, breaks, LogBroken.BELOW_START, where)
+        elif cursor.next_offset > high:
+            self._break(cursor, breaks, LogBroken.PAST_END, where)
+        elif "truncat" in error:
+            self._break(cursor, breaks, LogBroken.FAILED, f"the log was cut behind our back at offset {cursor.next_offset}: {error}")
+        else:
+            # The log moved between the two questions: ask for the same offset again.
+            self._changed.add(cursor.partition)
+        self._post([], breaks, 0)
