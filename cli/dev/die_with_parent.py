@@ -1,0 +1,29 @@
+"""Becomes another program that the kernel kills when the thread that started it ends: `die_with_parent.py PARENT_PID PROGRAM ARGS...`.
+
+Run as a script, before anything else, so that no code runs between fork and exec of a process with many threads.
+Where the kernel has no such service (macOS), the program is started all the same, and reaped at the next start.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+
+PR_SET_PDEATHSIG = 1
+
+
+def main(arguments: list[str]) -> None:
+    parent_pid = int(arguments[0])
+    if sys.platform == "linux":
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
+            sys.exit(f"prctl(PR_SET_PDEATHSIG): {os.strerror(ctypes.get_errno())}")
+    if os.getppid() != parent_pid:  # it died before the line above: no signal will come
+        sys.exit("the process that asked for this one is gone")
+    os.execv(arguments[1], arguments[1:])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
