@@ -16,8 +16,7 @@ class UnknownSchema(UnreadableEntry):
 
     def __init__(self, fingerprint: int) -> None:
         super().__init__(
-            f"entry was written with unknown schema fingerprint {fingerprint:016x}; "
-            "run a version that has this schema in records/schemas"
+            f"entry was written with unknown schema fingerprint {fingerprint:016x}; run a version that has this schema in records/schemas"
         )
         self.fingerprint = fingerprint
 

@@ -39,7 +39,9 @@ _RANGES: dict[str, tuple[int, int]] = {
 NUMBER_COLUMNS = tuple(_RANGES)
 """The columns of numbers in the order of the schema; `other_message` follows them."""
 
-_LOWS = [low for low, _ in _RANGES.values()]
+COLUMN_LOWS = [low for low, _ in _RANGES.values()]
+"""The least value each column of numbers may hold; stands for the extremes of an empty column."""
+
 _HIGHS = [high for _, high in _RANGES.values()]
 _RUN_TOPIC = NUMBER_COLUMNS.index("run_topic")
 _RUN_BASE_OFFSET = NUMBER_COLUMNS.index("run_base_offset")
@@ -58,10 +60,14 @@ def number_columns(record: FileCommitted) -> tuple[list[int], ...]:
 
 def find_file_fault(record: FileCommitted) -> str | None:
     """Return what is wrong with the columns of a record, or None."""
-    columns = number_columns(record)
-    least = [min(column) if column else low for column, low in zip(columns, _LOWS, strict=True)]
-    greatest = [max(column) if column else low for column, low in zip(columns, _LOWS, strict=True)]
-    return find_file_fault_in(record, least, greatest)
+    return find_file_fault_in(record, *column_extremes(number_columns(record)))
+
+
+def column_extremes(columns: Sequence[list[int]]) -> tuple[list[int], list[int]]:
+    """Return the least and the greatest value of each of `number_columns`."""
+    least = [min(column) if column else low for column, low in zip(columns, COLUMN_LOWS, strict=True)]
+    greatest = [max(column) if column else low for column, low in zip(columns, COLUMN_LOWS, strict=True)]
+    return least, greatest
 
 
 def find_file_fault_in(record: FileCommitted, least: Sequence[int], greatest: Sequence[int]) -> str | None:
@@ -69,7 +75,7 @@ def find_file_fault_in(record: FileCommitted, least: Sequence[int], greatest: Se
 
     The extremes of an empty column may be anything within its range.
     """
-    for name, low, value in zip(NUMBER_COLUMNS, _LOWS, least, strict=True):
+    for name, low, value in zip(NUMBER_COLUMNS, COLUMN_LOWS, least, strict=True):
         if value < low:
             return f"{name} holds {value}, below {low}"
     for name, high, value in zip(NUMBER_COLUMNS, _HIGHS, greatest, strict=True):

@@ -1,0 +1,143 @@
+"""Columns of zigzag varints, many numbers at a time; the bytes are those of Avro longs.
+
+Two techniques: tables and plain loops, which win while there are few numbers, and numpy, which has a fixed price per
+call. Both give the same bytes and the same numbers; the callers choose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+Int64s = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
+
+SMALL_END = 1 << 13
+"""Numbers in [0, SMALL_END) have at most two bytes, and those bytes come from a table."""
+
+_SEVEN_BITS = 0x7F
+_SHIFT_MAX = 63
+_GROUP = 1 << 14
+_FIRST_TWO = [bytes((low & _SEVEN_BITS | 0x80, low >> 7 | 0x80)) for low in range(_GROUP)]
+_LAST_TWO = [bytes((last,)) if last <= _SEVEN_BITS else bytes((last & _SEVEN_BITS | 0x80, last >> 7)) for last in range(_GROUP)]
+_SMALL = _LAST_TWO[::2]
+_SIGNED_OF_BYTE = [(byte >> 1) ^ -(byte & 1) for byte in range(0x80)]
+
+_SHIFTS = np.arange(10, dtype=np.uint64) * np.uint64(7)
+_LENGTH_STARTS = np.array([1 << (7 * groups) for groups in range(1, 10)], np.uint64)
+
+
+def write_number(value: int) -> bytes:
+    """Return the varint of a 64-bit integer."""
+    unsigned = value << 1 if value >= 0 else ~(value << 1)
+    out = b""
+    while unsigned >= _GROUP:
+        out += _FIRST_TWO[unsigned & (_GROUP - 1)]
+        unsigned >>= 14
+    return out + _LAST_TWO[unsigned]
+
+
+def write_small_numbers(values: Sequence[int]) -> bytes:
+    """Return the varints of numbers that are all in [0, SMALL_END)."""
+    return b"".join(map(_SMALL.__getitem__, values))
+
+
+def write_numbers(values: Sequence[int]) -> bytes:
+    """Return the varints of any 64-bit integers, one by one."""
+    return b"".join(map(write_number, values))
+
+
+def write_number_columns(columns: Sequence[Sequence[int]]) -> list[bytes]:
+    """Return the varints of each column, all of them in one vectorised pass; no column may be empty."""
+    values = np.concatenate([np.fromiter(column, np.int64, len(column)) for column in columns])
+    unsigned = ((values << 1) ^ (values >> 63)).view(np.uint64)
+    width = int(np.searchsorted(_LENGTH_STARTS, unsigned.max(), "right")) + 1
+    groups = (unsigned[:, None] >> _SHIFTS[:width]).astype(np.uint8)
+    goes_on = unsigned[:, None] >= _LENGTH_STARTS[: width - 1]
+    groups &= _SEVEN_BITS
+    groups[:, : width - 1] |= goes_on.view(np.uint8) << np.uint8(7)
+    present = np.empty(groups.shape, bool)
+    present[:, 0] = True
+    present[:, 1:] = goes_on
+    encoded = groups[present].tobytes()
+    ends = np.cumsum(present.sum(axis=1))
+    bounds = [0, *ends[np.cumsum([len(column) for column in columns]) - 1].tolist()]
+    return [encoded[start:end] for start, end in pairwise(bounds)]
+
+
+def read_number(data: bytes, position: int) -> tuple[int, int]:
+    """Return the number at a position and the position after it.
+
+    Raises IndexError when the bytes end before it does or it is longer than 10 bytes. The last of 10 bytes may carry
+    it beyond 64 bits; the caller checks ranges.
+    """
+    byte = data[position]
+    if byte <= _SEVEN_BITS:
+        return _SIGNED_OF_BYTE[byte], position + 1
+    return _read_long_number(data, position)
+
+
+def read_numbers(data: bytes, position: int, count: int) -> tuple[list[int], int]:
+    """Return `count` numbers from a position on and the position after them. Raises IndexError as `read_number` does."""
+    column = data[position : position + count]
+    if column.isascii():  # one byte each
+        if len(column) < count:
+            raise IndexError(f"{count} numbers at byte {position} of {len(data)}")
+        return [_SIGNED_OF_BYTE[byte] for byte in column], position + count
+    values = []
+    for _ in range(count):
+        first = data[position]
+        if first <= _SEVEN_BITS:
+            values.append(_SIGNED_OF_BYTE[first])
+            position += 1
+            continue
+        second = data[position + 1]
+        if second <= _SEVEN_BITS:
+            unsigned = first & _SEVEN_BITS | second << 7
+            values.append((unsigned >> 1) ^ -(unsigned & 1))
+            position += 2
+            continue
+        value, position = _read_long_number(data, position)
+        values.append(value)
+    return values, position
+
+
+def _read_long_number(data: bytes, position: int) -> tuple[int, int]:
+    unsigned = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        unsigned |= (byte & _SEVEN_BITS) << shift
+        if byte <= _SEVEN_BITS:
+            return (unsigned >> 1) ^ -(unsigned & 1), position
+        shift += 7
+        if shift > _SHIFT_MAX:
+            raise IndexError(f"number before byte {position} is longer than 10 bytes")
+
+
+def find_number_ends(encoded: Bytes) -> Int64s:
+    """Return where each varint ends (index of its last byte)."""
+    return np.flatnonzero(encoded <= _SEVEN_BITS)
+
+
+def read_all_numbers(encoded: Bytes, ends: Int64s) -> Int64s | None:
+    """Return the numbers of varints that end at `ends`, which is not empty; None when one is longer than 9 bytes.
+
+    Nine bytes hold 63 bits, so no accepted varint can overflow; longer ones are left to the careful decoder.
+    """
+    lengths = np.diff(ends, prepend=-1)
+    if int(lengths.max()) > 9:
+        return None
+    # From each varint's last byte backwards, for fewer and fewer varints.
+    unsigned = encoded[ends].astype(np.uint64)
+    longer = np.flatnonzero(lengths > 1)
+    distance = 1
+    while len(longer):
+        low = encoded[ends[longer] - distance] & np.uint8(_SEVEN_BITS)
+        unsigned[longer] = (unsigned[longer] << np.uint64(7)) | low
+        distance += 1
+        longer = longer[lengths[longer] > distance]
+    return (unsigned >> np.uint64(1)).view(np.int64) ^ -(unsigned & np.uint64(1)).view(np.int64)
