@@ -207,4 +207,8 @@ def _tagged_writer(tagged: dict[int, tuple[Field[object], Codec]]) -> Write:
         out += varint(count)
         out += section
 
-    return write if ascending else lambda out, value: out.append(0)
+    return write if ascending else _write_no_tags
+
+
+def _write_no_tags(out: bytearray, _value: object) -> None:
+    out.append(0)
