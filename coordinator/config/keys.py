@@ -215,7 +215,7 @@ def store_url(name: str, *, why: str) -> StoreUrl:
         StoreUrl.parse,
         type_name="url",
         default=None,
-        bounds="file:///folder, s3://bucket[/prefix], gs://bucket[/prefix], az://container[/prefix] or memory://",
+        bounds="file:///folder, s3://bucket[/prefix], gs://bucket[/prefix], az://account/container[/prefix] or memory://",
         why=why,
         essential=True,
     )

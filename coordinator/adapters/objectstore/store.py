@@ -1,0 +1,159 @@
+"""The object store over obstore: S3, GCS, Azure, and memory for tests.
+
+Owns the translation of obstore's errors and of our keys (the path of the URL is put before each key here, so that
+listing and its `after` mean the same in every store). It never retries beyond obstore's own retries, which end with the
+deadline of the request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import obstore
+from obstore import exceptions as obstore_errors
+from obstore.store import ObjectStore as RawStore
+
+from coordinator.adapters.objectstore.port import (
+    Deleted,
+    ObjectExists,
+    ObjectMissing,
+    StoreDenied,
+    StoredObject,
+    StoreError,
+    StoreUnavailable,
+    check_key,
+    check_prefix,
+)
+
+DELETE_CHUNK = 1_000  # what S3 takes in one request
+LIST_CHUNK = 1_000
+PING_TIMEOUT = timedelta(seconds=5)
+
+
+class ObstoreStore:
+    """An `ObjectStore` (see `port`) over an obstore store."""
+
+    def __init__(self, raw: RawStore, probe: RawStore, *, location: str, base: str, request_timeout_ms: int) -> None:
+        """`probe` is the same store without retries, for `ping`; `base` is put before every key, empty or ending with '/'."""
+        self._raw = raw
+        self._probe = probe
+        self._location = location
+        self._base = check_prefix(base)
+        self._timeout_s = request_timeout_ms / 1000
+
+    @property
+    def location(self) -> str:
+        return self._location
+
+    async def put(self, key: str, data: bytes | memoryview | Path, *, create_only: bool = False) -> None:
+        with self._errors(f"put {check_key(key)}"):
+            async with asyncio.timeout(self._timeout_s):
+                # Multipart uploads know no create-only mode, and a single put is the atomic one everywhere.
+                await obstore.put_async(
+                    self._raw, self._base + key, data, mode="create" if create_only else "overwrite", use_multipart=not create_only
+                )
+
+    async def get(self, key: str) -> bytes:
+        with self._errors(f"get {check_key(key)}"):
+            async with asyncio.timeout(self._timeout_s):
+                answer = await obstore.get_async(self._raw, self._base + key)
+                return bytes(await answer.buffer_async())
+
+    async def get_range(self, key: str, start: int, size_bytes: int) -> bytes:
+        if start < 0 or size_bytes <= 0:
+            raise ValueError(f"range [{start}, +{size_bytes}) of {key}: the start must not be negative, the size positive")
+        with self._errors(f"get {check_key(key)} [{start}, +{size_bytes})"):
+            async with asyncio.timeout(self._timeout_s):
+                found = bytes(await obstore.get_range_async(self._raw, self._base + key, start=start, length=size_bytes))
+        if len(found) != size_bytes:
+            raise StoreError(f"{self._location}: {key} ends at {start + len(found)}, before {start + size_bytes}")
+        return found
+
+    async def read(self, key: str) -> AsyncIterator[bytes]:
+        check_key(key)
+        with self._errors(f"get {key}"):
+            async with asyncio.timeout(self._timeout_s):
+                stream = aiter((await obstore.get_async(self._raw, self._base + key)).stream())
+        while True:
+            with self._errors(f"get {key}"):
+                # The deadline is per chunk: an object may be large, silence may not be long.
+                async with asyncio.timeout(self._timeout_s):
+                    chunk = await anext(stream, None)
+            if chunk is None:
+                return
+            yield bytes(chunk)
+
+    async def head(self, key: str) -> StoredObject | None:
+        try:
+            with self._errors(f"head {check_key(key)}"):
+                async with asyncio.timeout(self._timeout_s):
+                    return self._stored(await obstore.head_async(self._raw, self._base + key))
+        except ObjectMissing:
+            return None
+
+    async def delete_many(self, keys: Sequence[str]) -> Deleted:
+        for key in keys:
+            check_key(key)
+        confirmed: set[str] = set()
+        for first in range(0, len(keys), DELETE_CHUNK):
+            chunk = keys[first : first + DELETE_CHUNK]
+            try:
+                with self._errors(f"delete {len(chunk)} objects from {chunk[0]}"):
+                    async with asyncio.timeout(self._timeout_s):
+                        await self._delete_chunk(chunk)
+            except StoreError as error:
+                return Deleted(confirmed=frozenset(confirmed), error=error)
+            confirmed.update(chunk)
+        return Deleted(confirmed=frozenset(confirmed), error=None)
+
+    async def _delete_chunk(self, keys: Sequence[str]) -> None:
+        await obstore.delete_async(self._raw, [self._base + key for key in keys])
+
+    async def list(self, prefix: str, after: str = "") -> AsyncIterator[Sequence[StoredObject]]:
+        stream = obstore.list(
+            self._raw, self._base + check_prefix(prefix) or None, offset=self._base + after if after else None, chunk_size=LIST_CHUNK
+        )
+        while True:
+            with self._errors(f"list {prefix or '/'}"):
+                async with asyncio.timeout(self._timeout_s):
+                    chunk = await anext(stream, None)
+            if chunk is None:
+                return
+            yield [self._stored(meta) for meta in chunk]
+
+    async def ping(self) -> None:
+        with self._errors("ping"):
+            async with asyncio.timeout(min(self._timeout_s, PING_TIMEOUT.total_seconds())):
+                # A listing needs the bucket and the permission; a head would not tell a missing bucket from a missing key.
+                async for _chunk in obstore.list(self._probe, self._base or None, chunk_size=1):
+                    break
+
+    def _stored(self, meta: obstore.ObjectMeta) -> StoredObject:
+        return StoredObject(
+            key=meta["path"].removeprefix(self._base),
+            size_bytes=meta["size"],
+            modified_ms=int(meta["last_modified"].timestamp() * 1000),
+        )
+
+    @contextmanager
+    def _errors(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except TimeoutError as error:
+            raise StoreUnavailable(f"{self._location}: {what}: no answer within {self._timeout_s:g} s") from error
+        except FileNotFoundError as error:
+            raise ObjectMissing(f"{self._location}: {what}: not found") from error
+        except obstore_errors.AlreadyExistsError as error:
+            raise ObjectExists(f"{self._location}: {what}: exists already") from error
+        except (obstore_errors.PermissionDeniedError, obstore_errors.UnauthenticatedError, PermissionError) as error:
+            raise StoreDenied(f"{self._location}: {what}: {_first_line(error)}; check credentials and permissions") from error
+        except (obstore_errors.BaseError, OSError) as error:
+            raise StoreUnavailable(f"{self._location}: {what}: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

@@ -1,0 +1,219 @@
+"""The contract of an object store, held by every kind, and the opening of stores by URL."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+
+import pytest
+
+from coordinator.adapters.objectstore import (
+    InvalidKey,
+    ObjectExists,
+    ObjectMissing,
+    ObjectStore,
+    StoreError,
+    StoreOptionError,
+    StoreUnavailable,
+    open_store,
+)
+from coordinator.config.values import OutOfBounds
+
+
+@pytest.fixture(params=["memory", "local"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
+    return open_store("memory://" if request.param == "memory" else f"file://{tmp_path}/objects")
+
+
+async def listed(store: ObjectStore, prefix: str, after: str = "") -> list[str]:
+    return [stored.key async for chunk in store.list(prefix, after) for stored in chunk]
+
+
+def test_put_get_and_ranges(store: ObjectStore) -> None:
+    async def story() -> None:
+        await store.put("wal/a/1", b"0123456789")
+        assert await store.get("wal/a/1") == b"0123456789"
+        assert await store.get_range("wal/a/1", 2, 3) == b"234"
+        assert await store.get_range("wal/a/1", 0, 10) == b"0123456789"
+        stored = await store.head("wal/a/1")
+        assert stored is not None
+        assert (stored.key, stored.size_bytes) == ("wal/a/1", 10)
+        assert stored.modified_ms > 1_600_000_000_000
+        await store.put("wal/a/1", memoryview(b"new"))
+        assert b"".join([chunk async for chunk in store.read("wal/a/1")]) == b"new"
+
+    asyncio.run(story())
+
+
+def test_range_past_the_end_is_an_error(store: ObjectStore) -> None:
+    async def story() -> None:
+        await store.put("k", b"0123")
+        for start, size in ((2, 3), (4, 1), (9, 1)):
+            with pytest.raises(StoreError, match="k"):
+                await store.get_range("k", start, size)
+        with pytest.raises(ValueError, match="size positive"):
+            await store.get_range("k", 0, 0)
+
+    asyncio.run(story())
+
+
+def test_missing_object(store: ObjectStore) -> None:
+    async def story() -> None:
+        assert await store.head("none") is None
+        with pytest.raises(ObjectMissing, match="none"):
+            await store.get("none")
+        with pytest.raises(ObjectMissing, match="none"):
+            await store.get_range("none", 0, 1)
+        with pytest.raises(ObjectMissing, match="none"):
+            [chunk async for chunk in store.read("none")]
+
+    asyncio.run(story())
+
+
+def test_create_only_has_one_winner(store: ObjectStore, tmp_path: Path) -> None:
+    async def story() -> None:
+        results = await asyncio.gather(*(store.put("k", b"%d" % n, create_only=True) for n in range(20)), return_exceptions=True)
+        assert [type(result) for result in results if result is not None] == [ObjectExists] * 19
+        winner = results.index(None)
+        assert await store.get("k") == b"%d" % winner
+        large = tmp_path / "large"
+        large.write_bytes(os.urandom(12 * 1024 * 1024))
+        await store.put("large", large, create_only=True)
+        with pytest.raises(ObjectExists, match="large"):
+            await store.put("large", large, create_only=True)
+        assert await store.get("large") == large.read_bytes()
+
+    asyncio.run(story())
+
+
+def test_delete_counts_missing_as_deleted(store: ObjectStore) -> None:
+    async def story() -> None:
+        keys = [f"wal/{n}" for n in range(30)]
+        for key in keys[::2]:
+            await store.put(key, b"x")
+        deleted = await store.delete_many([*keys, "other/missing"])
+        assert deleted.error is None
+        assert deleted.confirmed == {*keys, "other/missing"}
+        assert await listed(store, "") == []
+        assert (await store.delete_many([])).confirmed == frozenset()
+
+    asyncio.run(story())
+
+
+def test_listing_is_in_key_order_and_resumes_after_a_key(store: ObjectStore) -> None:
+    keys = sorted(["wal/a/2", "wal/a/1", "wal/a-b/1", "wal/a.b", "wal/é", "wal/b/1/x", "wal2/1"])
+
+    async def story() -> None:
+        for key in reversed(keys):
+            await store.put(key, b"x")
+        assert await listed(store, "") == keys
+        below = [key for key in keys if key.startswith("wal/")]
+        assert await listed(store, "wal/") == below
+        for place, key in enumerate(below):
+            assert await listed(store, "wal/", key) == below[place + 1 :]
+        assert await listed(store, "none/") == []
+
+    asyncio.run(story())
+
+
+def test_long_listing_comes_in_chunks(store: ObjectStore) -> None:
+    async def story() -> None:
+        for n in range(1500):
+            await store.put(f"wal/{n:04}", b"")
+        sizes = [len(chunk) async for chunk in store.list("wal/")]
+        assert sum(sizes) == 1500
+        assert max(sizes) <= 1000
+
+    asyncio.run(story())
+
+
+Call = Callable[[ObjectStore, str], Coroutine[None, None, object]]
+
+
+@pytest.mark.parametrize("key", ["", "/a", "a/", "a//b", "../a", "a/./b", "a\nb", "x" * 1025])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda store, key: store.put(key, b""),
+        lambda store, key: store.get(key),
+        lambda store, key: store.head(key),
+        lambda store, key: store.delete_many(["ok", key]),
+    ],
+)
+def test_key_that_a_store_would_change_is_refused(store: ObjectStore, key: str, call: Call) -> None:
+    with pytest.raises(InvalidKey):
+        asyncio.run(call(store, key))
+
+
+def test_ping_tells_a_lost_folder(tmp_path: Path) -> None:
+    store = open_store(f"file://{tmp_path}/objects")
+    asyncio.run(store.ping())
+    (tmp_path / "objects").rmdir()
+    with pytest.raises(StoreUnavailable, match="folder is missing"):
+        asyncio.run(store.ping())
+
+
+def test_local_put_is_synced_before_it_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[Path] = []
+    real = os.fsync
+
+    def recording(descriptor: int) -> None:
+        synced.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")))
+        real(descriptor)
+
+    store = open_store(f"file://{tmp_path}/objects")
+    monkeypatch.setattr(os, "fsync", recording)
+    root = tmp_path / "objects"
+
+    async def story() -> None:
+        await store.put("wal/a/1", b"x")
+        assert synced == [root / "wal/a/1", root / "wal/a", root / "wal", root]
+        synced.clear()
+        await store.put("wal/a/2", b"x")
+        assert synced == [root / "wal/a/2", root / "wal/a"]
+
+    asyncio.run(story())
+
+
+def test_failed_delete_reports_what_is_confirmed(tmp_path: Path) -> None:
+    store = open_store(f"file://{tmp_path}/objects")
+    (tmp_path / "objects" / "folder").mkdir()
+    deleted = asyncio.run(store.delete_many(["folder"]))
+    assert deleted.confirmed == frozenset()
+    assert isinstance(deleted.error, StoreUnavailable)
+
+
+def test_unreachable_store_is_unavailable_and_ping_says_so_quickly() -> None:
+    options = {"endpoint": "http://127.0.0.1:9", "region": "r", "access.key.id": "a", "secret.access.key": "hush", "allow.http": "true"}
+    store = open_store("s3://bucket/prefix", options, request_timeout_ms=300)
+
+    async def story() -> None:
+        with pytest.raises(StoreUnavailable, match="s3://bucket/prefix: ping"):
+            await store.ping()
+        with pytest.raises(StoreUnavailable, match="get k") as caught:
+            await store.get("k")
+        assert "hush" not in str(caught.value)
+        assert (await store.delete_many(["k"])).confirmed == frozenset()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "message"),
+    [
+        ("s3://bucket", {"bogus": "1"}, "bogus"),
+        ("memory://", {"region": "x"}, "takes no options"),
+        ("file:///dev/null/x", {}, "mount the folder"),
+        ("az://account", {}, "name the container"),
+    ],
+)
+def test_wrong_options_are_named(url: str, options: dict[str, str], message: str) -> None:
+    with pytest.raises(StoreOptionError, match=message):
+        open_store(url, options)
+
+
+def test_unknown_scheme_is_refused() -> None:
+    with pytest.raises(OutOfBounds, match="s3://"):
+        open_store("ftp://x")
