@@ -6,8 +6,8 @@ and restarted one by one. Nothing stays running when the process that started it
 
 from cli.dev.kafka.cluster import KafkaCluster, KafkaStartError
 from cli.dev.kafka.find import ExistingKafka, Kafka, NoKafkaError, find_kafka
-from cli.dev.kafka.properties import ExtraListener, Profile
 from cli.dev.kafka.prepare import find_runtime
+from cli.dev.kafka.properties import ExtraListener, Profile
 from cli.dev.kafka.runtime import BrokerRuntime
 
 __all__ = [
