@@ -1,0 +1,298 @@
+"""One accepted connection: bytes to requests, replies to bytes, and every reason to stop reading or to hang up.
+
+Invariants: replies leave in request order; bytes waiting here are bounded by the limits (see `ServerLimits`), because
+a connection at a bound is not read; every connection ends in exactly one counted `CloseReason`.
+Runs on the event loop only. Replies completed in one tick of the loop are written together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from functools import partial
+from typing import Protocol, cast
+
+from coordinator.adapters.server.contract import CloseReason, Handler, Request, ServerLimits, ServerStats
+from coordinator.protocol.api_table import ApiKey, ApiTable, decode_request
+from coordinator.protocol.framing import FrameReader, Pending, ReplyQueue, read_request_head, read_request_header
+from coordinator.protocol.wire import MalformedMessage
+
+log = logging.getLogger(__name__)
+
+_EXPECTED_ENDS = frozenset({CloseReason.CLIENT, CloseReason.IDLE, CloseReason.SHUTDOWN})
+
+
+class Owner(Protocol):
+    """What a connection needs of its server."""
+
+    handler: Handler
+    table: ApiTable
+    limits: ServerLimits
+    stats: ServerStats
+    listener: str
+
+    def admit(self, connection: Connection) -> bool:
+        """Register a new connection, unless there are too many."""
+
+    def forget(self, connection: Connection) -> None:
+        """Note that a connection is gone."""
+
+
+class Connection(asyncio.Protocol):
+    """See the module."""
+
+    def __init__(self, owner: Owner, connection_id: int, loop: asyncio.AbstractEventLoop) -> None:
+        self.connection_id = connection_id
+        self.peer = "?"
+        self._owner = owner
+        self._limits = owner.limits
+        self._stats = owner.stats
+        self._loop = loop
+        self._frames = FrameReader(owner.limits.request_bytes_max)
+        self._queue = ReplyQueue(owner.limits.pending_requests_max, owner.limits.pending_bytes_max)
+        # Complete requests that may not be dispatched yet, with the time they were read; at most one read's worth.
+        self._backlog: deque[tuple[bytes, float]] = deque()
+        self._active_s = 0.0
+        self._end: CloseReason | None = None
+        self._is_draining = False
+        self._is_dispatching = False
+        self._is_flush_scheduled = False
+        self._is_reading = True
+        self._is_output_paused = False
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._output_timer: asyncio.TimerHandle | None = None
+
+    # --- called by asyncio ---
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Admit the peer or hang up."""
+        self._transport = cast(asyncio.Transport, transport)
+        self.peer = _peer_name(transport.get_extra_info("peername"))
+        if not self._owner.admit(self):
+            self._end = CloseReason.TOO_MANY
+            self._transport.abort()
+            return
+        self._transport.set_write_buffer_limits(high=self._limits.output_pause_bytes)
+        self._active_s = self._loop.time()
+        self._watch_idle()
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes of the stream and serve the requests they complete."""
+        if self._end is not None:
+            return
+        self._stats.bytes_in += len(data)
+        self._active_s = self._loop.time()
+        try:
+            frames = self._frames.feed(data)
+        except MalformedMessage as error:
+            self.close(CloseReason.MALFORMED, str(error))
+            return
+        self._backlog.extend((frame, self._active_s) for frame in frames)
+        self._proceed()
+
+    def pause_writing(self) -> None:
+        """Stop serving: the peer does not take its replies."""
+        self._is_output_paused = True
+        if self._end is None:
+            self._watch_output()
+
+    def resume_writing(self) -> None:
+        """Serve again."""
+        self._is_output_paused = False
+        if self._end is not None:
+            return  # the timer now limits how long closing may take
+        if self._output_timer is not None:
+            self._output_timer.cancel()
+        self._schedule_flush()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Count the end and let everything go."""
+        for timer in (self._idle_timer, self._output_timer):
+            if timer is not None:
+                timer.cancel()
+        self._backlog.clear()
+        if self._end is not CloseReason.TOO_MANY:
+            if self._end is None:
+                self._note_end(CloseReason.CLIENT if exc is None else CloseReason.NETWORK, "" if exc is None else str(exc))
+            self._owner.forget(self)
+
+    # --- called by the server ---
+
+    def drain(self) -> None:
+        """Read nothing more, answer what was read, then close."""
+        self._is_draining = True
+        if self._end is None:
+            self._proceed()
+
+    def abort(self) -> None:
+        """Close at once; what was not sent is lost."""
+        if self._end is None:
+            self._note_end(CloseReason.SHUTDOWN, f"{len(self._queue) + len(self._backlog)} requests were not answered in time")
+        self._transport.abort()
+
+    def close(self, reason: CloseReason, detail: str) -> None:
+        """Close for a reason; replies already in order are still sent if the peer takes them in time."""
+        if self._end is not None:
+            return
+        self._note_end(reason, detail)
+        self._backlog.clear()
+        if self._output_timer is not None:
+            self._output_timer.cancel()
+        if self._is_output_paused:
+            self._transport.abort()
+            return
+        self._write_replies()
+        # The transport closes when its buffer is sent, which a peer that reads nothing could delay for ever.
+        self._output_timer = self._loop.call_later(self._limits.output_stall_timeout_ms / 1000, self._transport.abort)
+        self._transport.close()
+
+    # --- requests in ---
+
+    def _proceed(self) -> None:
+        """Serve and write as much as the bounds allow, then decide whether to read on."""
+        self._is_dispatching = True
+        try:
+            while self._backlog and self._may_dispatch():
+                while self._backlog and self._may_dispatch():
+                    frame, received_s = self._backlog.popleft()
+                    self._serve(frame, received_s)
+                self._flush()
+            self._flush()
+        finally:
+            self._is_dispatching = False
+        if self._end is not None:
+            return
+        if self._is_draining and not self._backlog and not self._queue:
+            self.close(CloseReason.SHUTDOWN, "")
+            return
+        self._set_reading(not self._is_draining and not self._backlog and self._may_dispatch())
+
+    def _may_dispatch(self) -> bool:
+        return not (self._queue.is_full or self._is_output_paused or self._end is not None)
+
+    def _serve(self, frame: bytes, received_s: float) -> None:
+        try:
+            self._hand_over(frame, received_s)
+        except MalformedMessage as error:
+            self.close(CloseReason.MALFORMED, str(error))
+        except Exception as error:  # whatever a handler raises must not end the other connections' loop
+            log.exception("request handler failed listener=%s connection=%d peer=%s", self._owner.listener, self.connection_id, self.peer)
+            self.close(CloseReason.HANDLER_FAILED, repr(error))
+
+    def _hand_over(self, frame: bytes, received_s: float) -> None:
+        key, version, correlation_id = read_request_head(frame)
+        api = self._owner.table.find(key)
+        schema = None if api is None else api.versions.get(version)
+        if api is None or (schema is None and key != ApiKey.API_VERSIONS):
+            self.close(CloseReason.UNSUPPORTED, f"request {key} version {version}; ApiVersions tells what is served")
+            return
+        self._stats.requests[key] += 1
+        pending = self._queue.expect(correlation_id, len(frame), tagged=api.response_tagged)
+        if schema is not None:
+            header = read_request_header(frame, flexible=schema.flexible)
+            if key != ApiKey.API_VERSIONS:
+                request = Request(
+                    int(api.canonical),
+                    version,
+                    correlation_id,
+                    header.client_id,
+                    frame,
+                    header.body_offset,
+                    self.connection_id,
+                    key,
+                    received_s,
+                    self._owner.listener,
+                    self.peer,
+                )
+                self._owner.handler.handle(request, partial(self._respond, pending))
+                return
+            decode_request(key, version, frame, header.body_offset)
+        # A client that knows a later ApiVersions than we do asks again with one we do know, so nothing more is read here.
+        self._respond(pending, self._owner.table.api_versions_body(version))
+
+    def _set_reading(self, wanted: bool) -> None:
+        if wanted == self._is_reading or self._transport.is_closing():
+            return
+        self._is_reading = wanted
+        if wanted:
+            self._transport.resume_reading()
+        else:
+            self._stats.reading_paused += 1
+            self._transport.pause_reading()
+
+    # --- replies out ---
+
+    def _respond(self, pending: Pending, body: bytes) -> None:
+        if self._end is not None:
+            self._stats.replies_too_late += 1
+            return
+        self._queue.complete(pending, body)
+        if not self._is_dispatching and (self._queue.is_ready or self._is_output_paused):
+            self._schedule_flush()
+
+    def _schedule_flush(self) -> None:
+        if not self._is_flush_scheduled:
+            self._is_flush_scheduled = True
+            self._loop.call_soon(self._flush_scheduled)
+
+    def _flush_scheduled(self) -> None:
+        self._is_flush_scheduled = False
+        if self._end is None:
+            self._proceed()
+
+    def _flush(self) -> None:
+        if self._end is not None:
+            return
+        if not self._is_output_paused:
+            self._write_replies()
+            return
+        waiting = self._queue.bytes_waiting + self._transport.get_write_buffer_size()
+        if waiting > self._limits.output_bytes_max:
+            self.close(CloseReason.OUTPUT_FULL, f"{waiting} bytes wait, the limit is {self._limits.output_bytes_max}")
+
+    def _write_replies(self) -> None:
+        replies = self._queue.take()
+        if replies:
+            joined = replies[0] if len(replies) == 1 else b"".join(replies)
+            self._stats.bytes_out += len(joined)
+            self._active_s = self._loop.time()
+            self._transport.write(joined)
+
+    # --- ends ---
+
+    def _watch_idle(self) -> None:
+        limit_s = self._limits.connection_idle_ms_max / 1000
+        now_s = self._loop.time()
+        if self._queue or self._backlog:
+            self._active_s = now_s
+        idle_s = now_s - self._active_s
+        if idle_s >= limit_s:
+            self.close(CloseReason.IDLE, f"for {self._limits.connection_idle_ms_max} ms (connections.max.idle.ms)")
+        else:
+            self._idle_timer = self._loop.call_later(limit_s - idle_s, self._watch_idle)
+
+    def _watch_output(self, left_bytes: int | None = None) -> None:
+        """While output is paused nothing is added to the transport's buffer: if it did not shrink, the peer took nothing."""
+        size = self._transport.get_write_buffer_size()
+        if left_bytes is not None and size >= left_bytes:
+            self.close(CloseReason.SLOW_READER, f"took nothing of {size} bytes for {self._limits.output_stall_timeout_ms} ms")
+        else:
+            self._output_timer = self._loop.call_later(self._limits.output_stall_timeout_ms / 1000, self._watch_output, size)
+
+    def _note_end(self, reason: CloseReason, detail: str) -> None:
+        self._end = reason
+        self._stats.closed[reason] += 1
+        log.log(
+            logging.DEBUG if reason in _EXPECTED_ENDS else logging.WARNING,
+            "connection closed listener=%s connection=%d peer=%s reason=%r detail=%r",
+            self._owner.listener,
+            self.connection_id,
+            self.peer,
+            reason.value,
+            detail,
+        )
+
+
+def _peer_name(address: object) -> str:
+    return f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(address)

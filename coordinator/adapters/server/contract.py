@@ -1,0 +1,95 @@
+"""What the socket server and its user share: requests, the handler, limits and counters.
+
+The server never interprets a request's body (ApiVersions aside), and the handler never sees a socket.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+
+class Request(NamedTuple):
+    """One received request; its body fills `data` from `body_offset` on.
+
+    `api_key` is the canonical number: a request under one of the KIP's own numbers comes as the one 10000 higher, and
+    `wire_api_key` tells which it was. `received_s` is the loop's clock when its last byte was read.
+    """
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    data: bytes
+    body_offset: int
+    connection_id: int
+    wire_api_key: int
+    received_s: float
+    listener: str
+    peer: str
+
+
+Respond = Callable[[bytes], None]
+
+
+class Handler(Protocol):
+    """Serves requests."""
+
+    def handle(self, request: Request, respond: Respond) -> None:
+        """Take a request, on the event loop; call `respond` once with the encoded body, now or later, on the loop.
+
+        Requests of one connection come in order, and replies leave in that order whenever they are given. Raising
+        MalformedMessage closes the connection with the reason in the log. After the connection is gone `respond` does nothing.
+        """
+
+
+class CloseReason(Enum):
+    """Why a connection ended."""
+
+    CLIENT = "client closed"
+    NETWORK = "network error"
+    MALFORMED = "malformed message"
+    UNSUPPORTED = "unsupported request or version"
+    SLOW_READER = "client does not read its replies"
+    OUTPUT_FULL = "client reads its replies too slowly"
+    IDLE = "idle"
+    TOO_MANY = "too many connections"
+    HANDLER_FAILED = "request handler failed"
+    SHUTDOWN = "server stops"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerLimits:
+    """Bounds of one listener. A connection holds at most about `pending_bytes_max` plus one request plus its output.
+
+    While a connection has `pending_requests_max` requests or `pending_bytes_max` bytes pending (read and not answered,
+    or answered and not sent), or its peer lets more than `output_pause_bytes` of output wait, it is not read.
+    A peer that takes no byte of waiting output for `output_stall_timeout_ms`, or lets more than `output_bytes_max`
+    collect, is disconnected.
+    """
+
+    request_bytes_max: int = 100 * 1024 * 1024
+    connections_max: int = 10_000
+    connection_idle_ms_max: int = 600_000
+    pending_requests_max: int = 256
+    pending_bytes_max: int = 16 * 1024 * 1024
+    output_pause_bytes: int = 1024 * 1024
+    output_bytes_max: int = 64 * 1024 * 1024
+    output_stall_timeout_ms: int = 30_000
+
+
+@dataclass(slots=True, kw_only=True)
+class ServerStats:
+    """Counters of one listener since it was made; `connections_open` is a level. Requests are counted by wire number."""
+
+    connections_open: int = 0
+    connections_opened: int = 0
+    requests: Counter[int] = field(default_factory=Counter)
+    bytes_in: int = 0
+    bytes_out: int = 0
+    replies_too_late: int = 0
+    reading_paused: int = 0
+    closed: Counter[CloseReason] = field(default_factory=Counter)

@@ -1,0 +1,99 @@
+"""A listener: accepts connections up to a limit, counts them, and stops gracefully.
+
+Owns the listening socket and the set of connections; what happens inside a connection is `connection.py`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import ssl
+from typing import Final
+
+from coordinator.adapters.server.connection import Connection
+from coordinator.adapters.server.contract import CloseReason, Handler, ServerLimits, ServerStats
+from coordinator.protocol.api_table import ApiTable
+
+log = logging.getLogger(__name__)
+
+_BACKLOG: Final = 1024
+
+
+class Server:
+    """One listener. `start` and `stop` once each, on the event loop."""
+
+    def __init__(
+        self,
+        handler: Handler,
+        *,
+        listener: str = "internal",
+        table: ApiTable | None = None,
+        limits: ServerLimits | None = None,
+        stats: ServerStats | None = None,
+    ) -> None:
+        self.handler = handler
+        self.listener = listener
+        self.table = table or ApiTable()
+        self.limits = limits or ServerLimits()
+        self.stats = stats or ServerStats()
+        self._connections: set[Connection] = set()
+        self._ids = itertools.count(1)
+        self._listening: asyncio.Server | None = None
+        self._is_full = False
+        self._all_gone = asyncio.Event()
+        self._all_gone.set()
+
+    async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
+        """Listen; returns the port, which the system chooses if it is 0. Raises OSError."""
+        loop = asyncio.get_running_loop()
+        self._listening = await loop.create_server(
+            lambda: Connection(self, next(self._ids), loop), host, port, ssl=tls, backlog=_BACKLOG, reuse_address=True
+        )
+        bound = int(self._listening.sockets[0].getsockname()[1])
+        log.info("listening listener=%s host=%s port=%d tls=%s", self.listener, host, bound, tls is not None)
+        return bound
+
+    async def stop(self, deadline_ms: int) -> None:
+        """Stop accepting, answer what was read, close; whatever is left after `deadline_ms` is cut off."""
+        if self._listening is not None:
+            self._listening.close()
+            self._listening = None
+        for connection in list(self._connections):
+            connection.drain()
+        try:
+            async with asyncio.timeout(deadline_ms / 1000):
+                await self._all_gone.wait()
+        except TimeoutError:
+            log.warning("connections cut off listener=%s connections=%d deadline_ms=%d", self.listener, len(self._connections), deadline_ms)
+            for connection in list(self._connections):
+                connection.abort()
+            await self._all_gone.wait()
+
+    def admit(self, connection: Connection) -> bool:
+        """Register a new connection, unless there are too many."""
+        if len(self._connections) >= self.limits.connections_max or self._listening is None:
+            self.stats.closed[CloseReason.TOO_MANY if self._listening else CloseReason.SHUTDOWN] += 1
+            if self._listening is not None and not self._is_full:
+                # Once for each time the limit is reached: a flood of connections must not become a flood of lines.
+                log.warning(
+                    "connections refused listener=%s peer=%s reason='too many connections' limit=%d remedy='raise max.connections or add nodes'",
+                    self.listener,
+                    connection.peer,
+                    self.limits.connections_max,
+                )
+                self._is_full = True
+            return False
+        self._connections.add(connection)
+        self._all_gone.clear()
+        self.stats.connections_opened += 1
+        self.stats.connections_open = len(self._connections)
+        return True
+
+    def forget(self, connection: Connection) -> None:
+        """Note that a connection is gone."""
+        self._connections.discard(connection)
+        self.stats.connections_open = len(self._connections)
+        self._is_full = False
+        if not self._connections:
+            self._all_gone.set()
