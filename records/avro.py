@@ -90,7 +90,7 @@ def parse_type(schema: object, named: Named) -> AvroType:
 def parse_record(schema: object, named: Named) -> RecordType:
     """Return the record type that a schema describes. Raises ValueError when it is not a record."""
     if isinstance(schema, str):
-        known = named[schema]
+        known = named.get(schema)
         if not isinstance(known, RecordType):
             raise ValueError(f"{schema} is not a record")
         return known

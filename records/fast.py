@@ -23,7 +23,6 @@ from records.varints import (
     write_number,
     write_number_columns,
     write_numbers,
-    write_small_numbers,
 )
 from records.wire import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN
 
@@ -93,17 +92,24 @@ def _encode_head(record: FileCommitted) -> list[bytes] | None:
 
 def _encode_columns(columns: tuple[list[int], ...], least: list[int], greatest: list[int]) -> list[bytes]:
     """Return the bytes of each column: count, numbers, end; a single end when it is empty."""
-    wide = [index for index, column in enumerate(columns) if column and (least[index] < 0 or greatest[index] >= SMALL_END)]
-    numbers: dict[int, bytes] = {}
-    if sum(len(columns[index]) for index in wide) >= WIDE_NUMBERS_VECTOR_MIN:
-        numbers = dict(zip(wide, write_number_columns([columns[index] for index in wide]), strict=True))
-    else:
-        numbers = {index: write_numbers(columns[index]) for index in wide}
     out: list[bytes] = []
-    for index, column in enumerate(columns):
-        if column:
-            out += (write_number(len(column)), numbers[index] if index in numbers else write_small_numbers(column))
-        out.append(_END)
+    wide: list[list[int]] = []
+    places: list[int] = []
+    for column, low, high in zip(columns, least, greatest, strict=True):
+        if not column:
+            out.append(_END)
+        elif low >= 0 and high < SMALL_END:
+            out += (write_number(len(column)), write_numbers(column, low, high), _END)
+        else:
+            wide.append(column)
+            places.append(len(out) + 1)
+            out += (write_number(len(column)), _END, _END)
+    if wide and sum(map(len, wide)) >= WIDE_NUMBERS_VECTOR_MIN:
+        encoded = write_number_columns(wide)
+    else:
+        encoded = [write_numbers(column, min(column), max(column)) for column in wide]
+    for place, numbers in zip(places, encoded, strict=True):
+        out[place] = numbers
     return out
 
 
@@ -236,9 +242,11 @@ _Columns = tuple[list[list[int]], list[int], list[int], int]
 def _read_columns(value: bytes, position: int) -> _Columns:
     columns: list[list[int]] = []
     for _ in NUMBER_COLUMNS:
-        count, position = _read_count(value, position)
         column: list[int] = []
-        if count:
+        if not value[position]:
+            position += 1
+        else:
+            count, position = _read_count(value, position)
             column, position = read_numbers(value, position, count)
             position = _read_end(value, position)
         columns.append(column)

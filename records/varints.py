@@ -7,7 +7,7 @@ call. Both give the same bytes and the same numbers; the callers choose.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ SMALL_END = 1 << 13
 _SEVEN_BITS = 0x7F
 _SHIFT_MAX = 63
 _GROUP = 1 << 14
+_LOW_GROUP = _GROUP - 1
 _FIRST_TWO = [bytes((low & _SEVEN_BITS | 0x80, low >> 7 | 0x80)) for low in range(_GROUP)]
 _LAST_TWO = [bytes((last,)) if last <= _SEVEN_BITS else bytes((last & _SEVEN_BITS | 0x80, last >> 7)) for last in range(_GROUP)]
 _SMALL = _LAST_TWO[::2]
@@ -35,24 +36,38 @@ def write_number(value: int) -> bytes:
     unsigned = value << 1 if value >= 0 else ~(value << 1)
     out = b""
     while unsigned >= _GROUP:
-        out += _FIRST_TWO[unsigned & (_GROUP - 1)]
+        out += _FIRST_TWO[unsigned & _LOW_GROUP]
         unsigned >>= 14
     return out + _LAST_TWO[unsigned]
 
 
-def write_small_numbers(values: Sequence[int]) -> bytes:
-    """Return the varints of numbers that are all in [0, SMALL_END)."""
-    return b"".join(map(_SMALL.__getitem__, values))
+def _write_large(value: int) -> bytes:
+    """Return the varint of a number in [0, 2^41)."""
+    if value < SMALL_END:
+        return _SMALL[value]
+    unsigned = value << 1
+    if unsigned < 1 << 28:
+        return _FIRST_TWO[unsigned & _LOW_GROUP] + _LAST_TWO[unsigned >> 14]
+    return _FIRST_TWO[unsigned & _LOW_GROUP] + _FIRST_TWO[unsigned >> 14 & _LOW_GROUP] + _LAST_TWO[unsigned >> 28]
 
 
-def write_numbers(values: Sequence[int]) -> bytes:
-    """Return the varints of any 64-bit integers, one by one."""
+def write_numbers(values: Sequence[int], least: int, greatest: int) -> bytes:
+    """Return the varints of 64-bit integers, whose extremes are given, by table."""
+    if least < 0:
+        return b"".join(map(write_number, values))
+    if greatest < SMALL_END:
+        return b"".join(map(_SMALL.__getitem__, values))
+    if greatest < 1 << 27:
+        first, last, small = _FIRST_TWO, _LAST_TWO, _SMALL
+        return b"".join([small[value] if value < SMALL_END else first[(value << 1) & _LOW_GROUP] + last[value >> 13] for value in values])
+    if greatest < 1 << 41:
+        return b"".join([_write_large(value) for value in values])
     return b"".join(map(write_number, values))
 
 
 def write_number_columns(columns: Sequence[Sequence[int]]) -> list[bytes]:
     """Return the varints of each column, all of them in one vectorised pass; no column may be empty."""
-    values = np.concatenate([np.fromiter(column, np.int64, len(column)) for column in columns])
+    values = np.fromiter(chain.from_iterable(columns), np.int64, sum(map(len, columns)))
     unsigned = ((values << 1) ^ (values >> 63)).view(np.uint64)
     width = int(np.searchsorted(_LENGTH_STARTS, unsigned.max(), "right")) + 1
     groups = (unsigned[:, None] >> _SHIFTS[:width]).astype(np.uint8)
@@ -63,9 +78,14 @@ def write_number_columns(columns: Sequence[Sequence[int]]) -> list[bytes]:
     present[:, 0] = True
     present[:, 1:] = goes_on
     encoded = groups[present].tobytes()
-    ends = np.cumsum(present.sum(axis=1))
-    bounds = [0, *ends[np.cumsum([len(column) for column in columns]) - 1].tolist()]
-    return [encoded[start:end] for start, end in pairwise(bounds)]
+    out = []
+    row = byte = 0
+    for column in columns:
+        size = int(np.count_nonzero(present[row : row + len(column)]))
+        out.append(encoded[byte : byte + size])
+        row += len(column)
+        byte += size
+    return out
 
 
 def read_number(data: bytes, position: int) -> tuple[int, int]:
@@ -124,12 +144,11 @@ def find_number_ends(encoded: Bytes) -> Int64s:
 
 
 def read_all_numbers(encoded: Bytes, ends: Int64s) -> Int64s | None:
-    """Return the numbers of varints that end at `ends`, which is not empty; None when one is longer than 9 bytes.
-
-    Nine bytes hold 63 bits, so no accepted varint can overflow; longer ones are left to the careful decoder.
-    """
+    """Return the numbers of varints that end at `ends`, which is not empty; None when one has more than 64 bits."""
     lengths = np.diff(ends, prepend=-1)
-    if int(lengths.max()) > 9:
+    longest = int(lengths.max())
+    # Nine bytes hold 63 bits; a tenth may only add the last one.
+    if longest > 10 or (longest == 10 and int(encoded[ends[lengths == 10]].max()) > 1):
         return None
     # From each varint's last byte backwards, for fewer and fewer varints.
     unsigned = encoded[ends].astype(np.uint64)

@@ -1,0 +1,157 @@
+"""Schema files: agree with the dataclasses and with each other, are documented, and never change."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from importlib import resources
+from typing import cast, get_args
+
+import pytest
+from fastavro.schema import fingerprint, to_parsing_canonical_form
+
+from records import model
+from records.avro import RecordType, parse_type
+from records.codec import InvalidRecord
+from records.general import decode_body, encode_generally
+from records.history import LATEST, NEWEST, SINGLE_OBJECT_MARKER, build_schema, levels, read_schema_text, schema_of_level
+from records.model import FeatureLevelSet, NoOp, Record, TopicDeleting
+from records.shapes import RECORD_CLASSES
+from tests.records.examples import TOPIC_A
+
+Json = dict[str, object]
+
+FINGERPRINTS = {1: 0xC300B7D159488E8F}
+"""Of every level ever released. A change of one of these breaks every log that exists."""
+
+
+def crc_64_avro(data: bytes) -> int:
+    """The fingerprint as the Avro specification defines it, bit by bit."""
+    empty = 0xC15D213AA4D7A795
+    crc = empty
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = (crc >> 1) ^ (empty if crc & 1 else 0)
+    return crc
+
+
+def spell_out(schema: object, named: dict[str, object]) -> object:
+    """Replace the names of types defined before by their definitions."""
+    if isinstance(schema, str):
+        return named.get(schema, schema)
+    if isinstance(schema, list):
+        return [spell_out(item, named) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    spelled = {
+        key: spell_out(item, named) if key in ("type", "items", "fields") else item for key, item in schema.items() if key != "namespace"
+    }
+    if schema.get("type") in ("record", "fixed"):
+        named[schema["name"]] = spelled
+    return spelled
+
+
+def load(file_name: str) -> Json:
+    return cast(Json, json.loads(read_schema_text(file_name)))
+
+
+def find_undocumented(schema: object, place: str) -> list[str]:
+    if isinstance(schema, list):
+        return [found for item in schema for found in find_undocumented(item, place)]
+    if not isinstance(schema, dict):
+        return []
+    here = f"{place}.{schema['name']}" if "name" in schema else place
+    missing = [here] if "name" in schema and not schema.get("doc") else []
+    return missing + [found for key in ("type", "items", "fields") if key in schema for found in find_undocumented(schema[key], here)]
+
+
+def test_every_level_keeps_its_fingerprint() -> None:
+    assert {level: schema_of_level(level).fingerprint for level in levels()} == FINGERPRINTS
+
+
+@pytest.mark.parametrize("level", levels())
+def test_fingerprint_is_crc_64_avro_of_the_canonical_form(level: int) -> None:
+    canonical = to_parsing_canonical_form(load(f"metadata-entry-v{level}.avsc"))
+    schema = schema_of_level(level)
+    assert schema.fingerprint == crc_64_avro(canonical.encode())
+    assert schema.header == SINGLE_OBJECT_MARKER + schema.fingerprint.to_bytes(8, "little")
+
+
+def test_crc_64_avro_has_the_published_value_of_null() -> None:
+    assert crc_64_avro(b'"null"') == 0x63DD24E7CC258F8A
+    assert fingerprint('"null"', "CRC-64-AVRO") == (0x63DD24E7CC258F8A).to_bytes(8, "little").hex()
+
+
+def test_union_lists_the_records_of_the_model_in_its_order() -> None:
+    assert list(NEWEST.record_types) == [cls.__name__ for cls in get_args(Record)]
+    assert len(NEWEST.record_types) == 25
+
+
+@pytest.mark.parametrize("name", sorted(RECORD_CLASSES))
+def test_record_file_agrees_with_the_entry_schema(name: str) -> None:
+    entry = cast(Json, spell_out(load(f"metadata-entry-v{LATEST}.avsc"), {}))
+    (records,) = cast(list[Json], entry["fields"])
+    branches = cast(list[Json], cast(Json, records["type"])["items"])
+    (branch,) = (branch for branch in branches if branch["name"] == name)
+    alone = load(f"{name}.avsc")
+    assert alone["namespace"] == "diskless.metadata"
+    assert spell_out(alone, {}) == branch
+
+
+def test_folder_holds_one_file_per_record_and_per_level() -> None:
+    files = {file.name for file in resources.files("records").joinpath("schemas").iterdir()}
+    assert files == {f"{name}.avsc" for name in RECORD_CLASSES} | {f"metadata-entry-v{level}.avsc" for level in levels()}
+
+
+@pytest.mark.parametrize("level", levels())
+def test_everything_is_documented(level: int) -> None:
+    assert find_undocumented(load(f"metadata-entry-v{level}.avsc"), "") == []
+
+
+@pytest.mark.parametrize("name", [*sorted(RECORD_CLASSES), "Endpoint", "SeededProducerBatch", "PlacedRange"])
+def test_fields_are_those_of_the_dataclass_in_order(name: str) -> None:
+    named: dict[str, object] = {}
+    parse_type(load(f"metadata-entry-v{LATEST}.avsc"), named)  # type: ignore[arg-type]
+    record_type = named[name]
+    assert isinstance(record_type, RecordType)
+    assert [field.name for field in record_type.fields] == [field.name for field in dataclasses.fields(getattr(model, name))]
+
+
+def test_types_outside_the_subset_are_refused() -> None:
+    for schema in ({"type": "map", "values": "int"}, "double", 7, ["int"]):
+        with pytest.raises(ValueError, match=r"not an Avro schema|do not use|is not a|not a record|Primitive"):
+            parse_type(schema, {})
+
+
+def next_level() -> str:
+    """Level 1 with one more field in TopicDeleting and one more record type: what a level 2 may change."""
+    entry = load("metadata-entry-v1.avsc")
+    (records,) = cast(list[Json], entry["fields"])
+    branches = cast(list[Json], cast(Json, records["type"])["items"])
+    (deleting,) = (branch for branch in branches if branch["name"] == "TopicDeleting")
+    cast(list[Json], deleting["fields"]).append({"name": "reason", "type": "string", "default": "none"})
+    branches.append({"type": "record", "name": "Novelty", "fields": []})
+    return json.dumps(entry)
+
+
+def test_newer_entry_resolves_to_the_schema_of_the_reader() -> None:
+    newer = build_schema(2, next_level())
+    assert newer.fingerprint != NEWEST.fingerprint
+    older_value = encode_generally([TopicDeleting(topic_id=TOPIC_A, confirmed=True), NoOp(), FeatureLevelSet(level=2)], NEWEST)
+    deleting_end = len(NEWEST.header) + len(b"\6\x28" + TOPIC_A + b"\1")
+    newer_value = newer.header + older_value[10:deleting_end] + b"\x02" + b"x" + older_value[deleting_end:]
+    expected = [TopicDeleting(topic_id=TOPIC_A, confirmed=True), NoOp(), FeatureLevelSet(level=2)]
+    assert decode_body(newer_value, newer, NEWEST) == expected
+
+
+def test_record_type_that_a_level_lacks_is_refused() -> None:
+    entry = load("metadata-entry-v1.avsc")
+    (records,) = cast(list[Json], entry["fields"])
+    branches = cast(list[Json], cast(Json, records["type"])["items"])
+    del branches[-1]
+    older = build_schema(0, json.dumps(entry))
+    with pytest.raises(InvalidRecord, match="schema level 0 has no FeatureLevelSet"):
+        encode_generally([FeatureLevelSet(level=1)], older)
+    value = encode_generally([NoOp()], older)
+    assert decode_body(value, older, NEWEST) == [NoOp()]
