@@ -18,8 +18,8 @@ class Column:
     def __init__(self, *, fill: int = 0, width: int = 1, dtype: type[np.generic] = np.int64, capacity: int = 64) -> None:
         self.fill = fill
         self.width = width
-        self.array: npt.NDArray[np.int64] = np.full(capacity * width, fill, dtype)  # type: ignore[arg-type]
-        self.cells = memoryview(self.array)
+        self.array: npt.NDArray[np.int64] = np.full(capacity * width, fill, dtype)
+        self.cells: memoryview[int] = self.array.data
 
     def reserve(self, rows: int) -> None:
         """Make room for at least `rows` rows."""
@@ -29,11 +29,11 @@ class Column:
         grown = np.full(max(rows, have * 2) * self.width, self.fill, self.array.dtype)
         grown[: len(self.array)] = self.array
         self.array = grown
-        self.cells = memoryview(grown)
+        self.cells = grown.data
 
     def copy(self) -> Column:
         """An independent column with the same values."""
         twin = Column(fill=self.fill, width=self.width, capacity=1)
         twin.array = self.array.copy()
-        twin.cells = memoryview(twin.array)
+        twin.cells = twin.array.data
         return twin

@@ -231,7 +231,15 @@ class RegisterNode:
 
 
 Write: TypeAlias = (
-    CommitFile | PlacePartitions | RemoveTopics | DeleteRecords | CreateTopics | DeleteTopics | ConfirmPlaced | ConfirmDeleted | RegisterNode
+    CommitFile
+    | PlacePartitions
+    | RemoveTopics
+    | DeleteRecords
+    | CreateTopics
+    | DeleteTopics
+    | ConfirmPlaced
+    | ConfirmDeleted
+    | RegisterNode
 )
 StrictRead: TypeAlias = ListOffsets | DescribeFiles | Barrier
 Command: TypeAlias = Write | StrictRead

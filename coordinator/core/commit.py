@@ -118,7 +118,10 @@ def _check_head(command: CommitFile, context: CommitContext) -> tuple[ErrorCode,
     if unknown:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE, f"coordinators {unknown} are not known here (yet); retry"
     if context.coordinator_id not in owners:
-        return ErrorCode.INVALID_REQUEST, f"owner list {owners} lacks coordinator {context.coordinator_id}, which owns partitions of the file"
+        return (
+            ErrorCode.INVALID_REQUEST,
+            f"owner list {owners} lacks coordinator {context.coordinator_id}, which owns partitions of the file",
+        )
     age_ms = context.now_ms - command.created_ms
     if command.created_ms >= 0 and age_ms > context.limits.file_commit_max_age_ms:
         limit_ms = context.limits.file_commit_max_age_ms
@@ -160,7 +163,9 @@ def _may_heal(hot: HotState, batches: list[Batch]) -> CommitResult | None:
     index = hot.partitions.index
     if all(batch.topic_partition in index for batch in batches):
         return None
-    result = CommitResult.refused(len(batches), ErrorCode.COORDINATOR_NOT_AVAILABLE, "another batch of the file names an unknown partition; retry")
+    result = CommitResult.refused(
+        len(batches), ErrorCode.COORDINATOR_NOT_AVAILABLE, "another batch of the file names an unknown partition; retry"
+    )
     for place, batch in enumerate(batches):
         if batch.topic_partition not in index:
             topic_id, partition = split_partition_key(batch.topic_partition)

@@ -93,7 +93,7 @@ class Flush:
     live_lost: list[tuple[int, int]]
     trimmed: list[tuple[int, int]]
     tombstones: list[Tombstone]
-    tombstones_expired: list[str]
+    tombstones_expired_before_ms: int
     files_removed: list[int]
 
 
@@ -106,13 +106,16 @@ class Packer:
     partition_hash: dict[int, Digest] = field(default_factory=dict)
     producer_hash: dict[int, Digest] = field(default_factory=dict)
     key_of: dict[int, bytes] = field(default_factory=dict)
+    dead: set[int] = field(default_factory=set)
 
     def restore(self, partitions: list[tuple[PartitionRow, bytes]], producers: list[ProducerRow], total: Digest) -> None:
         """Start from what is stored; `total` comes with the header."""
         self.total = total
         for row, batches in partitions:
             self.key_of[row.row] = row.key
-            if not row.is_dead:
+            if row.is_dead:
+                self.dead.add(row.row)
+            else:
                 self.batches_of[row.row] = Digest.from_bytes(batches)
                 self.partition_hash[row.row] = _partition_hash(row)
         for producer in producers:
@@ -137,6 +140,9 @@ class Packer:
         files = [block.file_row() for block in generation.blocks]
         for file in files:
             self.total = self.total.plus(file_hash(file))
+        for file in generation.files_removed.values():
+            self.total = self.total.minus(file_hash(file))
+        self.dead.difference_update(generation.purged)
         return Flush(
             header=replace(freeze.header, digest=self.total.to_bytes()),
             files=files,
@@ -149,9 +155,9 @@ class Packer:
             directory=freeze.directory,
             live_lost=list(generation.live_lost.items()),
             trimmed=list(generation.trimmed.items()),
-            tombstones=[stone for stone in generation.tombstones.values() if stone is not None],
-            tombstones_expired=[key for key, stone in generation.tombstones.items() if stone is None],
-            files_removed=list(generation.files_removed.values()),
+            tombstones=list(generation.tombstones.values()),
+            tombstones_expired_before_ms=generation.tombstones_expired_before_ms,
+            files_removed=[file.file_id for file in generation.files_removed.values()],
         )
 
     def _pack_runs(self, generation: Generation) -> list[RunRow]:
@@ -165,12 +171,10 @@ class Packer:
         return runs
 
     def _add_batches(self, partition_row: int, digest: Digest, *, sign: int) -> None:
-        """Batches of a partition that is gone no longer count, so only live ones are tracked."""
-        if partition_row not in self.partition_hash and partition_row not in self.batches_of:
-            self.batches_of[partition_row] = EMPTY
-        if self.batches_of.get(partition_row) is None:
+        """The batches of a dead partition were taken away with it, all at once."""
+        if partition_row in self.dead:
             return
-        known = self.batches_of[partition_row]
+        known = self.batches_of.get(partition_row, EMPTY)
         self.batches_of[partition_row] = known.plus(digest) if sign > 0 else known.minus(digest)
         self.total = self.total.plus(digest) if sign > 0 else self.total.minus(digest)
 
@@ -178,6 +182,7 @@ class Packer:
         self.total = self.total.minus(self.partition_hash.pop(row.row, EMPTY))
         if row.is_dead:
             self.total = self.total.minus(self.batches_of.pop(row.row, EMPTY))
+            self.dead.add(row.row)
             return
         self.partition_hash[row.row] = _partition_hash(row)
         self.batches_of.setdefault(row.row, EMPTY)
@@ -253,5 +258,7 @@ def pack_ring(first: list[int], last: list[int], base: list[int], time: list[int
 
 def unpack_ring(ring: bytes) -> list[tuple[int, int, int, int]]:
     """(first sequence, last sequence, base offset, append time) of remembered batches, oldest first."""
-    rows: list[tuple[int, int, int, int]] = np.frombuffer(ring, PRODUCER_RING, count=min(len(ring) // PRODUCER_RING.itemsize, REMEMBERED_BATCHES)).tolist()
+    rows: list[tuple[int, int, int, int]] = np.frombuffer(
+        ring, PRODUCER_RING, count=min(len(ring) // PRODUCER_RING.itemsize, REMEMBERED_BATCHES)
+    ).tolist()
     return rows

@@ -20,7 +20,7 @@ NO_TIMESTAMP = -1
 class PartitionTable:
     """One row per user partition this coordinator owns, found by its 20-byte key."""
 
-    __slots__ = ("high_watermark", "index", "keys", "log_start", "max_timestamp", "max_timestamp_offset", "first_offset", "_free")
+    __slots__ = ("_free", "first_offset", "high_watermark", "index", "keys", "log_start", "max_timestamp", "max_timestamp_offset")
 
     def __init__(self) -> None:
         self.index: dict[bytes, int] = {}
@@ -60,6 +60,10 @@ class PartitionTable:
         self.keys[row] = b""
         self._free.append(row)
 
+    def collect_free(self) -> None:
+        """After restoring rows by number: rows that nobody has are free."""
+        self._free = [row for row, key in enumerate(self.keys) if not key]
+
     def copy(self) -> PartitionTable:
         """An independent table with the same rows."""
         twin = PartitionTable()
@@ -86,7 +90,21 @@ class RememberedBatch(NamedTuple):
 class ProducerTable:
     """One row per (user partition, producer id): epoch, time of the last batch and a ring of the last five batches."""
 
-    __slots__ = ("count", "epoch", "head", "index", "last_append", "owner", "producer", "ring_base", "ring_first", "ring_last", "ring_time", "_free", "_top")
+    __slots__ = (
+        "_free",
+        "_top",
+        "count",
+        "epoch",
+        "head",
+        "index",
+        "last_append",
+        "owner",
+        "producer",
+        "ring_base",
+        "ring_first",
+        "ring_last",
+        "ring_time",
+    )
 
     def __init__(self) -> None:
         self.index: dict[int, dict[int, int]] = {}
@@ -122,17 +140,16 @@ class ProducerTable:
         of_partition = self.index.get(partition_row)
         return None if of_partition is None else of_partition.get(producer_id)
 
-    def add(self, partition_row: int, producer_id: int) -> int:
+    def add(self, partition_row: int, producer_id: int, *, row: int | None = None) -> int:
         """The row of a producer, made empty when new."""
         of_partition = self.index.setdefault(partition_row, {})
-        row = of_partition.get(producer_id)
-        if row is not None:
-            return row
-        if self._free:
-            row = self._free.pop()
-        else:
-            row = self._top
-            self._top += 1
+        known = of_partition.get(producer_id)
+        if known is not None:
+            return known
+        if row is None:
+            row = self._free.pop() if self._free else self._top
+        if row >= self._top:
+            self._top = row + 1
             for column in self._columns():
                 column.reserve(row + 1)
         of_partition[producer_id] = row
@@ -183,6 +200,11 @@ class ProducerTable:
             del self.index[owner]
         self.owner.cells[row] = -1
         self._free.append(row)
+
+    def collect_free(self) -> None:
+        """After restoring rows by number: rows that nobody has are free."""
+        taken = {row for rows in self.index.values() for row in rows.values()}
+        self._free = [row for row in range(self._top) if row not in taken]
 
     def copy(self) -> ProducerTable:
         """An independent table with the same rows."""

@@ -100,8 +100,9 @@ class Generation:
     runs: dict[int, list[TailRun]] = field(default_factory=dict)
     files: dict[str, FileBlock] = field(default_factory=dict)
     files_by_id: dict[int, FileBlock] = field(default_factory=dict)
-    tombstones: dict[str, Tombstone | None] = field(default_factory=dict)
-    files_removed: dict[str, int] = field(default_factory=dict)
+    tombstones: dict[str, Tombstone] = field(default_factory=dict)
+    tombstones_expired_before_ms: int = 0
+    files_removed: dict[str, FileRow] = field(default_factory=dict)
     live_lost: dict[int, int] = field(default_factory=dict)
     trimmed: dict[int, int] = field(default_factory=dict)
     trimmed_rows: list[tuple[int, Rows]] = field(default_factory=list)

@@ -1,0 +1,131 @@
+"""Decisions on writes other than commits: what to log, and what to answer once it is logged."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, assert_never
+
+from coordinator.core.batches import partition_key
+from coordinator.core.commands import (
+    OK,
+    Answer,
+    ConfirmDeleted,
+    ConfirmPlaced,
+    CreateTopics,
+    DeletedTo,
+    DeletePoint,
+    DeleteRecords,
+    DeleteTopics,
+    Outcome,
+    PlacePartitions,
+    RegisterNode,
+    RemoveTopics,
+    TopicShare,
+)
+from coordinator.core.commit import unknown_partition
+from coordinator.core.directory import decide_confirm, decide_create, decide_delete, decide_register
+from coordinator.core.errors import ErrorCode
+from coordinator.core.hot import HotState
+from coordinator.core.limits import Limits
+from coordinator.core.names import topic_id_text
+from records.model import PartitionCreated, Record, RecordsDeleted, TopicDeleted
+
+HIGH_WATERMARK = -1
+
+AdminCommand = PlacePartitions | RemoveTopics | DeleteRecords | CreateTopics | DeleteTopics | ConfirmPlaced | ConfirmDeleted | RegisterNode
+
+
+class Decision(NamedTuple):
+    """Records of one entry (none: nothing to log) and the answer to give once everything before is acknowledged."""
+
+    records: list[Record]
+    answer: Answer
+
+
+def decide_write(hot: HotState, command: AdminCommand, limits: Limits, now_ms: int) -> Decision:
+    """Decide any write but a commit, on the speculative state."""
+    match command:
+        case PlacePartitions():
+            return _place(hot, command)
+        case RemoveTopics():
+            return _remove(hot, command)
+        case DeleteRecords():
+            return _delete_records(hot, command)
+        case CreateTopics():
+            outcomes, records = decide_create(hot.directory, command, limits, now_ms)
+            return Decision(records, outcomes)
+        case DeleteTopics():
+            outcomes, records = decide_delete(hot.directory, command, limits, now_ms)
+            return Decision(records, outcomes)
+        case ConfirmPlaced() | ConfirmDeleted():
+            return Decision(decide_confirm(hot.directory, command), OK)
+        case RegisterNode():
+            return Decision(decide_register(hot.directory, command), OK)
+        case _:
+            assert_never(command)
+
+
+def _place(hot: HotState, command: PlacePartitions) -> Decision:
+    records: list[Record] = []
+    outcomes: list[Outcome] = []
+    for share in command.shares:
+        if share.topic_id in hot.deleted_topics:
+            message = f"topic id {topic_id_text(share.topic_id)} was deleted here and does not come back"
+            outcomes.append(Outcome(error=ErrorCode.UNKNOWN_TOPIC_ID, message=message))
+            continue
+        if not _has_all(hot, share):
+            records.append(
+                PartitionCreated(
+                    topic_id=share.topic_id,
+                    name=share.name,
+                    first_partition=share.first_partition,
+                    num_partitions=share.num_partitions,
+                    order_offset=share.order_offset,
+                )
+            )
+        outcomes.append(OK)
+    return Decision(records, outcomes)
+
+
+def _has_all(hot: HotState, share: TopicShare) -> bool:
+    topic = hot.topics.get(share.topic_id)
+    wanted = range(share.first_partition, share.first_partition + share.num_partitions)
+    return topic is not None and topic.partitions.issuperset(wanted)
+
+
+def _remove(hot: HotState, command: RemoveTopics) -> Decision:
+    """Deletion is logged even for a topic that is not here: a create that was delayed must find it."""
+    records: list[Record] = []
+    for removal in command.removals:
+        if removal.topic_id not in hot.deleted_topics:
+            records.append(TopicDeleted(topic_id=removal.topic_id, order_offset=removal.order_offset))
+    return Decision(records, [OK] * len(command.removals))
+
+
+def _delete_records(hot: HotState, command: DeleteRecords) -> Decision:
+    records: list[Record] = []
+    answers: list[DeletedTo] = []
+    moved: dict[int, int] = {}
+    for point in command.points:
+        row = hot.partitions.index.get(partition_key(point.topic_id, point.partition))
+        if row is None:
+            error, message = unknown_partition(hot, point.topic_id, point.partition)
+            answers.append(DeletedTo(outcome=Outcome(error=ErrorCode(error), message=message)))
+            continue
+        log_start = moved.get(row, hot.partitions.log_start.cells[row])
+        answer, target = _delete_point(point, log_start, hot.partitions.high_watermark.cells[row])
+        answers.append(answer)
+        if target is not None:
+            moved[row] = target
+            records.append(RecordsDeleted(topic_id=point.topic_id, partition=point.partition, new_log_start_offset=target))
+    return Decision(records, answers)
+
+
+def _delete_point(point: DeletePoint, log_start: int, high_watermark: int) -> tuple[DeletedTo, int | None]:
+    """The answer, and the new log start if it moves."""
+    target = high_watermark if point.offset == HIGH_WATERMARK else point.offset
+    if not 0 <= target <= high_watermark:
+        message = f"offset {point.offset} of partition {point.partition} is outside 0 to the high watermark {high_watermark} (-1 means all)"
+        return DeletedTo(outcome=Outcome(error=ErrorCode.OFFSET_OUT_OF_RANGE, message=message)), None
+    if target <= log_start:
+        return DeletedTo(outcome=OK, low_watermark=log_start), None
+    return DeletedTo(outcome=OK, low_watermark=target), target

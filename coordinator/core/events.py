@@ -1,0 +1,178 @@
+"""What a shard is told (events) and what it wants done (effects). Plain values; the runtime performs the effects in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from coordinator.core.commands import Answer, Command
+from coordinator.core.leadership import State
+from coordinator.core.term import Token
+
+
+class ReadEntry(NamedTuple):
+    """A message of the metadata log."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+
+
+class Delivery(NamedTuple):
+    """The delivery report of an own entry."""
+
+    seq: int
+    offset: int | None
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """The group assigned the partition to this process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unassigned:
+    """The group took the partition away, or membership is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class MayClaim:
+    """Asked for by `Recover`: the log ends at `end_offset`, membership is proved if it had to be; `term_id` is random."""
+
+    end_offset: int
+    term_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class EntriesRead:
+    entries: Sequence[ReadEntry]
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """Reports of the term `term_id`."""
+
+    term_id: int
+    reports: Sequence[Delivery]
+
+
+@dataclass(frozen=True, slots=True)
+class ProduceFailed:
+    """The producer of the term did not take an entry."""
+
+    term_id: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A command and whoever waits for its answer."""
+
+    token: Token
+    command: Command
+    deadline_ms: int
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    requests: Sequence[Request]
+
+
+@dataclass(frozen=True, slots=True)
+class Ticked:
+    """Time passed; looks at deadlines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """The process is about to end: lead on until somebody else does."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogUnreadable:
+    """The log cannot be followed from where this replica stands."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Invalidated:
+    """What this replica is built on is gone (topic recreated, database broken)."""
+
+    reason: str
+
+
+Event: TypeAlias = (
+    Assigned | Unassigned | MayClaim | EntriesRead | Delivered | ProduceFailed | Submitted | Ticked | Stopping | LogUnreadable | Invalidated
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    token: Token
+    answer: Answer
+
+
+class NewEntry(NamedTuple):
+    seq: int
+    key: bytes
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTerm:
+    """Take a producer for this term and produce its claim."""
+
+    term_id: int
+    claim: NewEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Produce entries in the open term, in order."""
+
+    term_id: int
+    entries: list[NewEntry]
+
+
+@dataclass(frozen=True, slots=True)
+class EndTerm:
+    """Abandon the term's producer at once."""
+
+    term_id: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Follow:
+    """(Re)start reading the log at this offset."""
+
+    next_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recover:
+    """Find out where the log ends, then send `MayClaim`; with `prove`, first wait a little and prove membership anew."""
+
+    prove: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StateChanged:
+    """The life of the replica went on; an operator wants to know."""
+
+    before: State
+    after: State
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryChanged:
+    """Partition 0 applied an entry that changed the directory."""
+
+
+Effect: TypeAlias = Reply | OpenTerm | Append | EndTerm | Follow | Recover | StateChanged | DirectoryChanged

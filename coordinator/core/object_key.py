@@ -1,0 +1,32 @@
+"""When an object was created, as its key tells: the ULID at the end of the key's last path segment.
+
+The age limit of commits rests on this time; a key without one is never too old, and its tombstone never expires.
+"""
+
+from __future__ import annotations
+
+CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+TIME_MAX_MS = 2**48 - 1
+
+_ULID_CHARACTERS = 26
+_TIME_CHARACTERS = 10
+_VALUES = {character: value for value, character in enumerate(CROCKFORD)}
+
+
+def created_ms_of_key(key: str) -> int | None:
+    """Read the creation time from a key, or None when its last path segment does not end with a ULID.
+
+    A ULID may follow other text only behind '-', '_' or '.', and nothing may follow it: a stray run of letters must not
+    be taken for a time. Lower case is accepted, as Crockford's base32 allows.
+    """
+    segment = key.rpartition("/")[2]
+    ulid = segment[-_ULID_CHARACTERS:].upper()
+    before = segment[: -len(ulid)] if ulid else ""
+    if len(ulid) != _ULID_CHARACTERS or (before and before[-1] not in "-_."):
+        return None
+    if any(character not in _VALUES for character in ulid):
+        return None
+    time_ms = 0
+    for character in ulid[:_TIME_CHARACTERS]:
+        time_ms = time_ms << 5 | _VALUES[character]
+    return time_ms if time_ms <= TIME_MAX_MS else None

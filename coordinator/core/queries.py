@@ -1,0 +1,226 @@
+"""Reads: list offsets, find batches, describe files. Answers come from committed state only and change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from coordinator.core.batches import partition_key
+from coordinator.core.cold import FileRow, Rows
+from coordinator.core.commands import (
+    OK,
+    DescribedFile,
+    FetchPoint,
+    FoundBatch,
+    FoundBatches,
+    FoundOffset,
+    OffsetQuery,
+    Outcome,
+)
+from coordinator.core.commit import unknown_partition
+from coordinator.core.errors import ErrorCode
+from coordinator.core.hot import HotState
+from coordinator.core.state import ShardState
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+
+BATCH_ID_INDEX_BITS = 17
+"""An entry of a megabyte holds fewer than 2^17 batches."""
+BATCH_ID_OFFSET_BITS = 34
+
+
+def unknown(hot: HotState, topic_id: bytes, partition: int) -> Outcome:
+    """The outcome for a partition that is not here."""
+    error, message = unknown_partition(hot, topic_id, partition)
+    return Outcome(error=ErrorCode(error), message=message)
+
+
+def list_offset(state: ShardState, query: OffsetQuery) -> FoundOffset:
+    """Answer one ListOffsets query (KIP-1164, DisklessListOffsets)."""
+    hot = state.hot
+    row = hot.partitions.index.get(partition_key(query.topic_id, query.partition))
+    if row is None:
+        return FoundOffset(outcome=unknown(hot, query.topic_id, query.partition))
+    log_start = hot.partitions.log_start.cells[row]
+    match query.timestamp:
+        case t if t == LATEST:
+            return FoundOffset(outcome=OK, offset=hot.partitions.high_watermark.cells[row])
+        case t if t in (EARLIEST, EARLIEST_LOCAL):
+            return FoundOffset(outcome=OK, offset=log_start)
+        case t if t == MAX_TIMESTAMP:
+            return _max_timestamp(state, row, log_start)
+        case t if t == LATEST_TIERED:
+            return FoundOffset(outcome=OK)
+        case t if t >= 0:
+            return _first_at_or_after(state, row, log_start, t)
+        case _:
+            message = f"timestamp {query.timestamp} is not one of -1 to -5, nor a time"
+            return FoundOffset(outcome=Outcome(error=ErrorCode.UNSUPPORTED_VERSION, message=message))
+
+
+def _max_timestamp(state: ShardState, row: int, log_start: int) -> FoundOffset:
+    table = state.hot.partitions
+    if table.max_timestamp_offset.cells[row] < log_start:
+        _recompute_max_timestamp(state, row, log_start)
+    if table.max_timestamp_offset.cells[row] < 0:
+        return FoundOffset(outcome=OK)
+    return FoundOffset(outcome=OK, timestamp=table.max_timestamp.cells[row], offset=table.max_timestamp_offset.cells[row])
+
+
+def _recompute_max_timestamp(state: ShardState, row: int, log_start: int) -> None:
+    """The batch that had the greatest timestamp was deleted: find the next one among the live ones."""
+    best, best_offset = -1, -1
+    for rows in state.rows_from(row, log_start):
+        last = rows["base"] + rows["count"] - 1
+        live = last >= log_start
+        times = np.where(live, _effective(state, rows), np.int64(-2))
+        at = int(times.argmax())
+        if live[at] and (int(times[at]) > best or best_offset < 0):
+            best, best_offset = int(times[at]), int(last[at])
+    state.hot.partitions.max_timestamp.cells[row] = best
+    state.hot.partitions.max_timestamp_offset.cells[row] = best_offset
+
+
+def _effective(state: ShardState, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Effective timestamps; the append time of LogAppendTime batches is that of their file."""
+    times = rows["timestamp"].astype(np.int64)
+    for at in np.flatnonzero(rows["type"] == 1).tolist():
+        append_time = int(rows["append_time"][at])
+        if not append_time:
+            file = state.file_by_id(int(rows["file"][at]))
+            append_time = file.append_time_ms if file is not None else 0
+        times[at] = append_time
+    return times
+
+
+def _first_at_or_after(state: ShardState, row: int, log_start: int, timestamp: int) -> FoundOffset:
+    table = state.hot.partitions
+    if table.max_timestamp.cells[row] < timestamp:
+        return FoundOffset(outcome=OK)
+    for rows in state.rows_reaching(row, log_start, timestamp):
+        last = rows["base"] + rows["count"] - 1
+        times = _effective(state, rows)
+        hits = np.flatnonzero((times >= timestamp) & (last >= log_start))
+        if len(hits):
+            at = int(hits[0])
+            return FoundOffset(outcome=OK, timestamp=int(times[at]), offset=max(log_start, int(rows["base"][at])))
+    return FoundOffset(outcome=OK)
+
+
+@dataclass(slots=True)
+class FetchBudget:
+    """The bytes and batches that a whole FindBatches request may still return; spans coordinators."""
+
+    max_bytes: int
+    batches_per_partition: int
+    admitted_bytes: int = 0
+    anything_admitted: bool = False
+
+    def admits(self, partition_bytes: int, partition_limit: int, partition_batches: int) -> bool:
+        """Whether one more batch may be admitted: the batch that crosses a limit still is."""
+        if self.batches_per_partition and partition_batches >= self.batches_per_partition:
+            return False
+        if not self.anything_admitted:
+            return True
+        return partition_bytes < partition_limit and self.admitted_bytes < self.max_bytes
+
+
+def find_batches(state: ShardState, point: FetchPoint, budget: FetchBudget, coordinator_id: int) -> FoundBatches | None:
+    """Answer one FindBatches element; None: the offset lies past the high watermark, which only a barrier can judge."""
+    hot = state.hot
+    row = hot.partitions.index.get(partition_key(point.topic_id, point.partition))
+    if row is None:
+        return FoundBatches(outcome=unknown(hot, point.topic_id, point.partition), batches=[])
+    log_start = hot.partitions.log_start.cells[row]
+    high_watermark = hot.partitions.high_watermark.cells[row]
+    if point.offset < log_start:
+        message = f"offset {point.offset} is below the log start {log_start}; continue there"
+        return FoundBatches(
+            outcome=Outcome(error=ErrorCode.OFFSET_OUT_OF_RANGE, message=message),
+            log_start=log_start,
+            high_watermark=high_watermark,
+            batches=[],
+        )
+    if point.offset > high_watermark:
+        return None
+    batches = _collect(state, row, point, budget, coordinator_id) if point.offset < high_watermark else []
+    return FoundBatches(outcome=OK, log_start=log_start, high_watermark=high_watermark, batches=batches)
+
+
+def past_the_end(state: ShardState, point: FetchPoint, *, is_certain: bool) -> FoundBatches:
+    """The answer for an offset past the high watermark: only a leader behind a barrier may reset a consumer."""
+    row = state.hot.partitions.index[partition_key(point.topic_id, point.partition)]
+    high_watermark = state.hot.partitions.high_watermark.cells[row]
+    error = ErrorCode.OFFSET_OUT_OF_RANGE if is_certain else ErrorCode.OFFSET_NOT_AVAILABLE
+    return FoundBatches(
+        outcome=Outcome(error=error, message=f"offset {point.offset} is past the high watermark {high_watermark}"),
+        log_start=state.hot.partitions.log_start.cells[row],
+        high_watermark=high_watermark,
+        batches=[],
+    )
+
+
+def _collect(state: ShardState, row: int, point: FetchPoint, budget: FetchBudget, coordinator_id: int) -> list[FoundBatch]:
+    found: list[FoundBatch] = []
+    partition_bytes = 0
+    file_of = _file_lookup(state)
+    for rows in state.rows_from(row, point.offset):
+        start = int(np.searchsorted(rows["base"] + rows["count"] - 1, point.offset))
+        for base, count, byte_offset, size, file_id, index, timestamp, _, kind in map(tuple, rows[start:].tolist()):
+            if not budget.admits(partition_bytes, point.max_bytes, len(found)):
+                return found
+            file = file_of(file_id)
+            found.append(
+                FoundBatch(
+                    batch_id(coordinator_id, file_id, index),
+                    file.object_key,
+                    byte_offset,
+                    size,
+                    base,
+                    base + count - 1,
+                    file.append_time_ms,
+                    timestamp,
+                    kind,
+                )
+            )
+            partition_bytes += size
+            budget.admitted_bytes += size
+            budget.anything_admitted = True
+    return found
+
+
+def _file_lookup(state: ShardState) -> Callable[[int], FileRow]:
+    known: dict[int, FileRow] = {}
+
+    def file_of(file_id: int) -> FileRow:
+        file = known.get(file_id)
+        if file is None:
+            file = state.file_by_id(file_id)
+            if file is None:
+                raise LookupError(f"file {file_id} has live batches but is not known")
+            known[file_id] = file
+        return file
+
+    return file_of
+
+
+def batch_id(coordinator_id: int, entry_offset: int, index: int) -> int:
+    """A stable id: coordinator (12 bits), offset of the entry (34 bits), place in the entry (17 bits)."""
+    high = coordinator_id & 0xFFF
+    middle = entry_offset & ((1 << BATCH_ID_OFFSET_BITS) - 1)
+    return (high << (BATCH_ID_OFFSET_BITS + BATCH_ID_INDEX_BITS)) | (middle << BATCH_ID_INDEX_BITS) | index
+
+
+def describe_file(state: ShardState, object_key: str) -> DescribedFile:
+    """Answer one DescribeFiles element (strict: only after a barrier)."""
+    file = state.find_file(object_key)
+    if file is None:
+        message = f"file {object_key} is not known to this coordinator"
+        return DescribedFile(outcome=Outcome(error=ErrorCode.RESOURCE_NOT_FOUND, message=message))
+    return DescribedFile(outcome=OK, has_live_batches=file.live_batches > 0)

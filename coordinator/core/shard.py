@@ -1,0 +1,501 @@
+"""One replica of one metadata partition: events in, effects out, nothing else.
+
+    effects = shard.feed(event, now_ms)
+
+The same state and the same events give the same effects: no clock, no randomness, no I/O. The shape of a write is
+decide -> append -> apply: decisions look at the speculative state (`overlay`: committed plus everything in flight) and
+change nothing; entries are appended in groups, several of which may be in flight; state changes when an entry is
+acknowledged (leader) or read (everybody else), through `ShardState.apply_entry` alone.
+
+Who applies what. A follower applies what it reads, judged by its `Fence`. A leader applies its own entries when they
+are acknowledged, and reads the log only to learn of claims and void entries, with a fence of its own (`read_fence`),
+since it may read an entry before or after the report of it. When a term ends, everything under way is answered
+NOT_COORDINATOR (its outcome is unknown; a retry finds out), and reading starts again behind the last applied entry.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from typing import assert_never
+
+from coordinator.core.cold import Header
+from coordinator.core.commands import OK, Answer, Barrier, Command, CommitFile, DescribeFiles, ListOffsets
+from coordinator.core.commit import CommitContext
+from coordinator.core.errors import ErrorCode
+from coordinator.core.events import (
+    Append,
+    Assigned,
+    Delivered,
+    DirectoryChanged,
+    Effect,
+    EndTerm,
+    EntriesRead,
+    Event,
+    Follow,
+    Invalidated,
+    LogUnreadable,
+    MayClaim,
+    NewEntry,
+    OpenTerm,
+    ProduceFailed,
+    ReadEntry,
+    Recover,
+    Reply,
+    Request,
+    StateChanged,
+    Stopping,
+    Submitted,
+    Ticked,
+    Unassigned,
+)
+from coordinator.core.fencing import VOID_REASONS, Fence, Verdict, admits
+from coordinator.core.group import GroupBuilder
+from coordinator.core.hot import BrokenInvariant, HotState
+from coordinator.core.leadership import State, Trigger, transition
+from coordinator.core.limits import Limits
+from coordinator.core.queries import describe_file, list_offset
+from coordinator.core.refusals import refuse
+from coordinator.core.state import ShardState
+from coordinator.core.term import PendingEntry, Term, TermCause, TermOver, Waiter
+from records.codec import UndecodableEntry, UnknownSchema, decode_entry, decode_key, encode_entry, encode_key
+from records.model import Endpoint, EntryKey, LeadershipClaimed, Record
+
+LEADS = (State.LEADING, State.RESIGNING)
+
+
+class Shard:
+    """See the module's text. Attributes are read by the runtime and changed by nobody else."""
+
+    def __init__(
+        self,
+        *,
+        partition: int,
+        partition_count: int,
+        node_id: int,
+        rack: str,
+        endpoints: list[Endpoint],
+        limits: Limits,
+        state: ShardState,
+        fence: Fence,
+        claim: LeadershipClaimed | None,
+    ) -> None:
+        self.partition = partition
+        self.partition_count = partition_count
+        self.node_id = node_id
+        self.rack = rack
+        self.endpoints = endpoints
+        self.limits = limits
+        self.state = state
+        self.fence = fence
+        self.claim = claim
+        self.phase = State.FOLLOWING
+        self.failure: str | None = None
+        self.is_assigned = False
+        self.overlay: HotState | None = None
+        self.term: Term | None = None
+        self.queue: deque[Request] = deque()
+        self.queue_bytes = 0
+        self.void_entries: Counter[str] = Counter()
+        self.term_ends: Counter[str] = Counter()
+        self.applied_entries = 0
+        self.last_entry: tuple[bytes, bytes] = (b"", b"")
+        self._read_fence = fence
+        self._next_read = state.applied_offset + 1
+        self._recover_end: int | None = None
+        self._claim_term_id = 0
+        self._untrimmed_reads: list[Waiter] = []
+        self._effects: list[Effect] = []
+
+    # ---- what the runtime may ask
+
+    @property
+    def is_leading(self) -> bool:
+        """Whether this replica serves writes and strict reads."""
+        return self.phase in LEADS and self.overlay is not None
+
+    def header(self, cluster_id: str, topic_id: bytes) -> Header:
+        """Where this replica stands, for the state database."""
+        claim = self.claim
+        return Header(
+            cluster_id=cluster_id,
+            topic_id=topic_id,
+            metadata_partition=self.partition,
+            applied_offset=self.state.applied_offset,
+            epoch=self.fence.epoch,
+            term=self.fence.term,
+            seq=self.fence.seq,
+            leader_node_id=-1 if claim is None else claim.node_id,
+            leader_endpoints="" if claim is None else ",".join(f"{e.listener}://{e.host}:{e.port}" for e in claim.endpoints),
+            log_time_ms=self.state.hot.log_time_ms,
+            last_entry_hash=b"",
+            digest=b"",
+        )
+
+    def oldest_unacknowledged_ms(self, now_ms: int) -> int:
+        """Age of the oldest entry under way."""
+        return 0 if self.term is None else self.term.oldest_age_ms(now_ms)
+
+    # ---- events
+
+    def feed(self, event: Event, now_ms: int) -> list[Effect]:
+        """Take one event. After a broken invariant the replica is failed, its evidence kept."""
+        self._effects = []
+        try:
+            self._take(event, now_ms)
+        except TermOver as over:
+            self._end_term(over.cause, str(over), Trigger.TERM_BROKEN, read_again=True)
+        except BrokenInvariant as broken:
+            self._fail(str(broken))
+        return self._effects
+
+    def _take(self, event: Event, now_ms: int) -> None:
+        match event:
+            case Submitted():
+                self._submit(event, now_ms)
+            case Delivered():
+                self._delivered(event, now_ms)
+            case EntriesRead():
+                self._read(event, now_ms)
+            case Ticked():
+                self._tick(now_ms)
+            case Assigned():
+                self._assigned()
+            case Unassigned():
+                self.is_assigned = False
+                if self.phase is not State.FAILED:
+                    self._move(Trigger.UNASSIGNED, "the group took the assignment away")
+            case MayClaim():
+                self._may_claim(event)
+            case ProduceFailed():
+                if self.term is not None and self.term.term_id == event.term_id:
+                    raise TermOver(TermCause.PRODUCE, event.reason)
+            case Stopping():
+                self._stopping()
+            case LogUnreadable() | Invalidated():
+                raise BrokenInvariant(event.reason)
+            case _:
+                assert_never(event)
+
+    def _move(self, trigger: Trigger, reason: str) -> None:
+        before = self.phase
+        self.phase = transition(before, trigger)
+        if self.phase is not before:
+            self._effects.append(StateChanged(before, self.phase, reason))
+
+    def _fail(self, reason: str) -> None:
+        self.failure = reason
+        if self.term is not None:
+            self._abandon_term(TermCause.BROKEN, reason)
+        self._move(Trigger.BROKEN, reason)
+        self._refuse_queue()
+
+    # ---- leadership
+
+    def _assigned(self) -> None:
+        self.is_assigned = True
+        if self.phase is State.FAILED:
+            return
+        was_following = self.phase is State.FOLLOWING
+        self._move(Trigger.ASSIGNED, "the group assigned the partition")
+        if was_following:
+            self._recover_end = None
+            self._effects.append(Recover(prove=False))
+
+    def _may_claim(self, event: MayClaim) -> None:
+        if self.phase is not State.RECOVERING:
+            return
+        self._recover_end = event.end_offset
+        self._claim_term_id = event.term_id
+        self._claim_when_caught_up()
+
+    def _claim_when_caught_up(self) -> None:
+        if self._recover_end is None or self.state.applied_offset + 1 < self._recover_end:
+            return
+        self._recover_end = None
+        self._move(Trigger.CAUGHT_UP, f"applied up to offset {self.state.applied_offset}")
+        epoch = self.fence.epoch + 1
+        term = Term(epoch, self._claim_term_id)
+        claim = LeadershipClaimed(epoch=epoch, term=term.term_id, node_id=self.node_id, rack=self.rack, endpoints=self.endpoints)
+        self.term = term
+        key = encode_key(EntryKey(epoch, term.term_id, 0))
+        self._effects.append(OpenTerm(term.term_id, NewEntry(0, key, encode_entry([claim]))))
+
+    def _lead(self, offset: int) -> None:
+        """The own claim is in force and everything before it is applied."""
+        term = self.term
+        if term is None:
+            raise BrokenInvariant("an own claim came into force without a term")
+        self._move(Trigger.OWN_CLAIM, f"claim of epoch {term.epoch} in force at offset {offset}")
+        term.claim_offset = offset
+        self.overlay = self.state.hot.copy()
+        self._read_fence = self.fence
+
+    def _end_term(self, cause: TermCause, reason: str, trigger: Trigger, *, read_again: bool) -> None:
+        """Stop leading or claiming: unknown outcomes are for the log to tell."""
+        self._abandon_term(cause, reason)
+        self._move(trigger, reason)
+        self._recover_end = None
+        if read_again:
+            self._next_read = self.state.applied_offset + 1
+            self._effects.append(Follow(self._next_read))
+        self._refuse_queue()
+        if self.phase is State.RESIGNING:
+            return
+        if self.is_assigned:
+            self._effects.append(Recover(prove=True))
+        else:
+            self._move(Trigger.UNASSIGNED, "not assigned any more")
+
+    def _abandon_term(self, cause: TermCause, reason: str) -> None:
+        term = self.term
+        if term is None:
+            return
+        self.term = None
+        self.overlay = None
+        self._effects.append(EndTerm(term.term_id, reason))
+        self.term_ends[cause.value] += 1
+        message = "leadership changed while the request was under way; find the coordinator and retry"
+        waiters = [waiter for entry in term.in_flight for waiter in (*entry.before, *entry.after)]
+        for waiter in (*waiters, *self._untrimmed_reads):
+            self._refuse_waiter(waiter, ErrorCode.NOT_COORDINATOR, message)
+        self._untrimmed_reads.clear()
+
+    def _stopping(self) -> None:
+        if self.phase is State.FAILED:
+            return
+        if self.phase is State.FENCING:
+            self._abandon_term(TermCause.STOPPING, "the process is stopping")
+        self._move(Trigger.STOP, "the process is stopping")
+
+    # ---- reading the log
+
+    def _read(self, event: EntriesRead, now_ms: int) -> None:
+        if self.phase is State.FAILED:
+            return
+        for entry in event.entries:
+            if entry.offset != self._next_read:
+                raise BrokenInvariant(f"read offset {entry.offset} where {self._next_read} was due: the log has a hole")
+            self._next_read += 1
+            if self.is_leading:
+                if self._read_as_leader(entry, now_ms):
+                    return
+            else:
+                self._read_as_follower(entry)
+        if self.phase is State.RECOVERING:
+            self._claim_when_caught_up()
+        if self.is_leading:
+            self._pump(now_ms)
+
+    def _read_as_follower(self, entry: ReadEntry) -> None:
+        key = decode_key(entry.key)
+        verdict = self.fence.judge(key)
+        if verdict is Verdict.APPLY:
+            self.fence = self.fence.advanced()
+            self._apply_read(entry)
+        elif verdict is Verdict.CLAIM and key is not None and (claim := self._admitted_claim(key, entry)) is not None:
+            self._take_claim(claim, entry)
+        else:
+            self._void(verdict)
+            self.state.skip_entry(entry.offset)
+        self.last_entry = (entry.key or b"", entry.value or b"")
+
+    def _apply_read(self, entry: ReadEntry) -> None:
+        value = entry.value or b""
+        try:
+            records = decode_entry(value)
+        except (UnknownSchema, UndecodableEntry) as bad:
+            raise BrokenInvariant(f"entry {entry.offset} of the term in force cannot be decoded: {bad}") from bad
+        self._apply(records, entry.offset, value)
+
+    def _apply(self, records: list[Record], offset: int, encoded: bytes) -> None:
+        touched_before = self.state.hot.touched.directory
+        self.state.hot.touched.directory = False
+        self.state.apply_entry(records, offset, encoded)
+        if self.state.hot.touched.directory:
+            self._effects.append(DirectoryChanged())
+        self.state.hot.touched.directory |= touched_before
+        self.applied_entries += 1
+
+    def _take_claim(self, claim: LeadershipClaimed, entry: ReadEntry) -> None:
+        self.fence = self.fence.claimed_by(claim)
+        self.claim = claim
+        self.state.skip_entry(entry.offset)
+        if self.term is not None and claim.term == self.term.term_id:
+            self._lead(entry.offset)
+        elif self.phase is State.FENCING:
+            # What this replica applied is what it read: nothing has to be read again.
+            reason = f"node {claim.node_id} claimed epoch {claim.epoch} first"
+            self._end_term(TermCause.FOREIGN_CLAIM, reason, Trigger.FOREIGN_CLAIM, read_again=False)
+        else:
+            self._move(Trigger.FOREIGN_CLAIM, f"node {claim.node_id} leads epoch {claim.epoch}")
+            if self._recover_end is not None and entry.offset >= self._recover_end:
+                # It came after the proof of membership: whoever claims now must prove itself anew.
+                self._recover_end = None
+                self._effects.append(Recover(prove=True))
+
+    def _admitted_claim(self, key: EntryKey, entry: ReadEntry) -> LeadershipClaimed | None:
+        """The claim in an entry whose key may be one, or None when the entry is void."""
+        try:
+            records = decode_entry(entry.value or b"")
+        except UnknownSchema as unknown:
+            raise BrokenInvariant(f"a claim at offset {entry.offset} has an unknown schema: {unknown}") from unknown
+        except UndecodableEntry:
+            return None
+        if len(records) == 1 and isinstance(records[0], LeadershipClaimed) and admits(key, records[0]):
+            return records[0]
+        return None
+
+    def _void(self, verdict: Verdict) -> None:
+        self.void_entries[VOID_REASONS.get(verdict, Verdict.VOID_FOREIGN.value)] += 1
+
+    def _read_as_leader(self, entry: ReadEntry, now_ms: int) -> bool:
+        """Look for claims and void entries; returns whether the term ended."""
+        term = self.term
+        if term is None or entry.offset <= term.claim_offset:
+            return False
+        key = decode_key(entry.key)
+        verdict = self._read_fence.judge(key)
+        if verdict is Verdict.APPLY and key is not None:
+            self._read_fence = self._read_fence.advanced()
+            self._acknowledge(term.seen(key.seq, entry.offset), now_ms)
+            return False
+        if verdict is Verdict.CLAIM and key is not None:
+            claim = self._admitted_claim(key, entry)
+            if claim is not None:
+                reason = f"node {claim.node_id} claimed epoch {claim.epoch}"
+                self._end_term(TermCause.FOREIGN_CLAIM, reason, Trigger.FOREIGN_CLAIM, read_again=True)
+                return True
+        self._void(verdict)
+        return False
+
+    # ---- writing
+
+    def _submit(self, event: Submitted, now_ms: int) -> None:
+        for request in event.requests:
+            self.queue.append(request)
+            self.queue_bytes += request.size_bytes
+        if not self.is_leading:
+            self._refuse_queue()
+            return
+        self._pump(now_ms)
+
+    def _refuse_queue(self) -> None:
+        """Nobody serves what is queued: say why, so that the client knows whether to look elsewhere."""
+        while self.queue:
+            request = self.queue.popleft()
+            if self.phase in (State.RECOVERING, State.FENCING):
+                error, message = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"coordinator {self.partition} is loading; retry"
+            else:
+                error, message = (
+                    ErrorCode.NOT_COORDINATOR,
+                    f"node {self.node_id} does not lead coordinator {self.partition}; find it and retry",
+                )
+            self._effects.append(Reply(request.token, refuse(request.command, error, message)))
+        self.queue_bytes = 0
+
+    def _pump(self, now_ms: int) -> None:
+        """Form groups from the queue while there is room in flight."""
+        term, overlay = self.term, self.overlay
+        if term is None or overlay is None:
+            return
+        while self.queue and len(term.group_ends) < self.limits.groups_in_flight_max:
+            context = CommitContext(
+                coordinator_id=self.partition, coordinator_count=self.partition_count, limits=self.limits, now_ms=now_ms
+            )
+            builder = GroupBuilder(state=self.state, term=term, overlay=overlay, context=context)
+            taken = 0
+            while self.queue and taken < self.limits.group_batches_max:
+                request = self.queue.popleft()
+                self.queue_bytes -= request.size_bytes
+                builder.take(request)
+                taken += len(request.command.batches) if isinstance(request.command, CommitFile) else 1
+            builder.close()
+            self._effects.extend(builder.replies)
+            if builder.entries:
+                term.group_ends.append(builder.entries[-1].seq)
+                self._effects.append(Append(term.term_id, builder.entries))
+
+    def _delivered(self, event: Delivered, now_ms: int) -> None:
+        term = self.term
+        if term is None or term.term_id != event.term_id:
+            return
+        for report in event.reports:
+            if report.seq == 0:
+                if report.error is not None:
+                    raise TermOver(TermCause.DELIVERY, f"the claim was not delivered: {report.error}")
+                continue
+            self._acknowledge(term.reported(report.seq, report.offset, report.error), now_ms)
+        self._pump(now_ms)
+
+    def _acknowledge(self, entries: list[tuple[PendingEntry, int]], now_ms: int) -> None:
+        term = self.term
+        for entry, offset in entries:
+            for waiter in entry.before:
+                self._answer(waiter)
+            # Void entries between the own ones were read and judged; they count for the applied offset only.
+            self.fence = self.fence.advanced()
+            self._apply(entry.records, offset, entry.encoded)
+            if term is not None:
+                self.last_entry = (encode_key(EntryKey(term.epoch, term.term_id, entry.seq)), entry.encoded)
+            for waiter in entry.after:
+                self._answer(waiter)
+
+    def _answer(self, waiter: Waiter) -> None:
+        if waiter.is_answered:
+            return
+        if isinstance(waiter.command, DescribeFiles) and self.state.trimming:
+            self._untrimmed_reads.append(waiter)
+            return
+        waiter.is_answered = True
+        answer = self._evaluate(waiter.command) if waiter.answer is None else waiter.answer
+        self._effects.append(Reply(waiter.token, answer))
+
+    def _evaluate(self, read: Command) -> Answer:
+        match read:
+            case ListOffsets():
+                return [list_offset(self.state, query) for query in read.queries]
+            case DescribeFiles():
+                return [describe_file(self.state, key) for key in read.object_keys]
+            case Barrier():
+                return OK
+            case _:
+                raise BrokenInvariant(f"{type(read).__name__} was acknowledged without an answer")
+
+    # ---- time
+
+    def _tick(self, now_ms: int) -> None:
+        if self.state.trimming:
+            self.state.trim_step()
+        if not self.state.trimming and self._untrimmed_reads:
+            reads, self._untrimmed_reads = self._untrimmed_reads, []
+            for waiter in reads:
+                self._answer(waiter)
+        self._expire(now_ms)
+        if self.term is not None and self.is_leading and self.term.oldest_age_ms(now_ms) > self.limits.term_timeout_ms:
+            message = (
+                f"entry {self.term.acked_seq + 1} was not acknowledged within {self.limits.term_timeout_ms} ms (leader.term.timeout.ms)"
+            )
+            raise TermOver(TermCause.TIMEOUT, message)
+
+    def _expire(self, now_ms: int) -> None:
+        """Answer what waited too long; entries under way stay, and a retry of their key joins them."""
+        message = "the request was not finished within its timeout; a write may still happen: a retry of the same key is safe"
+        if self.queue and any(request.deadline_ms <= now_ms for request in self.queue):
+            kept: deque[Request] = deque()
+            for request in self.queue:
+                if request.deadline_ms > now_ms:
+                    kept.append(request)
+                else:
+                    self.queue_bytes -= request.size_bytes
+                    self._effects.append(Reply(request.token, refuse(request.command, ErrorCode.REQUEST_TIMED_OUT, message)))
+            self.queue = kept
+        if self.term is not None:
+            for entry in self.term.in_flight:
+                for waiter in (*entry.before, *entry.after):
+                    if waiter.deadline_ms <= now_ms:
+                        self._refuse_waiter(waiter, ErrorCode.REQUEST_TIMED_OUT, message)
+
+    def _refuse_waiter(self, waiter: Waiter, error: ErrorCode, message: str) -> None:
+        if not waiter.is_answered:
+            waiter.is_answered = True
+            self._effects.append(Reply(waiter.token, refuse(waiter.command, error, message)))

@@ -1,0 +1,400 @@
+"""The committed state of one replica: hot tables, rows not yet written, and the database behind them.
+
+`apply_entry` is the only way in: leader, follower, restart and simulation all go through it, entry by entry in log
+order. Reads never see an entry that was not applied. `freeze` hands over what changed since the last write.
+Trimming (counting deleted batches out of their files) is housekeeping on the side: it is bounded per step and never
+changes an answer, because deleted batches are invisible from the moment their entry was applied.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+
+import numpy as np
+
+from coordinator.core.batches import partition_key
+from coordinator.core.cold import ColdStore, FileRow, Header, Rows, RunRow, Tombstone, unpack
+from coordinator.core.directory import Deletion, Placement
+from coordinator.core.hot import BrokenInvariant, DeletedTopic, HotState, Topic
+from coordinator.core.packing import Freeze, PartitionRow, ProducerRow, TopicRow, pack_ring, unpack_ring
+from coordinator.core.tables import RememberedBatch
+from coordinator.core.tail import FileBlock, Generation, with_losses
+from records.model import (
+    Endpoint,
+    FileCommitted,
+    FileHandedOver,
+    FilesFenced,
+    FilesRemoved,
+    NodeRegistered,
+    PlacedRange,
+    Record,
+    RecordsDeleted,
+    TombstonesExpired,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """What a state database holds of the hot tables; `keys` are all known object keys and tombstones."""
+
+    header: Header
+    partitions: list[tuple[PartitionRow, bytes]]
+    producers: list[ProducerRow]
+    topics: list[TopicRow]
+    directory: str | None
+    keys: Iterator[str]
+
+
+@dataclass(slots=True)
+class ShardState:
+    """State of one metadata partition up to and including `applied_offset`."""
+
+    cold: ColdStore
+    hot: HotState = field(default_factory=HotState)
+    active: Generation = field(default_factory=Generation)
+    frozen: Generation | None = None
+    applied_offset: int = -1
+    known_keys: set[int] = field(default_factory=set)
+    trimming: dict[int, int] = field(default_factory=dict)
+    dead: dict[int, bytes] = field(default_factory=dict)
+
+    @staticmethod
+    def restore(stored: Stored, cold: ColdStore) -> ShardState:
+        """The state as a database holds it."""
+        state = ShardState(cold=cold, applied_offset=stored.header.applied_offset)
+        hot = state.hot
+        hot.log_time_ms = stored.header.log_time_ms
+        for topic in stored.topics:
+            if topic.deleted_ms >= 0:
+                hot.deleted_topics[topic.topic_id] = DeletedTopic(topic.order_offset, topic.deleted_ms)
+            else:
+                hot.topics[topic.topic_id] = Topic(topic.topic_id, topic.name, topic.order_offset)
+        for row, _ in stored.partitions:
+            state._restore_partition(row)
+        hot.partitions.collect_free()
+        for producer in stored.producers:
+            state._restore_producer(producer)
+        hot.producers.collect_free()
+        if stored.directory is not None:
+            _directory_from_json(hot, stored.directory)
+        state.known_keys.update(map(hash, stored.keys))
+        return state
+
+    def _restore_partition(self, stored: PartitionRow) -> None:
+        table = self.hot.partitions
+        row = table.add(stored.key, row=stored.row)
+        table.high_watermark.cells[row] = stored.high_watermark
+        table.log_start.cells[row] = stored.log_start
+        table.first_offset.cells[row] = stored.first_offset
+        table.max_timestamp.cells[row] = stored.max_timestamp
+        table.max_timestamp_offset.cells[row] = stored.max_timestamp_offset
+        if stored.is_dead:
+            table.forget(stored.key)
+            self.dead[row] = stored.key
+            self.trimming[row] = stored.trimmed_to
+            return
+        topic_id, partition = stored.key[:16], int.from_bytes(stored.key[16:], "big")
+        self.hot.topics[topic_id].partitions.add(partition)
+        if stored.trimmed_to < stored.log_start:
+            self.trimming[row] = stored.trimmed_to
+
+    def _restore_producer(self, stored: ProducerRow) -> None:
+        table = self.hot.producers
+        row = table.add(stored.partition_row, stored.producer_id, row=stored.row)
+        for first, last, base, time in unpack_ring(stored.ring):
+            table.remember(row, stored.epoch, RememberedBatch(first, last, base, time), stored.last_append_ms)
+
+    # ---- applying
+
+    def apply_entry(self, records: Sequence[Record], offset: int, encoded: bytes) -> None:
+        """Apply the records of the entry at `offset`, the successor of the applied offset."""
+        if offset <= self.applied_offset:
+            raise BrokenInvariant(f"entry {offset} comes again after {self.applied_offset}")
+        for record in records:
+            if isinstance(record, FileCommitted):
+                self._apply_file(record, offset, encoded)
+            elif not self._apply_keys(record):
+                self._apply_hot(record, offset)
+        self.applied_offset = offset
+
+    def skip_entry(self, offset: int) -> None:
+        """Pass over a void entry."""
+        if offset <= self.applied_offset:
+            raise BrokenInvariant(f"entry {offset} comes again after {self.applied_offset}")
+        self.applied_offset = offset
+
+    def _apply_file(self, record: FileCommitted, offset: int, encoded: bytes) -> None:
+        index = self.hot.partitions.index
+        try:
+            rows = [index[partition_key(record.topic_ids[t], p)] for t, p in zip(record.run_topic, record.run_partition, strict=True)]
+        except KeyError as missing:
+            raise BrokenInvariant(f"entry {offset} commits {record.object_key} to unknown partition {missing}") from None
+        self.hot.apply(record, offset)
+        self.active.add(FileBlock(offset, record, rows, encoded, len(record.byte_size)))
+        self.known_keys.add(hash(record.object_key))
+
+    def _apply_keys(self, record: Record) -> bool:
+        """Apply a record that only concerns object keys; returns whether it was one."""
+        now_ms = self.hot.log_time_ms
+        match record:
+            case FilesFenced():
+                for key, created_ms in zip(record.object_keys, record.created_ms, strict=True):
+                    self._bury(Tombstone(key, "fenced", now_ms, created_ms))
+            case FilesRemoved():
+                for key in record.object_keys:
+                    self._bury(Tombstone(key, "removed", now_ms, self._forget_file(key)))
+            case FileHandedOver():
+                created_ms = self._forget_file(record.object_key)
+                self._bury(Tombstone(record.object_key, "handed over", now_ms, created_ms))
+            case TombstonesExpired():
+                self.active.tombstones_expired_before_ms = max(self.active.tombstones_expired_before_ms, record.before_ms)
+            case _:
+                return False
+        return True
+
+    def _bury(self, stone: Tombstone) -> None:
+        self.active.tombstones[stone.object_key] = stone
+        self.known_keys.add(hash(stone.object_key))
+
+    def _forget_file(self, object_key: str) -> int:
+        """Drop a file from the known ones; returns its creation time."""
+        row = self.find_file(object_key)
+        if row is None:
+            return -1
+        self.active.files.pop(object_key, None)
+        self.active.files_removed[object_key] = row
+        return row.created_ms
+
+    def _apply_hot(self, record: Record, offset: int) -> None:
+        hot = self.hot
+        forgotten_before = len(hot.touched.partitions_forgotten)
+        if isinstance(record, RecordsDeleted):
+            row = hot.partitions.index.get(partition_key(record.topic_id, record.partition))
+            if row is not None and record.new_log_start_offset > hot.partitions.log_start.cells[row]:
+                self.trimming.setdefault(row, hot.partitions.log_start.cells[row])
+        hot.apply(record, offset)
+        for row in hot.touched.partitions_forgotten[forgotten_before:]:
+            self.dead[row] = hot.partitions.keys[row]
+            self.trimming.setdefault(row, hot.partitions.log_start.cells[row])
+
+    # ---- reading
+
+    def _generations(self) -> tuple[Generation, ...]:
+        return (self.active,) if self.frozen is None else (self.frozen, self.active)
+
+    def find_file(self, object_key: str) -> FileRow | None:
+        """A known file, with its live batches as of now."""
+        if hash(object_key) not in self.known_keys:
+            return None
+        for generation in self._generations():
+            if object_key in generation.files_removed:
+                return None
+            block = generation.files.get(object_key)
+            if block is not None:
+                return with_losses(block.file_row(), *self._later_than(generation))
+        row = self.cold.file_by_key(object_key)
+        return None if row is None else with_losses(row, self.frozen, self.active)
+
+    def _later_than(self, generation: Generation) -> tuple[Generation, ...]:
+        return (self.active,) if generation is self.frozen else ()
+
+    def find_tombstone(self, object_key: str) -> Tombstone | None:
+        """The tombstone of a key, if it has one."""
+        if hash(object_key) not in self.known_keys:
+            return None
+        for generation in reversed(self._generations()):
+            stone = generation.tombstones.get(object_key)
+            if stone is not None:
+                return None if self._is_expired(stone, generation) else stone
+        stone = self.cold.tombstone(object_key)
+        return None if stone is None or self._is_expired(stone, *self._generations()) else stone
+
+    def _is_expired(self, stone: Tombstone, *generations: Generation) -> bool:
+        """Keys without a creation time never expire."""
+        before_ms = max(generation.tombstones_expired_before_ms for generation in (*generations, self.active))
+        return 0 <= stone.created_ms < before_ms
+
+    def file_by_id(self, file_id: int) -> FileRow | None:
+        """A known file by the offset of its entry."""
+        for generation in self._generations():
+            block = generation.files_by_id.get(file_id)
+            if block is not None:
+                return block.file_row()
+        return self.cold.file_by_id(file_id)
+
+    def rows_from(self, partition_row: int, offset: int) -> Iterator[Rows]:
+        """The batches of a partition that end at or after an offset, run by run."""
+        return self._rows(partition_row, offset, self.cold.run_covering)
+
+    def rows_reaching(self, partition_row: int, offset: int, timestamp_ms: int) -> Iterator[Rows]:
+        """Like `rows_from`, without the written runs whose batches are all older than a time."""
+        return self._rows(partition_row, offset, lambda row, at: self.cold.run_reaching(row, at, timestamp_ms))
+
+    def _rows(self, partition_row: int, offset: int, next_run: Callable[[int, int], RunRow | None]) -> Iterator[Rows]:
+        """Written runs first, up to where the unwritten ones begin: a run being written is in both places."""
+        firsts = [generation.first_base(partition_row) for generation in self._generations()]
+        written_end = next((base for base in firsts if base is not None), None)
+        at = offset
+        while written_end is None or at < written_end:
+            run = next_run(partition_row, at)
+            if run is None or (written_end is not None and run.base >= written_end):
+                break
+            yield unpack(run)
+            at = run.last + 1
+        for generation in self._generations():
+            for tail_run in generation.runs_from(partition_row, offset):
+                yield tail_run.rows()
+
+    # ---- housekeeping
+
+    def trim_step(self, rows_max: int = 20_000) -> bool:
+        """Count some deleted batches out of their files; returns whether there is more to do."""
+        budget = rows_max
+        for row in list(self.trimming):
+            budget -= self._trim_partition(row, budget)
+            if budget <= 0:
+                break
+        return bool(self.trimming)
+
+    def _trim_partition(self, row: int, budget: int) -> int:
+        table = self.hot.partitions
+        is_dead = row in self.dead
+        target = table.high_watermark.cells[row] if is_dead else table.log_start.cells[row]
+        start = self.trimming[row]
+        done = 0
+        for rows in self.rows_from(row, start):
+            last = rows["base"] + rows["count"] - 1
+            gone = rows[(last >= start) & (last < target)]
+            self._lose(row, gone)
+            done += len(gone) + 1
+            start = min(int(last[-1]) + 1, target)
+            if start >= target or done >= budget:
+                break
+        else:
+            start = target
+        self.active.trimmed[row] = start
+        if start < target:
+            self.trimming[row] = start
+        else:
+            del self.trimming[row]
+            if is_dead:
+                self.active.purged.append(row)
+        return done
+
+    def _lose(self, row: int, gone: Rows) -> None:
+        if not len(gone):
+            return
+        self.active.trimmed_rows.append((row, gone))
+        files, counts = np.unique(gone["file"], return_counts=True)
+        for file_id, count in zip(files.tolist(), counts.tolist(), strict=True):
+            self.active.lose(file_id, count)
+
+    # ---- writing
+
+    @property
+    def unwritten_batches(self) -> int:
+        return self.active.batches
+
+    def has_unwritten(self) -> bool:
+        """Whether a freeze would hold anything besides a newer applied offset."""
+        touched = self.hot.touched
+        changed = touched.partitions or touched.producers or touched.topics or touched.directory or touched.producers_dropped
+        return bool(self.active.batches or changed or self.active.trimmed or self.active.tombstones or touched.partitions_forgotten)
+
+    def freeze(self, header: Header) -> Freeze:
+        """Hand over everything applied since the last freeze; one at a time, until `written`."""
+        if self.frozen is not None:
+            raise BrokenInvariant("the state is frozen already")
+        self.frozen, self.active = self.active, Generation()
+        touched, hot = self.hot.touched, self.hot
+        hot.touched = type(touched)()
+        dead = [self._partition_row(row, is_dead=True) for row in touched.partitions_forgotten]
+        live = [self._partition_row(row, is_dead=False) for row in sorted(touched.partitions)]
+        return Freeze(
+            header=header,
+            generation=self.frozen,
+            partitions=live + dead,
+            producers=[self._producer_row(row) for row in sorted(touched.producers)],
+            producers_dropped=touched.producers_dropped,
+            topics=[self._topic_row(topic_id) for topic_id in sorted(touched.topics)],
+            directory=_directory_to_json(hot) if touched.directory else None,
+        )
+
+    def written(self) -> None:
+        """The frozen generation is in the database."""
+        if self.frozen is None:
+            raise BrokenInvariant("nothing is frozen")
+        for row in self.frozen.purged:
+            del self.dead[row]
+            self.hot.partitions.release(row)
+        self.frozen = None
+
+    def _partition_row(self, row: int, *, is_dead: bool) -> PartitionRow:
+        table = self.hot.partitions
+        log_start = table.log_start.cells[row]
+        high_watermark = table.high_watermark.cells[row]
+        finished = high_watermark if is_dead else log_start
+        return PartitionRow(
+            row=row,
+            key=table.keys[row],
+            high_watermark=high_watermark,
+            log_start=log_start,
+            first_offset=table.first_offset.cells[row],
+            max_timestamp=table.max_timestamp.cells[row],
+            max_timestamp_offset=table.max_timestamp_offset.cells[row],
+            trimmed_to=self.trimming.get(row, finished),
+            is_dead=is_dead,
+        )
+
+    def _producer_row(self, row: int) -> ProducerRow:
+        table = self.hot.producers
+        remembered = list(table.remembered(row))[::-1]
+        columns = [list(column) for column in zip(*remembered, strict=True)]
+        return ProducerRow(
+            row=row,
+            partition_row=table.owner.cells[row],
+            producer_id=table.producer.cells[row],
+            epoch=table.epoch.cells[row],
+            last_append_ms=table.last_append.cells[row],
+            ring=pack_ring(*columns),
+        )
+
+    def _topic_row(self, topic_id: bytes) -> TopicRow:
+        topic = self.hot.topics.get(topic_id)
+        if topic is not None:
+            return TopicRow(topic_id, topic.name, topic.order_offset, -1)
+        deleted = self.hot.deleted_topics[topic_id]
+        return TopicRow(topic_id, "", deleted.order_offset, deleted.time_ms)
+
+
+def _directory_to_json(hot: HotState) -> str:
+    directory = hot.directory
+    return json.dumps(
+        {
+            "placements": [asdict(p) | {"topic_id": p.topic_id.hex()} for p in directory.placements.values()],
+            "deletions": [asdict(d) | {"topic_id": d.topic_id.hex()} for d in directory.deletions.values()],
+            "nodes": [asdict(node) for node in directory.nodes.values()],
+            "schema_level": directory.schema_level,
+        }
+    )
+
+
+def _directory_from_json(hot: HotState, text: str) -> None:
+    stored = json.loads(text)
+    directory = hot.directory
+    for row in stored["placements"]:
+        row |= {"topic_id": bytes.fromhex(row["topic_id"]), "ranges": tuple(PlacedRange(**r) for r in row["ranges"])}
+        placement = Placement(**row)
+        directory.placements[placement.topic_id] = placement
+        directory.names[placement.name] = placement.topic_id
+    for row in stored["deletions"]:
+        row |= {"topic_id": bytes.fromhex(row["topic_id"]), "ranges": tuple(PlacedRange(**r) for r in row["ranges"])}
+        deletion = Deletion(**row)
+        directory.deletions[deletion.topic_id] = deletion
+    for row in stored["nodes"]:
+        row["endpoints"] = [Endpoint(**e) for e in row["endpoints"]]
+        node = NodeRegistered(**row)
+        directory.nodes[node.node_id] = node
+    directory.schema_level = stored["schema_level"]

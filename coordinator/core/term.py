@@ -1,0 +1,146 @@
+"""One leadership term: what was produced, what was acknowledged, and when the term is over.
+
+An entry is acknowledged only when its report is for the successor of the last acknowledged seq and stands where the
+claim says it must: `claim offset + seq`, plus the void entries that the reader saw in between. A report further on
+is held until the reader has shown that the hole holds only void entries (a zombie must not be able to throw the
+right leader out); any other surprise ends the term, because then the outcome is unknown and only the log can tell.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeAlias
+
+from coordinator.core.commands import Answer, Command
+from records.model import Record
+
+Token: TypeAlias = object
+"""Whoever waits for an answer; opaque to the core."""
+
+
+@dataclass(slots=True)
+class Waiter:
+    """A request in flight. `answer` is None for a strict read, which is evaluated when its turn comes."""
+
+    token: Token
+    deadline_ms: int
+    command: Command
+    answer: Answer | None = None
+    is_answered: bool = False
+
+
+@dataclass(slots=True)
+class PendingEntry:
+    """An entry under way. Reads in `before` see the state without it, waiters and reads in `after` with it."""
+
+    seq: int
+    records: list[Record]
+    encoded: bytes
+    produced_ms: int
+    object_key: str | None = None
+    content_hash: bytes = b""
+    before: list[Waiter] = field(default_factory=list)
+    after: list[Waiter] = field(default_factory=list)
+
+
+class TermCause(Enum):
+    """Why a term ended; a label of metrics."""
+
+    FOREIGN_CLAIM = "foreign_claim"
+    DELIVERY = "delivery"
+    MISPLACED = "misplaced"
+    PRODUCE = "produce"
+    TIMEOUT = "timeout"
+    STOPPING = "stopping"
+    BROKEN = "broken"
+
+
+class TermOver(Exception):
+    """The outcome of entries under way is unknown; the text is for the log line."""
+
+    def __init__(self, cause: TermCause, text: str) -> None:
+        super().__init__(text)
+        self.cause = cause
+
+
+@dataclass(slots=True)
+class Term:
+    """Bookkeeping of the term of one claim."""
+
+    epoch: int
+    term_id: int
+    claim_offset: int = -1
+    next_seq: int = 1
+    acked_seq: int = 0
+    void_shift: int = 0
+    in_flight: deque[PendingEntry] = field(default_factory=deque)
+    held: deque[tuple[int, int]] = field(default_factory=deque)
+    group_ends: deque[int] = field(default_factory=deque)
+    by_key: dict[str, PendingEntry] = field(default_factory=dict)
+    reported_seq: int = 0
+    seen_seq: int = 0
+    seen_shift: int = 0
+    shifts: deque[tuple[int, int]] = field(default_factory=deque)
+
+    def add(self, entry: PendingEntry) -> None:
+        """Note an entry that is about to be produced."""
+        if entry.seq != self.next_seq:
+            raise AssertionError(f"entry has seq {entry.seq}, {self.next_seq} is next")
+        self.next_seq += 1
+        self.in_flight.append(entry)
+        if entry.object_key is not None:
+            self.by_key[entry.object_key] = entry
+
+    def expected_offset(self, seq: int) -> int:
+        """Where the entry of this seq must stand, by what is known of void entries."""
+        return self.claim_offset + self.void_shift + seq
+
+    def reported(self, seq: int, offset: int | None, error: str | None) -> list[tuple[PendingEntry, int]]:
+        """Take a delivery report; returns the entries it acknowledges, with offsets. Raises `TermOver`."""
+        if error is not None or offset is None:
+            raise TermOver(TermCause.DELIVERY, f"entry {seq} was not delivered: {error}")
+        if seq != self.reported_seq + 1:
+            raise TermOver(TermCause.MISPLACED, f"report for entry {seq} came where {self.reported_seq + 1} was due")
+        self.reported_seq = seq
+        self.held.append((seq, offset))
+        return self._drain()
+
+    def seen(self, seq: int, offset: int) -> list[tuple[PendingEntry, int]]:
+        """The reader saw an own entry that counts; returns the held entries that this acknowledges. Raises `TermOver`."""
+        self.seen_seq = seq
+        shift = offset - self.claim_offset - seq
+        if shift != self.seen_shift:
+            self.seen_shift = shift
+            self.shifts.append((seq, shift))
+        return self._drain()
+
+    def _drain(self) -> list[tuple[PendingEntry, int]]:
+        """Acknowledge reported entries in order, up to one that stands further on than the reader can explain yet."""
+        acknowledged: list[tuple[PendingEntry, int]] = []
+        while self.held:
+            seq, offset = self.held[0]
+            while self.shifts and self.shifts[0][0] <= seq:
+                self.void_shift = self.shifts.popleft()[1]
+            expected = self.expected_offset(seq)
+            if offset > expected and self.seen_seq < seq:
+                break
+            if offset != expected:
+                raise TermOver(TermCause.MISPLACED, f"entry {seq} was reported at offset {offset}, it must stand at {expected}")
+            self.held.popleft()
+            acknowledged.append(self._acknowledge(offset))
+        return acknowledged
+
+    def _acknowledge(self, offset: int) -> tuple[PendingEntry, int]:
+        entry = self.in_flight.popleft()
+        self.acked_seq = entry.seq
+        if entry.object_key is not None:
+            del self.by_key[entry.object_key]
+        while self.group_ends and self.group_ends[0] <= entry.seq:
+            self.group_ends.popleft()
+        return entry, offset
+
+    def oldest_age_ms(self, now_ms: int) -> int:
+        """Age of the oldest entry that is not acknowledged, 0 when there is none."""
+        return now_ms - self.in_flight[0].produced_ms if self.in_flight else 0
