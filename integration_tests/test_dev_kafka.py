@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import json
 import signal
 import subprocess
 import sys
@@ -179,9 +179,8 @@ def test_a_leftover_of_a_dead_owner_is_reaped(kafka_cluster: Callable[..., Kafka
     entry = register_folder() / f"{pid}.json"
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    entry.write_text(
-        entry.read_text(encoding="utf-8").replace(f'"owner_pid": {os.getpid()}', f'"owner_pid": {ended.pid}'), encoding="utf-8"
-    )
+    registered = json.loads(entry.read_text(encoding="utf-8"))
+    entry.write_text(json.dumps(registered | {"owner_pid": ended.pid}), encoding="utf-8")
     assert pid in reap_leftovers()
     wait_until(lambda: cluster.node(1).pid is None, "the broker to be gone")
     assert not entry.exists()

@@ -117,7 +117,10 @@ def reap_leftovers() -> list[int]:
                 continue
             if started_at(registered.owner_pid) == registered.owner_started:
                 continue  # its owner lives and looks after it
-            if registered.marker in command_line(registered.pid):
+            words = command_line(registered.pid)
+            if not words and started_at(registered.pid) is not None:
+                continue  # between two programs (exec): the next start will see what it became
+            if registered.marker in words:
                 with contextlib.suppress(ProcessLookupError):  # it may end by itself between the look and the signal
                     os.kill(registered.pid, signal.SIGKILL)
                     killed.append(registered.pid)
