@@ -104,7 +104,7 @@ def main() -> None:
         def decode(entry: bytes = entry) -> object:
             return codec.decode_entry(entry)
 
-        encodes = [with_crossover("WIDE_NUMBERS_VECTOR_MIN", value, encode) for value in (never, always)]
+        encodes = [with_crossover("NUMBERS_VECTOR_MIN", value, encode) for value in (never, always)]
         decodes = [with_crossover("COLUMN_BYTES_VECTOR_MIN", value, decode) for value in (never, always)]
         general_encode = measure_us(lambda record=record: encode_generally([record], NEWEST))  # type: ignore[misc]
         general_decode = measure_us(lambda entry=entry: decode_generally(entry))  # type: ignore[misc]

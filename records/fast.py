@@ -8,28 +8,29 @@ range, columns that contradict each other) and leave the verdict to the general 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from records.file_checks import COLUMN_LOWS, NUMBER_COLUMNS, column_extremes, find_file_fault_in, number_columns
 from records.history import NEWEST, levels, schema_of_level
 from records.model import FileCommitted
 from records.varints import (
-    SMALL_END,
     Int64s,
     find_number_ends,
     read_all_numbers,
     read_number,
     read_numbers,
     write_number,
-    write_number_columns,
+    write_number_array,
     write_numbers,
 )
 from records.wire import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN
 
-WIDE_NUMBERS_VECTOR_MIN = 96
-"""From this many numbers beyond the table on, numpy encodes faster than a plain loop (benchmarks/records_codec.py)."""
+NUMBERS_VECTOR_MIN = 300
+"""From this many numbers in the columns on, numpy encodes faster than a plain loop (benchmarks/records_codec.py)."""
 
-COLUMN_BYTES_VECTOR_MIN = 1000
+COLUMN_BYTES_VECTOR_MIN = 500
 """From this many bytes of columns on, numpy decodes faster than a plain loop (benchmarks/records_codec.py)."""
 
 _NAME = "FileCommitted"
@@ -66,10 +67,11 @@ def encode_file_entry(record: FileCommitted, level: int) -> bytes | None:
     if prefix is None or head is None:
         return None
     columns = number_columns(record)
-    least, greatest = column_extremes(columns)
-    if find_file_fault_in(record, least, greatest) is not None:
+    vectorised = sum(map(len, columns)) >= NUMBERS_VECTOR_MIN
+    encoded = (_encode_columns_vectorised if vectorised else _encode_columns)(columns)
+    if encoded is None or find_file_fault_in(record, encoded.least, encoded.greatest) is not None:
         return None
-    return b"".join((prefix, *head, *_encode_columns(columns, least, greatest), *messages, _END))
+    return b"".join((prefix, *head, encoded.data, *messages, _END))
 
 
 def _encode_head(record: FileCommitted) -> list[bytes] | None:
@@ -90,27 +92,39 @@ def _encode_head(record: FileCommitted) -> list[bytes] | None:
     return head
 
 
-def _encode_columns(columns: tuple[list[int], ...], least: list[int], greatest: list[int]) -> list[bytes]:
-    """Return the bytes of each column: count, numbers, end; a single end when it is empty."""
+class _Encoded(NamedTuple):
+    """The bytes of all columns (count, numbers, end; a single end when empty) and the extremes of each."""
+
+    data: bytes
+    least: list[int]
+    greatest: list[int]
+
+
+def _encode_columns(columns: tuple[list[int], ...]) -> _Encoded:
+    least, greatest = column_extremes(columns)
     out: list[bytes] = []
-    wide: list[list[int]] = []
-    places: list[int] = []
     for column, low, high in zip(columns, least, greatest, strict=True):
-        if not column:
-            out.append(_END)
-        elif low >= 0 and high < SMALL_END:
-            out += (write_number(len(column)), write_numbers(column, low, high), _END)
-        else:
-            wide.append(column)
-            places.append(len(out) + 1)
-            out += (write_number(len(column)), _END, _END)
-    if wide and sum(map(len, wide)) >= WIDE_NUMBERS_VECTOR_MIN:
-        encoded = write_number_columns(wide)
-    else:
-        encoded = [write_numbers(column, min(column), max(column)) for column in wide]
-    for place, numbers in zip(places, encoded, strict=True):
-        out[place] = numbers
-    return out
+        if column:
+            out += (write_number(len(column)), write_numbers(column, low, high))
+        out.append(_END)
+    return _Encoded(b"".join(out), least, greatest)
+
+
+def _encode_columns_vectorised(columns: tuple[list[int], ...]) -> _Encoded | None:
+    flat: list[int] = []
+    bounds = []
+    for column in columns:
+        start = len(flat) + 1
+        bounds.append((start, start + len(column)))
+        if column:
+            flat.append(len(column))
+            flat += column
+        flat.append(0)
+    try:
+        numbers = np.fromiter(flat, np.int64, len(flat))
+    except OverflowError:  # a value beyond 64 bits, which the general codec names
+        return None
+    return _Encoded(write_number_array(numbers), *_vector_extremes(numbers, bounds))
 
 
 def _encode_messages(messages: list[str]) -> list[bytes]:

@@ -7,7 +7,6 @@ call. Both give the same bytes and the same numbers; the callers choose.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +18,7 @@ SMALL_END = 1 << 13
 """Numbers in [0, SMALL_END) have at most two bytes, and those bytes come from a table."""
 
 _SEVEN_BITS = 0x7F
+_GOES_ON = 0x80
 _SHIFT_MAX = 63
 _GROUP = 1 << 14
 _LOW_GROUP = _GROUP - 1
@@ -65,27 +65,16 @@ def write_numbers(values: Sequence[int], least: int, greatest: int) -> bytes:
     return b"".join(map(write_number, values))
 
 
-def write_number_columns(columns: Sequence[Sequence[int]]) -> list[bytes]:
-    """Return the varints of each column, all of them in one vectorised pass; no column may be empty."""
-    values = np.fromiter(chain.from_iterable(columns), np.int64, sum(map(len, columns)))
-    unsigned = ((values << 1) ^ (values >> 63)).view(np.uint64)
-    width = int(np.searchsorted(_LENGTH_STARTS, unsigned.max(), "right")) + 1
-    groups = (unsigned[:, None] >> _SHIFTS[:width]).astype(np.uint8)
-    goes_on = unsigned[:, None] >= _LENGTH_STARTS[: width - 1]
-    groups &= _SEVEN_BITS
-    groups[:, : width - 1] |= goes_on.view(np.uint8) << np.uint8(7)
-    present = np.empty(groups.shape, bool)
-    present[:, 0] = True
-    present[:, 1:] = goes_on
-    encoded = groups[present].tobytes()
-    out = []
-    row = byte = 0
-    for column in columns:
-        size = int(np.count_nonzero(present[row : row + len(column)]))
-        out.append(encoded[byte : byte + size])
-        row += len(column)
-        byte += size
-    return out
+def write_number_array(numbers: Int64s) -> bytes:
+    """Return the varints of any 64-bit integers in one vectorised pass; there must be one at least."""
+    unsigned = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
+    lengths = np.searchsorted(_LENGTH_STARTS, unsigned, "right") + 1
+    ends = np.cumsum(lengths)
+    group = np.arange(ends[-1]) - np.repeat(ends - lengths, lengths)
+    # Every byte is its group of seven bits; all but the last of a number say that the number goes on.
+    encoded: Bytes = (np.repeat(unsigned, lengths) >> _SHIFTS[group]).astype(np.uint8) | np.uint8(_GOES_ON)
+    encoded[ends - 1] &= np.uint8(_SEVEN_BITS)
+    return encoded.tobytes()
 
 
 def read_number(data: bytes, position: int) -> tuple[int, int]:
@@ -150,13 +139,9 @@ def read_all_numbers(encoded: Bytes, ends: Int64s) -> Int64s | None:
     # Nine bytes hold 63 bits; a tenth may only add the last one.
     if longest > 10 or (longest == 10 and int(encoded[ends[lengths == 10]].max()) > 1):
         return None
-    # From each varint's last byte backwards, for fewer and fewer varints.
-    unsigned = encoded[ends].astype(np.uint64)
-    longer = np.flatnonzero(lengths > 1)
-    distance = 1
-    while len(longer):
-        low = encoded[ends[longer] - distance] & np.uint8(_SEVEN_BITS)
-        unsigned[longer] = (unsigned[longer] << np.uint64(7)) | low
-        distance += 1
-        longer = longer[lengths[longer] > distance]
+    starts = ends - lengths + 1
+    size = int(ends[-1]) + 1
+    group = np.arange(size) - np.repeat(starts, lengths)
+    bits = (encoded[:size] & np.uint8(_SEVEN_BITS)).astype(np.uint64) << _SHIFTS[group]
+    unsigned = np.bitwise_or.reduceat(bits, starts)
     return (unsigned >> np.uint64(1)).view(np.int64) ^ -(unsigned & np.uint64(1)).view(np.int64)
