@@ -13,7 +13,30 @@ from coordinator.config.settings import KEYS, Settings, is_secret
 from coordinator.config.values import ClientAuth, GroupProtocol, SecurityProtocol
 
 _LEAVE_OUT = "leave it out: the correctness of leadership rests on the coordinator's own value"
-RESERVED_KAFKA_KEYS = {
+_FIXED_KAFKA_KEYS = (
+    "acks",
+    "request.required.acks",
+    "enable.idempotence",
+    "enable.gapless.guarantee",
+    "message.timeout.ms",
+    "delivery.timeout.ms",
+    "transactional.id",
+    "max.in.flight",
+    "max.in.flight.requests.per.connection",
+    "partition.assignment.strategy",
+    "group.instance.id",
+    "auto.offset.reset",
+    "enable.auto.commit",
+    "auto.commit.enable",
+    "enable.auto.offset.store",
+    "isolation.level",
+    "check.crcs",
+    "enable.partition.eof",
+    "linger.ms",
+    "queue.buffering.max.ms",
+    "message.max.bytes",
+)
+RESERVED_KAFKA_KEYS = dict.fromkeys(_FIXED_KAFKA_KEYS, _LEAVE_OUT) | {
     "bootstrap.servers": "set bootstrap.servers instead",
     "metadata.broker.list": "set bootstrap.servers instead",
     "group.id": "set group.id instead",
@@ -22,31 +45,6 @@ RESERVED_KAFKA_KEYS = {
     "heartbeat.interval.ms": "set heartbeat.interval.ms instead",
     "max.poll.interval.ms": "set max.poll.interval.ms instead",
     "client.id": "leave it out: clients are named after node.id",
-} | {
-    key: _LEAVE_OUT
-    for key in (
-        "acks",
-        "request.required.acks",
-        "enable.idempotence",
-        "enable.gapless.guarantee",
-        "message.timeout.ms",
-        "delivery.timeout.ms",
-        "transactional.id",
-        "max.in.flight",
-        "max.in.flight.requests.per.connection",
-        "partition.assignment.strategy",
-        "group.instance.id",
-        "auto.offset.reset",
-        "enable.auto.commit",
-        "auto.commit.enable",
-        "enable.auto.offset.store",
-        "isolation.level",
-        "check.crcs",
-        "enable.partition.eof",
-        "linger.ms",
-        "queue.buffering.max.ms",
-        "message.max.bytes",
-    )
 }
 
 

@@ -10,7 +10,8 @@ TIME_MAX_MS = 2**48 - 1
 
 _ULID_CHARACTERS = 26
 _TIME_CHARACTERS = 10
-_VALUES = {character: value for value, character in enumerate(CROCKFORD)}
+# Both cases are spelled out: str.upper() would turn some letters outside of ASCII into these.
+_VALUES = {character: value for letters in (CROCKFORD, CROCKFORD.lower()) for value, character in enumerate(letters)}
 
 
 def created_ms_of_key(key: str) -> int | None:
@@ -20,7 +21,7 @@ def created_ms_of_key(key: str) -> int | None:
     be taken for a time. Lower case is accepted, as Crockford's base32 allows.
     """
     segment = key.rpartition("/")[2]
-    ulid = segment[-_ULID_CHARACTERS:].upper()
+    ulid = segment[-_ULID_CHARACTERS:]
     before = segment[: -len(ulid)] if ulid else ""
     if len(ulid) != _ULID_CHARACTERS or (before and before[-1] not in "-_."):
         return None

@@ -103,6 +103,12 @@ def test_variables_of_kubernetes_services_are_no_settings() -> None:
     assert load_settings(env=env, overrides=ESSENTIAL).node_id == 1
 
 
+def test_variables_of_the_tools_are_no_settings() -> None:
+    env = {"DISKLESS_CACHE_DIR": "/tmp/x", "DISKLESS_KAFKA": "testcontainers", "DISKLESS_KAFKA_IMAGE": "x", "DISKLESS_CONFIG": "x"}
+    assert load_settings(env=env, overrides=ESSENTIAL).kafka == {}
+    assert load_settings(env={"DISKLESS_KAFKA_SASL_PASSWORD": "x"}, overrides=ESSENTIAL).kafka == {"sasl.password": "x"}
+
+
 def test_unknown_variable_is_an_error() -> None:
     with pytest.raises(ConfigError, match=r"environment variable DISKLESS_NODE_RAK.*did you mean node\.rack\?"):
         load_settings(env={"DISKLESS_NODE_RAK": "a"}, overrides=ESSENTIAL)

@@ -1,0 +1,222 @@
+"""WAL files: packing is deterministic and groups by partition; a file that disagrees with its manifest is refused."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.client.compression import Compression
+from coordinator.client.record_batch import ProducerSequence, Record, decode_records, encode_batch
+from coordinator.client.wal_file import WalFileBuilder, WalFileError, read_wal_file, write_wal_file
+from coordinator.client.wal_input import InputError, parse_lines
+from coordinator.client.wal_manifest import Manifest, TopicPartition, decode_manifest, encode_manifest, manifest_path
+
+NOW_MS = 1_700_000_000_000
+
+
+def record(value: bytes) -> Record:
+    return Record(timestamp_ms=NOW_MS, value=value)
+
+
+def sequence(number: int, producer_id: int = 7, epoch: int = 0) -> ProducerSequence:
+    return ProducerSequence(producer_id=producer_id, producer_epoch=epoch, base_sequence=number)
+
+
+def packed(folder: Path, builder: WalFileBuilder) -> Path:
+    path = folder / "a.wal"
+    write_wal_file(path, *builder.build(created_ms=NOW_MS))
+    return path
+
+
+additions = st.lists(
+    st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 2), st.binary(max_size=40), st.none() | st.integers(0, 3)),
+    min_size=1,
+    max_size=40,
+)
+
+
+@given(additions, st.integers(1, 300), st.sampled_from([Compression.NONE, Compression.ZSTD]))
+def test_packing_keeps_order_and_groups_partitions(
+    tmp_path_factory: pytest.TempPathFactory,
+    added: list[tuple[str, int, bytes, int | None]],
+    max_batch_bytes: int,
+    codec: Compression,
+) -> None:
+    builder = WalFileBuilder(max_batch_bytes=max_batch_bytes, compression=codec)
+    for topic, partition, value, number in added:
+        builder.add(TopicPartition(topic, partition), record(value), None if number is None else sequence(number))
+    path = packed(tmp_path_factory.mktemp("wal"), builder)
+    wal = read_wal_file(path)
+    data = path.read_bytes()
+    assert wal.size_bytes == len(data)
+    assert wal.created_ms == NOW_MS
+    places = [(batch.topic, batch.partition) for batch in wal.batches]
+    assert places == sorted(places)
+    found = [
+        (batch.topic, batch.partition, one.value, None if batch.header.base_sequence < 0 else batch.header.base_sequence + n)
+        for batch in wal.batches
+        for n, one in enumerate(decode_records(data, batch.header))
+    ]
+    assert found == sorted(added, key=lambda one: one[:2])  # a stable sort keeps the order within a partition
+    ends = [(batch.header.byte_offset, batch.header.byte_offset + batch.header.size_bytes) for batch in wal.batches]
+    assert ends[0][0] == 0
+    assert ends[-1][1] == len(data)
+    assert all(left[1] == right[0] for left, right in pairwise(ends))
+
+
+def test_batch_ends_where_the_producers_sequence_jumps() -> None:
+    builder = WalFileBuilder()
+    numbers = [sequence(2**31 - 1), sequence(0), sequence(1), sequence(3), sequence(4, epoch=1), sequence(5, 8), None, None]
+    for number in numbers:
+        builder.add(TopicPartition("a", 0), record(b"x"), number)
+    _data, manifest = builder.build(created_ms=NOW_MS)
+    assert [batch.record_count for batch in manifest.batches] == [3, 1, 1, 1, 2]
+
+
+def test_batches_stay_below_the_limit_and_a_larger_record_stands_alone() -> None:
+    builder = WalFileBuilder(max_batch_bytes=1000)
+    for size in (400, 400, 400, 5000, 10):
+        builder.add(TopicPartition("a", 0), record(bytes(size)))
+    _data, manifest = builder.build(created_ms=NOW_MS)
+    assert [batch.record_count for batch in manifest.batches] == [2, 1, 1, 1]
+    assert all(batch.size_bytes <= 1000 + 61 for batch in manifest.batches if batch.size_bytes < 5000)
+
+
+def test_same_records_give_the_same_bytes() -> None:
+    def build() -> tuple[bytes, Manifest]:
+        builder = WalFileBuilder(compression=Compression.GZIP)
+        for n in range(10):
+            builder.add(TopicPartition("t", n % 3), record(b"%d" % n))
+        return builder.build(created_ms=NOW_MS)
+
+    assert build() == build()
+
+
+def two_batches(folder: Path) -> Path:
+    builder = WalFileBuilder()
+    builder.add(TopicPartition("a", 0), record(b"one"))
+    builder.add(TopicPartition("b", 0), record(b"two"))
+    return packed(folder, builder)
+
+
+def test_manifest_round_trip(tmp_path: Path) -> None:
+    text = manifest_path(two_batches(tmp_path)).read_text()
+    manifest = decode_manifest(text, "x")
+    assert encode_manifest(manifest) == text
+    assert len(text.splitlines()) == 9
+    assert [batch.topic for batch in manifest.batches] == ["a", "b"]
+
+
+def test_cut_or_damaged_file_is_refused(tmp_path: Path) -> None:
+    path = two_batches(tmp_path)
+    data = path.read_bytes()
+    for damaged, reason in (
+        (data[:-1], "truncated"),
+        (data[: len(data) // 2], "has 71 bytes in 1 batches, its manifest says 142 in 2"),
+        (data[:-1] + b"\x7f", "CRC32C"),
+        (b"", "has 0 bytes in 0 batches"),
+        (data[71:] + data[:71], r"batch 0: \(byte offset, size, records, CRC\) are"),
+    ):
+        path.write_bytes(damaged)
+        with pytest.raises(WalFileError, match=reason):
+            read_wal_file(path)
+
+
+def test_missing_parts_are_named(tmp_path: Path) -> None:
+    path = two_batches(tmp_path)
+    manifest_path(path).unlink()
+    with pytest.raises(WalFileError, match=r"a\.wal\.json is missing; `diskless files pack`"):
+        read_wal_file(path)
+    path = two_batches(tmp_path)
+    path.unlink()
+    with pytest.raises(WalFileError, match=r"a\.wal is missing"):
+        read_wal_file(path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        ("version", 2, "only version 1 is known"),
+        ("object_format", 2, "only 1 is known"),
+        ("batches", {}, "no list of batches"),
+        ("batches", [{"topic": ""}], "batch 0: topic must be a text"),
+        ("batches", [{"topic": "a", "partition": True}], "partition must be a number"),
+        ("size_bytes", -1, "size_bytes must be a number"),
+    ],
+)
+def test_wrong_manifest_is_refused(tmp_path: Path, key: str, value: object, reason: str) -> None:
+    path = two_batches(tmp_path)
+    beside = manifest_path(path)
+    beside.write_text(json.dumps(json.loads(beside.read_text()) | {key: value}))
+    with pytest.raises(WalFileError, match=reason):
+        read_wal_file(path)
+    beside.write_text("{")
+    with pytest.raises(WalFileError, match="not JSON"):
+        read_wal_file(path)
+
+
+def test_control_batch_cannot_be_committed(tmp_path: Path) -> None:
+    path = two_batches(tmp_path)
+    data = encode_batch([record(b"x")], is_control=True)
+    path.write_bytes(data)
+    manifest = json.loads(manifest_path(path).read_text())
+    manifest["size_bytes"] = len(data)
+    crc = int.from_bytes(data[17:21], "big")
+    manifest["batches"] = [manifest["batches"][0] | {"size_bytes": len(data), "crc": crc}]
+    manifest_path(path).write_text(json.dumps(manifest))
+    with pytest.raises(WalFileError, match="control batch"):
+        read_wal_file(path)
+
+
+def test_builder_checks_its_input() -> None:
+    builder = WalFileBuilder()
+    with pytest.raises(WalFileError, match="at least one record"):
+        builder.build(created_ms=NOW_MS)
+    with pytest.raises(WalFileError, match="partition not negative"):
+        builder.add(TopicPartition("a", -1), record(b""))
+    with pytest.raises(WalFileError, match="must not be negative"):
+        builder.add(TopicPartition("a", 0), record(b""), sequence(-1))
+    with pytest.raises(WalFileError, match="must be positive"):
+        WalFileBuilder(max_batch_bytes=0)
+
+
+def test_json_lines() -> None:
+    lines = [
+        '{"topic": "t", "partition": 1, "key": "k", "value": "v\\u00e9", "headers": {"h": "x", "n": null}, "timestamp": 5}\n',
+        "\n",
+        '{"topic": "t", "partition": 0, "value_base64": "/w==", "producer_id": 7, "producer_epoch": 1, "sequence": 9}\n',
+    ]
+    first, second = parse_lines(lines, default_timestamp_ms=NOW_MS)
+    assert first.partition == TopicPartition("t", 1)
+    assert first.record == Record(timestamp_ms=5, key=b"k", value="vé".encode(), headers=(("h", b"x"), ("n", None)))
+    assert first.producer is None
+    assert second.record == Record(timestamp_ms=NOW_MS, value=b"\xff")
+    assert second.producer == sequence(9, epoch=1)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("x", "line 2: not JSON"),
+        ("[]", "a record is a JSON object"),
+        ('{"topic": "t", "partition": 0, "valeu": "x"}', "unknown field 'valeu'"),
+        ('{"topic": "", "partition": 0}', "topic must be a text"),
+        ('{"topic": "t"}', "partition must be a whole number"),
+        ('{"topic": "t", "partition": true}', "partition must be a whole number"),
+        ('{"topic": "t", "partition": 0, "producer_id": 1}', "producer_id without the rest"),
+        ('{"topic": "t", "partition": 0, "value": 1}', "value must be a text or null"),
+        ('{"topic": "t", "partition": 0, "value": "\\ud800"}', "use value_base64"),
+        ('{"topic": "t", "partition": 0, "value": "x", "value_base64": "eA=="}', "not both"),
+        ('{"topic": "t", "partition": 0, "key_base64": "?"}', "key_base64 is not base64"),
+        ('{"topic": "t", "partition": 0, "headers": []}', "headers must be a JSON object"),
+        ('{"topic": "t", "partition": 0, "timestamp": -1}', "timestamp must be a whole number"),
+    ],
+)
+def test_wrong_line_is_named(line: str, reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        list(parse_lines(['{"topic": "t", "partition": 0}', line], default_timestamp_ms=NOW_MS))
