@@ -188,7 +188,7 @@ class ApiTable:
         return [(key, min(api.versions), max(api.versions)) for key, api in sorted(self._apis.items())]
 
     def api_versions_body(self, version: int) -> bytes:
-        """Encode the body of ApiVersions' answer; an unknown version is answered in version 0 with UNSUPPORTED_VERSION and its own range."""
+        """Encode ApiVersions' answer; an unknown version gets UNSUPPORTED_VERSION and the known range, in version 0."""
         unsupported = version not in APIS[ApiKey.API_VERSIONS].versions
         ranges = [row for row in self.ranges() if row[0] == ApiKey.API_VERSIONS or not unsupported]
         if unsupported:

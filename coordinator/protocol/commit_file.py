@@ -127,27 +127,17 @@ def encode_commit_file(request: CommitFile) -> bytes:
     """Encode the body of a CommitFile request; the batches' `tags` must be 0. Raises UnencodableMessage."""
     if request.batches.dtype != BATCH or request.batches["tags"].any():
         raise UnencodableMessage("CommitFileRequest.batches: must have the dtype BATCH and tags 0")
-    tags = [
-        varint(tag) + varint(len(raw)) + raw
-        for tag, value, raw in (
-            (0, request.uploader_broker_id, _INT32.pack(request.uploader_broker_id)),
-            (1, request.created_ms, _INT64.pack(request.created_ms)),
-        )
-        if value != -1
-    ]
-    return b"".join(
-        (
-            compact_string(request.object_key, "CommitFileRequest.object_key"),
-            _FORMAT_AND_SIZE.pack(request.object_format, request.file_size),
-            varint(len(request.owner_ids) + 1),
-            struct.pack(f">{len(request.owner_ids)}i", *request.owner_ids),
-            varint(len(request.batches) + 1),
-            request.batches.tobytes(),
-            _INT32.pack(request.timeout_ms),
-            varint(len(tags)),
-            *tags,
-        )
-    )
+    owner_ids = request.owner_ids
+    try:
+        head = _FORMAT_AND_SIZE.pack(request.object_format, request.file_size)
+        owners = varint(len(owner_ids) + 1) + struct.pack(f">{len(owner_ids)}i", *owner_ids)
+        timeout = _INT32.pack(request.timeout_ms)
+        tagged = ((0, request.uploader_broker_id, _INT32), (1, request.created_ms, _INT64))
+        tags = [varint(tag) + varint(layout.size) + layout.pack(value) for tag, value, layout in tagged if value != -1]
+    except struct.error as error:
+        raise UnencodableMessage(f"CommitFileRequest of {request.object_key!r}: {error}") from error
+    key = compact_string(request.object_key, "CommitFileRequest.object_key")
+    return b"".join((key, head, owners, varint(len(request.batches) + 1), request.batches.tobytes(), timeout, varint(len(tags)), *tags))
 
 
 def batch_rows(batches: Iterable[CommitBatch]) -> npt.NDArray[np.void]:

@@ -1,4 +1,7 @@
-"""CommitFile: commit the batches of one uploaded file (KIP key 95). Fields as in `schemas/DisklessCommitFile*.json`."""
+"""CommitFile: commit the batches of one uploaded file (KIP key 95).
+
+The fields are those of `schemas/DisklessCommitFile*.json`.
+"""
 
 from dataclasses import dataclass, field
 from typing import ClassVar

@@ -1,4 +1,7 @@
-"""CreatePartitions: create the partitions of topics (KIP key 93); `num_partitions` is the total wanted. Fields as in `schemas/DisklessCreatePartitions*.json`."""
+"""CreatePartitions: create the partitions of topics (KIP key 93); `num_partitions` is the total wanted.
+
+The fields are those of `schemas/DisklessCreatePartitions*.json`.
+"""
 
 from dataclasses import dataclass, field
 from typing import ClassVar

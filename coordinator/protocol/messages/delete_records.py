@@ -1,4 +1,7 @@
-"""DeleteRecords: move log starts forward (KIP key 96). Fields as in `schemas/DisklessDeleteRecords*.json`."""
+"""DeleteRecords: move log starts forward (KIP key 96).
+
+The fields are those of `schemas/DisklessDeleteRecords*.json`.
+"""
 
 from dataclasses import dataclass, field
 from typing import ClassVar

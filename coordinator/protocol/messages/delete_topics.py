@@ -1,4 +1,7 @@
-"""DeleteTopics: delete topics with all their batches (KIP key 94). Fields as in `schemas/DisklessDeleteTopics*.json`."""
+"""DeleteTopics: delete topics with all their batches (KIP key 94).
+
+The fields are those of `schemas/DisklessDeleteTopics*.json`.
+"""
 
 from dataclasses import dataclass, field
 from typing import ClassVar

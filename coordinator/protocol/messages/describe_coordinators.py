@@ -1,4 +1,7 @@
-"""DescribeCoordinators: leaders, epochs and progress of the coordinators, and the nodes (extension, key 10201). Fields as in `schemas/DisklessDescribeCoordinators*.json`."""
+"""DescribeCoordinators: leaders, epochs and progress of the coordinators, and the nodes (extension, key 10201).
+
+The fields are those of `schemas/DisklessDescribeCoordinators*.json`.
+"""
 
 from dataclasses import dataclass, field
 from typing import ClassVar

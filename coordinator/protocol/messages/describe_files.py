@@ -1,4 +1,7 @@
-"""DescribeFiles: whether files still have live batches (KIP key 100). Fields as in `schemas/DisklessDescribeFiles*.json`."""
+"""DescribeFiles: whether files still have live batches (KIP key 100).
+
+The fields are those of `schemas/DisklessDescribeFiles*.json`.
+"""
 
 from dataclasses import dataclass, field
 from typing import ClassVar

@@ -1,4 +1,7 @@
-"""DescribeTopics: placement, leaders and offsets of topics (extension, key 10200). Fields as in `schemas/DisklessDescribeTopics*.json`."""
+"""DescribeTopics: placement, leaders and offsets of topics (extension, key 10200).
+
+The fields are those of `schemas/DisklessDescribeTopics*.json`.
+"""
 
 from dataclasses import dataclass, field
 from typing import ClassVar

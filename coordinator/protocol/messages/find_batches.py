@@ -1,4 +1,7 @@
-"""FindBatches: which objects hold the batches from an offset on (KIP key 98). Fields as in `schemas/DisklessFindBatches*.json`."""
+"""FindBatches: which objects hold the batches from an offset on (KIP key 98).
+
+The fields are those of `schemas/DisklessFindBatches*.json`.
+"""
 
 from dataclasses import dataclass, field
 from typing import ClassVar

@@ -1,4 +1,7 @@
-"""ListFiles: the files a node's coordinators know, page by page (extension, key 10202). Fields as in `schemas/DisklessListFiles*.json`."""
+"""ListFiles: the files a node's coordinators know, page by page (extension, key 10202).
+
+The fields are those of `schemas/DisklessListFiles*.json`.
+"""
 
 from dataclasses import dataclass, field
 from typing import ClassVar

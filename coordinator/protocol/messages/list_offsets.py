@@ -1,4 +1,7 @@
-"""ListOffsets: offsets by timestamp (KIP key 97). Fields as in `schemas/DisklessListOffsets*.json`."""
+"""ListOffsets: offsets by timestamp (KIP key 97).
+
+The fields are those of `schemas/DisklessListOffsets*.json`.
+"""
 
 from dataclasses import dataclass, field
 from typing import ClassVar

@@ -1,4 +1,7 @@
-"""PlacePartitions: the directory's leader tells an owner to create partitions (internal, key 10210). Fields as in `schemas/DisklessPlacePartitions*.json`."""
+"""PlacePartitions: the directory's leader tells an owner to create partitions (internal, key 10210).
+
+The fields are those of `schemas/DisklessPlacePartitions*.json`.
+"""
 
 from dataclasses import dataclass, field
 from typing import ClassVar

@@ -1,4 +1,7 @@
-"""RegisterNode: a node tells the directory's leader where it listens (internal, key 10212). Fields as in `schemas/DisklessRegisterNode*.json`."""
+"""RegisterNode: a node tells the directory's leader where it listens (internal, key 10212).
+
+The fields are those of `schemas/DisklessRegisterNode*.json`.
+"""
 
 from dataclasses import dataclass, field
 from typing import ClassVar

@@ -1,4 +1,7 @@
-"""RemoveTopics: the directory's leader tells an owner to delete topics (internal, key 10211). Fields as in `schemas/DisklessRemoveTopics*.json`."""
+"""RemoveTopics: the directory's leader tells an owner to delete topics (internal, key 10211).
+
+The fields are those of `schemas/DisklessRemoveTopics*.json`.
+"""
 
 from dataclasses import dataclass, field
 from typing import ClassVar

@@ -1,0 +1,67 @@
+"""The table of requests, and ApiVersions derived from it."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.protocol import messages
+from coordinator.protocol.api_table import APIS, ApiKey, ApiTable, decode_request, request_key
+from coordinator.protocol.codec import decode, encode
+from coordinator.protocol.wire import MalformedMessage
+
+KIP_KEYS = {93, 94, 95, 96, 97, 98, 100}
+INTERNAL = {10210, 10211, 10212}
+
+
+def test_kip_operations_are_served_under_both_numbers() -> None:
+    assert {key for key, api in APIS.items() if api.is_kip_key} == KIP_KEYS
+    for key in KIP_KEYS:
+        assert APIS[key].canonical == key + 10_000
+        assert APIS[key].versions == APIS[key + 10_000].versions
+        assert not APIS[key + 10_000].is_kip_key
+
+
+@pytest.mark.parametrize(("kip", "internal"), [(True, True), (False, True), (True, False), (False, False)])
+def test_hidden_requests_are_neither_served_nor_listed(kip: bool, internal: bool) -> None:
+    table = ApiTable(wire_kip_keys_enabled=kip, internal_enabled=internal)
+    hidden = (set() if kip else KIP_KEYS) | (set() if internal else INTERNAL)
+    assert {key for key, _, _ in table.ranges()} == set(APIS) - hidden
+    assert {key for key in APIS if table.find(key) is None} == hidden
+    answer = decode(APIS[18].versions[3].response_type, table.api_versions_body(3))
+    assert [(one.api_key, one.min_version, one.max_version) for one in answer.api_keys] == table.ranges()
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_api_versions_is_answered_in_each_version(version: int) -> None:
+    table = ApiTable()
+    body = table.api_versions_body(version)
+    answer = decode(APIS[18].versions[version].response_type, body)
+    assert encode(answer) == body
+    assert answer.error_code == 0
+    assert [(one.api_key, one.min_version, one.max_version) for one in answer.api_keys] == table.ranges()
+    assert (3, 9, 12) in table.ranges()
+    assert (10, 4, 6) in table.ranges()
+
+
+@pytest.mark.parametrize("version", [5, 100, -1])
+def test_unknown_versions_of_api_versions_get_35_and_the_range(version: int) -> None:
+    answer = decode(APIS[18].versions[0].response_type, ApiTable().api_versions_body(version))
+    assert answer.error_code == 35
+    assert [(one.api_key, one.min_version, one.max_version) for one in answer.api_keys] == [(18, 0, 4)]
+
+
+def test_versions_are_without_holes() -> None:
+    for api in APIS.values():
+        assert sorted(api.versions) == list(range(min(api.versions), max(api.versions) + 1))
+
+
+def test_our_client_uses_the_shifted_numbers() -> None:
+    assert request_key(messages.CommitFileRequest) == (ApiKey.COMMIT_FILE, 0)
+    assert request_key(messages.ListFilesRequest) == (ApiKey.LIST_FILES, 0)
+    assert request_key(APIS[3].versions[11].request_type) == (ApiKey.METADATA, 11)
+
+
+@pytest.mark.parametrize(("key", "version"), [(0, 0), (95, 1), (10095, -1), (99, 0), (3, 8)])
+def test_unknown_requests_and_versions_are_refused(key: int, version: int) -> None:
+    with pytest.raises(MalformedMessage, match=f"version {version} of request {key} is not known"):
+        decode_request(key, version, b"")
