@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import struct
 from collections import deque
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from coordinator.protocol.wire import MalformedMessage, read_tagged_fields, read_text, text_bytes
@@ -37,18 +38,21 @@ class FrameReader:
         """Bytes of an unfinished frame."""
         return len(self._head) if self._partial is None else self._partial.tell()
 
-    def feed(self, data: bytes) -> list[bytes]:
-        """Take the next bytes of the stream and return the frames they complete. Raises MalformedMessage; the stream is lost then."""
-        frames: list[bytes] = []
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Take the next bytes of the stream and yield the frames they complete; iterate to the end.
+
+        Raises MalformedMessage after the frames before the damage; the stream is lost then.
+        """
         position = 0
         if self._partial is not None:
             position = min(self._missing, len(data))
             self._partial.write(memoryview(data)[:position])
             self._missing -= position
             if self._missing:
-                return frames
-            frames.append(self._partial.getvalue())
+                return
+            frame = self._partial.getvalue()
             self._partial = None
+            yield frame
         elif self._head:
             data = self._head + data
             self._head = b""
@@ -63,11 +67,10 @@ class FrameReader:
                 self._partial = io.BytesIO()
                 self._partial.write(memoryview(data)[position:])
                 self._missing = stop - end
-                return frames
-            frames.append(data[position:stop])
+                return
+            yield data[position:stop]
             position = stop
         self._head = data[position:]
-        return frames
 
 
 class RequestHead(NamedTuple):

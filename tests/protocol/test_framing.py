@@ -46,7 +46,7 @@ def test_frames_come_out_as_they_went_in(frames: list[bytes], cuts: list[int]) -
     for cut in cuts:
         seen += reader.feed(stream[:cut])
         stream = stream[cut:]
-    assert seen + reader.feed(stream) == frames
+    assert [*seen, *reader.feed(stream)] == frames
 
 
 def test_frames_fed_byte_by_byte() -> None:
@@ -56,15 +56,17 @@ def test_frames_fed_byte_by_byte() -> None:
 
 @pytest.mark.parametrize("size", [0, -1, -(1 << 31), 101, (1 << 31) - 1])
 def test_sizes_outside_the_limit_are_refused(size: int) -> None:
+    frames = FrameReader(100).feed(_framed(b"ok") + size.to_bytes(4, "big", signed=True))
+    assert next(frames) == b"ok"
     with pytest.raises(MalformedMessage, match=r"frame of -?\d+ bytes.*socket.request.max.bytes"):
-        FrameReader(100).feed(_framed(b"ok") + size.to_bytes(4, "big", signed=True))
+        next(frames)
 
 
 def test_a_frame_takes_the_memory_of_what_arrived_not_of_what_was_announced() -> None:
     reader = FrameReader(1 << 30)
     tracemalloc.start()
     try:
-        assert reader.feed((1 << 30).to_bytes(4, "big") + b"x" * 1000) == []
+        assert list(reader.feed((1 << 30).to_bytes(4, "big") + b"x" * 1000)) == []
         assert tracemalloc.get_traced_memory()[1] < 100_000
     finally:
         tracemalloc.stop()
@@ -74,7 +76,7 @@ def test_a_frame_takes_the_memory_of_what_arrived_not_of_what_was_announced() ->
 def test_a_large_frame_in_many_pieces_is_copied_a_bounded_number_of_times() -> None:
     size, piece = 8 << 20, b"p" * 4096
     reader = FrameReader(size)
-    reader.feed(size.to_bytes(4, "big"))
+    assert list(reader.feed(size.to_bytes(4, "big"))) == []
     tracemalloc.start()
     try:
         frames: list[bytes] = []

@@ -84,11 +84,12 @@ class Connection(asyncio.Protocol):
         self._stats.bytes_in += len(data)
         self._active_s = self._loop.time()
         try:
-            frames = self._frames.feed(data)
+            for frame in self._frames.feed(data):
+                self._backlog.append((frame, self._active_s))
         except MalformedMessage as error:
+            self._proceed()
             self.close(CloseReason.MALFORMED, str(error))
             return
-        self._backlog.extend((frame, self._active_s) for frame in frames)
         self._proceed()
 
     def pause_writing(self) -> None:
