@@ -59,16 +59,17 @@ class Deletion:
 
 @dataclass(slots=True)
 class Directory:
-    """State of the directory; plain dictionaries, because it changes rarely."""
+    """State of the directory; plain dictionaries, because it changes rarely. `unconfirmed` are topics with owners to tell."""
 
     placements: dict[bytes, Placement] = field(default_factory=dict)
     names: dict[str, bytes] = field(default_factory=dict)
     deletions: dict[bytes, Deletion] = field(default_factory=dict)
     nodes: dict[int, NodeRegistered] = field(default_factory=dict)
     schema_level: int = 1
+    unconfirmed: set[bytes] = field(default_factory=set)
 
     def copy(self) -> Directory:
-        return Directory(dict(self.placements), dict(self.names), dict(self.deletions), dict(self.nodes), self.schema_level)
+        return Directory(dict(self.placements), dict(self.names), dict(self.deletions), dict(self.nodes), self.schema_level, set(self.unconfirmed))
 
 
 def apply_directory(directory: Directory, record: Record, offset: int, time_ms: int) -> bool:
@@ -86,6 +87,7 @@ def apply_directory(directory: Directory, record: Record, offset: int, time_ms: 
                 order_offset=order_offset,
             )
             directory.names[record.name] = record.topic_id
+            _note_confirmed(directory, record.topic_id, record.confirmed)
         case TopicDeleting():
             _apply_deleting(directory, record, offset, time_ms)
         case NodeRegistered():
@@ -97,7 +99,15 @@ def apply_directory(directory: Directory, record: Record, offset: int, time_ms: 
     return True
 
 
+def _note_confirmed(directory: Directory, topic_id: bytes, confirmed: bool) -> None:
+    if confirmed:
+        directory.unconfirmed.discard(topic_id)
+    else:
+        directory.unconfirmed.add(topic_id)
+
+
 def _apply_deleting(directory: Directory, record: TopicDeleting, offset: int, time_ms: int) -> None:
+    _note_confirmed(directory, record.topic_id, record.confirmed)
     going = directory.deletions.get(record.topic_id)
     if going is not None:
         directory.deletions[record.topic_id] = replace(going, confirmed=record.confirmed)

@@ -389,10 +389,14 @@ def _directory_from_json(hot: HotState, text: str) -> None:
         placement = Placement(**row)
         directory.placements[placement.topic_id] = placement
         directory.names[placement.name] = placement.topic_id
+        if not placement.confirmed:
+            directory.unconfirmed.add(placement.topic_id)
     for row in stored["deletions"]:
         row |= {"topic_id": bytes.fromhex(row["topic_id"]), "ranges": tuple(PlacedRange(**r) for r in row["ranges"])}
         deletion = Deletion(**row)
         directory.deletions[deletion.topic_id] = deletion
+        if not deletion.confirmed:
+            directory.unconfirmed.add(deletion.topic_id)
     for row in stored["nodes"]:
         row["endpoints"] = [Endpoint(**e) for e in row["endpoints"]]
         node = NodeRegistered(**row)

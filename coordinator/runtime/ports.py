@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from coordinator.core.cold import ColdStore
+from coordinator.core.events import Delivery, ReadEntry
+from coordinator.core.packing import Flush
+from coordinator.core.state import Stored
+from coordinator.protocol.codec import Message
 
 
-class LogEntry(NamedTuple):
-    """One message of a metadata partition as it stands in the log."""
-
-    offset: int
-    timestamp_ms: int
-    key: bytes | None
-    value: bytes | None
+LogEntry = ReadEntry
+"""One message of a metadata partition as it stands in the log."""
 
 
 class LogBroken(Enum):
@@ -47,12 +48,8 @@ class LogReader(Protocol):
     def unfollow(self, partition: int) -> None: ...
 
 
-class Report(NamedTuple):
-    """The delivery report of one entry; `offset` is None exactly when `error` is not."""
-
-    seq: int
-    offset: int | None
-    error: str | None
+Report = Delivery
+"""The delivery report of one entry; `offset` is None exactly when `error` is not."""
 
 
 class TermProducer(Protocol):
@@ -153,3 +150,40 @@ class Cluster(Protocol):
 
     async def read_entry(self, partition: int, offset: int) -> LogEntry | None:
         """One entry of the log, or None when that offset is not there any more."""
+
+
+class StateStore(Protocol):
+    """The state database of one replica. `write` and `close` run in the writer's thread, everything else on the loop."""
+
+    def load(self) -> Stored | None:
+        """What the database holds; None when it is new."""
+
+    def write(self, flush: Flush) -> None:
+        """Write one flush and the applied offset in one transaction."""
+
+    def reader(self) -> ColdStore:
+        """A connection of its own for the event loop."""
+
+    def close(self, *, clean: bool) -> None:
+        """Close; a database that was not closed cleanly is only trusted while the machine was not restarted."""
+
+
+class StateStores(Protocol):
+    """The state databases of this process, one per replica."""
+
+    def open(self, partition: int, cluster_id: str, topic_id: bytes) -> StateStore:
+        """Open or create; one that belongs to another log or cannot be read is discarded and begun anew. Blocks."""
+
+    def set_aside(self, partition: int) -> str | None:
+        """Keep a closed database as evidence under another name; returns the name. Blocks."""
+
+
+class PeerUnavailable(Exception):
+    """Another node did not answer in time."""
+
+
+class Peers(Protocol):
+    """Requests to other nodes of the service."""
+
+    async def call(self, host: str, port: int, request: Message, timeout_ms: int) -> Message:
+        """Send a request and return its response. Raises `PeerUnavailable`."""

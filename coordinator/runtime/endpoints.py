@@ -1,0 +1,22 @@
+"""Endpoints as text: `LISTENER://host:port`, joined by commas."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from records.model import Endpoint
+
+
+def format_endpoints(endpoints: Sequence[Endpoint]) -> str:
+    """The text of some endpoints."""
+    return ",".join(f"{e.listener}://{e.host}:{e.port}" for e in endpoints)
+
+
+def parse_endpoints(text: str) -> list[Endpoint]:
+    """The endpoints of a text written by `format_endpoints`."""
+    endpoints: list[Endpoint] = []
+    for part in filter(None, text.split(",")):
+        listener, _, address = part.partition("://")
+        host, _, port = address.rpartition(":")
+        endpoints.append(Endpoint(listener=listener, host=host, port=int(port)))
+    return endpoints

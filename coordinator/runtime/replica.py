@@ -1,0 +1,470 @@
+"""The owner of one replica: feeds its shard with what happens, and performs what the shard wants done.
+
+One replica, one owner, one event loop: nothing here runs in another thread except writing the state database, which
+gets immutable values. Every wait has a deadline and every task is kept and cancelled at the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from functools import partial
+from hashlib import blake2b
+from typing import assert_never, cast
+
+from coordinator.core.cold import Header
+from coordinator.core.commands import Answer, Command
+from coordinator.core.digest import Digest
+from coordinator.core.errors import ErrorCode
+from coordinator.core.events import (
+    Append,
+    Assigned,
+    Delivered,
+    DirectoryChanged,
+    Effect,
+    EndTerm,
+    EntriesRead,
+    Event,
+    Follow,
+    Invalidated,
+    LogUnreadable,
+    MayClaim,
+    OpenTerm,
+    ProduceFailed,
+    Recover,
+    Reply,
+    Request,
+    StateChanged,
+    Stopping,
+    Submitted,
+    Ticked,
+    Unassigned,
+)
+from coordinator.core.fencing import Fence
+from coordinator.core.leadership import State
+from coordinator.core.limits import Limits
+from coordinator.core.packing import Flush, Freeze, Packer
+from coordinator.core.refusals import refuse
+from coordinator.core.shard import Shard
+from coordinator.core.state import ShardState
+from coordinator.runtime.endpoints import parse_endpoints
+from coordinator.runtime.ports import (
+    Cluster,
+    KafkaUnavailable,
+    LogBroken,
+    LogEntry,
+    LogReader,
+    Membership,
+    ProduceRefused,
+    Proof,
+    Report,
+    StateStore,
+    StateStores,
+    TermProducer,
+    TermProducers,
+    TopicMissing,
+)
+from coordinator.runtime.telemetry import Telemetry
+from records.model import Endpoint, LeadershipClaimed
+
+LOG = logging.getLogger("coordinator.replica")
+
+ENTRY_HASH_BYTES = 16
+PROOF_BACKOFF_S = (0.05, 0.3)
+RETRY_BACKOFF_S = (0.2, 1.0)
+IDLE_WRITE_INTERVAL_MS = 5_000
+"""How long a newer applied offset alone (barriers, claims) may stay unwritten."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaPorts:
+    """The outside world of one replica."""
+
+    reader: LogReader
+    producers: TermProducers
+    membership: Membership
+    cluster: Cluster
+    stores: StateStores
+    writer: Executor
+    telemetry: Telemetry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaIdentity:
+    """Which log, and who we are."""
+
+    cluster_id: str
+    topic_id: bytes
+    partition: int
+    partition_count: int
+    node_id: int
+    rack: str
+    endpoints: list[Endpoint]
+
+
+class ReplicaUnloadable(Exception):
+    """The replica cannot be brought up from where it stands; the text says why and what to do."""
+
+
+class Replica:
+    """See the module's text."""
+
+    def __init__(
+        self,
+        *,
+        identity: ReplicaIdentity,
+        ports: ReplicaPorts,
+        limits: Limits,
+        loop: asyncio.AbstractEventLoop,
+        clock_ms: Callable[[], int],
+        rng: random.Random,
+        flush_batches_max: int,
+        flush_interval_ms: int,
+        on_directory_changed: Callable[[], None],
+        on_failed: Callable[[int, str], None],
+    ) -> None:
+        self.identity = identity
+        self.partition = identity.partition
+        self.shard: Shard | None = None
+        self.written_offset = -1
+        self.digest = Digest()
+        self.flush_failures = 0
+        self._ports = ports
+        self._limits = limits
+        self._loop = loop
+        self._clock_ms = clock_ms
+        self._rng = rng
+        self._flush_batches_max = flush_batches_max
+        self._flush_interval_ms = flush_interval_ms
+        self._restored: tuple[int, bytes] = (-1, b"")
+        self._on_directory_changed = on_directory_changed
+        self._on_failed = on_failed
+        self._generation = 0
+        self._producer: TermProducer | None = None
+        self._group_starts: dict[int, float] = {}
+        self._store: StateStore | None = None
+        self._packer = Packer()
+        self._writing: asyncio.Task[None] | None = None
+        self._last_write_ms = 0
+        self._recovery: asyncio.Task[None] | None = None
+        self._incoming: list[Request] = []
+        self._is_submit_due = False
+        self._is_closed = False
+
+    # ---- life
+
+    async def load(self) -> None:
+        """Open the state database and start following the log. Raises `ReplicaUnloadable`, `KafkaUnavailable`."""
+        started = self._loop.time()
+        identity = self.identity
+        open_store = partial(self._ports.stores.open, self.partition, identity.cluster_id, identity.topic_id)
+        store = await self._loop.run_in_executor(self._ports.writer, open_store)
+        self._store = store
+        stored = await self._loop.run_in_executor(self._ports.writer, store.load)
+        reader = store.reader()
+        state, fence, claim = ShardState(cold=reader), Fence(), None
+        self._packer = Packer()
+        if stored is not None:
+            await self._verify_position(stored.header)
+            state = ShardState.restore(stored, reader)
+            header = stored.header
+            self.digest = Digest.from_bytes(header.digest)
+            self._packer.restore(stored.partitions, stored.producers, self.digest)
+            fence = Fence(header.epoch, header.term, header.seq)
+            claim = _claim_of(header)
+            self.written_offset = header.applied_offset
+            self._restored = (header.applied_offset, header.last_entry_hash)
+        self.shard = Shard(
+            partition=self.partition,
+            partition_count=identity.partition_count,
+            node_id=identity.node_id,
+            rack=identity.rack,
+            endpoints=identity.endpoints,
+            limits=self._limits,
+            state=state,
+            fence=fence,
+            claim=claim,
+        )
+        self._follow(state.applied_offset + 1)
+        if stored is not None and state.hot.directory.placements:
+            self._on_directory_changed()
+        LOG.info(
+            "replica loaded partition=%d applied_offset=%d partitions=%d seconds=%.3f",
+            self.partition,
+            state.applied_offset,
+            len(state.hot.partitions.index),
+            self._loop.time() - started,
+        )
+        self._ports.telemetry.loaded(self.partition, self._loop.time() - started)
+
+    async def _verify_position(self, header: Header) -> None:
+        """The log must still hold what the database was built from: same entry at the applied offset, and not ended before it."""
+        start, end = await self._ports.cluster.log_range(self.partition)
+        if header.applied_offset >= end:
+            raise ReplicaUnloadable(
+                f"metadata partition {self.partition}: the state database has applied offset {header.applied_offset}, but the log ends at {end}."
+                " Acknowledged data is missing from the log: restore the topic, or remove the data directory to accept the loss"
+            )
+        if header.applied_offset < start - 1:
+            raise ReplicaUnloadable(
+                f"metadata partition {self.partition}: the log starts at {start}, after the applied offset {header.applied_offset} of the state"
+                " database, and no snapshot reaches it: the state cannot be rebuilt from here"
+            )
+        if header.applied_offset < start or header.applied_offset < 0:
+            return
+        entry = await self._ports.cluster.read_entry(self.partition, header.applied_offset)
+        if entry is not None and entry_hash(entry.key or b"", entry.value or b"") != header.last_entry_hash:
+            raise ReplicaUnloadable(
+                f"metadata partition {self.partition}: entry {header.applied_offset} of the log is not the one the state database has applied"
+            )
+
+    async def close(self) -> None:
+        """Write what is applied and let everything go."""
+        self._is_closed = True
+        if self._recovery is not None:
+            self._recovery.cancel()
+        self._drop_producer()
+        if self.shard is not None:
+            self._ports.reader.unfollow(self.partition)
+        if self._writing is not None:
+            await asyncio.wait([self._writing])
+        store = self._store
+        if store is None:
+            return
+        self._store = None
+        clean = False
+        if self.shard is not None and self.flush_failures == 0 and self.shard.phase is not State.FAILED:
+            flush = partial(self._packer.pack, self._freeze(self.shard))
+            await self._loop.run_in_executor(self._ports.writer, lambda: store.write(flush()))
+            self.shard.state.written()
+            clean = True
+        await self._loop.run_in_executor(self._ports.writer, partial(store.close, clean=clean))
+
+    # ---- what others tell the replica
+
+    def submit(self, command: Command, timeout_ms: int, callback: Callable[[Answer], None], size_bytes: int = 0) -> None:
+        """Queue a command; commands of one tick of the loop are decided together."""
+        self._incoming.append(Request(callback, command, self._clock_ms() + timeout_ms, size_bytes))
+        if not self._is_submit_due:
+            self._is_submit_due = True
+            self._loop.call_soon(self._submit_incoming)
+
+    async def ask(self, command: Command, timeout_ms: int) -> Answer:
+        """Submit a command and wait for its answer, which comes within the timeout and a tick."""
+        answer: asyncio.Future[Answer] = self._loop.create_future()
+        self.submit(command, timeout_ms, lambda value: None if answer.done() else answer.set_result(value))
+        return await answer
+
+    def _submit_incoming(self) -> None:
+        self._is_submit_due = False
+        requests, self._incoming = self._incoming, []
+        self._feed(Submitted(requests))
+
+    def set_assigned(self, is_assigned: bool) -> None:
+        """Tell whether the group assigns this partition to us."""
+        self._feed(Assigned() if is_assigned else Unassigned())
+
+    def stop_leading(self) -> None:
+        """The process is stopping: lead on until a successor's claim is read."""
+        self._feed(Stopping())
+
+    def invalidate(self, reason: str) -> None:
+        """What this replica is built on is gone."""
+        self._feed(Invalidated(reason))
+
+    def on_entries(self, generation: int, entries: Sequence[LogEntry]) -> None:
+        """Entries of the log, in order."""
+        if generation == self._generation:
+            self._feed(EntriesRead(entries))
+
+    def on_log_broken(self, generation: int, why: LogBroken, detail: str) -> None:
+        """The log cannot be read on."""
+        if generation == self._generation:
+            self._feed(LogUnreadable(f"{why.value}: {detail}"))
+
+    def tick(self) -> bool:
+        """Look at deadlines and at what is to be written; returns whether there is housekeeping left to do soon."""
+        self._feed(Ticked())
+        if self._clock_ms() - self._last_write_ms >= self._flush_interval_ms:
+            self._write_if_due()
+        return self.shard is not None and bool(self.shard.state.trimming)
+
+    # ---- performing effects
+
+    def _feed(self, event: Event) -> None:
+        if self.shard is None or self._is_closed:
+            if isinstance(event, Submitted):
+                self._refuse_unloaded(event)
+            return
+        for effect in self.shard.feed(event, self._clock_ms()):
+            self._perform(effect)
+        if self.shard.state.unwritten_batches >= self._flush_batches_max:
+            self._write_if_due()
+
+    def _refuse_unloaded(self, event: Submitted) -> None:
+        for request in event.requests:
+            message = f"coordinator {self.partition} is loading; retry"
+            cast(Callable[[Answer], None], request.token)(refuse(request.command, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, message))
+
+    def _perform(self, effect: Effect) -> None:
+        match effect:
+            case Reply():
+                cast(Callable[[Answer], None], effect.token)(effect.answer)
+            case Append():
+                self._append(effect)
+            case OpenTerm():
+                self._open_term(effect)
+            case EndTerm():
+                self._drop_producer()
+                LOG.warning("term ended partition=%d term=%d reason=%r", self.partition, effect.term_id, effect.reason)
+            case Follow():
+                self._follow(effect.next_offset)
+            case Recover():
+                self._start_recovery(prove=effect.prove)
+            case StateChanged():
+                self._state_changed(effect)
+            case DirectoryChanged():
+                self._on_directory_changed()
+            case _:
+                assert_never(effect)
+
+    def _state_changed(self, effect: StateChanged) -> None:
+        level = logging.ERROR if effect.after is State.FAILED else logging.INFO
+        LOG.log(
+            level, "replica state partition=%d before=%s after=%s reason=%r", self.partition, effect.before.value, effect.after.value, effect.reason
+        )
+        self._ports.telemetry.state_changed(self.partition, effect.before, effect.after)
+        if effect.after is State.FAILED:
+            self._ports.reader.unfollow(self.partition)
+            self._on_failed(self.partition, effect.reason)
+
+    def _follow(self, next_offset: int) -> None:
+        self._generation += 1
+        self._ports.reader.follow(self.partition, next_offset, self._generation)
+
+    def _open_term(self, effect: OpenTerm) -> None:
+        self._drop_producer()
+        self._producer = self._ports.producers.open(self.partition, partial(self._on_reports, effect.term_id))
+        self._produce(effect.term_id, [effect.claim])
+
+    def _append(self, effect: Append) -> None:
+        self._group_starts[effect.entries[-1].seq] = self._loop.time()
+        self._ports.telemetry.group_appended(self.partition, len(effect.entries), sum(len(entry.value) for entry in effect.entries))
+        self._produce(effect.term_id, effect.entries)
+
+    def _produce(self, term_id: int, entries: Sequence[tuple[int, bytes, bytes]]) -> None:
+        producer = self._producer
+        if producer is None:
+            return
+        try:
+            for seq, key, value in entries:
+                producer.produce(seq, key, value)
+        except ProduceRefused as refused:
+            self._loop.call_soon(self._feed, ProduceFailed(term_id, str(refused)))
+
+    def _on_reports(self, term_id: int, reports: Sequence[Report]) -> None:
+        starts = self._group_starts
+        for report in reports:
+            started = starts.pop(report.seq, None)
+            if started is not None:
+                self._ports.telemetry.group_acknowledged(self.partition, self._loop.time() - started)
+        self._feed(Delivered(term_id, reports))
+
+    def _drop_producer(self) -> None:
+        self._group_starts.clear()
+        if self._producer is not None:
+            self._producer.abandon()
+            self._producer = None
+
+    # ---- recovery
+
+    def _start_recovery(self, *, prove: bool) -> None:
+        if self._recovery is not None:
+            self._recovery.cancel()
+        self._recovery = self._loop.create_task(self._recover(prove), name=f"recover-{self.partition}")
+
+    async def _recover(self, prove: bool) -> None:
+        """Find the end of the log (and prove membership after it, so that no later claim goes unnoticed), then allow the claim."""
+        if prove:
+            await asyncio.sleep(self._rng.uniform(*PROOF_BACKOFF_S))
+        while True:
+            try:
+                topic_id = await self._ports.cluster.topic_id()
+                if topic_id != self.identity.topic_id:
+                    self._feed(Invalidated("the metadata topic was deleted and created anew"))
+                    return
+                _, end = await self._ports.cluster.log_range(self.partition)
+                if not prove or await self._prove() is Proof.MEMBER:
+                    self._feed(MayClaim(end, self._rng.getrandbits(63) | 1))
+                    return
+            except (KafkaUnavailable, TopicMissing) as unavailable:
+                LOG.warning("recovery waits for Kafka partition=%d error=%r", self.partition, str(unavailable))
+            await asyncio.sleep(self._rng.uniform(*RETRY_BACKOFF_S))
+
+    async def _prove(self) -> Proof:
+        proof: asyncio.Future[Proof] = self._loop.create_future()
+        self._ports.membership.prove(self.partition, lambda value: None if proof.done() else proof.set_result(value))
+        return await proof
+
+    # ---- writing the state database
+
+    def _write_if_due(self) -> None:
+        shard = self.shard
+        if shard is None or self._store is None or self._writing is not None or self._is_closed or shard.phase is State.FAILED:
+            return
+        now_ms = self._clock_ms()
+        if not shard.state.has_unwritten():
+            is_idle = shard.state.applied_offset == self.written_offset or now_ms - self._last_write_ms < IDLE_WRITE_INTERVAL_MS
+            if is_idle:
+                return
+        self._last_write_ms = now_ms
+        freeze = self._freeze(shard)
+        self._writing = self._loop.create_task(self._write(shard, self._store, freeze), name=f"write-{self.partition}")
+
+    def _freeze(self, shard: Shard) -> Freeze:
+        identity = self.identity
+        # The bytes of the last applied entry are only known if it was applied in this life of the process.
+        applied_offset, restored_hash = self._restored
+        last_hash = restored_hash if shard.state.applied_offset == applied_offset else entry_hash(*shard.last_entry)
+        header = replace(shard.header(identity.cluster_id, identity.topic_id), last_entry_hash=last_hash)
+        return shard.state.freeze(header)
+
+    async def _write(self, shard: Shard, store: StateStore, freeze: Freeze) -> None:
+        started = self._loop.time()
+
+        def pack_and_write() -> Flush:
+            flush = self._packer.pack(freeze)
+            store.write(flush)
+            return flush
+
+        try:
+            flush = await self._loop.run_in_executor(self._ports.writer, pack_and_write)
+        except Exception as error:
+            # Whatever keeps the database from being written, the log has everything: stop this replica and rebuild it.
+            self.flush_failures += 1
+            self._writing = None
+            self._feed(Invalidated(f"the state database cannot be written: {error!r}"))
+            return
+        shard.state.written()
+        self._writing = None
+        self.written_offset = flush.header.applied_offset
+        self.digest = Digest.from_bytes(flush.header.digest)
+        self._ports.telemetry.flushed(self.partition, self._loop.time() - started, freeze.generation.batches)
+
+
+def entry_hash(key: bytes, value: bytes) -> bytes:
+    """Identify an entry of the log."""
+    return blake2b(key + value, digest_size=ENTRY_HASH_BYTES).digest()
+
+
+def _claim_of(header: Header) -> LeadershipClaimed | None:
+    """The claim in force as a database remembers it, enough to find the leader."""
+    if header.leader_node_id < 0:
+        return None
+    return LeadershipClaimed(
+        epoch=header.epoch, term=header.term, node_id=header.leader_node_id, rack="", endpoints=parse_endpoints(header.leader_endpoints)
+    )

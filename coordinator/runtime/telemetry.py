@@ -1,0 +1,45 @@
+"""What the runtime measures while it works; the app publishes it. Levels are read from the replicas instead."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from coordinator.core.leadership import State
+
+
+class Telemetry(Protocol):
+    """Observations of the hot path and of leadership; implementations must be cheap and never raise."""
+
+    def state_changed(self, partition: int, before: State, after: State) -> None: ...
+
+    def group_appended(self, partition: int, entries: int, size_bytes: int) -> None: ...
+
+    def group_acknowledged(self, partition: int, wait_s: float) -> None: ...
+
+    def queue_waited(self, partition: int, wait_s: float) -> None: ...
+
+    def loaded(self, partition: int, seconds: float) -> None: ...
+
+    def flushed(self, partition: int, seconds: float, batches: int) -> None: ...
+
+
+class NoTelemetry:
+    """Measures nothing."""
+
+    def state_changed(self, partition: int, before: State, after: State) -> None:
+        """Ignore."""
+
+    def group_appended(self, partition: int, entries: int, size_bytes: int) -> None:
+        """Ignore."""
+
+    def group_acknowledged(self, partition: int, wait_s: float) -> None:
+        """Ignore."""
+
+    def queue_waited(self, partition: int, wait_s: float) -> None:
+        """Ignore."""
+
+    def loaded(self, partition: int, seconds: float) -> None:
+        """Ignore."""
+
+    def flushed(self, partition: int, seconds: float, batches: int) -> None:
+        """Ignore."""
