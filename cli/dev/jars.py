@@ -18,7 +18,8 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from cli.dev.cache import cache_folder, file_lock
-from cli.dev.java import find_java
+from cli.dev.java import FOUND_IN_WHEEL, find_java
+from cli.dev.network import proxy_options, trust_options
 
 FETCH_TIMEOUT_S = 600
 
@@ -161,7 +162,10 @@ def _fetch_with_ivy(ivy: Path, wanted: Sequence[LockedJar], into: Path) -> None:
     description = into / "ivy.xml"
     description.write_text(ivy_description(wanted), encoding="utf-8")
     pattern = f"{into}/[artifact]-[revision].[ext]"
-    command = [str(find_java().program), "-jar", str(ivy), "-warn", "-ivy", str(description)]
+    java = find_java()
+    # A Java that somebody installed was told of authorities and proxies by whoever did.
+    options = [*trust_options(os.environ, into), *proxy_options(os.environ)] if java.found_in == FOUND_IN_WHEEL else []
+    command = [str(java.program), *options, "-jar", str(ivy), "-warn", "-ivy", str(description)]
     _run([*command, "-cache", str(into / "ivy-cache"), "-retrieve", pattern])
 
 

