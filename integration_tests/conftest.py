@@ -6,6 +6,7 @@ test's own, whose nodes it may kill. No test here is ever skipped for want of a 
 
 from __future__ import annotations
 
+import os
 import re
 import uuid
 from collections.abc import Callable, Iterator
@@ -14,7 +15,10 @@ from typing import Any
 
 import pytest
 
+from cli.dev.jars import JarError
+from cli.dev.java import NoJavaError
 from cli.dev.kafka import BrokerRuntime, Kafka, KafkaCluster, find_kafka, find_runtime
+from cli.dev.kafka.prepare import RuntimeUnavailableError
 
 HERE = Path(__file__).parent
 
@@ -43,6 +47,17 @@ def bootstrap(kafka: Kafka) -> str:
 def broker_runtime() -> BrokerRuntime:
     """Kafka's program, found (and, the first time, fetched and prepared) once per run."""
     return find_runtime()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Fetch and prepare the broker before the first test: done once per machine, it may take longer than a test may."""
+    used = {name for item in session.items for name in getattr(item, "fixturenames", ())}
+    starts_here = not os.environ.get("KAFKA_BOOTSTRAP_SERVERS") and not os.environ.get("DISKLESS_KAFKA")
+    if "broker_runtime" in used or ("kafka" in used and starts_here):
+        try:
+            find_runtime()
+        except (NoJavaError, JarError, RuntimeUnavailableError) as error:
+            pytest.exit(f"the integration tests have no Kafka: {error}", returncode=pytest.ExitCode.USAGE_ERROR)
 
 
 KafkaFactory = Callable[..., KafkaCluster]
