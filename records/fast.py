@@ -270,35 +270,34 @@ def _read_columns(value: bytes, position: int) -> _Columns:
 def _read_columns_vectorised(value: bytes, position: int) -> _Columns:
     encoded = np.frombuffer(value, np.uint8, offset=position)
     ends = find_number_ends(encoded)
-    # Text at the end reads as numbers, too; they are never looked at, but a byte of UTF-8 may never end a number.
-    bounds, used = _find_columns(value, position, ends)
-    numbers = read_all_numbers(encoded, ends[:used])
+    # The messages at the end are read as numbers, too, which nobody looks at; text that cannot be is left to others.
+    numbers = read_all_numbers(encoded, ends) if len(ends) else None
     if numbers is None:
         raise _Unusual
-    least, greatest = _vector_extremes(numbers, bounds)
     plain = numbers.tolist()
+    bounds = _find_columns(plain)
+    least, greatest = _vector_extremes(numbers, bounds)
     columns = [plain[start:end] for start, end in bounds]
-    return columns, least, greatest, position + int(ends[used - 1]) + 1
+    start, end = bounds[-1]
+    last = end if start < end else start - 1
+    return columns, least, greatest, position + int(ends[last]) + 1
 
 
-def _find_columns(value: bytes, position: int, ends: Int64s) -> tuple[list[tuple[int, int]], int]:
-    """Walk the counts: return each column's numbers as a range of all numbers, and how many numbers that takes."""
+def _find_columns(numbers: list[int]) -> list[tuple[int, int]]:
+    """Walk the counts and return each column as a range of the numbers; its end, if it is not empty, follows it."""
     bounds = []
     index = 0
-    total = len(ends)
     for _ in NUMBER_COLUMNS:
-        if index >= total:
-            raise _Unusual
-        count, _position = read_number(value, position + (int(ends[index - 1]) + 1 if index else 0))
+        count = numbers[index]
         start = index + 1
-        if not 0 <= count < total - start:
-            raise _Unusual
-        bounds.append((start, start + count))
-        index = start + count
+        index = start
         if count:
-            _read_end(value, position + int(ends[index - 1]) + 1)
+            index += count
+            if count < 0 or numbers[index]:
+                raise _Unusual
             index += 1
-    return bounds, index
+        bounds.append((start, start + count))
+    return bounds
 
 
 def _vector_extremes(numbers: Int64s, bounds: list[tuple[int, int]]) -> tuple[list[int], list[int]]:

@@ -109,6 +109,12 @@ def read_numbers(data: bytes, position: int, count: int) -> tuple[list[int], int
             values.append((unsigned >> 1) ^ -(unsigned & 1))
             position += 2
             continue
+        third = data[position + 2]
+        if third <= _SEVEN_BITS:
+            unsigned = first & _SEVEN_BITS | (second & _SEVEN_BITS) << 7 | third << 14
+            values.append((unsigned >> 1) ^ -(unsigned & 1))
+            position += 3
+            continue
         value, position = _read_long_number(data, position)
         values.append(value)
     return values, position
