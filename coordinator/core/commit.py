@@ -125,10 +125,8 @@ def _check_head(command: CommitFile, context: CommitContext) -> tuple[ErrorCode,
     age_ms = context.now_ms - command.created_ms
     if command.created_ms >= 0 and age_ms > context.limits.file_commit_max_age_ms:
         limit_ms = context.limits.file_commit_max_age_ms
-        return (
-            ErrorCode.INVALID_REQUEST,
-            f"file {command.object_key} is {age_ms} ms old; commits are accepted up to {limit_ms} ms (file.commit.max.age.ms): upload it under a new key",
-        )
+        message = f"file {command.object_key} is {age_ms} ms old; commits are accepted up to {limit_ms} ms (file.commit.max.age.ms)"
+        return ErrorCode.INVALID_REQUEST, f"{message}: upload it under a new key"
     return None
 
 
@@ -137,7 +135,7 @@ def _check_batch(batch: Batch, file_size: int) -> str | None:
         return f"magic {batch.magic} is not supported; convert to magic 2"
     if batch.size <= 0 or batch.byte_offset < 0 or batch.byte_offset + batch.size > file_size:
         return f"bytes [{batch.byte_offset}, {batch.byte_offset + batch.size}) are not a range within the file's {file_size} bytes"
-    if not 0 <= batch.last_offset - batch.base_offset < RECORDS_PER_BATCH_MAX:
+    if batch.base_offset < 0 or not 0 <= batch.last_offset - batch.base_offset < RECORDS_PER_BATCH_MAX:
         return f"offsets {batch.base_offset} to {batch.last_offset} are not a batch of 1 to {RECORDS_PER_BATCH_MAX} records"
     if batch.timestamp_type not in (0, 1):
         return f"timestamp type {batch.timestamp_type} is neither 0 (CreateTime) nor 1 (LogAppendTime)"
@@ -260,7 +258,10 @@ class _Share:
                 return
             if batch.producer_epoch > producer.epoch:
                 if batch.base_sequence != 0:
-                    message = f"first sequence of producer {batch.producer_id} in epoch {batch.producer_epoch} is {batch.base_sequence}; it must be 0"
+                    message = (
+                        f"first sequence of producer {batch.producer_id} in epoch {batch.producer_epoch} is {batch.base_sequence};"
+                        " it must be 0"
+                    )
                     self._reject(place, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, message)
                     return
                 producer.remembered.clear()

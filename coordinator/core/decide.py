@@ -41,7 +41,7 @@ class Decision(NamedTuple):
     answer: Answer
 
 
-def decide_write(hot: HotState, command: AdminCommand, limits: Limits, now_ms: int) -> Decision:
+def decide_write(hot: HotState, command: AdminCommand, limits: Limits) -> Decision:
     """Decide any write but a commit, on the speculative state."""
     match command:
         case PlacePartitions():
@@ -51,10 +51,10 @@ def decide_write(hot: HotState, command: AdminCommand, limits: Limits, now_ms: i
         case DeleteRecords():
             return _delete_records(hot, command)
         case CreateTopics():
-            outcomes, records = decide_create(hot.directory, command, limits, now_ms)
+            outcomes, records = decide_create(hot.directory, command, limits, hot.log_time_ms)
             return Decision(records, outcomes)
         case DeleteTopics():
-            outcomes, records = decide_delete(hot.directory, command, limits, now_ms)
+            outcomes, records = decide_delete(hot.directory, command, limits, hot.log_time_ms)
             return Decision(records, outcomes)
         case ConfirmPlaced() | ConfirmDeleted():
             return Decision(decide_confirm(hot.directory, command), OK)
@@ -94,10 +94,11 @@ def _has_all(hot: HotState, share: TopicShare) -> bool:
 
 def _remove(hot: HotState, command: RemoveTopics) -> Decision:
     """Deletion is logged even for a topic that is not here: a create that was delayed must find it."""
-    records: list[Record] = []
-    for removal in command.removals:
-        if removal.topic_id not in hot.deleted_topics:
-            records.append(TopicDeleted(topic_id=removal.topic_id, order_offset=removal.order_offset))
+    records: list[Record] = [
+        TopicDeleted(topic_id=removal.topic_id, order_offset=removal.order_offset)
+        for removal in command.removals
+        if removal.topic_id not in hot.deleted_topics
+    ]
     return Decision(records, [OK] * len(command.removals))
 
 

@@ -69,7 +69,9 @@ class Directory:
     unconfirmed: set[bytes] = field(default_factory=set)
 
     def copy(self) -> Directory:
-        return Directory(dict(self.placements), dict(self.names), dict(self.deletions), dict(self.nodes), self.schema_level, set(self.unconfirmed))
+        return Directory(
+            dict(self.placements), dict(self.names), dict(self.deletions), dict(self.nodes), self.schema_level, set(self.unconfirmed)
+        )
 
 
 def apply_directory(directory: Directory, record: Record, offset: int, time_ms: int) -> bool:
@@ -121,13 +123,13 @@ def _apply_deleting(directory: Directory, record: TopicDeleting, offset: int, ti
     )
 
 
-def is_deleted(directory: Directory, topic_id: bytes, now_ms: int, limits: Limits) -> bool:
+def is_deleted(directory: Directory, topic_id: bytes, log_time_ms: int, limits: Limits) -> bool:
     """Whether a topic id was deleted within the memory of deleted ids."""
     going = directory.deletions.get(topic_id)
-    return going is not None and (not going.confirmed or now_ms - going.time_ms <= limits.deleted_topic_retention_ms)
+    return going is not None and (not going.confirmed or log_time_ms - going.time_ms <= limits.deleted_topic_retention_ms)
 
 
-def decide_create(directory: Directory, command: CreateTopics, limits: Limits, now_ms: int) -> tuple[list[Outcome], list[Record]]:
+def decide_create(directory: Directory, command: CreateTopics, limits: Limits, log_time_ms: int) -> tuple[list[Outcome], list[Record]]:
     """Decide CreatePartitions: one outcome per topic, and the placements to log.
 
     New partitions go, one range per coordinator, to those with the fewest live partitions.
@@ -137,7 +139,7 @@ def decide_create(directory: Directory, command: CreateTopics, limits: Limits, n
     outcomes: list[Outcome] = []
     records: list[Record] = []
     for topic in command.topics:
-        refusal = _check_create(directory, topic, twice, limits, now_ms)
+        refusal = _check_create(directory, topic, twice, limits, log_time_ms)
         if refusal is not None:
             outcomes.append(refusal)
             continue
@@ -166,14 +168,14 @@ def _named_twice(topics: list[WantedTopic]) -> set[bytes | str]:
     return twice
 
 
-def _check_create(directory: Directory, topic: WantedTopic, twice: set[bytes | str], limits: Limits, now_ms: int) -> Outcome | None:
+def _check_create(directory: Directory, topic: WantedTopic, twice: set[bytes | str], limits: Limits, log_time_ms: int) -> Outcome | None:
     """The first of the checks on id, name and count that fails."""
     text = topic_id_text(topic.topic_id)
     if topic.topic_id == ZERO_TOPIC_ID:
         return Outcome(error=ErrorCode.INVALID_REQUEST, message="the topic id is all zero; send the id that Kafka gave the topic")
     if topic.topic_id in twice or topic.name in twice:
         return Outcome(error=ErrorCode.INVALID_REQUEST, message=f"topic {topic.name} or its id {text} stands in the request twice")
-    if is_deleted(directory, topic.topic_id, now_ms, limits):
+    if is_deleted(directory, topic.topic_id, log_time_ms, limits):
         return Outcome(error=ErrorCode.UNKNOWN_TOPIC_ID, message=f"topic id {text} was deleted and does not come back; use a new id")
     placement = directory.placements.get(topic.topic_id)
     if placement is not None and placement.name != topic.name:
@@ -216,13 +218,13 @@ def _spread(first: int, count: int, loads: dict[int, int]) -> list[PlacedRange]:
     return ranges
 
 
-def decide_delete(directory: Directory, command: DeleteTopics, limits: Limits, now_ms: int) -> tuple[list[Outcome], list[Record]]:
+def decide_delete(directory: Directory, command: DeleteTopics, limits: Limits, log_time_ms: int) -> tuple[list[Outcome], list[Record]]:
     """Decide DeleteTopics: deleting again within the memory of deleted ids is a success."""
     outcomes: list[Outcome] = []
     records: list[Record] = []
     decided: set[bytes] = set()
     for topic_id in command.topic_ids:
-        if topic_id in decided or is_deleted(directory, topic_id, now_ms, limits):
+        if topic_id in decided or is_deleted(directory, topic_id, log_time_ms, limits):
             outcomes.append(OK)
         elif topic_id in directory.placements:
             records.append(TopicDeleting(topic_id=topic_id, confirmed=False))

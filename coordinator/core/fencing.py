@@ -44,7 +44,8 @@ class Fence:
             return Verdict.VOID_FOREIGN
         if key.seq == 0:
             return Verdict.CLAIM if key.epoch == self.epoch + 1 else Verdict.VOID_STALE
-        if key.epoch != self.epoch or key.term != self.term:
+        if key.epoch != self.epoch or key.term != self.term or self.epoch == 0:
+            # Epoch 0 is nobody's: without this a stray message could count in a log without a claim.
             return Verdict.VOID_STALE
         if key.seq == self.seq + 1:
             return Verdict.APPLY

@@ -49,7 +49,7 @@ class GroupBuilder:
         elif isinstance(command, ListOffsets | DescribeFiles | Barrier):
             self._waiting.append(Waiter(request.token, request.deadline_ms, command))
         else:
-            decision = decide_write(self._overlay, command, self._limits, self._context.now_ms)
+            decision = decide_write(self._overlay, command, self._limits)
             waiter = Waiter(request.token, request.deadline_ms, command, decision.answer)
             if decision.records:
                 self._append(decision.records, waiter)

@@ -166,8 +166,7 @@ class Packer:
             rows = np.concatenate([run.rows() for run in tail_runs]) if len(tail_runs) > 1 else tail_runs[0].rows()
             key = self.key_of[partition_row]
             self._add_batches(partition_row, _batches_digest(key, rows), sign=1)
-            for piece in _pieces(rows):
-                runs.append(_pack_run(partition_row, piece))
+            runs.extend(_pack_run(partition_row, piece) for piece in _pieces(rows))
         return runs
 
     def _add_batches(self, partition_row: int, digest: Digest, *, sign: int) -> None:

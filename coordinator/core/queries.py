@@ -155,7 +155,9 @@ def find_batches(state: ShardState, point: FetchPoint, budget: FetchBudget, coor
 
 def past_the_end(state: ShardState, point: FetchPoint, *, is_certain: bool) -> FoundBatches:
     """The answer for an offset past the high watermark: only a leader behind a barrier may reset a consumer."""
-    row = state.hot.partitions.index[partition_key(point.topic_id, point.partition)]
+    row = state.hot.partitions.index.get(partition_key(point.topic_id, point.partition))
+    if row is None:
+        return FoundBatches(outcome=unknown(state.hot, point.topic_id, point.partition), batches=[])
     high_watermark = state.hot.partitions.high_watermark.cells[row]
     error = ErrorCode.OFFSET_OUT_OF_RANGE if is_certain else ErrorCode.OFFSET_NOT_AVAILABLE
     return FoundBatches(

@@ -16,6 +16,7 @@ NOT_COORDINATOR (its outcome is unknown; a retry finds out), and reading starts 
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Iterator
 from typing import assert_never
 
 from coordinator.core.cold import Header
@@ -102,6 +103,7 @@ class Shard:
         self._read_fence = fence
         self._next_read = state.applied_offset + 1
         self._recover_end: int | None = None
+        self._foreign_claim_offset = -1
         self._claim_term_id = 0
         self._untrimmed_reads: list[Waiter] = []
         self._effects: list[Effect] = []
@@ -204,6 +206,10 @@ class Shard:
     def _may_claim(self, event: MayClaim) -> None:
         if self.phase is not State.RECOVERING:
             return
+        if self._foreign_claim_offset >= event.end_offset:
+            # Somebody claimed after the proof of membership: whoever claims now must prove itself anew.
+            self._effects.append(Recover(prove=True))
+            return
         self._recover_end = event.end_offset
         self._claim_term_id = event.term_id
         self._claim_when_caught_up()
@@ -238,13 +244,12 @@ class Shard:
         if read_again:
             self._next_read = self.state.applied_offset + 1
             self._effects.append(Follow(self._next_read))
+        if self.phase is not State.RESIGNING:
+            if self.is_assigned:
+                self._effects.append(Recover(prove=True))
+            else:
+                self._move(Trigger.UNASSIGNED, "not assigned any more")
         self._refuse_queue()
-        if self.phase is State.RESIGNING:
-            return
-        if self.is_assigned:
-            self._effects.append(Recover(prove=True))
-        else:
-            self._move(Trigger.UNASSIGNED, "not assigned any more")
 
     def _abandon_term(self, cause: TermCause, reason: str) -> None:
         term = self.term
@@ -265,6 +270,7 @@ class Shard:
             return
         if self.phase is State.FENCING:
             self._abandon_term(TermCause.STOPPING, "the process is stopping")
+        self._recover_end = None
         self._move(Trigger.STOP, "the process is stopping")
 
     # ---- reading the log
@@ -277,7 +283,7 @@ class Shard:
                 raise BrokenInvariant(f"read offset {entry.offset} where {self._next_read} was due: the log has a hole")
             self._next_read += 1
             if self.is_leading:
-                if self._read_as_leader(entry, now_ms):
+                if self._read_as_leader(entry):
                     return
             else:
                 self._read_as_follower(entry)
@@ -322,14 +328,15 @@ class Shard:
         self.state.skip_entry(entry.offset)
         if self.term is not None and claim.term == self.term.term_id:
             self._lead(entry.offset)
-        elif self.phase is State.FENCING:
+            return
+        self._foreign_claim_offset = entry.offset
+        if self.phase is State.FENCING:
             # What this replica applied is what it read: nothing has to be read again.
             reason = f"node {claim.node_id} claimed epoch {claim.epoch} first"
             self._end_term(TermCause.FOREIGN_CLAIM, reason, Trigger.FOREIGN_CLAIM, read_again=False)
         else:
             self._move(Trigger.FOREIGN_CLAIM, f"node {claim.node_id} leads epoch {claim.epoch}")
             if self._recover_end is not None and entry.offset >= self._recover_end:
-                # It came after the proof of membership: whoever claims now must prove itself anew.
                 self._recover_end = None
                 self._effects.append(Recover(prove=True))
 
@@ -348,7 +355,7 @@ class Shard:
     def _void(self, verdict: Verdict) -> None:
         self.void_entries[VOID_REASONS.get(verdict, Verdict.VOID_FOREIGN.value)] += 1
 
-    def _read_as_leader(self, entry: ReadEntry, now_ms: int) -> bool:
+    def _read_as_leader(self, entry: ReadEntry) -> bool:
         """Look for claims and void entries; returns whether the term ended."""
         term = self.term
         if term is None or entry.offset <= term.claim_offset:
@@ -357,7 +364,7 @@ class Shard:
         verdict = self._read_fence.judge(key)
         if verdict is Verdict.APPLY and key is not None:
             self._read_fence = self._read_fence.advanced()
-            self._acknowledge(term.seen(key.seq, entry.offset), now_ms)
+            self._acknowledge(term.seen(key.seq, entry.offset))
             return False
         if verdict is Verdict.CLAIM and key is not None:
             claim = self._admitted_claim(key, entry)
@@ -424,10 +431,10 @@ class Shard:
                 if report.error is not None:
                     raise TermOver(TermCause.DELIVERY, f"the claim was not delivered: {report.error}")
                 continue
-            self._acknowledge(term.reported(report.seq, report.offset, report.error), now_ms)
+            self._acknowledge(term.reported(report.seq, report.offset, report.error))
         self._pump(now_ms)
 
-    def _acknowledge(self, entries: list[tuple[PendingEntry, int]], now_ms: int) -> None:
+    def _acknowledge(self, entries: Iterator[tuple[PendingEntry, int]]) -> None:
         term = self.term
         for entry, offset in entries:
             for waiter in entry.before:
@@ -489,11 +496,11 @@ class Shard:
                     self.queue_bytes -= request.size_bytes
                     self._effects.append(Reply(request.token, refuse(request.command, ErrorCode.REQUEST_TIMED_OUT, message)))
             self.queue = kept
-        if self.term is not None:
-            for entry in self.term.in_flight:
-                for waiter in (*entry.before, *entry.after):
-                    if waiter.deadline_ms <= now_ms:
-                        self._refuse_waiter(waiter, ErrorCode.REQUEST_TIMED_OUT, message)
+        under_way = () if self.term is None else self.term.in_flight
+        waiters = [waiter for entry in under_way for waiter in (*entry.before, *entry.after)]
+        for waiter in (*waiters, *self._untrimmed_reads):
+            if waiter.deadline_ms <= now_ms:
+                self._refuse_waiter(waiter, ErrorCode.REQUEST_TIMED_OUT, message)
 
     def _refuse_waiter(self, waiter: Waiter, error: ErrorCode, message: str) -> None:
         if not waiter.is_answered:

@@ -188,7 +188,7 @@ class ShardState:
         """A known file, with its live batches as of now."""
         if hash(object_key) not in self.known_keys:
             return None
-        for generation in self._generations():
+        for generation in reversed(self._generations()):
             if object_key in generation.files_removed:
                 return None
             block = generation.files.get(object_key)

@@ -9,6 +9,7 @@ right leader out); any other surprise ends the term, because then the outcome is
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
@@ -97,8 +98,11 @@ class Term:
         """Where the entry of this seq must stand, by what is known of void entries."""
         return self.claim_offset + self.void_shift + seq
 
-    def reported(self, seq: int, offset: int | None, error: str | None) -> list[tuple[PendingEntry, int]]:
-        """Take a delivery report; returns the entries it acknowledges, with offsets. Raises `TermOver`."""
+    def reported(self, seq: int, offset: int | None, error: str | None) -> Iterator[tuple[PendingEntry, int]]:
+        """Take a delivery report; returns the entries it acknowledges, with offsets. Raises `TermOver`.
+
+        An entry leaves the term when the next one is asked for, so that one whose application fails is still known.
+        """
         if error is not None or offset is None:
             raise TermOver(TermCause.DELIVERY, f"entry {seq} was not delivered: {error}")
         if seq != self.reported_seq + 1:
@@ -107,8 +111,8 @@ class Term:
         self.held.append((seq, offset))
         return self._drain()
 
-    def seen(self, seq: int, offset: int) -> list[tuple[PendingEntry, int]]:
-        """The reader saw an own entry that counts; returns the held entries that this acknowledges. Raises `TermOver`."""
+    def seen(self, seq: int, offset: int) -> Iterator[tuple[PendingEntry, int]]:
+        """The reader saw an own entry that counts; returns the held entries that this acknowledges, like `reported`."""
         self.seen_seq = seq
         shift = offset - self.claim_offset - seq
         if shift != self.seen_shift:
@@ -116,9 +120,8 @@ class Term:
             self.shifts.append((seq, shift))
         return self._drain()
 
-    def _drain(self) -> list[tuple[PendingEntry, int]]:
+    def _drain(self) -> Iterator[tuple[PendingEntry, int]]:
         """Acknowledge reported entries in order, up to one that stands further on than the reader can explain yet."""
-        acknowledged: list[tuple[PendingEntry, int]] = []
         while self.held:
             seq, offset = self.held[0]
             while self.shifts and self.shifts[0][0] <= seq:
@@ -128,18 +131,17 @@ class Term:
                 break
             if offset != expected:
                 raise TermOver(TermCause.MISPLACED, f"entry {seq} was reported at offset {offset}, it must stand at {expected}")
+            yield self.in_flight[0], offset
             self.held.popleft()
-            acknowledged.append(self._acknowledge(offset))
-        return acknowledged
+            self._acknowledged()
 
-    def _acknowledge(self, offset: int) -> tuple[PendingEntry, int]:
+    def _acknowledged(self) -> None:
         entry = self.in_flight.popleft()
         self.acked_seq = entry.seq
         if entry.object_key is not None:
             del self.by_key[entry.object_key]
         while self.group_ends and self.group_ends[0] <= entry.seq:
             self.group_ends.popleft()
-        return entry, offset
 
     def oldest_age_ms(self, now_ms: int) -> int:
         """Age of the oldest entry that is not acknowledged, 0 when there is none."""
