@@ -42,11 +42,19 @@ class NetworkSettings:
     )
     connection_pending_max_bytes: int = integer(
         "connection.pending.max.bytes",
-        64 * 1024 * 1024,
+        16 * 1024 * 1024,
         low=1_024,
         high=INT64_MAX,
         why="""Request bytes of one connection that wait for their answer; above it the socket is not read until answers went out.
         The request that crosses the limit is still taken.""",
+    )
+    connection_pending_max_requests: int = integer(
+        "connection.pending.max.requests",
+        256,
+        low=1,
+        high=100_000,
+        why="""Requests of one connection that wait for their answer; above it the socket is not read until answers went out. A
+        client that pipelines deeper gains nothing, as answers keep the order of requests.""",
     )
     partition_pending_max_bytes: int = integer(
         "partition.pending.max.bytes",

@@ -1,0 +1,132 @@
+"""The metrics of one process in a registry of their own: told by name, or read from their owners at each scrape.
+
+Names and labels are checked against the table, so that a misspelt metric fails in the first test that touches it.
+Telling is thread-safe. Readers are called on the thread that calls `collect` (the event loop), rendering may happen anywhere.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from coordinator.adapters.metrics.table import PREFIX, TABLE, Kind, Metric
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+_LOOP_AGES = "background_loop_last_success_age_seconds"
+
+
+class Sample(NamedTuple):
+    """One value read at a scrape; label values in the order of the declaration."""
+
+    name: str
+    labels: tuple[str | int, ...]
+    value: float
+
+
+Reader = Callable[[], Iterable[Sample]]
+
+
+class Metrics:
+    """All metrics of this process."""
+
+    def __init__(self, table: Sequence[Metric] = TABLE, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock` gives seconds and never goes backwards."""
+        self._registry = CollectorRegistry()
+        self._counters: dict[str, Counter] = {}
+        self._gauges: dict[str, Gauge] = {}
+        self._histograms: dict[str, Histogram] = {}
+        self._read = _ReadCollector([metric for metric in table if metric.is_read])
+        self._registry.register(self._read)
+        ProcessCollector(registry=self._registry)
+        for metric in table:
+            if not metric.is_read:
+                self._make(metric)
+        self._clock = clock
+        self._loops: dict[str, float] = {}
+        self._read.readers.append(self._loop_ages)
+
+    def _make(self, metric: Metric) -> None:
+        name = PREFIX + metric.name
+        match metric.kind:
+            case Kind.COUNTER:
+                self._counters[metric.name] = Counter(name, metric.help, metric.labels, registry=self._registry)
+            case Kind.GAUGE:
+                self._gauges[metric.name] = Gauge(name, metric.help, metric.labels, registry=self._registry)
+            case Kind.HISTOGRAM:
+                self._histograms[metric.name] = Histogram(name, metric.help, metric.labels, registry=self._registry, buckets=metric.buckets)
+
+    def add(self, name: str, amount: float = 1, *labels: str | int) -> None:
+        """Raise a counter."""
+        counter = self._counters[name]
+        (counter.labels(*labels) if labels else counter).inc(amount)
+
+    def set(self, name: str, value: float, *labels: str | int) -> None:
+        """Set a gauge."""
+        gauge = self._gauges[name]
+        (gauge.labels(*labels) if labels else gauge).set(value)
+
+    def observe(self, name: str, value: float, *labels: str | int) -> None:
+        """Record a value in a histogram."""
+        histogram = self._histograms[name]
+        (histogram.labels(*labels) if labels else histogram).observe(value)
+
+    def read_from(self, reader: Reader) -> None:
+        """Ask `reader` at every scrape for samples of metrics that are declared as read."""
+        self._read.readers.append(reader)
+
+    def loop_started(self, loop: str) -> None:
+        """Start the age of a background loop at its start, so that one that never succeeds is seen too."""
+        self._loops.setdefault(loop, self._clock())
+
+    def loop_succeeded(self, loop: str) -> None:
+        """Note that a background loop finished a round."""
+        self._loops[loop] = self._clock()
+
+    def loop_failed(self, loop: str) -> None:
+        """Count a failed round of a background loop; its age goes on growing."""
+        self.add("background_loop_failures_total", 1, loop)
+
+    def _loop_ages(self) -> Iterable[Sample]:
+        now = self._clock()
+        return [Sample(_LOOP_AGES, (loop,), now - then) for loop, then in self._loops.items()]
+
+    def collect(self) -> None:
+        """Call all readers; to be followed by `render`. Raises what a reader raises, and KeyError for an undeclared name."""
+        self._read.collect_samples()
+
+    def render(self) -> bytes:
+        """Write everything in Prometheus' text format, read metrics as of the last `collect`. Safe on any thread."""
+        return generate_latest(self._registry)
+
+
+class _ReadCollector(Collector):
+    """Holds what the readers said last, as metric families."""
+
+    def __init__(self, metrics: Sequence[Metric]) -> None:
+        self._metrics = {metric.name: metric for metric in metrics}
+        self._families: list[CounterMetricFamily | GaugeMetricFamily] = []
+        self.readers: list[Reader] = []
+
+    def collect_samples(self) -> None:
+        families = {name: _family(metric) for name, metric in self._metrics.items()}
+        for reader in self.readers:
+            for name, labels, value in reader():
+                expected = self._metrics[name].labels
+                if len(labels) != len(expected):
+                    raise ValueError(f"metric {name} has labels {expected}, a reader gave {labels}")
+                families[name].add_metric([str(label) for label in labels], value)
+        self._families = list(families.values())
+
+    def collect(self) -> Iterable[CounterMetricFamily | GaugeMetricFamily]:
+        return self._families
+
+
+def _family(metric: Metric) -> CounterMetricFamily | GaugeMetricFamily:
+    kind = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
+    return kind(PREFIX + metric.name, metric.help, labels=metric.labels)

@@ -1,0 +1,108 @@
+"""Every metric of a coordinator: name, kind, labels, help. Nothing is exported that is not declared here.
+
+Names follow Prometheus (base units, `_total` for counters) and, where Kafka's coordinators have the metric, Kafka's words:
+event queue time, purgatory time (wait for the acknowledgement), flush time, load time. Labels have few values: metadata
+partition, state, reason, error, operation, loop.
+
+A metric is either told (`Metrics.add`, `set`, `observe`) or, with `is_read`, read from its owner at each scrape
+(`Metrics.read_from`): levels and ages, and counters that somebody keeps anyway.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+PREFIX = "diskless_coordinator_"
+
+
+class Kind(Enum):
+    """The kinds of Prometheus."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """The declaration of one metric; the exported name is `diskless_coordinator_` + name."""
+
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+    is_read: bool = False
+
+
+_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_LOAD_SECONDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+_FILES = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0)
+_BATCHES = (1.0, 10.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0, 5000.0, 10_000.0, 50_000.0)
+_ROWS = (1.0, 10.0, 100.0, 1000.0, 10_000.0, 100_000.0)
+
+
+def _counter(name: str, help_text: str, *labels: str, is_read: bool = False) -> Metric:
+    return Metric(name=name, kind=Kind.COUNTER, help=help_text, labels=labels, is_read=is_read)
+
+
+def _read_gauge(name: str, help_text: str, *labels: str) -> Metric:
+    return Metric(name=name, kind=Kind.GAUGE, help=help_text, labels=labels, is_read=True)
+
+
+def _histogram(name: str, help_text: str, buckets: tuple[float, ...], *labels: str) -> Metric:
+    return Metric(name=name, kind=Kind.HISTOGRAM, help=help_text, labels=labels, buckets=buckets)
+
+
+LEADERSHIP = (
+    _read_gauge("partitions", "Metadata partitions by what this process does with them.", "state"),
+    _counter("leader_changes_total", "Claims that came into force, of any node.", "partition"),
+    _counter("term_ends_total", "Leadership terms of this process that ended, by reason.", "reason"),
+    _counter("void_entries_total", "Log entries without effect, by reason.", "partition", "reason"),
+    _histogram("partition_load_seconds", "Time from the assignment of a partition to the end of its log.", _LOAD_SECONDS),
+)
+
+COMMITS = (
+    _counter("commits_total", "CommitFile requests decided anew, per coordinator.", "partition"),
+    _counter("batches_total", "Batches accepted.", "partition"),
+    _counter("records_total", "Records in accepted batches.", "partition"),
+    _counter("duplicate_batches_total", "Batches answered as duplicates of an accepted one.", "partition"),
+    _counter("rejected_batches_total", "Batches rejected, by Kafka error.", "partition", "error"),
+    _counter("append_time_clamps_total", "Times the clock was behind the log's last append time.", "partition"),
+)
+
+REQUESTS = (
+    _counter("requests_total", "Requests answered, by operation and first error.", "api", "error"),
+    _histogram("request_seconds", "Time from a request's last byte to its answer.", _SECONDS, "api"),
+    _read_gauge("connections", "Open client connections.", "listener"),
+    _counter("connections_closed_total", "Client connections that ended, by reason.", "listener", "reason", is_read=True),
+    _counter("received_bytes_total", "Bytes read from clients.", "listener", is_read=True),
+    _counter("sent_bytes_total", "Bytes written to clients.", "listener", is_read=True),
+)
+
+LOG = (
+    _histogram("event_queue_seconds", "Time an event waited for its partition's loop.", _SECONDS),
+    _histogram("purgatory_seconds", "Time a decided group waited for Kafka's acknowledgement.", _SECONDS),
+    _histogram("group_files", "Files decided and appended together.", _FILES),
+    _histogram("group_batches", "Batches decided and appended together.", _BATCHES),
+    _counter("appended_bytes_total", "Bytes of entries handed to Kafka.", "partition"),
+    _read_gauge(
+        "oldest_unacknowledged_entry_age_seconds", "Age of the oldest entry without an acknowledgement; 0 without one.", "partition"
+    ),
+    _read_gauge("log_end_offset", "End of the metadata partition's log as last seen.", "partition"),
+    _read_gauge("state_applied_offset", "Next offset the materialised state needs, on disk.", "partition"),
+    _counter("kafka_client_errors_total", "Errors reported by librdkafka's clients; they heal by themselves.", "client", "error"),
+)
+
+STATE = (
+    _histogram("flush_seconds", "Time of one write of state to SQLite.", _SECONDS),
+    _histogram("flush_rows", "Rows of one write of state to SQLite.", _ROWS),
+)
+
+LOOPS = (
+    _read_gauge("background_loop_last_success_age_seconds", "Time since a background loop last finished a round.", "loop"),
+    _counter("background_loop_failures_total", "Rounds of background loops that failed and will be tried again.", "loop"),
+)
+
+TABLE: tuple[Metric, ...] = (*LEADERSHIP, *COMMITS, *REQUESTS, *LOG, *STATE, *LOOPS)

@@ -1,0 +1,110 @@
+"""The table of metrics, telling and reading them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from coordinator.adapters.metrics import PREFIX, TABLE, Kind, Metric, Metrics, Sample
+
+
+def values(metrics: Metrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    metrics.collect()
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(metrics.render().decode())
+        for sample in family.samples
+    }
+
+
+def test_names_follow_prometheus() -> None:
+    assert len({metric.name for metric in TABLE}) == len(TABLE)
+    for metric in TABLE:
+        assert re.fullmatch(r"[a-z][a-z_]*[a-z]", metric.name), metric.name
+        assert (metric.kind is Kind.COUNTER) == metric.name.endswith("_total"), metric.name
+        assert not re.search(r"_(ms|millis|us|mb|kb|percent)(_|$)", metric.name), metric.name
+        assert metric.help.endswith("."), metric.name
+        assert set(metric.labels) <= {"partition", "state", "reason", "error", "api", "listener", "client", "loop"}, metric.name
+        assert (metric.kind is Kind.HISTOGRAM) == bool(metric.buckets), metric.name
+        assert metric.buckets == tuple(sorted(metric.buckets)), metric.name
+
+
+def test_every_declared_metric_is_exported() -> None:
+    text = Metrics().render().decode()
+    told = [metric for metric in TABLE if not metric.is_read]
+    for metric in told:
+        family = PREFIX + metric.name
+        assert f"# HELP {family} " in text, metric.name
+        assert f"# TYPE {family} {metric.kind.value}\n" in text, metric.name
+
+
+def test_told_metrics() -> None:
+    metrics = Metrics([*TABLE, Metric(name="level", kind=Kind.GAUGE, help="A level.")])
+    metrics.add("commits_total", 1, 3)
+    metrics.add("commits_total", 2, 3)
+    metrics.add("void_entries_total", 1, 0, "gap")
+    metrics.observe("group_batches", 70)
+    metrics.observe("request_seconds", 0.003, "CommitFile")
+    metrics.set("level", 5)
+    found = values(metrics)
+    assert found[(PREFIX + "commits_total", (("partition", "3"),))] == 3
+    assert found[(PREFIX + "void_entries_total", (("partition", "0"), ("reason", "gap")))] == 1
+    assert found[(PREFIX + "group_batches_bucket", (("le", "50.0"),))] == 0
+    assert found[(PREFIX + "group_batches_bucket", (("le", "100.0"),))] == 1
+    assert found[(PREFIX + "request_seconds_sum", (("api", "CommitFile"),))] == 0.003
+    assert found[(PREFIX + "level", ())] == 5
+
+
+def test_read_metrics_are_as_of_the_last_collect() -> None:
+    metrics = Metrics()
+    states = {"leading": 2, "following": 6}
+    metrics.read_from(lambda: [Sample("partitions", (state,), number) for state, number in states.items()])
+    metrics.read_from(lambda: [Sample("received_bytes_total", ("PLAINTEXT",), 17)])
+    found = values(metrics)
+    assert found[(PREFIX + "partitions", (("state", "leading"),))] == 2
+    assert found[(PREFIX + "received_bytes_total", (("listener", "PLAINTEXT"),))] == 17
+    del states["following"]
+    assert (PREFIX + "partitions", (("state", "following"),)) not in values(metrics)
+
+
+def test_age_of_a_loop_grows_until_it_succeeds() -> None:
+    now = 100.0
+    metrics = Metrics(clock=lambda: now)
+    age = (PREFIX + "background_loop_last_success_age_seconds", (("loop", "cleaner"),))
+    metrics.loop_started("cleaner")
+    now = 107.5
+    metrics.loop_failed("cleaner")
+    assert values(metrics)[age] == 7.5
+    metrics.loop_succeeded("cleaner")
+    now = 108.0
+    metrics.loop_started("cleaner")
+    found = values(metrics)
+    assert found[age] == 0.5
+    assert found[(PREFIX + "background_loop_failures_total", (("loop", "cleaner"),))] == 1
+
+
+def test_undeclared_names_and_labels_fail() -> None:
+    metrics = Metrics()
+    with pytest.raises(KeyError, match="comits_total"):
+        metrics.add("comits_total", 1, 0)
+    with pytest.raises(KeyError, match="group_files"):
+        metrics.add("group_files", 1)
+    with pytest.raises(ValueError, match="label"):
+        metrics.add("commits_total", 1, 0, "x")
+    with pytest.raises(ValueError, match="missing label"):
+        metrics.add("commits_total")
+
+
+@pytest.mark.parametrize(("samples", "error"), [([Sample("none", (), 1)], KeyError), ([Sample("partitions", (), 1)], ValueError)])
+def test_reader_of_undeclared_metrics_fails_the_collect(samples: Iterable[Sample], error: type[Exception]) -> None:
+    metrics = Metrics()
+    metrics.read_from(lambda: samples)
+    with pytest.raises(error):
+        metrics.collect()
+
+
+def test_process_metrics_are_there() -> None:
+    assert values(Metrics())[("process_resident_memory_bytes", ())] > 1_000_000
