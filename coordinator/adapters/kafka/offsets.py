@@ -6,13 +6,23 @@ client answers in less than a millisecond.
 
 from __future__ import annotations
 
-from confluent_kafka import IsolationLevel, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
 
 def read_log_range(admin: AdminClient, topic: str, partition: int, timeout_s: float) -> tuple[int, int]:
     """Return (log start offset, log end offset). Raises `KafkaException`."""
+    try:
+        return _ask(admin, topic, partition, timeout_s)
+    except KafkaException:
+        # After a change of leader the client goes on asking with the old leader epoch (FENCED_LEADER_EPOCH) until its
+        # metadata is refreshed, seconds later: refresh it now, so that the caller's retry succeeds.
+        admin.list_topics(topic, timeout=timeout_s)
+        raise
+
+
+def _ask(admin: AdminClient, topic: str, partition: int, timeout_s: float) -> tuple[int, int]:
     target = TopicPartition(topic, partition)
     offsets = []
     specs = (OffsetSpec.earliest(), OffsetSpec.latest())  # type: ignore[no-untyped-call]

@@ -8,6 +8,7 @@ being ignored. Everything else, security above all, is taken as given and wins o
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,6 +17,8 @@ from confluent_kafka import KafkaError
 from coordinator.adapters.kafka.stats import KafkaStats
 
 LOG = logging.getLogger("coordinator.kafka.client")
+
+FAILURES_QUIET_S = 10.0
 
 Properties = dict[str, Any]
 
@@ -43,12 +46,25 @@ COMMON_DEFAULTS: Mapping[str, Any] = {
 
 
 class _Unalarming(logging.Filter):
-    """Drops what librdkafka says loudly about things done on purpose, once per producer."""
+    """Drops what librdkafka says loudly about things done on purpose, and all but the first of a storm of failures."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._quiet_until_s = 0.0
 
     def filter(self, record: logging.LogRecord) -> bool:
         text = record.getMessage()
         # The gapless guarantee is "experimental" at every start, and a purge at the end of a term trips it by design.
-        return "CONFWARN" not in text and "Purged in" not in text
+        if "CONFWARN" in text or "Purged in" in text:
+            return False
+        if not text.startswith("FAIL"):
+            return True
+        # While a broker is away each client says so several times a second.
+        now_s = time.monotonic()
+        is_first = now_s >= self._quiet_until_s
+        if is_first:
+            self._quiet_until_s = now_s + FAILURES_QUIET_S
+        return is_first
 
 
 def client_logger(role: str) -> logging.Logger:

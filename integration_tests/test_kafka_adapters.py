@@ -1,0 +1,292 @@
+"""The Kafka adapter passes the contract of the Kafka ports against a real broker, and comes through a broker outage."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Protocol
+
+import pytest
+from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from cli.dev.kafka import KafkaCluster
+from coordinator.adapters.kafka.cluster import KafkaCluster as ClusterAdapter
+from coordinator.adapters.kafka.membership import GroupProtocol, KafkaMembership
+from coordinator.adapters.kafka.producer import KafkaTermProducers
+from coordinator.adapters.kafka.reader import KafkaLogReader
+from coordinator.adapters.kafka.settings import KafkaPropertyRefused
+from coordinator.adapters.kafka.stats import KafkaStats
+from coordinator.runtime.ports import KafkaUnavailable, LogListener, Proof, Report, TopicMissing
+from coordinator.testing.contracts.kafka import ALL, CHECKS, PARTITIONS, Assignments, Recorder, key, prove_finally, send, write
+
+WAIT_S = 40.0
+TOPIC_CONFIG = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
+
+
+class Closing(Protocol):
+    async def close(self, timeout_s: float = 5.0) -> bool: ...
+
+
+class RealWorld:
+    """A fresh topic and group on a running broker."""
+
+    def __init__(self, bootstrap: str, *, group_protocol: GroupProtocol = "classic", session_timeout_ms: int = 6_000) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.bootstrap = bootstrap
+        self.topic = f"__diskless_test_{os.urandom(5).hex()}"
+        self.stats = KafkaStats()
+        self._group_protocol = group_protocol
+        self._session_timeout_ms = session_timeout_ms
+        self._admin = AdminClient({"bootstrap.servers": bootstrap})
+        self._producers: dict[str, KafkaTermProducers] = {}
+        self._closing: list[Closing] = []
+        self._silent: set[str] = set()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._cluster = ClusterAdapter(bootstrap_servers=bootstrap, topic=self.topic, client_id="test-admin", stats=self.stats)
+        self._cluster.start()
+
+    async def create(self) -> None:
+        await self._cluster.create_topic(partitions=PARTITIONS, replication_factor=1, config=TOPIC_CONFIG)
+        end_s = time.monotonic() + WAIT_S
+        while True:  # the broker learns of a new topic a moment after the controller
+            with contextlib.suppress(TopicMissing, KafkaUnavailable):
+                facts = await self._cluster.describe_topic()
+                if all(item.leader is not None for item in facts.partitions):
+                    return
+            assert time.monotonic() < end_s, "the topic did not come"
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        end_s = time.monotonic() + WAIT_S
+        while not condition():
+            assert time.monotonic() < end_s, f"the condition did not come true within {WAIT_S} s; {self.stats}"
+            await asyncio.sleep(0.001)
+
+    async def settle(self) -> None:
+        """A full turn through every thread: an entry written now is read by a new reader, after several polls."""
+        recorder = Recorder()
+        reader = KafkaLogReader(
+            loop=self.loop, bootstrap_servers=self.bootstrap, topic=self.topic, client_id="test-settle", listener=recorder, stats=self.stats
+        )
+        reader.start()
+        reader.follow(PARTITIONS - 1, (await self._cluster.log_range(PARTITIONS - 1))[1], 1)
+        await write(self, PARTITIONS - 1, 1, text="settled")
+        await self.until(lambda: len(recorder.entries) == 1)
+        await reader.close()
+
+    def reader(self, listener: LogListener) -> KafkaLogReader:
+        reader = KafkaLogReader(
+            loop=self.loop, bootstrap_servers=self.bootstrap, topic=self.topic, client_id="test-reader", listener=listener, stats=self.stats
+        )
+        reader.start()
+        self._closing.append(reader)
+        return reader
+
+    def producers(self, node: str) -> KafkaTermProducers:
+        if node not in self._producers:
+            producers = KafkaTermProducers(
+                loop=self.loop,
+                bootstrap_servers=self.bootstrap,
+                topic=self.topic,
+                client_id=f"test-{node}",
+                message_max_bytes=1_048_588,
+                stats=self.stats,
+            )
+            producers.start()
+            self._producers[node] = producers
+            self._closing.append(producers)
+        return self._producers[node]
+
+    def membership(self, node: str) -> KafkaMembership:
+        member = KafkaMembership(
+            loop=self.loop,
+            bootstrap_servers=self.bootstrap,
+            topic=self.topic,
+            group_id=self.topic,
+            client_id=f"test-{node}",
+            session_timeout_ms=self._session_timeout_ms,
+            group_protocol=self._group_protocol,
+            stats=self.stats,
+        )
+        member.start()
+        self._closing.insert(0, member)
+
+        async def beat() -> None:
+            while node not in self._silent:
+                member.alive()
+                await asyncio.sleep(0.5)
+
+        self._tasks.append(self.loop.create_task(beat()))
+        return member
+
+    def silence(self, node: str) -> None:
+        self._silent.add(node)
+
+    def cluster(self) -> ClusterAdapter:
+        return self._cluster
+
+    async def append_hole(self, partition: int) -> None:
+        """A transaction's control record takes an offset that no reader is given."""
+        _, end = await self._cluster.log_range(partition)
+        await asyncio.to_thread(self._commit_one, partition)
+        end_s = time.monotonic() + WAIT_S
+        # The broker answers a commit before it writes the control record.
+        while (await self._cluster.log_range(partition))[1] < end + 2:
+            assert time.monotonic() < end_s, "the control record did not come"
+
+    def _commit_one(self, partition: int) -> None:
+        producer = Producer({"bootstrap.servers": self.bootstrap, "transactional.id": self.topic})
+        producer.init_transactions(WAIT_S)
+        producer.begin_transaction()
+        producer.produce(self.topic, b"transactional", key(0), partition)
+        producer.commit_transaction(WAIT_S)
+
+    async def delete_records(self, partition: int, before_offset: int) -> None:
+        target = TopicPartition(self.topic, partition, before_offset)
+        await asyncio.to_thread(self._admin.delete_records([target])[target].result, WAIT_S)
+
+    async def delete_topic(self) -> None:
+        await asyncio.to_thread(self._admin.delete_topics([self.topic])[self.topic].result, WAIT_S)
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        started_s = time.monotonic()
+        ended = [await item.close() for item in self._closing]
+        assert all(ended), f"a client did not close in time: {self._closing}"
+        assert time.monotonic() - started_s < 5.0 * max(1, len(ended))
+        with contextlib.suppress(KafkaException):  # a check may have deleted it
+            await self.delete_topic()
+        await self._cluster.close()
+
+
+@contextlib.asynccontextmanager
+async def world(bootstrap: str, *, group_protocol: GroupProtocol = "classic", session_timeout_ms: int = 6_000) -> AsyncIterator[RealWorld]:
+    made = RealWorld(bootstrap, group_protocol=group_protocol, session_timeout_ms=session_timeout_ms)
+    try:
+        await made.create()
+        yield made
+    finally:
+        await made.close()
+
+
+@pytest.mark.parametrize("name", CHECKS)
+async def test_contract(bootstrap: str, name: str) -> None:
+    async with world(bootstrap) as made:
+        await CHECKS[name](made)
+
+
+MEMBER_CHECKS = [name for name in CHECKS if "member" in name]
+
+
+@pytest.mark.parametrize("name", MEMBER_CHECKS)
+async def test_membership_contract_with_the_consumer_protocol(bootstrap: str, name: str) -> None:
+    async with world(bootstrap, group_protocol="consumer") as made:
+        await CHECKS[name](made)
+
+
+async def test_a_spare_producer_claims_without_waiting_for_its_id(bootstrap: str) -> None:
+    async with world(bootstrap) as made:
+        producers = made.producers("a")
+        recorder = Recorder()
+        made.reader(recorder).follow(0, 0, 1)
+        for claim in range(5):
+            await made.until(lambda: producers.is_spare_ready)
+            reports: list[Report] = []
+            producer = producers.open(0, reports.extend)
+            producer.produce(0, key(0), b"claim")
+            await made.until(lambda count=claim + 1: len(recorder.entries) == count)  # type: ignore[misc]
+            producer.abandon()
+        assert made.stats.producers_opened_unready == 0
+        await made.until(lambda: made.stats.producers_destroyed == 5)
+
+
+async def test_many_reports_wake_the_loop_few_times(bootstrap: str) -> None:
+    async with world(bootstrap) as made:
+        reports: list[Report] = []
+        producer = made.producers("a").open(0, reports.extend)
+        count = 20_000
+        send(producer, count)
+        await made.until(lambda: len(reports) == count)
+        assert reports == [Report(seq, seq, None) for seq in range(count)]
+        assert made.stats.report_wakeups < count / 20
+
+
+def keep_loop_busy_until(condition: Callable[[], bool]) -> None:
+    """Block the thread of the event loop, giving way only to other threads."""
+    end_s = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < end_s, "the condition did not come true"
+        time.sleep(0.001)
+
+
+async def test_a_slow_loop_makes_the_reader_wait_and_loses_nothing(bootstrap: str) -> None:
+    async with world(bootstrap) as made:
+        await write(made, 0, 20_000)
+        recorder = Recorder()
+        reader = made.reader(recorder)
+        reader.follow(0, 0, 1)
+        waits = made.stats.reader_waits
+        keep_loop_busy_until(lambda: made.stats.reader_waits > waits)
+        assert made.stats.reader_chunks <= 9
+        await made.until(lambda: len(recorder.entries) == 20_000)
+        assert recorder.offsets(0, 1) == list(range(20_000))
+
+
+@pytest.mark.parametrize("name", ["acks", "message.timeout.ms", "auto.offset.reset", "isolation.level", "enable.idempotence"])
+async def test_a_property_that_safety_depends_on_is_refused(name: str) -> None:
+    with pytest.raises(KafkaPropertyRefused, match=name):
+        KafkaTermProducers(
+            loop=asyncio.get_running_loop(),
+            bootstrap_servers="127.0.0.1:1",
+            topic="t",
+            client_id="c",
+            message_max_bytes=1_048_588,
+            kafka_properties={name: "1"},
+        )
+
+
+async def test_a_cluster_that_is_not_there_is_unavailable_within_a_bounded_time() -> None:
+    cluster = ClusterAdapter(bootstrap_servers="127.0.0.1:1", topic="t", client_id="c", request_timeout_s=0.5)
+    cluster.start()
+    started_s = time.monotonic()
+    with pytest.raises(KafkaUnavailable):
+        await cluster.topic_id()
+    assert time.monotonic() - started_s < 5
+    assert cluster.stats.admin_retries == 1
+    await cluster.close()
+
+
+async def during_outage(made: RealWorld, kafka: KafkaCluster, end: Callable[[int], None]) -> None:
+    recorder, reports, heard = Recorder(), list[Report](), Assignments()
+    reader = made.reader(recorder)
+    producers = made.producers("a")
+    member = made.membership("a")
+    member.join(heard)
+    reader.follow(0, 0, 1)
+    await made.until(lambda: heard.now == ALL and producers.is_spare_ready)
+    producer = producers.open(0, reports.extend)
+    send(producer, 10)
+    await made.until(lambda: len(recorder.entries) == len(reports) == 10)
+    await asyncio.to_thread(end, 1)
+    send(producer, 10, first=10)
+    await asyncio.to_thread(kafka.restart, 1)
+    await made.until(lambda: len(recorder.entries) == len(reports) == 20)
+    assert reports == [Report(seq, seq, None) for seq in range(20)]
+    assert recorder.offsets(0, 1) == list(range(20))
+    assert recorder.broken == []
+    await made.until(lambda: heard.now == ALL)
+    assert await prove_finally(made, member, 0) is Proof.MEMBER
+    assert await made.cluster().log_range(0) == (0, 20)
+
+
+@pytest.mark.parametrize("how", ["terminate", "kill"])
+async def test_reading_writing_and_membership_go_on_after_a_broker_outage(kafka_cluster: Callable[[], KafkaCluster], how: str) -> None:
+    kafka = await asyncio.to_thread(kafka_cluster)
+    ends: dict[str, Callable[[int], None]] = {"terminate": kafka.terminate, "kill": kafka.kill}
+    async with world(kafka.bootstrap) as made:
+        await during_outage(made, kafka, ends[how])
