@@ -45,7 +45,7 @@ def decide_write(hot: HotState, command: AdminCommand, limits: Limits) -> Decisi
     """Decide any write but a commit, on the speculative state."""
     match command:
         case PlacePartitions():
-            return _place(hot, command)
+            return _place(hot, command, limits)
         case RemoveTopics():
             return _remove(hot, command)
         case DeleteRecords():
@@ -64,11 +64,11 @@ def decide_write(hot: HotState, command: AdminCommand, limits: Limits) -> Decisi
             assert_never(command)
 
 
-def _place(hot: HotState, command: PlacePartitions) -> Decision:
+def _place(hot: HotState, command: PlacePartitions, limits: Limits) -> Decision:
     records: list[Record] = []
     outcomes: list[Outcome] = []
     for share in command.shares:
-        if share.topic_id in hot.deleted_topics:
+        if _is_gone(hot, share, limits):
             message = f"topic id {topic_id_text(share.topic_id)} was deleted here and does not come back"
             outcomes.append(Outcome(error=ErrorCode.UNKNOWN_TOPIC_ID, message=message))
             continue
@@ -84,6 +84,14 @@ def _place(hot: HotState, command: PlacePartitions) -> Decision:
             )
         outcomes.append(OK)
     return Decision(records, outcomes)
+
+
+def _is_gone(hot: HotState, share: TopicShare, limits: Limits) -> bool:
+    """Whether the topic was deleted here after the create was ordered, or too recently for its id to be used again."""
+    gone = hot.deleted_topics.get(share.topic_id)
+    if gone is None:
+        return False
+    return share.order_offset <= gone.order_offset or hot.log_time_ms - gone.time_ms <= limits.deleted_topic_retention_ms
 
 
 def _has_all(hot: HotState, share: TopicShare) -> bool:

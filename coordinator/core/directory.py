@@ -89,6 +89,8 @@ def apply_directory(directory: Directory, record: Record, offset: int, time_ms: 
                 order_offset=order_offset,
             )
             directory.names[record.name] = record.topic_id
+            # An id that was deleted is placed again only when its deletion is no longer remembered.
+            directory.deletions.pop(record.topic_id, None)
             _note_confirmed(directory, record.topic_id, record.confirmed)
         case TopicDeleting():
             _apply_deleting(directory, record, offset, time_ms)

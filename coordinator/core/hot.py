@@ -97,6 +97,7 @@ class HotState:
         topic = self.topics.get(record.topic_id)
         if topic is None:
             topic = self.topics[record.topic_id] = Topic(record.topic_id, record.name, record.order_offset)
+            self.deleted_topics.pop(record.topic_id, None)
         topic.order_offset = max(topic.order_offset, record.order_offset)
         self.touched.topics.add(record.topic_id)
         for partition in range(record.first_partition, record.first_partition + record.num_partitions):
