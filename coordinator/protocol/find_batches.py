@@ -1,4 +1,9 @@
-"""FindBatches' fast encoder: one `struct` call for each batch. Makes the bytes of the general codec (`codec.py`)."""
+"""FindBatches' fast codec: plain tuples instead of message objects, few `struct` calls.
+
+A partition of a request without tagged fields takes exactly 17 bytes, the last of which is 0, so a topic's partitions
+are read by one call if every 17th byte is 0. Whatever is not of the plain form goes to the general codec (`codec.py`).
+Invariant: bytes made and values read here are those of the general codec.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +12,23 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from coordinator.protocol.wire import UnencodableMessage, compact_string, varint
+from coordinator.protocol.codec import ELEMENTS_MAX, decode
+from coordinator.protocol.messages.find_batches import FindBatchesRequest
+from coordinator.protocol.wire import UnencodableMessage, compact_string, read_varint, varint
 
 _INT32: Final = struct.Struct(">i")
+_LIMITS: Final = struct.Struct(">ii")
+_ASKED: Final = struct.Struct(">iqix")
 _PARTITION: Final = struct.Struct(">ihqq")
+
+
+class FindBatches(NamedTuple):
+    """A FindBatches request; per topic its id and (partition index, offset, max partition fetch bytes) triples."""
+
+    fetch_max_bytes: int
+    max_batches_per_partition: int
+    topics: list[tuple[bytes, list[tuple[int, int, int]]]]
+    timeout_ms: int
 
 
 class FoundBatch(NamedTuple):
@@ -36,6 +54,11 @@ class FoundPartition(NamedTuple):
     log_start_offset: int
     high_watermark: int
     batches: Sequence[FoundBatch]
+
+
+def decode_find_batches(data: bytes, offset: int = 0) -> FindBatches:
+    """Decode the body of a FindBatches request that fills `data` from `offset` on. Raises MalformedMessage."""
+    return _decode_plain(data, offset) or _decode_generally(data, offset)
 
 
 def encode_find_batches_response(topics: Iterable[tuple[bytes, Sequence[FoundPartition]]], throttle_time_ms: int = 0) -> bytes:
@@ -65,3 +88,36 @@ def _row(object_key: str) -> tuple[Callable[..., bytes], bytes]:
     """The layout of a batch of this object, and the key as it stands there. Neighbouring batches share their objects."""
     key = compact_string(object_key, "FindBatchesBatchInfo.object_key")
     return struct.Struct(f">q{len(key)}sbqqqqqqbx").pack, key
+
+
+def _decode_plain(data: bytes, offset: int) -> FindBatches | None:
+    """Decode a request that has no tagged fields anywhere; None if it has some, or is damaged."""
+    end = len(data)
+    if end - offset < _LIMITS.size:
+        return None
+    fetch_max_bytes, max_batches = _LIMITS.unpack_from(data, offset)
+    topic_count, position = read_varint(data, offset + _LIMITS.size, end)
+    topics: list[tuple[bytes, list[tuple[int, int, int]]]] = []
+    elements = topic_count
+    for _ in range(topic_count - 1):
+        start = position + 16
+        count, position = read_varint(data, start, end)
+        count -= 1
+        elements += count
+        stop = position + 17 * count
+        if count < 0 or stop >= end or elements > ELEMENTS_MAX or data[position + 16 : stop : 17].count(0) != count or data[stop]:
+            return None
+        topics.append((data[start - 16 : start], list(_ASKED.iter_unpack(data[position:stop]))))
+        position = stop + 1
+    if topic_count == 0 or position + 5 != end or data[end - 1]:
+        return None
+    return FindBatches(fetch_max_bytes, max_batches, topics, _INT32.unpack_from(data, position)[0])
+
+
+def _decode_generally(data: bytes, offset: int) -> FindBatches:
+    request = decode(FindBatchesRequest, data, offset)
+    topics = [
+        (topic.topic_id, [(one.partition_index, one.offset, one.max_partition_fetch_bytes) for one in topic.partitions])
+        for topic in request.topics
+    ]
+    return FindBatches(request.fetch_max_bytes, request.max_batches_per_partition, topics, request.timeout_ms)

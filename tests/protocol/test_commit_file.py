@@ -1,4 +1,4 @@
-"""The fast codecs of CommitFile and FindBatches equal the general codec."""
+"""The fast codecs of CommitFile equal the general codec."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from coordinator.protocol.commit_file import (
     encode_commit_response,
     encode_commit_results,
 )
-from coordinator.protocol.find_batches import FoundBatch, FoundPartition, encode_find_batches_response
-from coordinator.protocol.messages import CommitFileRequest, CommitFileResponse, FindBatchesResponse
+from coordinator.protocol.messages import CommitFileRequest, CommitFileResponse
 from coordinator.protocol.wire import MalformedMessage, UnencodableMessage, varint
 from tests.protocol.forms import messages_of
 
@@ -147,42 +146,3 @@ def test_batches_are_a_view_of_the_received_bytes() -> None:
     raw = encode_commit_file(CommitFile("k", 1, 1, [0], rows))
     assert decode_commit_file(raw).batches.base is not None
     assert not decode_commit_file(raw).batches.flags.owndata
-
-
-@given(messages_of(FindBatchesResponse))
-def test_find_batches_responses_are_made_like_the_general_codec(response: FindBatchesResponse) -> None:
-    names = FoundBatch._fields
-    topics = [
-        (
-            topic.topic_id,
-            [
-                FoundPartition(
-                    one.partition_index,
-                    one.error_code,
-                    one.log_start_offset,
-                    one.high_watermark,
-                    [FoundBatch(*(getattr(batch, name) for name in names)) for batch in one.batches],
-                )
-                for one in topic.partitions
-            ],
-        )
-        for topic in response.topics
-    ]
-    assert encode_find_batches_response(topics, response.throttle_time_ms) == encode(response)
-
-
-def test_found_batches_have_the_schema_s_order() -> None:
-    response = next(item.type for item in dataclasses.fields(FindBatchesResponse) if item.name == "topics")
-    (partitions,) = (item.type for item in dataclasses.fields(response.__args__[0]) if item.name == "partitions")
-    (batches,) = (item.type for item in dataclasses.fields(partitions.__args__[0]) if item.name == "batches")
-    assert tuple(item.name for item in dataclasses.fields(batches.__args__[0])) == FoundBatch._fields
-
-
-def test_a_find_batches_response_that_does_not_fit_is_refused() -> None:
-    with pytest.raises(UnencodableMessage, match="uuid"):
-        encode_find_batches_response([(b"short", [])])
-    batch = FoundBatch(0, "k", 2, 0, 0, 0, 0, 0, 0, 0)
-    with pytest.raises(UnencodableMessage, match="FindBatchesResponse"):
-        encode_find_batches_response([(bytes(16), [FoundPartition(0, 0, 0, 0, [batch._replace(magic=200)])])])
-    with pytest.raises(UnencodableMessage, match="longer than"):
-        encode_find_batches_response([(bytes(16), [FoundPartition(0, 0, 0, 0, [batch._replace(object_key="x" * 40_000)])])])
