@@ -21,7 +21,7 @@ REPLY_BYTES_MAX: Final = 256 * 1024 * 1024
 _REPLY_ELEMENTS_MAX: Final = 1 << 31
 
 
-class ConnectionLost(Exception):  # noqa: N818 - an event, as in Kafka's clients
+class ConnectionLost(Exception):
     """The connection ended before the reply came. Whether the request took effect is not known, unless `was_sent` is False."""
 
     def __init__(self, text: str, *, was_sent: bool = True) -> None:
@@ -29,7 +29,7 @@ class ConnectionLost(Exception):  # noqa: N818 - an event, as in Kafka's clients
         self.was_sent = was_sent
 
 
-class RequestTimedOut(Exception):  # noqa: N818 - as above
+class RequestTimedOut(Exception):
     """No reply within the time given. The request may still take effect."""
 
 
