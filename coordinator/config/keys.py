@@ -8,6 +8,7 @@ Everything is written as text, defaults too, so that one parser per key says wha
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -169,15 +170,15 @@ def items(
 
 
 def paths(name: str, *, why: str, essential: bool = False) -> tuple[Path, ...]:
-    """Declare a comma-separated list of absolute folders."""
+    """Declare a comma-separated list of distinct folders; relative ones are below the working directory."""
 
     def parse(value: str) -> tuple[Path, ...]:
-        found = tuple(Path(item) for item in _split(value, empty_ok=False))
-        if not all(path.is_absolute() for path in found):
-            raise OutOfBounds("absolute paths, comma separated")
+        found = tuple(Path(os.path.abspath(item)) for item in _split(value, empty_ok=False))
+        if len(set(found)) != len(found):
+            raise OutOfBounds("a list without repeated entries")
         return found
 
-    return _listed(name, parse, tuple[Path, ...], default=None, bounds="absolute paths", why=why, essential=essential)
+    return _listed(name, parse, tuple[Path, ...], default=None, bounds="folders, comma separated", why=why, essential=essential)
 
 
 def listener_list(name: str, default: str, *, why: str, empty_ok: bool = False) -> tuple[Listener, ...]:

@@ -1,7 +1,7 @@
 """Turn the sources into `Settings`, or into one error that lists everything that is wrong.
 
-Precedence: flags, environment, file, default. Rules between settings (`coordinator.config.rules`) are checked once
-every single value is right, so that one slip is not reported twice.
+Precedence: flags, environment, file, default. Rules between settings (`coordinator.config.rules`) are checked where all
+values they look at are right, so that everything is reported at once and nothing twice.
 """
 
 from __future__ import annotations
@@ -37,13 +37,12 @@ def load_settings(file: Path | None = None, env: Mapping[str, str] | None = None
     problems = [_unknown(one) for one in chosen.values() if one.key not in KEYS and family_of(one.key) is None]
     problems += _reserved(chosen)
     values, found = _parse_all(chosen)
-    problems += found
+    unusable = [key.name for key in KEYS.values() if key.attribute not in values]
+    # Rules about the values that are right are checked even when others are wrong; such an object never leaves here.
+    settings = _build(dict.fromkeys(KEYS[name].attribute for name in unusable) | values, chosen)
+    problems += found + broken_rules(settings, unusable=unusable)
     if problems:
         raise ConfigError(problems)
-    settings = _build(values, chosen)
-    broken = broken_rules(settings)
-    if broken:
-        raise ConfigError(broken)
     return settings
 
 

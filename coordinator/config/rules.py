@@ -1,12 +1,12 @@
 """Rules between settings: what must hold for more than one key, and what works but deserves a warning.
 
-Each rule is a small function that yields problems; `broken_rules` runs them all, so that an operator sees everything
-at once. Warnings (`advice`) never stop a start.
+Each rule is a small function that yields problems and names the keys it looks at; `broken_rules` runs all whose keys have
+right values, so that an operator sees everything at once and no slip twice. Warnings (`advice`) never stop a start.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from coordinator.config.problems import Problem
 from coordinator.config.settings import KEYS, Settings, is_secret
@@ -48,9 +48,24 @@ RESERVED_KAFKA_KEYS = dict.fromkeys(_FIXED_KAFKA_KEYS, _LEAVE_OUT) | {
 }
 
 
-def broken_rules(settings: Settings) -> list[Problem]:
-    """Check every rule between settings and return what is broken."""
-    return [problem for rule in _RULES for problem in rule(settings)]
+Check = Callable[[Settings], Iterable[Problem]]
+_RULES: list[tuple[frozenset[str], Check]] = []
+
+
+def broken_rules(settings: Settings, *, unusable: Collection[str] = ()) -> list[Problem]:
+    """Check every rule between settings that looks at none of the `unusable` keys, and return what is broken."""
+    return [problem for keys, check in _RULES if keys.isdisjoint(unusable) for problem in check(settings)]
+
+
+def _rule(*keys: str) -> Callable[[Check], Check]:
+    """Register a rule with the keys it looks at."""
+    assert all(key in KEYS for key in keys), keys
+
+    def register(check: Check) -> Check:
+        _RULES.append((frozenset(keys), check))
+        return check
+
+    return register
 
 
 def advice(settings: Settings) -> list[str]:
@@ -112,17 +127,27 @@ def _at_least(settings: Settings, key: str, least: int, because: str, other: str
         yield _problem(settings, key, f"must be at least {least} ({because})", f"raise {key} to {least} or lower {other}")
 
 
-def _files(settings: Settings) -> Iterator[Problem]:
+@_rule("commit.results.retention.ms", "file.commit.max.age.ms")
+def _results_outlive_retries(settings: Settings) -> Iterator[Problem]:
     age = settings.file_commit_max_age_ms
     yield from _at_least(settings, "commit.results.retention.ms", age, "file.commit.max.age.ms", "file.commit.max.age.ms")
-    yield from _at_least(
-        settings,
-        "file.fence.retention.ms",
-        2 * age + settings.clock_skew_max_ms,
-        "2 x file.commit.max.age.ms + clock.skew.max.ms",
-        "file.commit.max.age.ms",
-    )
+
+
+@_rule("file.fence.retention.ms", "file.commit.max.age.ms", "clock.skew.max.ms")
+def _fences_outlive_late_commits(settings: Settings) -> Iterator[Problem]:
+    least = 2 * settings.file_commit_max_age_ms + settings.clock_skew_max_ms
+    because = "2 x file.commit.max.age.ms + clock.skew.max.ms"
+    yield from _at_least(settings, "file.fence.retention.ms", least, because, "file.commit.max.age.ms")
+
+
+@_rule("producer.id.expiration.ms", "file.commit.max.age.ms")
+def _producers_outlive_retries(settings: Settings) -> Iterator[Problem]:
+    age = settings.file_commit_max_age_ms
     yield from _at_least(settings, "producer.id.expiration.ms", age, "file.commit.max.age.ms", "file.commit.max.age.ms")
+
+
+@_rule("object.store.wal.prefix", "object.store.snapshot.prefix")
+def _prefixes(settings: Settings) -> Iterator[Problem]:
     wal, snapshots = settings.object_store_wal_prefix, settings.object_store_snapshot_prefix
     if wal.startswith(snapshots) or snapshots.startswith(wal):
         yield _problem(
@@ -133,6 +158,7 @@ def _files(settings: Settings) -> Iterator[Problem]:
         )
 
 
+@_rule("diskless.metadata.topic.replication.factor", "diskless.metadata.topic.min.insync.replicas")
 def _topic(settings: Settings) -> Iterator[Problem]:
     factor = settings.diskless_metadata_topic_replication_factor
     if settings.diskless_metadata_topic_min_insync_replicas > factor:
@@ -144,7 +170,8 @@ def _topic(settings: Settings) -> Iterator[Problem]:
         )
 
 
-def _group(settings: Settings) -> Iterator[Problem]:
+@_rule("session.timeout.ms", "heartbeat.interval.ms")
+def _heartbeats(settings: Settings) -> Iterator[Problem]:
     session = settings.session_timeout_ms
     if settings.heartbeat_interval_ms * 3 > session:
         yield _problem(
@@ -153,9 +180,15 @@ def _group(settings: Settings) -> Iterator[Problem]:
             f"must be at most a third of session.timeout.ms = {session}",
             f"lower it to {session // 3}, or raise session.timeout.ms",
         )
+
+
+@_rule("session.timeout.ms", "max.poll.interval.ms")
+def _polls(settings: Settings) -> Iterator[Problem]:
+    session = settings.session_timeout_ms
     yield from _at_least(settings, "max.poll.interval.ms", session, "session.timeout.ms", "session.timeout.ms")
 
 
+@_rule("listeners", "listener.security.protocol.map")
 def _listeners(settings: Settings) -> Iterator[Problem]:
     names = [listener.name for listener in settings.listeners]
     if len(set(names)) != len(names):
@@ -168,7 +201,11 @@ def _listeners(settings: Settings) -> Iterator[Problem]:
                 f"the security protocol of listener {name} must be known",
                 f"add {name}:PLAINTEXT (or SSL, SASL_PLAINTEXT, SASL_SSL) to listener.security.protocol.map",
             )
-    yield from _ports(settings)
+
+
+@_rule("listeners", "advertised.listeners")
+def _advertised(settings: Settings) -> Iterator[Problem]:
+    names = [listener.name for listener in settings.listeners]
     for listener in settings.advertised_listeners:
         if listener.name not in names:
             yield _problem(
@@ -183,6 +220,7 @@ def _listeners(settings: Settings) -> Iterator[Problem]:
             )
 
 
+@_rule("listeners", "http.listener")
 def _ports(settings: Settings) -> Iterator[Problem]:
     ports = [listener.port for listener in settings.listeners if listener.port]
     if len(set(ports)) != len(ports):
@@ -199,6 +237,7 @@ def _protocols(settings: Settings) -> set[SecurityProtocol]:
     return {SecurityProtocol(name) for name in protocols if name in SecurityProtocol.__members__}
 
 
+@_rule("listeners", "listener.security.protocol.map", "ssl.client.auth", "sasl.enabled.mechanisms")
 def _security(settings: Settings) -> Iterator[Problem]:
     protocols = _protocols(settings)
     if any(protocol.uses_tls for protocol in protocols):
@@ -219,6 +258,3 @@ def _security(settings: Settings) -> Iterator[Problem]:
             yield _problem(
                 settings, "sasl.enabled.mechanisms", "must not be empty for a SASL listener", "leave it out for the SCRAM mechanisms"
             )
-
-
-_RULES: tuple[Callable[[Settings], Iterable[Problem]], ...] = (_files, _topic, _group, _listeners, _security)

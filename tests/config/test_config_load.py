@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.config import KEYS, ConfigError, Settings, advice, document_keys, load_settings, parse_properties_flags, render
+from coordinator.config.keys import Key
 from coordinator.config.settings import is_secret
 from coordinator.config.sources import SourceError, environment_name, parse_properties
 from coordinator.config.values import GroupProtocol, HttpAddress, Listener, SecurityProtocol
@@ -116,13 +117,22 @@ def test_unknown_variable_is_an_error() -> None:
 
 def test_all_problems_come_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
-        load_settings(overrides={"node.id": "-1", "sesion.timeout.ms": "1", "group.protocol": "eager", "data.dirs": "relative"})
+        load_settings(
+            overrides={
+                "node.id": "-1",
+                "sesion.timeout.ms": "1",
+                "group.protocol": "eager",
+                "data.dirs": "a,./a",
+                "heartbeat.interval.ms": "5000",
+            }
+        )
     text = str(caught.value)
-    assert text.startswith("6 problems in the configuration:")
+    assert text.startswith("7 problems in the configuration:")
     assert "node.id = '-1' (--property): must be a whole number from 0 to 2147483647" in text
     assert "did you mean session.timeout.ms?" in text
     assert "must be one of classic, consumer" in text
-    assert "must be absolute paths" in text
+    assert "must be a list without repeated entries" in text
+    assert "must be at most a third of session.timeout.ms" in text
     assert "bootstrap.servers is not set: must be given" in text
     assert "set DISKLESS_OBJECT_STORE_URL or pass --property object.store.url=..." in text
 
@@ -244,3 +254,10 @@ def test_property_flags() -> None:
     assert parse_properties_flags(["a.b=c=d", "a.b=e", "f="]) == {"a.b": "e", "f": ""}
     with pytest.raises(SourceError, match="key=value"):
         parse_properties_flags(["a.b"])
+
+
+@pytest.mark.parametrize("key", [key for key in KEYS.values() if key.bounds], ids=lambda key: key.name)
+def test_wrong_value_is_reported_with_its_bounds_whatever_the_rules_look_at(key: Key) -> None:
+    found = problems_of({key.name: {"group.id": "", "data.dirs": ","}.get(key.name, "!! !!")})
+    assert "must be" in found[key.name]
+    assert "correct it" in found[key.name]

@@ -1,9 +1,14 @@
-"""The contract of an object store, held by every kind, and the opening of stores by URL."""
+"""The contract of an object store, held by every kind, and the opening of stores by URL.
+
+With DISKLESS_TEST_S3_URL=s3://bucket/prefix, and the AWS_* variables that reach it (AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID,
+AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ALLOW_HTTP=true), a real S3 is held to the contract too.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import uuid
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 
@@ -21,10 +26,13 @@ from coordinator.adapters.objectstore import (
 )
 from coordinator.config.values import OutOfBounds
 
+S3_URL = os.environ.get("DISKLESS_TEST_S3_URL")
 
-@pytest.fixture(params=["memory", "local"])
+
+@pytest.fixture(params=["memory", "local", *(["s3"] if S3_URL else [])])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
-    return open_store("memory://" if request.param == "memory" else f"file://{tmp_path}/objects")
+    urls = {"memory": "memory://", "local": f"file://{tmp_path}/objects", "s3": f"{S3_URL}/{uuid.uuid4().hex}"}
+    return open_store(urls[request.param])
 
 
 async def listed(store: ObjectStore, prefix: str, after: str = "") -> list[str]:
