@@ -73,7 +73,9 @@ class ContainerKafka:
             raise
 
     def _create(self, port: int) -> DockerContainer:
-        container = DockerContainer(self._image).with_bind_ports(port, port)
+        container = DockerContainer(self._image)
+        # The engine takes (address, port), testcontainers' type only a port, which would be open to the whole network.
+        container.ports[f"{port}/tcp"] = (HOST, port)  # type: ignore[assignment]
         for key, value in image_environment(port).items():
             container = container.with_env(key, value)
         return container
