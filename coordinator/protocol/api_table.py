@@ -85,6 +85,11 @@ class Api:
         return self.key is not self.canonical
 
     @property
+    def is_standard(self) -> bool:
+        """True for Kafka's own requests. Like Kafka we ignore bytes after their end: librdkafka sends some after Metadata."""
+        return self.key < ApiKey.KIP_CREATE_PARTITIONS
+
+    @property
     def response_tagged(self) -> bool:
         """True if responses have header version 1; ApiVersions has 0, or old clients could not read it."""
         return self.key is not ApiKey.API_VERSIONS
@@ -164,9 +169,9 @@ def decode_request(api_key: int, api_version: int, data: bytes, offset: int = 0)
     """Decode a request body that fills `data` from `offset` on. Raises MalformedMessage, also for an unknown key or version."""
     api = APIS.get(api_key)
     schema = None if api is None else api.versions.get(api_version)
-    if schema is None:
+    if api is None or schema is None:
         raise MalformedMessage(f"version {api_version} of request {api_key} is not known")
-    return decode(schema.request_type, data, offset)
+    return decode(schema.request_type, data, offset, rest_allowed=api.is_standard)
 
 
 class ApiTable:

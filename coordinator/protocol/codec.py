@@ -4,7 +4,7 @@ Reads the same declarations as `kio.serial` and makes the same bytes, but is not
 more: unknown tagged fields are skipped, null is refused where it is not allowed, damaged bytes raise one error type
 only, and memory stays bounded: an array that cannot fit in the remaining bytes is refused before anything is
 allocated, and so is a message with more than `elements_max` array elements in all.
-Invariant: a message is decoded completely (nothing left over) or `MalformedMessage` is raised.
+Invariant: a message is decoded completely (nothing left over, unless allowed) or `MalformedMessage` is raised.
 
 A class is compiled once, on first use, into readers and writers. Neighbouring fields of fixed size are one `struct` call.
 """
@@ -37,11 +37,14 @@ M = TypeVar("M", bound=Message)
 ReadInto = Callable[[Source, int, dict[str, object]], int]
 
 
-def decode(message_type: type[M], data: bytes, offset: int = 0, *, elements_max: int = ELEMENTS_MAX) -> M:
-    """Decode the message that fills `data` from `offset` to its end. Raises MalformedMessage, nothing else."""
+def decode(message_type: type[M], data: bytes, offset: int = 0, *, elements_max: int = ELEMENTS_MAX, rest_allowed: bool = False) -> M:
+    """Decode the message that fills `data` from `offset` to its end, or only begins there if a rest is allowed.
+
+    Raises MalformedMessage, nothing else.
+    """
     source = Source(data, elements_max)
     value, position = entity_codec(message_type).read(source, offset)
-    if position != source.end:
+    if position != source.end and not rest_allowed:
         raise MalformedMessage(f"{source.end - position} bytes follow the end of {message_type.__name__}")
     return cast(M, value)
 

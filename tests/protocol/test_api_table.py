@@ -65,3 +65,11 @@ def test_our_client_uses_the_shifted_numbers() -> None:
 def test_unknown_requests_and_versions_are_refused(key: int, version: int) -> None:
     with pytest.raises(MalformedMessage, match=f"version {version} of request {key} is not known"):
         decode_request(key, version, b"")
+
+
+def test_bytes_after_the_end_are_ignored_in_kafka_s_own_requests_only() -> None:
+    # What librdkafka 2.16 sends to ask for all topics: null, two false, no tags, and three bytes more.
+    request = decode_request(3, 12, bytes.fromhex("00000000010000"))
+    assert (request.topics, request.allow_auto_topic_creation, request.include_topic_authorized_operations) == (None, False, False)
+    with pytest.raises(MalformedMessage, match="3 bytes follow the end of DeleteTopicsRequest"):
+        decode_request(10094, 0, encode(messages.DeleteTopicsRequest(topics=())) + bytes(3))
