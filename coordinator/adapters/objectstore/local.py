@@ -50,11 +50,12 @@ class LocalFolderStore(ObstoreStore):
             try:
                 await obstore.delete_async(self._raw, key)
             except FileNotFoundError:
-                continue  # gone is what was asked for
+                if not await asyncio.to_thread(self._folder.is_dir):
+                    raise  # a lost folder says nothing about its objects
 
     async def list(self, prefix: str, after: str = "") -> AsyncIterator[Sequence[StoredObject]]:
         check_prefix(prefix)
-        with self._errors(f"list {prefix or '/'}"):
+        with self._errors(f"list {prefix or '/'}", needs_object=False):
             metas = await obstore.list(self._raw, prefix or None).collect_async()
         found = sorted((self._stored(meta) for meta in metas), key=lambda stored: stored.key)
         found = [stored for stored in found if stored.key > after]

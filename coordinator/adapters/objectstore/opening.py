@@ -98,6 +98,8 @@ def _base(url: StoreUrl) -> str:
 def _remote(url: StoreUrl, options: Mapping[str, str], retries: RetryConfig, *, timeout: timedelta) -> RawStore:
     client: dict[str, object] = {"timeout": timeout, "connect_timeout": timedelta(seconds=5)}
     client |= {name: _client_value(value) for name, value in options.items() if name in _CLIENT_OPTIONS}
+    if options.get("endpoint", "").startswith("http://"):
+        client.setdefault("allow_http", True)  # who writes http:// means it
     config = {name: value for name, value in options.items() if name not in _CLIENT_OPTIONS}
     try:
         # obstore checks names and values itself; its types only list them.

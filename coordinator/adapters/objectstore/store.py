@@ -8,10 +8,12 @@ deadline of the request.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
+from typing import Literal
 
 import obstore
 from obstore import exceptions as obstore_errors
@@ -32,6 +34,7 @@ from coordinator.adapters.objectstore.port import (
 DELETE_CHUNK = 1_000  # what S3 takes in one request
 LIST_CHUNK = 1_000
 PING_TIMEOUT = timedelta(seconds=5)
+_DENIED = re.compile(r"status code: 40[13]\b")
 
 
 class ObstoreStore:
@@ -50,12 +53,12 @@ class ObstoreStore:
         return self._location
 
     async def put(self, key: str, data: bytes | memoryview | Path, *, create_only: bool = False) -> None:
-        with self._errors(f"put {check_key(key)}"):
+        with self._errors(f"put {check_key(key)}", needs_object=False):
             async with asyncio.timeout(self._timeout_s):
-                # Multipart uploads know no create-only mode, and a single put is the atomic one everywhere.
-                await obstore.put_async(
-                    self._raw, self._base + key, data, mode="create" if create_only else "overwrite", use_multipart=not create_only
-                )
+                # Multipart uploads know no create-only mode; otherwise obstore decides by size.
+                mode: Literal["create", "overwrite"] = "create" if create_only else "overwrite"
+                multipart = False if create_only else None
+                await obstore.put_async(self._raw, self._base + key, data, mode=mode, use_multipart=multipart)
 
     async def get(self, key: str) -> bytes:
         with self._errors(f"get {check_key(key)}"):
@@ -102,7 +105,7 @@ class ObstoreStore:
         for first in range(0, len(keys), DELETE_CHUNK):
             chunk = keys[first : first + DELETE_CHUNK]
             try:
-                with self._errors(f"delete {len(chunk)} objects from {chunk[0]}"):
+                with self._errors(f"delete {len(chunk)} objects from {chunk[0]}", needs_object=False):
                     async with asyncio.timeout(self._timeout_s):
                         await self._delete_chunk(chunk)
             except StoreError as error:
@@ -118,7 +121,7 @@ class ObstoreStore:
             self._raw, self._base + check_prefix(prefix) or None, offset=self._base + after if after else None, chunk_size=LIST_CHUNK
         )
         while True:
-            with self._errors(f"list {prefix or '/'}"):
+            with self._errors(f"list {prefix or '/'}", needs_object=False):
                 async with asyncio.timeout(self._timeout_s):
                     chunk = await anext(stream, None)
             if chunk is None:
@@ -126,7 +129,7 @@ class ObstoreStore:
             yield [self._stored(meta) for meta in chunk]
 
     async def ping(self) -> None:
-        with self._errors("ping"):
+        with self._errors("ping", needs_object=False):
             async with asyncio.timeout(min(self._timeout_s, PING_TIMEOUT.total_seconds())):
                 # A listing needs the bucket and the permission; a head would not tell a missing bucket from a missing key.
                 async for _chunk in obstore.list(self._probe, self._base or None, chunk_size=1):
@@ -140,18 +143,22 @@ class ObstoreStore:
         )
 
     @contextmanager
-    def _errors(self, what: str) -> Iterator[None]:
+    def _errors(self, what: str, *, needs_object: bool = True) -> Iterator[None]:
         try:
             yield
         except TimeoutError as error:
             raise StoreUnavailable(f"{self._location}: {what}: no answer within {self._timeout_s:g} s") from error
         except FileNotFoundError as error:
+            if not needs_object:  # then it is the bucket or folder that is not there
+                raise StoreUnavailable(f"{self._location}: {what}: the bucket or folder is missing; create it") from error
             raise ObjectMissing(f"{self._location}: {what}: not found") from error
         except obstore_errors.AlreadyExistsError as error:
             raise ObjectExists(f"{self._location}: {what}: exists already") from error
         except (obstore_errors.PermissionDeniedError, obstore_errors.UnauthenticatedError, PermissionError) as error:
             raise StoreDenied(f"{self._location}: {what}: {_first_line(error)}; check credentials and permissions") from error
         except (obstore_errors.BaseError, OSError) as error:
+            if _DENIED.search(str(error)):  # a listing does not tell these apart by type
+                raise StoreDenied(f"{self._location}: {what}: {_first_line(error)}; check credentials and permissions") from error
             raise StoreUnavailable(f"{self._location}: {what}: {_first_line(error)}") from error
 
 
