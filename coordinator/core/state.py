@@ -149,7 +149,7 @@ class ShardState:
                 created_ms = self._forget_file(record.object_key)
                 self._bury(Tombstone(record.object_key, "handed over", now_ms, created_ms))
             case TombstonesExpired():
-                self.active.tombstones_expired_before_ms = max(self.active.tombstones_expired_before_ms, record.before_ms)
+                self.active.expire_tombstones(record.before_ms)
             case _:
                 return False
         return True
@@ -207,14 +207,9 @@ class ShardState:
         for generation in reversed(self._generations()):
             stone = generation.tombstones.get(object_key)
             if stone is not None:
-                return None if self._is_expired(stone, generation) else stone
+                return None if _is_expired(stone, *self._later_than(generation)) else stone
         stone = self.cold.tombstone(object_key)
-        return None if stone is None or self._is_expired(stone, *self._generations()) else stone
-
-    def _is_expired(self, stone: Tombstone, *generations: Generation) -> bool:
-        """Keys without a creation time never expire."""
-        before_ms = max(generation.tombstones_expired_before_ms for generation in (*generations, self.active))
-        return 0 <= stone.created_ms < before_ms
+        return None if stone is None or _is_expired(stone, *self._generations()) else stone
 
     def file_by_id(self, file_id: int) -> FileRow | None:
         """A known file by the offset of its entry."""
@@ -223,6 +218,16 @@ class ShardState:
             if block is not None:
                 return block.file_row()
         return self.cold.file_by_id(file_id)
+
+    def files_after(self, object_key: str, limit: int) -> list[FileRow]:
+        """Known files in key order after a key ('' = from the start)."""
+        hidden = {key for generation in self._generations() for key in generation.files_removed}
+        rows = {row.object_key: with_losses(row, *self._generations()) for row in self.cold.files_after(object_key, limit + len(hidden))}
+        for generation in self._generations():
+            for key, block in generation.files.items():
+                if key > object_key:
+                    rows[key] = with_losses(block.file_row(), *self._later_than(generation))
+        return [rows[key] for key in sorted(rows) if key not in hidden][:limit]
 
     def rows_from(self, partition_row: int, offset: int) -> Iterator[Rows]:
         """The batches of a partition that end at or after an offset, run by run."""
@@ -241,7 +246,9 @@ class ShardState:
             run = next_run(partition_row, at)
             if run is None or (written_end is not None and run.base >= written_end):
                 break
-            yield unpack(run)
+            rows = unpack(run)
+            # Short runs are joined as they are written, so one run can hold old batches and those of the frozen generation.
+            yield rows if written_end is None or run.last < written_end else rows[rows["base"] < written_end]
             at = run.last + 1
         for generation in self._generations():
             for tail_run in generation.runs_from(partition_row, offset):
@@ -301,7 +308,8 @@ class ShardState:
         """Whether a freeze would hold anything besides a newer applied offset."""
         touched = self.hot.touched
         changed = touched.partitions or touched.producers or touched.topics or touched.directory or touched.producers_dropped
-        return bool(self.active.batches or changed or self.active.trimmed or self.active.tombstones or touched.partitions_forgotten)
+        keys = self.active.tombstones or self.active.tombstones_expired_before_ms
+        return bool(self.active.batches or changed or self.active.trimmed or keys or touched.partitions_forgotten)
 
     def freeze(self, header: Header) -> Freeze:
         """Hand over everything applied since the last freeze; one at a time, until `written`."""
@@ -311,7 +319,9 @@ class ShardState:
         touched, hot = self.hot.touched, self.hot
         hot.touched = type(touched)()
         dead = [self._partition_row(row, is_dead=True) for row in touched.partitions_forgotten]
-        live = [self._partition_row(row, is_dead=False) for row in sorted(touched.partitions)]
+        # Trimming changes the digest of a partition's batches, which is stored with the partition.
+        trimmed = {row for row in self.frozen.trimmed if row not in self.dead}
+        live = [self._partition_row(row, is_dead=False) for row in sorted(touched.partitions | trimmed)]
         return Freeze(
             header=header,
             generation=self.frozen,
@@ -330,6 +340,7 @@ class ShardState:
             del self.dead[row]
             self.hot.partitions.release(row)
         self.frozen = None
+        self.cold.written()
 
     def _partition_row(self, row: int, *, is_dead: bool) -> PartitionRow:
         table = self.hot.partitions
@@ -367,6 +378,11 @@ class ShardState:
             return TopicRow(topic_id, topic.name, topic.order_offset, -1)
         deleted = self.hot.deleted_topics[topic_id]
         return TopicRow(topic_id, "", deleted.order_offset, deleted.time_ms)
+
+
+def _is_expired(stone: Tombstone, *later: Generation) -> bool:
+    """Whether a tombstone was expired by what came after it; keys without a creation time never expire."""
+    return any(0 <= stone.created_ms < generation.tombstones_expired_before_ms for generation in later)
 
 
 def _directory_to_json(hot: HotState) -> str:

@@ -17,7 +17,6 @@ from coordinator.core.packing import Flush
 from coordinator.core.state import Stored
 from coordinator.protocol.codec import Message
 
-
 LogEntry = ReadEntry
 """One message of a metadata partition as it stands in the log."""
 

@@ -50,7 +50,7 @@ from coordinator.core.limits import Limits
 from coordinator.core.packing import Flush, Freeze, Packer
 from coordinator.core.refusals import refuse
 from coordinator.core.shard import Shard
-from coordinator.core.state import ShardState
+from coordinator.core.state import ShardState, Stored
 from coordinator.runtime.endpoints import parse_endpoints
 from coordinator.runtime.ports import (
     Cluster,
@@ -110,6 +110,10 @@ class ReplicaUnloadable(Exception):
     """The replica cannot be brought up from where it stands; the text says why and what to do."""
 
 
+class EntryDiffers(Exception):
+    """The state database was built from another log."""
+
+
 class Replica:
     """See the module's text."""
 
@@ -154,22 +158,31 @@ class Replica:
         self._incoming: list[Request] = []
         self._is_submit_due = False
         self._is_closed = False
+        self.unloadable: str | None = None
 
     # ---- life
+
+    def reopen(self) -> None:
+        """Allow another `load` after `close`."""
+        self._is_closed = False
+        self._packer = Packer()
 
     async def load(self) -> None:
         """Open the state database and start following the log. Raises `ReplicaUnloadable`, `KafkaUnavailable`."""
         started = self._loop.time()
-        identity = self.identity
-        open_store = partial(self._ports.stores.open, self.partition, identity.cluster_id, identity.topic_id)
-        store = await self._loop.run_in_executor(self._ports.writer, open_store)
+        store, stored = await self._open_store()
+        try:
+            await self._verify_position(None if stored is None else stored.header)
+        except EntryDiffers as differs:
+            name = await self._set_aside(store)
+            LOG.error("state database set aside partition=%d file=%s reason=%r", self.partition, name, str(differs))
+            store, stored = await self._open_store()
+            await self._verify_position(None)
         self._store = store
-        stored = await self._loop.run_in_executor(self._ports.writer, store.load)
         reader = store.reader()
         state, fence, claim = ShardState(cold=reader), Fence(), None
         self._packer = Packer()
         if stored is not None:
-            await self._verify_position(stored.header)
             state = ShardState.restore(stored, reader)
             header = stored.header
             self.digest = Digest.from_bytes(header.digest)
@@ -180,10 +193,10 @@ class Replica:
             self._restored = (header.applied_offset, header.last_entry_hash)
         self.shard = Shard(
             partition=self.partition,
-            partition_count=identity.partition_count,
-            node_id=identity.node_id,
-            rack=identity.rack,
-            endpoints=identity.endpoints,
+            partition_count=self.identity.partition_count,
+            node_id=self.identity.node_id,
+            rack=self.identity.rack,
+            endpoints=self.identity.endpoints,
             limits=self._limits,
             state=state,
             fence=fence,
@@ -201,29 +214,37 @@ class Replica:
         )
         self._ports.telemetry.loaded(self.partition, self._loop.time() - started)
 
-    async def _verify_position(self, header: Header) -> None:
-        """The log must still hold what the database was built from: same entry at the applied offset, and not ended before it."""
+    async def _open_store(self) -> tuple[StateStore, Stored | None]:
+        identity = self.identity
+        open_store = partial(self._ports.stores.open, self.partition, identity.cluster_id, identity.topic_id)
+        store = await self._loop.run_in_executor(self._ports.writer, open_store)
+        return store, await self._loop.run_in_executor(self._ports.writer, store.load)
+
+    async def _set_aside(self, store: StateStore) -> str | None:
+        await self._loop.run_in_executor(self._ports.writer, partial(store.close, clean=False))
+        return await self._loop.run_in_executor(self._ports.writer, self._ports.stores.set_aside, self.partition)
+
+    async def _verify_position(self, header: Header | None) -> None:
+        """The log must still hold what the database was built from. Raises `ReplicaUnloadable`, `EntryDiffers`."""
         start, end = await self._ports.cluster.log_range(self.partition)
-        if header.applied_offset >= end:
+        applied_offset = -1 if header is None else header.applied_offset
+        if applied_offset >= end:
             raise ReplicaUnloadable(
-                f"metadata partition {self.partition}: the state database has applied offset {header.applied_offset}, but the log ends at {end}."
+                f"metadata partition {self.partition}: the state database has applied offset {applied_offset}, but the log ends at {end}."
                 " Acknowledged data is missing from the log: restore the topic, or remove the data directory to accept the loss"
             )
-        if header.applied_offset < start - 1:
+        if applied_offset < start - 1:
             raise ReplicaUnloadable(
-                f"metadata partition {self.partition}: the log starts at {start}, after the applied offset {header.applied_offset} of the state"
+                f"metadata partition {self.partition}: the log starts at {start}, after the applied offset {applied_offset} of the state"
                 " database, and no snapshot reaches it: the state cannot be rebuilt from here"
             )
-        if header.applied_offset < start or header.applied_offset < 0:
-            return
-        entry = await self._ports.cluster.read_entry(self.partition, header.applied_offset)
-        if entry is not None and entry_hash(entry.key or b"", entry.value or b"") != header.last_entry_hash:
-            raise ReplicaUnloadable(
-                f"metadata partition {self.partition}: entry {header.applied_offset} of the log is not the one the state database has applied"
-            )
+        if header is not None and applied_offset >= max(start, 0):
+            entry = await self._ports.cluster.read_entry(self.partition, applied_offset)
+            if entry is not None and entry_hash(entry.key or b"", entry.value or b"") != header.last_entry_hash:
+                raise EntryDiffers(f"entry {applied_offset} of the log is not the one the state database has applied")
 
-    async def close(self) -> None:
-        """Write what is applied and let everything go."""
+    async def close(self, *, keep_evidence: bool = False) -> None:
+        """Write what is applied and let everything go; with `keep_evidence` write nothing and set the database aside."""
         self._is_closed = True
         if self._recovery is not None:
             self._recovery.cancel()
@@ -236,6 +257,10 @@ class Replica:
         if store is None:
             return
         self._store = None
+        if keep_evidence:
+            name = await self._set_aside(store)
+            LOG.error("state database set aside partition=%d file=%s", self.partition, name)
+            return
         clean = False
         if self.shard is not None and self.flush_failures == 0 and self.shard.phase is not State.FAILED:
             flush = partial(self._packer.pack, self._freeze(self.shard))
@@ -335,7 +360,12 @@ class Replica:
     def _state_changed(self, effect: StateChanged) -> None:
         level = logging.ERROR if effect.after is State.FAILED else logging.INFO
         LOG.log(
-            level, "replica state partition=%d before=%s after=%s reason=%r", self.partition, effect.before.value, effect.after.value, effect.reason
+            level,
+            "replica state partition=%d before=%s after=%s reason=%r",
+            self.partition,
+            effect.before.value,
+            effect.after.value,
+            effect.reason,
         )
         self._ports.telemetry.state_changed(self.partition, effect.before, effect.after)
         if effect.after is State.FAILED:

@@ -224,9 +224,12 @@ class Connection(asyncio.Protocol):
 
     # --- replies out ---
 
-    def _respond(self, pending: Pending, body: bytes) -> None:
+    def _respond(self, pending: Pending, body: bytes | None) -> None:
         if self._end is not None:
             self._stats.replies_too_late += 1
+            return
+        if body is None:
+            self.close(CloseReason.HANDLER_FAILED, "the request could not be answered")
             return
         self._queue.complete(pending, body)
         if not self._is_dispatching and (self._queue.is_ready or self._is_output_paused):

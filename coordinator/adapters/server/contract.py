@@ -32,7 +32,8 @@ class Request(NamedTuple):
     peer: str
 
 
-Respond = Callable[[bytes], None]
+Respond = Callable[[bytes | None], None]
+"""Takes an encoded body, or None when the request cannot be answered: then the connection is closed."""
 
 
 class Handler(Protocol):

@@ -1,0 +1,69 @@
+"""CommitFile between the wire and the core."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from coordinator.core.batches import BATCH as CORE_BATCH
+from coordinator.core.commands import CommitFile, CommitResult
+from coordinator.core.errors import ErrorCode
+from coordinator.core.object_key import created_ms_of_key
+from coordinator.protocol.commit_file import BATCH as WIRE_BATCH
+from coordinator.protocol.commit_file import decode_commit_file, encode_commit_response
+
+if CORE_BATCH != WIRE_BATCH:
+    raise AssertionError("core and protocol must agree on the layout of a batch")
+
+_BROKER_CLIENT_ID = re.compile(r"broker-(\d{1,9})")
+
+
+class CommitRequest(NamedTuple):
+    """A decoded request; `refusal` is set when nothing of it may be looked at further."""
+
+    command: CommitFile
+    timeout_ms: int
+    refusal: CommitResult | None
+
+
+def read_commit(data: bytes, body_offset: int, client_id: str | None) -> CommitRequest:
+    """Decode a CommitFile body. Raises MalformedMessage."""
+    request = decode_commit_file(data, body_offset)
+    command = CommitFile(
+        object_key=request.object_key,
+        object_format=request.object_format,
+        file_size=request.file_size,
+        owner_ids=request.owner_ids,
+        batches=request.batches,
+        uploader_broker_id=_uploader(request.uploader_broker_id, client_id),
+        created_ms=_created_ms(request.created_ms, request.object_key),
+    )
+    refusal = None
+    if request.timeout_ms <= 0:
+        message = f"timeout {request.timeout_ms} ms; it must be above 0"
+        refusal = CommitResult.refused(len(request.batches), ErrorCode.INVALID_REQUEST, message)
+    return CommitRequest(command, request.timeout_ms, refusal)
+
+
+def _uploader(broker_id: int, client_id: str | None) -> int:
+    """The uploading broker: as stated, else from a client id `broker-<n>`, else -1."""
+    if broker_id >= 0:
+        return broker_id
+    match = _BROKER_CLIENT_ID.fullmatch(client_id or "")
+    return int(match.group(1)) if match else -1
+
+
+def _created_ms(stated_ms: int, object_key: str) -> int:
+    """When the file was created: as stated, else from the ULID that ends its key, else -1."""
+    if stated_ms >= 0:
+        return stated_ms
+    from_key = created_ms_of_key(object_key)
+    return -1 if from_key is None else from_key
+
+
+def write_commit(result: CommitResult) -> bytes:
+    """Encode a CommitFile answer."""
+    messages = None
+    if any(result.errors):
+        messages = {place: message for place, message in enumerate(result.messages) if message is not None}
+    return encode_commit_response(result.errors, result.base_offsets, result.append_times, result.log_starts, result.duplicates, messages)

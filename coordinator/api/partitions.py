@@ -1,0 +1,179 @@
+"""ListOffsets, FindBatches, DeleteRecords and DescribeFiles between the wire and the core.
+
+Requests nest partitions in topics; commands and answers are flat lists in the order of the request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, TypeVar
+
+from coordinator.core.commands import (
+    DeletedTo,
+    DeletePoint,
+    DescribedFile,
+    FetchPoint,
+    FoundBatch,
+    FoundBatches,
+    FoundOffset,
+    OffsetQuery,
+    Outcome,
+)
+from coordinator.core.errors import ErrorCode
+from coordinator.protocol.codec import Message
+from coordinator.protocol.find_batches import FindBatches, FoundPartition, encode_find_batches_response
+from coordinator.protocol.find_batches import FoundBatch as WireBatch
+from coordinator.protocol.messages import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+    DescribeFileResult,
+    DescribeFilesRequest,
+    DescribeFilesResponse,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+A = TypeVar("A")
+
+MAGIC = 2
+
+
+def list_offsets_queries(request: ListOffsetsRequest) -> list[OffsetQuery]:
+    """The queries in request order."""
+    return [
+        OffsetQuery(topic_id=topic.topic_id, partition=partition.partition_index, timestamp=partition.timestamp)
+        for topic in request.topics
+        for partition in topic.partitions
+    ]
+
+
+def list_offsets_response(request: ListOffsetsRequest, answers: Sequence[FoundOffset]) -> Message:
+    """The response to a request, one answer per query."""
+    flat = iter(answers)
+    topics = []
+    for topic in request.topics:
+        partitions = [_list_offsets_partition(partition.partition_index, answer) for partition, answer in _pair(topic.partitions, flat)]
+        topics.append(ListOffsetsTopicResponse(topic_id=topic.topic_id, partitions=tuple(partitions)))
+    return ListOffsetsResponse(topics=tuple(topics))
+
+
+def _list_offsets_partition(index: int, answer: FoundOffset) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(
+        partition_index=index,
+        error_code=answer.outcome.error,
+        error_message=answer.outcome.message,
+        timestamp=answer.timestamp,
+        offset=answer.offset,
+    )
+
+
+P = TypeVar("P")
+
+
+def _pair(partitions: Sequence[P], answers: Iterator[A]) -> list[tuple[P, A]]:
+    """The next answers, one for each of these partitions."""
+    return [(partition, next(answers)) for partition in partitions]
+
+
+def delete_records_points(request: DeleteRecordsRequest) -> list[DeletePoint]:
+    """The points in request order."""
+    return [
+        DeletePoint(topic_id=topic.topic_id, partition=partition.partition_index, offset=partition.offset)
+        for topic in request.topics
+        for partition in topic.partitions
+    ]
+
+
+def delete_records_response(request: DeleteRecordsRequest, answers: Sequence[DeletedTo]) -> Message:
+    """The response to a request, one answer per point."""
+    flat = iter(answers)
+    topics = []
+    for topic in request.topics:
+        partitions = [
+            DeleteRecordsPartitionResult(
+                partition_index=partition.partition_index,
+                low_watermark=answer.low_watermark,
+                error_code=answer.outcome.error,
+                error_message=answer.outcome.message,
+            )
+            for partition, answer in _pair(topic.partitions, flat)
+        ]
+        topics.append(DeleteRecordsTopicResult(topic_id=topic.topic_id, partitions=tuple(partitions)))
+    return DeleteRecordsResponse(topics=tuple(topics))
+
+
+def describe_files_response(request: DescribeFilesRequest, answers: Sequence[DescribedFile]) -> Message:
+    """The response to a request, one answer per file."""
+    return DescribeFilesResponse(
+        files=tuple(
+            DescribeFileResult(
+                object_key=file.object_key,
+                error_code=answer.outcome.error,
+                error_message=answer.outcome.message,
+                has_live_batches=answer.has_live_batches,
+            )
+            for file, answer in zip(request.files, answers, strict=True)
+        )
+    )
+
+
+class FetchPoints(NamedTuple):
+    """A FindBatches request; `refusal` is set when it may not be served."""
+
+    points: list[FetchPoint]
+    refusal: Outcome | None
+
+
+def find_batches_points(request: FindBatches) -> FetchPoints:
+    """The points in request order, with what is wrong with the request as a whole."""
+    points = [
+        FetchPoint(topic_id=topic_id, partition=index, offset=offset, max_bytes=max_bytes)
+        for topic_id, partitions in request.topics
+        for index, offset, max_bytes in partitions
+    ]
+    refusal = None
+    if request.max_batches_per_partition < 0:
+        message = f"MaxBatchesPerPartition {request.max_batches_per_partition} is negative; 0 means no limit"
+        refusal = Outcome(error=ErrorCode.INVALID_REQUEST, message=message)
+    elif request.timeout_ms <= 0:
+        refusal = bad_timeout(request.timeout_ms)
+    return FetchPoints(points, refusal)
+
+
+def find_batches_body(request: FindBatches, answers: Sequence[FoundBatches]) -> bytes:
+    """The encoded response, one answer per point."""
+    flat = iter(answers)
+    topics = [
+        (topic_id, [_found_partition(partition[0], answer) for partition, answer in _pair(partitions, flat)])
+        for topic_id, partitions in request.topics
+    ]
+    return encode_find_batches_response(topics)
+
+
+def _found_partition(index: int, answer: FoundBatches) -> FoundPartition:
+    batches = [_wire_batch(batch) for batch in answer.batches]
+    return FoundPartition(index, int(answer.outcome.error), answer.log_start, answer.high_watermark, batches)
+
+
+def _wire_batch(batch: FoundBatch) -> WireBatch:
+    return WireBatch(
+        batch.batch_id,
+        batch.object_key,
+        MAGIC,
+        batch.byte_offset,
+        batch.byte_size,
+        batch.base_offset,
+        batch.last_offset,
+        batch.append_time_ms,
+        batch.max_timestamp_ms,
+        batch.timestamp_type,
+    )
+
+
+def bad_timeout(timeout_ms: int) -> Outcome:
+    """The refusal of a request that allows no time."""
+    return Outcome(error=ErrorCode.INVALID_REQUEST, message=f"timeout {timeout_ms} ms; it must be above 0")

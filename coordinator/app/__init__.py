@@ -1,0 +1,1 @@
+"""Puts the parts of a coordinator process together and runs it."""

@@ -1,0 +1,332 @@
+"""From a request on a connection to an operation of the node, and back to encoded bytes.
+
+CommitFile is answered by callback without a task of its own; everything else runs as a task that this object owns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any
+
+from coordinator.adapters.metrics.registry import Metrics
+from coordinator.adapters.server.contract import Request, Respond
+from coordinator.api import cluster as cluster_api
+from coordinator.api import partitions as partitions_api
+from coordinator.api import topics as topics_api
+from coordinator.api.cluster import FoundCoordinator
+from coordinator.api.commits import read_commit, write_commit
+from coordinator.core.batches import partition_key
+from coordinator.core.commands import OK, CommitResult, DeletedTo, DescribedFile, FoundBatches, FoundOffset, Outcome
+from coordinator.core.errors import ErrorCode
+from coordinator.core.names import topic_id_text
+from coordinator.protocol.api_table import ApiKey, decode_request
+from coordinator.protocol.codec import Message, encode
+from coordinator.protocol.find_batches import FindBatches, decode_find_batches
+from coordinator.protocol.messages import (
+    CreatePartitionsRequest,
+    DeleteRecordsRequest,
+    DeleteTopicsRequest,
+    DescribeCoordinatorsCoordinator,
+    DescribeCoordinatorsNode,
+    DescribeCoordinatorsRequest,
+    DescribeCoordinatorsResponse,
+    DescribeFilesRequest,
+    DescribeTopicsPartitionResult,
+    DescribeTopicsRequest,
+    DescribeTopicsResponse,
+    DescribeTopicsTopicResult,
+    ListFilesFile,
+    ListFilesRequest,
+    ListFilesResponse,
+    ListOffsetsRequest,
+    PlacePartitionsRequest,
+    RegisterNodeRequest,
+    RemoveTopicsRequest,
+)
+from coordinator.runtime.cluster_view import DIRECTORY_PARTITION
+from coordinator.runtime.descriptions import CoordinatorDescription, Descriptions, FileDescription, TopicDescription
+from coordinator.runtime.node import Node
+
+LOG = logging.getLogger("coordinator.dispatch")
+
+DIRECTORY_TIMEOUT_MS = 2_000
+LIST_FILES_MAX = 10_000
+
+Serve = Callable[[Any], Awaitable[Message]]
+
+
+class Dispatcher:
+    """Implements the server's `Handler`."""
+
+    def __init__(self, node: Node, metrics: Metrics) -> None:
+        self._node = node
+        self._metrics = metrics
+        self._describe = Descriptions(node)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._serve: Mapping[int, Serve] = {
+            ApiKey.CREATE_PARTITIONS: self._create_partitions,
+            ApiKey.DELETE_TOPICS: self._delete_topics,
+            ApiKey.DELETE_RECORDS: self._delete_records,
+            ApiKey.LIST_OFFSETS: self._list_offsets,
+            ApiKey.DESCRIBE_FILES: self._describe_files,
+            ApiKey.DESCRIBE_TOPICS: self._describe_topics,
+            ApiKey.DESCRIBE_COORDINATORS: self._describe_coordinators,
+            ApiKey.LIST_FILES: self._list_files,
+            ApiKey.PLACE_PARTITIONS: self._place_partitions,
+            ApiKey.REMOVE_TOPICS: self._remove_topics,
+            ApiKey.REGISTER_NODE: self._register_node,
+        }
+
+    async def close(self) -> None:
+        """Cancel what is not answered yet."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def handle(self, request: Request, respond: Respond) -> None:
+        """Take a request; see `Handler`. What cannot be decoded raises here, so that the server closes the connection."""
+        api = ApiKey(request.api_key)
+        if api is ApiKey.COMMIT_FILE:
+            self._commit(request, respond)
+        elif api is ApiKey.FIND_BATCHES:
+            self._run(api, self._find_batches(decode_find_batches(request.data, request.body_offset)), request, respond)
+        else:
+            message = decode_request(request.wire_api_key, request.api_version, request.data, request.body_offset)
+            self._run(api, self._body(api, request.api_version, message), request, respond)
+
+    def _run(self, api: ApiKey, work: Coroutine[None, None, bytes], request: Request, respond: Respond) -> None:
+        task = asyncio.get_running_loop().create_task(self._answer(api, work, request, respond))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _commit(self, request: Request, respond: Respond) -> None:
+        commit = read_commit(request.data, request.body_offset, request.client_id)
+        if commit.refusal is not None:
+            respond(write_commit(commit.refusal))
+            return
+        loop = asyncio.get_running_loop()
+
+        def answered(result: CommitResult) -> None:
+            respond(write_commit(result))
+            self._metrics.observe("request_seconds", loop.time() - request.received_s, "COMMIT_FILE")
+
+        self._node.router.commit(commit.command, commit.timeout_ms, answered, len(request.data))
+
+    async def _answer(self, api: ApiKey, work: Coroutine[None, None, bytes], request: Request, respond: Respond) -> None:
+        try:
+            body: bytes | None = await work
+        except Exception:
+            # A client whose request cannot be answered must not wait for ever: its connection is closed.
+            LOG.exception("request failed api=%s peer=%s", api.name, request.peer)
+            body = None
+        respond(body)
+        self._metrics.observe("request_seconds", asyncio.get_running_loop().time() - request.received_s, api.name)
+
+    async def _body(self, api: ApiKey, version: int, message: Message) -> bytes:
+        if api is ApiKey.METADATA:
+            return encode(self._metadata(version, message))
+        if api is ApiKey.FIND_COORDINATOR:
+            return encode(await self._find_coordinator(version, message))
+        return encode(await self._serve[api](message))
+
+    # ---- operations of the KIP
+
+    async def _create_partitions(self, request: CreatePartitionsRequest) -> Message:
+        if request.timeout_ms <= 0:
+            outcomes = [partitions_api.bad_timeout(request.timeout_ms)] * len(request.topics)
+        else:
+            outcomes = await self._node.directory.create_topics(topics_api.wanted_topics(request), request.timeout_ms)
+        return topics_api.create_partitions_response(request, outcomes)
+
+    async def _delete_topics(self, request: DeleteTopicsRequest) -> Message:
+        if request.timeout_ms <= 0:
+            outcomes = [partitions_api.bad_timeout(request.timeout_ms)] * len(request.topics)
+        else:
+            outcomes = await self._node.directory.delete_topics([topic.topic_id for topic in request.topics], request.timeout_ms)
+        return topics_api.delete_topics_response(request, outcomes)
+
+    async def _delete_records(self, request: DeleteRecordsRequest) -> Message:
+        points = partitions_api.delete_records_points(request)
+        if request.timeout_ms <= 0:
+            answers = [DeletedTo(outcome=partitions_api.bad_timeout(request.timeout_ms))] * len(points)
+        else:
+            answers = await self._node.router.delete_records(points, request.timeout_ms)
+        return partitions_api.delete_records_response(request, answers)
+
+    async def _list_offsets(self, request: ListOffsetsRequest) -> Message:
+        queries = partitions_api.list_offsets_queries(request)
+        if request.timeout_ms <= 0:
+            answers = [FoundOffset(outcome=partitions_api.bad_timeout(request.timeout_ms))] * len(queries)
+        else:
+            answers = await self._node.router.list_offsets(queries, request.timeout_ms)
+        return partitions_api.list_offsets_response(request, answers)
+
+    async def _describe_files(self, request: DescribeFilesRequest) -> Message:
+        if request.timeout_ms <= 0:
+            answers = [DescribedFile(outcome=partitions_api.bad_timeout(request.timeout_ms))] * len(request.files)
+        else:
+            answers = await self._node.router.describe_files([file.object_key for file in request.files], request.timeout_ms)
+        return partitions_api.describe_files_response(request, answers)
+
+    async def _find_batches(self, request: FindBatches) -> bytes:
+        points, refusal = partitions_api.find_batches_points(request)
+        if refusal is not None:
+            answers = [FoundBatches(outcome=refusal, batches=[])] * len(points)
+        else:
+            answers = await self._node.router.find_batches(
+                points, request.fetch_max_bytes, request.max_batches_per_partition, request.timeout_ms
+            )
+        return partitions_api.find_batches_body(request, answers)
+
+    # ---- internal requests
+
+    async def _place_partitions(self, request: PlacePartitionsRequest) -> Message:
+        command = topics_api.place_partitions(request)
+        outcomes = await self._node.directory.serve(request.coordinator_id, command, len(request.topics), max(1, request.timeout_ms))
+        return topics_api.place_partitions_response(request, outcomes)
+
+    async def _remove_topics(self, request: RemoveTopicsRequest) -> Message:
+        command = topics_api.remove_topics(request)
+        outcomes = await self._node.directory.serve(request.coordinator_id, command, len(request.topics), max(1, request.timeout_ms))
+        return topics_api.remove_topics_response(request, outcomes)
+
+    async def _register_node(self, request: RegisterNodeRequest) -> Message:
+        command = topics_api.register_node(request)
+        outcomes = await self._node.directory.serve(DIRECTORY_PARTITION, command, 1, max(1, request.timeout_ms))
+        return topics_api.register_node_response(outcomes[0])
+
+    # ---- discovery
+
+    def _metadata(self, version: int, request: Message) -> Message:
+        wanted = cluster_api.wanted_topics(request)
+        placements = self._describe.all_placements() if wanted is None else self._describe.placements(wanted)
+        topics = []
+        for at, placement in enumerate(placements):
+            if placement is not None:
+                leaders = [partition.leader_id for partition in self._describe.topic(placement).partitions]
+                topics.append(cluster_api.MetadataTopic(ErrorCode.NONE, placement.topic_id, placement.name, leaders))
+            elif wanted is not None:
+                topic_id, name = wanted[at]
+                error = ErrorCode.UNKNOWN_TOPIC_ID if any(topic_id) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                topics.append(cluster_api.MetadataTopic(error, topic_id, name, []))
+        leader = self._node.view.leader(DIRECTORY_PARTITION)
+        controller_id = -1 if leader is None else leader.node_id
+        return cluster_api.metadata_response(version, self._describe.nodes(), self._describe.cluster_id, controller_id, topics)
+
+    async def _find_coordinator(self, version: int, request: Message) -> Message:
+        key_type, keys = cluster_api.coordinator_keys(request)
+        found = [await self._find_one(key_type, key) for key in keys]
+        return cluster_api.find_coordinator_response(version, found)
+
+    async def _find_one(self, key_type: int, text: str) -> FoundCoordinator:
+        if key_type != cluster_api.COORDINATOR_KEY_TYPE:
+            message = f"key type {key_type} is not served here; Diskless Coordinators have key type {cluster_api.COORDINATOR_KEY_TYPE}"
+            return _not_found(text, ErrorCode.INVALID_REQUEST, message)
+        try:
+            key = cluster_api.parse_coordinator_key(text)
+        except ValueError as error:
+            return _not_found(text, ErrorCode.INVALID_REQUEST, str(error))
+        coordinator_id = key.coordinator_id
+        if coordinator_id is None:
+            wire_key = partition_key(key.topic_id, key.partition)
+            coordinator_id = self._node.view.owner_of(wire_key)
+            if coordinator_id is None and await self._node.router.directory_is_current(DIRECTORY_TIMEOUT_MS):
+                coordinator_id = self._node.view.owner_of(wire_key)
+        leader = None if coordinator_id is None else self._node.view.leader(coordinator_id)
+        if leader is None:
+            what = f"no coordinator owns {text}" if coordinator_id is None else f"coordinator {coordinator_id} has no leader now"
+            return _not_found(text, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{what}; retry")
+        return FoundCoordinator(text, leader.node_id, leader.host, leader.port, OK)
+
+    async def _describe_topics(self, request: DescribeTopicsRequest) -> Message:
+        if not await self._node.router.directory_is_current(min(max(1, request.timeout_ms), DIRECTORY_TIMEOUT_MS)):
+            LOG.info("topics are described from a directory that may be stale")
+        if not request.topics:
+            described = [_topic(self._describe.topic(placement)) for placement in self._describe.all_placements()]
+            return DescribeTopicsResponse(topics=tuple(described))
+        wanted = [(topic.topic_id, topic.name) for topic in request.topics]
+        results = []
+        for (topic_id, name), placement in zip(wanted, self._describe.placements(wanted), strict=True):
+            if placement is not None:
+                results.append(_topic(self._describe.topic(placement)))
+                continue
+            error = ErrorCode.UNKNOWN_TOPIC_ID if any(topic_id) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            message = f"topic {name or topic_id_text(topic_id)} is not known"
+            results.append(DescribeTopicsTopicResult(error_code=error, error_message=message, topic_id=topic_id, name=name, partitions=()))
+        return DescribeTopicsResponse(topics=tuple(results))
+
+    async def _describe_coordinators(self, request: DescribeCoordinatorsRequest) -> Message:
+        nodes = [
+            DescribeCoordinatorsNode(node_id=n.node_id, rack=n.rack or None, host=n.endpoints[0].host, port=n.endpoints[0].port)
+            for n in self._describe.nodes()
+            if n.endpoints
+        ]
+        described = self._describe.coordinators(request.coordinator_ids)
+        return DescribeCoordinatorsResponse(
+            error_code=0,
+            cluster_id=self._describe.cluster_id,
+            node_id=self._node.config.node_id,
+            coordinators=tuple(_coordinator(one, self._node.config.node_id) for one in described),
+            nodes=tuple(nodes),
+        )
+
+    async def _list_files(self, request: ListFilesRequest) -> Message:
+        limit = min(max(1, request.max_files), LIST_FILES_MAX)
+        files, more = self._describe.files(request.coordinator_ids, request.after_key or "", limit)
+        return ListFilesResponse(error_code=0, files=tuple(_file(one) for one in files), more=more)
+
+
+def _not_found(key: str, error: ErrorCode, message: str) -> FoundCoordinator:
+    return FoundCoordinator(key, -1, "", -1, Outcome(error=error, message=message))
+
+
+def _topic(topic: TopicDescription) -> DescribeTopicsTopicResult:
+    partitions = tuple(
+        DescribeTopicsPartitionResult(
+            error_code=0,
+            partition_index=p.partition,
+            coordinator_id=p.coordinator_id,
+            leader_id=p.leader_id,
+            log_start_offset=p.log_start,
+            high_watermark=p.high_watermark,
+        )
+        for p in topic.partitions
+    )
+    return DescribeTopicsTopicResult(error_code=0, topic_id=topic.topic_id, name=topic.name, partitions=partitions)
+
+
+def _coordinator(one: CoordinatorDescription, node_id: int) -> DescribeCoordinatorsCoordinator:
+    leader = one.leader
+    return DescribeCoordinatorsCoordinator(
+        error_code=0,
+        coordinator_id=one.coordinator_id,
+        state=one.state,
+        leader_id=-1 if leader is None else leader.node_id,
+        leader_epoch=-1 if leader is None else leader.epoch,
+        term=0 if leader is None else leader.term,
+        host="" if leader is None else leader.host,
+        port=-1 if leader is None else leader.port,
+        applied_offset=one.digest_offset,
+        log_end_offset=one.log_end,
+        live_partitions=one.live_partitions,
+        digest=one.digest,
+        is_local=leader is not None and leader.node_id == node_id,
+    )
+
+
+def _file(one: FileDescription) -> ListFilesFile:
+    file = one.file
+    return ListFilesFile(
+        object_key=file.object_key,
+        coordinator_id=one.coordinator_id,
+        size=file.file_size,
+        batch_count=file.batch_count,
+        live_batches=file.live_batches,
+        created_ms=file.created_ms,
+        append_time_ms=file.append_time_ms,
+        owner_ids=tuple(int(owner) for owner in filter(None, file.owner_ids.split(","))),
+        uploader_broker_id=file.uploader_broker_id,
+    )

@@ -1,0 +1,93 @@
+"""What this node knows of the service: where topics live and who leads which coordinator, from its own replicas.
+
+The directory is replica 0's committed state. It may lag; whoever is about to say "there is no such topic" first calls
+`Router.directory_is_current`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from coordinator.core.batches import split_partition_key
+from coordinator.core.directory import Directory, Placement
+from coordinator.core.leadership import State
+from coordinator.core.shard import Shard
+from coordinator.runtime.replica import Replica
+from records.model import LeadershipClaimed
+
+DIRECTORY_PARTITION = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """Who leads a coordinator by the claim in force, and where to reach it."""
+
+    node_id: int
+    epoch: int
+    term: int
+    host: str
+    port: int
+
+
+class ClusterView:
+    """Look-ups over the replicas of this node; owns only a cache of partition keys."""
+
+    def __init__(self, replicas: Mapping[int, Replica]) -> None:
+        self._replicas = replicas
+        self._owners: dict[bytes, int] = {}
+
+    def forget_owners(self) -> None:
+        """The directory changed."""
+        self._owners.clear()
+
+    def shard(self, coordinator_id: int) -> Shard | None:
+        """The loaded shard of a coordinator, if this node has one."""
+        replica = self._replicas.get(coordinator_id)
+        return None if replica is None else replica.shard
+
+    @property
+    def directory(self) -> Directory | None:
+        """The directory as far as this node has applied it."""
+        shard = self.shard(DIRECTORY_PARTITION)
+        return None if shard is None else shard.state.hot.directory
+
+    def placement(self, topic_id: bytes) -> Placement | None:
+        directory = self.directory
+        return None if directory is None else directory.placements.get(topic_id)
+
+    def owner_of(self, partition_key: bytes) -> int | None:
+        """The coordinator of a topic partition, by its 20-byte key."""
+        owner = self._owners.get(partition_key)
+        if owner is None:
+            topic_id, partition = split_partition_key(partition_key)
+            placement = self.placement(topic_id)
+            owner = None if placement is None else placement.coordinator_of(partition)
+            if owner is not None:
+                self._owners[partition_key] = owner
+        return owner
+
+    def is_leading(self, coordinator_id: int) -> bool:
+        """Whether this node serves writes of a coordinator."""
+        shard = self.shard(coordinator_id)
+        return shard is not None and shard.is_leading
+
+    def led(self) -> list[int]:
+        """The coordinators this node leads."""
+        return [c for c in sorted(self._replicas) if self.is_leading(c)]
+
+    def is_loading(self, coordinator_id: int) -> bool:
+        """Whether this node is about to lead a coordinator."""
+        shard = self.shard(coordinator_id)
+        return shard is None or shard.phase in (State.RECOVERING, State.FENCING)
+
+    def leader(self, coordinator_id: int) -> Leader | None:
+        """The leader by the claim in force, which outranks whatever the group says."""
+        shard = self.shard(coordinator_id)
+        claim = None if shard is None else shard.claim
+        return None if claim is None or not claim.endpoints else _leader(claim)
+
+
+def _leader(claim: LeadershipClaimed) -> Leader:
+    endpoint = claim.endpoints[0]
+    return Leader(claim.node_id, claim.epoch, claim.term, endpoint.host, endpoint.port)

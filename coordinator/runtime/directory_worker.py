@@ -1,0 +1,311 @@
+"""Carries out what the directory decided: tells owners which partitions they have and which topics are gone.
+
+Runs only where replica 0 leads, from committed state alone, so the next leader resumes where this one stopped. Every
+step is idempotent: owners may be told twice, and a confirmation that is no news is not logged. Internal requests carry
+the offset that ordered them, and an owner remembers deletions even of topics it never had, so a delayed create cannot
+bring a deleted topic back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import cast
+
+from coordinator.core.commands import (
+    Answer,
+    Command,
+    ConfirmDeleted,
+    ConfirmPlaced,
+    CreateTopics,
+    DeleteTopics,
+    Outcome,
+    PlacePartitions,
+    RegisterNode,
+    RemoveTopics,
+    TopicRemoval,
+    TopicShare,
+    WantedTopic,
+)
+from coordinator.core.directory import Deletion, Placement
+from coordinator.core.errors import ErrorCode
+from coordinator.protocol.messages import (
+    PlacePartitionsRequest,
+    PlacePartitionsResponse,
+    PlacePartitionsTopic,
+    RegisterNodeEndpoint,
+    RegisterNodeRequest,
+    RegisterNodeResponse,
+    RemoveTopicsRequest,
+    RemoveTopicsResponse,
+    RemoveTopicsTopic,
+)
+from coordinator.runtime.cluster_view import DIRECTORY_PARTITION, ClusterView
+from coordinator.runtime.ports import Peers, PeerUnavailable
+from coordinator.runtime.replica import Replica
+from coordinator.runtime.router import Router
+
+LOG = logging.getLogger("coordinator.directory")
+
+TELL_TIMEOUT_MS = 5_000
+RETRY_S = (0.05, 0.5)
+TOPICS_AT_ONCE_MAX = 32
+REGISTER_CHECK_S = 1.0
+
+TOLD_IN_VAIN = ErrorCode.UNKNOWN_TOPIC_ID
+"""An owner says that the topic is deleted: the directory will hear of it too."""
+
+
+class DirectoryWorker:
+    """See the module's text; one per node, at work while replica 0 leads here."""
+
+    def __init__(
+        self,
+        *,
+        replicas: Mapping[int, Replica],
+        view: ClusterView,
+        router: Router,
+        peers: Peers,
+        rng: random.Random,
+        clock_ms: Callable[[], int],
+        node: RegisterNode,
+    ) -> None:
+        self._replicas = replicas
+        self._view = view
+        self._router = router
+        self._peers = peers
+        self._rng = rng
+        self._clock_ms = clock_ms
+        self._node = node
+        self._carrying: dict[bytes, asyncio.Task[None]] = {}
+        self._waiting: dict[bytes, list[asyncio.Future[None]]] = {}
+        self._registration: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to register this node and to watch the directory."""
+        self._registration = asyncio.get_running_loop().create_task(self._keep_registered(), name="register-node")
+
+    async def close(self) -> None:
+        """Stop all work; what is left is the next leader's."""
+        tasks = [*self._carrying.values(), *([self._registration] if self._registration is not None else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # ---- requests of clients
+
+    async def create_topics(self, topics: list[WantedTopic], timeout_ms: int) -> list[Outcome]:
+        """Place topics and wait until every owner has its partitions, or answer REQUEST_TIMED_OUT while the work goes on."""
+        replica = self._replicas.get(DIRECTORY_PARTITION)
+        if replica is None or not self._view.is_leading(DIRECTORY_PARTITION):
+            return [self._router.not_led(DIRECTORY_PARTITION)] * len(topics)
+        deadline_ms = self._clock_ms() + timeout_ms
+        answer = await replica.ask(CreateTopics(topics=topics, eligible=self._eligible()), timeout_ms)
+        outcomes = cast(list[Outcome], answer)
+        return await self._when_confirmed([topic.topic_id for topic in topics], outcomes, deadline_ms)
+
+    async def delete_topics(self, topic_ids: list[bytes], timeout_ms: int) -> list[Outcome]:
+        """Delete topics and wait until every owner has logged it, or answer REQUEST_TIMED_OUT while the work goes on."""
+        replica = self._replicas.get(DIRECTORY_PARTITION)
+        if replica is None or not self._view.is_leading(DIRECTORY_PARTITION):
+            return [self._router.not_led(DIRECTORY_PARTITION)] * len(topic_ids)
+        deadline_ms = self._clock_ms() + timeout_ms
+        outcomes = cast(list[Outcome], await replica.ask(DeleteTopics(topic_ids=topic_ids), timeout_ms))
+        return await self._when_confirmed(topic_ids, outcomes, deadline_ms)
+
+    def _eligible(self) -> dict[int, int]:
+        """Live partitions of each coordinator that somebody has claimed."""
+        eligible: dict[int, int] = {}
+        for coordinator_id in self._replicas:
+            shard = self._view.shard(coordinator_id)
+            if shard is not None and shard.fence.epoch > 0:
+                eligible[coordinator_id] = len(shard.state.hot.partitions.index)
+        return eligible
+
+    async def _when_confirmed(self, topic_ids: list[bytes], outcomes: list[Outcome], deadline_ms: int) -> list[Outcome]:
+        self.directory_changed()
+        confirmed: list[Outcome] = []
+        for topic_id, outcome in zip(topic_ids, outcomes, strict=True):
+            if outcome.error is ErrorCode.NONE and not await self._confirmed(topic_id, deadline_ms):
+                message = "not every coordinator has done its part yet; the work goes on, and repeating the request is safe"
+                outcome = Outcome(error=ErrorCode.REQUEST_TIMED_OUT, message=message)
+            confirmed.append(outcome)
+        return confirmed
+
+    async def _confirmed(self, topic_id: bytes, deadline_ms: int) -> bool:
+        while self._is_unconfirmed(topic_id):
+            if not self._view.is_leading(DIRECTORY_PARTITION):
+                return False
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.setdefault(topic_id, []).append(waiter)
+            try:
+                async with asyncio.timeout(max(0, deadline_ms - self._clock_ms()) / 1000):
+                    await waiter
+            except TimeoutError:
+                return False
+        return True
+
+    def _is_unconfirmed(self, topic_id: bytes) -> bool:
+        directory = self._view.directory
+        return directory is not None and topic_id in directory.unconfirmed
+
+    # ---- carrying out
+
+    def directory_changed(self) -> None:
+        """The directory, or the leadership of replica 0, changed: wake waiters and see what there is to carry out."""
+        directory = self._view.directory
+        for topic_id in list(self._waiting):
+            if directory is None or topic_id not in directory.unconfirmed or not self._view.is_leading(DIRECTORY_PARTITION):
+                for waiter in self._waiting.pop(topic_id):
+                    if not waiter.done():
+                        waiter.set_result(None)
+        if directory is None or not self._view.is_leading(DIRECTORY_PARTITION):
+            return
+        for topic_id in directory.unconfirmed:
+            if len(self._carrying) >= TOPICS_AT_ONCE_MAX:
+                break
+            if topic_id not in self._carrying:
+                task = asyncio.get_running_loop().create_task(self._carry_out(topic_id), name=f"directory-{topic_id.hex()}")
+                self._carrying[topic_id] = task
+                task.add_done_callback(partial(self._carried_out, topic_id))
+
+    def _carried_out(self, topic_id: bytes, task: asyncio.Task[None]) -> None:
+        del self._carrying[topic_id]
+        if task.cancelled():
+            return
+        if (error := task.exception()) is not None:
+            LOG.error("directory work failed topic_id=%s error=%r", topic_id.hex(), error)
+            asyncio.get_running_loop().call_later(RETRY_S[1], self.directory_changed)
+            return
+        self.directory_changed()
+
+    async def _carry_out(self, topic_id: bytes) -> None:
+        """Tell all owners until they agree, then confirm; ends when the directory is led elsewhere."""
+        while self._view.is_leading(DIRECTORY_PARTITION) and self._is_unconfirmed(topic_id):
+            directory = self._view.directory
+            if directory is None:
+                return
+            placement, deletion = directory.placements.get(topic_id), directory.deletions.get(topic_id)
+            done = False
+            if placement is not None:
+                done = await self._place(placement)
+            elif deletion is not None:
+                done = await self._remove(deletion)
+            if not done:
+                await asyncio.sleep(self._rng.uniform(*RETRY_S))
+
+    async def _place(self, placement: Placement) -> bool:
+        shares: dict[int, list[TopicShare]] = {}
+        for placed in placement.ranges:
+            share = TopicShare(
+                topic_id=placement.topic_id,
+                name=placement.name,
+                first_partition=placed.first_partition,
+                num_partitions=placed.num_partitions,
+                order_offset=placement.order_offset,
+            )
+            shares.setdefault(placed.coordinator_id, []).append(share)
+        told = await asyncio.gather(*(self._tell(owner, PlacePartitions(shares=mine)) for owner, mine in shares.items()))
+        if not all(told):
+            return False
+        return await self._confirm(ConfirmPlaced(topic_id=placement.topic_id, ranges=list(placement.ranges)))
+
+    async def _remove(self, deletion: Deletion) -> bool:
+        owners = sorted({placed.coordinator_id for placed in deletion.ranges})
+        removal = RemoveTopics(removals=[TopicRemoval(topic_id=deletion.topic_id, order_offset=deletion.order_offset)])
+        told = await asyncio.gather(*(self._tell(owner, removal) for owner in owners))
+        return all(told) and await self._confirm(ConfirmDeleted(topic_id=deletion.topic_id))
+
+    async def _confirm(self, command: ConfirmPlaced | ConfirmDeleted) -> bool:
+        answer = await self._replicas[DIRECTORY_PARTITION].ask(command, TELL_TIMEOUT_MS)
+        return isinstance(answer, Outcome) and answer.error is ErrorCode.NONE
+
+    async def _tell(self, owner: int, command: PlacePartitions | RemoveTopics) -> bool:
+        """Tell one owner, here or elsewhere; True when it has logged everything."""
+        if self._view.is_leading(owner):
+            answer = await self._replicas[owner].ask(command, TELL_TIMEOUT_MS)
+            return all(outcome.error in (ErrorCode.NONE, TOLD_IN_VAIN) for outcome in cast(list[Outcome], answer))
+        leader = self._view.leader(owner)
+        if leader is None:
+            return False
+        request = _place_request(owner, command) if isinstance(command, PlacePartitions) else _remove_request(owner, command)
+        try:
+            response = await self._peers.call(leader.host, leader.port, request, TELL_TIMEOUT_MS)
+        except PeerUnavailable as unavailable:
+            LOG.info("owner is not reachable coordinator=%d node=%d error=%r", owner, leader.node_id, str(unavailable))
+            return False
+        if not isinstance(response, PlacePartitionsResponse | RemoveTopicsResponse):
+            raise TypeError(f"node {leader.node_id} answered {type(response).__name__}")
+        return all(topic.error_code in (ErrorCode.NONE, TOLD_IN_VAIN) for topic in response.topics)
+
+    # ---- requests of other nodes
+
+    async def serve(self, coordinator_id: int, command: Command, count: int, timeout_ms: int) -> list[Outcome]:
+        """Do what another node's directory worker asks, if we lead the coordinator."""
+        replica = self._replicas.get(coordinator_id)
+        if replica is None or not self._view.is_leading(coordinator_id):
+            return [self._router.not_led(coordinator_id)] * count
+        answer: Answer = await replica.ask(command, timeout_ms)
+        return [answer] if isinstance(answer, Outcome) else cast(list[Outcome], answer)
+
+    # ---- registration
+
+    async def _keep_registered(self) -> None:
+        """See to it that the directory knows this node as it is now."""
+        while True:
+            directory = self._view.directory
+            known = None if directory is None else directory.nodes.get(self._node.node_id)
+            node = self._node
+            is_known = known is not None and (known.rack, known.endpoints, known.schema_level_max) == (
+                node.rack,
+                node.endpoints,
+                node.schema_level_max,
+            )
+            if directory is not None and not is_known:
+                await self._register()
+            await asyncio.sleep(REGISTER_CHECK_S * self._rng.uniform(0.5, 1.0))
+
+    async def _register(self) -> None:
+        if self._view.is_leading(DIRECTORY_PARTITION):
+            await self._replicas[DIRECTORY_PARTITION].ask(self._node, TELL_TIMEOUT_MS)
+            return
+        leader = self._view.leader(DIRECTORY_PARTITION)
+        if leader is None:
+            return
+        node = self._node
+        request = RegisterNodeRequest(
+            node_id=node.node_id,
+            rack=node.rack,
+            endpoints=tuple(RegisterNodeEndpoint(listener=e.listener, host=e.host, port=e.port) for e in node.endpoints),
+            schema_level_max=node.schema_level_max,
+            timeout_ms=TELL_TIMEOUT_MS,
+        )
+        try:
+            response = await self._peers.call(leader.host, leader.port, request, TELL_TIMEOUT_MS)
+        except PeerUnavailable as unavailable:
+            LOG.info("directory leader is not reachable node=%d error=%r", leader.node_id, str(unavailable))
+            return
+        if isinstance(response, RegisterNodeResponse) and response.error_code != ErrorCode.NONE:
+            LOG.info("registration was refused error=%d message=%r", response.error_code, response.error_message)
+
+
+def _place_request(owner: int, command: PlacePartitions) -> PlacePartitionsRequest:
+    topics = tuple(
+        PlacePartitionsTopic(
+            topic_id=share.topic_id,
+            name=share.name,
+            first_partition=share.first_partition,
+            num_partitions=share.num_partitions,
+            order_offset=share.order_offset,
+        )
+        for share in command.shares
+    )
+    return PlacePartitionsRequest(coordinator_id=owner, topics=topics, timeout_ms=TELL_TIMEOUT_MS)
+
+
+def _remove_request(owner: int, command: RemoveTopics) -> RemoveTopicsRequest:
+    topics = tuple(RemoveTopicsTopic(topic_id=removal.topic_id, order_offset=removal.order_offset) for removal in command.removals)
+    return RemoveTopicsRequest(coordinator_id=owner, topics=topics, timeout_ms=TELL_TIMEOUT_MS)

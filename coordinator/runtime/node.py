@@ -1,0 +1,404 @@
+"""One process of the service: its replicas, its membership, and its life from first contact with Kafka to a clean stop.
+
+The node serves from its first moment: until Kafka is reachable and a replica is loaded, requests get retriable errors.
+What must not be served stops it loudly (`FatalError`): an unsafe topic, a topic that was deleted or created anew under
+it, data directories of another cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+from coordinator.core.commands import RegisterNode
+from coordinator.core.leadership import State
+from coordinator.core.limits import Limits
+from coordinator.core.topic_rules import ReplicaSets, Severity, TopicExpectations, check_topic, may_lead, wanted_config
+from coordinator.runtime.cluster_view import DIRECTORY_PARTITION, ClusterView
+from coordinator.runtime.directory_worker import DirectoryWorker
+from coordinator.runtime.ports import (
+    Cluster,
+    KafkaUnavailable,
+    LogBroken,
+    LogEntry,
+    LogListener,
+    LogReader,
+    Membership,
+    Peers,
+    StateStores,
+    TermProducers,
+    TopicFacts,
+    TopicMissing,
+)
+from coordinator.runtime.replica import Replica, ReplicaIdentity, ReplicaPorts, ReplicaUnloadable
+from coordinator.runtime.router import Router
+from coordinator.runtime.telemetry import Telemetry
+from records.history import LATEST
+from records.model import Endpoint
+
+LOG = logging.getLogger("coordinator.node")
+
+TICK_S = 0.05
+BUSY_TICK_S = 0.002
+KAFKA_RETRY_S = (0.3, 1.0)
+REVIVE_BACKOFF_S = (2.0, 300.0)
+MISSING_CHECKS_MAX = 3
+"""So many checks in a row must miss the topic before it counts as deleted: a restarting broker may not know it yet."""
+STOP_POLL_S = 0.01
+
+
+class FatalError(Exception):
+    """The process must stop; the text names what is wrong and what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeConfig:
+    """What a node needs to know; times in milliseconds."""
+
+    node_id: int
+    rack: str
+    endpoints: list[Endpoint]
+    topic: str
+    topic_partitions: int
+    topic_auto_create: bool
+    expectations: TopicExpectations
+    limits: Limits
+    flush_interval_ms: int
+    flush_batches_max: int
+    topic_check_interval_ms: int
+    load_timeout_ms: int
+    shutdown_timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePorts:
+    """The outside world of a node; factories for what needs the topic or the node first."""
+
+    cluster: Cluster
+    membership: Membership
+    open_reader: Callable[[LogListener], LogReader]
+    open_producers: Callable[[int], TermProducers]
+    open_stores: Callable[[str], StateStores]
+    peers: Peers
+    writer: Executor
+    telemetry: Telemetry
+
+
+class Node:
+    """See the module's text."""
+
+    def __init__(
+        self,
+        *,
+        config: NodeConfig,
+        ports: NodePorts,
+        clock_ms: Callable[[], int],
+        rng: random.Random,
+        on_fatal: Callable[[FatalError], None],
+    ) -> None:
+        self.config = config
+        self.replicas: dict[int, Replica] = {}
+        self.view = ClusterView(self.replicas)
+        self.router = Router(replicas=self.replicas, view=self.view, node_id=config.node_id)
+        registration = RegisterNode(node_id=config.node_id, rack=config.rack, endpoints=config.endpoints, schema_level_max=LATEST)
+        self.directory = DirectoryWorker(
+            replicas=self.replicas, view=self.view, router=self.router, peers=ports.peers, rng=rng, clock_ms=clock_ms, node=registration
+        )
+        self.facts: TopicFacts | None = None
+        self.assignment: frozenset[int] = frozenset()
+        self.is_joined = False
+        self.loop_ages_s: dict[str, float] = {}
+        self._ports = ports
+        self._clock_ms = clock_ms
+        self._rng = rng
+        self._on_fatal = on_fatal
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._reader: LogReader | None = None
+        self._producers: TermProducers | None = None
+        self._stores: StateStores | None = None
+        self._assigned_since: dict[int, float] = {}
+        self._revivals: dict[int, int] = {}
+        self._led_directory = False
+        self._is_stopping = False
+
+    # ---- life
+
+    def start(self) -> None:
+        """Begin to bring the node up; requests may come at once."""
+        self.directory.start()
+        self._spawn(self._bring_up(), "bring-up")
+        self._spawn(self._tick_forever(), "tick")
+
+    def _spawn(self, work: Coroutine[None, None, None], name: str) -> None:
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_ended)
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        if isinstance(error, FatalError):
+            self._on_fatal(error)
+        else:
+            LOG.error("background task failed task=%s", task.get_name(), exc_info=error)
+            self._on_fatal(FatalError(f"background task {task.get_name()} failed: {error!r}"))
+
+    async def _bring_up(self) -> None:
+        facts = await self._await_topic()
+        self._check(facts)
+        self.facts = facts
+        self.router.use_cluster(self._ports.cluster)
+        loop = asyncio.get_running_loop()
+        self._stores = await loop.run_in_executor(self._ports.writer, self._ports.open_stores, facts.cluster_id)
+        self._producers = self._ports.open_producers(int(facts.config.get("max.message.bytes", "1048588")))
+        self._reader = self._ports.open_reader(self)
+        for partition in range(len(facts.partitions)):
+            self.replicas[partition] = self._new_replica(partition, facts)
+        await asyncio.gather(*(self._load(replica) for replica in list(self.replicas.values())))
+        self._ports.membership.join(self)
+        self.is_joined = True
+        self._spawn(self._guard_topic(facts), "topic-guard")
+
+    async def _await_topic(self) -> TopicFacts:
+        """Wait for Kafka, and for the topic, which is created when allowed."""
+        while True:
+            try:
+                return await self._ports.cluster.describe_topic()
+            except TopicMissing:
+                await self._create_topic()
+            except KafkaUnavailable as unavailable:
+                LOG.warning("waiting for Kafka error=%r", str(unavailable))
+            await asyncio.sleep(self._rng.uniform(*KAFKA_RETRY_S))
+
+    async def _create_topic(self) -> None:
+        config = self.config
+        if not config.topic_auto_create:
+            raise FatalError(
+                f"topic {config.topic} does not exist and diskless.metadata.topic.auto.create is false: run `diskless init`, or allow it"
+            )
+        try:
+            await self._ports.cluster.create_topic(
+                partitions=config.topic_partitions,
+                replication_factor=config.expectations.replication_factor,
+                config=wanted_config(config.expectations),
+            )
+            LOG.info("metadata topic created topic=%s partitions=%d", config.topic, config.topic_partitions)
+        except KafkaUnavailable as unavailable:
+            LOG.warning("metadata topic cannot be created yet error=%r", str(unavailable))
+
+    def _check(self, facts: TopicFacts) -> None:
+        """Refuse to lead on a topic that would lose acknowledged data silently. Raises `FatalError`."""
+        replica_sets = [ReplicaSets(partition=p.partition, replicas=p.replicas, in_sync=p.in_sync) for p in facts.partitions]
+        findings = check_topic(topic=facts.topic, config=facts.config, partitions=replica_sets, expectations=self.config.expectations)
+        for finding in findings:
+            if finding.severity is Severity.WARN:
+                LOG.warning(
+                    "metadata topic key=%s value=%s reason=%r remedy=%r", finding.key, finding.value, finding.reason, finding.remedy
+                )
+        if not may_lead(findings):
+            refused = [f for f in findings if f.severity is Severity.REFUSE]
+            lines = "; ".join(f"{f.key}={f.value}: {f.reason}. Fix: {f.remedy}" for f in refused)
+            raise FatalError(f"topic {facts.topic} is not safe to lead on: {lines}")
+
+    def _new_replica(self, partition: int, facts: TopicFacts) -> Replica:
+        if self._reader is None or self._producers is None or self._stores is None:
+            raise AssertionError("replicas need a reader, producers and stores")
+        config, ports = self.config, self._ports
+        return Replica(
+            identity=ReplicaIdentity(
+                cluster_id=facts.cluster_id,
+                topic_id=facts.topic_id,
+                partition=partition,
+                partition_count=len(facts.partitions),
+                node_id=config.node_id,
+                rack=config.rack,
+                endpoints=config.endpoints,
+            ),
+            ports=ReplicaPorts(
+                reader=self._reader,
+                producers=self._producers,
+                membership=ports.membership,
+                cluster=ports.cluster,
+                stores=self._stores,
+                writer=ports.writer,
+                telemetry=ports.telemetry,
+            ),
+            limits=config.limits,
+            loop=asyncio.get_running_loop(),
+            clock_ms=self._clock_ms,
+            rng=self._rng,
+            flush_batches_max=config.flush_batches_max,
+            flush_interval_ms=config.flush_interval_ms,
+            on_directory_changed=self._directory_changed,
+            on_failed=self._replica_failed,
+        )
+
+    async def _load(self, replica: Replica) -> None:
+        while True:
+            try:
+                await replica.load()
+                break
+            except KafkaUnavailable as unavailable:
+                LOG.warning("replica cannot be loaded yet partition=%d error=%r", replica.partition, str(unavailable))
+            except ReplicaUnloadable as unloadable:
+                LOG.error("replica failed partition=%d reason=%r", replica.partition, str(unloadable))
+                replica.unloadable = str(unloadable)
+                return
+            await replica.close()
+            await asyncio.sleep(self._rng.uniform(*KAFKA_RETRY_S))
+            replica.reopen()
+        if replica.partition in self.assignment:
+            replica.set_assigned(True)
+
+    async def stop(self) -> None:
+        """Hand over and end: lead on until successors have claimed or the time for it is over."""
+        self._is_stopping = True
+        for replica in self.replicas.values():
+            replica.stop_leading()
+        if self.is_joined:
+            self._ports.membership.leave()
+        deadline = asyncio.get_running_loop().time() + self.config.shutdown_timeout_ms / 1000
+        while self.view.led() and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(STOP_POLL_S)
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.directory.close()
+        await self.router.close()
+        for replica in self.replicas.values():
+            await replica.close()
+
+    # ---- the log and the group
+
+    def on_entries(self, partition: int, generation: int, entries: Sequence[LogEntry]) -> None:
+        """Entries of the log, for one replica."""
+        self.replicas[partition].on_entries(generation, entries)
+
+    def on_log_broken(self, partition: int, generation: int, why: LogBroken, detail: str) -> None:
+        """The log of one replica cannot be read on."""
+        self.replicas[partition].on_log_broken(generation, why, detail)
+
+    def on_assignment(self, partitions: frozenset[int]) -> None:
+        """What the group assigns to us now."""
+        before, self.assignment = self.assignment, partitions
+        now = asyncio.get_running_loop().time()
+        for partition, replica in self.replicas.items():
+            is_assigned = partition in partitions
+            if is_assigned and partition not in before:
+                self._assigned_since[partition] = now
+            if not is_assigned:
+                self._assigned_since.pop(partition, None)
+            if is_assigned != (partition in before):
+                replica.set_assigned(is_assigned)
+        if partitions != before:
+            LOG.info("assignment partitions=%s", ",".join(map(str, sorted(partitions))) or "none")
+
+    def _directory_changed(self) -> None:
+        self.view.forget_owners()
+        self.directory.directory_changed()
+
+    # ---- time
+
+    async def _tick_forever(self) -> None:
+        while True:
+            is_busy = False
+            for replica in list(self.replicas.values()):
+                is_busy |= replica.tick()
+            self._ports.membership.alive()
+            leads_directory = self.view.is_leading(DIRECTORY_PARTITION)
+            if leads_directory != self._led_directory:
+                self._led_directory = leads_directory
+                self.directory.directory_changed()
+            self._watch_loading()
+            self.loop_ages_s["tick"] = asyncio.get_running_loop().time()
+            await asyncio.sleep(BUSY_TICK_S if is_busy else TICK_S)
+
+    def _watch_loading(self) -> None:
+        """A member that cannot bring a partition to leading leaves, so that another may lead; it comes back later."""
+        if self._is_stopping or not self.is_joined:
+            return
+        now = asyncio.get_running_loop().time()
+        for partition in list(self._assigned_since):
+            shard = self.view.shard(partition)
+            if shard is not None and shard.phase is State.LEADING:
+                self._assigned_since[partition] = now
+            elif now - self._assigned_since[partition] > self.config.load_timeout_ms / 1000:
+                LOG.error("assigned partition does not come to leading; leaving the group for a while partition=%d", partition)
+                self._assigned_since.clear()
+                self.is_joined = False
+                self._ports.membership.leave()
+                self._spawn(self._rejoin(), "rejoin")
+                return
+
+    async def _rejoin(self) -> None:
+        await asyncio.sleep(self._rng.uniform(0.5, 1.0) * self.config.load_timeout_ms / 1000)
+        self._ports.membership.join(self)
+        self.is_joined = True
+
+    # ---- what can go wrong
+
+    def _replica_failed(self, partition: int, reason: str) -> None:
+        if not self._is_stopping:
+            self._spawn(self._revive(partition), f"revive-{partition}")
+
+    async def _revive(self, partition: int) -> None:
+        """Rebuild a failed replica from the log, keeping the old database as evidence; each time after a longer wait."""
+        await self._check_topic_id()
+        tries = self._revivals.get(partition, 0)
+        self._revivals[partition] = tries + 1
+        await asyncio.sleep(min(REVIVE_BACKOFF_S[0] * 2**tries, REVIVE_BACKOFF_S[1]))
+        facts = self.facts
+        if facts is None:
+            return
+        await self.replicas[partition].close(keep_evidence=True)
+        replica = self.replicas[partition] = self._new_replica(partition, facts)
+        await self._load(replica)
+
+    async def _check_topic_id(self) -> bool:
+        """Whether the topic is there; raises `FatalError` when it is another one."""
+        try:
+            topic_id = await self._ports.cluster.topic_id()
+        except KafkaUnavailable:
+            return True
+        except TopicMissing:
+            return False
+        if self.facts is not None and topic_id != self.facts.topic_id:
+            raise FatalError(
+                f"topic {self.config.topic} was deleted and created anew while the service was running: its state belongs to the old topic."
+                " Start again with empty data directories to serve the new one, or restore the old one"
+            )
+        return True
+
+    async def _guard_topic(self, facts: TopicFacts) -> None:
+        """Look at the topic every few seconds: its id, its settings, its replicas."""
+        missing = 0
+        while True:
+            await asyncio.sleep(self.config.topic_check_interval_ms / 1000)
+            missing = 0 if await self._check_topic_id() else missing + 1
+            if missing >= MISSING_CHECKS_MAX:
+                raise FatalError(f"topic {facts.topic} was deleted under the running service: its acknowledged entries are gone")
+            if missing:
+                continue
+            try:
+                self.facts = now = await self._ports.cluster.describe_topic()
+                self._check(now)
+                if len(now.partitions) > len(self.replicas):
+                    await self._grow(now)
+            except (KafkaUnavailable, TopicMissing) as unavailable:
+                LOG.warning("metadata topic cannot be checked error=%r", str(unavailable))
+            self.loop_ages_s["topic-guard"] = asyncio.get_running_loop().time()
+
+    async def _grow(self, facts: TopicFacts) -> None:
+        """The topic has more partitions: they take new placements only, nothing moves."""
+        for partition in range(len(self.replicas), len(facts.partitions)):
+            replica = self.replicas[partition] = self._new_replica(partition, facts)
+            await self._load(replica)
+        for replica in self.replicas.values():
+            if replica.shard is not None:
+                replica.shard.partition_count = len(facts.partitions)
+        LOG.info("metadata topic has grown partitions=%d", len(facts.partitions))

@@ -1,0 +1,281 @@
+"""Operations as a client sees them: found owners, split over the coordinators led here, answers merged in request order.
+
+Elements of coordinators that this node does not lead get NOT_COORDINATOR; one bad element never fails the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar, cast
+
+import numpy as np
+
+from coordinator.core.batches import partition_key, split_partition_key
+from coordinator.core.commands import (
+    Answer,
+    Barrier,
+    CommitFile,
+    CommitResult,
+    DeletedTo,
+    DeletePoint,
+    DeleteRecords,
+    DescribedFile,
+    DescribeFiles,
+    FetchPoint,
+    FoundBatches,
+    FoundOffset,
+    ListOffsets,
+    OffsetQuery,
+    Outcome,
+)
+from coordinator.core.errors import ErrorCode
+from coordinator.core.names import topic_id_text
+from coordinator.core.queries import FetchBudget, find_batches, past_the_end
+from coordinator.runtime.cluster_view import DIRECTORY_PARTITION, ClusterView
+from coordinator.runtime.ports import Cluster, KafkaUnavailable, TopicMissing
+from coordinator.runtime.replica import Replica
+
+E = TypeVar("E", OffsetQuery, DeletePoint)
+A = TypeVar("A")
+
+DIRECTORY_POLL_S = 0.005
+
+
+class Router:
+    """See the module's text."""
+
+    def __init__(self, *, replicas: Mapping[int, Replica], view: ClusterView, node_id: int) -> None:
+        self._replicas = replicas
+        self._view = view
+        self._node_id = node_id
+        self._cluster: Cluster | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def use_cluster(self, cluster: Cluster) -> None:
+        """Kafka is reachable through this."""
+        self._cluster = cluster
+
+    async def close(self) -> None:
+        """Cancel what is still being answered."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _spawn(self, work: asyncio.Task[None]) -> None:
+        self._tasks.add(work)
+        work.add_done_callback(self._tasks.discard)
+
+    def not_led(self, coordinator_id: int) -> Outcome:
+        """Why this node does not serve a coordinator: loading it, or somebody else leads."""
+        if self._view.is_loading(coordinator_id):
+            return Outcome(error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, message=f"coordinator {coordinator_id} is loading; retry")
+        message = f"node {self._node_id} does not lead coordinator {coordinator_id}; find it and retry"
+        return Outcome(error=ErrorCode.NOT_COORDINATOR, message=message)
+
+    # ---- the directory
+
+    async def directory_is_current(self, timeout_ms: int) -> bool:
+        """Wait until the directory holds everything that was logged before this call; False when that takes too long."""
+        replica = self._replicas.get(DIRECTORY_PARTITION)
+        if replica is None or replica.shard is None or self._cluster is None:
+            return False
+        if replica.shard.is_leading:
+            answer = await replica.ask(Barrier(), timeout_ms)
+            return isinstance(answer, Outcome) and answer.error is ErrorCode.NONE
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                _, end = await self._cluster.log_range(DIRECTORY_PARTITION)
+                while replica.shard.state.applied_offset + 1 < end:
+                    await asyncio.sleep(DIRECTORY_POLL_S)
+        except (TimeoutError, KafkaUnavailable, TopicMissing):
+            return False
+        return True
+
+    def unplaced(self, key: bytes) -> Outcome:
+        """The outcome for a partition that a current directory does not have."""
+        topic_id, partition = split_partition_key(key)
+        placement = self._view.placement(topic_id)
+        if placement is None:
+            return Outcome(error=ErrorCode.UNKNOWN_TOPIC_ID, message=f"topic id {topic_id_text(topic_id)} is not known")
+        message = f"topic {placement.name} has no partition {partition}; it has {placement.num_partitions}"
+        return Outcome(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message=message)
+
+    async def _settle(self, keys: Iterable[bytes], timeout_ms: int) -> Outcome | None:
+        """If some key has no owner, bring the directory up to date; returns why that failed, or None."""
+        if all(self._view.owner_of(key) is not None for key in keys) or await self.directory_is_current(timeout_ms):
+            return None
+        return Outcome(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message="the directory of topics cannot be read to its end now; retry")
+
+    # ---- commits
+
+    def commit(self, command: CommitFile, timeout_ms: int, respond: Callable[[CommitResult], None], size_bytes: int) -> None:
+        """Commit a file: at once if one coordinator led here owns all of it, else split by coordinator."""
+        keys = cast(list[bytes], command.batches["topic_partition"].tolist())
+        owner_of = self._view.owner_of
+        owners = {owner_of(key) for key in set(keys)}
+        owner = next(iter(owners)) if len(owners) == 1 else None
+        if owner is not None and owner in self._replicas:
+            self._replicas[owner].submit(command, timeout_ms, cast(Callable[[Answer], None], respond), size_bytes)
+        elif not keys:
+            respond(CommitResult.refused(0, ErrorCode.NONE, None))
+        else:
+            work = self._commit_split(command, keys, timeout_ms, respond, size_bytes)
+            self._spawn(asyncio.get_running_loop().create_task(work))
+
+    async def _commit_split(
+        self, command: CommitFile, keys: list[bytes], timeout_ms: int, respond: Callable[[CommitResult], None], size_bytes: int
+    ) -> None:
+        problem = await self._settle(set(keys), timeout_ms)
+        owners = [self._view.owner_of(key) for key in keys]
+        if problem is not None:
+            respond(CommitResult.refused(len(keys), problem.error, problem.message))
+            return
+        if None in owners:
+            respond(self._commit_unplaced(keys, owners))
+            return
+        places = {owner: [i for i, o in enumerate(owners) if o == owner] for owner in set(owners)}
+        shares = sorted((cast(int, owner), rows) for owner, rows in places.items())
+        answers = await asyncio.gather(*(self._commit_share(command, owner, rows, timeout_ms, size_bytes) for owner, rows in shares))
+        merged = CommitResult.refused(len(keys), ErrorCode.NOT_COORDINATOR, None)
+        merged = CommitResult(
+            errors=list(merged.errors),
+            messages=list(merged.messages),
+            base_offsets=list(merged.base_offsets),
+            append_times=list(merged.append_times),
+            log_starts=list(merged.log_starts),
+            duplicates=list(merged.duplicates),
+        )
+        for (_, rows), answer in zip(shares, answers, strict=True):
+            for at, row in enumerate(rows):
+                merged.errors[row] = answer.errors[at]
+                merged.messages[row] = answer.messages[at]
+                merged.base_offsets[row] = answer.base_offsets[at]
+                merged.append_times[row] = answer.append_times[at]
+                merged.log_starts[row] = answer.log_starts[at]
+                merged.duplicates[row] = answer.duplicates[at]
+        respond(merged)
+
+    async def _commit_share(self, command: CommitFile, owner: int, rows: list[int], timeout_ms: int, size_bytes: int) -> CommitResult:
+        if not self._view.is_leading(owner):
+            outcome = self.not_led(owner)
+            return CommitResult.refused(len(rows), outcome.error, outcome.message)
+        share = replace(command, batches=command.batches[np.array(rows)])
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        callback = lambda value: None if answer.done() else answer.set_result(value)  # noqa: E731
+        self._replicas[owner].submit(share, timeout_ms, callback, size_bytes * len(rows) // max(1, len(command.batches)))
+        return cast(CommitResult, await answer)
+
+    def _commit_unplaced(self, keys: list[bytes], owners: list[int | None]) -> CommitResult:
+        """Nothing of the file is logged, so that a retry of the key is not stuck with an error that may heal."""
+        message = "another batch of the file names an unknown partition; retry"
+        result = CommitResult.refused(len(keys), ErrorCode.COORDINATOR_NOT_AVAILABLE, message)
+        for place, owner in enumerate(owners):
+            if owner is None:
+                outcome = self.unplaced(keys[place])
+                result.errors[place], result.messages[place] = int(outcome.error), outcome.message
+        return result
+
+    # ---- strict reads and deletes by partition
+
+    async def list_offsets(self, queries: list[OffsetQuery], timeout_ms: int) -> list[FoundOffset]:
+        """Strict: every acknowledged write before the request is seen."""
+
+        async def at(owner: int, share: list[OffsetQuery]) -> list[FoundOffset]:
+            return cast(list[FoundOffset], await self._replicas[owner].ask(ListOffsets(queries=share), timeout_ms))
+
+        return await self._by_owner(queries, at, lambda outcome: FoundOffset(outcome=outcome), timeout_ms)
+
+    async def delete_records(self, points: list[DeletePoint], timeout_ms: int) -> list[DeletedTo]:
+        """Move log starts forward."""
+
+        async def at(owner: int, share: list[DeletePoint]) -> list[DeletedTo]:
+            return cast(list[DeletedTo], await self._replicas[owner].ask(DeleteRecords(points=share), timeout_ms))
+
+        return await self._by_owner(points, at, lambda outcome: DeletedTo(outcome=outcome), timeout_ms)
+
+    async def _by_owner(
+        self,
+        elements: Sequence[E],
+        at: Callable[[int, list[E]], Awaitable[list[A]]],
+        refused: Callable[[Outcome], A],
+        timeout_ms: int,
+    ) -> list[A]:
+        """Send each element to its owner's leader if that is here, and put the answers back in order."""
+        keys = [partition_key(element.topic_id, element.partition) for element in elements]
+        problem = await self._settle(set(keys), timeout_ms)
+        if problem is not None:
+            return [refused(problem) for _ in elements]
+        answers: list[A | None] = [None] * len(elements)
+        shares: dict[int, list[int]] = {}
+        for place, key in enumerate(keys):
+            owner = self._view.owner_of(key)
+            if owner is None:
+                answers[place] = refused(self.unplaced(key))
+            elif not self._view.is_leading(owner):
+                answers[place] = refused(self.not_led(owner))
+            else:
+                shares.setdefault(owner, []).append(place)
+        results = await asyncio.gather(*(at(owner, [elements[p] for p in places]) for owner, places in shares.items()))
+        for places, result in zip(shares.values(), results, strict=True):
+            for place, answer in zip(places, result, strict=True):
+                answers[place] = answer
+        return cast(list[A], answers)
+
+    async def describe_files(self, object_keys: list[str], timeout_ms: int) -> list[DescribedFile]:
+        """Ask every coordinator led here: live if any says so."""
+        led = self._view.led()
+        if not led:
+            message = f"node {self._node_id} leads no coordinator; ask the others"
+            return [DescribedFile(outcome=Outcome(error=ErrorCode.NOT_COORDINATOR, message=message))] * len(object_keys)
+        command = DescribeFiles(object_keys=object_keys)
+        answers = await asyncio.gather(*(self._replicas[c].ask(command, timeout_ms) for c in led))
+        columns = [cast(list[DescribedFile], answer) for answer in answers]
+        return [_best_described([column[i] for column in columns]) for i in range(len(object_keys))]
+
+    # ---- find batches
+
+    async def find_batches(
+        self, points: list[FetchPoint], max_bytes: int, batches_per_partition: int, timeout_ms: int
+    ) -> list[FoundBatches]:
+        """May be stale, so any replica serves it; only a leader behind a barrier says that an offset is out of range."""
+        budget = FetchBudget(max_bytes, batches_per_partition)
+        keys = {partition_key(point.topic_id, point.partition) for point in points}
+        problem = await self._settle(keys, timeout_ms)
+        if problem is not None:
+            return [FoundBatches(outcome=problem, batches=[])] * len(points)
+        return [await self._find(point, budget, timeout_ms) for point in points]
+
+    async def _find(self, point: FetchPoint, budget: FetchBudget, timeout_ms: int) -> FoundBatches:
+        key = partition_key(point.topic_id, point.partition)
+        owner = self._view.owner_of(key)
+        if owner is None:
+            return FoundBatches(outcome=self.unplaced(key), batches=[])
+        shard = self._view.shard(owner)
+        if shard is None:
+            return FoundBatches(outcome=self.not_led(owner), batches=[])
+        if key not in shard.state.hot.partitions.index:
+            message = "the partition is placed here but not created yet; retry"
+            return FoundBatches(outcome=Outcome(error=ErrorCode.OFFSET_NOT_AVAILABLE, message=message), batches=[])
+        found = find_batches(shard.state, point, budget, owner)
+        if found is not None:
+            return found
+        if not shard.is_leading:
+            return past_the_end(shard.state, point, is_certain=False)
+        proof = await self._replicas[owner].ask(Barrier(), timeout_ms)
+        if not isinstance(proof, Outcome) or proof.error is not ErrorCode.NONE:
+            return past_the_end(shard.state, point, is_certain=False)
+        return find_batches(shard.state, point, budget, owner) or past_the_end(shard.state, point, is_certain=True)
+
+
+def _best_described(answers: list[DescribedFile]) -> DescribedFile:
+    """Live beats known beats an error that may heal beats "unknown"."""
+
+    def rank(answer: DescribedFile) -> int:
+        if answer.outcome.error is ErrorCode.NONE:
+            return 0 if answer.has_live_batches else 1
+        return 3 if answer.outcome.error is ErrorCode.RESOURCE_NOT_FOUND else 2
+
+    return min(answers, key=rank)
