@@ -117,6 +117,13 @@ class ColdStore(Protocol):
 
     def tombstone(self, object_key: str) -> Tombstone | None: ...
 
+    def written(self) -> None:
+        """The state has let go of the frozen generation.
+
+        Until then a store may show what the flush under way has written, except that `live_batches` are given without its
+        losses: the state takes those away itself, and a file must not look dead because they were taken away twice.
+        """
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:

@@ -125,6 +125,11 @@ class Generation:
             self.runs.setdefault(block.partition_rows[run], []).append(TailRun(base, last, block, start, stop))
             start = stop
 
+    def expire_tombstones(self, before_ms: int) -> None:
+        """Forget the tombstones so far of keys created before a time; those that come later are not concerned."""
+        self.tombstones_expired_before_ms = max(self.tombstones_expired_before_ms, before_ms)
+        self.tombstones = {key: stone for key, stone in self.tombstones.items() if not 0 <= stone.created_ms < before_ms}
+
     def runs_from(self, partition_row: int, offset: int) -> list[TailRun]:
         """The runs that end at or after an offset, in order."""
         runs = self.runs.get(partition_row)

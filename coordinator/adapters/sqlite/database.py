@@ -1,0 +1,222 @@
+"""The state database of one replica: one SQLite file, its lock, its writer and its reader.
+
+It is a cache of the log and may be deleted at any time. `open`, `load`, `write` and `close` belong to the writer's
+thread, the reader to the event loop. What was written is always the state as of one applied offset, whole.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+
+import apsw
+
+from coordinator.adapters.sqlite.errors import CORRUPTIONS, StateLocked, translated
+from coordinator.adapters.sqlite.lock import LockFile, read_boot_id
+from coordinator.adapters.sqlite.reader import StateReader
+from coordinator.adapters.sqlite.schema import UnknownVersion, connect_reader, connect_writer, fetch
+from coordinator.adapters.sqlite.writer import FlushWriter
+from coordinator.core.batches import partition_key
+from coordinator.core.cold import Header
+from coordinator.core.packing import Flush, PartitionRow, ProducerRow, TopicRow
+from coordinator.core.state import Stored
+
+SUFFIXES = ("", "-wal", "-shm")
+
+HEADER_COLUMNS = tuple(field.name for field in fields(Header))
+HEADER = f"SELECT {', '.join(HEADER_COLUMNS)} FROM header"
+PARTITIONS = """
+    SELECT digest, topic_id, partition, is_dead, id, high_watermark, log_start, first_offset, max_timestamp, max_timestamp_offset,
+        trimmed_to
+    FROM partition ORDER BY id
+"""
+PRODUCERS = "SELECT id, partition_id, producer_id, epoch, last_append_ms, remembered FROM producer ORDER BY id"
+TOPICS = "SELECT topic_id, name, order_offset, deleted_ms FROM topic ORDER BY topic_id"
+DIRECTORY = "SELECT content FROM directory"
+KEYS = "SELECT object_key FROM file UNION ALL SELECT object_key FROM tombstone"
+
+
+class StateDatabase:
+    """See the module's text. `boot_id` identifies this run of the machine; tests give their own."""
+
+    def __init__(self, path: Path, *, cluster_id: str, topic_id: bytes, metadata_partition: int, boot_id: str | None = None) -> None:
+        self.path = path
+        self._identity = (cluster_id, topic_id, metadata_partition)
+        self._boot_id = read_boot_id() if boot_id is None else boot_id
+        self._lock = LockFile(path.with_name(path.name + ".lock"))
+        self._connection: apsw.Connection | None = None
+        self._writer: FlushWriter | None = None
+        self._reader: StateReader | None = None
+        self._is_corrupt = False
+
+    def open(self) -> str | None:
+        """Open or create the file; returns why an earlier one was discarded, or None.
+
+        Raises `StateLocked` when somebody else has it open, `DirectoryFailed` when the directory cannot be used.
+        """
+        self._lock.acquire()
+        try:
+            reason = self._lock.distrust(self._boot_id) if self.path.exists() else None
+            self._lock.mark_open(self._boot_id)
+            self._is_corrupt = False
+            with translated(self.path, self._mark_corrupt):
+                if reason is None:
+                    reason = self._connect_to_own()
+                if reason is not None:
+                    self._delete_files()
+                    self._connect()
+        except BaseException:
+            self._disconnect()
+            self._lock.release()
+            raise
+        return reason
+
+    def load(self) -> Stored | None:
+        """What the database holds of the hot tables, or None when nothing was written yet.
+
+        The keys are read while they are iterated, which must end before the next `write`. Raises `StateCorrupt`.
+        """
+        with translated(self.path, self._mark_corrupt):
+            header = self._read_header()
+            if header is None:
+                return None
+            connection = self._connected()
+            partitions = [_partition(*row) for row in fetch(connection, PARTITIONS)]
+            producers = [ProducerRow(*row) for row in fetch(connection, PRODUCERS)]
+            topics = [TopicRow(*row) for row in fetch(connection, TOPICS)]
+            directory = fetch(connection, DIRECTORY)
+        return Stored(
+            header=header,
+            partitions=partitions,
+            producers=producers,
+            topics=topics,
+            directory=directory[0][0] if directory else None,
+            keys=self._keys(),
+        )
+
+    def write(self, flush: Flush) -> None:
+        """Write one flush and the applied offset in one transaction. Raises `StateCorrupt`, `DirectoryFailed`."""
+        if self._writer is None:
+            raise StateLocked(f"the state database {self.path} is not open")
+        with translated(self.path, self._mark_corrupt):
+            if self._reader is not None:
+                self._reader.announce(self._writer.flushes + 1, dict(flush.live_lost))
+            committed = self._writer.write(flush)
+            if self._reader is not None:
+                self._reader.report(committed)
+
+    def reader(self) -> StateReader:
+        """The reads of the event loop, on a connection of their own; the same one every time."""
+        if self._reader is None:
+            self._connected()
+            self._reader = StateReader(self.path, self._mark_corrupt)
+        return self._reader
+
+    def close(self, *, clean: bool = True) -> None:
+        """Close (idempotent). Only a clean close, which waits for the disk, lets the file survive a crash of the machine."""
+        if self._connection is None:
+            return
+        try:
+            self._disconnect()
+            if clean and not self._is_corrupt:
+                self._sync_files()
+                self._lock.mark_clean()
+        finally:
+            self._lock.release()
+
+    # ---- helpers
+
+    def _connected(self) -> apsw.Connection:
+        if self._connection is None:
+            raise StateLocked(f"the state database {self.path} is not open")
+        return self._connection
+
+    def _connect(self) -> None:
+        self._connection = connect_writer(self.path)
+        self._writer = FlushWriter(self._connection)
+
+    def _connect_to_own(self) -> str | None:
+        """Connect if the file is readable and of this log; returns why it is not."""
+        try:
+            self._connect()
+            header = self._read_header()
+        except CORRUPTIONS as error:
+            return f"it is damaged: {error}"
+        except UnknownVersion as error:
+            return str(error)
+        except apsw.SQLError as error:
+            return f"it is not a state database: {error}"
+        if header is None:
+            return None
+        for name, found, own in zip(
+            ("cluster id", "topic id", "metadata partition"),
+            (header.cluster_id, header.topic_id.hex(), header.metadata_partition),
+            (self._identity[0], self._identity[1].hex(), self._identity[2]),
+            strict=True,
+        ):
+            if found != own:
+                return f"it belongs to {name} {found}, not {own}"
+        return None
+
+    def _disconnect(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+        if self._connection is not None:
+            self._connection.close(True)
+        self._reader = self._writer = self._connection = None
+
+    def _delete_files(self) -> None:
+        self._disconnect()
+        for suffix in SUFFIXES:
+            self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+
+    def _sync_files(self) -> None:
+        """Closing brought the write-ahead log into the file, unless somebody else still reads it."""
+        for suffix in ("", "-wal"):
+            path = self.path.with_name(self.path.name + suffix)
+            if path.exists():
+                _sync(path, os.O_RDWR)
+        _sync(self.path.parent, os.O_RDONLY)
+
+    def _mark_corrupt(self, reason: str) -> None:
+        self._is_corrupt = True
+        self._lock.mark_corrupt(reason)
+
+    def _read_header(self) -> Header | None:
+        rows = fetch(self._connected(), HEADER)
+        return Header(**dict(zip(HEADER_COLUMNS, rows[0], strict=True))) if rows else None
+
+    def _keys(self) -> Iterator[str]:
+        with translated(self.path, self._mark_corrupt):
+            connection = connect_reader(self.path)
+            try:
+                for row in connection.execute(KEYS):
+                    yield str(row[0])
+            finally:
+                connection.close(True)
+
+
+def _partition(digest: bytes, topic_id: bytes, partition: int, is_dead: int, row: int, *numbers: int) -> tuple[PartitionRow, bytes]:
+    high_watermark, log_start, first_offset, max_timestamp, max_timestamp_offset, trimmed_to = numbers
+    stored = PartitionRow(
+        row,
+        partition_key(topic_id, partition),
+        high_watermark,
+        log_start,
+        first_offset,
+        max_timestamp,
+        max_timestamp_offset,
+        trimmed_to,
+        bool(is_dead),
+    )
+    return stored, digest
+
+
+def _sync(path: Path, flags: int) -> None:
+    fd = os.open(path, flags)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

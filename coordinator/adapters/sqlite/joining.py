@@ -1,0 +1,48 @@
+"""Joins the last, short run of a partition with the one that follows it.
+
+Under light load every write brings a partition only a few batches; left alone, the row and index entry around them would
+outweigh them, and a lookup far back would have to page through thousands of rows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from coordinator.core.cold import PACKED, RunRow
+from coordinator.core.packing import INT32_MAX, RUN_ROWS_MAX, UINT32_MAX
+
+SHORT_RUN_ROWS = 64
+"""A run this long stays as it is: it carries about one byte of overhead per batch, and rewriting it would cost more."""
+
+
+def is_short(run: RunRow) -> bool:
+    """Whether a later run may be joined to this one."""
+    return len(run.data) < SHORT_RUN_ROWS * PACKED.itemsize
+
+
+def joined(first: RunRow, second: RunRow) -> RunRow | None:
+    """Both runs as one, or None when they are not adjacent or do not fit the packed form."""
+    if second.base != first.last + 1 or len(first.data) + len(second.data) > RUN_ROWS_MAX * PACKED.itemsize:
+        return None
+    file_base = min(first.file_base, second.file_base)
+    timestamp_base = min(first.timestamp_base, second.timestamp_base)
+    packed = np.frombuffer(first.data + second.data, PACKED)
+    files, timestamps = packed["file"].astype(np.int64), packed["timestamp"].astype(np.int64)
+    seam = len(first.data) // PACKED.itemsize
+    for part, run in ((slice(0, seam), first), (slice(seam, None), second)):
+        files[part] += run.file_base - file_base
+        timestamps[part] += run.timestamp_base - timestamp_base
+    if int(files.max()) > UINT32_MAX or int(timestamps.max()) > INT32_MAX:
+        return None
+    both = packed.copy()
+    both["file"] = files
+    both["timestamp"] = timestamps
+    return RunRow(
+        first.partition_row,
+        first.base,
+        second.last,
+        max(first.max_timestamp, second.max_timestamp),
+        file_base,
+        timestamp_base,
+        both.tobytes(),
+    )

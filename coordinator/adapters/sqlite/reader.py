@@ -1,0 +1,162 @@
+"""Reads of the state database for the event loop: a read-only connection of its own, no transaction that stays open.
+
+The writer commits in another thread, so the database may be one flush ahead of what the loop knows. Runs, tombstones and
+removed files of that flush are also in the frozen generation, where looking at both does no harm. Counters of live
+batches are the exception: until `written` they are given back without the losses of the flush under way, because the
+state takes those away itself.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from coordinator.adapters.sqlite.errors import translated
+from coordinator.adapters.sqlite.run_index import RunEntry, RunIndex
+from coordinator.adapters.sqlite.schema import connect_reader, fetch
+from coordinator.core.cold import FileRow, RunRow, Tombstone
+
+FILE_COLUMNS = """
+    id, object_key, content_hash, object_format, file_size, uploader_broker_id, owner_ids, created_ms, append_time_ms,
+    batch_count, live_batches, record
+"""
+FLUSHES = "(SELECT flushes FROM header)"
+
+FILE_BY_ID = f"SELECT {FILE_COLUMNS}, {FLUSHES} FROM file WHERE id = ?"
+FILE_BY_KEY = f"SELECT {FILE_COLUMNS}, {FLUSHES} FROM file WHERE object_key = ?"
+FILES_AFTER = f"SELECT {FILE_COLUMNS}, {FLUSHES} FROM file WHERE object_key > ? ORDER BY object_key LIMIT ?"
+TOMBSTONE = "SELECT object_key, reason, time_ms, created_ms FROM tombstone WHERE object_key = ?"
+RUN = "SELECT partition_id, base_offset, last_offset, max_timestamp, file_base, timestamp_base, batches FROM run WHERE id = ?"
+RUNS_OF_PARTITION = "SELECT id, last_offset, max_timestamp FROM run WHERE partition_id = ? ORDER BY last_offset"
+FLUSHES_SO_FAR = "SELECT flushes FROM header"
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What a flush changed about runs, told to the reader after the commit."""
+
+    runs: list[RunEntry]
+    trimmed: list[tuple[int, int]]
+    purged: list[int]
+
+
+class StateReader:
+    """The `ColdStore` of a state database. Belongs to one thread, but for `announce` and `report`."""
+
+    def __init__(self, path: Path, on_corrupt: Callable[[str], None]) -> None:
+        self._path = path
+        self._on_corrupt = on_corrupt
+        with translated(path, on_corrupt):
+            self._connection = connect_reader(path)
+            self._cursor = self._connection.cursor()
+            found = fetch(self._cursor, FLUSHES_SO_FAR)
+        self._indexes: dict[int, RunIndex] = {}
+        self._commits: deque[Committed] = deque()
+        self._flush_known: int = found[0][0] if found else 0
+        self._flush_under_way: tuple[int, Mapping[int, int]] = (self._flush_known, {})
+
+    # ---- called by the writer
+
+    def announce(self, flush_number: int, live_lost: Mapping[int, int]) -> None:
+        """A flush is about to be written."""
+        self._flush_under_way = (flush_number, live_lost)
+
+    def report(self, committed: Committed) -> None:
+        """The announced flush was committed."""
+        self._commits.append(committed)
+
+    # ---- called by the event loop
+
+    def written(self) -> None:
+        """The state knows that the announced flush was written."""
+        self._flush_known = self._flush_under_way[0]
+        self._take_commits()
+
+    def close(self) -> None:
+        """Close the connection (idempotent)."""
+        self._connection.close(True)
+
+    def run_covering(self, partition_row: int, offset: int) -> RunRow | None:
+        """The first run whose last offset is at or after `offset`."""
+        return self._run(partition_row, lambda index: index.covering(offset))
+
+    def run_reaching(self, partition_row: int, from_offset: int, timestamp_ms: int) -> RunRow | None:
+        """The first run that ends at or after `from_offset` and has a batch at or after a time, by `max_timestamp`."""
+        return self._run(partition_row, lambda index: index.reaching(from_offset, timestamp_ms))
+
+    def max_run(self, partition_row: int, from_offset: int) -> RunRow | None:
+        """The first run with the greatest `max_timestamp` among those that end at or after `from_offset`."""
+        return self._run(partition_row, lambda index: index.greatest(from_offset))
+
+    def file_by_key(self, object_key: str) -> FileRow | None:
+        """A written file by its key."""
+        return self._file(FILE_BY_KEY, object_key)
+
+    def file_by_id(self, file_id: int) -> FileRow | None:
+        """A written file by the offset of its entry."""
+        return self._file(FILE_BY_ID, file_id)
+
+    def files_after(self, object_key: str, limit: int) -> list[FileRow]:
+        """Files in key order after a key ('' = from the start)."""
+        with translated(self._path, self._on_corrupt):
+            rows = fetch(self._cursor, FILES_AFTER, (object_key, limit))
+        return [self._file_row(row) for row in rows]
+
+    def tombstone(self, object_key: str) -> Tombstone | None:
+        """A written tombstone by its key."""
+        with translated(self._path, self._on_corrupt):
+            rows = fetch(self._cursor, TOMBSTONE, (object_key,))
+        return Tombstone(*rows[0]) if rows else None
+
+    # ---- helpers
+
+    def _run(self, partition_row: int, find: Callable[[RunIndex], int | None]) -> RunRow | None:
+        if self._commits:
+            self._take_commits()
+        with translated(self._path, self._on_corrupt):
+            while True:
+                index = self._indexes.get(partition_row)
+                if index is None:
+                    index = self._load_index(partition_row)
+                run_id = find(index)
+                if run_id is None:
+                    return None
+                rows = fetch(self._cursor, RUN, (run_id,))
+                if rows:
+                    return RunRow(*rows[0])
+                # Trimmed by a commit that was not reported yet.
+                del self._indexes[partition_row]
+
+    def _load_index(self, partition_row: int) -> RunIndex:
+        index = RunIndex(fetch(self._cursor, RUNS_OF_PARTITION, (partition_row,)))
+        self._indexes[partition_row] = index
+        return index
+
+    def _take_commits(self) -> None:
+        indexes = self._indexes
+        while self._commits:
+            committed = self._commits.popleft()
+            for entry in committed.runs:
+                index = indexes.get(entry.partition_row)
+                if index is not None:
+                    index.put(entry)
+            for partition_row, to in committed.trimmed:
+                if partition_row in indexes:
+                    indexes[partition_row].trim(to)
+            for partition_row in committed.purged:
+                indexes.pop(partition_row, None)
+
+    def _file(self, sql: str, key: int | str) -> FileRow | None:
+        with translated(self._path, self._on_corrupt):
+            rows = fetch(self._cursor, sql, (key,))
+        return self._file_row(rows[0]) if rows else None
+
+    def _file_row(self, columns: tuple[Any, ...]) -> FileRow:
+        row = FileRow._make(columns[:-1])
+        if columns[-1] == self._flush_known:
+            return row
+        lost = self._flush_under_way[1].get(row.file_id, 0)
+        return row._replace(live_batches=row.live_batches + lost) if lost else row

@@ -1,0 +1,154 @@
+"""Tables of the state database, their migrations, and how connections are set up.
+
+The names are for people too (`diskless db sql`). Rows of user partitions and producers are numbered as in memory;
+a file's id is the offset of the entry that committed it. No index besides the keys is touched by a commit, but for the
+one that finds runs: it holds everything the reader keeps in memory, so loading that never touches the packed data.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+PAGE_BYTES = 16384
+WAL_CHECKPOINT_BYTES = 16 << 20
+WAL_FILE_BYTES_MAX = 64 << 20
+CACHE_BYTES = 64 << 20
+BUSY_TIMEOUT_MS = 5000
+
+MIGRATIONS = (
+    """
+    CREATE TABLE header (
+        id INTEGER PRIMARY KEY CHECK (id = 1),
+        cluster_id TEXT NOT NULL,
+        topic_id BLOB NOT NULL,
+        metadata_partition INTEGER NOT NULL,
+        applied_offset INTEGER NOT NULL,
+        epoch INTEGER NOT NULL,
+        term INTEGER NOT NULL,
+        seq INTEGER NOT NULL,
+        leader_node_id INTEGER NOT NULL,
+        leader_endpoints TEXT NOT NULL,
+        log_time_ms INTEGER NOT NULL,
+        last_entry_hash BLOB NOT NULL,
+        digest BLOB NOT NULL,
+        flushes INTEGER NOT NULL
+    );
+    CREATE TABLE topic (
+        topic_id BLOB PRIMARY KEY,
+        name TEXT NOT NULL,
+        order_offset INTEGER NOT NULL,
+        deleted_ms INTEGER NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE partition (
+        id INTEGER PRIMARY KEY,
+        topic_id BLOB NOT NULL,
+        partition INTEGER NOT NULL,
+        high_watermark INTEGER NOT NULL,
+        log_start INTEGER NOT NULL,
+        first_offset INTEGER NOT NULL,
+        max_timestamp INTEGER NOT NULL,
+        max_timestamp_offset INTEGER NOT NULL,
+        trimmed_to INTEGER NOT NULL,
+        is_dead INTEGER NOT NULL,
+        digest BLOB NOT NULL
+    );
+    CREATE TABLE run (
+        id INTEGER PRIMARY KEY,
+        partition_id INTEGER NOT NULL,
+        base_offset INTEGER NOT NULL,
+        last_offset INTEGER NOT NULL,
+        max_timestamp INTEGER NOT NULL,
+        file_base INTEGER NOT NULL,
+        timestamp_base INTEGER NOT NULL,
+        batches BLOB NOT NULL
+    );
+    CREATE INDEX run_by_offset ON run (partition_id, last_offset, max_timestamp);
+    CREATE TABLE file (
+        id INTEGER PRIMARY KEY,
+        object_key TEXT NOT NULL UNIQUE,
+        content_hash BLOB NOT NULL,
+        object_format INTEGER NOT NULL,
+        file_size INTEGER NOT NULL,
+        uploader_broker_id INTEGER NOT NULL,
+        owner_ids TEXT NOT NULL,
+        created_ms INTEGER NOT NULL,
+        append_time_ms INTEGER NOT NULL,
+        batch_count INTEGER NOT NULL,
+        live_batches INTEGER NOT NULL,
+        record BLOB NOT NULL
+    );
+    CREATE TABLE producer (
+        id INTEGER PRIMARY KEY,
+        partition_id INTEGER NOT NULL,
+        producer_id INTEGER NOT NULL,
+        epoch INTEGER NOT NULL,
+        last_append_ms INTEGER NOT NULL,
+        remembered BLOB NOT NULL
+    );
+    CREATE TABLE tombstone (
+        object_key TEXT PRIMARY KEY,
+        reason TEXT NOT NULL,
+        time_ms INTEGER NOT NULL,
+        created_ms INTEGER NOT NULL
+    ) WITHOUT ROWID;
+    CREATE INDEX tombstone_by_creation ON tombstone (created_ms);
+    CREATE TABLE directory (
+        id INTEGER PRIMARY KEY CHECK (id = 1),
+        content TEXT NOT NULL
+    );
+    """,
+)
+"""Number n brings a database from version n to n + 1; never change one that was released."""
+
+VERSION = len(MIGRATIONS)
+
+
+class UnknownVersion(Exception):
+    """The database was written by a newer release."""
+
+
+def connect_writer(path: Path) -> apsw.Connection:
+    """Open for writing and bring the schema up to date. Raises `UnknownVersion` and the library's errors."""
+    connection = apsw.Connection(str(path))
+    try:
+        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+        connection.execute(f"PRAGMA page_size = {PAGE_BYTES}").fetchall()
+        connection.execute("PRAGMA journal_mode = wal").fetchall()
+        # The log is the truth and this file a cache of it: what a crash of the machine takes is read again from the log, and
+        # the lock file tells that it happened. A crash of the process alone loses nothing that was committed.
+        connection.execute("PRAGMA synchronous = OFF").fetchall()
+        connection.execute(f"PRAGMA wal_autocheckpoint = {WAL_CHECKPOINT_BYTES // PAGE_BYTES}").fetchall()
+        connection.execute(f"PRAGMA journal_size_limit = {WAL_FILE_BYTES_MAX}").fetchall()
+        connection.execute(f"PRAGMA cache_size = -{CACHE_BYTES >> 10}").fetchall()
+        migrate(connection)
+    except BaseException:
+        connection.close(True)
+        raise
+    return connection
+
+
+def connect_reader(path: Path) -> apsw.Connection:
+    """Open for reading beside a writer."""
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+    connection.execute(f"PRAGMA cache_size = -{CACHE_BYTES >> 10}").fetchall()
+    return connection
+
+
+def fetch(source: apsw.Connection | apsw.Cursor, sql: str, bindings: apsw.Bindings = ()) -> list[tuple[Any, ...]]:
+    """All rows of a query; reading to the end also ends its read transaction."""
+    return source.execute(sql, bindings).fetchall()
+
+
+def migrate(connection: apsw.Connection) -> None:
+    """Apply the missing migrations, each with its number in one transaction."""
+    version = connection.pragma("user_version")
+    if not isinstance(version, int) or version > VERSION:
+        raise UnknownVersion(f"its schema has version {version}, this release knows up to {VERSION}")
+    for number in range(version, VERSION):
+        with connection:
+            connection.execute(MIGRATIONS[number])
+            connection.execute(f"PRAGMA user_version = {number + 1}")

@@ -1,0 +1,203 @@
+"""Writes flushes: one transaction each, the applied offset in the same transaction as everything it stands for.
+
+Rows go in by the hundred per statement. SQLite lets go of the interpreter for every step, and under load a thread gets
+it back only after the event loop's turn of up to 5 ms: a step per row would make a flush of a few thousand rows last
+for seconds. Lists of numbers travel as JSON for the same reason.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import chain
+
+import apsw
+
+from coordinator.adapters.sqlite.joining import is_short, joined
+from coordinator.adapters.sqlite.reader import Committed
+from coordinator.adapters.sqlite.run_index import RunEntry
+from coordinator.adapters.sqlite.schema import fetch
+from coordinator.core.batches import split_partition_key
+from coordinator.core.cold import Header, RunRow
+from coordinator.core.packing import Flush, PartitionRow
+
+ROWS_PER_STATEMENT = (256, 16, 1)
+SHORT_RUNS_REMEMBERED_MAX = 100_000
+
+PUT_HEADER = "INSERT OR REPLACE INTO header"
+PUT_TOPIC = "INSERT OR REPLACE INTO topic"
+PUT_PARTITION = "INSERT OR REPLACE INTO partition"
+PUT_RUN = "INSERT OR REPLACE INTO run"
+PUT_FILE = "INSERT INTO file"
+PUT_PRODUCER = "INSERT OR REPLACE INTO producer"
+PUT_TOMBSTONE = "INSERT OR REPLACE INTO tombstone"
+PUT_DIRECTORY = "INSERT OR REPLACE INTO directory"
+
+DROP_PRODUCERS = "DELETE FROM producer WHERE id IN (SELECT value FROM json_each(?))"
+DROP_FILES = "DELETE FROM file WHERE id IN (SELECT value FROM json_each(?))"
+LOSE_BATCHES = """
+    UPDATE file SET live_batches = live_batches - lost.batches
+    FROM (SELECT value ->> 0 AS id, value ->> 1 AS batches FROM json_each(?)) AS lost WHERE file.id = lost.id
+"""
+EXPIRE_TOMBSTONES = "DELETE FROM tombstone WHERE created_ms >= 0 AND created_ms < ?"
+TRIM_RUNS = "DELETE FROM run WHERE partition_id = ? AND last_offset < ?"
+TRIM_PARTITION = "UPDATE partition SET trimmed_to = ?2 WHERE id = ?1"
+PURGE_RUNS = "DELETE FROM run WHERE partition_id = ?"
+PURGE_PARTITION = "DELETE FROM partition WHERE id = ?"
+
+LAST_RUN = """
+    SELECT id, partition_id, base_offset, last_offset, max_timestamp, file_base, timestamp_base, batches
+    FROM run WHERE partition_id = ? ORDER BY last_offset DESC LIMIT 1
+"""
+GREATEST_RUN_ID = "SELECT ifnull(max(id), 0) FROM run"
+FLUSHES_SO_FAR = "SELECT flushes FROM header"
+
+
+class FlushWriter:
+    """Writes one flush after the other through a connection that nobody else writes through."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._last_runs: dict[int, tuple[int, RunRow] | None] = {}
+        self._next_run_id = 0
+        self.flushes = 0
+        self._start_over()
+
+    def _start_over(self) -> None:
+        """Take from the database what is otherwise kept in step with it."""
+        self._last_runs.clear()
+        self._next_run_id = self._number(GREATEST_RUN_ID) + 1
+        self.flushes = self._number(FLUSHES_SO_FAR)
+
+    def _number(self, sql: str) -> int:
+        rows = fetch(self._connection, sql)
+        return int(rows[0][0]) if rows else 0
+
+    def write(self, flush: Flush) -> Committed:
+        """Write a flush in one transaction; on an error nothing of it is written."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            runs = self._place_runs(flush.runs)
+            self._write_rows(flush, runs)
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            self._start_over()
+            raise
+        self.flushes += 1
+        self._forget_runs(flush)
+        entries = [RunEntry(run.partition_row, run_id, run.last, run.max_timestamp) for run_id, run in runs.items()]
+        return Committed(entries, flush.trimmed, flush.partitions_purged)
+
+    def _write_rows(self, flush: Flush, runs: Mapping[int, RunRow]) -> None:
+        """Order matters: freed row numbers before their reuse, removals before what may come again, purging last."""
+        connection = self._connection
+        if flush.producers_dropped:
+            connection.execute(DROP_PRODUCERS, (json.dumps([row for row, _, _ in flush.producers_dropped]),))
+        if flush.files_removed:
+            connection.execute(DROP_FILES, (json.dumps(flush.files_removed),))
+        if flush.tombstones_expired_before_ms > 0:
+            connection.execute(EXPIRE_TOMBSTONES, (flush.tombstones_expired_before_ms,))
+        put(connection, PUT_TOPIC, [(t.topic_id, t.name, t.order_offset, t.deleted_ms) for t in flush.topics])
+        put(connection, PUT_PARTITION, [_partition_columns(row, digest) for row, digest in flush.partitions])
+        put(connection, PUT_RUN, [(run_id, *run) for run_id, run in runs.items()])
+        removed = set(flush.files_removed)
+        put(connection, PUT_FILE, [file for file in flush.files if file.file_id not in removed])
+        if flush.live_lost:
+            connection.execute(LOSE_BATCHES, (json.dumps(flush.live_lost),))
+        connection.executemany(TRIM_RUNS, flush.trimmed)
+        connection.executemany(TRIM_PARTITION, flush.trimmed)
+        producers = [(p.row, p.partition_row, p.producer_id, p.epoch, p.last_append_ms, p.ring) for p in flush.producers]
+        put(connection, PUT_PRODUCER, producers)
+        put(connection, PUT_TOMBSTONE, flush.tombstones)
+        if flush.directory is not None:
+            put(connection, PUT_DIRECTORY, [(1, flush.directory)])
+        purged = [(row,) for row in flush.partitions_purged]
+        connection.executemany(PURGE_RUNS, purged)
+        connection.executemany(PURGE_PARTITION, purged)
+        put(connection, PUT_HEADER, [_header_columns(flush.header, self.flushes + 1)])
+
+    def _place_runs(self, runs: Sequence[RunRow]) -> dict[int, RunRow]:
+        """Give every run its id; one that follows a short run takes its place together with it."""
+        placed: dict[int, RunRow] = {}
+        for run in runs:
+            last = self._last_run(run.partition_row)
+            both = None if last is None else joined(last[1], run)
+            if last is None or both is None:
+                run_id, kept = self._next_run_id, run
+                self._next_run_id += 1
+            else:
+                run_id, kept = last[0], both
+            placed[run_id] = kept
+            self._last_runs[run.partition_row] = (run_id, kept) if is_short(kept) else None
+        return placed
+
+    def _last_run(self, partition_row: int) -> tuple[int, RunRow] | None:
+        """The last run of a partition if another may be joined to it."""
+        if partition_row in self._last_runs:
+            return self._last_runs[partition_row]
+        if len(self._last_runs) >= SHORT_RUNS_REMEMBERED_MAX:
+            self._last_runs.clear()
+        rows = fetch(self._connection, LAST_RUN, (partition_row,))
+        run = RunRow(*rows[0][1:]) if rows else None
+        return None if run is None or not is_short(run) else (rows[0][0], run)
+
+    def _forget_runs(self, flush: Flush) -> None:
+        """Nothing is joined to a run that was deleted."""
+        for partition_row, to in flush.trimmed:
+            last = self._last_runs.get(partition_row)
+            if last is not None and last[1].last < to:
+                self._last_runs[partition_row] = None
+        for partition_row in flush.partitions_purged:
+            self._last_runs.pop(partition_row, None)
+
+
+def put(connection: apsw.Connection, head: str, rows: Sequence[Sequence[apsw.SQLiteValue]]) -> None:
+    """Insert rows, many per statement."""
+    at = 0
+    for size in ROWS_PER_STATEMENT:
+        while len(rows) - at >= size:
+            connection.execute(_statement(head, len(rows[0]), size), list(chain.from_iterable(rows[at : at + size])))
+            at += size
+
+
+@cache
+def _statement(head: str, columns: int, rows: int) -> str:
+    row = f"({','.join('?' * columns)})"
+    return f"{head} VALUES {','.join([row] * rows)}"
+
+
+def _partition_columns(row: PartitionRow, digest: bytes) -> tuple[apsw.SQLiteValue, ...]:
+    return (
+        row.row,
+        *split_partition_key(row.key),
+        row.high_watermark,
+        row.log_start,
+        row.first_offset,
+        row.max_timestamp,
+        row.max_timestamp_offset,
+        row.trimmed_to,
+        row.is_dead,
+        digest,
+    )
+
+
+def _header_columns(header: Header, flushes: int) -> tuple[apsw.SQLiteValue, ...]:
+    return (
+        1,
+        header.cluster_id,
+        header.topic_id,
+        header.metadata_partition,
+        header.applied_offset,
+        header.epoch,
+        header.term,
+        header.seq,
+        header.leader_node_id,
+        header.leader_endpoints,
+        header.log_time_ms,
+        header.last_entry_hash,
+        header.digest,
+        flushes,
+    )

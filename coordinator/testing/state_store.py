@@ -1,0 +1,158 @@
+"""A state store in memory: what was written survives `close` as a file would, as long as the object is kept."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import replace
+
+from coordinator.core.cold import FileRow, Header, RunRow, Tombstone
+from coordinator.core.packing import Flush, PartitionRow, ProducerRow, TopicRow
+from coordinator.core.state import Stored
+
+
+class MemoryStateStore:
+    """A `StateStore` and its own `ColdStore`: plain dictionaries, and runs kept as they were written."""
+
+    def __init__(self) -> None:
+        self.header: Header | None = None
+        self._partitions: dict[int, tuple[PartitionRow, bytes]] = {}
+        self._producers: dict[int, ProducerRow] = {}
+        self._topics: dict[bytes, TopicRow] = {}
+        self._directory: str | None = None
+        self._runs: dict[int, list[RunRow]] = {}
+        self._files: dict[int, FileRow] = {}
+        self._ids: dict[str, int] = {}
+        self._tombstones: dict[str, Tombstone] = {}
+        self._unconfirmed_losses: dict[int, int] = {}
+
+    # ---- StateStore
+
+    def load(self) -> Stored | None:
+        """What was written of the hot tables; None when nothing was."""
+        if self.header is None:
+            return None
+        self._unconfirmed_losses = {}
+        return Stored(
+            header=self.header,
+            partitions=[self._partitions[row] for row in sorted(self._partitions)],
+            producers=[self._producers[row] for row in sorted(self._producers)],
+            topics=[self._topics[topic_id] for topic_id in sorted(self._topics)],
+            directory=self._directory,
+            keys=iter([*self._ids, *self._tombstones]),
+        )
+
+    def write(self, flush: Flush) -> None:
+        """Take over one flush."""
+        self._unconfirmed_losses = dict(flush.live_lost)
+        for row, _, _ in flush.producers_dropped:
+            self._producers.pop(row, None)
+        self._producers.update({producer.row: producer for producer in flush.producers})
+        self._topics.update({topic.topic_id: topic for topic in flush.topics})
+        self._partitions.update({row.row: (row, digest) for row, digest in flush.partitions})
+        if flush.directory is not None:
+            self._directory = flush.directory
+        self._write_files(flush)
+        self._write_tombstones(flush)
+        for run in flush.runs:
+            self._runs.setdefault(run.partition_row, []).append(run)
+        self._trim(flush)
+        self.header = flush.header
+
+    def _write_files(self, flush: Flush) -> None:
+        removed = set(flush.files_removed)
+        for file_id in removed & self._files.keys():
+            del self._ids[self._files.pop(file_id).object_key]
+        for file in flush.files:
+            if file.file_id not in removed:
+                self._files[file.file_id] = file
+                self._ids[file.object_key] = file.file_id
+        for file_id, lost in flush.live_lost:
+            if file_id in self._files:
+                row = self._files[file_id]
+                self._files[file_id] = row._replace(live_batches=row.live_batches - lost)
+
+    def _write_tombstones(self, flush: Flush) -> None:
+        before_ms = flush.tombstones_expired_before_ms
+        self._tombstones = {key: stone for key, stone in self._tombstones.items() if not 0 <= stone.created_ms < before_ms}
+        self._tombstones.update({stone.object_key: stone for stone in flush.tombstones})
+
+    def _trim(self, flush: Flush) -> None:
+        for row, to in flush.trimmed:
+            self._runs[row] = [run for run in self._runs.get(row, []) if run.last >= to]
+            partition, digest = self._partitions[row]
+            self._partitions[row] = (replace(partition, trimmed_to=to), digest)
+        for row in flush.partitions_purged:
+            self._runs.pop(row, None)
+            del self._partitions[row]
+
+    def reader(self) -> MemoryStateStore:
+        """Reads need no connection of their own here."""
+        return self
+
+    def close(self, *, clean: bool = True) -> None:
+        """Nothing to let go of; memory needs no clean close."""
+
+    # ---- ColdStore
+
+    def written(self) -> None:
+        """The state knows that the last flush was written."""
+        self._unconfirmed_losses = {}
+
+    def run_covering(self, partition_row: int, offset: int) -> RunRow | None:
+        """The first run whose last offset is at or after `offset`."""
+        return next(iter(self._runs_from(partition_row, offset)), None)
+
+    def run_reaching(self, partition_row: int, from_offset: int, timestamp_ms: int) -> RunRow | None:
+        """The first run that ends at or after `from_offset` and has a batch at or after a time, by `max_timestamp`."""
+        return next((run for run in self._runs_from(partition_row, from_offset) if run.max_timestamp >= timestamp_ms), None)
+
+    def max_run(self, partition_row: int, from_offset: int) -> RunRow | None:
+        """The first run with the greatest `max_timestamp` among those that end at or after `from_offset`."""
+        return max(self._runs_from(partition_row, from_offset), key=lambda run: run.max_timestamp, default=None)
+
+    def file_by_key(self, object_key: str) -> FileRow | None:
+        """A written file by its key."""
+        file_id = self._ids.get(object_key)
+        return None if file_id is None else self.file_by_id(file_id)
+
+    def file_by_id(self, file_id: int) -> FileRow | None:
+        """A written file by the offset of its entry."""
+        row = self._files.get(file_id)
+        if row is None:
+            return None
+        return row._replace(live_batches=row.live_batches + self._unconfirmed_losses.get(file_id, 0))
+
+    def files_after(self, object_key: str, limit: int) -> list[FileRow]:
+        """Files in key order after a key ('' = from the start)."""
+        keys = sorted(key for key in self._ids if key > object_key)[:limit]
+        return [row for row in map(self.file_by_key, keys) if row is not None]
+
+    def tombstone(self, object_key: str) -> Tombstone | None:
+        """A written tombstone by its key."""
+        return self._tombstones.get(object_key)
+
+    def _runs_from(self, partition_row: int, offset: int) -> list[RunRow]:
+        runs = self._runs.get(partition_row, [])
+        return runs[bisect_left(runs, offset, key=lambda run: run.last) :]
+
+
+class MemoryStateStores:
+    """The `StateStores` port in memory: one store per metadata partition, kept until it is set aside or its log changes."""
+
+    def __init__(self) -> None:
+        self._stores: dict[int, tuple[str, bytes, MemoryStateStore]] = {}
+        self.set_aside_count = 0
+
+    def open(self, partition: int, cluster_id: str, topic_id: bytes) -> MemoryStateStore:
+        """The store of a metadata partition; a new one when there is none or it belongs to another log."""
+        known = self._stores.get(partition)
+        if known is None or known[:2] != (cluster_id, topic_id):
+            known = self._stores[partition] = (cluster_id, topic_id, MemoryStateStore())
+        return known[2]
+
+    def set_aside(self, partition: int) -> str | None:
+        """Forget a store; returns the name it would have been kept under."""
+        if self._stores.pop(partition, None) is None:
+            return None
+        self.set_aside_count += 1
+        return f"partition-{partition}.failed-{self.set_aside_count}"

@@ -1,0 +1,176 @@
+"""A random but valid log: what a leader could have written, record by record, from a seed."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from records.model import (
+    FileCommitted,
+    FileHandedOver,
+    FilesFenced,
+    FilesRemoved,
+    PartitionCreated,
+    ProducersExpired,
+    Record,
+    RecordsDeleted,
+    TombstonesExpired,
+    TopicDeleted,
+)
+
+Place = tuple[bytes, int]
+START_MS = 1_760_000_000_000
+
+
+@dataclass(slots=True)
+class LogModel:
+    """Knows enough of the state to write only what a leader may write; itself the plainest description of that state."""
+
+    rng: random.Random
+    files_per_record: float = 0.7
+    now_ms: int = START_MS
+    high_watermark: dict[Place, int] = field(default_factory=dict)
+    log_start: dict[Place, int] = field(default_factory=dict)
+    batches: dict[Place, list[tuple[int, int, str]]] = field(default_factory=dict)
+    live: dict[str, int] = field(default_factory=dict)
+    all_keys: list[str] = field(default_factory=list)
+    all_places: list[Place] = field(default_factory=list)
+    next_sequence: dict[tuple[Place, int], int] = field(default_factory=lambda: defaultdict(int))
+    counter: int = 0
+
+    def next_record(self) -> Record:
+        """The next record, never one that contradicts the state."""
+        self.now_ms += self.rng.randrange(50)
+        if self.high_watermark and self.rng.random() < self.files_per_record:
+            return self._file()
+        choices = [self._created, self._records_deleted, self._records_deleted, self._fenced, self._removed, self._removed]
+        choices += [self._handed_over, self._expired, self._producers_expired, self._deleted]
+        return self.rng.choice(choices)()
+
+    def _key(self) -> str:
+        self.counter += 1
+        key = f"wal/{self.rng.randrange(36**6):08x}-{self.counter}"
+        self.all_keys.append(key)
+        return key
+
+    def _created(self) -> Record:
+        known = sorted({topic_id for topic_id, _ in self.high_watermark})
+        grows = known and self.rng.random() < 0.4
+        topic_id = self.rng.choice(known) if grows else self.rng.randbytes(16)
+        first = sum(1 for known_id, _ in self.high_watermark if known_id == topic_id)
+        count = self.rng.randrange(1, 4)
+        for partition in range(first, first + count):
+            self.high_watermark[topic_id, partition] = self.log_start[topic_id, partition] = 0
+            self.batches[topic_id, partition] = []
+            self.all_places.append((topic_id, partition))
+        self.counter += 1
+        return PartitionCreated(
+            topic_id=topic_id, name=f"t-{topic_id.hex()[:6]}", first_partition=first, num_partitions=count, order_offset=self.counter
+        )
+
+    def _deleted(self) -> Record:
+        known = sorted({topic_id for topic_id, _ in self.high_watermark})
+        topic_id = self.rng.choice(known) if known and self.rng.random() < 0.8 else self.rng.randbytes(16)
+        for place in [place for place in self.high_watermark if place[0] == topic_id]:
+            for _, _, key in self.batches.pop(place):
+                self.live[key] -= 1
+            del self.high_watermark[place], self.log_start[place]
+        self.counter += 1
+        return TopicDeleted(topic_id=topic_id, order_offset=self.counter)
+
+    def _records_deleted(self) -> Record:
+        if not self.high_watermark:
+            return self._created()
+        place = self.rng.choice(sorted(self.high_watermark))
+        to = self.rng.randrange(self.log_start[place], self.high_watermark[place] + 1)
+        self.log_start[place] = to
+        kept = []
+        for base, last, key in self.batches[place]:
+            if last < to:
+                self.live[key] -= 1
+            else:
+                kept.append((base, last, key))
+        self.batches[place] = kept
+        return RecordsDeleted(topic_id=place[0], partition=place[1], new_log_start_offset=to)
+
+    def _dead_keys(self) -> list[str]:
+        return sorted(key for key, live in self.live.items() if live == 0)
+
+    def _fenced(self) -> Record:
+        keys = [self._key() for _ in range(self.rng.randrange(1, 3))]
+        created = [self.rng.choice([-1, self.now_ms - self.rng.randrange(2000)]) for _ in keys]
+        return FilesFenced(object_keys=keys, created_ms=created)
+
+    def _removed(self) -> Record:
+        keys = [key for key in self._dead_keys() if self.rng.random() < 0.5]
+        for key in keys:
+            del self.live[key]
+        return FilesRemoved(object_keys=keys)
+
+    def _handed_over(self) -> Record:
+        dead = self._dead_keys()
+        if not dead:
+            return self._fenced()
+        key = self.rng.choice(dead)
+        del self.live[key]
+        return FileHandedOver(object_key=key, next_owner_id=1)
+
+    def _expired(self) -> Record:
+        return TombstonesExpired(before_ms=self.now_ms - self.rng.randrange(3000))
+
+    def _producers_expired(self) -> Record:
+        return ProducersExpired(before_ms=self.now_ms - self.rng.randrange(1500))
+
+    def _file(self) -> FileCommitted:
+        rng = self.rng
+        places = rng.sample(sorted(self.high_watermark), rng.randrange(1, min(4, len(self.high_watermark)) + 1))
+        topic_ids = sorted({topic_id for topic_id, _ in places})
+        lengths = [rng.randrange(1, 6) for _ in places]
+        counts = [rng.randrange(4) for _ in range(sum(lengths))]
+        types = [rng.randrange(2) for _ in counts] if rng.random() < 0.3 else []
+        sizes = [rng.randrange(1, 10_000) for _ in counts]
+        key = self._key()
+        self.live[key] = len(counts)
+        bases: list[int] = []
+        producers: list[tuple[int, int, int, int]] = []
+        at = 0
+        for place, length in zip(places, lengths, strict=True):
+            bases.append(self.high_watermark[place])
+            for _ in range(length):
+                base = self.high_watermark[place]
+                self.high_watermark[place] = base + counts[at] + 1
+                self.batches[place].append((base, base + counts[at], key))
+                if rng.random() < 0.3:
+                    producer = rng.randrange(4)
+                    sequence = self.next_sequence[place, producer]
+                    self.next_sequence[place, producer] = sequence + counts[at] + 1
+                    producers.append((at, producer, sequence // 40, sequence))
+                at += 1
+        indexes = [producer[0] for producer in producers]
+        return FileCommitted(
+            object_key=key,
+            object_format=1,
+            file_size=sum(sizes),
+            uploader_broker_id=rng.randrange(3),
+            owner_ids=[0],
+            created_ms=self.now_ms - rng.randrange(300),
+            append_time_ms=self.now_ms,
+            content_hash=rng.randbytes(16),
+            topic_ids=topic_ids,
+            run_topic=[topic_ids.index(topic_id) for topic_id, _ in places],
+            run_partition=[partition for _, partition in places],
+            run_length=lengths,
+            run_base_offset=bases,
+            run_log_start=[],
+            byte_gap=[rng.randrange(3) for _ in counts] if rng.random() < 0.2 else [],
+            byte_size=sizes,
+            record_count_minus_one=counts,
+            # Ages far apart do not fit one packed run: they must be cut, and must not be joined.
+            timestamp_age=[rng.choice([rng.randrange(500), rng.randrange(-100, 100), 3_000_000_000]) for _ in counts],
+            timestamp_type=types,
+            producer_index=[index - before for before, index in zip([0, *indexes], indexes, strict=False)],
+            producer_id=[producer[1] for producer in producers],
+            producer_epoch=[producer[2] for producer in producers],
+            base_sequence=[producer[3] for producer in producers],
+        )

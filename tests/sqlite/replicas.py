@@ -1,0 +1,138 @@
+"""A replica over a state store, as the runtime drives it, and everything it answers, for comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from coordinator.core.batches import partition_key
+from coordinator.core.cold import ColdStore, Header
+from coordinator.core.commands import FetchPoint, OffsetQuery
+from coordinator.core.digest import Digest
+from coordinator.core.packing import Flush, Packer
+from coordinator.core.queries import FetchBudget, describe_file, find_batches, list_offset
+from coordinator.core.state import ShardState, Stored
+from records.codec import encode_entry
+from records.model import Record
+from tests.sqlite.random_log import START_MS, LogModel
+
+CLUSTER_ID = "cluster"
+TOPIC_ID = b"m" * 16
+PARTITION = 3
+
+
+class Store(Protocol):
+    """What the runtime asks of a state store."""
+
+    def load(self) -> Stored | None: ...
+
+    def write(self, flush: Flush) -> None: ...
+
+    def reader(self) -> ColdStore: ...
+
+    def close(self, *, clean: bool) -> None: ...
+
+
+def header(state: ShardState) -> Header:
+    """A header such as the runtime writes."""
+    return Header(
+        cluster_id=CLUSTER_ID,
+        topic_id=TOPIC_ID,
+        metadata_partition=PARTITION,
+        applied_offset=state.applied_offset,
+        epoch=4,
+        term=-(1 << 62),
+        seq=state.applied_offset + 1,
+        leader_node_id=2,
+        leader_endpoints="PLAIN://host:9",
+        log_time_ms=state.hot.log_time_ms,
+        last_entry_hash=b"h" * 16,
+        digest=b"",
+    )
+
+
+@dataclass(slots=True)
+class Replica:
+    """One replica; `open_store` opens what an earlier life of it left."""
+
+    open_store: Callable[[], Store]
+    store: Store = field(init=False)
+    state: ShardState = field(init=False)
+    packer: Packer = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
+        self.store = self.open_store()
+        self.packer = Packer()
+        stored = self.store.load()
+        if stored is None:
+            self.state = ShardState(cold=self.store.reader())
+        else:
+            self.state = ShardState.restore(stored, self.store.reader())
+            self.packer.restore(stored.partitions, stored.producers, Digest.from_bytes(stored.header.digest))
+
+    def restart(self, *, clean: bool = True) -> None:
+        """Come back with what was written; the rest is lost."""
+        self.store.close(clean=clean)
+        self.start()
+
+    def apply(self, records: list[Record], offset: int) -> None:
+        self.state.apply_entry(records, offset, encode_entry(records))
+
+    def flush(self) -> Flush:
+        flush = self.freeze_and_write()
+        self.state.written()
+        return flush
+
+    def freeze_and_write(self) -> Flush:
+        """Leave the state as it is while the loop does not know yet that the flush was committed."""
+        flush = self.packer.pack(self.state.freeze(header(self.state)))
+        self.store.write(flush)
+        return flush
+
+    def trim(self) -> None:
+        while self.state.trim_step():
+            pass
+
+    def digest(self) -> bytes:
+        """The digest of everything applied; trims and flushes first."""
+        self.trim()
+        return self.flush().header.digest
+
+
+def answers(state: ShardState, model: LogModel) -> dict[str, object]:
+    """What a state says about everything that ever was."""
+    said: dict[str, object] = {}
+    for topic_id, partition in model.all_places:
+        for time in (-1, -2, -3, -4, START_MS - 3_000_000_000, START_MS, (START_MS + model.now_ms) // 2, model.now_ms, model.now_ms + 100):
+            query = OffsetQuery(topic_id=topic_id, partition=partition, timestamp=time)
+            said[f"offset {topic_id.hex()} {partition} {time}"] = list_offset(state, query)
+        for at in (0, model.log_start.get((topic_id, partition), 0), model.high_watermark.get((topic_id, partition), 0) // 2):
+            point = FetchPoint(topic_id=topic_id, partition=partition, offset=at, max_bytes=1 << 30)
+            said[f"find {topic_id.hex()} {partition} {at}"] = find_batches(state, point, FetchBudget(1 << 40, 0), PARTITION)
+        said[f"producers {topic_id.hex()} {partition}"] = _producers(state, partition_key(topic_id, partition))
+    for key in model.all_keys:
+        file = state.find_file(key)
+        said[f"file {key}"] = (file, describe_file(state, key), state.find_tombstone(key))
+        if file is not None:
+            by_id = state.file_by_id(file.file_id)
+            assert by_id is not None
+            assert by_id.object_key == key
+    said["topics"] = {i: (t.name, t.order_offset, sorted(t.partitions)) for i, t in state.hot.topics.items()}
+    said["deleted"] = {i: (t.order_offset, t.time_ms) for i, t in state.hot.deleted_topics.items()}
+    said["time"] = state.hot.log_time_ms
+    return said
+
+
+def _producers(state: ShardState, key: bytes) -> dict[int, object]:
+    row = state.hot.partitions.index.get(key)
+    if row is None:
+        return {}
+    table = state.hot.producers
+    return {
+        producer_id: (table.epoch.cells[at], table.last_append.cells[at], list(table.remembered(at)))
+        for producer_id, at in table.index.get(row, {}).items()
+    }
