@@ -73,7 +73,7 @@ def parse_coordinator_key(text: str) -> CoordinatorKey:
 
 def find_coordinator_response(version: int, found: Sequence[FoundCoordinator]) -> Message:
     """Kafka's response of a version."""
-    module = cast(ModuleType, _FIND_COORDINATOR[version])
+    module = _FIND_COORDINATOR[version]
     coordinators = tuple(
         module.Coordinator(
             key=one.key,
@@ -108,7 +108,7 @@ def metadata_response(
     version: int, nodes: Sequence[NodeRegistered], cluster_id: str | None, controller_id: int, topics: Sequence[MetadataTopic]
 ) -> Message:
     """Kafka's response of a version: our nodes as brokers, our coordinators as partition leaders."""
-    module = cast(ModuleType, _METADATA[version])
+    module = _METADATA[version]
     brokers = tuple(
         module.MetadataResponseBroker(node_id=n.node_id, host=n.endpoints[0].host, port=n.endpoints[0].port, rack=n.rack or None)
         for n in nodes

@@ -16,6 +16,7 @@ NOT_COORDINATOR (its outcome is unknown; a retry finds out), and reading starts 
 from __future__ import annotations
 
 from collections import Counter, deque
+from dataclasses import dataclass, field
 from collections.abc import Iterator
 from typing import assert_never
 
@@ -59,9 +60,31 @@ from coordinator.core.refusals import refuse
 from coordinator.core.state import ShardState
 from coordinator.core.term import PendingEntry, Term, TermCause, TermOver, Waiter
 from records.codec import UndecodableEntry, UnknownSchema, decode_entry, decode_key, encode_entry, encode_key
-from records.model import Endpoint, EntryKey, LeadershipClaimed, Record
+from records.model import Endpoint, EntryKey, FileCommitted, LeadershipClaimed, Record
 
 LEADS = (State.LEADING, State.RESIGNING)
+
+
+@dataclass(slots=True)
+class CommitCounts:
+    """What this replica acknowledged as leader; `rejected` counts batches by Kafka error number."""
+
+    commits: int = 0
+    batches: int = 0
+    records: int = 0
+    duplicates: int = 0
+    rejected: Counter[int] = field(default_factory=Counter)
+
+    def add(self, record: FileCommitted) -> None:
+        """Count one acknowledged commit."""
+        self.commits += 1
+        self.batches += len(record.byte_size)
+        self.records += sum(record.record_count_minus_one) + len(record.byte_size)
+        for code in record.other_code:
+            if code:
+                self.rejected[code] += 1
+            else:
+                self.duplicates += 1
 
 
 class Shard:
@@ -98,6 +121,7 @@ class Shard:
         self.queue_bytes = 0
         self.void_entries: Counter[str] = Counter()
         self.term_ends: Counter[str] = Counter()
+        self.commit_counts = CommitCounts()
         self.applied_entries = 0
         self.last_entry: tuple[bytes, bytes] = (b"", b"")
         self._read_fence = fence
@@ -442,6 +466,8 @@ class Shard:
             # Void entries between the own ones were read and judged; they count for the applied offset only.
             self.fence = self.fence.advanced()
             self._apply(entry.records, offset, entry.encoded)
+            if entry.object_key is not None and isinstance(record := entry.records[0], FileCommitted):
+                self.commit_counts.add(record)
             if term is not None:
                 self.last_entry = (encode_key(EntryKey(term.epoch, term.term_id, entry.seq)), entry.encoded)
             for waiter in entry.after:

@@ -16,8 +16,6 @@ class Telemetry(Protocol):
 
     def group_acknowledged(self, partition: int, wait_s: float) -> None: ...
 
-    def queue_waited(self, partition: int, wait_s: float) -> None: ...
-
     def loaded(self, partition: int, seconds: float) -> None: ...
 
     def flushed(self, partition: int, seconds: float, batches: int) -> None: ...
@@ -33,9 +31,6 @@ class NoTelemetry:
         """Ignore."""
 
     def group_acknowledged(self, partition: int, wait_s: float) -> None:
-        """Ignore."""
-
-    def queue_waited(self, partition: int, wait_s: float) -> None:
         """Ignore."""
 
     def loaded(self, partition: int, seconds: float) -> None:

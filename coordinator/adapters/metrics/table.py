@@ -58,18 +58,17 @@ def _histogram(name: str, help_text: str, buckets: tuple[float, ...], *labels: s
 LEADERSHIP = (
     _read_gauge("partitions", "Metadata partitions by what this process does with them.", "state"),
     _counter("leader_changes_total", "Claims that came into force, of any node.", "partition"),
-    _counter("term_ends_total", "Leadership terms of this process that ended, by reason.", "reason"),
-    _counter("void_entries_total", "Log entries without effect, by reason.", "partition", "reason"),
+    _counter("term_ends_total", "Leadership terms of this process that ended, by reason.", "reason", is_read=True),
+    _counter("void_entries_total", "Log entries without effect, by reason.", "partition", "reason", is_read=True),
     _histogram("partition_load_seconds", "Time from the assignment of a partition to the end of its log.", _LOAD_SECONDS),
 )
 
 COMMITS = (
-    _counter("commits_total", "CommitFile requests decided anew, per coordinator.", "partition"),
-    _counter("batches_total", "Batches accepted.", "partition"),
-    _counter("records_total", "Records in accepted batches.", "partition"),
-    _counter("duplicate_batches_total", "Batches answered as duplicates of an accepted one.", "partition"),
-    _counter("rejected_batches_total", "Batches rejected, by Kafka error.", "partition", "error"),
-    _counter("append_time_clamps_total", "Times the clock was behind the log's last append time.", "partition"),
+    _counter("commits_total", "CommitFile requests decided anew, per coordinator.", "partition", is_read=True),
+    _counter("batches_total", "Batches accepted.", "partition", is_read=True),
+    _counter("records_total", "Records in accepted batches.", "partition", is_read=True),
+    _counter("duplicate_batches_total", "Batches answered as duplicates of an accepted one.", "partition", is_read=True),
+    _counter("rejected_batches_total", "Batches rejected, by Kafka error.", "partition", "error", is_read=True),
 )
 
 REQUESTS = (
@@ -82,17 +81,17 @@ REQUESTS = (
 )
 
 LOG = (
-    _histogram("event_queue_seconds", "Time an event waited for its partition's loop.", _SECONDS),
     _histogram("purgatory_seconds", "Time a decided group waited for Kafka's acknowledgement.", _SECONDS),
     _histogram("group_files", "Files decided and appended together.", _FILES),
-    _histogram("group_batches", "Batches decided and appended together.", _BATCHES),
     _counter("appended_bytes_total", "Bytes of entries handed to Kafka.", "partition"),
     _read_gauge(
         "oldest_unacknowledged_entry_age_seconds", "Age of the oldest entry without an acknowledgement; 0 without one.", "partition"
     ),
     _read_gauge("log_end_offset", "End of the metadata partition's log as last seen.", "partition"),
     _read_gauge("state_applied_offset", "Next offset the materialised state needs, on disk.", "partition"),
-    _counter("kafka_client_errors_total", "Errors reported by librdkafka's clients; they heal by themselves.", "client", "error"),
+    _counter(
+        "kafka_client_errors_total", "Errors reported by librdkafka's clients; they heal by themselves.", "client", "error", is_read=True
+    ),
 )
 
 STATE = (

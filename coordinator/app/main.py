@@ -1,0 +1,307 @@
+"""Runs one coordinator process from its settings until SIGTERM or SIGINT.
+
+    status = run_coordinator(settings)
+
+Prints one line to standard output when it serves: `ready node=<id> listeners=<NAME://host:port,...> http=<url>`. The
+status is 0 after a clean stop and 1 when something stopped it; the reason is then the last line on standard error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import random
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TypedDict
+
+from coordinator.adapters.kafka.cluster import KafkaCluster
+from coordinator.adapters.kafka.membership import KafkaMembership
+from coordinator.adapters.kafka.producer import KafkaTermProducers
+from coordinator.adapters.kafka.reader import KafkaLogReader
+from coordinator.adapters.kafka.stats import KafkaStats
+from coordinator.adapters.metrics.http import HttpServer
+from coordinator.adapters.metrics.registry import Metrics
+from coordinator.adapters.peers import PeerConnections
+from coordinator.adapters.server.contract import Request, Respond, ServerLimits
+from coordinator.adapters.server.server import Server
+from coordinator.adapters.sqlite.stores import StateDatabases
+from coordinator.app.dispatch import Dispatcher
+from coordinator.app.telemetry import MetricsTelemetry, kafka_samples, node_samples, server_samples
+from coordinator.config.directories import DirectoryError, open_directories
+from coordinator.config.settings import Settings
+from coordinator.config.values import SecurityProtocol
+from coordinator.core.leadership import State
+from coordinator.core.limits import Limits
+from coordinator.core.topic_rules import TopicExpectations
+from coordinator.protocol.api_table import ApiTable
+from coordinator.runtime.node import FatalError, Node, NodeConfig, NodePorts
+from coordinator.runtime.ports import LogListener, LogReader, StateStores, TermProducers
+from records.model import Endpoint
+
+LOG = logging.getLogger("coordinator.app")
+
+ENTRY_OVERHEAD_BYTES = 1024
+CLOSE_TIMEOUT_S = 3.0
+DRAIN_TIMEOUT_MS = 1_000
+
+
+class KafkaArguments(TypedDict):
+    """What every Kafka adapter is made with."""
+
+    bootstrap_servers: str
+    topic: str
+    client_id: str
+    kafka_properties: Mapping[str, str]
+    stats: KafkaStats
+
+
+class Process:
+    """The parts of one process; `run` is its life."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._fatal: FatalError | None = None
+        self._stop = asyncio.Event()
+        self._stats = KafkaStats()
+        self._metrics = Metrics()
+        self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="state-writer")
+        self._reader: KafkaLogReader | None = None
+        self._producers: KafkaTermProducers | None = None
+        self._servers: list[Server] = []
+
+    async def run(self) -> int:
+        """Serve until a signal or a fatal error; returns the exit status."""
+        settings = self._settings
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+        peers = PeerConnections(client_id=f"diskless-node-{settings.node_id}")
+        cluster = KafkaCluster(**self._kafka_arguments())
+        membership = KafkaMembership(
+            loop=loop,
+            group_id=settings.group_id,
+            session_timeout_ms=settings.session_timeout_ms,
+            heartbeat_interval_ms=settings.heartbeat_interval_ms,
+            group_protocol=settings.group_protocol.value,
+            **self._kafka_arguments(),
+        )
+        cluster.start()
+        membership.start()
+        ports = NodePorts(
+            cluster=cluster,
+            membership=membership,
+            open_reader=self._open_reader,
+            open_producers=self._open_producers,
+            open_stores=self._open_stores,
+            peers=peers,
+            writer=self._writer,
+            telemetry=MetricsTelemetry(self._metrics),
+        )
+        # Listening comes first: the port the system chose is part of what the node tells others.
+        endpoints, late = await self._listen()
+        node = Node(
+            config=node_config(settings, endpoints),
+            ports=ports,
+            clock_ms=wall_clock_ms,
+            rng=random.Random(),
+            on_fatal=self._on_fatal,
+        )
+        dispatcher = Dispatcher(node, self._metrics)
+        late.serve_with(dispatcher)
+        http = await self._serve_http(node)
+        node.start()
+        announced = ",".join(f"{e.listener}://{e.host}:{e.port}" for e in endpoints)
+        print(f"ready node={settings.node_id} listeners={announced} http={http[1]}", flush=True)
+        # What is loaded now lives as long as the process: the collector need not look at it again.
+        gc.collect()
+        gc.freeze()
+        status = await self._until_the_end()
+        await node.stop()
+        for server in self._servers:
+            await server.stop(DRAIN_TIMEOUT_MS)
+        await dispatcher.close()
+        if http[0] is not None:
+            await http[0].stop()
+        await peers.close()
+        await self._close_kafka(membership, cluster)
+        self._writer.shutdown()
+        LOG.info("stopped status=%d", status)
+        return status
+
+    async def _until_the_end(self) -> int:
+        await self._stop.wait()
+        if self._fatal is not None:
+            LOG.critical("stopping: %s", self._fatal)
+            return 1
+        LOG.info("stopping on a signal")
+        return 0
+
+    def _on_fatal(self, error: FatalError) -> None:
+        if self._fatal is None:
+            self._fatal = error
+        self._stop.set()
+
+    async def _close_kafka(self, membership: KafkaMembership, cluster: KafkaCluster) -> None:
+        closing = [membership.close(CLOSE_TIMEOUT_S), cluster.close(CLOSE_TIMEOUT_S)]
+        if self._reader is not None:
+            closing.append(self._reader.close(CLOSE_TIMEOUT_S))
+        if self._producers is not None:
+            closing.append(self._producers.close(CLOSE_TIMEOUT_S))
+        if not all(await asyncio.gather(*closing)):
+            LOG.warning("a Kafka client did not end within %.0f s; its thread ends with the process", CLOSE_TIMEOUT_S)
+
+    # ---- parts
+
+    def _kafka_arguments(self) -> KafkaArguments:
+        settings = self._settings
+        return {
+            "bootstrap_servers": ",".join(settings.bootstrap_servers),
+            "topic": settings.metadata_topic,
+            "client_id": f"diskless-{settings.node_id}",
+            "kafka_properties": dict(settings.kafka),
+            "stats": self._stats,
+        }
+
+    def _open_reader(self, listener: LogListener) -> LogReader:
+        self._reader = KafkaLogReader(loop=asyncio.get_running_loop(), listener=listener, **self._kafka_arguments())
+        self._reader.start()
+        return self._reader
+
+    def _open_producers(self, message_max_bytes: int) -> TermProducers:
+        loop = asyncio.get_running_loop()
+        self._producers = KafkaTermProducers(loop=loop, message_max_bytes=message_max_bytes, **self._kafka_arguments())
+        self._producers.start()
+        return self._producers
+
+    def _open_stores(self, cluster_id: str) -> StateStores:
+        settings = self._settings
+        try:
+            opened = open_directories(settings.data_dirs, cluster_id=cluster_id, node_id=settings.node_id)
+        except DirectoryError as error:
+            raise FatalError(str(error)) from error
+        for directory in opened.offline:
+            LOG.error("data directory is offline path=%s reason=%r", directory.path, directory.reason)
+        return StateDatabases(opened.online[0].path)
+
+    async def _listen(self) -> tuple[list[Endpoint], LateHandler]:
+        """Open the listeners; returns what to advertise, in the order of `listeners`."""
+        settings = self._settings
+        handler = LateHandler()
+        limits = ServerLimits(
+            request_bytes_max=settings.socket_request_max_bytes,
+            connections_max=settings.connections_max,
+            connection_idle_ms_max=settings.connections_max_idle_ms,
+            pending_requests_max=settings.connection_pending_max_requests,
+            pending_bytes_max=settings.connection_pending_max_bytes,
+        )
+        table = ApiTable(wire_kip_keys_enabled=settings.wire_kip_keys_enabled)
+        ports: dict[str, int] = {}
+        for listener in settings.listeners:
+            if settings.security_protocol_of(listener) is not SecurityProtocol.PLAINTEXT:
+                raise FatalError(
+                    f"listener {listener} needs a security protocol that this version does not serve; use PLAINTEXT behind a proxy"
+                )
+            server = Server(handler, listener=listener.name, table=table, limits=limits)
+            ports[listener.name] = await server.start(listener.host, listener.port)
+            self._servers.append(server)
+        advertised = settings.effective_advertised_listeners()
+        return [Endpoint(listener=a.name, host=a.host, port=a.port or ports[a.name]) for a in advertised], handler
+
+    async def _serve_http(self, node: Node) -> tuple[HttpServer | None, str]:
+        self._metrics.read_from(partial(node_samples, node, wall_clock_ms))
+        self._metrics.read_from(partial(server_samples, self._servers))
+        self._metrics.read_from(partial(kafka_samples, self._stats))
+        if self._settings.http_listener is None:
+            return None, "off"
+        server = HttpServer(self._settings.http_listener, ready=partial(readiness, node), metrics=self._metrics)
+        return server, str(await server.start())
+
+
+class LateHandler:
+    """Stands in for the dispatcher while the listeners open; nothing can be asked before the node exists."""
+
+    def __init__(self) -> None:
+        self._dispatcher: Dispatcher | None = None
+
+    def serve_with(self, dispatcher: Dispatcher) -> None:
+        """From now on requests go here."""
+        self._dispatcher = dispatcher
+
+    def handle(self, request: Request, respond: Respond) -> None:
+        """Pass a request on."""
+        if self._dispatcher is None:
+            respond(None)
+        else:
+            self._dispatcher.handle(request, respond)
+
+
+def readiness(node: Node) -> tuple[bool, Mapping[str, object]]:
+    """Ready: a member of the group, and every assigned partition leads."""
+    waiting = [p for p in sorted(node.assignment) if (shard := node.view.shard(p)) is None or shard.phase is not State.LEADING]
+    loading = [p for p, replica in node.replicas.items() if replica.shard is None]
+    detail = {
+        "joined": node.is_joined,
+        "assigned": sorted(node.assignment),
+        "leading": node.view.led(),
+        "assigned_not_leading": waiting,
+        "loading": loading,
+    }
+    return node.is_joined and not waiting and not loading, detail
+
+
+def node_config(settings: Settings, endpoints: list[Endpoint]) -> NodeConfig:
+    """What the node needs of the settings."""
+    factor, in_sync = settings.diskless_metadata_topic_replication_factor, settings.diskless_metadata_topic_min_insync_replicas
+    return NodeConfig(
+        node_id=settings.node_id,
+        rack=settings.node_rack or "",
+        endpoints=endpoints,
+        topic=settings.metadata_topic,
+        topic_partitions=settings.diskless_metadata_topic_num_partitions,
+        topic_auto_create=settings.diskless_metadata_topic_auto_create,
+        expectations=TopicExpectations(replication_factor=factor, min_insync_replicas=in_sync, is_development=factor == 1),
+        limits=Limits(
+            file_commit_max_age_ms=settings.file_commit_max_age_ms,
+            commit_results_retention_ms=settings.commit_results_retention_ms,
+            producer_id_expiration_ms=settings.producer_id_expiration_ms,
+            deleted_topic_retention_ms=settings.deleted_topic_retention_ms,
+            partitions_per_topic_max=settings.max_partitions_per_topic,
+            groups_in_flight_max=settings.groups_in_flight_max,
+            group_batches_max=settings.group_max_batches,
+            term_timeout_ms=settings.leader_term_timeout_ms,
+            queue_bytes_max=settings.partition_pending_max_bytes,
+        ),
+        flush_interval_ms=settings.state_flush_interval_ms,
+        flush_batches_max=settings.state_flush_max_batches,
+        topic_check_interval_ms=settings.topic_check_interval_ms,
+        load_timeout_ms=settings.leader_load_timeout_ms,
+        shutdown_timeout_ms=settings.leader_shutdown_timeout_ms,
+    )
+
+
+def wall_clock_ms() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+async def _run(settings: Settings) -> int:
+    try:
+        return await Process(settings).run()
+    except FatalError as error:
+        LOG.critical("cannot start: %s", error)
+        return 1
+
+
+def run_coordinator(settings: Settings) -> int:
+    """Run one process in the foreground; logging is set up by the caller."""
+    if sys.platform == "win32":
+        return asyncio.run(_run(settings))
+    import uvloop
+
+    return uvloop.run(_run(settings))
