@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from coordinator.core.commands import OK, Answer, Barrier, DescribeFiles, FoundOffset, Outcome
+from coordinator.core.commands import OK, Answer, Barrier, DescribeFiles, FetchPoint, FoundOffset, Outcome, RemoveTopics, TopicRemoval
 from coordinator.core.commit import answer_of
 from coordinator.core.errors import ErrorCode
 from coordinator.core.events import (
