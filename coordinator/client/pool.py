@@ -1,0 +1,117 @@
+"""Connections to nodes, kept open and shared: one for each (host, port, lane), made when first needed and after a loss.
+
+Replies of one connection come in request order, so a slow request holds up the replies behind it: requests that may
+wait long (topics), commits and reads go through lanes of their own.
+Never retries a request that may have reached the node; a request on a connection found dead before sending goes out on a new one.
+Invariant: a request that got no reply in time closes its connection, so that a node which fell silent is not asked through it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple, TypeVar
+
+from coordinator.client.connection import ClientConnection, ConnectionLost, RequestTimedOut
+from coordinator.protocol.codec import Message
+
+CONNECT_TIMEOUT_S: Final = 2.0
+
+T = TypeVar("T")
+
+
+class Lane(NamedTuple):
+    """Which connection a request takes."""
+
+    host: str
+    port: int
+    name: str
+
+
+class ConnectionPool:
+    """Hands requests to connections. Used on one event loop; whoever makes it closes it."""
+
+    def __init__(self, *, client_id: str | None, tls: ssl.SSLContext | None = None, connect_timeout_s: float = CONNECT_TIMEOUT_S) -> None:
+        self.client_id = client_id
+        self._tls = tls
+        self._connect_timeout_s = connect_timeout_s
+        self._open: dict[Lane, ClientConnection] = {}
+        self._connecting: dict[Lane, asyncio.Task[ClientConnection]] = {}
+        self._is_closed = False
+
+    async def request(self, lane: Lane, api_key: int, api_version: int, body: bytes, timeout_s: float) -> bytes:
+        """Send an encoded body and return the reply's. Raises ConnectionLost, RequestTimedOut, MalformedMessage."""
+
+        def send(connection: ClientConnection, remaining_s: float) -> Awaitable[bytes]:
+            return connection.request(api_key, api_version, body, remaining_s)
+
+        return await self._send(lane, send, timeout_s)
+
+    async def call(self, lane: Lane, message: Message, timeout_s: float, *, api_key: int | None = None) -> Message:
+        """Send a message and return its response. Raises ConnectionLost, RequestTimedOut, MalformedMessage, UnencodableMessage."""
+
+        def send(connection: ClientConnection, remaining_s: float) -> Awaitable[Message]:
+            return connection.call(message, remaining_s, api_key=api_key)
+
+        return await self._send(lane, send, timeout_s)
+
+    async def close(self) -> None:
+        """Close every connection; what still waits gets ConnectionLost, and so does every later request."""
+        self._is_closed = True
+        connecting = list(self._connecting.values())
+        for task in connecting:
+            task.cancel()
+        await asyncio.gather(*connecting, return_exceptions=True)
+        await asyncio.gather(*(connection.close() for connection in self._open.values()))
+        self._open.clear()
+
+    async def _send(self, lane: Lane, send: Callable[[ClientConnection, float], Awaitable[T]], timeout_s: float) -> T:
+        deadline_s = asyncio.get_running_loop().time() + timeout_s
+        for is_last in (False, True):
+            connection = await self._connection(lane, deadline_s)
+            try:
+                return await send(connection, self._remaining_s(lane, deadline_s))
+            except ConnectionLost as lost:
+                if lost.was_sent or is_last:
+                    raise
+            except RequestTimedOut:
+                await connection.close()
+                raise
+        raise AssertionError("the second attempt returns or raises")
+
+    def _remaining_s(self, lane: Lane, deadline_s: float) -> float:
+        remaining_s = deadline_s - asyncio.get_running_loop().time()
+        if remaining_s <= 0:
+            raise ConnectionLost(f"{lane.host}:{lane.port}: no connection in time", was_sent=False)
+        return remaining_s
+
+    async def _connection(self, lane: Lane, deadline_s: float) -> ClientConnection:
+        if self._is_closed:
+            raise ConnectionLost(f"{lane.host}:{lane.port}: this client is closed", was_sent=False)
+        connection = self._open.get(lane)
+        if connection is not None and connection.is_open:
+            return connection
+        task = self._connecting.get(lane)
+        if task is None:
+            task = asyncio.get_running_loop().create_task(self._connect(lane), name=f"connect-{lane.host}:{lane.port}")
+            self._connecting[lane] = task
+            task.add_done_callback(lambda done: self._connected(lane, done))
+        # Not a shield: a cancelled task would look like the cancellation of whoever waits here.
+        await asyncio.wait({task}, timeout=self._remaining_s(lane, deadline_s))
+        if not task.done() or task.cancelled():
+            raise ConnectionLost(f"{lane.host}:{lane.port}: no connection in time", was_sent=False)
+        return task.result()
+
+    async def _connect(self, lane: Lane) -> ClientConnection:
+        """One attempt, shared by all who need this connection and bounded by itself, not by their deadlines."""
+        self._open = {other: connection for other, connection in self._open.items() if connection.is_open}
+        return await ClientConnection.connect(
+            lane.host, lane.port, client_id=self.client_id, timeout_s=self._connect_timeout_s, tls=self._tls
+        )
+
+    def _connected(self, lane: Lane, task: asyncio.Task[ClientConnection]) -> None:
+        del self._connecting[lane]
+        # Asking for the exception also marks it as seen: those who waited for it may have given up.
+        if not task.cancelled() and task.exception() is None:
+            self._open[lane] = task.result()
