@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from coordinator.adapters.peers import PeerConnections
+from coordinator.adapters.peers import PooledPeers
 from coordinator.adapters.server.contract import Handler, Request, Respond
 from coordinator.client.connection import ConnectionLost, RequestTimedOut
 from coordinator.client.pool import ConnectionPool, Lane
@@ -57,7 +57,7 @@ async def test_a_lost_connection_is_made_again() -> None:
         lane = Lane("127.0.0.1", port, "a")
         await pool.request(lane, KEY, 0, b"", REMAINS_S)
         await server.stop(0)
-            await until(lambda: not any(connection.is_open for connection in pool._open.values()))
+        await until(lambda: not any(connection.is_open for connection in pool._open.values()))
         with pytest.raises(ConnectionLost) as refused:
             await pool.request(lane, KEY, 0, b"", REMAINS_S)
         assert not refused.value.was_sent
@@ -120,7 +120,7 @@ async def test_closing_ends_an_attempt_to_connect() -> None:
 
 async def test_peers_answer() -> None:
     async with serving(Registers()) as (_, port):
-        peers = PeerConnections(client_id="diskless-1")
+        peers = PooledPeers(client_id="diskless-1")
         assert await peers.call("127.0.0.1", port, REGISTER, 20_000) == RegisterNodeResponse(error_code=0)
         await peers.close()
         with pytest.raises(PeerUnavailable, match="closed"):
@@ -133,7 +133,7 @@ async def test_peers_answer() -> None:
 )
 async def test_a_peer_that_does_not_answer_is_unavailable(handler: Handler, timeout_ms: int, why: str) -> None:
     async with serving(handler) as (_, port):
-        peers = PeerConnections(client_id="diskless-1")
+        peers = PooledPeers(client_id="diskless-1")
         with pytest.raises(PeerUnavailable, match=why):
             await peers.call("127.0.0.1", port, REGISTER, timeout_ms)
         await peers.close()
@@ -142,7 +142,7 @@ async def test_a_peer_that_does_not_answer_is_unavailable(handler: Handler, time
 async def test_a_peer_that_refuses_connections_is_unavailable() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound, not listening
-        peers = PeerConnections(client_id="diskless-1")
+        peers = PooledPeers(client_id="diskless-1")
         with pytest.raises(PeerUnavailable):
             await peers.call("127.0.0.1", taken.getsockname()[1], REGISTER, 20_000)
         await peers.close()

@@ -1,5 +1,5 @@
 """Requests to the other nodes of the service, over pooled connections."""
 
-from coordinator.adapters.peers.peers import PeerConnections
+from coordinator.adapters.peers.peers import PooledPeers
 
-__all__ = ["PeerConnections"]
+__all__ = ["PooledPeers"]

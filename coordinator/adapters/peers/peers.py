@@ -15,7 +15,7 @@ from coordinator.protocol.wire import MalformedMessage
 from coordinator.runtime.ports import PeerUnavailable
 
 
-class PeerConnections:
+class PooledPeers:
     """Implements `coordinator.runtime.ports.Peers`. Used on one event loop; close it when the node stops."""
 
     def __init__(self, *, client_id: str, tls: ssl.SSLContext | None = None, connect_timeout_s: float = CONNECT_TIMEOUT_S) -> None:
