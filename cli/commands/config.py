@@ -1,0 +1,56 @@
+"""`diskless config`: the settings of a process as it would see them, and the reference of all keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import rich_click as click
+
+from cli.options import config_option, output_option, property_option
+from cli.output import print_rows, say
+
+
+@click.group()
+def config() -> None:
+    """Show and check the settings of a coordinator."""
+
+
+@config.command()
+@config_option
+@property_option
+@click.option("--docs", is_flag=True, help="Print the reference of all keys instead: type, default, bounds, reason.")
+@click.option("--given", is_flag=True, help="Leave out settings that have their default.")
+@output_option
+def show(config_file: Path | None, properties: Sequence[str], docs: bool, given: bool, output: str) -> None:
+    """Print every setting with its value and where it came from; secrets read `***`.
+
+    Examples: `diskless config show --config coordinator.properties --given`, `diskless config show --docs -o yaml`
+    """
+    from cli.configuration import read_settings
+    from coordinator.config import document_keys, render
+
+    if docs:
+        print_rows([asdict(key) for key in document_keys()], output, ("key", "type_name", "default", "bounds", "why"))
+        return
+    shown = render(read_settings(config_file, properties))
+    rows = [asdict(setting) for setting in shown if not given or setting.source != "default"]
+    print_rows(rows, output, ("key", "value", "source"), empty="every setting has its default")
+
+
+@config.command()
+@config_option
+@property_option
+def validate(config_file: Path | None, properties: Sequence[str]) -> None:
+    """Check the settings without starting anything: status 0 when they can be used, 2 with every problem otherwise.
+
+    Example: `diskless config validate --config coordinator.properties`
+    """
+    from cli.configuration import read_settings
+    from coordinator.config import advice
+
+    settings = read_settings(config_file, properties)
+    for sentence in advice(settings):
+        say(f"warning: {sentence}")
+    say("the configuration is valid")

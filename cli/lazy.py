@@ -1,0 +1,73 @@
+"""Groups of commands whose modules are imported when one of them is used, so that `--help` stays quick.
+
+A group lists its commands by name, place and one line of help; help and completion are made of that table alone.
+Invariant: the line in the table is the first line of the command's own help (a test compares them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import rich_click as click
+
+from cli.outcome import Failed
+
+
+@dataclass(frozen=True, slots=True)
+class Lazy:
+    """Where a command is: `attribute` of `module`; `help` is its short help."""
+
+    module: str
+    attribute: str
+    help: str
+
+    def load(self) -> click.Command:
+        """Import the command."""
+        command = getattr(import_module(self.module), self.attribute)
+        assert isinstance(command, click.Command), f"{self.module}.{self.attribute} is no command"
+        return command
+
+
+class _Listed(click.RichCommand):
+    """Stands for a command in lists; never runs."""
+
+    def __init__(self, name: str, lazy: Lazy) -> None:
+        super().__init__(name=name, short_help=lazy.help, help=lazy.help)
+        self.lazy = lazy
+
+
+class LazyGroup(click.RichGroup):
+    """A group made of a table of `Lazy` commands."""
+
+    def __init__(self, *args: Any, lazy: Mapping[str, Lazy] | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.lazy = dict(lazy or {})
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Name the commands in the order of the table."""
+        return [*self.lazy, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return what lists show; `resolve_command` gives the command itself."""
+        lazy = self.lazy.get(cmd_name)
+        return super().get_command(ctx, cmd_name) if lazy is None else _Listed(cmd_name, lazy)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command to run, and import it."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command.lazy.load() if isinstance(command, _Listed) else command, rest
+
+
+class Root(LazyGroup):
+    """The program: reports `Failed` as one plain line on standard error, with its exit status."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command that was named."""
+        try:
+            return super().invoke(ctx)
+        except Failed as failed:
+            click.echo(f"diskless: {failed}", err=True)
+            ctx.exit(failed.status)

@@ -1,0 +1,54 @@
+"""The command `diskless`. Owns the table of commands and nothing of what they do."""
+
+from __future__ import annotations
+
+import rich_click as click
+
+from cli.lazy import Lazy, Root
+
+COMMANDS = {
+    "init": Lazy("cli.commands.init", "init", "Create the metadata topic, or check the one that exists."),
+    "coordinator": Lazy("cli.commands.coordinator", "coordinator", "Run a coordinator process; look at running ones."),
+    "config": Lazy("cli.commands.config", "config", "Show and check the settings of a coordinator."),
+}
+
+EPILOG = """Exit status: 0 ok, 1 failure, 2 wrong options or configuration, 3 not found, 4 unavailable now (retry), 5 an audit found
+something, 6 timed out. Data goes to standard output, messages to standard error. Documentation: README.md, coordinator/DESIGN.md."""
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("diskless-coordinator")
+    except PackageNotFoundError:
+        return "unknown (not installed)"
+
+
+def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        click.echo(f"diskless {_version()}")
+        ctx.exit()
+
+
+@click.group(
+    cls=Root,
+    lazy=COMMANDS,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+)
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version and exit.")
+def root() -> None:
+    """Diskless Coordinator (KIP-1164): the metadata of diskless topics beside an ordinary Kafka cluster.
+
+    Start with `diskless init`, then `diskless coordinator run --config FILE`; `diskless doctor` says what is wrong.
+    """
+
+
+def main() -> None:
+    """Run the program."""
+    root(prog_name="diskless")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""Options that several commands share, with one text each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import rich_click as click
+
+from cli.output import FORMATS
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+SERVER_VARIABLE = "DISKLESS_BOOTSTRAP_SERVER"
+KAFKA_VARIABLE = "DISKLESS_KAFKA_BOOTSTRAP_SERVER"
+
+output_option = click.option(
+    "-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="How to print what was found."
+)
+
+server_option = click.option(
+    "--bootstrap-server",
+    "bootstrap_server",
+    metavar="HOST:PORT[,..]",
+    envvar=SERVER_VARIABLE,
+    show_envvar=True,
+    required=True,
+    help="Addresses of coordinator nodes; one that answers is enough.",
+)
+
+timeout_option = click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(0.1, 3600),
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Give up after this.",
+)
+
+config_option = click.option(
+    "--config",
+    "config_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    envvar="DISKLESS_CONFIG",
+    show_envvar=True,
+    help="Properties file of a coordinator.",
+)
+
+property_option = click.option(
+    "--property", "properties", multiple=True, metavar="KEY=VALUE", help="One setting; wins over file and environment. Repeatable."
+)
+
+dry_run_option = click.option("--dry-run", is_flag=True, help="Only print what would be done.")
+
+yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+
+
+def kafka_options(function: F) -> F:
+    """Add the options of commands that talk to Kafka themselves."""
+    for option in (
+        click.option(
+            "--command-property",
+            "command_properties",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="One property of the Kafka client. Repeatable.",
+        ),
+        click.option(
+            "--command-config",
+            "command_config",
+            type=click.Path(path_type=Path, exists=True, dir_okay=False),
+            help="Properties file of the Kafka client: security.protocol, sasl.*, ssl.*.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask before something is destroyed; ends the command when the answer is no."""
+    if not yes:
+        click.confirm(question, abort=True, err=True)

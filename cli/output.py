@@ -1,0 +1,118 @@
+"""What commands print: data to standard output as table, json, jsonl or yaml; everything else to standard error.
+
+A table on a terminal is drawn by rich; in a pipe it is plain aligned text, never cut and never wrapped, so that it can
+be grepped. The other formats are the same on both. Values are JSON values: callers turn bytes and enums into texts.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
+
+import rich_click as click
+
+FORMATS = ("table", "json", "jsonl", "yaml")
+
+Row = Mapping[str, object]
+
+
+def say(message: str) -> None:
+    """Print a message for people, to standard error."""
+    click.echo(message, err=True)
+
+
+def print_rows(rows: Sequence[Row], output: str, columns: Sequence[str], *, empty: str = "nothing found") -> None:
+    """Print a list. A table shows `columns`, the other formats every field."""
+    match output:
+        case "table" if not rows:
+            say(empty)
+        case "table":
+            print_table([[_cell(row.get(column)) for column in columns] for row in rows], [_title(column) for column in columns])
+        case "json":
+            click.echo(json.dumps(list(rows), indent=2, ensure_ascii=False))
+        case "jsonl":
+            for row in rows:
+                print_line(row)
+        case "yaml":
+            click.echo(_yaml(list(rows)), nl=False)
+
+
+def print_fields(fields: Row, output: str) -> None:
+    """Print one thing: a table of its fields, or one object."""
+    match output:
+        case "table":
+            print_table([[_title(name), _cell(value)] for name, value in fields.items()], None)
+        case "json":
+            click.echo(json.dumps(fields, indent=2, ensure_ascii=False))
+        case "jsonl":
+            print_line(fields)
+        case "yaml":
+            click.echo(_yaml(fields), nl=False)
+
+
+def print_line(row: Row) -> None:
+    """Print one JSON line."""
+    click.echo(json.dumps(row, ensure_ascii=False, separators=(", ", ": ")))
+
+
+def print_table(cells: Sequence[Sequence[str]], titles: Sequence[str] | None) -> None:
+    """Print a table of texts."""
+    if sys.stdout.isatty():
+        _draw(cells, titles)
+    else:
+        for line in _aligned(cells, titles):
+            click.echo(line)
+
+
+def _draw(cells: Sequence[Sequence[str]], titles: Sequence[str] | None) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, show_header=titles is not None, header_style="bold cyan", pad_edge=False)
+    for number in range(max((len(row) for row in cells), default=len(titles or ()))):
+        numeric = titles is not None and all(_is_number(row[number]) for row in cells)
+        style = "bold" if titles is None and number == 0 else ""
+        title = titles[number] if titles is not None else ""
+        table.add_column(title, justify="right" if numeric else "left", overflow="fold", style=style)
+    for row in cells:
+        table.add_row(*(Text(cell) for cell in row))
+    Console().print(table)
+
+
+def _aligned(cells: Sequence[Sequence[str]], titles: Sequence[str] | None) -> Iterable[str]:
+    rows = [*([titles] if titles is not None else []), *cells]
+    widths = [max(len(row[number]) for row in rows) for number in range(len(rows[0]))] if rows else []
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _is_number(cell: str) -> bool:
+    return cell.removeprefix("-").isdigit() or cell == "-"
+
+
+def _title(name: str) -> str:
+    return name.replace("_", " ").upper()
+
+
+def _cell(value: object) -> str:
+    match value:
+        case None | "":
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case list() | tuple():
+            return ",".join(_cell(item) for item in cast(Sequence[object], value)) or "-"
+        case Mapping():
+            return json.dumps(value, ensure_ascii=False)
+        case _:
+            return str(value)
+
+
+def _yaml(value: object) -> str:
+    import yaml
+
+    return cast(str, yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=1000))
