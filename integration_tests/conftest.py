@@ -19,6 +19,7 @@ from cli.dev.jars import JarError
 from cli.dev.java import NoJavaError
 from cli.dev.kafka import BrokerRuntime, Kafka, KafkaCluster, find_kafka, find_runtime
 from cli.dev.kafka.prepare import RuntimeUnavailableError
+from integration_tests.service import Service
 
 HERE = Path(__file__).parent
 
@@ -97,3 +98,11 @@ def data_folder(tmp_path: Path) -> Path:
     folder = tmp_path / "data"
     folder.mkdir()
     return folder
+
+
+@pytest.fixture
+def service(kafka: Kafka, data_folder: Path) -> Iterator[Service]:
+    """A service without nodes yet, on the shared Kafka: `service.start(2)`."""
+    made = Service(kafka.bootstrap, data_folder)
+    yield made
+    made.stop()

@@ -27,7 +27,7 @@ from coordinator.adapters.kafka.reader import KafkaLogReader
 from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.adapters.metrics.http import HttpServer
 from coordinator.adapters.metrics.registry import Metrics
-from coordinator.adapters.peers import PeerConnections
+from coordinator.adapters.peers import PooledPeers
 from coordinator.adapters.server.contract import Request, Respond, ServerLimits
 from coordinator.adapters.server.server import Server
 from coordinator.adapters.sqlite.stores import StateDatabases
@@ -81,7 +81,7 @@ class Process:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
-        peers = PeerConnections(client_id=f"diskless-node-{settings.node_id}")
+        peers = PooledPeers(client_id=f"diskless-node-{settings.node_id}")
         cluster = KafkaCluster(**self._kafka_arguments())
         membership = KafkaMembership(
             loop=loop,

@@ -1,0 +1,163 @@
+"""Coordinator processes for development and tests: real ones, each with a folder of its own.
+
+A process is started from a properties file that is written here, watched through its log and its HTTP port, and never
+outlives the process that started it (see `cli.dev.process`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from cli.dev.ports import lease_ports
+from cli.dev.process import ChildProcess, start_child
+
+LOOK_EVERY_S = 0.02
+READY_LINE = re.compile(rb"^ready node=\d+ .*$", re.MULTILINE)
+
+
+class CoordinatorFailedError(Exception):
+    """A coordinator process ended, or did not become what was waited for; the text ends with its last log lines."""
+
+
+class CoordinatorProcess:
+    """One coordinator. `start` again after an end to get the same node back, with its data and ports."""
+
+    def __init__(
+        self, node_id: int, *, bootstrap: str, folder: Path, properties: Mapping[str, str] | None = None, ports: Sequence[int] = ()
+    ) -> None:
+        """`folder` gets the configuration, the log and (unless `data.dirs` says otherwise) the data directory.
+
+        `ports` are the preferred ones of the listener and of HTTP; others are taken when they are in use.
+        """
+        self.node_id = node_id
+        self.folder = folder
+        self.log_file = folder / "coordinator.log"
+        self.data_folder = folder / "data"
+        self._ports = lease_ports(2, preferred=ports)
+        port, http_port = (lease.port for lease in self._ports)
+        self.address = f"127.0.0.1:{port}"
+        self.http = f"http://127.0.0.1:{http_port}"
+        self.properties = {
+            "node.id": str(node_id),
+            "bootstrap.servers": bootstrap,
+            "listeners": f"PLAINTEXT://{self.address}",
+            "http.listener": f"127.0.0.1:{http_port}",
+            "data.dirs": str(self.data_folder),
+            "object.store.url": f"file://{folder / 'objects'}",
+            "diskless.metadata.topic.replication.factor": "1",
+            "diskless.metadata.topic.min.insync.replicas": "1",
+            **(properties or {}),
+        }
+        self.process: ChildProcess | None = None
+        self._log_start = 0
+
+    # ---- life
+
+    def start(self) -> None:
+        """Start the process; it serves after `wait_serving` and leads its share after `wait_ready`."""
+        if self.process is not None and self.process.is_running():
+            raise CoordinatorFailedError(f"node {self.node_id} runs already")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        config = self.folder / "coordinator.properties"
+        config.write_text("".join(f"{key}={value}\n" for key, value in self.properties.items()), encoding="utf-8")
+        self._log_start = self.log_file.stat().st_size if self.log_file.exists() else 0
+        command = [sys.executable, "-m", "coordinator.app", str(config)]
+        self.process = start_child(command, marker="coordinator.app", log=self.log_file)
+
+    def wait_serving(self, timeout_s: float = 20) -> None:
+        """Wait for the line `ready`: the listener is open."""
+        self._wait(lambda: READY_LINE.search(self._log()) is not None, "the line `ready`", timeout_s)
+
+    def wait_ready(self, timeout_s: float = 30) -> None:
+        """Wait until /ready says yes: a member, with every assigned partition leading."""
+        self._wait(lambda: self.readiness()[0], "/ready", timeout_s)
+
+    def _wait(self, condition: Callable[[], bool], what: str, timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            if self.process is None or not self.process.is_running():
+                raise CoordinatorFailedError(f"node {self.node_id} ended while {what} was waited for\n{self.log_tail()}")
+            if time.monotonic() > deadline:
+                raise CoordinatorFailedError(f"node {self.node_id}: waited {timeout_s:g} s in vain for {what}\n{self.log_tail()}")
+            time.sleep(LOOK_EVERY_S)
+
+    def terminate(self, timeout_s: float = 20) -> int:
+        """SIGTERM, and wait for the end; returns the exit status."""
+        process = self._running()
+        process.send(signal.SIGTERM)
+        return process.wait(timeout_s)
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until it is gone."""
+        if self.process is not None:
+            self.process.kill()
+
+    def close(self) -> None:
+        """End the process if it runs, and give its ports back."""
+        self.kill()
+        for lease in self._ports:
+            lease.close()
+
+    def pause(self) -> None:
+        """SIGSTOP."""
+        self._running().send(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self._running().send(signal.SIGCONT)
+
+    def _running(self) -> ChildProcess:
+        if self.process is None:
+            raise CoordinatorFailedError(f"node {self.node_id} was not started")
+        return self.process
+
+    # ---- looking at it
+
+    def get(self, path: str, timeout_s: float = 5) -> tuple[int, bytes]:
+        """GET of the HTTP port: (status, body); status 0 when there is no answer."""
+        try:
+            with urllib.request.urlopen(self.http + path, timeout=timeout_s) as answer:
+                return answer.status, answer.read()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read()
+        except OSError:
+            return 0, b""
+
+    def readiness(self) -> tuple[bool, dict[str, object]]:
+        """What /ready says: (is ready, detail)."""
+        status, body = self.get("/ready")
+        return status == 200, json.loads(body) if body else {}
+
+    def metric(self, name: str, **labels: str) -> float:
+        """The sum of a metric's samples that have these labels."""
+        full_name = "diskless_coordinator_" + name
+        wanted = [f'{key}="{value}"' for key, value in labels.items()]
+        total = 0.0
+        for line in self.get("/metrics")[1].decode().splitlines():
+            sample, _, value = line.rpartition(" ")
+            if sample.partition("{")[0] == full_name and all(label in sample for label in wanted):
+                total += float(value)
+        return total
+
+    def _log(self) -> bytes:
+        if not self.log_file.exists():
+            return b""
+        with self.log_file.open("rb") as file:
+            file.seek(self._log_start)
+            return file.read()
+
+    def log_text(self) -> str:
+        """Everything logged since the last start."""
+        return self._log().decode(errors="replace")
+
+    def log_tail(self, lines: int = 25) -> str:
+        """The last lines of the log."""
+        return "\n".join(self.log_text().splitlines()[-lines:])

@@ -1,0 +1,31 @@
+"""`python -m coordinator.app CONFIG [key=value ...]`: a coordinator process without the command line tool."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from coordinator.app.logs import set_up_logging
+from coordinator.app.main import run_coordinator
+from coordinator.config.load import load_settings
+from coordinator.config.problems import ConfigError
+from coordinator.config.sources import SourceError, parse_properties_flags
+
+
+def main(arguments: list[str]) -> int:
+    """Run a coordinator from a properties file; returns the exit status."""
+    if not arguments:
+        print("usage: python -m coordinator.app CONFIG [key=value ...]", file=sys.stderr)
+        return 2
+    set_up_logging()
+    try:
+        settings = load_settings(Path(arguments[0]), os.environ, parse_properties_flags(arguments[1:]))
+    except (ConfigError, SourceError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    return run_coordinator(settings)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
