@@ -1,0 +1,410 @@
+"""The rules of CommitFile, one named test per rule; each goes through a leading replica and its log."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.core.batches import content_hash, partition_key, split_partition_key
+from coordinator.core.commands import CommitFile
+from coordinator.core.errors import ErrorCode
+from coordinator.core.limits import Limits
+from coordinator.testing.shard_harness import Replica, World
+from records.codec import decode_entry
+from records.model import FileCommitted, FilesFenced, FilesRemoved, ProducersExpired
+from tests.core.build import (
+    MASK,
+    OTHER_TOPIC,
+    UNKNOWN_TOPIC,
+    batch,
+    batch_array,
+    commit,
+    delete_records,
+    leading,
+    place,
+    result_of,
+    state_of,
+)
+
+E = ErrorCode
+MAX = 2147483647
+
+
+def errors(replica: Replica, command: CommitFile) -> list[int]:
+    return result_of(replica.ask(command)[0]).errors
+
+
+def files_logged(world: World) -> list[FileCommitted]:
+    return [record for _, value in world.log for record in decode_entry(value or b"") if isinstance(record, FileCommitted)]
+
+
+# ---- checks that refuse the whole request
+
+HEADS: list[tuple[str, dict[str, object], ErrorCode]] = [
+    ("empty key", {"object_key": ""}, E.INVALID_REQUEST),
+    ("key over 1024 bytes", {"object_key": "k" * 1025}, E.INVALID_REQUEST),
+    ("key over 1024 bytes in UTF-8", {"object_key": "ä" * 513}, E.INVALID_REQUEST),
+    ("unknown object format", {"object_format": 0}, E.INVALID_REQUEST),
+    ("negative file size", {"file_size": -1}, E.INVALID_REQUEST),
+    ("no owner", {"owner_ids": []}, E.INVALID_REQUEST),
+    ("owners without this coordinator", {"owner_ids": [1, 2]}, E.INVALID_REQUEST),
+    ("an owner twice", {"owner_ids": [0, 1, 1]}, E.INVALID_REQUEST),
+    ("a negative owner", {"owner_ids": [0, -1]}, E.INVALID_REQUEST),
+    ("65 owners", {"owner_ids": list(range(65))}, E.INVALID_REQUEST),
+    ("an owner twice and unknown", {"owner_ids": [0, 9, 9]}, E.INVALID_REQUEST),
+    ("an owner that may be new", {"owner_ids": [0, 4]}, E.COORDINATOR_NOT_AVAILABLE),
+]
+
+
+@pytest.mark.parametrize(("fields", "error"), [row[1:] for row in HEADS], ids=[row[0] for row in HEADS])
+def test_a_wrong_head_refuses_every_batch_and_logs_nothing(fields: dict[str, object], error: ErrorCode) -> None:
+    world, replica = leading()
+    length = len(world.log)
+    [answer] = replica.ask(commit("a", [batch(), batch(1)], **fields) if "object_key" not in fields else _with_key(fields))
+    result = result_of(answer)
+    assert result.errors == [error, error]
+    assert result.base_offsets == result.append_times == result.log_starts == [-1, -1]
+    assert all(result.messages)
+    assert len(world.log) == length
+
+
+def _with_key(fields: dict[str, object]) -> CommitFile:
+    return commit(str(fields["object_key"]), [batch(), batch(1)])
+
+
+FLAWS: list[tuple[str, dict[str, int]]] = [
+    ("size 0", {"size": 0}),
+    ("negative size", {"size": -1}),
+    ("negative byte offset", {"byte_offset": -1}),
+    ("bytes past the end of the file", {"byte_offset": 999, "size": 2}),
+    ("bytes overlap the batch before", {"byte_offset": 9}),
+    ("bytes within the batch before", {"byte_offset": 1, "size": 2}),
+    ("no record", {"base_offset": 1, "last_offset": 0}),
+    ("more than 2^31 records", {"last_offset": 2**31}),
+    ("negative offset", {"base_offset": -1, "last_offset": 0}),
+    ("magic 1", {"magic": 1}),
+    ("magic 3", {"magic": 3}),
+    ("timestamp type 2", {"timestamp_type": 2}),
+    ("timestamp type -1", {"timestamp_type": -1}),
+    ("timestamp below -1", {"max_timestamp": -2}),
+]
+
+
+@pytest.mark.parametrize("flaw", [row[1] for row in FLAWS], ids=[row[0] for row in FLAWS])
+def test_a_malformed_batch_refuses_every_batch_and_logs_nothing(flaw: dict[str, int]) -> None:
+    world, replica = leading()
+    length = len(world.log)
+    assert errors(replica, commit("a", [batch(), batch(1, **flaw), batch(byte_offset=500)], file_size=1000)) == [E.INVALID_REQUEST] * 3
+    assert len(world.log) == length
+    assert errors(replica, commit("a", [batch()])) == [0]
+
+
+def test_batches_may_stand_in_any_order_with_gaps_as_long_as_bytes_do_not_overlap() -> None:
+    _, replica = leading()
+    rows = [batch(byte_offset=500, size=500), batch(byte_offset=0, size=100), batch(byte_offset=100, size=400)]
+    assert errors(replica, commit("a", rows, file_size=1000)) == [0, 0, 0]
+    assert errors(replica, commit("b", [*rows[:2], batch(byte_offset=99, size=1)], file_size=1000)) == [E.INVALID_REQUEST] * 3
+
+
+@pytest.mark.parametrize(("age_ms", "accepted"), [(-60_000, True), (0, True), (900_000, True), (900_001, False)])
+def test_a_file_older_than_the_maximum_age_is_refused(age_ms: int, accepted: bool) -> None:
+    world, replica = leading()
+    assert errors(replica, commit("a", [batch()], created_ms=world.now_ms - age_ms)) == [0 if accepted else E.INVALID_REQUEST]
+
+
+def test_a_file_of_unknown_age_is_never_too_old() -> None:
+    _, replica = leading()
+    assert errors(replica, commit("a", [batch()], created_ms=-1)) == [0]
+
+
+def test_a_batch_of_the_most_records_is_accepted_and_wraps_its_sequence() -> None:
+    _, replica = leading()
+    result = result_of(replica.ask(commit("a", [batch(0, 2**31, sequence=5), batch(0, 1, sequence=5)]))[0])
+    assert result.errors == [0, 0]
+    assert result.base_offsets == [0, 2**31]
+
+
+def test_an_empty_batch_list_answers_an_empty_list_and_registers_nothing() -> None:
+    world, replica = leading()
+    length = len(world.log)
+    assert errors(replica, commit("a", [])) == []
+    assert len(world.log) == length
+    assert errors(replica, commit("a", [batch()])) == [0]
+
+
+# ---- partitions that may come to be
+
+
+def test_a_batch_that_may_heal_keeps_the_whole_request_out_of_the_log() -> None:
+    world, replica = leading()
+    length = len(world.log)
+    command = commit("a", [batch(), batch(7), batch(topic_id=UNKNOWN_TOPIC)])
+    result = result_of(replica.ask(command)[0])
+    assert result.errors == [E.COORDINATOR_NOT_AVAILABLE, E.UNKNOWN_TOPIC_OR_PARTITION, E.UNKNOWN_TOPIC_ID]
+    assert result.base_offsets == [-1, -1, -1]
+    assert len(world.log) == length
+    replica.ask(place(count=8), place(UNKNOWN_TOPIC, 1, name="late"))
+    assert errors(replica, command) == [0, 0, 0]
+
+
+# ---- offsets and times
+
+
+def test_offsets_are_dense_over_accepted_batches_and_the_clients_offsets_only_count_records() -> None:
+    _, replica = leading()
+    rows = [batch(0, 3), batch(1, 2), batch(0, 1, sequence=4), batch(0, 1, sequence=9), batch(0, 2, base_offset=77)]
+    result = result_of(replica.ask(commit("a", rows))[0])
+    assert result.errors == [0, 0, 0, E.OUT_OF_ORDER_SEQUENCE_NUMBER, 0]
+    assert result.base_offsets == [0, 0, 3, -1, 4]
+    assert result_of(replica.ask(commit("b", [batch(0), batch(1)]))[0]).base_offsets == [6, 2]
+
+
+def test_append_time_is_one_reading_per_file_and_only_for_log_append_time() -> None:
+    world, replica = leading()
+    result = result_of(replica.ask(commit("a", [batch(timestamp_type=1), batch(), batch(1, timestamp_type=1)]))[0])
+    assert result.append_times == [world.now_ms, -1, world.now_ms]
+
+
+def test_append_time_never_goes_backwards() -> None:
+    world, replica = leading()
+    first = result_of(replica.ask(commit("a", [batch(timestamp_type=1)]))[0]).append_times
+    world.now_ms -= 10_000
+    assert result_of(replica.ask(commit("b", [batch(timestamp_type=1)]))[0]).append_times == first
+
+
+def test_the_answer_carries_the_log_start_of_now() -> None:
+    _, replica = leading()
+    replica.ask(commit("a", [batch(0, 5)]), delete_records((0, 3)))
+    assert result_of(replica.ask(commit("b", [batch(0), batch(1)]))[0]).log_starts == [3, 0]
+
+
+# ---- idempotence: producer 5 in epoch 3 wrote sequences 10 to 12, then 13, unless a test says otherwise
+
+
+def with_producer() -> Replica:
+    _, replica = leading()
+    assert errors(replica, commit("first", [_write(10, 3), _write(13, 1)])) == [0, 0]
+    return replica
+
+
+def _write(sequence: int, count: int = 1, epoch: int = 3, **fields: int) -> dict[str, object]:
+    return batch(0, count, sequence=sequence, producer_epoch=epoch, **fields)
+
+
+SEQUENCES: list[tuple[str, dict[str, object], ErrorCode]] = [
+    ("next", _write(14), E.NONE),
+    ("a gap", _write(15), E.OUT_OF_ORDER_SEQUENCE_NUMBER),
+    ("the last again but longer", _write(13, 2), E.OUT_OF_ORDER_SEQUENCE_NUMBER),
+    ("a part of an old one", _write(10, 2), E.OUT_OF_ORDER_SEQUENCE_NUMBER),
+    ("zero in the same epoch", _write(0), E.OUT_OF_ORDER_SEQUENCE_NUMBER),
+    ("lower epoch, next", _write(14, epoch=2), E.INVALID_PRODUCER_EPOCH),
+    ("lower epoch, an old duplicate's sequences", _write(10, 3, epoch=2), E.INVALID_PRODUCER_EPOCH),
+    ("higher epoch from zero", _write(0, epoch=4), E.NONE),
+    ("higher epoch from elsewhere", _write(14, epoch=4), E.OUT_OF_ORDER_SEQUENCE_NUMBER),
+    ("span unlike the record count", _write(14, 2, last_sequence=14), E.INVALID_REQUEST),
+    ("negative sequence", _write(14, base_sequence=-1, last_sequence=-1), E.INVALID_REQUEST),
+    ("another producer from anywhere", _write(900, producer_id=6), E.NONE),
+    ("no producer id", _write(900, producer_id=-1), E.NONE),
+    ("no epoch", _write(900, epoch=-1), E.NONE),
+]
+
+
+@pytest.mark.parametrize(("row", "error"), [row[1:] for row in SEQUENCES], ids=[row[0] for row in SEQUENCES])
+def test_sequence_rule(row: dict[str, object], error: ErrorCode) -> None:
+    replica = with_producer()
+    before = state_of(replica.shard.state)["producers"]
+    result = result_of(replica.ask(commit("a", [row, batch(1)]))[0])
+    assert result.errors == [error, 0]
+    assert result.base_offsets == [-1 if error else 4, 0]
+    assert result.duplicates == [False, False]
+    if error:
+        assert state_of(replica.shard.state)["producers"] == before
+
+
+def test_an_exact_duplicate_answers_the_original_offset_and_the_log_start_of_now() -> None:
+    replica = with_producer()
+    replica.ask(delete_records((0, 2)))
+    result = result_of(replica.ask(commit("a", [_write(10, 3), _write(13, 1), _write(14)]))[0])
+    assert result.errors == [0, 0, 0]
+    assert result.duplicates == [True, True, False]
+    assert result.base_offsets == [0, 3, 4]
+    assert result.log_starts == [2, 2, 2]
+    assert result.append_times == [-1, -1, -1]
+
+
+def test_a_duplicate_of_a_log_append_time_batch_answers_the_original_time() -> None:
+    world, replica = leading()
+    replica.ask(commit("a", [batch(sequence=0, timestamp_type=1)]))
+    time = world.now_ms
+    world.now_ms += 500
+    assert result_of(replica.ask(commit("b", [batch(sequence=0, timestamp_type=1)]))[0]).append_times == [time]
+
+
+def test_earlier_batches_of_the_same_file_count() -> None:
+    _, replica = leading()
+    rows = [batch(sequence=7), batch(sequence=7), batch(sequence=8), batch(sequence=10), batch(0, 1, sequence=0, producer_epoch=1)]
+    result = result_of(replica.ask(commit("a", [*rows, batch(sequence=9)]))[0])
+    assert result.errors == [0, 0, 0, E.OUT_OF_ORDER_SEQUENCE_NUMBER, 0, E.INVALID_PRODUCER_EPOCH]
+    assert result.duplicates == [False, True, False, False, False, False]
+    assert result.base_offsets == [0, 0, 1, -1, 2, -1]
+
+
+def test_five_batches_are_remembered_and_the_sixth_last_is_out_of_order() -> None:
+    _, replica = leading()
+    replica.ask(commit("a", [batch(sequence=n) for n in range(6)]))
+    result = result_of(replica.ask(commit("b", [batch(sequence=n) for n in range(6)]))[0])
+    assert result.errors == [E.OUT_OF_ORDER_SEQUENCE_NUMBER, 0, 0, 0, 0, 0]
+    assert result.duplicates == [False, True, True, True, True, True]
+
+
+def test_a_higher_epoch_drops_what_was_remembered() -> None:
+    replica = with_producer()
+    assert errors(replica, commit("a", [_write(0, epoch=4), _write(10, 3, epoch=4)])) == [0, E.OUT_OF_ORDER_SEQUENCE_NUMBER]
+
+
+def test_sequences_wrap_after_the_largest_also_inside_a_batch() -> None:
+    _, replica = leading()
+    rows = [batch(0, 2, sequence=MAX - 3), batch(0, 4, sequence=MAX - 1), batch(0, 1, sequence=2), batch(0, 4, sequence=MAX - 1)]
+    result = result_of(replica.ask(commit("a", rows))[0])
+    assert result.errors == [0, 0, 0, 0]
+    assert result.duplicates == [False, False, False, True]
+    assert int(str(rows[1]["last_sequence"])) == 1
+    assert errors(replica, commit("b", [batch(0, 1, sequence=3)])) == [0]
+
+
+def test_the_largest_sequence_is_followed_by_zero() -> None:
+    _, replica = leading()
+    assert errors(replica, commit("a", [batch(0, 1, sequence=MASK), batch(0, 1, sequence=0)])) == [0, 0]
+
+
+def test_producer_state_is_per_partition() -> None:
+    _, replica = leading()
+    assert errors(replica, commit("a", [batch(0, 1, sequence=5), batch(1, 1, sequence=90), batch(0, 1, sequence=6)])) == [0, 0, 0]
+
+
+def test_producer_state_survives_delete_records() -> None:
+    replica = with_producer()
+    replica.ask(delete_records((0, -1)))
+    assert errors(replica, commit("a", [_write(10, 3), _write(20)])) == [0, E.OUT_OF_ORDER_SEQUENCE_NUMBER]
+
+
+def test_an_expired_producer_may_start_anywhere() -> None:
+    replica = with_producer()
+    hot = replica.shard.state.hot
+    time = hot.log_time_ms
+    hot.apply(ProducersExpired(before_ms=time), 50)
+    assert hot.producers.index
+    hot.apply(ProducersExpired(before_ms=time + 1), 51)
+    assert not hot.producers.index
+
+
+# ---- the same key again
+
+
+def test_the_same_content_answers_exactly_the_first_answer_whatever_happened_since() -> None:
+    world, replica = leading()
+    command = commit("a", [batch(0, 2, sequence=0, timestamp_type=1), batch(0, 2, sequence=0), batch(0, 1, sequence=7), batch(1)])
+    [first] = replica.ask(command)
+    replica.ask(commit("b", [batch(0, 4, sequence=2), batch(0, 1, sequence=6)]), delete_records((0, -1)))
+    world.now_ms += 1_800_000
+    assert replica.ask(command) == [first]
+    assert result_of(first).errors == [0, 0, E.OUT_OF_ORDER_SEQUENCE_NUMBER, 0]
+    assert len(files_logged(world)) == 2
+
+
+def test_a_retry_in_the_same_group_and_while_in_flight_joins() -> None:
+    world, replica = leading()
+    one, two = replica.submit(commit("a", [batch(0, 2)]), commit("a", [batch(0, 2, request_id=9)]))
+    [three] = replica.submit(commit("a", [batch(0, 2)]))
+    assert not {one, two, three} & replica.answers.keys()
+    world.settle()
+    assert replica.answers[one] == replica.answers[two] == replica.answers[three]
+    assert len(files_logged(world)) == 1
+
+
+CHANGES: list[tuple[str, CommitFile]] = [
+    ("another batch", commit("a", [batch(0, 2), batch(1)])),
+    ("another length", commit("a", [batch(0, 3)])),
+    ("another timestamp", commit("a", [batch(0, 2, max_timestamp=1001)])),
+    ("another size", commit("a", [batch(0, 2)], file_size=5000)),
+    ("other owners", commit("a", [batch(0, 2)], owner_ids=[0, 1])),
+    ("another format", commit("a", [batch(0, 2)], object_format=2)),
+    ("another topic", commit("a", [batch(0, 2, topic_id=OTHER_TOPIC)])),
+]
+
+
+@pytest.mark.parametrize("command", [row[1] for row in CHANGES], ids=[row[0] for row in CHANGES])
+def test_other_content_under_a_known_key_is_a_duplicate_resource(command: CommitFile) -> None:
+    _, replica = leading()
+    replica.ask(commit("a", [batch(0, 2)]))
+    assert errors(replica, command) == [E.DUPLICATE_RESOURCE] * len(command.batches)
+
+
+def test_request_ids_and_age_are_not_part_of_the_content() -> None:
+    world, replica = leading()
+    [first] = replica.ask(commit("a", [batch(0, 2, request_id=1)], created_ms=world.now_ms))
+    assert replica.ask(commit("a", [batch(0, 2, request_id=2)], created_ms=world.now_ms - 5_000_000, uploader_broker_id=8)) == [first]
+
+
+def test_after_the_results_retention_a_known_key_is_never_accepted_again() -> None:
+    world, replica = leading()
+    command = commit("a", [batch(0, 2)])
+    replica.ask(command)
+    world.now_ms += Limits().commit_results_retention_ms + 1
+    result = result_of(replica.ask(command)[0])
+    assert result.errors == [E.DUPLICATE_RESOURCE]
+    assert "no longer kept" in (result.messages[0] or "")
+
+
+def test_a_file_of_which_nothing_was_accepted_is_known_all_the_same() -> None:
+    world, replica = leading()
+    replica.ask(commit("a", [batch(sequence=0)]))
+    command = commit("b", [batch(sequence=5)])
+    assert errors(replica, command) == errors(replica, command) == [E.OUT_OF_ORDER_SEQUENCE_NUMBER]
+    file = replica.shard.state.find_file("b")
+    assert file is not None
+    assert (file.batch_count, file.live_batches) == (0, 0)
+    assert len(files_logged(world)) == 2
+
+
+@pytest.mark.parametrize("known_before", [True, False])
+def test_a_key_with_a_tombstone_is_refused(known_before: bool) -> None:
+    _, replica = leading()
+    if known_before:
+        replica.ask(commit("a", [batch()]))
+    state = replica.shard.state
+    record = FilesRemoved(object_keys=["a"]) if known_before else FilesFenced(object_keys=["a"], created_ms=[-1])
+    state.apply_entry([record], state.applied_offset + 1, b"")
+    result = result_of(replica.ask(commit("a", [batch()]))[0])
+    assert result.errors == [E.INVALID_REQUEST]
+    assert "fenced for deletion" in (result.messages[0] or "")
+
+
+def test_a_file_removed_while_its_commit_is_being_written_is_gone() -> None:
+    _, replica = leading()
+    replica.ask(commit("a", [batch()]))
+    state = replica.shard.state
+    state.freeze(replica.shard.header("cluster", bytes(16)))
+    assert state.find_file("a") is not None
+    state.apply_entry([FilesRemoved(object_keys=["a"])], state.applied_offset + 1, b"")
+    assert state.find_file("a") is None
+    assert errors(replica, commit("a", [batch()])) == [E.INVALID_REQUEST]
+
+
+# ---- shapes
+
+
+def test_the_wire_layout_of_a_batch_is_77_bytes() -> None:
+    array = batch_array([batch(3, 2, sequence=MAX)])
+    assert array.dtype.itemsize == 77
+    assert array.tolist()[0][2] == partition_key(bytes([7] * 16), 3)
+
+
+def test_a_partition_key_splits_into_what_it_was_made_of() -> None:
+    for partition in (0, 1, 2**31 - 1, -1):
+        assert split_partition_key(partition_key(OTHER_TOPIC, partition)) == (OTHER_TOPIC, partition)
+
+
+def test_the_content_hash_does_not_change_the_batches() -> None:
+    array = batch_array([batch(request_id=7)])
+    content_hash(1, 1, [0], array)
+    assert array["request_id"].tolist() == [7]

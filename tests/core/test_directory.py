@@ -1,0 +1,299 @@
+"""Placing, growing and deleting topics: the order of checks, even loads, and the memory of deleted ids."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.core.commands import (
+    OK,
+    ConfirmDeleted,
+    ConfirmPlaced,
+    CreateTopics,
+    DeleteTopics,
+    PlacePartitions,
+    RegisterNode,
+    RemoveTopics,
+    TopicRemoval,
+    TopicShare,
+    WantedTopic,
+)
+from coordinator.core.decide import decide_write
+from coordinator.core.directory import decide_confirm, decide_create, decide_delete, decide_register
+from coordinator.core.errors import ErrorCode
+from coordinator.core.hot import HotState
+from coordinator.core.limits import Limits
+from records.model import Endpoint, FeatureLevelSet, PlacedRange, TopicDeleting, TopicPlaced
+from tests.core.build import TOPIC, batch, commit, leading, list_offsets
+
+LIMITS = Limits(partitions_per_topic_max=50)
+A, B, GONE = bytes([1] * 16), bytes([2] * 16), bytes([3] * 16)
+DAY_MS = 86_400_000
+
+
+def wanted(topic_id: bytes, name: str, count: int) -> WantedTopic:
+    return WantedTopic(topic_id=topic_id, name=name, num_partitions=count)
+
+
+def create(hot: HotState, *topics: WantedTopic, eligible: dict[int, int] | None = None, offset: int = 100) -> list[tuple[ErrorCode, str]]:
+    """Decide and apply; returns (error, message) per topic."""
+    command = CreateTopics(topics=list(topics), eligible={0: 0, 1: 0} if eligible is None else eligible)
+    outcomes, records = decide_create(hot.directory, command, LIMITS, hot.log_time_ms)
+    for record in records:
+        hot.apply(record, offset)
+    return [(outcome.error, outcome.message or "") for outcome in outcomes]
+
+
+def delete(hot: HotState, *ids: bytes, offset: int = 200) -> list[ErrorCode]:
+    outcomes, records = decide_delete(hot.directory, DeleteTopics(topic_ids=list(ids)), LIMITS, hot.log_time_ms)
+    for record in records:
+        hot.apply(record, offset)
+    return [outcome.error for outcome in outcomes]
+
+
+def existing() -> HotState:
+    """Topic `orders` (A) exists, `old` (GONE) was deleted."""
+    hot = HotState(log_time_ms=1_000_000)
+    create(hot, wanted(A, "orders", 4), wanted(GONE, "old", 1))
+    delete(hot, GONE)
+    return hot
+
+
+# In the order of the checks: a topic with this and every later flaw gets this row's error.
+REFUSALS: list[tuple[str, WantedTopic, ErrorCode]] = [
+    ("zero id", wanted(bytes(16), "!", 0), ErrorCode.INVALID_REQUEST),
+    ("deleted id", wanted(GONE, "!", 0), ErrorCode.UNKNOWN_TOPIC_ID),
+    ("id of another name", wanted(A, "!", 0), ErrorCode.INVALID_REQUEST),
+    ("illegal name", wanted(B, "!", 0), ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ("empty name", wanted(B, "", 0), ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ("name of another id", wanted(B, "orders", 0), ErrorCode.TOPIC_ALREADY_EXISTS),
+    ("no partitions", wanted(B, "new", 0), ErrorCode.INVALID_PARTITIONS),
+    ("negative partitions", wanted(B, "new", -1), ErrorCode.INVALID_PARTITIONS),
+    ("too many partitions", wanted(B, "new", 51), ErrorCode.INVALID_PARTITIONS),
+    ("too few for a topic that exists", wanted(A, "orders", 0), ErrorCode.INVALID_PARTITIONS),
+]
+
+
+@pytest.mark.parametrize(("topic", "error"), [row[1:] for row in REFUSALS], ids=[row[0] for row in REFUSALS])
+def test_create_checks_id_then_name_then_count(topic: WantedTopic, error: ErrorCode) -> None:
+    hot = existing()
+    placements = dict(hot.directory.placements)
+    [(given_error, message)] = create(hot, topic)
+    assert given_error == error
+    assert message
+    assert hot.directory.placements == placements
+
+
+def test_the_same_name_or_id_twice_in_a_request_refuses_each() -> None:
+    hot = existing()
+    errors = create(hot, wanted(B, "x", 1), wanted(B, "y", 1), wanted(bytes([5] * 16), "z", 1), wanted(bytes([6] * 16), "z", 1))
+    assert [error for error, _ in errors] == [ErrorCode.INVALID_REQUEST] * 4
+    assert B not in hot.directory.placements
+
+
+def test_one_bad_topic_does_not_fail_the_others() -> None:
+    hot = existing()
+    errors = create(hot, wanted(B, "new", 0), wanted(bytes([5] * 16), "fine", 2))
+    assert [error for error, _ in errors] == [ErrorCode.INVALID_PARTITIONS, ErrorCode.NONE]
+    assert hot.directory.names["fine"] == bytes([5] * 16)
+
+
+@pytest.mark.parametrize("count", [1, 3, 4])
+def test_repeating_or_shrinking_changes_nothing_and_succeeds(count: int) -> None:
+    hot = existing()
+    before = hot.directory.placements[A]
+    assert create(hot, wanted(A, "orders", count), offset=300) == [(ErrorCode.NONE, "")]
+    assert hot.directory.placements[A] == before
+
+
+def test_growing_keeps_what_is_placed_and_orders_the_rest_anew() -> None:
+    hot = existing()
+    before = hot.directory.placements[A]
+    create(hot, wanted(A, "orders", 10), offset=300)
+    after = hot.directory.placements[A]
+    assert after.ranges[: len(before.ranges)] == before.ranges
+    assert (after.num_partitions, after.order_offset, after.confirmed) == (10, 300, False)
+    assert [after.coordinator_of(p) is not None for p in (-1, 0, 9, 10)] == [False, True, True, False]
+
+
+def test_without_a_coordinator_in_force_nothing_is_placed() -> None:
+    hot = existing()
+    [(error, message)] = create(hot, wanted(B, "new", 1), eligible={})
+    assert error == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert "retry" in message
+
+
+@given(st.dictionaries(st.integers(0, 9), st.integers(0, 20), min_size=1), st.lists(st.integers(1, 50), min_size=1, max_size=4))
+def test_new_partitions_go_one_by_one_to_the_least_loaded(loads: dict[int, int], counts: list[int]) -> None:
+    hot = HotState()
+    topics = [wanted(bytes([n + 1] * 16), f"t{n}", count) for n, count in enumerate(counts)]
+    create(hot, *topics, eligible=dict(loads))
+    final = dict(loads)
+    for topic in topics:
+        covered: list[int] = []
+        ranges = hot.directory.placements[topic.topic_id].ranges
+        assert len({r.coordinator_id for r in ranges}) == len(ranges)
+        for placed in ranges:
+            covered += range(placed.first_partition, placed.first_partition + placed.num_partitions)
+            final[placed.coordinator_id] += placed.num_partitions
+        assert covered == list(range(topic.num_partitions))
+    one_by_one = sorted(loads.values())
+    for _ in range(sum(counts)):
+        one_by_one[0] += 1
+        one_by_one.sort()
+    assert sorted(final.values()) == one_by_one
+
+
+def test_deleting_an_unknown_id_is_an_error_and_deleting_again_is_not() -> None:
+    hot = existing()
+    assert delete(hot, B, A, A, GONE) == [ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.NONE, ErrorCode.NONE, ErrorCode.NONE]
+    assert A not in hot.directory.placements
+    assert "orders" not in hot.directory.names
+    assert hot.directory.deletions[A].ranges == (
+        PlacedRange(first_partition=0, num_partitions=2, coordinator_id=0),
+        PlacedRange(first_partition=2, num_partitions=2, coordinator_id=1),
+    )
+    assert create(hot, wanted(B, "orders", 1)) == [(ErrorCode.NONE, "")]
+
+
+@pytest.mark.parametrize(
+    ("confirmed", "age_ms", "remembered"),
+    [(True, 0, True), (True, 7 * DAY_MS, True), (True, 7 * DAY_MS + 1, False), (False, 30 * DAY_MS, True)],
+)
+def test_a_deleted_id_is_remembered_seven_days_of_log_time_once_confirmed(confirmed: bool, age_ms: int, remembered: bool) -> None:
+    hot = existing()
+    if confirmed:
+        hot.apply(TopicDeleting(topic_id=GONE, confirmed=True), 201)
+    hot.log_time_ms += age_ms
+    assert delete(hot, GONE) == [ErrorCode.NONE if remembered else ErrorCode.UNKNOWN_TOPIC_ID]
+    [(error, _)] = create(hot, wanted(GONE, "old", 1))
+    assert error == (ErrorCode.UNKNOWN_TOPIC_ID if remembered else ErrorCode.NONE)
+
+
+def test_the_wall_clock_does_not_age_a_deleted_id_in_a_partition_without_commits() -> None:
+    hot = HotState()
+    create(hot, wanted(A, "orders", 1))
+    delete(hot, A)
+    hot.apply(TopicDeleting(topic_id=A, confirmed=True), 201)
+    decision = decide_write(hot, DeleteTopics(topic_ids=[A]), LIMITS)
+    assert decision.answer == [OK]
+    again = decide_write(hot, CreateTopics(topics=[wanted(A, "orders", 1)], eligible={0: 0}), LIMITS)
+    assert isinstance(again.answer, list)
+    assert [getattr(outcome, "error", None) for outcome in again.answer] == [ErrorCode.UNKNOWN_TOPIC_ID]
+
+
+def test_an_id_that_was_forgotten_can_be_placed_and_deleted_like_a_new_one() -> None:
+    hot = existing()
+    hot.apply(TopicDeleting(topic_id=GONE, confirmed=True), 201)
+    hot.log_time_ms += 8 * DAY_MS
+    create(hot, wanted(GONE, "again", 1))
+    assert delete(hot, GONE, offset=400) == [ErrorCode.NONE]
+    assert GONE not in hot.directory.placements
+    assert hot.directory.deletions[GONE].order_offset == 400
+    assert hot.directory.unconfirmed >= {GONE}
+
+
+def test_confirming_is_logged_once_and_only_for_the_ranges_of_now() -> None:
+    hot = existing()
+    placement = hot.directory.placements[A]
+    old = ConfirmPlaced(topic_id=A, ranges=list(placement.ranges[:1]))
+    assert decide_confirm(hot.directory, old) == []
+    [record] = decide_confirm(hot.directory, ConfirmPlaced(topic_id=A, ranges=list(placement.ranges)))
+    hot.apply(record, 500)
+    assert hot.directory.placements[A].confirmed
+    assert hot.directory.placements[A].order_offset == placement.order_offset
+    assert A not in hot.directory.unconfirmed
+    assert decide_confirm(hot.directory, ConfirmPlaced(topic_id=A, ranges=list(placement.ranges))) == []
+    assert decide_confirm(hot.directory, ConfirmDeleted(topic_id=B)) == []
+    [record] = decide_confirm(hot.directory, ConfirmDeleted(topic_id=GONE))
+    hot.apply(record, 501)
+    assert hot.directory.deletions[GONE].order_offset == 200
+    assert decide_confirm(hot.directory, ConfirmDeleted(topic_id=GONE)) == []
+
+
+def test_a_node_is_logged_only_when_something_about_it_is_new() -> None:
+    hot = HotState()
+    command = RegisterNode(node_id=4, rack="r1", endpoints=[Endpoint(listener="L", host="h", port=1)], schema_level_max=1)
+    [record] = decide_register(hot.directory, command)
+    hot.apply(record, 1)
+    assert decide_register(hot.directory, command) == []
+    moved = RegisterNode(node_id=4, rack="r2", endpoints=[], schema_level_max=1)
+    assert len(decide_register(hot.directory, moved)) == 1
+
+
+def test_the_schema_level_is_part_of_the_directory() -> None:
+    hot = HotState()
+    hot.apply(FeatureLevelSet(level=3), 1)
+    assert hot.directory.schema_level == 3
+    assert hot.touched.directory
+
+
+# ---- the owners' side
+
+
+def share(order: int, count: int = 2, first: int = 0) -> PlacePartitions:
+    return PlacePartitions(shares=[TopicShare(topic_id=A, name="orders", first_partition=first, num_partitions=count, order_offset=order)])
+
+
+def remove(order: int) -> RemoveTopics:
+    return RemoveTopics(removals=[TopicRemoval(topic_id=A, order_offset=order)])
+
+
+def do(hot: HotState, command: PlacePartitions | RemoveTopics) -> tuple[list[ErrorCode], int]:
+    """(errors, number of records)"""
+    decision = decide_write(hot, command, LIMITS)
+    for record in decision.records:
+        hot.apply(record, 7)
+    assert isinstance(decision.answer, list)
+    return [getattr(outcome, "error", ErrorCode.UNKNOWN_SERVER_ERROR) for outcome in decision.answer], len(decision.records)
+
+
+def test_an_owner_logs_a_placement_once_and_growth_adds() -> None:
+    hot = HotState()
+    assert do(hot, share(1)) == ([ErrorCode.NONE], 1)
+    assert do(hot, share(1)) == ([ErrorCode.NONE], 0)
+    assert do(hot, share(2, count=3, first=2)) == ([ErrorCode.NONE], 1)
+    assert hot.topics[A].partitions == {0, 1, 2, 3, 4}
+    assert hot.topics[A].order_offset == 2
+
+
+def test_a_deletion_is_logged_for_an_unknown_topic_and_refuses_the_delayed_create() -> None:
+    hot = HotState()
+    assert do(hot, remove(5)) == ([ErrorCode.NONE], 1)
+    assert do(hot, remove(5)) == ([ErrorCode.NONE], 0)
+    assert do(hot, share(3)) == ([ErrorCode.UNKNOWN_TOPIC_ID], 0)
+    assert do(hot, share(6)) == ([ErrorCode.UNKNOWN_TOPIC_ID], 0)
+    assert A not in hot.topics
+
+
+def test_an_owner_takes_a_forgotten_id_back_but_never_an_order_from_before_its_deletion() -> None:
+    hot = HotState()
+    do(hot, share(1))
+    do(hot, remove(5))
+    hot.log_time_ms += 7 * DAY_MS + 1
+    assert do(hot, share(4)) == ([ErrorCode.UNKNOWN_TOPIC_ID], 0)
+    assert do(hot, share(6)) == ([ErrorCode.NONE], 1)
+    assert A not in hot.deleted_topics
+    assert do(hot, remove(9)) == ([ErrorCode.NONE], 1)
+
+
+def test_a_deleted_topic_takes_its_partitions_and_producers_along_at_once() -> None:
+    _, replica = leading()
+    replica.ask(commit("a", [batch(0, 2, sequence=0), batch(1, 2)]))
+    [_, answer, found] = replica.ask(
+        RemoveTopics(removals=[TopicRemoval(topic_id=TOPIC, order_offset=9)]), commit("b", [batch(0, 2)]), list_offsets((0, -1))
+    )
+    assert getattr(answer, "errors", None) == [ErrorCode.UNKNOWN_TOPIC_ID]
+    assert isinstance(found, list)
+    assert getattr(found[0], "outcome", OK).error == ErrorCode.UNKNOWN_TOPIC_ID
+    hot = replica.shard.state.hot
+    assert (dict(hot.partitions.index), dict(hot.producers.index), dict(hot.topics)) == ({}, {}, {})
+
+
+def test_placements_of_records_are_complete_not_a_difference() -> None:
+    hot = HotState()
+    ranges = [PlacedRange(first_partition=0, num_partitions=1, coordinator_id=0)]
+    hot.apply(TopicPlaced(topic_id=A, name="a", ranges=ranges, confirmed=False), 1)
+    hot.apply(TopicPlaced(topic_id=A, name="a", ranges=[], confirmed=False), 2)
+    assert hot.directory.placements[A].ranges == ()
