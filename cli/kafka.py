@@ -6,6 +6,7 @@ then `--command-property`, on top of the file's `kafka.*`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -91,6 +92,11 @@ def find_kafka_place(
     )
 
 
+def plain(error: BaseException) -> str:
+    """What Kafka's client says, without the wrapping of its Python class."""
+    return re.sub(r'KafkaError\{code=(\w+),val=-?\d+,str="(.*?)"\}', r"\1: \2", str(error))
+
+
 @contextmanager
 def kafka_errors() -> Iterator[None]:
     """Turn what Kafka says into `Failed`."""
@@ -101,10 +107,10 @@ def kafka_errors() -> Iterator[None]:
     try:
         yield
     except TopicMissing as error:
-        raise Failed(f"{error}; `diskless init` creates it", Exit.NOT_FOUND) from error
+        raise Failed(f"{plain(error)}; `diskless init` creates it", Exit.NOT_FOUND) from error
     except KafkaUnavailable as error:
-        raise Failed(f"{error}; check the address and that the brokers run, then retry", Exit.UNAVAILABLE) from error
+        raise Failed(f"{plain(error)}; check the address and that the brokers run, then retry", Exit.UNAVAILABLE) from error
     except ClusterRefused as error:
-        raise Failed(str(error)) from error
+        raise Failed(plain(error)) from error
     except KafkaException as error:
-        raise Failed(f"Kafka client: {error}") from error
+        raise Failed(f"Kafka client: {plain(error)}") from error

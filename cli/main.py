@@ -9,6 +9,7 @@ from cli.lazy import Lazy, Root
 COMMANDS = {
     "init": Lazy("cli.commands.init", "init", "Create the metadata topic, or check the one that exists."),
     "coordinator": Lazy("cli.commands.coordinator", "coordinator", "Run a coordinator process; look at running ones."),
+    "log": Lazy("cli.commands.log", "log", "Look into the metadata topic itself."),
     "config": Lazy("cli.commands.config", "config", "Show and check the settings of a coordinator."),
 }
 

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from typing import cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Self, cast
 
 import rich_click as click
 
@@ -43,7 +46,7 @@ def print_fields(fields: Row, output: str) -> None:
     """Print one thing: a table of its fields, or one object."""
     match output:
         case "table":
-            print_table([[_title(name), _cell(value)] for name, value in fields.items()], None)
+            print_table([[_title(title), line] for name, value in fields.items() for title, line in _lines(name, value)], None)
         case "json":
             click.echo(json.dumps(fields, indent=2, ensure_ascii=False))
         case "jsonl":
@@ -55,6 +58,65 @@ def print_fields(fields: Row, output: str) -> None:
 def print_line(row: Row) -> None:
     """Print one JSON line."""
     click.echo(json.dumps(row, ensure_ascii=False, separators=(", ", ": ")))
+
+
+class RowStream:
+    """Prints rows one by one as they come, for lists without a known end. `columns` are names and widths of a table."""
+
+    def __init__(self, output: str, columns: Sequence[tuple[str, int]]) -> None:
+        self.is_table = output == "table"
+        self._output = output
+        self._columns = columns
+        self._count = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._output == "json" and (kind is None or self._count):
+            click.echo("\n]" if self._count else "[]")
+        elif self.is_table and not self._count and kind is None:
+            say("nothing found")
+
+    def write(self, row: Row) -> None:
+        """Print one row."""
+        match self._output:
+            case "table":
+                if self._count == 0:
+                    self._line([_title(name) for name, _ in self._columns])
+                self._line([_cell(row.get(name)) for name, _ in self._columns])
+            case "json":
+                click.echo(("[\n " if self._count == 0 else ",\n ") + json.dumps(row, ensure_ascii=False), nl=False)
+            case "jsonl":
+                print_line(row)
+            case "yaml":
+                click.echo(_yaml([row]), nl=False)
+        self._count += 1
+
+    def _line(self, cells: Sequence[str]) -> None:
+        click.echo("  ".join(cell.ljust(width) for cell, (_, width) in zip(cells, self._columns, strict=True)).rstrip())
+
+
+@contextmanager
+def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
+    """Show a bar on standard error while the work goes on, if both outputs allow it; call what is yielded at each step."""
+    # A bar between the lines of a table on the same terminal would only disturb.
+    if total < 1000 or sys.stdout.isatty() or not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True)) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda: bar.advance(task)
+
+
+def time_text(time_ms: int) -> str | None:
+    """A time as people read it, in UTC with milliseconds; None for none (-1)."""
+    if time_ms < 0:
+        return None
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def print_table(cells: Sequence[Sequence[str]], titles: Sequence[str] | None) -> None:
@@ -88,6 +150,13 @@ def _aligned(cells: Sequence[Sequence[str]], titles: Sequence[str] | None) -> It
     widths = [max(len(row[number]) for row in rows) for number in range(len(rows[0]))] if rows else []
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _lines(name: str, value: object) -> Iterable[tuple[str, str]]:
+    """A field of a thing: one line, or one for each entry of a mapping."""
+    if not isinstance(value, Mapping):
+        return [(name, _cell(value))]
+    return [("" if number else name, f"{key}={_cell(item)}") for number, (key, item) in enumerate(cast(Row, value).items())]
 
 
 def _is_number(cell: str) -> bool:

@@ -1,0 +1,125 @@
+"""`diskless log`: the metadata topic as it stands in Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import rich_click as click
+
+from cli.options import KAFKA_VARIABLE, config_option, kafka_options, output_option, timeout_option
+from cli.output import RowStream, progress, time_text
+
+if TYPE_CHECKING:
+    from cli.kafka_log import LogConsumer
+    from cli.log_entries import Judge, JudgedEntry
+
+COLUMNS = (("part", 4), ("offset", 8), ("time", 24), ("epoch", 5), ("term", 16), ("seq", 8), ("verdict", 7), ("records", 0))
+
+
+@click.group()
+def log() -> None:
+    """Look into the metadata topic itself."""
+
+
+@log.command()
+@click.option(
+    "--bootstrap-server",
+    "--kafka-bootstrap-server",
+    "bootstrap_server",
+    metavar="HOST:PORT[,..]",
+    envvar=KAFKA_VARIABLE,
+    show_envvar=True,
+    help="Kafka brokers; without it `bootstrap.servers` of --config.",
+)
+@config_option
+@kafka_options
+@click.option("--topic", help="Name of the metadata topic. [default: metadata.topic]")
+@click.option("--partition", "partitions", type=click.IntRange(0), multiple=True, help="Only this metadata partition. Repeatable.")
+@click.option("--from", "from_offset", type=click.IntRange(0), default=0, show_default=True, help="First offset to print.")
+@click.option("--max", "max_entries", type=click.IntRange(1), help="Print at most this many entries.")
+@click.option("--follow", "-f", is_flag=True, help="Go on with new entries until Ctrl-C.")
+@click.option("--no-verdict", is_flag=True, help="Do not read the log before --from, which the verdicts need.")
+@timeout_option
+@output_option
+def dump(
+    bootstrap_server: str | None,
+    config_file: Path | None,
+    command_config: Path | None,
+    command_properties: Sequence[str],
+    topic: str | None,
+    partitions: Sequence[int],
+    from_offset: int,
+    max_entries: int | None,
+    follow: bool,
+    no_verdict: bool,
+    timeout_s: float,
+    output: str,
+) -> None:
+    """Print entries with their key, their verdict and their records.
+
+    The verdict is that of every replica: `apply` counts, `claim` starts a term, `void` counts for nobody (the reason is
+    printed), `unknown` stands before the first claim of a log whose beginning was pruned. With --output other than table
+    every field of every record is printed.
+
+    Examples: `diskless log dump --bootstrap-server kafka:9092 --partition 0`,
+    `diskless log dump --config coordinator.properties --follow -o jsonl`
+    """
+    from cli.kafka import find_kafka_place
+    from cli.kafka_log import LogConsumer
+    from cli.outcome import Exit, Failed
+
+    place = find_kafka_place(bootstrap_server, config_file, topic, command_config, command_properties)
+    with LogConsumer(place, timeout_s) as consumer, RowStream(output, COLUMNS) as stream:
+        existing = consumer.partitions()
+        unknown = sorted(set(partitions) - set(existing))
+        if unknown:
+            raise Failed(f"topic {place.topic} has no partition {unknown[0]}; it has 0 to {existing[-1]}", Exit.NOT_FOUND)
+        wanted = sorted(set(partitions)) or existing
+        for count, entry in enumerate(_entries(consumer, wanted, from_offset, follow=follow, no_verdict=no_verdict), 1):
+            _print(stream, entry)
+            if count == max_entries:
+                break
+
+
+def _entries(
+    consumer: LogConsumer, partitions: Sequence[int], from_offset: int, *, follow: bool, no_verdict: bool
+) -> Iterator[JudgedEntry]:
+    """Judge every entry from the start of the log, yield those from `from_offset` on: partition by partition, then new ones."""
+    from cli.log_entries import Judge
+
+    judges: dict[int, Judge] = {}
+    ends: dict[int, int] = {}
+    for partition in partitions:
+        low, end = consumer.log_range(partition)
+        first = max(low, min(from_offset, end)) if no_verdict else low
+        judges[partition], ends[partition] = Judge(from_start=first == 0), end
+        with progress(f"reading {consumer.topic}-{partition}", end - first) as step:
+            yield from _judged(consumer, {partition: first}, {partition: end}, judges, from_offset, step)
+    if follow:
+        yield from _judged(consumer, ends, None, judges, from_offset, lambda: None)
+
+
+def _judged(
+    consumer: LogConsumer,
+    starts: dict[int, int],
+    ends: dict[int, int] | None,
+    judges: dict[int, Judge],
+    from_offset: int,
+    step: Callable[[], None],
+) -> Iterator[JudgedEntry]:
+    for message in consumer.read(starts, ends):
+        entry = judges[message.partition].judge(message)
+        step()
+        if message.offset >= from_offset:
+            yield entry
+
+
+def _print(stream: RowStream, entry: JudgedEntry) -> None:
+    from cli.log_entries import entry_row, entry_summary
+
+    row = entry_row(entry, time_text(entry.message.timestamp_ms))
+    if stream.is_table:
+        row |= {"part": row["partition"], "records": entry_summary(entry)}
+    stream.write(row)

@@ -1,0 +1,108 @@
+"""Reads the metadata topic for `diskless log`: messages of given partitions in order, nothing decided about them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from cli.kafka import KafkaPlace, kafka_errors, plain
+from cli.log_entries import Message
+from cli.outcome import Exit, Failed
+from coordinator.adapters.kafka.settings import KafkaPropertyRefused, client_properties
+from coordinator.adapters.kafka.stats import KafkaStats
+
+MESSAGES_PER_CALL = 500
+CALL_S = 0.2
+
+
+class LogConsumer:
+    """A consumer that belongs to no group and moves no offsets. Use it as a context manager."""
+
+    def __init__(self, place: KafkaPlace, timeout_s: float) -> None:
+        self.topic = place.topic
+        self._timeout_s = timeout_s
+        try:
+            self._consumer = Consumer(_properties(place))
+        except KafkaPropertyRefused as error:
+            raise Failed(str(error), Exit.USAGE) from error
+        except KafkaException as error:
+            raise Failed(f"Kafka client: {plain(error)}", Exit.USAGE) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._consumer.close()
+
+    def partitions(self) -> list[int]:
+        """The partitions of the topic. Raises `Failed` when there is no such topic."""
+        with kafka_errors():
+            try:
+                found = self._consumer.list_topics(self.topic, timeout=self._timeout_s).topics[self.topic]
+            except KafkaException as error:
+                raise Failed(f"Kafka does not answer: {plain(error)}; check the address and retry", Exit.UNAVAILABLE) from error
+        if found.error is not None or not found.partitions:
+            raise Failed(f"topic {self.topic} does not exist; name it with --topic, or create it with `diskless init`", Exit.NOT_FOUND)
+        return sorted(found.partitions)
+
+    def log_range(self, partition: int) -> tuple[int, int]:
+        """(log start offset, log end offset)."""
+        try:
+            low, high = self._consumer.get_watermark_offsets(TopicPartition(self.topic, partition), timeout=self._timeout_s)
+        except KafkaException as error:
+            raise Failed(f"cannot read the log range of {self.topic}-{partition}: {plain(error)}; retry", Exit.UNAVAILABLE) from error
+        return low, high
+
+    def read(self, starts: Mapping[int, int], ends: Mapping[int, int] | None) -> Iterator[Message]:
+        """Read from the given offsets up to the given ends (exclusive), or for ever without ends."""
+        open_partitions = {partition for partition in starts if ends is None or starts[partition] < ends[partition]}
+        self._consumer.assign([TopicPartition(self.topic, partition, starts[partition]) for partition in sorted(open_partitions)])
+        silent_since_s = time.monotonic()
+        while open_partitions:
+            messages = self._consumer.consume(MESSAGES_PER_CALL, CALL_S)
+            if messages:
+                silent_since_s = time.monotonic()
+            elif ends is not None and time.monotonic() - silent_since_s > self._timeout_s:
+                raise Failed(f"no entry of {self.topic} came within {self._timeout_s:g} s; retry", Exit.TIMEOUT)
+            for message in messages:
+                partition, offset = int(message.partition() or 0), int(message.offset() or 0)
+                error = message.error()
+                if error is not None:
+                    if error.code() == KafkaError._PARTITION_EOF:
+                        # Nothing is behind this offset: the rest up to the end are control entries, which are no messages.
+                        if ends is not None and offset >= ends[partition]:
+                            open_partitions.discard(partition)
+                        continue
+                    if error.code() == KafkaError._AUTO_OFFSET_RESET:
+                        raise Failed(f"offset {offset} of {self.topic}-{partition} is not in the log any more", Exit.NOT_FOUND)
+                    if error.fatal():
+                        raise Failed(f"reading {self.topic}-{partition} failed: {error}")
+                    continue  # an outage, which the client survives
+                if partition not in open_partitions or (ends is not None and offset >= ends[partition]):
+                    continue
+                yield Message(partition, offset, int(message.timestamp()[1]), message.key(), message.value())
+                if ends is not None and offset + 1 >= ends[partition]:
+                    open_partitions.discard(partition)
+
+
+def _properties(place: KafkaPlace) -> dict[str, Any]:
+    return client_properties(
+        bootstrap_servers=place.bootstrap_servers,
+        client_id="diskless-cli",
+        role="log-dump",
+        defaults={"fetch.wait.max.ms": 100},
+        fixed={
+            "group.id": "diskless-cli-log",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "isolation.level": "read_uncommitted",
+            "enable.partition.eof": True,
+            "check.crcs": True,
+        },
+        user=place.properties,
+        stats=KafkaStats(),
+    )

@@ -1,0 +1,182 @@
+"""Entries of the metadata topic for people: judged by the rule every replica follows, decoded, as JSON values.
+
+Pure. Void entries are decoded too where that is possible, for the reader's information; replicas never do. In a log whose
+beginning was pruned nothing is known until a claim is seen, so entries before it have the verdict `unknown`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import NamedTuple, cast
+
+from coordinator.core.fencing import VOID_REASONS, Fence, Verdict, admits
+from coordinator.core.names import topic_id_text
+from records.codec import UnreadableEntry, decode_entry, decode_key
+from records.model import EntryKey, LeadershipClaimed, Record
+
+UNKNOWN = "unknown"
+VOID = "void"
+
+REASONS: Mapping[str, str] = {
+    "foreign": "its key is not that of an entry, or it is no proper claim",
+    "stale": "its term is not in force",
+    "gap": "an entry of its term is missing before it",
+    "duplicate": "an entry of this place in the term counted already",
+}
+
+
+class Message(NamedTuple):
+    """A message as it stands in the log."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedEntry:
+    """A message, its verdict and its records; `error` says why it cannot be decoded."""
+
+    message: Message
+    key: EntryKey | None
+    verdict: str
+    reason: str
+    records: Sequence[Record]
+    error: str
+
+
+class Judge:
+    """Judges the messages of one partition in order. `from_start` is false where earlier entries were pruned or skipped."""
+
+    def __init__(self, *, from_start: bool) -> None:
+        self._fence: Fence | None = Fence() if from_start else None
+        self._epoch_seen = 0
+
+    def judge(self, message: Message) -> JudgedEntry:
+        """Judge and decode the next message."""
+        key = decode_key(message.key)
+        records, error = _decode(message.value)
+        verdict, reason = self._verdict(key, records)
+        return JudgedEntry(message=message, key=key, verdict=verdict, reason=reason, records=records, error=error)
+
+    def _verdict(self, key: EntryKey | None, records: Sequence[Record]) -> tuple[str, str]:
+        claim = _proper_claim(key, records)
+        if self._fence is None:
+            if claim is None or claim.epoch <= self._epoch_seen:
+                self._epoch_seen = max(self._epoch_seen, key.epoch if key is not None else 0)
+                return UNKNOWN, "no claim was seen before it"
+            self._fence = Fence().claimed_by(claim)
+            return Verdict.CLAIM.value, "taken to be in force: the log before it is not known"
+        verdict = self._fence.judge(key)
+        if verdict is Verdict.APPLY:
+            self._fence = self._fence.advanced()
+            return verdict.value, ""
+        if verdict is Verdict.CLAIM and claim is not None:
+            self._fence = self._fence.claimed_by(claim)
+            return verdict.value, ""
+        word = VOID_REASONS.get(verdict, Verdict.VOID_FOREIGN.value)
+        return VOID, f"{word}: {REASONS[word]}"
+
+
+def _proper_claim(key: EntryKey | None, records: Sequence[Record]) -> LeadershipClaimed | None:
+    if key is None or key.seq != 0 or len(records) != 1:
+        return None
+    record = records[0]
+    return record if isinstance(record, LeadershipClaimed) and admits(key, record) else None
+
+
+def _decode(value: bytes | None) -> tuple[Sequence[Record], str]:
+    try:
+        return decode_entry(value or b""), ""
+    except UnreadableEntry as error:
+        return [], str(error)
+
+
+def entry_row(entry: JudgedEntry, time_text: str | None) -> dict[str, object]:
+    """One entry as JSON values; `records` holds every field of every record."""
+    key = entry.key
+    return {
+        "partition": entry.message.partition,
+        "offset": entry.message.offset,
+        "time": time_text,
+        "epoch": None if key is None else key.epoch,
+        "term": None if key is None else term_text(key.term),
+        "seq": None if key is None else key.seq,
+        "verdict": entry.verdict,
+        "reason": entry.reason,
+        "error": entry.error,
+        "records": [{"type": type(record).__name__, **as_fields(record)} for record in entry.records],
+    }
+
+
+def entry_summary(entry: JudgedEntry) -> str:
+    """The records of an entry in a few words, and what is wrong with it."""
+    parts = [_summary(record) for record in entry.records]
+    if entry.verdict in (VOID, UNKNOWN):
+        parts.insert(0, f"[{entry.reason}]")
+    if entry.error:
+        parts.append(f"cannot be decoded: {entry.error}")
+    return " ".join(parts)
+
+
+def term_text(term: int) -> str:
+    """A term as 16 hexadecimal digits."""
+    return f"{term & 0xFFFF_FFFF_FFFF_FFFF:016x}"
+
+
+def as_fields(record: object) -> dict[str, object]:
+    """The fields of a record as JSON values: topic ids in Kafka's form, terms and other bytes in hexadecimal digits."""
+    assert is_dataclass(record)
+    return {field.name: _value(field.name, getattr(record, field.name)) for field in fields(record)}
+
+
+def _value(name: str, value: object) -> object:
+    match value:
+        case bytes() if name.endswith(("topic_id", "topic_ids")):
+            return topic_id_text(value)
+        case bytes():
+            return value.hex()
+        case int() if name == "term":
+            return term_text(value)
+        case list():
+            return [_value(name, item) for item in cast(list[object], value)]
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            return as_fields(value)
+        case _:
+            return value
+
+
+# What a table shows of each kind of record, besides its type.
+_SHOWN: Mapping[str, tuple[str, ...]] = {
+    "LeadershipClaimed": ("node_id", "rack"),
+    "PartitionCreated": ("name", "first_partition", "num_partitions"),
+    "TopicDeleted": ("topic_id",),
+    "FileCommitted": ("object_key", "file_size", "run_length", "run_base_offset"),
+    "RecordsDeleted": ("topic_id", "partition", "new_log_start_offset"),
+    "TopicPlaced": ("name", "confirmed"),
+    "TopicDeleting": ("topic_id", "confirmed"),
+    "NodeRegistered": ("node_id", "rack"),
+    "FilesRemoved": ("object_keys",),
+    "FilesFenced": ("object_keys",),
+    "FileHandedOver": ("object_key", "next_owner_id"),
+    "ProducersExpired": ("before_ms",),
+    "TombstonesExpired": ("before_ms",),
+    "SnapshotCommitted": ("end_offset", "location"),
+}
+
+
+def _summary(record: Record) -> str:
+    name = type(record).__name__
+    values = as_fields(record)
+    shown = " ".join(f"{field}={_short(values[field])}" for field in _SHOWN.get(name, ()))
+    return f"{name}({shown})" if shown else name
+
+
+def _short(value: object) -> str:
+    if isinstance(value, list):
+        items = cast(list[object], value)
+        return ",".join(map(str, items[:3])) + (f",..({len(items)})" if len(items) > 3 else "")
+    return str(value)
