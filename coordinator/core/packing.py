@@ -7,14 +7,14 @@ the state digest as of the applied offset that is written in the same transactio
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from coordinator.core.cold import APPEND_TIME_BIT, PACKED, FileRow, Header, Rows, RunRow, Tombstone
-from coordinator.core.digest import EMPTY, Digest, hash_bytes, hash_rows, key_lanes, sum_hashes
+from coordinator.core.digest import EMPTY, Digest, hash_bytes, hash_rows, key_lanes
 from coordinator.core.tables import REMEMBERED_BATCHES
 from coordinator.core.tail import Generation
 
@@ -130,7 +130,7 @@ class Packer:
             self.key_of[row.row] = row.key
         runs = self._pack_runs(generation)
         for partition_row, gone in generation.trimmed_rows:
-            self._add_batches(partition_row, _batches_digest(self.key_of[partition_row], gone), sign=-1)
+            self._add_batches(partition_row, *_batches_digests([self.key_of[partition_row]], gone, np.zeros(1, np.int64)), sign=-1)
         stored: list[tuple[PartitionRow, bytes]] = []
         for row in freeze.partitions:
             self._replace_partition(row)
@@ -161,13 +161,20 @@ class Packer:
         )
 
     def _pack_runs(self, generation: Generation) -> list[RunRow]:
-        runs: list[RunRow] = []
-        for partition_row, tail_runs in generation.runs.items():
-            rows = np.concatenate([run.rows() for run in tail_runs]) if len(tail_runs) > 1 else tail_runs[0].rows()
-            key = self.key_of[partition_row]
-            self._add_batches(partition_row, _batches_digest(key, rows), sign=1)
-            runs.extend(_pack_run(partition_row, piece) for piece in _pieces(rows))
-        return runs
+        """All partitions at once: a generation may hold one batch of each in every file, which numpy is slow at one by one."""
+        if not generation.runs:
+            return []
+        rows = np.concatenate([block.rows() for block in generation.blocks])
+        owners = np.concatenate([np.repeat(block.partition_rows, block.record.run_length) for block in generation.blocks])
+        # Stable: blocks are in log order, so that every partition's batches stay in offset order.
+        order = np.argsort(owners, kind="stable")
+        rows, owners = rows[order], owners[order]
+        starts = np.flatnonzero(np.diff(owners, prepend=-1))
+        partition_rows = owners[starts].tolist()
+        digests = _batches_digests([self.key_of[row] for row in partition_rows], rows, starts)
+        for partition_row, digest in zip(partition_rows, digests, strict=True):
+            self._add_batches(partition_row, digest, sign=1)
+        return _pack_pieces(rows, owners, _cut(rows, [*starts.tolist(), len(rows)]))
 
     def _add_batches(self, partition_row: int, digest: Digest, *, sign: int) -> None:
         """The batches of a dead partition were taken away with it, all at once."""
@@ -193,32 +200,39 @@ class Packer:
             self.producer_hash[producer_row] = digest
 
 
-def _pieces(rows: Rows) -> Iterator[Rows]:
-    """Cut rows so that every piece fits the packed form's 32-bit distances and the size of a run."""
-    for start in range(0, len(rows), RUN_ROWS_MAX):
-        piece = rows[start : start + RUN_ROWS_MAX]
-        timestamps, files = piece["timestamp"], piece["file"]
-        fits = int(timestamps.max()) - int(timestamps.min()) <= INT32_MAX and int(files.max()) - int(files.min()) <= UINT32_MAX
-        if fits:
-            yield piece
-        else:
-            for at in range(len(piece)):
-                yield piece[at : at + 1]
+def _cut(rows: Rows, bounds: list[int]) -> list[int]:
+    """Starts of runs within partitions' bounds, so that each fits the packed form's 32-bit distances and the size of a run."""
+    starts = [at for start, stop in pairwise(bounds) for at in range(start, stop, RUN_ROWS_MAX)]
+    unfit = np.zeros(len(starts), bool)
+    for name, distance_max in (("timestamp", INT32_MAX), ("file", UINT32_MAX)):
+        distance = np.maximum.reduceat(rows[name], starts) - np.minimum.reduceat(rows[name], starts)
+        # Clients choose timestamps, so a distance may pass 2^63: the wrapped difference is right when read as unsigned.
+        unfit |= distance.view(np.uint64) > distance_max
+    if not unfit.any():
+        return starts
+    pieces = zip(pairwise([*starts, len(rows)]), unfit.tolist(), strict=True)
+    return [at for (start, stop), is_unfit in pieces for at in (range(start, stop) if is_unfit else (start,))]
 
 
-def _pack_run(partition_row: int, rows: Rows) -> RunRow:
-    file_base = int(rows["file"].min())
-    timestamp_base = int(rows["timestamp"].min())
+def _pack_pieces(rows: Rows, owners: npt.NDArray[np.int64], starts: list[int]) -> list[RunRow]:
+    """The runs that begin at `starts`, each to be of one partition and to fit the packed form."""
+    lengths = np.diff(starts, append=len(rows))
+    file_base = np.minimum.reduceat(rows["file"], starts)
+    timestamp_base = np.minimum.reduceat(rows["timestamp"], starts)
     packed = np.empty(len(rows), PACKED)
     packed["count"] = (rows["count"] - 1) | np.where(rows["type"] == 1, APPEND_TIME_BIT, 0)
     packed["byte_offset"] = rows["byte_offset"]
     packed["size"] = rows["size"]
-    packed["file"] = rows["file"] - file_base
-    packed["timestamp"] = rows["timestamp"] - timestamp_base
+    packed["file"] = rows["file"] - np.repeat(file_base, lengths)
+    packed["timestamp"] = rows["timestamp"] - np.repeat(timestamp_base, lengths)
     packed["index"] = rows["index"]
-    effective = effective_timestamps(rows)
-    last = int(rows["base"][-1] + rows["count"][-1] - 1)
-    return RunRow(partition_row, int(rows["base"][0]), last, int(effective.max()), file_base, timestamp_base, packed.tobytes())
+    stops = [*starts[1:], len(rows)]
+    last = (rows["base"] + rows["count"] - 1)[[stop - 1 for stop in stops]]
+    max_timestamp = np.maximum.reduceat(effective_timestamps(rows), starts)
+    columns = (owners[starts], rows["base"][starts], last, max_timestamp, file_base, timestamp_base)
+    raw, size = packed.tobytes(), PACKED.itemsize
+    data = [raw[start * size : stop * size] for start, stop in zip(starts, stops, strict=True)]
+    return list(map(RunRow, *(column.tolist() for column in columns), data))
 
 
 def effective_timestamps(rows: Rows) -> npt.NDArray[np.int64]:
@@ -227,11 +241,14 @@ def effective_timestamps(rows: Rows) -> npt.NDArray[np.int64]:
     return effective
 
 
-def _batches_digest(key: bytes, rows: Rows) -> Digest:
-    lanes = key_lanes(key)
-    columns = [np.full(len(rows), lane, np.int64) for lane in lanes]
+def _batches_digests(keys: list[bytes], rows: Rows, starts: npt.NDArray[np.int64]) -> list[Digest]:
+    """The digest of each partition's batches; those of `keys[i]` begin at `starts[i]`."""
+    lengths = np.diff(starts, append=len(rows))
+    columns = [np.repeat(np.array(lane, np.int64), lengths) for lane in zip(*map(key_lanes, keys), strict=True)]
     columns += [rows[name] for name in ("base", "count", "byte_offset", "size", "file", "index", "timestamp", "type")]
-    return sum_hashes(*hash_rows(columns))
+    low, high = hash_rows(columns)
+    sums = zip(np.add.reduceat(low, starts).tolist(), np.add.reduceat(high, starts).tolist(), strict=True)
+    return [Digest(*lanes) for lanes in sums]
 
 
 def _partition_hash(row: PartitionRow) -> Digest:

@@ -21,6 +21,7 @@ from records.model import (
 
 Place = tuple[bytes, int]
 START_MS = 1_760_000_000_000
+FAR_AGES = (3_000_000_000, 3_000_000_000, 1 << 62, -(1 << 62))
 
 
 @dataclass(slots=True)
@@ -167,7 +168,7 @@ class LogModel:
             byte_size=sizes,
             record_count_minus_one=counts,
             # Ages far apart do not fit one packed run: they must be cut, and must not be joined.
-            timestamp_age=[rng.choice([rng.randrange(500), rng.randrange(-100, 100), 3_000_000_000]) for _ in counts],
+            timestamp_age=[rng.choice([rng.randrange(500), rng.randrange(-100, 100), rng.choice(FAR_AGES)]) for _ in counts],
             timestamp_type=types,
             producer_index=[index - before for before, index in zip([0, *indexes], indexes, strict=False)],
             producer_id=[producer[1] for producer in producers],

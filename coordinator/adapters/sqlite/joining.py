@@ -26,6 +26,8 @@ def joined(first: RunRow, second: RunRow) -> RunRow | None:
         return None
     file_base = min(first.file_base, second.file_base)
     timestamp_base = min(first.timestamp_base, second.timestamp_base)
+    if max(first.timestamp_base, second.timestamp_base) - timestamp_base > INT32_MAX:
+        return None
     packed = np.frombuffer(first.data + second.data, PACKED)
     files, timestamps = packed["file"].astype(np.int64), packed["timestamp"].astype(np.int64)
     seam = len(first.data) // PACKED.itemsize

@@ -22,8 +22,8 @@ from coordinator.core.batches import split_partition_key
 from coordinator.core.cold import Header, RunRow
 from coordinator.core.packing import Flush, PartitionRow
 
-ROWS_PER_STATEMENT = (256, 16, 1)
-SHORT_RUNS_REMEMBERED_MAX = 100_000
+ROWS_PER_STATEMENT = (256, 64, 16, 4, 1)
+LAST_RUNS_REMEMBERED_MAX = 100_000
 
 PUT_HEADER = "INSERT OR REPLACE INTO header"
 PUT_TOPIC = "INSERT OR REPLACE INTO topic"
@@ -46,9 +46,11 @@ TRIM_PARTITION = "UPDATE partition SET trimmed_to = ?2 WHERE id = ?1"
 PURGE_RUNS = "DELETE FROM run WHERE partition_id = ?"
 PURGE_PARTITION = "DELETE FROM partition WHERE id = ?"
 
-LAST_RUN = """
+LAST_RUNS = """
     SELECT id, partition_id, base_offset, last_offset, max_timestamp, file_base, timestamp_base, batches
-    FROM run WHERE partition_id = ? ORDER BY last_offset DESC LIMIT 1
+    FROM run WHERE id IN (
+        SELECT (SELECT id FROM run WHERE partition_id = value ORDER BY last_offset DESC LIMIT 1) FROM json_each(?)
+    )
 """
 GREATEST_RUN_ID = "SELECT ifnull(max(id), 0) FROM run"
 FLUSHES_SO_FAR = "SELECT flushes FROM header"
@@ -121,9 +123,10 @@ class FlushWriter:
 
     def _place_runs(self, runs: Sequence[RunRow]) -> dict[int, RunRow]:
         """Give every run its id; one that follows a short run takes its place together with it."""
+        self._find_last_runs({run.partition_row for run in runs})
         placed: dict[int, RunRow] = {}
         for run in runs:
-            last = self._last_run(run.partition_row)
+            last = self._last_runs[run.partition_row]
             both = None if last is None else joined(last[1], run)
             if last is None or both is None:
                 run_id, kept = self._next_run_id, run
@@ -134,15 +137,18 @@ class FlushWriter:
             self._last_runs[run.partition_row] = (run_id, kept) if is_short(kept) else None
         return placed
 
-    def _last_run(self, partition_row: int) -> tuple[int, RunRow] | None:
-        """The last run of a partition if another may be joined to it."""
-        if partition_row in self._last_runs:
-            return self._last_runs[partition_row]
-        if len(self._last_runs) >= SHORT_RUNS_REMEMBERED_MAX:
+    def _find_last_runs(self, partition_rows: set[int]) -> None:
+        """Look up the partitions' last runs, where they are not known, and keep those to which another may be joined."""
+        if len(self._last_runs) > LAST_RUNS_REMEMBERED_MAX:
             self._last_runs.clear()
-        rows = fetch(self._connection, LAST_RUN, (partition_row,))
-        run = RunRow(*rows[0][1:]) if rows else None
-        return None if run is None or not is_short(run) else (rows[0][0], run)
+        unknown = [row for row in partition_rows if row not in self._last_runs]
+        if not unknown:
+            return
+        self._last_runs.update(dict.fromkeys(unknown))
+        for run_id, *columns in fetch(self._connection, LAST_RUNS, (json.dumps(unknown),)):
+            run = RunRow(*columns)
+            if is_short(run):
+                self._last_runs[run.partition_row] = (run_id, run)
 
     def _forget_runs(self, flush: Flush) -> None:
         """Nothing is joined to a run that was deleted."""
