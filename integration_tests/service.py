@@ -19,7 +19,7 @@ class Service:
         self.folder = folder
         self.topic = f"__diskless_metadata-{mark}"
         self.nodes: dict[int, CoordinatorProcess] = {}
-        self._properties = {
+        self.properties = {
             "metadata.topic": self.topic,
             "group.id": f"diskless-{mark}",
             "diskless.metadata.topic.num.partitions": str(partitions),
@@ -31,7 +31,7 @@ class Service:
         """Make a node without starting it; keyword names use underscores for dots."""
         own = {key.replace("_", "."): value for key, value in properties.items()}
         node = CoordinatorProcess(
-            node_id, bootstrap=self.bootstrap, folder=self.folder / f"node-{node_id}", properties={**self._properties, **own}
+            node_id, bootstrap=self.bootstrap, folder=self.folder / f"node-{node_id}", properties={**self.properties, **own}
         )
         self.nodes[node_id] = node
         return node
@@ -59,7 +59,7 @@ class Service:
             led += detail["leading"]  # type: ignore[misc]
             if not detail["leading"]:
                 return False
-        return sorted(led) == list(range(int(self._properties["diskless.metadata.topic.num.partitions"])))
+        return sorted(led) == list(range(int(self.properties["diskless.metadata.topic.num.partitions"])))
 
     @property
     def addresses(self) -> list[str]:
