@@ -1,0 +1,368 @@
+"""The client of the Diskless Coordinator service.
+
+    async with DisklessClient("host1:9192,host2:9192") as client:
+        topic = await client.create_topic("orders", 12)
+        partition = PartitionId(topic.topic_id, 0)
+        outcome = await client.commit_file(object_key, file_size_bytes, batches)   # numpy rows of BATCH, or CommitBatch objects
+        outcome.raise_for_errors(); outcome.base_offsets
+        [end] = await client.list_offsets([(partition, LATEST)])
+        [found] = await client.find_batches([FetchFrom(partition, 0)])
+        async for file in client.list_files(): ...
+
+Operations on one thing return it or raise a `DisklessError`. Operations on lists return one result per element in
+order, each with `error`, `message` and `raise_for_error()`; they never raise for an element. Everything that may heal
+is retried until `timeout_ms` (default `api_timeout_ms`): 7, 14, 15, 16 and 78 always; 3, 6 and 100 with
+`wait_for_creation=True`. A write whose outcome is not known in the end has REQUEST_TIMED_OUT: repeat it unchanged.
+`client.node(host, port)` speaks with one node without any of this. One client belongs to one event loop.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import random
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from types import TracebackType
+from typing import Final, Self, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from coordinator.client.commits import Commit, not_placed, outcome_of, owners_of, refused_rows
+from coordinator.client.discovery import Discovery
+from coordinator.client.errors import InvalidRequest, NotFound, Refusal, Unavailable, error_of, refusal_of
+from coordinator.client.model import (
+    ClusterDescription,
+    CommitOutcome,
+    DeletedRecords,
+    DescribedFile,
+    FetchFrom,
+    FoundBatches,
+    ListedFile,
+    ListedOffset,
+    Node,
+    PartitionDescription,
+    PartitionId,
+    TopicDescription,
+    TopicListing,
+)
+from coordinator.client.node import NodeClient
+from coordinator.client.operations import DeleteRecords, DescribeFiles, FindBatches, ListFiles, ListOffsets, create_topic, delete_topic
+from coordinator.client.pool import CONNECT_TIMEOUT_S, ConnectionPool
+from coordinator.client.retry import Deadline, RetryPolicy
+from coordinator.client.routing import HEALING, NOT_CREATED, Routing
+from coordinator.core.errors import ErrorCode
+from coordinator.core.names import ZERO_TOPIC_ID, topic_id_text
+from coordinator.protocol.commit_file import BATCH, CommitFile, batch_rows
+from coordinator.protocol.messages import (
+    CommitBatch,
+    DescribeCoordinatorsRequest,
+    DescribeCoordinatorsResponse,
+    DescribeTopicsTopic,
+    DescribeTopicsTopicResult,
+)
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+WRITE_AHEAD_MULTI_SEGMENT: Final = 1
+"""The object format of WAL files."""
+
+Batches = npt.NDArray[np.void] | Sequence[CommitBatch]
+
+
+class DisklessClient:
+    """See the module's text."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str],
+        *,
+        client_id: str | None = None,
+        request_timeout_ms: int = 10_000,
+        api_timeout_ms: int = 60_000,
+        connect_timeout_ms: int = int(CONNECT_TIMEOUT_S * 1000),
+        retry: RetryPolicy | None = None,
+        tls: ssl.SSLContext | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        """Connects when first used.
+
+        `request_timeout_ms` bounds one attempt, `api_timeout_ms` an operation that gives no timeout of its own.
+        """
+        policy, rng = retry or RetryPolicy(), rng or random.Random()
+        self._api_timeout_ms = api_timeout_ms
+        self._retry = policy
+        self._rng = rng
+        self._pool = ConnectionPool(client_id=client_id, tls=tls, connect_timeout_s=connect_timeout_ms / 1000)
+        self._discovery = Discovery(self._pool, parse_servers(bootstrap_servers), policy, rng)
+        self._routing = Routing(pool=self._pool, discovery=self._discovery, policy=policy, rng=rng, request_timeout_ms=request_timeout_ms)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections; what is under way ends with an error."""
+        await self._discovery.close()
+        await self._pool.close()
+
+    def _deadline(self, timeout_ms: int | None) -> Deadline:
+        return Deadline.after_ms(self._api_timeout_ms if timeout_ms is None else timeout_ms)
+
+    # ---- the service
+
+    def node(self, host: str, port: int) -> NodeClient:
+        """One node, spoken to directly and without retries."""
+        return NodeClient(self._pool, host, port)
+
+    async def nodes(self, *, timeout_ms: int | None = None) -> tuple[Node, ...]:
+        """The nodes of the service. Raises Unavailable."""
+        return await self._discovery.nodes(self._deadline(timeout_ms))
+
+    async def find_coordinators(self, keys: Sequence[str], *, timeout_ms: int | None = None) -> list[Node | Refusal]:
+        """The leaders for keys, each a coordinator id or `<topicId>:<partition>`, asked anew in one request. Raises Unavailable."""
+        return await self._discovery.find_coordinators(keys, self._deadline(timeout_ms))
+
+    async def describe_coordinators(self, coordinator_ids: Sequence[int] = (), *, timeout_ms: int | None = None) -> ClusterDescription:
+        """Coordinators (none named means all) and nodes, as one node sees them. Raises Unavailable."""
+        deadline = self._deadline(timeout_ms)
+        request = DescribeCoordinatorsRequest(coordinator_ids=tuple(coordinator_ids))
+        response = cast(DescribeCoordinatorsResponse, await self._discovery.ask(request, deadline))
+        refusal_of(response.error_code, response.error_message).raise_for_error()
+        return ClusterDescription(
+            cluster_id=response.cluster_id,
+            node_id=response.node_id,
+            coordinators=response.coordinators,
+            nodes=tuple(Node(one.node_id, one.host, one.port, one.rack) for one in response.nodes),
+        )
+
+    # ---- topics
+
+    async def create_topic(
+        self, name: str, num_partitions: int, *, topic_id: bytes | None = None, timeout_ms: int | None = None
+    ) -> TopicListing:
+        """Create a topic, or grow it to `num_partitions` if the id is an existing one's. Returns when every owner has its partitions."""
+        # Chosen once, so that a repeated request is the same request.
+        topic_id = topic_id or os.urandom(16)
+        if len(topic_id) != 16:
+            raise InvalidRequest(ErrorCode.INVALID_REQUEST, f"topic id of {len(topic_id)} bytes; it must have 16")
+        deadline = self._deadline(timeout_ms)
+        [refusal] = await self._routing.perform(create_topic(name, num_partitions, topic_id), deadline)
+        refusal.raise_for_error()
+        self._discovery.forget_topic(topic_id)
+        return TopicListing(topic_id=topic_id, name=name, num_partitions=num_partitions)
+
+    async def delete_topic(self, topic: str | bytes, *, timeout_ms: int | None = None) -> None:
+        """Delete a topic, named by its name or its 16-byte id. Returns when every owner has logged it."""
+        deadline = self._deadline(timeout_ms)
+        topic_id = topic if isinstance(topic, bytes) else (await self._described([topic], deadline))[0].topic_id
+        [refusal] = await self._routing.perform(delete_topic(topic_id), deadline)
+        self._discovery.forget_topic(topic_id)
+        refusal.raise_for_error()
+
+    async def list_topics(self, *, timeout_ms: int | None = None) -> list[TopicListing]:
+        """All topics, by name. Raises Unavailable."""
+        topics = await self._discovery.describe_topics([], self._deadline(timeout_ms))
+        return [TopicListing(topic_id=one.topic_id, name=one.name or "", num_partitions=len(one.partitions)) for one in topics]
+
+    async def describe_topics(self, topics: Sequence[str | bytes] = (), *, timeout_ms: int | None = None) -> list[TopicDescription]:
+        """Topics by name or 16-byte id, in order; none named means all, by name. Raises NotFound, Unavailable."""
+        return [_topic(one) for one in await self._described(topics, self._deadline(timeout_ms))]
+
+    async def describe_topic(self, topic: str | bytes, *, timeout_ms: int | None = None) -> TopicDescription:
+        """One topic by name or 16-byte id. Raises NotFound, Unavailable."""
+        return (await self.describe_topics([topic], timeout_ms=timeout_ms))[0]
+
+    async def _described(self, topics: Sequence[str | bytes], deadline: Deadline) -> list[DescribeTopicsTopicResult]:
+        asked = [
+            DescribeTopicsTopic(topic_id=one, name=None)
+            if isinstance(one, bytes)
+            else DescribeTopicsTopic(topic_id=ZERO_TOPIC_ID, name=one)
+            for one in topics
+        ]
+        attempt = 0
+        while True:
+            results = await self._discovery.describe_topics(asked, deadline)
+            refusals = [refusal_of(one.error_code, one.error_message) for one in results]
+            for topic, refusal in zip(topics, refusals, strict=False):
+                if refusal.code in NOT_CREATED:
+                    name = topic_id_text(topic) if isinstance(topic, bytes) else topic
+                    raise NotFound(refusal.code, f"topic {name} does not exist; list the topics to see which do")
+            failed = [refusal for refusal in refusals if refusal.code is not ErrorCode.NONE]
+            if not failed:
+                return results
+            if not await deadline.pause(self._retry, attempt, self._rng):
+                raise error_of(*failed[0])
+            attempt += 1
+
+    # ---- files
+
+    async def commit_file(
+        self,
+        object_key: str,
+        file_size_bytes: int,
+        batches: Batches,
+        *,
+        created_ms: int = -1,
+        owner_ids: Sequence[int] | None = None,
+        object_format: int = WRITE_AHEAD_MULTI_SEGMENT,
+        uploader_broker_id: int = -1,
+        wait_for_creation: bool = False,
+        timeout_ms: int | None = None,
+    ) -> CommitOutcome:
+        """Commit an uploaded file: each batch is accepted or rejected alone, exactly once for this key and content.
+
+        `owner_ids` is computed from the batches' placement unless given. Raises for no batch: see `CommitOutcome`.
+        """
+        deadline = self._deadline(timeout_ms)
+        rows = batches if isinstance(batches, np.ndarray) else batch_rows(batches)
+        file = CommitFile(
+            object_key=object_key,
+            object_format=object_format,
+            file_size=file_size_bytes,
+            owner_ids=[],
+            batches=rows,
+            uploader_broker_id=uploader_broker_id,
+            created_ms=created_ms,
+        )
+        if rows.dtype != BATCH:
+            raise InvalidRequest(ErrorCode.INVALID_REQUEST, "batches must be CommitBatch objects or an array of the dtype BATCH")
+        if not len(rows):
+            return outcome_of(file, refused_rows(0, Refusal(ErrorCode.NONE, "")))
+        keys = cast(list[bytes], rows["topic_partition"].tolist())
+        owners = self._discovery.owners_known(set(keys))
+        if owners is None:
+            refusals, owners = await self._place(set(keys), deadline, wait_for_creation)
+            if refusals:
+                return not_placed(file, keys, refusals)
+        coordinators = np.fromiter((owners[key] for key in keys), np.int64, len(keys))
+        file = file._replace(owner_ids=list(owner_ids) if owner_ids is not None else owners_of(object_key, list(owners.values())))
+        commit = Commit(file, coordinators, wait_for_creation=wait_for_creation)
+        return commit.outcome(await self._routing.perform(commit, deadline))
+
+    async def _place(self, keys: set[bytes], deadline: Deadline, wait_for_creation: bool) -> tuple[dict[bytes, Refusal], dict[bytes, int]]:
+        """The coordinators of partitions; refusals if not all were found before the deadline, or some do not exist."""
+        attempt = 0
+        retried = HEALING | NOT_CREATED if wait_for_creation else HEALING
+        while True:
+            try:
+                found = await self._discovery.owners(keys, deadline)
+            except Unavailable as unavailable:
+                found = {key: Refusal(unavailable.code, unavailable.message) for key in keys}
+            refusals = {key: one for key, one in found.items() if isinstance(one, Refusal)}
+            owners = {key: one for key, one in found.items() if isinstance(one, int)}
+            if not refusals or not all(one.code in retried for one in refusals.values()):
+                return refusals, owners
+            if not await deadline.pause(self._retry, attempt, self._rng):
+                return refusals, owners
+            attempt += 1
+
+    async def describe_files(self, object_keys: Sequence[str], *, timeout_ms: int | None = None) -> list[DescribedFile]:
+        """Whether files have live batches in some coordinator; RESOURCE_NOT_FOUND is no licence to delete an object."""
+        deadline = self._deadline(timeout_ms)
+        operation = DescribeFiles(await self._coordinator_ids(deadline), object_keys)
+        return operation.merged(await self._routing.perform(operation, deadline))
+
+    async def list_files(
+        self, coordinator_ids: Sequence[int] = (), *, after_key: str | None = None, page_size: int = 1_000, timeout_ms: int | None = None
+    ) -> AsyncIterator[ListedFile]:
+        """Files by key, once for each coordinator that knows them; none named means all coordinators. Each page has the timeout."""
+        ids = coordinator_ids or await self._coordinator_ids(self._deadline(timeout_ms))
+        streams = [self._files_of(coordinator_id, after_key, page_size, timeout_ms) for coordinator_id in sorted(set(ids))]
+        heads: list[tuple[str, int, ListedFile]] = []
+        for place, stream in enumerate(streams):
+            first = await anext(stream, None)
+            if first is not None:
+                heads.append((first.object_key, place, first))
+        heapq.heapify(heads)
+        while heads:
+            _, place, file = heads[0]
+            yield file
+            following = await anext(streams[place], None)
+            if following is None:
+                heapq.heappop(heads)
+            else:
+                heapq.heapreplace(heads, (following.object_key, place, following))
+
+    async def _files_of(
+        self, coordinator_id: int, after_key: str | None, page_size: int, timeout_ms: int | None
+    ) -> AsyncIterator[ListedFile]:
+        more = True
+        while more:
+            [page] = await self._routing.perform(ListFiles(coordinator_id, after_key, page_size), self._deadline(timeout_ms))
+            page.raise_for_error()
+            for file in page.files:
+                yield file
+            more = page.more and bool(page.files)
+            after_key = page.files[-1].object_key if page.files else after_key
+
+    async def _coordinator_ids(self, deadline: Deadline) -> list[int]:
+        response = await self._discovery.ask(DescribeCoordinatorsRequest(coordinator_ids=()), deadline)
+        return sorted(one.coordinator_id for one in cast(DescribeCoordinatorsResponse, response).coordinators)
+
+    # ---- partitions
+
+    async def list_offsets(
+        self, queries: Sequence[tuple[PartitionId, int]], *, wait_for_creation: bool = False, timeout_ms: int | None = None
+    ) -> list[ListedOffset]:
+        """Offsets by timestamp in ms, or by LATEST, EARLIEST and so on; sees every write acknowledged before."""
+        return await self._routing.perform(ListOffsets(queries, wait_for_creation=wait_for_creation), self._deadline(timeout_ms))
+
+    async def delete_records(
+        self, points: Sequence[tuple[PartitionId, int]], *, wait_for_creation: bool = False, timeout_ms: int | None = None
+    ) -> list[DeletedRecords]:
+        """Move log starts forward to the given offsets; -1 means the high watermark."""
+        return await self._routing.perform(DeleteRecords(points, wait_for_creation=wait_for_creation), self._deadline(timeout_ms))
+
+    async def find_batches(
+        self,
+        fetches: Sequence[FetchFrom],
+        *,
+        fetch_bytes_max: int = 50 * 1024 * 1024,
+        batches_per_partition_max: int = 0,
+        wait_for_creation: bool = False,
+        timeout_ms: int | None = None,
+    ) -> list[FoundBatches]:
+        """The batches from offsets on and the objects that hold them; `fetch_bytes_max` for each node, 0 batches means no limit."""
+        operation = FindBatches(
+            fetches,
+            fetch_bytes_max=fetch_bytes_max,
+            batches_per_partition_max=batches_per_partition_max,
+            wait_for_creation=wait_for_creation,
+        )
+        return await self._routing.perform(operation, self._deadline(timeout_ms))
+
+
+def parse_servers(servers: str | Sequence[str]) -> list[tuple[str, int]]:
+    """`host:port` texts, in a list or with commas between them; IPv6 addresses in brackets. Raises ValueError."""
+    texts = servers.split(",") if isinstance(servers, str) else list(servers)
+    addresses = []
+    for text in filter(None, (text.strip() for text in texts)):
+        host, _, port = text.rpartition(":")
+        host = host.removeprefix("[").removesuffix("]")
+        if not host or not port.isdecimal() or not 0 < int(port) < 65_536:
+            raise ValueError(f"bootstrap server {text!r} is not host:port with a port from 1 to 65535")
+        addresses.append((host, int(port)))
+    if not addresses:
+        raise ValueError("no bootstrap server is given; name at least one as host:port")
+    return list(dict.fromkeys(addresses))
+
+
+def _topic(one: DescribeTopicsTopicResult) -> TopicDescription:
+    partitions = tuple(
+        PartitionDescription(
+            partition=p.partition_index,
+            coordinator_id=p.coordinator_id,
+            leader_id=p.leader_id,
+            log_start_offset=p.log_start_offset,
+            high_watermark=p.high_watermark,
+        )
+        for p in one.partitions
+    )
+    return TopicDescription(topic_id=one.topic_id, name=one.name or "", partitions=partitions)

@@ -1,0 +1,104 @@
+"""What an operation of the client can end in, as exceptions; the words are the server's: what, the limit, the remedy.
+
+Operations on one thing raise these. Operations on lists answer one result per element instead, whose `raise_for_error`
+raises the same exceptions.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from coordinator.core.errors import ErrorCode
+
+
+class DisklessError(Exception):
+    """An operation failed. `code` is Kafka's error code, `message` the server's text or the client's own."""
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(f"{code.name} ({int(code)}): {message}")
+        self.code = code
+        self.message = message
+
+
+class NotFound(DisklessError):
+    """No such topic, partition or file."""
+
+
+class AlreadyExists(DisklessError):
+    """The name is taken by another topic, or the object key by other content."""
+
+
+class InvalidRequest(DisklessError):
+    """The service refuses the request as it is; repeating it changes nothing."""
+
+
+class OffsetOutOfRange(DisklessError):
+    """The offset lies outside what the partition holds."""
+
+
+class SequenceRejected(DisklessError):
+    """A batch of an idempotent producer was out of order, or of a fenced epoch."""
+
+
+class NotAuthorized(DisklessError):
+    """The service does not allow this client to do that."""
+
+
+class Unavailable(DisklessError):
+    """Nobody could serve the request before its deadline. A write did definitely not take effect."""
+
+
+class TimedOut(DisklessError):
+    """No answer before the deadline. A write may have taken effect or may yet: repeat it unchanged to learn its outcome."""
+
+
+class Refusal(NamedTuple):
+    """Why an element has no answer; `code` 0 means that it has one."""
+
+    code: ErrorCode
+    message: str
+
+    def raise_for_error(self) -> None:
+        """Raise the exception that fits the code, if it is an error."""
+        if self.code is not ErrorCode.NONE:
+            raise error_of(self.code, self.message)
+
+
+SERVED = Refusal(ErrorCode.NONE, "")
+
+_CLASSES: dict[ErrorCode, type[DisklessError]] = {
+    ErrorCode.OFFSET_OUT_OF_RANGE: OffsetOutOfRange,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: NotFound,
+    ErrorCode.UNKNOWN_TOPIC_ID: NotFound,
+    ErrorCode.RESOURCE_NOT_FOUND: NotFound,
+    ErrorCode.TOPIC_ALREADY_EXISTS: AlreadyExists,
+    ErrorCode.DUPLICATE_RESOURCE: AlreadyExists,
+    ErrorCode.INVALID_TOPIC_EXCEPTION: InvalidRequest,
+    ErrorCode.INVALID_PARTITIONS: InvalidRequest,
+    ErrorCode.INVALID_REQUEST: InvalidRequest,
+    ErrorCode.UNSUPPORTED_VERSION: InvalidRequest,
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: SequenceRejected,
+    ErrorCode.INVALID_PRODUCER_EPOCH: SequenceRejected,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: NotAuthorized,
+    ErrorCode.REQUEST_TIMED_OUT: TimedOut,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: Unavailable,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: Unavailable,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: Unavailable,
+    ErrorCode.NOT_COORDINATOR: Unavailable,
+    ErrorCode.OFFSET_NOT_AVAILABLE: Unavailable,
+}
+
+
+def error_of(code: ErrorCode, message: str) -> DisklessError:
+    """Return the exception for an error code."""
+    return _CLASSES.get(code, DisklessError)(code, message)
+
+
+def refusal_of(code: int, message: str | None) -> Refusal:
+    """Return a response's code and text; a code this client does not know becomes UNKNOWN_SERVER_ERROR and is named in the text."""
+    if code == 0:
+        return SERVED
+    try:
+        return Refusal(ErrorCode(code), message or ErrorCode(code).name.lower().replace("_", " "))
+    except ValueError:
+        return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"error code {code}, unknown to this client: {message or 'no text'}")

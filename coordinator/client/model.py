@@ -1,0 +1,206 @@
+"""What the client's operations take and answer. Offsets are -1 where nothing is known; times are ms since the epoch.
+
+Invariant: a result is either served (`error` is NONE) or carries the code and the text of why not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from coordinator.client.errors import SERVED, Refusal, error_of
+from coordinator.core.errors import ErrorCode
+from coordinator.core.names import topic_id_text
+from coordinator.protocol.find_batches import FoundBatch
+from coordinator.protocol.messages import DescribeCoordinatorsCoordinator, ListFilesFile
+
+
+class PartitionId(NamedTuple):
+    """A user partition: 16 bytes of topic id, and the index."""
+
+    topic_id: bytes
+    partition: int
+
+    @property
+    def key(self) -> bytes:
+        """The 20 bytes by which batches name their partition."""
+        return self.topic_id + self.partition.to_bytes(4, "big", signed=True)
+
+    def __str__(self) -> str:
+        return f"{topic_id_text(self.topic_id)}:{self.partition}"
+
+
+class Node(NamedTuple):
+    """A process of the service."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it listens."""
+        return self.host, self.port
+
+
+class FetchFrom(NamedTuple):
+    """One partition of a `find_batches`: batches from `offset` on, up to about `bytes_max`."""
+
+    partition: PartitionId
+    offset: int
+    bytes_max: int = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionDescription:
+    """Placement, leader and offsets of a partition, as the answering node knows them."""
+
+    partition: int
+    coordinator_id: int
+    leader_id: int
+    log_start_offset: int
+    high_watermark: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDescription:
+    topic_id: bytes
+    name: str
+    partitions: tuple[PartitionDescription, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicListing:
+    topic_id: bytes
+    name: str
+    num_partitions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterDescription:
+    """The service as one node sees it. `applied_offset`, `digest` and `state` of a coordinator are that node's own."""
+
+    cluster_id: str | None
+    node_id: int
+    coordinators: tuple[DescribeCoordinatorsCoordinator, ...]
+    nodes: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """The common part of results by element."""
+
+    refusal: Refusal = SERVED
+
+    @property
+    def error(self) -> ErrorCode:
+        """NONE, or why there is no answer."""
+        return self.refusal.code
+
+    @property
+    def message(self) -> str:
+        """The text of the error."""
+        return self.refusal.message
+
+    def raise_for_error(self) -> None:
+        """Raise the `DisklessError` that fits, if this is an error."""
+        self.refusal.raise_for_error()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedOffset(Result):
+    timestamp_ms: int = -1
+    offset: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletedRecords(Result):
+    low_watermark: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundBatches(Result):
+    log_start_offset: int = -1
+    high_watermark: int = -1
+    batches: tuple[FoundBatch, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedFile(Result):
+    object_key: str
+    has_live_batches: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedBatch(Result):
+    """`append_time_ms` is -1 for batches of CreateTime."""
+
+    base_offset: int = -1
+    append_time_ms: int = -1
+    log_start_offset: int = -1
+    is_duplicate: bool = False
+
+
+ListedFile = ListFilesFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedFiles(Result):
+    """A page of the files of a coordinator."""
+
+    files: tuple[ListedFile, ...] = ()
+    more: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommitOutcome:
+    """The results of a commit as columns, one row for each batch of the file in the order given; messages by row."""
+
+    object_key: str
+    owner_ids: tuple[int, ...]
+    error_codes: npt.NDArray[np.int16]
+    base_offsets: npt.NDArray[np.int64]
+    append_times_ms: npt.NDArray[np.int64]
+    log_start_offsets: npt.NDArray[np.int64]
+    duplicates: npt.NDArray[np.bool_]
+    messages: dict[int, str] = field(default_factory=dict)
+
+    @cached_property
+    def is_ok(self) -> bool:
+        """True if every batch was accepted."""
+        return not self.error_codes.any()
+
+    @cached_property
+    def is_known(self) -> bool:
+        """False while a batch may have been accepted without this client knowing: commit the same again to learn it."""
+        return not bool((self.error_codes == ErrorCode.REQUEST_TIMED_OUT).any())
+
+    @cached_property
+    def batches(self) -> tuple[CommittedBatch, ...]:
+        """The rows as objects."""
+        return tuple(self._batch(row) for row in range(len(self.error_codes)))
+
+    def raise_for_errors(self) -> None:
+        """Raise for the first batch that was not accepted."""
+        if not self.is_ok:
+            row = int(np.flatnonzero(self.error_codes)[0])
+            refusal = self._refusal(row)
+            raise error_of(refusal.code, f"file {self.object_key}, batch {row}: {refusal.message}")
+
+    def _refusal(self, row: int) -> Refusal:
+        code = ErrorCode(int(self.error_codes[row]))
+        return SERVED if code is ErrorCode.NONE else Refusal(code, self.messages.get(row, code.name))
+
+    def _batch(self, row: int) -> CommittedBatch:
+        return CommittedBatch(
+            refusal=self._refusal(row),
+            base_offset=int(self.base_offsets[row]),
+            append_time_ms=int(self.append_times_ms[row]),
+            log_start_offset=int(self.log_start_offsets[row]),
+            is_duplicate=bool(self.duplicates[row]),
+        )

@@ -1,0 +1,235 @@
+"""Elements to the leaders of their coordinators: one request to each node, repeated for what may heal, until the deadline.
+
+An operation has a list of elements, each with a target: a coordinator id, or a partition's 20-byte key. Elements whose
+leader is the same node go there together; nodes are asked at the same time and retried apart, so one that is dead
+holds up only its own elements. Answers stand in the order of the elements.
+Never raises for an element: what could not be served has a refusal.
+Invariant: a write that may have taken effect and has no final answer at the deadline is refused with REQUEST_TIMED_OUT.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Coroutine, Iterable, Sequence
+from typing import Final, Generic, TypeVar
+
+from coordinator.client.connection import ConnectionLost, RequestTimedOut
+from coordinator.client.discovery import Discovery
+from coordinator.client.errors import Refusal, Unavailable
+from coordinator.client.model import Node
+from coordinator.client.pool import ConnectionPool, Lane
+from coordinator.client.retry import Deadline, RetryPolicy
+from coordinator.core.errors import ErrorCode
+from coordinator.protocol.wire import MalformedMessage
+
+R = TypeVar("R")
+
+Target = int | bytes
+
+NOT_CREATED: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_ID})
+"""May heal, but only if somebody creates or initialises the partition."""
+HEALING: Final = frozenset(
+    {
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+    }
+)
+_UNKNOWN: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+_WRONG_NODE: Final = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
+# Codes after which a write may be in the log nevertheless.
+_OUTCOME_UNKNOWN: Final = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_COORDINATOR})
+
+
+class Operation(ABC, Generic[R]):
+    """One request of a caller: what goes to a node, and how its answers read."""
+
+    lane: str
+    is_write: bool = False
+    wait_for_creation: bool = False
+
+    @property
+    @abstractmethod
+    def targets(self) -> Sequence[Target]:
+        """The target of each element."""
+
+    @abstractmethod
+    async def send(self, pool: ConnectionPool, lane: Lane, places: Sequence[int], timeout_s: float) -> Sequence[R]:
+        """Send the elements at `places` in one request; return their answers in that order. Raises what the pool raises."""
+
+    @abstractmethod
+    def refusal_of(self, answer: R) -> Refusal:
+        """The error that decides whether an element is sent again."""
+
+    @abstractmethod
+    def refused(self, place: int, refusal: Refusal) -> R:
+        """The answer of an element that was not served."""
+
+
+class Routing:
+    """Carries out operations. Used on one event loop."""
+
+    def __init__(
+        self, *, pool: ConnectionPool, discovery: Discovery, policy: RetryPolicy, rng: random.Random, request_timeout_ms: int
+    ) -> None:
+        self._pool = pool
+        self._discovery = discovery
+        self._policy = policy
+        self._rng = rng
+        self._request_timeout_ms = request_timeout_ms
+
+    async def perform(self, operation: Operation[R], deadline: Deadline) -> list[R]:
+        """Answer every element, at the latest at the deadline."""
+        run = _Run(operation, deadline, self._pool, self._discovery, self._policy, self._rng, self._request_timeout_ms)
+        await run.drive(range(len(operation.targets)), 0)
+        return run.finish()
+
+
+class _Run(Generic[R]):
+    """One operation under way."""
+
+    def __init__(
+        self,
+        operation: Operation[R],
+        deadline: Deadline,
+        pool: ConnectionPool,
+        discovery: Discovery,
+        policy: RetryPolicy,
+        rng: random.Random,
+        request_timeout_ms: int,
+    ) -> None:
+        self._operation = operation
+        self._deadline = deadline
+        self._pool = pool
+        self._discovery = discovery
+        self._policy = policy
+        self._rng = rng
+        self._request_timeout_ms = request_timeout_ms
+        self._targets = operation.targets
+        self._answers: dict[int, R] = {}
+        self._uncertain: set[int] = set()
+        retried = HEALING | NOT_CREATED if operation.wait_for_creation else HEALING
+        self._retried = frozenset(map(int, retried))
+
+    async def drive(self, places: Sequence[int], attempt: int) -> None:
+        """Send, and send again what may heal; elements that lie on several nodes go their own ways from then on."""
+        while places:
+            groups, refused = await self._route(places)
+            if len(groups) + bool(refused) > 1:
+                works = [self._drive_group(node, group, attempt) for node, group in groups.items()]
+                await _together([*works, self._drive_left(refused, attempt)])
+                return
+            for node, group in groups.items():
+                await self._exchange(node, group)
+            places = await self._left(places, attempt)
+            attempt += 1
+
+    def finish(self) -> list[R]:
+        """The answers in order."""
+        if self._operation.is_write:
+            for place in self._uncertain:
+                if self._code(place) in self._retried:
+                    last = self._operation.refusal_of(self._answers[place])
+                    what = (
+                        f"it may have taken effect; repeat it unchanged to learn its outcome. Last answer: {last.code.name}: {last.message}"
+                    )
+                    self._refuse([place], Refusal(ErrorCode.REQUEST_TIMED_OUT, what))
+        return [self._answers[place] for place in range(len(self._targets))]
+
+    async def _drive_group(self, node: Node, group: Sequence[int], attempt: int) -> None:
+        await self._exchange(node, group)
+        await self._drive_left(group, attempt)
+
+    async def _drive_left(self, places: Sequence[int], attempt: int) -> None:
+        await self.drive(await self._left(places, attempt), attempt + 1)
+
+    async def _left(self, places: Sequence[int], attempt: int) -> list[int]:
+        """The elements to send again, after a pause; none when time is up."""
+        left = [place for place in places if self._code(place) in self._retried]
+        if left and not await self._deadline.pause(self._policy, attempt, self._rng):
+            return []
+        return left
+
+    def _code(self, place: int) -> int:
+        return int(self._operation.refusal_of(self._answers[place]).code)
+
+    def _refuse(self, places: Iterable[int], refusal: Refusal) -> None:
+        for place in places:
+            self._answers[place] = self._operation.refused(place, refusal)
+
+    async def _route(self, places: Sequence[int]) -> tuple[dict[Node, list[int]], list[int]]:
+        """The elements by the leader that serves them now, and those that none serves, which are refused."""
+        try:
+            coordinators = await self._coordinators(places)
+            leaders = await self._discovery.leaders({c for c in coordinators.values() if isinstance(c, int)}, self._deadline)
+        except Unavailable as unavailable:
+            self._refuse(places, Refusal(unavailable.code, unavailable.message))
+            return {}, list(places)
+        groups: dict[Node, list[int]] = {}
+        refused: list[int] = []
+        for place, coordinator in coordinators.items():
+            leader = leaders[coordinator] if isinstance(coordinator, int) else coordinator
+            if isinstance(leader, Refusal):
+                self._refuse([place], leader)
+                refused.append(place)
+            else:
+                groups.setdefault(leader, []).append(place)
+        return groups, refused
+
+    async def _coordinators(self, places: Sequence[int]) -> dict[int, int | Refusal]:
+        keys = {target for place in places if isinstance(target := self._targets[place], bytes)}
+        owners = await self._discovery.owners(keys, self._deadline) if keys else {}
+        found: dict[int, int | Refusal] = {}
+        for place in places:
+            target = self._targets[place]
+            found[place] = target if isinstance(target, int) else owners[target]
+        return found
+
+    async def _exchange(self, node: Node, places: Sequence[int]) -> None:
+        """Send elements to a node and note their answers."""
+        lane = Lane(node.host, node.port, self._operation.lane)
+        try:
+            answers = await self._operation.send(self._pool, lane, places, self._deadline.at_most_ms(self._request_timeout_ms))
+        except (ConnectionLost, RequestTimedOut) as error:
+            self._discovery.forget_node(node)
+            was_sent = isinstance(error, RequestTimedOut) or error.was_sent
+            if was_sent:
+                self._uncertain.update(places)
+            code = ErrorCode.REQUEST_TIMED_OUT if was_sent else ErrorCode.COORDINATOR_NOT_AVAILABLE
+            self._refuse(places, Refusal(code, f"node {node.node_id}: {error}"))
+            return
+        except MalformedMessage as error:
+            what = f"node {node.node_id} at {lane.host}:{lane.port}: its reply cannot be read ({error})"
+            self._refuse(places, Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"{what}; do client and node run compatible versions?"))
+            return
+        for place, answer in zip(places, answers, strict=True):
+            self._answers[place] = answer
+            self._learn(node, place)
+
+    def _learn(self, node: Node, place: int) -> None:
+        """Forget what an answer proves wrong."""
+        code, target = self._code(place), self._targets[place]
+        if code in _OUTCOME_UNKNOWN:
+            self._uncertain.add(place)
+        elif code not in self._retried:
+            self._uncertain.discard(place)
+        if code in _WRONG_NODE:
+            known = {target: target} if isinstance(target, int) else self._discovery.owners_known([target])
+            for coordinator in (known or {}).values():
+                self._discovery.forget_leader(coordinator, node)
+        if code in _UNKNOWN and isinstance(target, bytes):
+            self._discovery.forget_topic(target[:16])
+
+
+async def _together(works: Iterable[Coroutine[None, None, None]]) -> None:
+    """Run all; if one raises, the others are cancelled and that exception is raised."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for work in works:
+                group.create_task(work)
+    except BaseExceptionGroup as failed:
+        raise failed.exceptions[0] from failed
