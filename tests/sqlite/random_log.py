@@ -21,7 +21,8 @@ from records.model import (
 
 Place = tuple[bytes, int]
 START_MS = 1_760_000_000_000
-FAR_AGES = (3_000_000_000, 3_000_000_000, 1 << 62, -(1 << 62))
+FAR_TIMESTAMPS = (-1, START_MS - 3_000_000_000, START_MS + 3_000_000_000, (1 << 63) - 1)
+"""Too far apart for one packed run, the ends even for a signed distance."""
 
 
 @dataclass(slots=True)
@@ -129,6 +130,7 @@ class LogModel:
         topic_ids = sorted({topic_id for topic_id, _ in places})
         lengths = [rng.randrange(1, 6) for _ in places]
         counts = [rng.randrange(4) for _ in range(sum(lengths))]
+        is_odd = rng.random() < 0.2
         types = [rng.randrange(2) for _ in counts] if rng.random() < 0.3 else []
         sizes = [rng.randrange(1, 10_000) for _ in counts]
         key = self._key()
@@ -167,8 +169,7 @@ class LogModel:
             byte_gap=[rng.randrange(3) for _ in counts] if rng.random() < 0.2 else [],
             byte_size=sizes,
             record_count_minus_one=counts,
-            # Ages far apart do not fit one packed run: they must be cut, and must not be joined.
-            timestamp_age=[rng.choice([rng.randrange(500), rng.randrange(-100, 100), rng.choice(FAR_AGES)]) for _ in counts],
+            timestamp_age=[self.now_ms - rng.choice(FAR_TIMESTAMPS) if is_odd else rng.randrange(-100, 500) for _ in counts],
             timestamp_type=types,
             producer_index=[index - before for before, index in zip([0, *indexes], indexes, strict=False)],
             producer_id=[producer[1] for producer in producers],

@@ -1,0 +1,298 @@
+"""What only the file has: whose it is, whether it can be trusted, who else has it open, and how its runs lie."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import apsw
+import pytest
+
+from coordinator.adapters.sqlite import DirectoryFailed, StateCorrupt, StateDatabase, StateDatabases, StateLocked
+from coordinator.adapters.sqlite.inspect import open_for_inspection
+from coordinator.adapters.sqlite.schema import PAGE_BYTES, VERSION, fetch
+from coordinator.core.cold import RunRow, unpack
+from coordinator.core.names import topic_id_text
+from coordinator.core.packing import RUN_ROWS_MAX
+from tests.sqlite.replicas import CLUSTER_ID, PARTITION, TOPIC_ID, Replica
+from tests.sqlite.small_records import TOPIC, covered, deleted, file, live, started
+
+
+def database(path: Path, **other: object) -> StateDatabase:
+    identity = {"cluster_id": CLUSTER_ID, "topic_id": TOPIC_ID, "metadata_partition": PARTITION, "boot_id": "boot"} | other
+    return StateDatabase(path / "state.db", **identity)  # type: ignore[arg-type]
+
+
+def opened(path: Path, **other: object) -> StateDatabase:
+    made = database(path, **other)
+    made.open()
+    return made
+
+
+def written(path: Path, *, clean: bool) -> Path:
+    """A closed database with one file in it."""
+    replica = started(lambda: opened(path))
+    replica.apply([file("a", {0: 3})], 1)
+    replica.flush()
+    replica.store.close(clean=clean)
+    return path / "state.db"
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_what_was_written_is_there_while_the_machine_runs_on(tmp_path: Path, clean: bool) -> None:
+    written(tmp_path, clean=clean)
+    again = database(tmp_path)
+    assert again.open() is None
+    stored = again.load()
+    assert stored is not None
+    assert stored.header.applied_offset == 1
+    again.close()
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_after_a_restart_of_the_machine_only_a_cleanly_closed_file_is_trusted(tmp_path: Path, clean: bool) -> None:
+    written(tmp_path, clean=clean)
+    again = database(tmp_path, boot_id="another boot")
+    reason = again.open()
+    stored = again.load()
+    if clean:
+        assert reason is None
+        assert stored is not None
+    else:
+        assert "not been closed cleanly" in str(reason)
+        assert stored is None
+    again.close(clean=False)
+    # Opening took the clean mark away: it vouches for nothing that is written from now on.
+    assert "not been closed cleanly" in str(database(tmp_path, boot_id="third boot").open())
+
+
+@pytest.mark.parametrize(
+    ("other", "what"),
+    [({"cluster_id": "x"}, "cluster id"), ({"topic_id": b"x" * 16}, "topic id"), ({"metadata_partition": 9}, "metadata partition")],
+)
+def test_a_database_of_another_log_is_discarded(tmp_path: Path, other: dict[str, object], what: str) -> None:
+    written(tmp_path, clean=True)
+    again = database(tmp_path, **other)
+    assert what in str(again.open())
+    assert again.load() is None
+    again.close()
+
+
+def test_a_newer_schema_is_discarded(tmp_path: Path) -> None:
+    path = written(tmp_path, clean=True)
+    with apsw.Connection(str(path)) as connection:
+        connection.execute(f"PRAGMA user_version = {VERSION + 1}")
+    connection.close()
+    again = database(tmp_path)
+    assert f"version {VERSION + 1}" in str(again.open())
+    assert again.load() is None
+    again.close()
+
+
+def test_a_file_that_is_no_database_is_discarded(tmp_path: Path) -> None:
+    path = written(tmp_path, clean=True)
+    path.write_bytes(b"not a database, and long enough to have a header" * 1000)
+    again = database(tmp_path)
+    assert "damaged" in str(again.open())
+    assert again.load() is None
+    again.close()
+
+
+def test_a_file_without_its_lock_file_is_discarded(tmp_path: Path) -> None:
+    path = written(tmp_path, clean=True)
+    path.with_name("state.db.lock").unlink()
+    again = database(tmp_path)
+    assert "does not say" in str(again.open())
+    again.close()
+
+
+def test_damage_found_while_reading_discards_the_file_at_the_next_start(tmp_path: Path) -> None:
+    replica = started(lambda: opened(tmp_path), partitions=50)
+    for offset in range(1, 40):
+        replica.apply([file(f"f{offset}", dict.fromkeys(range(50), 70), base=(offset - 1) * 70)], offset)
+        replica.flush()
+    replica.store.close(clean=True)
+    path = tmp_path / "state.db"
+    content = bytearray(path.read_bytes())
+    middle = slice(PAGE_BYTES * 20, PAGE_BYTES * 30)
+    content[middle] = b"\xff" * (PAGE_BYTES * 10)
+    path.write_bytes(content)
+    damaged = opened(tmp_path)
+    with pytest.raises(StateCorrupt, match="rebuilt when the replica starts again"):
+        look_at_everything(damaged)
+    damaged.close(clean=True)
+    again = database(tmp_path)
+    assert "found damaged before" in str(again.open())
+    assert again.load() is None
+    again.close()
+
+
+def look_at_everything(damaged: StateDatabase) -> None:
+    stored = damaged.load()
+    assert stored is not None
+    list(stored.keys)
+    for row in range(50):
+        for offset in range(0, 40 * 70, 70):
+            damaged.reader().run_covering(row, offset)
+
+
+def test_a_busy_database_is_not_a_corrupt_one(tmp_path: Path) -> None:
+    replica = started(lambda: opened(tmp_path))
+    replica.flush()
+    store = replica.store
+    assert isinstance(store, StateDatabase)
+    assert store._connection is not None
+    store._connection.set_busy_timeout(0)
+    other = apsw.Connection(str(store.path))
+    other.execute("BEGIN IMMEDIATE")
+    replica.apply([file("a", {0: 3})], 1)
+    flush = replica.packer.pack(replica.state.freeze(replica.store.load().header))  # type: ignore[union-attr]
+    with pytest.raises(apsw.BusyError):
+        store.write(flush)
+    other.execute("ROLLBACK")
+    other.close()
+    store.write(flush)
+    replica.state.written()
+    assert live(replica, "a") == 3
+    store.close()
+    assert database(tmp_path).open() is None
+
+
+def test_one_file_has_one_user(tmp_path: Path) -> None:
+    first = opened(tmp_path)
+    with pytest.raises(StateLocked, match="another process"):
+        database(tmp_path).open()
+    script = (
+        "import sys, pathlib; from coordinator.adapters.sqlite import StateDatabase, StateLocked\n"
+        "d = StateDatabase(pathlib.Path(sys.argv[1]), cluster_id='c', topic_id=b't' * 16, metadata_partition=0)\n"
+        "try: d.open()\nexcept StateLocked: sys.exit(7)"
+    )
+    assert subprocess.run([sys.executable, "-c", script, str(first.path)], check=False, timeout=60).returncode == 7
+    first.close()
+    second = database(tmp_path)
+    assert second.open() is None
+    second.close()
+
+
+def test_a_directory_that_is_missing_has_failed(tmp_path: Path) -> None:
+    with pytest.raises(DirectoryFailed):
+        database(tmp_path / "missing").open()
+
+
+def test_a_full_disk_leaves_the_last_flush_and_says_so(tmp_path: Path) -> None:
+    replica = started(lambda: opened(tmp_path))
+    replica.apply([file("a", {0: 3})], 1)
+    replica.flush()
+    store = replica.store
+    assert isinstance(store, StateDatabase)
+    assert store._connection is not None
+    pages = fetch(store._connection, "PRAGMA page_count")[0][0]
+    fetch(store._connection, f"PRAGMA max_page_count = {pages}")
+    replica.apply([file("b", {0: 5000}, base=3)], 2)
+    with pytest.raises(DirectoryFailed, match="full"):
+        replica.freeze_and_write()
+    replica.restart(clean=False)
+    assert replica.state.applied_offset == 1
+    assert covered(replica.store.reader(), 0) == (0, 2)
+    replica.store.close(clean=True)
+
+
+def runs_of(path: Path) -> list[RunRow]:
+    connection = open_for_inspection(path)
+    columns = "partition_id, base_offset, last_offset, max_timestamp, file_base, timestamp_base, batches"
+    runs = [RunRow(*row) for row in fetch(connection, f"SELECT {columns} FROM run ORDER BY partition_id, base_offset")]
+    connection.close()
+    return runs
+
+
+def test_a_trickle_is_joined_to_runs_of_a_bounded_length(tmp_path: Path) -> None:
+    replica = started(lambda: opened(tmp_path))
+    for offset in range(1, 201):
+        replica.apply([file(f"f{offset}", {0: 1}, base=offset - 1, time_ms=10_000 - offset)], offset)
+        replica.flush()
+        if offset % 50 == 0:
+            replica.restart()
+    runs = runs_of(tmp_path / "state.db")
+    assert [(run.base, run.last) for run in runs] == [(0, 63), (64, 127), (128, 191), (192, 199)]
+    rows = [row for run in runs for row in unpack(run).tolist()]
+    assert [(row[0], row[4], row[6]) for row in rows] == [(at, at + 1, 9999 - at) for at in range(200)]
+    assert [run.max_timestamp for run in runs] == [9999, 9935, 9871, 9807]
+    replica.store.close(clean=True)
+
+
+def test_a_burst_is_cut_and_not_joined_beyond_a_run(tmp_path: Path) -> None:
+    replica = started(lambda: opened(tmp_path))
+    replica.apply([file("a", {0: 2})], 1)
+    replica.flush()
+    replica.apply([file("b", {0: 2 * RUN_ROWS_MAX}, base=2)], 2)
+    replica.flush()
+    lengths = [run.last - run.base + 1 for run in runs_of(tmp_path / "state.db")]
+    assert lengths == [2, RUN_ROWS_MAX, RUN_ROWS_MAX]
+    replica.store.close(clean=True)
+
+
+def test_nothing_is_joined_to_a_run_that_was_trimmed(tmp_path: Path) -> None:
+    replica = started(lambda: opened(tmp_path))
+    replica.apply([file("a", {0: 3})], 1)
+    replica.flush()
+    replica.apply([deleted(0, 3)], 2)
+    replica.trim()
+    replica.flush()
+    replica.apply([file("b", {0: 2}, base=3)], 3)
+    replica.flush()
+    assert [(run.base, run.last) for run in runs_of(tmp_path / "state.db")] == [(3, 4)]
+    replica.store.close(clean=True)
+
+
+def test_set_aside_keeps_the_evidence_and_frees_the_name(tmp_path: Path) -> None:
+    stores = StateDatabases(tmp_path, boot_id="boot")
+    assert stores.set_aside(PARTITION) is None
+    replica = started(lambda: stores.open(PARTITION, CLUSTER_ID, TOPIC_ID))
+    replica.flush()
+    replica.store.close(clean=False)
+    kept = stores.set_aside(PARTITION)
+    assert kept is not None
+    connection = open_for_inspection(tmp_path / kept)
+    assert fetch(connection, "SELECT applied_offset FROM header") == [(0,)]
+    connection.close()
+    fresh = stores.open(PARTITION, CLUSTER_ID, TOPIC_ID)
+    assert fresh.load() is None
+    fresh.close()
+
+
+def test_people_see_batches_by_sql_while_the_service_runs(tmp_path: Path) -> None:
+    replica = started(lambda: opened(tmp_path), partitions=2)
+    replica.apply([file("a", {0: 3, 1: 2})], 1)
+    replica.flush()
+    replica.apply([deleted(0, 1)], 2)
+    replica.flush()
+    connection = open_for_inspection(tmp_path / "state.db")
+    topic = topic_id_text(TOPIC)
+    wanted = "topic_id, partition, base_offset, last_offset, byte_offset, size, object_key, timestamp_ms"
+    rows = fetch(connection, f"SELECT {wanted} FROM batch WHERE partition = 0")
+    assert rows == [(topic, 0, 1, 1, 10, 10, "a", 1000), (topic, 0, 2, 2, 20, 10, "a", 1000)]
+    assert fetch(connection, "SELECT count(*) FROM batch(?, 1)", (topic,)) == [(2,)]
+    assert fetch(connection, "SELECT count(*) FROM batch('nobody')") == [(0,)]
+    assert fetch(connection, "SELECT DISTINCT topic_id_text(topic_id) FROM partition") == [(topic,)]
+    assert fetch(connection, "SELECT json_group_array(name) FROM topic") == [(json.dumps(["t"]),)]
+    with pytest.raises(apsw.ReadOnlyError):
+        connection.execute("DELETE FROM run")
+    replica.apply([file("b", {1: 1}, base=2)], 3)
+    replica.flush()
+    assert fetch(connection, "SELECT count(*) FROM batch") == [(5,)]
+    connection.close()
+    replica.store.close(clean=True)
+
+
+def test_inspecting_a_missing_file_names_it(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"nothing\.db"):
+        open_for_inspection(tmp_path / "nothing.db")
+
+
+def test_replicas_reopen_after_a_discard(tmp_path: Path) -> None:
+    written(tmp_path, clean=False)
+    replica = Replica(lambda: opened(tmp_path, boot_id="another boot"))
+    assert replica.state.applied_offset == -1
+    replica.store.close(clean=True)
