@@ -13,14 +13,13 @@ from collections import deque
 from functools import partial
 from typing import Protocol, cast
 
+from coordinator.adapters.server.close_log import CloseLog
 from coordinator.adapters.server.contract import CloseReason, Handler, Request, ServerLimits, ServerStats
 from coordinator.protocol.api_table import ApiKey, ApiTable, decode_request
 from coordinator.protocol.framing import FrameReader, Pending, ReplyQueue, read_request_head, read_request_header
 from coordinator.protocol.wire import MalformedMessage
 
 log = logging.getLogger(__name__)
-
-_EXPECTED_ENDS = frozenset({CloseReason.CLIENT, CloseReason.IDLE, CloseReason.SHUTDOWN})
 
 
 class Owner(Protocol):
@@ -31,6 +30,7 @@ class Owner(Protocol):
     limits: ServerLimits
     stats: ServerStats
     listener: str
+    close_log: CloseLog
 
     def admit(self, connection: Connection) -> bool:
         """Register a new connection, unless there are too many."""
@@ -82,9 +82,10 @@ class Connection(asyncio.Protocol):
         if self._end is not None:
             return
         self._stats.bytes_in += len(data)
-        self._active_s = self._loop.time()
         try:
             for frame in self._frames.feed(data):
+                # Only whole requests count as activity: one that trickles in for ever must not hold the connection.
+                self._active_s = self._loop.time()
                 self._backlog.append((frame, self._active_s))
         except MalformedMessage as error:
             self._proceed()
@@ -287,15 +288,7 @@ class Connection(asyncio.Protocol):
     def _note_end(self, reason: CloseReason, detail: str) -> None:
         self._end = reason
         self._stats.closed[reason] += 1
-        log.log(
-            logging.DEBUG if reason in _EXPECTED_ENDS else logging.WARNING,
-            "connection closed listener=%s connection=%d peer=%s reason=%r detail=%r",
-            self._owner.listener,
-            self.connection_id,
-            self.peer,
-            reason.value,
-            detail,
-        )
+        self._owner.close_log.note(reason, detail, connection_id=self.connection_id, peer=self.peer, now_s=self._loop.time())
 
 
 def _peer_name(address: object) -> str:

@@ -11,6 +11,7 @@ import logging
 import ssl
 from typing import Final
 
+from coordinator.adapters.server.close_log import CloseLog
 from coordinator.adapters.server.connection import Connection
 from coordinator.adapters.server.contract import CloseReason, Handler, ServerLimits, ServerStats
 from coordinator.protocol.api_table import ApiTable
@@ -37,6 +38,7 @@ class Server:
         self.table = table or ApiTable()
         self.limits = limits or ServerLimits()
         self.stats = stats or ServerStats()
+        self.close_log = CloseLog(listener)
         self._connections: set[Connection] = set()
         self._ids = itertools.count(1)
         self._listening: asyncio.Server | None = None
