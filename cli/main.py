@@ -9,8 +9,15 @@ from cli.lazy import Lazy, Root
 COMMANDS = {
     "init": Lazy("cli.commands.init", "init", "Create the metadata topic, or check the one that exists."),
     "coordinator": Lazy("cli.commands.coordinator", "coordinator", "Run a coordinator process; look at running ones."),
+    "topics": Lazy("cli.commands.topics", "topics", "Create, grow, delete and look at diskless topics."),
+    "files": Lazy("cli.commands.files", "files", "Make WAL files, commit them, look at those that are known."),
+    "offsets": Lazy("cli.commands.offsets", "offsets", "Look up offsets of partitions by time."),
+    "batches": Lazy("cli.commands.batches", "batches", "Find the batches of a partition in the object store."),
+    "records": Lazy("cli.commands.records", "records", "Delete records from the beginning of partitions."),
     "log": Lazy("cli.commands.log", "log", "Look into the metadata topic itself."),
+    "db": Lazy("cli.commands.db", "db", "Look into the state database of a metadata partition."),
     "config": Lazy("cli.commands.config", "config", "Show and check the settings of a coordinator."),
+    "completion": Lazy("cli.commands.completion", "completion", "Print the completion script of a shell."),
 }
 
 EPILOG = """Exit status: 0 ok, 1 failure, 2 wrong options or configuration, 3 not found, 4 unavailable now (retry), 5 an audit found

@@ -1,0 +1,187 @@
+"""`diskless batches`: where the batches of a partition are, and the records in them."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import rich_click as click
+from click.core import ParameterSource
+
+from cli.objects import store_options
+from cli.options import output_option, server_option, timeout_option
+from cli.output import RowStream, print_rows, say, time_text
+
+if TYPE_CHECKING:
+    from cli.output import Row
+    from coordinator.adapters.objectstore import ObjectStore
+    from coordinator.client.record_batch import StoredRecord
+    from coordinator.protocol.find_batches import FoundBatch
+
+COLUMNS = ("base_offset", "last_offset", "object_key", "byte_offset", "byte_size", "append_time", "max_timestamp", "batch_id")
+RECORD_COLUMNS = (("offset", 8), ("timestamp", 13), ("key", 16), ("value", 0))
+LOG_APPEND_TIME = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What a `batches find` was asked for."""
+
+    topic: str
+    partition: int
+    offset: int | None
+    max_bytes: int
+    max_batches: int
+    timeout_s: float
+
+
+@click.group()
+def batches() -> None:
+    """Find the batches of a partition in the object store."""
+
+
+@batches.command()
+@click.argument("topic")
+@click.argument("partition", type=click.IntRange(0))
+@click.option("--offset", type=click.IntRange(0), help="First offset wanted. [default: the log start]")
+@click.option("--max-bytes", type=click.IntRange(1), default=1024 * 1024, show_default=True, help="Stop once this much was found.")
+@click.option("--max-batches", type=click.IntRange(0), default=0, show_default=True, help="At most this many; 0: no limit.")
+@click.option("--fetch", is_flag=True, help="Read the batches and print their records, as JSON lines unless --output says otherwise.")
+@store_options
+@server_option
+@timeout_option
+@output_option
+@click.pass_context
+def find(
+    ctx: click.Context,
+    topic: str,
+    partition: int,
+    offset: int | None,
+    max_bytes: int,
+    max_batches: int,
+    fetch: bool,
+    store_url: str | None,
+    store_options: Sequence[str],
+    config_file: Path | None,
+    bootstrap_server: str,
+    timeout_s: float,
+    output: str,
+) -> None:
+    """Show which objects hold the batches of a partition from an offset on.
+
+    TOPIC is a name or an id. With --fetch the ranges are read from the object store, checked, and their records printed with the
+    offsets the coordinator assigned, in the fields of `diskless files pack`.
+
+    Examples: `diskless batches find orders 0 --offset 100 --bootstrap-server localhost:9192`,
+    `diskless batches find orders 0 --fetch --object-store-url file:///var/lib/objects --bootstrap-server localhost:9192`
+    """
+    from cli.objects import open_object_store
+    from cli.service import run
+
+    reading = Reading(topic=topic, partition=partition, offset=offset, max_bytes=max_bytes, max_batches=max_batches, timeout_s=timeout_s)
+    if not fetch:
+        print_rows([_row(batch) for batch in run(_find(reading, bootstrap_server))[1]], output, COLUMNS, empty="no batches")
+        return
+    store = open_object_store(store_url, store_options, config_file)
+    is_default = ctx.get_parameter_source("output") is ParameterSource.DEFAULT
+    run(_fetch(reading, bootstrap_server, store, "jsonl" if is_default else output))
+
+
+async def _find(reading: Reading, bootstrap_server: str) -> tuple[str, Sequence[FoundBatch], int]:
+    """The topic's name, the batches, and the first offset that is wanted of them."""
+    from cli.service import find_topic, milliseconds, open_client, partition_ids
+    from coordinator.client.model import FetchFrom
+
+    timeout_ms = milliseconds(reading.timeout_s)
+    async with open_client(bootstrap_server, reading.timeout_s) as client:
+        topic = await find_topic(client, reading.topic, reading.timeout_s)
+        [target] = partition_ids(topic, [reading.partition])
+        offset = reading.offset
+        if offset is None:
+            [start] = await client.list_offsets([(target, -4)], timeout_ms=timeout_ms)
+            start.raise_for_error()
+            offset = start.offset
+        [found] = await client.find_batches(
+            [FetchFrom(target, offset, reading.max_bytes)],
+            fetch_bytes_max=reading.max_bytes,
+            batches_per_partition_max=reading.max_batches,
+            timeout_ms=timeout_ms,
+        )
+    found.raise_for_error()
+    say(f"{topic.name}-{reading.partition}: log start {found.log_start_offset}, high watermark {found.high_watermark}")
+    return topic.name, found.batches, max(offset, found.log_start_offset)
+
+
+async def _fetch(reading: Reading, bootstrap_server: str, store: ObjectStore, output: str) -> None:
+    name, found, first = await _find(reading, bootstrap_server)
+    with RowStream(output, RECORD_COLUMNS) as stream:
+        for batch in found:
+            for record in await _read(store, batch):
+                if record.offset >= first:
+                    stream.write(_record_row(name, reading.partition, record, batch, shown=stream.is_table))
+
+
+async def _read(store: ObjectStore, batch: FoundBatch) -> Sequence[StoredRecord]:
+    """Read one batch. Raises `Failed` when the object does not hold it as the coordinator says."""
+    from cli.objects import store_errors
+    from cli.outcome import Failed
+    from coordinator.client.record_batch import CorruptBatch, decode_records, parse_header
+
+    with store_errors():
+        data = await store.get_range(batch.object_key, batch.byte_offset, batch.byte_size)
+    where = f"{batch.object_key} [{batch.byte_offset}, +{batch.byte_size})"
+    try:
+        header = parse_header(data)
+        found = decode_records(data, header, base_offset=batch.base_offset)
+    except CorruptBatch as error:
+        raise Failed(f"{where}: {error}") from error
+    if header.size_bytes != batch.byte_size or header.last_offset_delta != batch.last_offset - batch.base_offset:
+        raise Failed(
+            f"{where}: the object has {header.size_bytes} bytes and {header.record_count} records there, the coordinator says "
+            f"{batch.byte_size} bytes and offsets {batch.base_offset} to {batch.last_offset}"
+        )
+    return found
+
+
+def _row(batch: FoundBatch) -> Row:
+    return {
+        "base_offset": batch.base_offset,
+        "last_offset": batch.last_offset,
+        "object_key": batch.object_key,
+        "byte_offset": batch.byte_offset,
+        "byte_size": batch.byte_size,
+        "append_time": time_text(batch.log_append_timestamp),
+        "max_timestamp": time_text(batch.batch_max_timestamp),
+        "timestamp_type": "LogAppendTime" if batch.timestamp_type == LOG_APPEND_TIME else "CreateTime",
+        "magic": batch.magic,
+        "batch_id": batch.batch_id,
+    }
+
+
+def _record_row(topic: str, partition: int, record: StoredRecord, batch: FoundBatch, *, shown: bool) -> Row:
+    """A record in the fields that `files pack` reads; for a table, with its key and value as texts in any case."""
+    is_append_time = batch.timestamp_type == LOG_APPEND_TIME
+    row: dict[str, object] = {
+        "topic": topic,
+        "partition": partition,
+        "offset": record.offset,
+        "timestamp": batch.log_append_timestamp if is_append_time else record.timestamp_ms,
+    }
+    for name, value in (("key", record.key), ("value", record.value)):
+        text = _text(value)
+        if value is not None and text is None and not shown:
+            row[f"{name}_base64"] = base64.b64encode(value).decode()
+        else:
+            row[name] = text if value is None or text is not None else value.hex()
+    row["headers"] = {name: _text(value) if value is None or _text(value) is not None else value.hex() for name, value in record.headers}
+    return row
+
+
+def _text(value: bytes | None) -> str | None:
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,115 @@
+"""`diskless db`: look into the state database of a metadata partition, also while the service runs. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import rich_click as click
+
+from cli.options import output_option
+from cli.output import print_fields, print_rows
+
+if TYPE_CHECKING:
+    import apsw
+
+    from cli.output import Row
+
+TABLES = ("topic", "partition", "run", "file", "producer", "tombstone", "directory", "batch")
+HIDDEN = ("batches", "record", "remembered")  # packed columns, which only programs read
+TOPIC_ID_BYTES = 16
+
+file_argument = click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+
+
+@click.group()
+def db() -> None:
+    """Look into the state database of a metadata partition."""
+
+
+@db.command()
+@file_argument
+@click.option("--table", type=click.Choice(TABLES), help="Print the rows of this table instead; `batch` has a row per live batch.")
+@output_option
+def dump(file: Path, table: str | None, output: str) -> None:
+    """Print the header of a state database and the size of its tables, or the rows of one table.
+
+    FILE is `partition-<n>.db` in a data directory.
+
+    Examples: `diskless db dump /var/lib/diskless/partition-0.db`,
+    `diskless db dump /var/lib/diskless/partition-0.db --table file -o jsonl`
+    """
+    with _open(file) as connection:
+        if table is not None:
+            columns, rows = _query(connection, f"SELECT * FROM {table}")
+            print_rows(rows, output, columns, empty=f"table {table} is empty")
+            return
+        header = _query(connection, "SELECT * FROM header")[1]
+        counts = {name: _query(connection, f"SELECT count(*) AS count FROM {name}")[1][0]["count"] for name in TABLES if name != "batch"}
+    fields: dict[str, object] = {name: value for row in header for name, value in row.items() if name != "id"}
+    print_fields({"file": str(file), **fields, "rows": counts}, output)
+
+
+@db.command()
+@file_argument
+@click.argument("query")
+@output_option
+def sql(file: Path, query: str, output: str) -> None:
+    """Run an SQL query over a state database; it is opened for reading only.
+
+    FILE is `partition-<n>.db` in a data directory. Besides its tables there is `batch`, with a row per live batch, and
+    `batch('<topic id>', <partition>)`; topic_id_text(topic_id) writes an id as text.
+
+    Examples: `diskless db sql partition-0.db "SELECT object_key, live_batches FROM file LIMIT 10"`,
+    `diskless db sql partition-0.db "SELECT topic_id, partition, count(*) FROM batch GROUP BY 1, 2" -o json`
+    """
+    with _open(file) as connection:
+        columns, rows = _query(connection, query)
+    print_rows(rows, output, columns, empty="no rows")
+
+
+@contextmanager
+def _open(file: Path) -> Iterator[apsw.Connection]:
+    import apsw
+
+    from cli.outcome import Exit, Failed
+    from coordinator.adapters.sqlite.inspect import open_for_inspection
+
+    try:
+        connection = open_for_inspection(file)
+        try:
+            yield connection
+        finally:
+            connection.close()
+    except FileNotFoundError as error:
+        raise Failed(str(error), Exit.NOT_FOUND) from error
+    except apsw.BusyError as error:
+        raise Failed(f"{file}: {error}; retry", Exit.UNAVAILABLE) from error
+    except apsw.SQLError as error:
+        raise Failed(f"{file}: {error}; `diskless db dump FILE` lists the tables", Exit.USAGE) from error
+    except apsw.Error as error:
+        raise Failed(f"{file}: {error}") from error
+
+
+def _query(connection: apsw.Connection, query: str) -> tuple[list[str], list[Row]]:
+    import apsw
+
+    cursor = connection.execute(query)
+    try:
+        columns = [name for name, *_ in cursor.get_description()]
+    except apsw.ExecutionCompleteError:
+        return [], []  # no row, and the library does not name the columns of nothing
+    rows: list[Row] = [
+        {name: _value(name, value) for name, value in zip(columns, row, strict=True) if name not in HIDDEN} for row in cursor
+    ]
+    return [name for name in columns if name not in HIDDEN], rows
+
+
+def _value(name: str, value: object) -> object:
+    from coordinator.core.names import topic_id_text
+
+    if isinstance(value, bytes):
+        return topic_id_text(value) if name == "topic_id" and len(value) == TOPIC_ID_BYTES else value.hex()
+    return value

@@ -1,0 +1,328 @@
+"""`diskless files`: make WAL files, commit them, look at those that are known."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import rich_click as click
+
+from cli.objects import store_options
+from cli.options import output_option, server_option, timeout_option
+from cli.output import print_rows, say, time_text
+
+if TYPE_CHECKING:
+    from cli.output import Row
+    from coordinator.adapters.objectstore import ObjectStore
+    from coordinator.client.client import DisklessClient
+    from coordinator.client.model import CommitOutcome, ListedFile, TopicDescription
+    from coordinator.client.wal_file import WalFile
+    from coordinator.protocol.messages import CommitBatch
+
+OWNERS_MAX = 64
+PAGE_SIZE = 1_000
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+COMMIT_COLUMNS = ("topic", "partition", "base_offset", "last_offset", "append_time", "duplicate", "error", "message")
+LIST_COLUMNS = ("object_key", "coordinator", "size", "batch_count", "live_batches", "committed", "owner_ids", "uploader_broker_id")
+
+
+@click.group()
+def files() -> None:
+    """Make WAL files, commit them, look at those that are known."""
+
+
+@files.command()
+@click.option("-o", "--out", "out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="The file to write, NAME.wal.")
+@click.option("--compression", type=click.Choice(CODECS), default="none", show_default=True, help="Codec of the batches.")
+@click.option("--max-batch-bytes", type=click.IntRange(1), default=1024 * 1024, show_default=True, help="Batch size before compression.")
+@click.option("--force", is_flag=True, help="Overwrite files that exist.")
+def pack(out: Path, compression: str, max_batch_bytes: int, force: bool) -> None:
+    """Pack records from standard input into a WAL file and its manifest, NAME.wal.json.
+
+    A record is one JSON line: topic and partition, and as wanted key, value (or key_base64, value_base64), headers, timestamp,
+    and producer_id, producer_epoch, sequence of an idempotent producer.
+
+    Example: `echo '{"topic": "orders", "partition": 0, "value": "hello"}' | diskless files pack -o orders.wal`
+    """
+    from cli.outcome import Exit, Failed
+    from coordinator.client.compression import Compression
+    from coordinator.client.wal_file import WalFileBuilder, WalFileError, write_wal_file
+    from coordinator.client.wal_input import InputError, parse_lines
+    from coordinator.client.wal_manifest import manifest_path
+
+    existing = [str(path) for path in (out, manifest_path(out)) if path.exists()]
+    if existing and not force:
+        raise Failed(f"{' and '.join(existing)} exists; choose another name or pass --force", Exit.USAGE)
+    now_ms = _now_ms()
+    builder = WalFileBuilder(max_batch_bytes=max_batch_bytes, compression=Compression[compression.upper()])
+    count = 0
+    try:
+        for line in parse_lines(sys.stdin, default_timestamp_ms=now_ms):
+            builder.add(line.partition, line.record, line.producer)
+            count += 1
+        data, manifest = builder.build(created_ms=now_ms)
+        write_wal_file(out, data, manifest)
+    except (InputError, WalFileError, UnicodeDecodeError) as error:
+        raise Failed(str(error)) from error
+    except OSError as error:
+        raise Failed(f"cannot write {out}: {error}") from error
+    say(f"{out}: {count} records in {len(manifest.batches)} batches, {len(data)} bytes")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committing:
+    """What a `files commit` was asked for."""
+
+    file: Path
+    topic_map: Mapping[str, str]
+    prefix: str
+    new_key: bool
+    timeout_s: float
+    output: str
+
+
+@files.command()
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option(
+    "--topic-map",
+    "topic_map",
+    multiple=True,
+    metavar="MANIFEST=TOPIC",
+    help="Commit the batches of this topic of the manifest to another topic, a name or an id. Repeatable.",
+)
+@click.option("--key-prefix", "prefix", default="wal/", show_default=True, help="What the object key starts with; ends with '/'.")
+@click.option("--new-key", is_flag=True, help="Commit again under a new key: records committed before appear twice.")
+@store_options
+@server_option
+@timeout_option
+@output_option
+def commit(
+    file: Path,
+    topic_map: Sequence[str],
+    prefix: str,
+    new_key: bool,
+    store_url: str | None,
+    store_options: Sequence[str],
+    config_file: Path | None,
+    bootstrap_server: str,
+    timeout_s: float,
+    output: str,
+) -> None:
+    """Upload a WAL file and commit it; print the result of each batch.
+
+    FILE has its manifest beside it, as `diskless files pack` writes them; every batch is checked first. The object key is kept in
+    FILE.commit.json, so running the command again after a failure or a time-out never commits twice: it answers what the
+    first commit answered. Status 1 when a batch was rejected.
+
+    Examples: `diskless files commit orders.wal --object-store-url file:///var/lib/objects --bootstrap-server localhost:9192`,
+    `diskless files commit orders.wal --config coordinator.properties --topic-map orders=orders-copy -o json`
+    """
+    from cli.objects import open_object_store
+    from cli.outcome import Exit, Failed
+    from cli.service import run
+    from coordinator.client.wal_file import WalFileError, read_wal_file
+    from coordinator.config import SourceError, parse_properties_flags
+
+    try:
+        wanted = Committing(
+            file=file,
+            topic_map=parse_properties_flags(topic_map),
+            prefix=prefix,
+            new_key=new_key,
+            timeout_s=timeout_s,
+            output=output,
+        )
+    except SourceError as error:
+        raise Failed(str(error).replace("--property", "--topic-map"), Exit.USAGE) from error
+    if not file.exists():
+        raise Failed(f"there is no file {file}", Exit.NOT_FOUND)
+    try:
+        wal = read_wal_file(file)
+    except WalFileError as error:
+        raise Failed(str(error)) from error
+    store = open_object_store(store_url, store_options, config_file)
+    run(_commit(wanted, wal, store, bootstrap_server))
+
+
+async def _commit(wanted: Committing, wal: WalFile, store: ObjectStore, bootstrap_server: str) -> None:
+    from cli.service import milliseconds, open_client
+    from cli.upload import choose_key, upload
+
+    async with open_client(bootstrap_server, wanted.timeout_s) as client:
+        # Topics are looked up before anything is uploaded, so that a misspelt name leaves no object behind.
+        topics = await _topics(client, wanted, wal)
+        batches = _batches(wal, topics)
+        record = choose_key(wal.path, now_ms=_now_ms(), prefix=wanted.prefix, renew=wanted.new_key)
+        uploaded = await upload(store, record.object_key, wal.path, wal.size_bytes)
+        say(f"{store.location}: {record.object_key} {'uploaded' if uploaded else 'is there already'}")
+        outcome = await client.commit_file(
+            record.object_key,
+            wal.size_bytes,
+            batches,
+            timeout_ms=milliseconds(wanted.timeout_s),
+        )
+    rows = _result_rows(wal, outcome)
+    print_rows(rows, wanted.output, COMMIT_COLUMNS if not outcome.is_ok else COMMIT_COLUMNS[:-2])
+    _fail_for(wal, outcome)
+
+
+async def _topics(client: DisklessClient, wanted: Committing, wal: WalFile) -> dict[str, TopicDescription]:
+    """The topics of a file by what the manifest calls them."""
+    from cli.outcome import Exit, Failed
+    from cli.service import find_topic
+
+    names = sorted({batch.topic for batch in wal.batches})
+    unused = sorted(set(wanted.topic_map) - set(names))
+    if unused:
+        raise Failed(f"--topic-map {unused[0]}=..: the manifest has no topic of that name; it has {', '.join(names)}", Exit.USAGE)
+    return {name: await find_topic(client, wanted.topic_map.get(name, name), wanted.timeout_s) for name in names}
+
+
+def _batches(wal: WalFile, topics: Mapping[str, TopicDescription]) -> list[CommitBatch]:
+    """The batches of a file as they are committed. Raises `Failed`."""
+    from cli.outcome import Failed
+    from cli.service import find_partition
+    from coordinator.protocol.messages import CommitBatch
+
+    owners = {find_partition(topics[batch.topic], batch.partition).coordinator_id for batch in wal.batches}
+    if len(owners) > OWNERS_MAX:
+        raise Failed(f"{wal.path} has batches of {len(owners)} coordinators, a file may have {OWNERS_MAX}; pack it as several files")
+    return [
+        CommitBatch(
+            magic=batch.header.magic,
+            request_id=0,
+            topic_id=topics[batch.topic].topic_id,
+            partition_index=batch.partition,
+            byte_offset=batch.header.byte_offset,
+            size=batch.header.size_bytes,
+            base_offset=batch.header.base_offset,
+            last_offset=batch.header.last_offset,
+            batch_max_timestamp=batch.header.max_timestamp_ms,
+            timestamp_type=int(batch.header.timestamp_type),
+            producer_id=batch.header.producer_id,
+            producer_epoch=batch.header.producer_epoch,
+            base_sequence=batch.header.base_sequence,
+            last_sequence=batch.header.last_sequence,
+        )
+        for batch in wal.batches
+    ]
+
+
+def _result_rows(wal: WalFile, outcome: CommitOutcome) -> list[Row]:
+    return [
+        {
+            "topic": batch.topic,
+            "partition": batch.partition,
+            "base_offset": result.base_offset,
+            "last_offset": -1 if result.error else result.base_offset + batch.header.last_offset_delta,
+            "append_time": time_text(result.append_time_ms),
+            "log_start_offset": result.log_start_offset,
+            "duplicate": result.is_duplicate,
+            "object_key": outcome.object_key,
+            "error": result.error.name if result.error else "",
+            "message": result.message,
+        }
+        for batch, result in zip(wal.batches, outcome.batches, strict=True)
+    ]
+
+
+def _fail_for(wal: WalFile, outcome: CommitOutcome) -> None:
+    """Raise `Failed` when a batch was not accepted: time-out, nothing but errors that heal, or a real rejection."""
+    from cli.outcome import Exit, Failed
+    from coordinator.core.errors import RETRIABLE
+
+    if outcome.is_ok:
+        return
+    errors = [result.error for result in outcome.batches if result.error]
+    what = f"{wal.path}: {len(errors)} of {len(outcome.batches)} batches were not accepted"
+    if not outcome.is_known:
+        raise Failed(f"{what} in time; run the command again to learn their outcome", Exit.TIMEOUT)
+    if all(error in RETRIABLE for error in errors):
+        raise Failed(f"{what}; nothing stands against running the command again", Exit.UNAVAILABLE)
+    raise Failed(what)
+
+
+@files.command("list")
+@click.option("--coordinator", "coordinators", type=click.IntRange(0), multiple=True, help="Only files this coordinator knows. Repeatable.")
+@click.option("--after", help="Only keys after this one.")
+@click.option("--max", "max_files", type=click.IntRange(1), default=1000, show_default=True, help="At most this many.")
+@server_option
+@timeout_option
+@output_option
+def list_(coordinators: Sequence[int], after: str | None, max_files: int, bootstrap_server: str, timeout_s: float, output: str) -> None:
+    """List the files the coordinators know, in the order of their keys: one line for each coordinator that knows a file.
+
+    Examples: `diskless files list --bootstrap-server localhost:9192`,
+    `diskless files list --coordinator 0 --max 10 --bootstrap-server localhost:9192 -o jsonl`
+    """
+    from cli.service import run
+
+    listed = run(_list(coordinators, after, max_files, bootstrap_server, timeout_s))
+    print_rows([_file_row(one) for one in listed], output, LIST_COLUMNS, empty="no files")
+
+
+async def _list(
+    coordinators: Sequence[int], after: str | None, max_files: int, bootstrap_server: str, timeout_s: float
+) -> Sequence[ListedFile]:
+    from cli.service import milliseconds, open_client
+
+    async with open_client(bootstrap_server, timeout_s) as client:
+        listing = client.list_files(coordinators, after_key=after, page_size=min(max_files, PAGE_SIZE), timeout_ms=milliseconds(timeout_s))
+        found: list[ListedFile] = []
+        async for file in listing:
+            found.append(file)
+            if len(found) == max_files:
+                break
+        return found
+
+
+def _file_row(file: ListedFile) -> Row:
+    return {
+        "object_key": file.object_key,
+        "coordinator": file.coordinator_id,
+        "size": file.size,
+        "batch_count": file.batch_count,
+        "live_batches": file.live_batches,
+        "created": time_text(file.created_ms),
+        "committed": time_text(file.append_time_ms),
+        "owner_ids": list(file.owner_ids),
+        "uploader_broker_id": file.uploader_broker_id,
+    }
+
+
+@files.command()
+@click.argument("object_key", nargs=-1, required=True)
+@server_option
+@timeout_option
+@output_option
+def describe(object_key: Sequence[str], bootstrap_server: str, timeout_s: float, output: str) -> None:
+    """Tell whether files still have live batches.
+
+    The answer is exact, but no licence to delete an object: only the coordinators decide that. Status 3 when a key is unknown.
+
+    Example: `diskless files describe wal/01JD0000000000000000000000 --bootstrap-server localhost:9192`
+    """
+    from cli.service import run
+
+    run(_describe(object_key, bootstrap_server, timeout_s, output))
+
+
+async def _describe(keys: Sequence[str], bootstrap_server: str, timeout_s: float, output: str) -> None:
+    from cli.service import fail_for, milliseconds, open_client
+
+    async with open_client(bootstrap_server, timeout_s) as client:
+        described = await client.describe_files(keys, timeout_ms=milliseconds(timeout_s))
+    rows = [
+        {"object_key": one.object_key, "live": one.has_live_batches, "error": one.error.name if one.error else "", "message": one.message}
+        for one in described
+    ]
+    print_rows(rows, output, ("object_key", "live", "error"))
+    fail_for("files", [one.refusal for one in described])
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

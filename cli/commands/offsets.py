@@ -1,0 +1,94 @@
+"""`diskless offsets`: offsets of partitions by time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import rich_click as click
+
+from cli.options import output_option, server_option, timeout_option
+from cli.output import print_rows
+
+if TYPE_CHECKING:
+    from cli.output import Row
+
+NAMED_TIMES = {"latest": -1, "earliest": -2, "max-timestamp": -3, "earliest-local": -4, "latest-tiered": -5}
+COLUMNS = ("topic", "partition", "timestamp", "offset", "error")
+
+
+class TimeType(click.ParamType[int]):
+    """A name of `NAMED_TIMES`, or milliseconds since the epoch."""
+
+    name = "time"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return Kafka's number."""
+        text = str(value)
+        if text in NAMED_TIMES:
+            return NAMED_TIMES[text]
+        try:
+            number = int(text)
+        except ValueError:
+            self.fail(f"{text!r} is neither milliseconds since the epoch nor one of {', '.join(NAMED_TIMES)}", param, ctx)
+        if number < -5:
+            self.fail(f"{number} is no time; the negative ones are -1 to -5", param, ctx)
+        return number
+
+
+@click.group()
+def offsets() -> None:
+    """Look up offsets of partitions by time."""
+
+
+@offsets.command("list")
+@click.argument("topic", nargs=-1)
+@click.option("--partition", "partitions", type=click.IntRange(0), multiple=True, help="Only this partition. Repeatable.")
+@click.option(
+    "--time",
+    "time",
+    type=TimeType(),
+    default="latest",
+    show_default=True,
+    metavar="TIME",
+    help=f"{', '.join(NAMED_TIMES)}, or milliseconds since the epoch: the first offset at or after that time.",
+)
+@server_option
+@timeout_option
+@output_option
+def list_(topic: Sequence[str], partitions: Sequence[int], time: int, bootstrap_server: str, timeout_s: float, output: str) -> None:
+    """List offsets of topics at a time; exact, every acknowledged commit counts.
+
+    TOPIC is a name or an id; none means all.
+
+    Examples: `diskless offsets list orders --bootstrap-server localhost:9192`,
+    `diskless offsets list orders --time earliest --partition 0 --bootstrap-server localhost:9192 -o json`
+    """
+    from cli.service import run
+
+    run(_list(topic, partitions, time, bootstrap_server, timeout_s, output))
+
+
+async def _list(wanted: Sequence[str], partitions: Sequence[int], time: int, bootstrap_server: str, timeout_s: float, output: str) -> None:
+    from cli.service import fail_for, find_topic, milliseconds, open_client, partition_ids
+
+    async with open_client(bootstrap_server, timeout_s) as client:
+        if wanted:
+            found = [await find_topic(client, text, timeout_s) for text in wanted]
+        else:
+            found = list(await client.describe_topics(timeout_ms=milliseconds(timeout_s)))
+        names = {topic.topic_id: topic.name for topic in found}
+        asked = [one for topic in found for one in partition_ids(topic, partitions)]
+        answers = await client.list_offsets([(one, time) for one in asked], timeout_ms=milliseconds(timeout_s))
+    rows: list[Row] = [
+        {
+            "topic": names[one.topic_id],
+            "partition": one.partition,
+            "timestamp": answer.timestamp_ms,
+            "offset": answer.offset,
+            "error": answer.error.name if answer.error else "",
+        }
+        for one, answer in zip(asked, answers, strict=True)
+    ]
+    print_rows(rows, output, COLUMNS if any(row["error"] for row in rows) else COLUMNS[:-1], empty="there are no topics")
+    fail_for("offsets", [answer.refusal for answer in answers])

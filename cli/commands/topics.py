@@ -1,0 +1,222 @@
+"""`diskless topics`: create, grow, delete and look at diskless topics."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import rich_click as click
+
+from cli.options import confirm, dry_run_option, output_option, server_option, timeout_option, yes_option
+from cli.output import print_fields, print_rows, say
+
+if TYPE_CHECKING:
+    from coordinator.client.model import TopicDescription
+
+PARTITION_COLUMNS = ("topic", "topic_id", "partition", "coordinator", "leader", "log_start_offset", "high_watermark")
+
+
+@click.group()
+def topics() -> None:
+    """Create, grow, delete and look at diskless topics."""
+
+
+@topics.command()
+@click.argument("name")
+@click.option("--partitions", type=click.IntRange(1), default=1, show_default=True, help="Partitions the topic shall have.")
+@click.option("--topic-id", help="Id in Kafka's text form, 22 characters; without it a new random one.")
+@click.option("--if-not-exists", is_flag=True, help="Succeed when a topic of this name exists already, and leave it as it is.")
+@server_option
+@timeout_option
+@output_option
+def create(
+    name: str, partitions: int, topic_id: str | None, if_not_exists: bool, bootstrap_server: str, timeout_s: float, output: str
+) -> None:
+    """Create a topic.
+
+    Status 0 once every coordinator that owns a partition has it. With the --topic-id of an earlier attempt it may be repeated
+    safely; after a time-out (status 6) the creation goes on.
+
+    Examples: `diskless topics create orders --partitions 12 --bootstrap-server localhost:9192`,
+    `diskless topics create orders --partitions 12 --if-not-exists --bootstrap-server localhost:9192 -o json`
+    """
+    from cli.outcome import Exit, Failed
+    from cli.service import run
+    from coordinator.core.names import parse_topic_id
+
+    try:
+        wanted = new_topic_id() if topic_id is None else parse_topic_id(topic_id)
+    except ValueError as error:
+        raise Failed(f"--topic-id: {error}", Exit.USAGE) from error
+    created = run(_create(name, wanted, partitions, if_not_exists, bootstrap_server, timeout_s))
+    print_fields({**_summary(created), "partitions": len(created.partitions)}, output)
+
+
+async def _create(
+    name: str, topic_id: bytes, partitions: int, if_not_exists: bool, bootstrap_server: str, timeout_s: float
+) -> TopicDescription:
+    from cli.service import find_topic, milliseconds, open_client
+    from coordinator.client.errors import AlreadyExists
+
+    async with open_client(bootstrap_server, timeout_s) as client:
+        try:
+            await client.create_topic(name, partitions, topic_id=topic_id, timeout_ms=milliseconds(timeout_s))
+        except AlreadyExists:
+            if not if_not_exists:
+                raise
+            say(f"topic {name} exists already")
+        return await find_topic(client, name, timeout_s)
+
+
+@topics.command()
+@click.argument("topic")
+@click.option("--partitions", type=click.IntRange(1), required=True, help="Partitions the topic shall have; never fewer than it has.")
+@server_option
+@timeout_option
+def alter(topic: str, partitions: int, bootstrap_server: str, timeout_s: float) -> None:
+    """Give a topic more partitions.
+
+    TOPIC is a name or an id. A number below the present one changes nothing.
+
+    Example: `diskless topics alter orders --partitions 24 --bootstrap-server localhost:9192`
+    """
+    from cli.service import run
+
+    grown = run(_alter(topic, partitions, bootstrap_server, timeout_s))
+    say(f"topic {grown.name} has {len(grown.partitions)} partitions")
+
+
+async def _alter(topic: str, partitions: int, bootstrap_server: str, timeout_s: float) -> TopicDescription:
+    from cli.service import find_topic, milliseconds, open_client
+
+    async with open_client(bootstrap_server, timeout_s) as client:
+        found = await find_topic(client, topic, timeout_s)
+        await client.create_topic(found.name, partitions, topic_id=found.topic_id, timeout_ms=milliseconds(timeout_s))
+        return await find_topic(client, found.name, timeout_s)
+
+
+@topics.command()
+@click.argument("topic", nargs=-1, required=True)
+@dry_run_option
+@yes_option
+@server_option
+@timeout_option
+def delete(topic: Sequence[str], dry_run: bool, yes: bool, bootstrap_server: str, timeout_s: float) -> None:
+    """Delete topics with all their data.
+
+    TOPIC is a name or an id. The deletion cannot be undone: an id that was deleted never comes back. Status 0 once every
+    coordinator has logged it; the objects in the store follow later, on their own.
+
+    Examples: `diskless topics delete orders --dry-run --bootstrap-server localhost:9192`,
+    `diskless topics delete orders returns --yes --bootstrap-server localhost:9192`
+    """
+    from cli.service import run
+
+    run(_delete(topic, dry_run, yes, bootstrap_server, timeout_s))
+
+
+async def _delete(wanted: Sequence[str], dry_run: bool, yes: bool, bootstrap_server: str, timeout_s: float) -> None:
+    from cli.service import find_topic, milliseconds, open_client
+
+    async with open_client(bootstrap_server, timeout_s) as client:
+        found = [await find_topic(client, text, timeout_s) for text in wanted]
+        for topic in found:
+            records = sum(max(0, p.high_watermark - p.log_start_offset) for p in topic.partitions)
+            verb = "would be deleted" if dry_run else "will be deleted"
+            say(f"topic {topic.name} ({_id(topic)}): {len(topic.partitions)} partitions with {records} records {verb}")
+        if dry_run:
+            return
+        confirm("Delete for good?", yes=yes)
+        for topic in found:
+            await client.delete_topic(topic.topic_id, timeout_ms=milliseconds(timeout_s))
+            say(f"topic {topic.name} is deleted")
+
+
+@topics.command("list")
+@server_option
+@timeout_option
+@output_option
+def list_(bootstrap_server: str, timeout_s: float, output: str) -> None:
+    """List the diskless topics.
+
+    Example: `diskless topics list --bootstrap-server localhost:9192 -o json`
+    """
+    from cli.service import run
+    from coordinator.core.names import topic_id_text
+
+    listed = run(_list(bootstrap_server, timeout_s))
+    rows = [{"topic": one.name, "topic_id": topic_id_text(one.topic_id), "partitions": len(one.partitions)} for one in listed]
+    print_rows(rows, output, ("topic", "topic_id", "partitions"), empty="there are no topics")
+
+
+async def _list(bootstrap_server: str, timeout_s: float) -> Sequence[TopicDescription]:
+    from cli.service import milliseconds, open_client
+
+    async with open_client(bootstrap_server, timeout_s) as client:
+        return await client.describe_topics(timeout_ms=milliseconds(timeout_s))
+
+
+@topics.command()
+@click.argument("topic", nargs=-1)
+@server_option
+@timeout_option
+@output_option
+def describe(topic: Sequence[str], bootstrap_server: str, timeout_s: float, output: str) -> None:
+    """Show placement, leaders and offsets of topics, by partition.
+
+    TOPIC is a name or an id; none means all. The offsets are those of the node that answers and may be a moment old;
+    `diskless offsets list` is exact.
+
+    Example: `diskless topics describe orders --bootstrap-server localhost:9192`
+    """
+    from cli.service import run
+
+    described = run(_describe(topic, bootstrap_server, timeout_s))
+    rows = [row for one in described for row in _partition_rows(one)]
+    print_rows(rows, output, PARTITION_COLUMNS, empty="there are no topics")
+
+
+async def _describe(wanted: Sequence[str], bootstrap_server: str, timeout_s: float) -> Sequence[TopicDescription]:
+    from cli.service import find_topic, milliseconds, open_client
+
+    async with open_client(bootstrap_server, timeout_s) as client:
+        if not wanted:
+            return await client.describe_topics(timeout_ms=milliseconds(timeout_s))
+        return [await find_topic(client, text, timeout_s) for text in wanted]
+
+
+def _partition_rows(topic: TopicDescription) -> list[dict[str, object]]:
+    return [
+        {
+            **_summary(topic),
+            "partition": one.partition,
+            "coordinator": one.coordinator_id,
+            "leader": one.leader_id,
+            "log_start_offset": one.log_start_offset,
+            "high_watermark": one.high_watermark,
+        }
+        for one in topic.partitions
+    ]
+
+
+def _summary(topic: TopicDescription) -> dict[str, object]:
+    return {"topic": topic.name, "topic_id": _id(topic)}
+
+
+def _id(topic: TopicDescription) -> str:
+    from coordinator.core.names import topic_id_text
+
+    return topic_id_text(topic.topic_id)
+
+
+def new_topic_id() -> bytes:
+    """Make a random topic id as Kafka does: a version 4 uuid whose text does not look like an option."""
+    import uuid
+
+    from coordinator.core.names import topic_id_text
+
+    while True:
+        topic_id = uuid.UUID(bytes=os.urandom(16), version=4).bytes
+        if not topic_id_text(topic_id).startswith("-"):
+            return topic_id

@@ -1,0 +1,88 @@
+"""The object store as commands reach it: which one, and its errors as `Failed`.
+
+It comes from `--object-store-url` with `--object-store-option`, else from the settings file given with `--config`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import rich_click as click
+
+from cli.options import F, config_option
+from cli.outcome import Exit, Failed
+
+if TYPE_CHECKING:
+    from coordinator.adapters.objectstore import ObjectStore
+
+URL_VARIABLE = "DISKLESS_OBJECT_STORE_URL"
+
+
+def store_options(function: F) -> F:
+    """Add the options that name the object store."""
+    options: tuple[Callable[[F], F], ...] = (
+        config_option,
+        click.option(
+            "--object-store-option",
+            "store_options",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="One option of the store, such as endpoint or region. Repeatable.",
+        ),
+        click.option(
+            "--object-store-url",
+            "store_url",
+            metavar="URL",
+            envvar=URL_VARIABLE,
+            show_envvar=True,
+            help="file:///folder, s3://bucket[/prefix], gs://.., az://..; without it that of --config.",
+        ),
+    )
+    for option in options:
+        function = option(function)
+    return function
+
+
+def open_object_store(url: str | None, options: Sequence[str], config_file: Path | None) -> ObjectStore:
+    """Open the store without talking to it. Raises `Failed`."""
+    from cli.configuration import read_service_settings
+    from coordinator.adapters.objectstore import StoreOptionError, open_store
+    from coordinator.config import SourceError, parse_properties_flags
+    from coordinator.config.values import OutOfBounds
+
+    try:
+        given = parse_properties_flags(options)
+        if url is not None:
+            return open_store(url, given)
+        if config_file is None:
+            raise Failed(
+                f"no object store is given: pass --object-store-url, set {URL_VARIABLE}, or pass --config with the settings file "
+                "of a coordinator",
+                Exit.USAGE,
+            )
+        settings = read_service_settings(config_file)
+        return open_store(settings.object_store_url, {**settings.object_store_option, **given})
+    except SourceError as error:
+        raise Failed(str(error).replace("--property", "--object-store-option"), Exit.USAGE) from error
+    except OutOfBounds as error:
+        raise Failed(f"--object-store-url {url}: must be {error}", Exit.USAGE) from error
+    except StoreOptionError as error:
+        raise Failed(str(error), Exit.USAGE) from error
+
+
+@contextmanager
+def store_errors() -> Iterator[None]:
+    """Turn what the store says into `Failed`."""
+    from coordinator.adapters.objectstore import InvalidKey, ObjectMissing, StoreDenied, StoreError, StoreUnavailable
+
+    try:
+        yield
+    except StoreUnavailable as error:
+        raise Failed(f"{error}; check the object store and retry", Exit.UNAVAILABLE) from error
+    except ObjectMissing as error:
+        raise Failed(str(error), Exit.NOT_FOUND) from error
+    except (StoreDenied, StoreError, InvalidKey) as error:
+        raise Failed(str(error)) from error

@@ -1,0 +1,110 @@
+"""The coordinator service as commands reach it: a client, topics by name or id, and its errors as `Failed`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+from cli.outcome import Exit, Failed
+
+if TYPE_CHECKING:
+    from coordinator.client.client import DisklessClient
+    from coordinator.client.errors import DisklessError, Refusal
+    from coordinator.client.model import PartitionDescription, PartitionId, TopicDescription
+
+T = TypeVar("T")
+
+
+def run(work: Coroutine[object, object, T]) -> T:
+    """Run a command's work. Raises `Failed` for what the service says."""
+    import asyncio
+
+    from coordinator.client.errors import DisklessError
+
+    try:
+        return asyncio.run(work)
+    except DisklessError as error:
+        raise Failed(str(error), status_of(error)) from error
+
+
+@asynccontextmanager
+async def open_client(bootstrap_server: str, timeout_s: float) -> AsyncIterator[DisklessClient]:
+    """Open a client of the service; nothing is connected yet."""
+    from coordinator.client.client import DisklessClient
+
+    try:
+        client = DisklessClient(bootstrap_server, client_id="diskless-cli", api_timeout_ms=milliseconds(timeout_s))
+    except ValueError as error:
+        raise Failed(f"--bootstrap-server: {error}", Exit.USAGE) from error
+    async with client:
+        yield client
+
+
+def milliseconds(seconds: float) -> int:
+    """Seconds as the client's whole milliseconds."""
+    return max(1, round(seconds * 1000))
+
+
+def status_of(error: DisklessError) -> Exit:
+    """The exit status for an exception of the client."""
+    from coordinator.client import errors
+
+    match error:
+        case errors.NotFound() | errors.OffsetOutOfRange():
+            return Exit.NOT_FOUND
+        case errors.Unavailable():
+            return Exit.UNAVAILABLE
+        case errors.TimedOut():
+            return Exit.TIMEOUT
+        case _:
+            return Exit.FAILURE
+
+
+def fail_for(what: str, refusals: Iterable[Refusal]) -> None:
+    """Raise `Failed` for a list of results of which some have an error; all the same kind give that kind's status."""
+    from coordinator.client.errors import error_of
+    from coordinator.core.errors import ErrorCode
+
+    wrong = [refusal for refusal in refusals if refusal.code is not ErrorCode.NONE]
+    if not wrong:
+        return
+    statuses = {status_of(error_of(refusal.code, refusal.message)) for refusal in wrong}
+    status = Exit.TIMEOUT if Exit.TIMEOUT in statuses else statuses.pop() if len(statuses) == 1 else Exit.FAILURE
+    first = wrong[0]
+    more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+    raise Failed(f"{what}: {first.code.name} ({int(first.code)}): {first.message}{more}", status)
+
+
+async def find_topic(client: DisklessClient, text: str, timeout_s: float) -> TopicDescription:
+    """Find a topic by its name, or by its id as text. Raises `Failed`."""
+    from coordinator.client.errors import NotFound
+    from coordinator.core.names import parse_topic_id
+
+    try:
+        return await client.describe_topic(text, timeout_ms=milliseconds(timeout_s))
+    except NotFound as by_name:
+        try:
+            topic_id = parse_topic_id(text)
+        except ValueError:
+            raise Failed(f"topic {text} does not exist; `diskless topics list` shows those that do", Exit.NOT_FOUND) from by_name
+    try:
+        return await client.describe_topic(topic_id, timeout_ms=milliseconds(timeout_s))
+    except NotFound as error:
+        raise Failed(f"no topic has the name or the id {text}", Exit.NOT_FOUND) from error
+
+
+def find_partition(topic: TopicDescription, partition: int) -> PartitionDescription:
+    """Find a partition of a described topic. Raises `Failed`."""
+    for one in topic.partitions:
+        if one.partition == partition:
+            return one
+    raise Failed(f"topic {topic.name} has no partition {partition}; it has {len(topic.partitions)}", Exit.NOT_FOUND)
+
+
+def partition_ids(topic: TopicDescription, partitions: Sequence[int]) -> list[PartitionId]:
+    """The given partitions of a topic, or all of them. Raises `Failed`."""
+    from coordinator.client.model import PartitionId
+
+    wanted = [find_partition(topic, partition).partition for partition in partitions] or [one.partition for one in topic.partitions]
+    return [PartitionId(topic.topic_id, partition) for partition in wanted]

@@ -1,0 +1,111 @@
+"""Uploads a WAL file under a key of its own that is remembered beside the file, so that a retry is not a second commit.
+
+The record `<file>.commit.json` names the object key and the SHA-256 of the file it is for; it is durable before the first
+byte is uploaded. Invariant: one file content, one key, however often and from however many processes `files commit` is
+run; a changed file gets a new key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cli.objects import store_errors
+from cli.outcome import Failed
+
+if TYPE_CHECKING:
+    from coordinator.adapters.objectstore import ObjectStore
+
+KEY_PREFIX = "wal/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UploadRecord:
+    """Which key a file has. `is_new` is false when the key was chosen by an earlier run."""
+
+    object_key: str
+    sha256: str
+    is_new: bool
+
+
+def record_path(wal: Path) -> Path:
+    """Name the record beside a WAL file."""
+    return wal.with_name(wal.name + ".commit.json")
+
+
+def choose_key(wal: Path, *, now_ms: int, prefix: str = KEY_PREFIX, renew: bool = False) -> UploadRecord:
+    """Return the key that this content was given before, else give it one. `renew` gives a new one in any case."""
+    from coordinator.client.ulid import RANDOM_BYTES, new_key
+
+    with wal.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    path = record_path(wal)
+    known = _read(path)
+    if known is not None and known.sha256 == digest and not renew:
+        return known
+    try:
+        key = new_key(now_ms, os.urandom(RANDOM_BYTES), prefix=prefix)
+    except ValueError as error:
+        raise Failed(str(error)) from error
+    record = UploadRecord(object_key=key, sha256=digest, is_new=True)
+    return _write(path, record, replace=known is not None)
+
+
+def _read(path: Path) -> UploadRecord | None:
+    try:
+        fields = json.loads(path.read_text(encoding="utf-8"))
+        return UploadRecord(object_key=str(fields["object_key"]), sha256=str(fields["sha256"]), is_new=False)
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise Failed(f"{path} is not the record of an upload ({error}); if the file was never committed, delete the record") from error
+
+
+def _write(path: Path, record: UploadRecord, *, replace: bool) -> UploadRecord:
+    """Write a record whole and durably. Of two processes that give the first key at once, one wins and both use its key."""
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    with part.open("w", encoding="utf-8") as file:
+        json.dump({"object_key": record.object_key, "sha256": record.sha256}, file)
+        file.flush()
+        os.fsync(file.fileno())
+    try:
+        if replace:
+            part.replace(path)
+        else:
+            os.link(part, path)
+            part.unlink()
+    except FileExistsError:
+        part.unlink()
+        other = _read(path)
+        assert other is not None, f"{path} vanished while it was looked at"
+        return other
+    _sync_folder(path.parent)
+    return record
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+async def upload(store: ObjectStore, key: str, wal: Path, size_bytes: int) -> bool:
+    """Store the file under its key; returns false when an earlier run had done it."""
+    from coordinator.adapters.objectstore import ObjectExists
+
+    with store_errors():
+        try:
+            await store.put(key, wal, create_only=True)
+            return True
+        except ObjectExists:
+            stored = await store.head(key)
+    if stored is None or stored.size_bytes != size_bytes:
+        found = "nothing" if stored is None else f"{stored.size_bytes} bytes"
+        raise Failed(f"{store.location}: {key} holds {found}, the file has {size_bytes} bytes; is this the store it was uploaded to?")
+    return False
