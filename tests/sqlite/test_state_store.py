@@ -3,6 +3,7 @@ again is the replica that never did."""
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,7 @@ from coordinator.core.batches import partition_key
 from coordinator.testing.state_store import MemoryStateStore, MemoryStateStores
 from records.model import FilesFenced, TombstonesExpired, TopicDeleted
 from tests.sqlite.random_log import LogModel
-from tests.sqlite.replicas import CLUSTER_ID, PARTITION, TOPIC_ID, Replica, Store, answers
+from tests.sqlite.replicas import CLUSTER_ID, PARTITION, TOPIC_ID, Replica, Store, answers, header
 from tests.sqlite.small_records import OTHER_TOPIC, TOPIC, base_of, covered, created, deleted, file, live, started
 
 OpenStore = Callable[[], Store]
@@ -141,6 +142,40 @@ def test_trimming_a_dead_partition_goes_on_where_it_was(open_store: OpenStore) -
     stored = replica.store.load()
     assert stored is not None
     assert stored.partitions == []
+
+
+def test_what_is_trimmed_between_other_changes_is_stored_in_the_digest(open_store: OpenStore) -> None:
+    # The digest of a partition's batches is taken away as a whole when its topic goes: it must know of every trim.
+    subject, plain = started(open_store), started(lambda: MemoryStateStore())
+    for replica in (subject, plain):
+        replica.apply([file("a", {0: 9})], 1)
+        replica.apply([deleted(0, 4)], 2)
+    subject.flush()
+    subject.trim()
+    subject.flush()
+    subject.restart()
+    for replica in (subject, plain):
+        replica.apply([TopicDeleted(topic_id=TOPIC, order_offset=2)], 3)
+    assert subject.digest() == plain.digest()
+
+
+def test_purging_takes_every_run(open_store: OpenStore) -> None:
+    replica = started(open_store)
+    replica.apply([file("a", {0: 70})], 1)
+    replica.flush()
+    reader = replica.store.reader()
+    assert covered(reader, 0) == (0, 69)
+    replica.apply([TopicDeleted(topic_id=TOPIC, order_offset=2)], 2)
+    replica.trim()
+    flush = replica.packer.pack(replica.state.freeze(header(replica.state)))
+    assert flush.partitions_purged == [0]
+    replica.store.write(dataclasses.replace(flush, trimmed=[]))
+    replica.state.written()
+    assert covered(reader, 0) is None
+    replica.apply([created(OTHER_TOPIC, 1)], 3)
+    replica.apply([file("b", {0: 1}, topic=OTHER_TOPIC)], 4)
+    replica.flush()
+    assert covered(reader, 0) == (0, 0)
 
 
 def test_runs_below_the_trimmed_offset_are_deleted(open_store: OpenStore) -> None:
