@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from cli.dev.java import NoJavaError
 from cli.dev.kafka import BrokerRuntime, Kafka, KafkaCluster, find_kafka, find_runtime
 from cli.dev.kafka.prepare import RuntimeUnavailableError
 from integration_tests.service import Service
+from integration_tests.wire import Wire, connected
 
 HERE = Path(__file__).parent
 
@@ -106,3 +107,20 @@ def service(kafka: Kafka, data_folder: Path) -> Iterator[Service]:
     made = Service(kafka.bootstrap, data_folder)
     yield made
     made.stop()
+
+
+@pytest.fixture(scope="session")
+def one_node(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """One node that leads three coordinators, shared by all tests that neither stop nor disturb it."""
+    made = Service(kafka.bootstrap, tmp_path_factory.mktemp("one-node"), partitions=3)
+    try:
+        yield made.start(1)
+    finally:
+        made.stop()
+
+
+@pytest.fixture
+async def wire(one_node: Service) -> AsyncIterator[Wire]:
+    """A connection to the shared node."""
+    async with connected(one_node.addresses[0]) as made:
+        yield made

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any
 
 from coordinator.adapters.metrics.registry import Metrics
@@ -16,9 +17,10 @@ from coordinator.api import cluster as cluster_api
 from coordinator.api import partitions as partitions_api
 from coordinator.api import topics as topics_api
 from coordinator.api.cluster import FoundCoordinator
-from coordinator.api.commits import read_commit, write_commit
+from coordinator.api.commits import CommitRequest, read_commit, write_commit
+from coordinator.app.ordering import ConnectionOrder, Lane
 from coordinator.core.batches import partition_key
-from coordinator.core.commands import OK, CommitResult, DeletedTo, DescribedFile, FoundBatches, FoundOffset, Outcome
+from coordinator.core.commands import OK, CommitAnswer, DeletedTo, DescribedFile, FoundBatches, FoundOffset, Outcome
 from coordinator.core.errors import ErrorCode
 from coordinator.core.names import topic_id_text
 from coordinator.protocol.api_table import ApiKey, decode_request
@@ -54,6 +56,10 @@ LOG = logging.getLogger("coordinator.dispatch")
 DIRECTORY_TIMEOUT_MS = 2_000
 LIST_FILES_MAX = 10_000
 
+ALONE = frozenset({ApiKey.CREATE_PARTITIONS, ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS})
+UNORDERED = frozenset({ApiKey.PLACE_PARTITIONS, ApiKey.REMOVE_TOPICS, ApiKey.REGISTER_NODE})
+"""Requests between nodes: repeated until they succeed and ordered by what they carry, so they need not wait for each other."""
+
 Serve = Callable[[Any], Awaitable[Message]]
 
 
@@ -65,6 +71,7 @@ class Dispatcher:
         self._metrics = metrics
         self._describe = Descriptions(node)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._order = ConnectionOrder()
         self._serve: Mapping[int, Serve] = {
             ApiKey.CREATE_PARTITIONS: self._create_partitions,
             ApiKey.DELETE_TOPICS: self._delete_topics,
@@ -92,13 +99,28 @@ class Dispatcher:
         if api is ApiKey.COMMIT_FILE:
             self._commit(request, respond)
         elif api is ApiKey.FIND_BATCHES:
-            self._run(api, self._find_batches(decode_find_batches(request.data, request.body_offset)), request, respond)
+            self._run(api, partial(self._find_batches, decode_find_batches(request.data, request.body_offset)), request, respond)
         else:
             message = decode_request(request.wire_api_key, request.api_version, request.data, request.body_offset)
-            self._run(api, self._body(api, request.api_version, message), request, respond)
+            self._run(api, partial(self._body, api, request.api_version, message), request, respond)
 
-    def _run(self, api: ApiKey, work: Coroutine[None, None, bytes], request: Request, respond: Respond) -> None:
-        task = asyncio.get_running_loop().create_task(self._answer(api, work, request, respond))
+    def _run(self, api: ApiKey, work: Callable[[], Coroutine[None, None, bytes]], request: Request, respond: Respond) -> None:
+        if api in UNORDERED:
+            self._spawn(self._answer(api, work(), request, respond))
+            return
+
+        def answered(body: bytes | None) -> None:
+            respond(body)
+            self._order.leave(request.connection_id)
+
+        def start() -> bool:
+            self._spawn(self._answer(api, work(), request, answered))
+            return True
+
+        self._order.enter(request.connection_id, Lane.ALONE if api in ALONE else Lane.READ, start)
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -106,14 +128,24 @@ class Dispatcher:
         commit = read_commit(request.data, request.body_offset, request.client_id)
         if commit.refusal is not None:
             respond(write_commit(commit.refusal))
-            return
+        else:
+            self._order.enter(request.connection_id, Lane.COMMIT, partial(self._start_commit, commit, request, respond))
+
+    def _start_commit(self, commit: CommitRequest, request: Request, respond: Respond) -> bool:
         loop = asyncio.get_running_loop()
 
-        def answered(result: CommitResult) -> None:
-            respond(write_commit(result))
+        def answered(answer: CommitAnswer) -> None:
+            respond(write_commit(answer))
             self._metrics.observe("request_seconds", loop.time() - request.received_s, "COMMIT_FILE")
+            self._order.leave(request.connection_id)
 
-        self._node.router.commit(commit.command, commit.timeout_ms, answered, len(request.data))
+        try:
+            return self._node.router.commit(commit.command, commit.timeout_ms, answered, len(request.data))
+        except Exception:
+            # The connection is closed, and nothing that waits behind this request on it may start.
+            LOG.exception("commit failed peer=%s", request.peer)
+            respond(None)
+            return False
 
     async def _answer(self, api: ApiKey, work: Coroutine[None, None, bytes], request: Request, respond: Respond) -> None:
         try:

@@ -6,7 +6,7 @@ Every list answer has one element per element asked, in the order asked. Offsets
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from coordinator.core.batches import BatchArray
 from coordinator.core.errors import ErrorCode
@@ -26,7 +26,10 @@ OK = Outcome()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitFile:
-    """Commit the share of a WAL file that belongs to this coordinator. `created_ms` is -1 when unknown."""
+    """Commit the share of a WAL file that belongs to this coordinator. `created_ms` is -1 when unknown.
+
+    `checked` is what the checks of the whole request found when this is only a share of it, else None.
+    """
 
     object_key: str
     object_format: int
@@ -35,6 +38,7 @@ class CommitFile:
     batches: BatchArray
     uploader_broker_id: int
     created_ms: int
+    checked: Outcome | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,6 +52,10 @@ class CommitResult:
     log_starts: list[int]
     duplicates: list[bool]
 
+    def result(self) -> CommitResult:
+        """Itself; see `CommitAnswer`."""
+        return self
+
     @staticmethod
     def refused(count: int, error: ErrorCode, message: str | None) -> CommitResult:
         """The same error for every batch."""
@@ -60,6 +68,24 @@ class CommitResult:
             log_starts=minus,
             duplicates=[False] * count,
         )
+
+    def changeable(self) -> CommitResult:
+        """A copy that shares no column with another."""
+        return CommitResult(
+            errors=list(self.errors),
+            messages=list(self.messages),
+            base_offsets=list(self.base_offsets),
+            append_times=list(self.append_times),
+            log_starts=list(self.log_starts),
+            duplicates=list(self.duplicates),
+        )
+
+
+class CommitAnswer(Protocol):
+    """The answer to a CommitFile; a file that was decided with many others keeps its answer in their columns."""
+
+    def result(self) -> CommitResult:
+        """The answer batch by batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,4 +269,4 @@ Write: TypeAlias = (
 )
 StrictRead: TypeAlias = ListOffsets | DescribeFiles | Barrier
 Command: TypeAlias = Write | StrictRead
-Answer: TypeAlias = CommitResult | list[Outcome] | list[DeletedTo] | list[FoundOffset] | list[DescribedFile] | Outcome
+Answer: TypeAlias = CommitAnswer | list[Outcome] | list[DeletedTo] | list[FoundOffset] | list[DescribedFile] | Outcome

@@ -9,11 +9,12 @@ The vector path must give the same records and answers; a property test holds th
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from coordinator.core.batches import SEQUENCE_MASK, split_partition_key
-from coordinator.core.commands import CommitFile, CommitResult
+from coordinator.core.commands import OK, CommitFile, CommitResult, Outcome
 from coordinator.core.errors import ErrorCode
 from coordinator.core.hot import HotState
 from coordinator.core.limits import OBJECT_FORMAT_WAL_MULTI_SEGMENT, OBJECT_KEY_BYTES_MAX, OWNERS_MAX, Limits
@@ -81,10 +82,25 @@ def decide(hot: HotState, command: CommitFile, content_hash: bytes, context: Com
 
 
 def check_request(command: CommitFile, batches: list[Batch], context: CommitContext) -> tuple[ErrorCode, str] | None:
-    """The checks that refuse a whole request, or None."""
-    problem = _check_head(command, context)
-    if problem is not None:
+    """The checks that refuse a whole request, or None; a share of a checked request is refused for what they found there."""
+    checked = command.checked
+    if checked is not None and checked.error is not ErrorCode.NONE:
+        return checked.error, checked.message or ""
+    problem = check_head(command, context)
+    if problem is not None or checked is not None:
         return problem
+    return _check_batches(command, batches)
+
+
+def check_whole(command: CommitFile, coordinator_ids: Collection[int], coordinator_count: int) -> Outcome:
+    """Check a request of several coordinators as it was received, before it is split; its age is left to each of them."""
+    problem = _check_file(command, coordinator_ids, coordinator_count)
+    if problem is None:
+        problem = _check_batches(command, [Batch._make(row) for row in command.batches.tolist()])
+    return OK if problem is None else Outcome(error=problem[0], message=problem[1])
+
+
+def _check_batches(command: CommitFile, batches: list[Batch]) -> tuple[ErrorCode, str] | None:
     end_of_previous = 0
     in_order = True
     for index, batch in enumerate(batches):
@@ -99,7 +115,20 @@ def check_request(command: CommitFile, batches: list[Batch], context: CommitCont
     return None
 
 
-def _check_head(command: CommitFile, context: CommitContext) -> tuple[ErrorCode, str] | None:
+def check_head(command: CommitFile, context: CommitContext) -> tuple[ErrorCode, str] | None:
+    """The checks on what a request says of the file as a whole."""
+    problem = _check_file(command, (context.coordinator_id,), context.coordinator_count)
+    if problem is not None:
+        return problem
+    age_ms = context.now_ms - command.created_ms
+    if command.created_ms >= 0 and age_ms > context.limits.file_commit_max_age_ms:
+        limit_ms = context.limits.file_commit_max_age_ms
+        message = f"file {command.object_key} is {age_ms} ms old; commits are accepted up to {limit_ms} ms (file.commit.max.age.ms)"
+        return ErrorCode.INVALID_REQUEST, f"{message}: upload it under a new key"
+    return None
+
+
+def _check_file(command: CommitFile, coordinator_ids: Collection[int], coordinator_count: int) -> tuple[ErrorCode, str] | None:
     key_bytes = len(command.object_key.encode())
     if not 0 < key_bytes <= OBJECT_KEY_BYTES_MAX:
         return ErrorCode.INVALID_REQUEST, f"object key has {key_bytes} bytes; it must have 1 to {OBJECT_KEY_BYTES_MAX}"
@@ -114,19 +143,12 @@ def _check_head(command: CommitFile, context: CommitContext) -> tuple[ErrorCode,
         return ErrorCode.INVALID_REQUEST, f"owner list {owners} names a coordinator twice"
     if any(owner < 0 for owner in owners):
         return ErrorCode.INVALID_REQUEST, f"owner list {owners} has a negative coordinator id"
-    unknown = [owner for owner in owners if owner >= context.coordinator_count]
+    unknown = [owner for owner in owners if owner >= coordinator_count]
     if unknown:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE, f"coordinators {unknown} are not known here (yet); retry"
-    if context.coordinator_id not in owners:
-        return (
-            ErrorCode.INVALID_REQUEST,
-            f"owner list {owners} lacks coordinator {context.coordinator_id}, which owns partitions of the file",
-        )
-    age_ms = context.now_ms - command.created_ms
-    if command.created_ms >= 0 and age_ms > context.limits.file_commit_max_age_ms:
-        limit_ms = context.limits.file_commit_max_age_ms
-        message = f"file {command.object_key} is {age_ms} ms old; commits are accepted up to {limit_ms} ms (file.commit.max.age.ms)"
-        return ErrorCode.INVALID_REQUEST, f"{message}: upload it under a new key"
+    missing = [coordinator_id for coordinator_id in coordinator_ids if coordinator_id not in owners]
+    if missing:
+        return ErrorCode.INVALID_REQUEST, f"owner list {owners} lacks coordinator {missing[0]}, which owns partitions of the file"
     return None
 
 

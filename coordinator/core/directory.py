@@ -40,10 +40,7 @@ class Placement:
 
     def coordinator_of(self, partition: int) -> int | None:
         """The coordinator of a partition, or None when there is no such partition."""
-        for placed in self.ranges:
-            if placed.first_partition <= partition < placed.first_partition + placed.num_partitions:
-                return placed.coordinator_id
-        return None
+        return _coordinator_in(self.ranges, partition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +52,17 @@ class Deletion:
     confirmed: bool
     order_offset: int
     time_ms: int
+
+    def coordinator_of(self, partition: int) -> int | None:
+        """The coordinator that a partition had, or None when there was no such partition."""
+        return _coordinator_in(self.ranges, partition)
+
+
+def _coordinator_in(ranges: tuple[PlacedRange, ...], partition: int) -> int | None:
+    for placed in ranges:
+        if placed.first_partition <= partition < placed.first_partition + placed.num_partitions:
+            return placed.coordinator_id
+    return None
 
 
 @dataclass(slots=True)

@@ -67,6 +67,13 @@ class ClusterView:
                 self._owners[partition_key] = owner
         return owner
 
+    def former_owner_of(self, partition_key: bytes) -> int | None:
+        """The coordinator that a partition of a deleted topic had: it still knows which files were committed there."""
+        topic_id, partition = split_partition_key(partition_key)
+        directory = self.directory
+        deletion = None if directory is None else directory.deletions.get(topic_id)
+        return None if deletion is None else deletion.coordinator_of(partition)
+
     def is_leading(self, coordinator_id: int) -> bool:
         """Whether this node serves writes of a coordinator."""
         shard = self.shard(coordinator_id)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar, cast
 
 import numpy as np
@@ -16,6 +17,7 @@ from coordinator.core.batches import partition_key, split_partition_key
 from coordinator.core.commands import (
     Answer,
     Barrier,
+    CommitAnswer,
     CommitFile,
     CommitResult,
     DeletedTo,
@@ -30,12 +32,15 @@ from coordinator.core.commands import (
     OffsetQuery,
     Outcome,
 )
+from coordinator.core.commit import check_whole
 from coordinator.core.errors import ErrorCode
 from coordinator.core.names import topic_id_text
 from coordinator.core.queries import FetchBudget, find_batches, past_the_end
 from coordinator.runtime.cluster_view import DIRECTORY_PARTITION, ClusterView
 from coordinator.runtime.ports import Cluster, KafkaUnavailable, TopicMissing
 from coordinator.runtime.replica import Replica
+
+_NOTHING_LOGGED = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 
 E = TypeVar("E", OffsetQuery, DeletePoint)
 A = TypeVar("A")
@@ -111,70 +116,91 @@ class Router:
 
     # ---- commits
 
-    def commit(self, command: CommitFile, timeout_ms: int, respond: Callable[[CommitResult], None], size_bytes: int) -> None:
-        """Commit a file: at once if one coordinator led here owns all of it, else split by coordinator."""
+    def commit(self, command: CommitFile, timeout_ms: int, respond: Callable[[CommitAnswer], None], size_bytes: int) -> bool:
+        """Commit a file: at once if one coordinator led here owns all of it, else split by coordinator.
+
+        Returns whether it has reached its coordinators (or was answered), so that a later commit cannot overtake it.
+        """
         keys = cast(list[bytes], command.batches["topic_partition"].tolist())
         owner_of = self._view.owner_of
         owners = {owner_of(key) for key in set(keys)}
-        owner = next(iter(owners)) if len(owners) == 1 else None
-        if owner is not None and owner in self._replicas:
-            self._replicas[owner].submit(command, timeout_ms, cast(Callable[[Answer], None], respond), size_bytes)
-        elif not keys:
+        if not keys:
             respond(CommitResult.refused(0, ErrorCode.NONE, None))
-        else:
-            work = self._commit_split(command, keys, timeout_ms, respond, size_bytes)
+        elif None in owners:
+            work = self._commit_unplaced(command, keys, timeout_ms, respond, size_bytes)
             self._spawn(asyncio.get_running_loop().create_task(work))
+            return False
+        elif len(owners) == 1 and (owner := cast(int, owners.pop())) in self._replicas:
+            self._replicas[owner].submit(command, timeout_ms, cast(Callable[[Answer], None], respond), size_bytes)
+        else:
+            self._commit_split(command, [owner_of(key) for key in keys], timeout_ms, respond, size_bytes)
+        return True
 
-    async def _commit_split(
-        self, command: CommitFile, keys: list[bytes], timeout_ms: int, respond: Callable[[CommitResult], None], size_bytes: int
+    def _commit_split(
+        self, command: CommitFile, owners: Sequence[int | None], timeout_ms: int, respond: Callable[[CommitAnswer], None], size_bytes: int
     ) -> None:
+        """Give each coordinator its share, all of them at once, and put the answers together."""
+        if command.checked is None:
+            command = replace(command, checked=self._check_whole(command, owners))
+        shares: dict[int, list[int]] = {}
+        for place, owner in enumerate(owners):
+            if owner is not None:
+                shares.setdefault(owner, []).append(place)
+        merged = _Merged(len(owners), len(shares), respond)
+        for owner, places in sorted(shares.items()):
+            answered = partial(merged.take, places)
+            if self._view.is_leading(owner):
+                share = replace(command, batches=command.batches[np.array(places)])
+                share_bytes = size_bytes * len(places) // len(owners)
+                self._replicas[owner].submit(share, timeout_ms, cast(Callable[[Answer], None], answered), share_bytes)
+            else:
+                outcome = self.not_led(owner)
+                answered(CommitResult.refused(len(places), outcome.error, outcome.message))
+
+    def _check_whole(self, command: CommitFile, owners: Sequence[int | None]) -> Outcome:
+        coordinator_ids = sorted({owner for owner in owners if owner is not None})
+        return check_whole(command, coordinator_ids, len(self._replicas))
+
+    async def _commit_unplaced(
+        self, command: CommitFile, keys: list[bytes], timeout_ms: int, respond: Callable[[CommitAnswer], None], size_bytes: int
+    ) -> None:
+        """Commit a file of which some batches have no owner by what this node knows."""
         problem = await self._settle(set(keys), timeout_ms)
-        owners = [self._view.owner_of(key) for key in keys]
         if problem is not None:
             respond(CommitResult.refused(len(keys), problem.error, problem.message))
             return
-        if None in owners:
-            respond(self._commit_unplaced(keys, owners))
+        owners = [self._view.owner_of(key) for key in keys]
+        if None not in owners:
+            self._commit_split(command, owners, timeout_ms, respond, size_bytes)
             return
-        places = {owner: [i for i, o in enumerate(owners) if o == owner] for owner in set(owners)}
-        shares = sorted((cast(int, owner), rows) for owner, rows in places.items())
-        answers = await asyncio.gather(*(self._commit_share(command, owner, rows, timeout_ms, size_bytes) for owner, rows in shares))
-        merged = CommitResult.refused(len(keys), ErrorCode.NOT_COORDINATOR, None)
-        merged = CommitResult(
-            errors=list(merged.errors),
-            messages=list(merged.messages),
-            base_offsets=list(merged.base_offsets),
-            append_times=list(merged.append_times),
-            log_starts=list(merged.log_starts),
-            duplicates=list(merged.duplicates),
-        )
-        for (_, rows), answer in zip(shares, answers, strict=True):
-            for at, row in enumerate(rows):
-                merged.errors[row] = answer.errors[at]
-                merged.messages[row] = answer.messages[at]
-                merged.base_offsets[row] = answer.base_offsets[at]
-                merged.append_times[row] = answer.append_times[at]
-                merged.log_starts[row] = answer.log_starts[at]
-                merged.duplicates[row] = answer.duplicates[at]
-        respond(merged)
+        # Owners of deleted topics answer what they answered before the deletion: their shares go first.
+        former = [self._view.former_owner_of(key) if owner is None else None for key, owner in zip(keys, owners, strict=True)]
+        asked = {owner for owner in former if owner is not None and self._view.is_leading(owner)}
+        owners = [gone if owner is None and gone in asked else owner for owner, gone in zip(owners, former, strict=True)]
+        command = replace(command, checked=self._check_whole(command, owners))
+        if None in owners and command.checked is not None and command.checked.error is not ErrorCode.NONE:
+            respond(CommitResult.refused(len(keys), command.checked.error, command.checked.message))
+            return
+        if None in owners or not await self._is_known(command, owners, asked, timeout_ms, size_bytes):
+            respond(self._refuse_unplaced(keys))
+            return
+        self._commit_split(command, owners, timeout_ms, respond, size_bytes)
 
-    async def _commit_share(self, command: CommitFile, owner: int, rows: list[int], timeout_ms: int, size_bytes: int) -> CommitResult:
-        if not self._view.is_leading(owner):
-            outcome = self.not_led(owner)
-            return CommitResult.refused(len(rows), outcome.error, outcome.message)
-        share = replace(command, batches=command.batches[np.array(rows)])
-        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        callback = lambda value: None if answer.done() else answer.set_result(value)  # noqa: E731
-        self._replicas[owner].submit(share, timeout_ms, callback, size_bytes * len(rows) // max(1, len(command.batches)))
-        return cast(CommitResult, await answer)
+    async def _is_known(self, command: CommitFile, owners: Sequence[int | None], asked: set[int], timeout_ms: int, size_bytes: int) -> bool:
+        """Whether no share of these coordinators meets an unknown partition; nothing of such a share is logged."""
+        first: asyncio.Future[CommitResult] = asyncio.get_running_loop().create_future()
+        only = [owner if owner in asked else None for owner in owners]
+        self._commit_split(command, only, timeout_ms, lambda answer: None if first.done() else first.set_result(answer.result()), size_bytes)
+        errors = (await first).errors
+        return not any(code in _NOTHING_LOGGED for code, owner in zip(errors, only, strict=True) if owner is not None)
 
-    def _commit_unplaced(self, keys: list[bytes], owners: list[int | None]) -> CommitResult:
+    def _refuse_unplaced(self, keys: list[bytes]) -> CommitResult:
         """Nothing of the file is logged, so that a retry of the key is not stuck with an error that may heal."""
         message = "another batch of the file names an unknown partition; retry"
-        result = CommitResult.refused(len(keys), ErrorCode.COORDINATOR_NOT_AVAILABLE, message)
-        for place, owner in enumerate(owners):
-            if owner is None:
-                outcome = self.unplaced(keys[place])
+        result = CommitResult.refused(len(keys), ErrorCode.COORDINATOR_NOT_AVAILABLE, message).changeable()
+        for place, key in enumerate(keys):
+            if self._view.owner_of(key) is None:
+                outcome = self.unplaced(key)
                 result.errors[place], result.messages[place] = int(outcome.error), outcome.message
         return result
 
@@ -268,6 +294,29 @@ class Router:
         if not isinstance(proof, Outcome) or proof.error is not ErrorCode.NONE:
             return past_the_end(shard.state, point, is_certain=False)
         return find_batches(shard.state, point, budget, owner) or past_the_end(shard.state, point, is_certain=True)
+
+
+class _Merged:
+    """Answers of a file's shares on their way into one."""
+
+    def __init__(self, batches: int, shares: int, respond: Callable[[CommitAnswer], None]) -> None:
+        self._result = CommitResult.refused(batches, ErrorCode.NOT_COORDINATOR, None).changeable()
+        self._missing = shares
+        self._respond = respond
+
+    def take(self, places: list[int], answer: CommitResult) -> None:
+        """Take the answer of the share at these places of the request; the last one lets all go."""
+        result = self._result
+        for at, place in enumerate(places):
+            result.errors[place] = answer.errors[at]
+            result.messages[place] = answer.messages[at]
+            result.base_offsets[place] = answer.base_offsets[at]
+            result.append_times[place] = answer.append_times[at]
+            result.log_starts[place] = answer.log_starts[at]
+            result.duplicates[place] = answer.duplicates[at]
+        self._missing -= 1
+        if not self._missing:
+            self._respond(result)
 
 
 def _best_described(answers: list[DescribedFile]) -> DescribedFile:

@@ -1,0 +1,73 @@
+"""Requests of one connection take effect in request order.
+
+Kafka's brokers serve one request of a connection at a time. Here those of one lane may be under way together: commits,
+because they reach their coordinators in order, and reads, because they change nothing. Everything before a request of
+another lane is answered before it starts; replies leave in request order anyway, so nobody waits longer for them.
+Invariant: a request starts after everything before it in its connection has started.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeAlias
+
+Start: TypeAlias = Callable[[], bool]
+"""Starts a request; False when it has not reached its coordinators yet, so that nothing may follow it. Raises nothing."""
+
+
+class Lane(Enum):
+    """What may be under way at the same time as others of its kind."""
+
+    COMMIT = "commit"
+    READ = "read"
+    ALONE = "alone"
+
+
+@dataclass(slots=True)
+class _Connection:
+    lane: Lane
+    under_way: int = 0
+    is_starting: bool = False
+    waiting: deque[tuple[Lane, Start]] = field(default_factory=deque)
+
+
+class ConnectionOrder:
+    """Decides when a request of a connection starts; knows connections only while they have requests under way."""
+
+    def __init__(self) -> None:
+        self._connections: dict[int, _Connection] = {}
+
+    def enter(self, connection_id: int, lane: Lane, start: Start) -> None:
+        """Start a request as soon as its turn comes, perhaps now; `leave` must follow once it is answered, perhaps at once."""
+        connection = self._connections.get(connection_id)
+        if connection is None:
+            connection = self._connections[connection_id] = _Connection(lane)
+        connection.waiting.append((lane, start))
+        self._start_due(connection_id, connection)
+
+    def leave(self, connection_id: int) -> None:
+        """A request that was started is answered."""
+        connection = self._connections[connection_id]
+        connection.under_way -= 1
+        self._start_due(connection_id, connection)
+
+    def _start_due(self, connection_id: int, connection: _Connection) -> None:
+        if connection.is_starting:
+            return  # answered while it was started: the loop below goes on
+        connection.is_starting = True
+        waiting = connection.waiting
+        while waiting:
+            lane, start = waiting[0]
+            if connection.under_way and (lane is not connection.lane or lane is Lane.ALONE):
+                break
+            waiting.popleft()
+            connection.lane = lane
+            connection.under_way += 1
+            if not start():
+                connection.lane = Lane.ALONE
+        connection.is_starting = False
+        if not connection.under_way and not waiting:
+            del self._connections[connection_id]

@@ -1,0 +1,60 @@
+"""Requests of several coordinators are checked as they were received; each share is refused for what was found there."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from coordinator.core.batches import BATCH, partition_key
+from coordinator.core.commands import OK, CommitFile, Outcome
+from coordinator.core.commit import Batch, CommitContext, check_request, check_whole
+from coordinator.core.errors import ErrorCode
+from coordinator.core.limits import Limits
+
+TOPIC = bytes(range(16))
+CONTEXT = CommitContext(coordinator_id=1, coordinator_count=3, limits=Limits(), now_ms=10_000_000)
+
+
+def command(*places: int, owners: tuple[int, ...] = (0, 1), checked: Outcome | None = None, created_ms: int = -1) -> CommitFile:
+    """A file with one batch of 100 bytes at each of these places, one partition each."""
+    batches = np.zeros(len(places), BATCH)
+    for index, place in enumerate(places):
+        batches[index] = (2, 0, np.void(partition_key(TOPIC, index)), place, 100, 0, 0, 5, 0, -1, -1, -1, -1, 0)
+    return CommitFile(
+        object_key="wal/a",
+        object_format=1,
+        file_size=1000,
+        owner_ids=list(owners),
+        batches=batches,
+        uploader_broker_id=-1,
+        created_ms=created_ms,
+        checked=checked,
+    )
+
+
+def share_check(share: CommitFile) -> ErrorCode:
+    problem = check_request(share, [Batch._make(row) for row in share.batches.tolist()], CONTEXT)
+    return ErrorCode.NONE if problem is None else problem[0]
+
+
+def test_overlapping_shares_are_seen_in_the_whole_request_only() -> None:
+    assert check_whole(command(0, 50), (0, 1), 3).error is ErrorCode.INVALID_REQUEST
+    assert check_whole(command(0, 100), (0, 1), 3) == OK
+
+
+def test_every_owning_coordinator_must_be_in_the_owner_list() -> None:
+    assert check_whole(command(0, 100), (0, 2), 3).error is ErrorCode.INVALID_REQUEST
+    assert check_whole(command(0, 100, owners=(0, 1, 2)), (0, 2), 3) == OK
+    assert check_whole(command(0, 100, owners=(0, 1, 3)), (0, 1), 3).error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_a_share_is_refused_for_what_was_found_in_the_whole_request() -> None:
+    found = Outcome(error=ErrorCode.INVALID_REQUEST, message="batch 7 is bad")
+    assert share_check(command(0, 100)) is ErrorCode.NONE
+    assert share_check(command(0, 100, checked=found)) is ErrorCode.INVALID_REQUEST
+    assert share_check(command(0, 100, checked=OK)) is ErrorCode.NONE
+
+
+def test_the_age_of_a_checked_file_is_looked_at_by_each_coordinator() -> None:
+    old = CONTEXT.now_ms - CONTEXT.limits.file_commit_max_age_ms - 1
+    assert check_whole(command(0, created_ms=old), (0, 1), 3) == OK
+    assert share_check(command(0, created_ms=old, checked=OK)) is ErrorCode.INVALID_REQUEST
