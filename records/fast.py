@@ -50,15 +50,15 @@ def _prefixes() -> dict[int, bytes]:
     return prefixes
 
 
-_PREFIX_OF_LEVEL = _prefixes()
-_PREFIXES = frozenset(_PREFIX_OF_LEVEL.values())
+PREFIX_OF_LEVEL = _prefixes()
+_PREFIXES = frozenset(PREFIX_OF_LEVEL.values())
 _PREFIX_SIZE_BYTES = 12
 assert all(len(prefix) == _PREFIX_SIZE_BYTES for prefix in _PREFIXES), "branch of FileCommitted no longer takes one byte"
 
 
 def encode_file_entry(record: FileCommitted, level: int) -> bytes | None:
     """Return the entry that holds just this record in the schema of a level; None leaves it to the general codec."""
-    prefix = _PREFIX_OF_LEVEL.get(level)
+    prefix = PREFIX_OF_LEVEL.get(level)
     try:
         head = _encode_head(record)
         messages = _encode_messages(record.other_message)

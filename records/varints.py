@@ -67,6 +67,11 @@ def write_numbers(values: Sequence[int], least: int, greatest: int) -> bytes:
 
 def write_number_array(numbers: Int64s) -> bytes:
     """Return the varints of any 64-bit integers in one vectorised pass; there must be one at least."""
+    return write_number_array_with_ends(numbers)[0]
+
+
+def write_number_array_with_ends(numbers: Int64s) -> tuple[bytes, Int64s]:
+    """Like `write_number_array`, and the position after each number."""
     unsigned = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
     lengths = np.searchsorted(_LENGTH_STARTS, unsigned, "right") + 1
     ends = np.cumsum(lengths)
@@ -74,7 +79,7 @@ def write_number_array(numbers: Int64s) -> bytes:
     # Every byte is its group of seven bits; all but the last of a number say that the number goes on.
     encoded: Bytes = (np.repeat(unsigned, lengths) >> _SHIFTS[group]).astype(np.uint8) | np.uint8(_GOES_ON)
     encoded[ends - 1] &= np.uint8(_SEVEN_BITS)
-    return encoded.tobytes()
+    return encoded.tobytes(), ends
 
 
 def read_number(data: bytes, position: int) -> tuple[int, int]:

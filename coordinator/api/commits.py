@@ -5,18 +5,23 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+import numpy as np
+
 from coordinator.core.batches import BATCH as CORE_BATCH
-from coordinator.core.commands import CommitFile, CommitResult
+from coordinator.core.block import BlockShare, CommitBlock
+from coordinator.core.commands import CommitAnswer, CommitFile, CommitResult
 from coordinator.core.errors import ErrorCode
 from coordinator.core.object_key import created_ms_of_key
 from coordinator.protocol.commit_file import BATCH as WIRE_BATCH
-from coordinator.protocol.commit_file import decode_commit_file, encode_commit_response
+from coordinator.protocol.commit_file import RESULT, decode_commit_file, encode_commit_response
+from coordinator.protocol.wire import varint
 
 for _name in CORE_BATCH.names or ():
     # The wire's type has the same bytes and two more names for parts of them.
     if CORE_BATCH.fields is None or WIRE_BATCH.fields is None or CORE_BATCH.fields[_name] != WIRE_BATCH.fields[_name]:
         raise AssertionError(f"core and protocol disagree on the layout of a batch at {_name}")
 
+_NO_THROTTLE = bytes(4)
 _BROKER_CLIENT_ID = re.compile(r"broker-(\d{1,9})")
 
 
@@ -63,9 +68,24 @@ def _created_ms(stated_ms: int, object_key: str) -> int:
     return -1 if from_key is None else from_key
 
 
-def write_commit(result: CommitResult) -> bytes:
-    """Encode a CommitFile answer."""
+def write_commit(answer: CommitAnswer) -> bytes:
+    """Encode a CommitFile answer. All answers of a block are encoded when the first is asked for."""
+    if isinstance(answer, BlockShare):
+        block = answer.block
+        if block.response is None:
+            block.response = _block_response(block)
+        start, stop = answer.bounds()
+        return _NO_THROTTLE + varint(stop - start + 1) + block.response[start * RESULT.itemsize : stop * RESULT.itemsize] + b"\0"
+    result = answer.result()
     messages = None
     if any(result.errors):
         messages = {place: message for place, message in enumerate(result.messages) if message is not None}
     return encode_commit_response(result.errors, result.base_offsets, result.append_times, result.log_starts, result.duplicates, messages)
+
+
+def _block_response(block: CommitBlock) -> bytes:
+    results = np.zeros(block.batches, RESULT)
+    results["base_offset"] = block.base
+    results["append_time_ms"] = block.answer_times()
+    results["log_start_offset"] = block.log_start
+    return results.tobytes()

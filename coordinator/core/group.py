@@ -8,9 +8,14 @@ a success may still be in flight.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from coordinator.core.batches import content_hash
+from coordinator.core.block import BlockShare, CommitBlock
+from coordinator.core.block_apply import apply_block
 from coordinator.core.commands import Barrier, CommitFile, CommitResult, DescribeFiles, ListOffsets
-from coordinator.core.commit import CommitContext, answer_of, decide
+from coordinator.core.commit import CommitContext, answer_of, check_head, decide
+from coordinator.core.commit_vector import Unusual, decide_block
 from coordinator.core.decide import decide_write
 from coordinator.core.errors import ErrorCode
 from coordinator.core.events import NewEntry, Reply, Request
@@ -18,9 +23,20 @@ from coordinator.core.hot import HotState
 from coordinator.core.limits import Limits
 from coordinator.core.refusals import refuse
 from coordinator.core.state import ShardState
-from coordinator.core.term import PendingEntry, Term, Waiter
+from coordinator.core.term import PendingCommit, PendingEntry, Term, Waiter
 from records.codec import InvalidRecord, decode_entry, encode_entry, encode_key
 from records.model import EntryKey, FileCommitted, NoOp, Record
+
+BLOCK_BATCHES_MIN = 48
+"""From this many batches on, deciding them together is cheaper than one by one (benchmarks/commit_path.py)."""
+
+
+class _Plain(NamedTuple):
+    """A commit without anything unusual about the file as a whole."""
+
+    request: Request
+    command: CommitFile
+    content_hash: bytes
 
 
 class GroupBuilder:
@@ -34,6 +50,7 @@ class GroupBuilder:
         self._overlay = overlay
         self._context = context
         self._waiting: list[Waiter] = []
+        self._commits: list[tuple[Request, CommitFile]] = []
         self._last: PendingEntry | None = None
         overlay.touched = type(overlay.touched)()
 
@@ -45,8 +62,10 @@ class GroupBuilder:
         """Decide the next request of the queue."""
         command = request.command
         if isinstance(command, CommitFile):
-            self._take_commit(request, command)
-        elif isinstance(command, ListOffsets | DescribeFiles | Barrier):
+            self._commits.append((request, command))
+            return
+        self._decide_commits()
+        if isinstance(command, ListOffsets | DescribeFiles | Barrier):
             self._waiting.append(Waiter(request.token, request.deadline_ms, command))
         else:
             decision = decide_write(self._overlay, command, self._limits)
@@ -57,15 +76,81 @@ class GroupBuilder:
                 self._waiting.append(waiter)
 
     def close(self) -> None:
-        """Give what still waits an entry to wait for."""
+        """Decide what is left, and give what still waits an entry to wait for."""
+        self._decide_commits()
         if self._waiting and self._last is None:
             self._append([NoOp()], None)
         if self._last is not None:
             self._last.after.extend(self._waiting)
         self._waiting = []
 
-    def _take_commit(self, request: Request, command: CommitFile) -> None:
-        hashed = content_hash(command.object_format, command.file_size, command.owner_ids, command.batches)
+    def _decide_commits(self) -> None:
+        """Decide the commits since the last other request: runs of plain ones together, the rest one by one."""
+        commits, self._commits = self._commits, []
+        if sum(len(command.batches) for _, command in commits) < BLOCK_BATCHES_MIN:
+            for request, command in commits:
+                self._take_commit(request, command, _hash(command))
+            return
+        plain: list[_Plain] = []
+        keys: set[str] = set()
+        for request, command in commits:
+            one = _Plain(request, command, _hash(command))
+            if command.object_key not in keys and self._is_plain(command):
+                plain.append(one)
+                keys.add(command.object_key)
+            else:
+                self._take_plain(plain)
+                plain, keys = [], set()
+                self._take_commit(request, command, one.content_hash)
+        self._take_plain(plain)
+
+    def _is_plain(self, command: CommitFile) -> bool:
+        """Whether nothing about the file as a whole needs the readable path."""
+        key = command.object_key
+        is_known = key in self._term.by_key or self._state.find_file(key) is not None or self._state.find_tombstone(key) is not None
+        return not is_known and len(command.batches) > 0 and check_head(command, self._context) is None
+
+    def _take_plain(self, plain: list[_Plain]) -> None:
+        """Decide files together; where one turns out to be unusual, those before it, itself, and those after it."""
+        while plain:
+            if sum(len(one.command.batches) for one in plain) < BLOCK_BATCHES_MIN:
+                for one in plain:
+                    self._take_commit(*one)
+                return
+            append_time_ms = max(self._context.now_ms, self._overlay.log_time_ms)
+            block = decide_block(self._overlay, [one.command for one in plain], [one.content_hash for one in plain], append_time_ms)
+            unusual = block.file if isinstance(block, Unusual) else self._first_too_large(block)
+            if unusual is None and isinstance(block, CommitBlock):
+                self._append_block(block, plain)
+                return
+            at = unusual or 0
+            self._take_plain(plain[:at])
+            self._take_commit(*plain[at])
+            plain = plain[at + 1 :]
+
+    def _first_too_large(self, block: CommitBlock) -> int | None:
+        limit = self._limits.entry_bytes_max
+        return next((at for at, encoded in enumerate(block.encoded) if len(encoded) > limit), None)
+
+    def _append_block(self, block: CommitBlock, plain: list[_Plain]) -> None:
+        """Note the entries of a block as in flight; they take effect together."""
+        term = self._term
+        first_seq = term.next_seq
+        last_seq = first_seq + len(plain) - 1
+        entry = PendingEntry(last_seq, [], block.encoded[-1], self._context.now_ms, block)
+        entry.before, self._waiting = self._waiting, []
+        for at, one in enumerate(plain):
+            answer = BlockShare(block, at)
+            entry.after.append(Waiter(one.request.token, one.request.deadline_ms, one.command, answer))
+            entry.object_keys.append(one.command.object_key)
+            term.by_key[one.command.object_key] = PendingCommit(one.content_hash, answer, entry.after)
+        apply_block(self._overlay, block)
+        term.add(entry)
+        self._last = entry
+        for seq, encoded in enumerate(block.encoded, first_seq):
+            self.entries.append(NewEntry(seq, encode_key(EntryKey(term.epoch, term.term_id, seq)), encoded))
+
+    def _take_commit(self, request: Request, command: CommitFile, hashed: bytes) -> None:
         pending = self._term.by_key.get(command.object_key)
         if pending is not None:
             self._join(request, command, pending, hashed)
@@ -79,15 +164,17 @@ class GroupBuilder:
             self.replies.append(Reply(request.token, decision.result))
             return
         waiter = Waiter(request.token, request.deadline_ms, command, decision.result)
-        self._append([decision.record], waiter, object_key=command.object_key, content_hash=hashed)
+        entry = self._append([decision.record], waiter)
+        if entry is not None:
+            entry.object_keys.append(command.object_key)
+            self._term.by_key[command.object_key] = PendingCommit(hashed, decision.result, entry.after)
 
-    def _join(self, request: Request, command: CommitFile, pending: PendingEntry, hashed: bytes) -> None:
+    def _join(self, request: Request, command: CommitFile, pending: PendingCommit, hashed: bytes) -> None:
         """A retry of a commit that is still in flight waits for the same outcome."""
         if pending.content_hash != hashed:
             self.replies.append(Reply(request.token, _other_content(command)))
             return
-        first = next(waiter for waiter in pending.after if isinstance(waiter.command, CommitFile))
-        pending.after.append(Waiter(request.token, request.deadline_ms, command, first.answer))
+        pending.waiters.append(Waiter(request.token, request.deadline_ms, command, pending.answer))
 
     def _answer_known(self, command: CommitFile, hashed: bytes) -> CommitResult | None:
         """The answer for a key that is known or has a tombstone, else None."""
@@ -112,20 +199,20 @@ class GroupBuilder:
         message = f"file {command.object_key} was fenced for deletion ({stone.reason}); upload the data under a new key"
         return CommitResult.refused(len(command.batches), ErrorCode.INVALID_REQUEST, message)
 
-    def _append(self, records: list[Record], waiter: Waiter | None, *, object_key: str | None = None, content_hash: bytes = b"") -> None:
+    def _append(self, records: list[Record], waiter: Waiter | None) -> PendingEntry | None:
         """Encode an entry and note it as in flight; one that cannot be written is refused, nothing of it counts."""
         term = self._term
         try:
             encoded = encode_entry(records)
         except InvalidRecord as invalid:
             self._refuse(waiter, f"the request cannot be written to the metadata log: {invalid}")
-            return
+            return None
         if len(encoded) > self._limits.entry_bytes_max:
             limit = self._limits.entry_bytes_max
             self._refuse(waiter, f"the request needs a log entry of {len(encoded)} bytes, {limit} are allowed; split it")
-            return
+            return None
         seq = term.next_seq
-        entry = PendingEntry(seq, records, encoded, self._context.now_ms, object_key, content_hash)
+        entry = PendingEntry(seq, records, encoded, self._context.now_ms)
         entry.before, self._waiting = self._waiting, []
         if waiter is not None:
             entry.after.append(waiter)
@@ -134,11 +221,16 @@ class GroupBuilder:
         term.add(entry)
         self._last = entry
         self.entries.append(NewEntry(seq, encode_key(EntryKey(term.epoch, term.term_id, seq)), encoded))
+        return entry
 
     def _refuse(self, waiter: Waiter | None, message: str) -> None:
         if waiter is None:
             raise AssertionError(message)
         self.replies.append(Reply(waiter.token, refuse(waiter.command, ErrorCode.INVALID_REQUEST, message)))
+
+
+def _hash(command: CommitFile) -> bytes:
+    return content_hash(command.object_format, command.file_size, command.owner_ids, command.batches)
 
 
 def _other_content(command: CommitFile) -> CommitResult:

@@ -16,10 +16,11 @@ NOT_COORDINATOR (its outcome is unknown; a retry finds out), and reading starts 
 from __future__ import annotations
 
 from collections import Counter, deque
-from dataclasses import dataclass, field
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import assert_never
 
+from coordinator.core.block import CommitBlock
 from coordinator.core.cold import Header
 from coordinator.core.commands import OK, Answer, Barrier, Command, CommitFile, DescribeFiles, ListOffsets
 from coordinator.core.commit import CommitContext
@@ -85,6 +86,12 @@ class CommitCounts:
                 self.rejected[code] += 1
             else:
                 self.duplicates += 1
+
+    def add_block(self, block: CommitBlock) -> None:
+        """Count the acknowledged commits of a block."""
+        self.commits += len(block.heads)
+        self.batches += block.batches
+        self.records += int(block.count.sum())
 
 
 class Shard:
@@ -464,10 +471,15 @@ class Shard:
             for waiter in entry.before:
                 self._answer(waiter)
             # Void entries between the own ones were read and judged; they count for the applied offset only.
-            self.fence = self.fence.advanced()
-            self._apply(entry.records, offset, entry.encoded)
-            if entry.object_key is not None and isinstance(record := entry.records[0], FileCommitted):
-                self.commit_counts.add(record)
+            self.fence = Fence(self.fence.epoch, self.fence.term, entry.seq)
+            if entry.block is not None:
+                self.state.apply_block(entry.block, entry.offsets)
+                self.applied_entries += len(entry.offsets)
+                self.commit_counts.add_block(entry.block)
+            else:
+                self._apply(entry.records, offset, entry.encoded)
+                if entry.object_keys and isinstance(record := entry.records[0], FileCommitted):
+                    self.commit_counts.add(record)
             if term is not None:
                 self.last_entry = (encode_key(EntryKey(term.epoch, term.term_id, entry.seq)), entry.encoded)
             for waiter in entry.after:

@@ -15,6 +15,8 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 
 from coordinator.core.batches import partition_key
+from coordinator.core.block import AppliedBlock, BlockFile, CommitBlock
+from coordinator.core.block_apply import apply_block
 from coordinator.core.cold import ColdStore, FileRow, Header, Rows, RunRow, Tombstone, unpack
 from coordinator.core.directory import Deletion, Placement
 from coordinator.core.hot import BrokenInvariant, DeletedTopic, HotState, Topic
@@ -118,6 +120,17 @@ class ShardState:
             elif not self._apply_keys(record):
                 self._apply_hot(record, offset)
         self.applied_offset = offset
+
+    def apply_block(self, block: CommitBlock, offsets: Sequence[int]) -> None:
+        """Apply the files of a block, whose entries stand at these offsets."""
+        if offsets[0] <= self.applied_offset:
+            raise BrokenInvariant(f"entry {offsets[0]} comes again after {self.applied_offset}")
+        rows = apply_block(self.hot, block)
+        batches = block.batches_of_file.tolist()
+        files = [BlockFile(block, at, offset, batches[at]) for at, offset in enumerate(offsets)]
+        self.active.add_block(AppliedBlock(block, rows, files))
+        self.known_keys.update([hash(head.object_key) for head in block.heads])
+        self.applied_offset = offsets[-1]
 
     def skip_entry(self, offset: int) -> None:
         """Pass over a void entry."""

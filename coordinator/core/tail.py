@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from coordinator.core.block import AppliedBlock, BlockFile, Int64s
 from coordinator.core.cold import ROW, FileRow, Rows, Tombstone
 from records.model import FileCommitted
 
@@ -26,6 +27,19 @@ class FileBlock:
     encoded: bytes
     live_batches: int
     _rows: Rows | None = None
+
+    @property
+    def object_key(self) -> str:
+        return self.record.object_key
+
+    @property
+    def files(self) -> list[FileBlock]:
+        """The files of the block: itself."""
+        return [self]
+
+    def owners(self) -> Int64s:
+        """The partition row of each of `rows`."""
+        return np.repeat(np.array(self.partition_rows, np.int64), self.record.run_length)
 
     def rows(self) -> Rows:
         """All accepted batches in request order."""
@@ -57,7 +71,7 @@ class TailRun:
 
     base: int
     last: int
-    block: FileBlock
+    block: FileBlock | AppliedBlock
     start: int
     stop: int
 
@@ -96,10 +110,10 @@ def expand(record: FileCommitted, file_id: int) -> Rows:
 class Generation:
     """Everything applied between two writes of the state database."""
 
-    blocks: list[FileBlock] = field(default_factory=list)
+    blocks: list[FileBlock | AppliedBlock] = field(default_factory=list)
     runs: dict[int, list[TailRun]] = field(default_factory=dict)
-    files: dict[str, FileBlock] = field(default_factory=dict)
-    files_by_id: dict[int, FileBlock] = field(default_factory=dict)
+    files: dict[str, FileBlock | BlockFile] = field(default_factory=dict)
+    files_by_id: dict[int, FileBlock | BlockFile] = field(default_factory=dict)
     tombstones: dict[str, Tombstone] = field(default_factory=dict)
     tombstones_expired_before_ms: int = 0
     files_removed: dict[str, FileRow] = field(default_factory=dict)
@@ -124,6 +138,20 @@ class Generation:
             last = base + sum(counts[start:stop]) + length - 1
             self.runs.setdefault(block.partition_rows[run], []).append(TailRun(base, last, block, start, stop))
             start = stop
+
+    def add_block(self, applied: AppliedBlock) -> None:
+        """Take the committed files of a block."""
+        self.blocks.append(applied)
+        block = applied.block
+        for file in applied.files:
+            self.files[file.object_key] = file
+            self.files_by_id[file.file_id] = file
+        self.batches += block.batches + len(applied.files)
+        first, last = block.order[block.starts], block.order[block.stops - 1]
+        bases, lasts = block.base[first].tolist(), (block.base[last] + block.count[last] - 1).tolist()
+        for row, *run in zip(applied.partition_rows, bases, lasts, block.starts.tolist(), block.stops.tolist(), strict=True):
+            base, last_offset, start, stop = run
+            self.runs.setdefault(row, []).append(TailRun(base, last_offset, applied, start, stop))
 
     def expire_tombstones(self, before_ms: int) -> None:
         """Forget the tombstones so far of keys created before a time; those that come later are not concerned."""

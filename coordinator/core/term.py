@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
+from coordinator.core.block import CommitBlock
 from coordinator.core.commands import Answer, Command
 from records.model import Record
 
@@ -33,15 +34,28 @@ class Waiter:
 
 
 @dataclass(slots=True)
+class PendingCommit:
+    """A commit under way, for retries of its key: they wait with it for the same answer."""
+
+    content_hash: bytes
+    answer: Answer
+    waiters: list[Waiter]
+
+
+@dataclass(slots=True)
 class PendingEntry:
-    """An entry under way. Reads in `before` see the state without it, waiters and reads in `after` with it."""
+    """An entry under way, or the entries of a block, which take effect together when the last is acknowledged.
+
+    Reads in `before` see the state without it, waiters and reads in `after` with it. `seq` is the last of the block.
+    """
 
     seq: int
     records: list[Record]
     encoded: bytes
     produced_ms: int
-    object_key: str | None = None
-    content_hash: bytes = b""
+    block: CommitBlock | None = None
+    offsets: list[int] = field(default_factory=list)
+    object_keys: list[str] = field(default_factory=list)
     before: list[Waiter] = field(default_factory=list)
     after: list[Waiter] = field(default_factory=list)
 
@@ -79,7 +93,7 @@ class Term:
     in_flight: deque[PendingEntry] = field(default_factory=deque)
     held: deque[tuple[int, int]] = field(default_factory=deque)
     group_ends: deque[int] = field(default_factory=deque)
-    by_key: dict[str, PendingEntry] = field(default_factory=dict)
+    by_key: dict[str, PendingCommit] = field(default_factory=dict)
     reported_seq: int = 0
     seen_seq: int = 0
     seen_shift: int = 0
@@ -87,12 +101,11 @@ class Term:
 
     def add(self, entry: PendingEntry) -> None:
         """Note an entry that is about to be produced."""
-        if entry.seq != self.next_seq:
-            raise AssertionError(f"entry has seq {entry.seq}, {self.next_seq} is next")
-        self.next_seq += 1
+        first_seq = entry.seq - (len(entry.block.heads) - 1 if entry.block is not None else 0)
+        if first_seq != self.next_seq:
+            raise AssertionError(f"entry has seq {first_seq}, {self.next_seq} is next")
+        self.next_seq = entry.seq + 1
         self.in_flight.append(entry)
-        if entry.object_key is not None:
-            self.by_key[entry.object_key] = entry
 
     def expected_offset(self, seq: int) -> int:
         """Where the entry of this seq must stand, by what is known of void entries."""
@@ -131,15 +144,18 @@ class Term:
                 break
             if offset != expected:
                 raise TermOver(TermCause.MISPLACED, f"entry {seq} was reported at offset {offset}, it must stand at {expected}")
-            yield self.in_flight[0], offset
+            entry = self.in_flight[0]
+            entry.offsets.append(offset)
+            if seq == entry.seq:
+                yield entry, offset
+                self._acknowledged()
             self.held.popleft()
-            self._acknowledged()
 
     def _acknowledged(self) -> None:
         entry = self.in_flight.popleft()
         self.acked_seq = entry.seq
-        if entry.object_key is not None:
-            del self.by_key[entry.object_key]
+        for key in entry.object_keys:
+            del self.by_key[key]
         while self.group_ends and self.group_ends[0] <= entry.seq:
             self.group_ends.popleft()
 

@@ -1,0 +1,165 @@
+"""Many accepted commits as one block of columns: the vector form of some `FileCommitted` records.
+
+A block holds only what is usual: every batch of every file accepted, partitions known, producers in sequence and in
+their epoch. Columns are in the order of the requests, file after file; `order` sorts them by partition, stable, so
+that each partition's batches stand together in offset order ("segments"). Partitions are named by their keys, because
+the committed and the speculative tables number their rows on their own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from coordinator.core.cold import ROW, FileRow, Rows
+from coordinator.core.commands import CommitResult
+from records.bulk import FileHead
+
+Int64s = npt.NDArray[np.int64]
+
+LOG_APPEND_TIME = 1
+
+
+@dataclass(slots=True, kw_only=True)
+class ProducerColumns:
+    """The idempotent batches of a block, sorted by producer, in sequence order within each.
+
+    `starts` are where the producers begin; `partition_keys` and `producer_ids` name each of them.
+    """
+
+    at: Int64s
+    starts: Int64s
+    partition_keys: list[bytes]
+    producer_ids: list[int]
+    epochs: Int64s
+    first_sequences: Int64s
+    last_sequences: Int64s
+
+
+@dataclass(slots=True, kw_only=True)
+class CommitBlock:
+    """See the module's text. `keys`, `starts` and `stops` are the segments of the sorted order."""
+
+    heads: list[FileHead]
+    append_times: Int64s
+    batches_of_file: Int64s
+    file_of: Int64s
+    keys: list[bytes]
+    order: Int64s
+    starts: Int64s
+    stops: Int64s
+    base: Int64s
+    count: Int64s
+    byte_offset: Int64s
+    size: Int64s
+    timestamp: Int64s
+    timestamp_type: Int64s
+    log_start: Int64s
+    producers: ProducerColumns | None
+    encoded: list[bytes]
+    response: bytes | None = None
+    """The answers of all files as bytes of the wire, kept here by whoever encodes them first."""
+    first_batch: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.first_batch = (np.cumsum(self.batches_of_file) - self.batches_of_file).tolist()
+
+    @property
+    def batches(self) -> int:
+        """How many batches the block has."""
+        return len(self.base)
+
+    def answer_times(self) -> Int64s:
+        """The append time each batch is answered with: -1 for CreateTime."""
+        times: Int64s = np.where(self.timestamp_type == LOG_APPEND_TIME, self.append_times[self.file_of], -1)
+        return times
+
+
+@dataclass(frozen=True, slots=True)
+class BlockShare:
+    """The answer of one file of a block: all batches accepted."""
+
+    block: CommitBlock
+    file: int
+
+    def bounds(self) -> tuple[int, int]:
+        """The batches of the file in the block's columns."""
+        start = self.block.first_batch[self.file]
+        return start, start + int(self.block.batches_of_file[self.file])
+
+    def result(self) -> CommitResult:
+        """The answer as the readable path gives it."""
+        start, stop = self.bounds()
+        n = stop - start
+        block = self.block
+        return CommitResult(
+            errors=[0] * n,
+            messages=[None] * n,
+            base_offsets=block.base[start:stop].tolist(),
+            append_times=block.answer_times()[start:stop].tolist(),
+            log_starts=block.log_start[start:stop].tolist(),
+            duplicates=[False] * n,
+        )
+
+
+@dataclass(slots=True)
+class BlockFile:
+    """One file of an applied block, as the unwritten state knows it."""
+
+    block: CommitBlock
+    file: int
+    file_id: int
+    live_batches: int
+
+    @property
+    def object_key(self) -> str:
+        return self.block.heads[self.file].object_key
+
+    def file_row(self) -> FileRow:
+        """The row of the state database."""
+        head = self.block.heads[self.file]
+        return FileRow(
+            self.file_id,
+            head.object_key,
+            head.content_hash,
+            head.object_format,
+            head.file_size,
+            head.uploader_broker_id,
+            ",".join(map(str, head.owner_ids)),
+            head.created_ms,
+            head.append_time_ms,
+            int(self.block.batches_of_file[self.file]),
+            self.live_batches,
+            self.block.encoded[self.file],
+        )
+
+
+@dataclass(slots=True)
+class AppliedBlock:
+    """A block with its place in the log: file ids, and the committed rows of its segments' partitions."""
+
+    block: CommitBlock
+    partition_rows: list[int]
+    files: list[BlockFile]
+    _rows: Rows | None = None
+
+    def rows(self) -> Rows:
+        """All batches, sorted by partition."""
+        if self._rows is None:
+            block, order = self.block, self.block.order
+            file_of = block.file_of[order]
+            rows = np.empty(len(order), ROW)
+            for name in ("base", "count", "byte_offset", "size", "timestamp"):
+                rows[name] = getattr(block, name)[order]
+            rows["type"] = block.timestamp_type[order]
+            rows["file"] = np.array([file.file_id for file in self.files], np.int64)[file_of]
+            rows["index"] = order - np.array(block.first_batch, np.int64)[file_of]
+            rows["append_time"] = block.append_times[file_of]
+            self._rows = rows
+        return self._rows
+
+    def owners(self) -> Int64s:
+        """The partition row of each of `rows`."""
+        return np.repeat(np.array(self.partition_rows, np.int64), self.block.stops - self.block.starts)

@@ -1,0 +1,74 @@
+"""Applies a block to the hot tables: what `HotState.apply` does for its records one by one, in a few numpy calls."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from coordinator.core.block import LOG_APPEND_TIME, CommitBlock, ProducerColumns
+from coordinator.core.hot import BrokenInvariant, HotState
+from coordinator.core.tables import REMEMBERED_BATCHES
+
+
+def apply_block(hot: HotState, block: CommitBlock) -> list[int]:
+    """Apply a block and return the rows of its segments' partitions. Raises `BrokenInvariant` when it does not fit."""
+    index = hot.partitions.index
+    try:
+        row_list = [index[key] for key in block.keys]
+    except KeyError as missing:
+        raise BrokenInvariant(f"commits to unknown partition {missing}") from None
+    rows = np.array(row_list, np.int64)
+    high_watermark = hot.partitions.high_watermark.array
+    first = block.order[block.starts]
+    last = block.order[block.stops - 1]
+    if (block.base[first] != high_watermark[rows]).any():
+        wrong = int((block.base[first] != high_watermark[rows]).argmax())
+        raise BrokenInvariant(f"offset {block.base[first][wrong]} is assigned where the high watermark is {high_watermark[rows[wrong]]}")
+    high_watermark[rows] = block.base[last] + block.count[last]
+    hot.log_time_ms = max(hot.log_time_ms, int(block.append_times.max()))
+    hot.touched.partitions.update(row_list)
+    _raise_max_timestamps(hot, block, rows)
+    if block.producers is not None:
+        _remember(hot, block, block.producers)
+    return row_list
+
+
+def _raise_max_timestamps(hot: HotState, block: CommitBlock, rows: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> None:
+    """Keep each partition's greatest effective timestamp and the last offset of the first batch that has it."""
+    append_time = block.append_times[block.file_of]
+    effective = np.where(block.timestamp_type == LOG_APPEND_TIME, append_time, block.timestamp)[block.order]
+    greatest = np.maximum.reduceat(effective, block.starts)
+    table = hot.partitions
+    is_greater = greatest > table.max_timestamp.array[rows]
+    if not is_greater.any():
+        return
+    lengths = block.stops - block.starts
+    places = np.where(effective == np.repeat(greatest, lengths), np.arange(len(effective)), len(effective))
+    first = block.order[np.minimum.reduceat(places, block.starts)[is_greater]]
+    table.max_timestamp.array[rows[is_greater]] = greatest[is_greater]
+    table.max_timestamp_offset.array[rows[is_greater]] = block.base[first] + block.count[first] - 1
+
+
+def _remember(hot: HotState, block: CommitBlock, producers: ProducerColumns) -> None:
+    """Put each producer's batches into its ring; only the last ones of many stay."""
+    table, index = hot.producers, hot.partitions.index
+    named = zip(producers.partition_keys, producers.producer_ids, strict=True)
+    slot_list = [table.add(index[key], producer_id) for key, producer_id in named]
+    slots = np.array(slot_list, np.int64)
+    new = table.epoch.array[slots] < 0
+    table.epoch.array[slots[new]] = producers.epochs[new]
+    lengths = np.diff(producers.starts, append=len(producers.at))
+    rank = np.arange(len(producers.at)) - np.repeat(producers.starts, lengths)
+    keep = np.repeat(lengths, lengths) - rank <= REMEMBERED_BATCHES
+    slot_of = np.repeat(slots, lengths)[keep]
+    cell = slot_of * REMEMBERED_BATCHES + (table.head.array[slot_of] + rank[keep]) % REMEMBERED_BATCHES
+    at = producers.at[keep]
+    append_time = block.append_times[block.file_of[at]]
+    table.ring_first.array[cell] = producers.first_sequences[keep]
+    table.ring_last.array[cell] = producers.last_sequences[keep]
+    table.ring_base.array[cell] = block.base[at]
+    table.ring_time.array[cell] = np.where(block.timestamp_type[at] == LOG_APPEND_TIME, append_time, -1)
+    table.head.array[slots] = (table.head.array[slots] + lengths) % REMEMBERED_BATCHES
+    table.count.array[slots] = np.minimum(table.count.array[slots] + lengths, REMEMBERED_BATCHES)
+    newest = producers.at[producers.starts + lengths - 1]
+    table.last_append.array[slots] = block.append_times[block.file_of[newest]]
+    hot.touched.producers.update(slot_list)
