@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from contextlib import suppress
+from typing import NoReturn
+
 import rich_click as click
 
 from cli.lazy import Lazy, Root
@@ -14,6 +19,7 @@ COMMANDS = {
     "offsets": Lazy("cli.commands.offsets", "offsets", "Look up offsets of partitions by time."),
     "batches": Lazy("cli.commands.batches", "batches", "Find the batches of a partition in the object store."),
     "records": Lazy("cli.commands.records", "records", "Delete records from the beginning of partitions."),
+    "doctor": Lazy("cli.commands.doctor", "doctor", "Find out what is wrong with a service: each finding comes with its remedy."),
     "log": Lazy("cli.commands.log", "log", "Look into the metadata topic itself."),
     "db": Lazy("cli.commands.db", "db", "Look into the state database of a metadata partition."),
     "config": Lazy("cli.commands.config", "config", "Show and check the settings of a coordinator."),
@@ -55,7 +61,20 @@ def root() -> None:
 
 def main() -> None:
     """Run the program."""
-    root(prog_name="diskless")
+    try:
+        root(prog_name="diskless")
+    except SystemExit as end:
+        if "obstore" in sys.modules:
+            _leave(end.code)
+        raise
+
+
+def _leave(code: int | str | None) -> NoReturn:
+    """End at once. A thread of the object store's client that wants the interpreter while it shuts down aborts the process."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(BrokenPipeError):
+            stream.flush()
+    os._exit(code if isinstance(code, int) else 0 if code is None else 1)
 
 
 if __name__ == "__main__":

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import rich_click as click
 
-from cli.options import config_option, property_option
+from cli.options import config_option, output_option, property_option, server_option, timeout_option
+from cli.output import print_rows, say
+
+if TYPE_CHECKING:
+    from cli.overview import NodeView
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+STATUS_COLUMNS = ("coordinator", "state", "leader", "address", "epoch", "log_end", "standbys", "lag_max", "live_partitions")
+REPLICA_COLUMNS = ("coordinator", "node", "state", "epoch", "term", "log_end", "lag", "written_offset", "digest", "live_partitions")
+NODE_COLUMNS = ("node", "address", "rack", "reachable", "leads", "follows", "error")
 
 
 @click.group()
@@ -40,5 +50,105 @@ def run(config_file: Path | None, properties: Sequence[str], log_level: str) -> 
 
     set_up_logging(log_level)
     for sentence in advice(settings):
-        click.echo(f"warning: {sentence}", err=True)
+        say(f"warning: {sentence}")
     sys.exit(run_coordinator(settings))
+
+
+@coordinator.command()
+@click.option("--watch", is_flag=True, help="Show it again and again until Ctrl-C.")
+@click.option(
+    "--interval", "interval_s", type=click.FloatRange(0.1, 3600), default=2.0, show_default=True, help="Seconds between two looks."
+)
+@server_option
+@timeout_option
+@output_option
+def status(watch: bool, interval_s: float, bootstrap_server: str, timeout_s: float, output: str) -> None:
+    """Show every coordinator: its leader, the end of its log, how far its standbys are.
+
+    Status 4 when a coordinator has no leader.
+
+    Examples: `diskless coordinator status --bootstrap-server localhost:9192`,
+    `diskless coordinator status --watch --interval 1 --bootstrap-server localhost:9192`
+    """
+    from cli.outcome import Exit, Failed
+    from cli.overview import status_rows
+    from cli.service import run
+
+    if watch:
+        with suppress(KeyboardInterrupt):
+            _watch(interval_s, bootstrap_server, timeout_s, output)
+        return
+    rows = status_rows(run(_look(bootstrap_server, timeout_s)))
+    print_rows(rows, output, STATUS_COLUMNS, empty="no node knows a coordinator")
+    missing = [str(row["coordinator"]) for row in rows if row["leader"] is None]
+    if missing or not rows:
+        raise Failed(f"without a leader: {', '.join(missing) or 'everything'}; `diskless doctor` says more", Exit.UNAVAILABLE)
+
+
+def _watch(interval_s: float, bootstrap_server: str, timeout_s: float, output: str) -> None:
+    """Show the state again and again; a service that does not answer is no reason to stop."""
+    from cli.outcome import Failed
+    from cli.overview import status_rows
+    from cli.service import run
+
+    while True:
+        try:
+            rows = status_rows(run(_look(bootstrap_server, timeout_s)))
+        except Failed as failed:
+            say(str(failed))
+        else:
+            if sys.stdout.isatty() and output == "table":
+                click.clear()
+            print_rows(rows, output, STATUS_COLUMNS, empty="no node knows a coordinator")
+        time.sleep(interval_s)
+
+
+@coordinator.command()
+@click.argument("coordinator_id", type=click.IntRange(0), nargs=-1)
+@server_option
+@timeout_option
+@output_option
+def describe(coordinator_id: Sequence[int], bootstrap_server: str, timeout_s: float, output: str) -> None:
+    """Show every replica of coordinators, each as the node that has it answers.
+
+    COORDINATOR_ID is the number of a metadata partition; none means all. Digests are equal where the written offsets are.
+
+    Example: `diskless coordinator describe 0 1 --bootstrap-server localhost:9192 -o json`
+    """
+    from cli.outcome import Exit, Failed
+    from cli.overview import replica_rows
+    from cli.service import run
+
+    views = run(_look(bootstrap_server, timeout_s))
+    rows = replica_rows(views, coordinator_id)
+    unknown = sorted(set(coordinator_id) - {row["coordinator"] for row in rows if isinstance(row["coordinator"], int)})
+    print_rows(rows, output, REPLICA_COLUMNS)
+    for view in views:
+        if view.error:
+            say(f"node {view.node.node_id} does not answer: {view.error}")
+    if unknown:
+        raise Failed(f"no node knows coordinator {', '.join(map(str, unknown))}", Exit.NOT_FOUND)
+
+
+@coordinator.command("list")
+@server_option
+@timeout_option
+@output_option
+def list_(bootstrap_server: str, timeout_s: float, output: str) -> None:
+    """List the nodes of the service, and which coordinators each leads.
+
+    Example: `diskless coordinator list --bootstrap-server localhost:9192`
+    """
+    from cli.overview import node_rows
+    from cli.service import run
+
+    rows = node_rows(run(_look(bootstrap_server, timeout_s)))
+    print_rows(rows, output, NODE_COLUMNS if any(row["error"] for row in rows) else NODE_COLUMNS[:-1])
+
+
+async def _look(bootstrap_server: str, timeout_s: float) -> Sequence[NodeView]:
+    from cli.overview import look
+    from cli.service import open_client
+
+    async with open_client(bootstrap_server, timeout_s) as client:
+        return await look(client, timeout_s)

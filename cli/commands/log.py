@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,7 +72,8 @@ def dump(
     from cli.outcome import Exit, Failed
 
     place = find_kafka_place(bootstrap_server, config_file, topic, command_config, command_properties)
-    with LogConsumer(place, timeout_s) as consumer, RowStream(output, COLUMNS) as stream:
+    ends_quietly = suppress(KeyboardInterrupt) if follow else nullcontext()
+    with ends_quietly, LogConsumer(place, timeout_s) as consumer, RowStream(output, COLUMNS) as stream:
         existing = consumer.partitions()
         unknown = sorted(set(partitions) - set(existing))
         if unknown:

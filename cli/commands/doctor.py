@@ -1,0 +1,260 @@
+"""`diskless doctor`: looks at Kafka, the nodes, the object store and this machine, and says what is wrong."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import rich_click as click
+
+from cli.objects import store_options
+from cli.options import KAFKA_VARIABLE, SERVER_VARIABLE, kafka_options, output_option, timeout_option
+from cli.output import print_rows
+
+if TYPE_CHECKING:
+    from cli.diagnosis import Diagnosis, LastEntry
+    from cli.kafka import KafkaPlace
+    from cli.overview import NodeView
+    from coordinator.adapters.objectstore import ObjectStore
+    from coordinator.client.client import DisklessClient
+    from coordinator.config import Settings
+    from coordinator.core.topic_rules import TopicExpectations
+    from coordinator.runtime.ports import TopicFacts
+
+COLUMNS = ("health", "check", "finding", "remedy")
+SKEW_MAX_MS = 5_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patient:
+    """What there is to look at; None for what was not given."""
+
+    nodes: str | None
+    kafka: KafkaPlace | None
+    open_store: Callable[[], ObjectStore] | None
+    settings: Settings | None
+    lag_max: int
+    timeout_s: float
+
+
+@click.command()
+@click.option(
+    "--bootstrap-server",
+    "bootstrap_server",
+    metavar="HOST:PORT[,..]",
+    envvar=SERVER_VARIABLE,
+    show_envvar=True,
+    help="Addresses of coordinator nodes.",
+)
+@click.option(
+    "--kafka-bootstrap-server",
+    "kafka_server",
+    metavar="HOST:PORT[,..]",
+    envvar=KAFKA_VARIABLE,
+    show_envvar=True,
+    help="Kafka brokers; without it `bootstrap.servers` of --config.",
+)
+@kafka_options
+@click.option("--topic", help="Name of the metadata topic. [default: metadata.topic]")
+@store_options
+@click.option("--lag-max", type=click.IntRange(0), default=1000, show_default=True, help="Entries a replica may be behind.")
+@timeout_option
+@output_option
+def doctor(
+    bootstrap_server: str | None,
+    kafka_server: str | None,
+    command_config: Path | None,
+    command_properties: Sequence[str],
+    topic: str | None,
+    store_url: str | None,
+    store_options: Sequence[str],
+    config_file: Path | None,
+    lag_max: int,
+    timeout_s: float,
+    output: str,
+) -> None:
+    """Find out what is wrong with a service: each finding comes with its remedy.
+
+    Looks at what it is given: the metadata topic's settings, replicas and leaders (Kafka), reachability, versions, leaders,
+    standbys, digests and clocks (nodes), the object store, and the data directories of this machine (--config). Status 1
+    when a finding is an error; warnings alone give 0.
+
+    Examples: `diskless doctor --config coordinator.properties --bootstrap-server localhost:9192`,
+    `diskless doctor --bootstrap-server localhost:9192 --kafka-bootstrap-server localhost:9092 -o json`
+    """
+    import asyncio
+
+    from cli.configuration import read_service_settings
+    from cli.diagnosis import CHECK_ORDER, Health
+    from cli.kafka import find_kafka_place
+    from cli.objects import open_object_store
+    from cli.outcome import Exit, Failed
+
+    if not (bootstrap_server or kafka_server or store_url or config_file):
+        raise Failed("nothing to look at: pass --config, --bootstrap-server, --kafka-bootstrap-server or --object-store-url", Exit.USAGE)
+    has_kafka = kafka_server is not None or config_file is not None
+    patient = Patient(
+        nodes=bootstrap_server,
+        kafka=find_kafka_place(kafka_server, config_file, topic, command_config, command_properties) if has_kafka else None,
+        open_store=partial(open_object_store, store_url, store_options, config_file) if store_url or config_file else None,
+        settings=None if config_file is None else read_service_settings(config_file),
+        lag_max=lag_max,
+        timeout_s=timeout_s,
+    )
+    found = sorted(asyncio.run(_examine(patient)), key=lambda one: CHECK_ORDER.index(one.check))
+    print_rows([asdict(one) for one in found], output, COLUMNS)
+    errors = sum(one.health is Health.ERROR for one in found)
+    if errors:
+        raise Failed(f"{errors} of {len(found)} findings are errors")
+
+
+async def _examine(patient: Patient) -> list[Diagnosis]:
+    facts, entries, found = await _look_at_kafka(patient)
+    more = await _look_at_nodes(patient, facts, entries)
+    found += more
+    found += await _look_at_store(patient)
+    found += _look_at_folders(patient)
+    return found
+
+
+async def _look_at_kafka(patient: Patient) -> tuple[TopicFacts | None, list[LastEntry], list[Diagnosis]]:
+    from cli.diagnosis import Diagnosis, Health, LastEntry, diagnose_clocks, diagnose_topic, skipped
+    from cli.kafka import kafka_errors
+    from cli.outcome import Failed
+
+    if patient.kafka is None:
+        why = "no Kafka was given: --kafka-bootstrap-server or --config"
+        return None, [], [skipped("kafka topic", why), skipped("clocks", why)]
+    cluster = patient.kafka.open(min(patient.timeout_s, 10.0))
+    entries: list[LastEntry] = []
+    try:
+        with kafka_errors():
+            facts = await cluster.describe_topic()
+            for partition in facts.partitions:
+                if partition.leader is not None:
+                    start, end = await cluster.log_range(partition.partition)
+                    last = await cluster.read_entry(partition.partition, end - 1) if end > start else None
+                    timestamp_ms = None if last is None else last.timestamp_ms
+                    entries.append(LastEntry(partition=partition.partition, log_end=end, timestamp_ms=timestamp_ms, now_ms=_now_ms()))
+    except Failed as failed:
+        remedy = "nothing can be committed while Kafka cannot be reached: see the brokers, the address and the credentials"
+        return None, [], [Diagnosis(health=Health.ERROR, check="kafka topic", finding=str(failed), remedy=remedy)]
+    finally:
+        await cluster.close()
+    skew_max_ms = SKEW_MAX_MS if patient.settings is None else patient.settings.clock_skew_max_ms
+    found = diagnose_topic(facts, _expectations(patient))
+    return facts, entries, [*found, *diagnose_clocks(entries, skew_max_ms)]
+
+
+def _expectations(patient: Patient) -> TopicExpectations:
+    """What the settings ask for; without them what a production cluster needs."""
+    from coordinator.core.topic_rules import TopicExpectations
+
+    if patient.settings is None:
+        return TopicExpectations()
+    factor = patient.settings.diskless_metadata_topic_replication_factor
+    in_sync = patient.settings.diskless_metadata_topic_min_insync_replicas
+    return TopicExpectations(replication_factor=factor, min_insync_replicas=in_sync, is_development=factor == 1)
+
+
+async def _look_at_nodes(patient: Patient, facts: TopicFacts | None, entries: Sequence[LastEntry]) -> list[Diagnosis]:
+    from cli.diagnosis import (
+        Diagnosis,
+        Health,
+        diagnose_coordinators,
+        diagnose_nodes,
+        diagnose_progress,
+        diagnose_versions,
+        skipped,
+    )
+    from cli.overview import look
+    from cli.service import open_client
+    from coordinator.client.errors import DisklessError
+
+    if patient.nodes is None:
+        return [skipped("nodes", "no node was given: --bootstrap-server")]
+    async with open_client(patient.nodes, min(patient.timeout_s, 10.0)) as client:
+        try:
+            views = await look(client, min(patient.timeout_s, 10.0))
+        except DisklessError as error:
+            remedy = "start the nodes, or correct --bootstrap-server; the logs of the nodes say why they do not serve"
+            return [Diagnosis(health=Health.ERROR, check="nodes", finding=f"no node answers: {error.message}", remedy=remedy)]
+        served, needed = await _served(client, views)
+    found = [
+        *diagnose_nodes(views, None if facts is None else facts.cluster_id),
+        *diagnose_versions(served, needed),
+        *diagnose_coordinators(views, None if facts is None else len(facts.partitions), patient.lag_max),
+        *diagnose_progress(views, entries, patient.lag_max),
+    ]
+    return found
+
+
+async def _served(client: DisklessClient, views: Sequence[NodeView]) -> tuple[dict[int, dict[int, tuple[int, int]]], dict[int, int]]:
+    """What each node that answers serves, and the newest versions of the requests this release sends."""
+    import kio.schema.api_versions.v4 as api_versions
+
+    from coordinator.client.connection import ConnectionLost, RequestTimedOut
+    from coordinator.protocol.api_table import APIS
+    from coordinator.protocol.codec import Message
+    from coordinator.protocol.wire import MalformedMessage
+
+    request = api_versions.ApiVersionsRequest(client_software_name="diskless", client_software_version="1")
+    served: dict[int, dict[int, tuple[int, int]]] = {}
+    for view in views:
+        if view.error:
+            continue
+        try:
+            answer = await client.node(view.node.host, view.node.port).call(cast(Message, request))
+        except (ConnectionLost, RequestTimedOut, MalformedMessage):
+            served[view.node.node_id] = {}
+            continue
+        keys = cast(api_versions.ApiVersionsResponse, answer).api_keys
+        served[view.node.node_id] = {int(one.api_key): (int(one.min_version), int(one.max_version)) for one in keys}
+    # The KIP's own numbers may be switched off; this program does not use them.
+    return served, {key: max(api.versions) for key, api in APIS.items() if not api.is_kip_key}
+
+
+async def _look_at_store(patient: Patient) -> list[Diagnosis]:
+    from cli.diagnosis import Diagnosis, Health, skipped
+    from cli.objects import store_errors
+    from cli.outcome import Failed
+
+    if patient.open_store is None:
+        return [skipped("object store", "no object store was given: --object-store-url or --config")]
+    try:
+        store = patient.open_store()
+        with store_errors():
+            await store.ping()
+    except Failed as failed:
+        remedy = "files can neither be uploaded, read nor deleted: see the store, its address and the credentials"
+        return [Diagnosis(health=Health.ERROR, check="object store", finding=str(failed), remedy=remedy)]
+    return [Diagnosis(health=Health.OK, check="object store", finding=f"{store.location} answers")]
+
+
+def _look_at_folders(patient: Patient) -> list[Diagnosis]:
+    """The data directories of the settings, as far as they are on this machine."""
+    import os
+    import shutil
+
+    from cli.diagnosis import Space, diagnose_space, skipped
+
+    if patient.settings is None:
+        return [skipped("data dirs", "no settings were given: --config")]
+    spaces = []
+    for folder in patient.settings.data_dirs:
+        if not folder.is_dir():
+            continue
+        problem = "" if os.access(folder, os.R_OK | os.W_OK | os.X_OK) else "this user may not read and write it"
+        usage = shutil.disk_usage(folder)
+        spaces.append(Space(path=str(folder), total_bytes=usage.total, free_bytes=usage.free, problem=problem))
+    if not spaces:
+        return [skipped("data dirs", "no data directory of the settings is on this machine; run doctor where the node runs")]
+    return diagnose_space(spaces)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

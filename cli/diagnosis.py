@@ -1,0 +1,283 @@
+"""What `diskless doctor` concludes from what it gathered. Pure: facts in, findings out, each with its remedy.
+
+A finding is `error` (something does not work, or can lose data), `warning` (less safety or speed than there should be),
+`ok`, or `skipped` (nothing was given to look at).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cli.overview import NodeView, Replica, by_coordinator, lag, leader_of, replicas
+from coordinator.core.topic_rules import ReplicaSets, Severity, TopicExpectations, check_topic
+from coordinator.runtime.ports import TopicFacts
+
+CHECK_ORDER = ("kafka topic", "kafka leaders", "nodes", "versions", "leaders", "standbys", "digests", "clocks", "object store", "data dirs")
+FREE_BYTES_MIN = 1024**3
+FREE_SHARE_MIN = 0.1
+
+
+class Health(StrEnum):
+    """How bad a finding is."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    OK = "ok"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """One finding."""
+
+    health: Health
+    check: str
+    finding: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastEntry:
+    """The newest entry of a metadata partition: the time its leader wrote into it, and the time here when it was read."""
+
+    partition: int
+    log_end: int
+    timestamp_ms: int | None
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Space:
+    """Room in a data directory; `problem` when it cannot be used."""
+
+    path: str
+    total_bytes: int
+    free_bytes: int
+    problem: str = ""
+
+
+def diagnose_topic(facts: TopicFacts, expectations: TopicExpectations) -> list[Diagnosis]:
+    """Settings, replicas and Kafka leaders of the metadata topic."""
+    sets = [ReplicaSets(partition=p.partition, replicas=p.replicas, in_sync=p.in_sync) for p in facts.partitions]
+    health = {Severity.REFUSE: Health.ERROR, Severity.WARN: Health.WARNING}
+    found = [
+        Diagnosis(health=health[one.severity], check="kafka topic", finding=f"{one.key} is {one.value}: {one.reason}", remedy=one.remedy)
+        for one in check_topic(topic=facts.topic, config=facts.config, partitions=sets, expectations=expectations)
+    ]
+    if not found:
+        found.append(_ok("kafka topic", f"{facts.topic} keeps what it acknowledges: {len(facts.partitions)} partitions, settings right"))
+    without = [p.partition for p in facts.partitions if p.leader is None]
+    if without:
+        found.append(
+            _error(
+                "kafka leaders",
+                f"partitions {_list(without)} of {facts.topic} have no Kafka leader: their coordinators cannot commit",
+                "bring back the brokers that hold their replicas; see kafka-topics.sh --describe --unavailable-partitions",
+            )
+        )
+    else:
+        found.append(_ok("kafka leaders", "every partition has a Kafka leader"))
+    return found
+
+
+def diagnose_nodes(views: Sequence[NodeView], kafka_cluster_id: str | None) -> list[Diagnosis]:
+    """Nodes that do not answer, or belong to another Kafka cluster."""
+    found = [
+        _error(
+            "nodes",
+            f"node {view.node.node_id} at {view.node.host}:{view.node.port} does not answer: {view.error}",
+            "start it, or see its log; is its advertised address reachable from here? A node that is gone for good does no harm",
+        )
+        for view in views
+        if view.error
+    ]
+    clusters = {view.cluster_id for view in views if not view.error and view.cluster_id} | ({kafka_cluster_id} - {None, ""})
+    if len(clusters) > 1:
+        found.append(
+            _error(
+                "nodes",
+                f"nodes and Kafka belong to different clusters: {', '.join(sorted(map(str, clusters)))}",
+                "correct bootstrap.servers of the nodes, or the Kafka address given here",
+            )
+        )
+    return found or [_ok("nodes", f"{len(views)} nodes answer")]
+
+
+def diagnose_versions(served: Mapping[int, Mapping[int, tuple[int, int]]], needed: Mapping[int, int]) -> list[Diagnosis]:
+    """Nodes that do not serve the requests of this release. `served`: by node, request numbers with their version range."""
+    found = []
+    for node_id, ranges in sorted(served.items()):
+        missing = [key for key, version in needed.items() if not ranges.get(key, (1, 0))[0] <= version <= ranges.get(key, (1, 0))[1]]
+        if missing:
+            found.append(
+                _warning(
+                    "versions",
+                    f"node {node_id} does not serve requests {_list(missing)} of this release",
+                    "bring nodes and this program to one release",
+                )
+            )
+    return found or [_ok("versions", f"{len(served)} nodes serve every request of this release")]
+
+
+def diagnose_coordinators(views: Sequence[NodeView], metadata_partitions: int | None, lag_max: int) -> list[Diagnosis]:
+    """Leaders, standbys and digests of every coordinator."""
+    groups = by_coordinator(replicas(views))
+    expected = range(metadata_partitions) if metadata_partitions is not None else sorted(groups)
+    leaders, standbys, digests = [], [], []
+    nodes = sum(1 for view in views if not view.error)
+    for coordinator_id in expected:
+        group = groups.get(coordinator_id, [])
+        leaders += _leader_findings(coordinator_id, group)
+        standbys += _standby_findings(coordinator_id, group, nodes, lag_max)
+        digests += _digest_findings(coordinator_id, group)
+    return [
+        *(leaders or [_ok("leaders", f"{len(expected)} coordinators have a leader each")]),
+        *(standbys or [_ok("standbys", f"no replica is more than {lag_max} entries behind")]),
+        *(digests or [_ok("digests", "replicas with the same written offset have the same state")]),
+    ]
+
+
+def _leader_findings(coordinator_id: int, group: Sequence[Replica]) -> list[Diagnosis]:
+    found = []
+    if leader_of(group) is None:
+        states = ", ".join(f"node {one.node.node_id} {one.state}" for one in group) or "no node has a replica"
+        found.append(
+            _error(
+                "leaders",
+                f"coordinator {coordinator_id} has no leader ({states}): its topics cannot be written",
+                "wait one session timeout if a node just died; else see the logs of the nodes and /ready of each",
+            )
+        )
+    leading = [one for one in group if one.is_leader]
+    if len(leading) > 1:
+        names = ", ".join(f"node {one.node.node_id} (epoch {one.epoch})" for one in leading)
+        found.append(
+            _warning(
+                "leaders",
+                f"coordinator {coordinator_id}: {names} all believe to lead; only the highest epoch can commit",
+                "run doctor again: it is normal for a moment while leadership moves",
+            )
+        )
+    found += [
+        _error(
+            "leaders",
+            f"coordinator {coordinator_id} failed on node {one.node.node_id}",
+            "see that node's log for the broken invariant; its state database is kept as evidence",
+        )
+        for one in group
+        if one.state == "failed"
+    ]
+    return found
+
+
+def _standby_findings(coordinator_id: int, group: Sequence[Replica], nodes: int, lag_max: int) -> list[Diagnosis]:
+    found = [
+        _warning(
+            "standbys",
+            f"node {one.node.node_id} is {lag(one, group)} entries behind on coordinator {coordinator_id}",
+            "a fail-over to it takes as long as it needs to catch up; is its disk or its link to Kafka slow?",
+        )
+        for one in group
+        if lag(one, group) > lag_max
+    ]
+    if group and len(group) < 2 and nodes > 1:
+        found.append(
+            _warning(
+                "standbys",
+                f"coordinator {coordinator_id} has one replica only, on node {group[0].node.node_id}",
+                "raise standby.replicas, or see why the others do not follow",
+            )
+        )
+    return found
+
+
+def _digest_findings(coordinator_id: int, group: Sequence[Replica]) -> list[Diagnosis]:
+    """Replicas of one log have one state at one offset; a difference is a defect, whoever is right."""
+    by_offset: dict[int, dict[bytes, list[int]]] = {}
+    for one in group:
+        if one.written_offset >= 0 and one.digest:
+            by_offset.setdefault(one.written_offset, {}).setdefault(one.digest, []).append(one.node.node_id)
+    return [
+        _error(
+            "digests",
+            f"coordinator {coordinator_id} at offset {offset}: nodes "
+            + " and ".join(f"{_list(nodes)} ({digest.hex()[:8]})" for digest, nodes in digests.items())
+            + " have different states",
+            "keep the state databases of both as evidence and report it; then delete the one that differs from most, it is rebuilt",
+        )
+        for offset, digests in sorted(by_offset.items())
+        if len(digests) > 1
+    ]
+
+
+def diagnose_clocks(entries: Sequence[LastEntry], skew_max_ms: int) -> list[Diagnosis]:
+    """Leaders whose clock is ahead, as far as it shows: a newest entry from the future."""
+    found = [
+        _error(
+            "clocks",
+            f"the newest entry of metadata partition {one.partition} is {(one.timestamp_ms - one.now_ms) / 1000:.1f} s in the future",
+            "synchronise the clock of its leader's machine, or of this one: append times never go back, so everything expires early",
+        )
+        for one in entries
+        if one.timestamp_ms is not None and one.timestamp_ms - one.now_ms > skew_max_ms
+    ]
+    seen = sum(one.timestamp_ms is not None for one in entries)
+    return found or [_ok("clocks", f"no newest entry of {seen} partitions is from the future; clocks that are behind do not show")]
+
+
+def diagnose_progress(views: Sequence[NodeView], entries: Sequence[LastEntry], lag_max: int) -> list[Diagnosis]:
+    """Coordinators whose every replica is behind the log in Kafka."""
+    groups = by_coordinator(replicas(views))
+    found = []
+    for entry in entries:
+        group = groups.get(entry.partition, [])
+        behind = entry.log_end - max((one.next_offset for one in group), default=entry.log_end)
+        if behind > lag_max:
+            found.append(
+                _warning(
+                    "standbys",
+                    f"every replica of coordinator {entry.partition} is at least {behind} entries behind the log in Kafka",
+                    "see the logs of the nodes: do they read from Kafka?",
+                )
+            )
+    return found
+
+
+def diagnose_space(spaces: Sequence[Space]) -> list[Diagnosis]:
+    """Data directories of this machine."""
+    found = []
+    for space in spaces:
+        if space.problem:
+            found.append(_error("data dirs", f"{space.path}: {space.problem}", "mount it, or correct its owner and mode"))
+        elif space.free_bytes < max(FREE_BYTES_MIN, FREE_SHARE_MIN * space.total_bytes):
+            found.append(
+                _warning(
+                    "data dirs",
+                    f"{space.path} has {space.free_bytes / 1024**3:.1f} of {space.total_bytes / 1024**3:.1f} GiB left",
+                    "make room: a full data directory takes its replicas offline",
+                )
+            )
+    return found or [_ok("data dirs", f"{len(spaces)} folders with room")]
+
+
+def skipped(check: str, why: str) -> Diagnosis:
+    """A check that could not be made because nothing was given to look at."""
+    return Diagnosis(health=Health.SKIPPED, check=check, finding=why)
+
+
+def _ok(check: str, finding: str) -> Diagnosis:
+    return Diagnosis(health=Health.OK, check=check, finding=finding)
+
+
+def _warning(check: str, finding: str, remedy: str) -> Diagnosis:
+    return Diagnosis(health=Health.WARNING, check=check, finding=finding, remedy=remedy)
+
+
+def _error(check: str, finding: str, remedy: str) -> Diagnosis:
+    return Diagnosis(health=Health.ERROR, check=check, finding=finding, remedy=remedy)
+
+
+def _list(items: Sequence[object]) -> str:
+    return ", ".join(map(str, items))

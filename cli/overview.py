@@ -1,0 +1,181 @@
+"""The whole service as its nodes see it: every node is asked directly, so that each replica speaks for itself.
+
+Gathers (`look`) and computes rows; decides nothing. Invariant: a node that cannot be asked is in the result with the reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from cli.log_entries import term_text
+from cli.service import milliseconds
+from coordinator.client.connection import ConnectionLost, RequestTimedOut
+from coordinator.client.model import Node
+from coordinator.protocol.messages import (
+    DescribeCoordinatorsCoordinator,
+    DescribeCoordinatorsRequest,
+    DescribeCoordinatorsResponse,
+)
+from coordinator.protocol.wire import MalformedMessage
+
+if TYPE_CHECKING:
+    from cli.output import Row
+    from coordinator.client.client import DisklessClient
+
+NODE_TIMEOUT_S = 5.0
+
+STANDBY_STATES = ("following", "recovering", "fencing")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeView:
+    """What one node answered, or why it did not (`error`)."""
+
+    node: Node
+    cluster_id: str | None
+    coordinators: Sequence[DescribeCoordinatorsCoordinator]
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replica:
+    """One coordinator on one node. `next_offset` is the first offset that this replica has not read."""
+
+    coordinator_id: int
+    node: Node
+    state: str
+    is_leader: bool
+    leader_id: int
+    epoch: int
+    term: int
+    written_offset: int
+    next_offset: int
+    live_partitions: int
+    digest: bytes
+
+
+async def look(client: DisklessClient, timeout_s: float) -> list[NodeView]:
+    """Ask every node of the service, by id. Raises `Unavailable` when none answers."""
+    description = await client.describe_coordinators(timeout_ms=milliseconds(timeout_s))
+    return list(await asyncio.gather(*(_ask(client, node, min(timeout_s, NODE_TIMEOUT_S)) for node in description.nodes)))
+
+
+async def _ask(client: DisklessClient, node: Node, timeout_s: float) -> NodeView:
+    request = DescribeCoordinatorsRequest(coordinator_ids=(), timeout_ms=milliseconds(timeout_s))
+    try:
+        answer = await client.node(node.host, node.port).call(request, milliseconds(timeout_s))
+    except (ConnectionLost, RequestTimedOut, MalformedMessage) as error:
+        return NodeView(node=node, cluster_id=None, coordinators=(), error=str(error))
+    response = cast(DescribeCoordinatorsResponse, answer)
+    if response.node_id != node.node_id:
+        what = f"{node.host}:{node.port} is node {response.node_id}; two nodes announce the same address"
+        return NodeView(node=node, cluster_id=response.cluster_id, coordinators=(), error=what)
+    return NodeView(node=node, cluster_id=response.cluster_id, coordinators=response.coordinators, error="")
+
+
+def replicas(views: Sequence[NodeView]) -> list[Replica]:
+    """Every replica of every coordinator, by coordinator, the leader first."""
+    found = [
+        Replica(
+            coordinator_id=one.coordinator_id,
+            node=view.node,
+            state=one.state,
+            is_leader=one.is_local and one.state in ("leading", "resigning"),
+            leader_id=one.leader_id,
+            epoch=one.leader_epoch,
+            term=one.term,
+            written_offset=one.applied_offset,
+            next_offset=one.log_end_offset,
+            live_partitions=one.live_partitions,
+            digest=one.digest,
+        )
+        for view in views
+        for one in view.coordinators
+    ]
+    return sorted(found, key=lambda one: (one.coordinator_id, not one.is_leader, one.node.node_id))
+
+
+def leader_of(found: Sequence[Replica]) -> Replica | None:
+    """The leader among the replicas of one coordinator: of two that both believe to lead, that of the higher epoch."""
+    return max((one for one in found if one.is_leader), key=lambda one: one.epoch, default=None)
+
+
+def by_coordinator(found: Sequence[Replica]) -> dict[int, list[Replica]]:
+    """Replicas by coordinator id."""
+    groups: dict[int, list[Replica]] = {}
+    for one in found:
+        groups.setdefault(one.coordinator_id, []).append(one)
+    return groups
+
+
+def lag(replica: Replica, group: Sequence[Replica]) -> int:
+    """Entries that a replica is behind the one that has read furthest."""
+    return max(one.next_offset for one in group) - replica.next_offset
+
+
+def status_rows(views: Sequence[NodeView]) -> list[Row]:
+    """One row for each coordinator: who leads it and how far the others are."""
+    rows: list[Row] = []
+    for coordinator_id, group in sorted(by_coordinator(replicas(views)).items()):
+        leader = leader_of(group)
+        standbys = [one for one in group if one is not leader]
+        lags = [lag(one, group) for one in standbys if one.state in STANDBY_STATES]
+        rows.append(
+            {
+                "coordinator": coordinator_id,
+                "state": "no leader" if leader is None else leader.state,
+                "leader": None if leader is None else leader.node.node_id,
+                "address": None if leader is None else f"{leader.node.host}:{leader.node.port}",
+                "epoch": max(one.epoch for one in group),
+                "log_end": max(one.next_offset for one in group),
+                "standbys": len(lags),
+                "lag_max": max(lags, default=None),
+                "live_partitions": max(one.live_partitions for one in group),
+            }
+        )
+    return rows
+
+
+def replica_rows(views: Sequence[NodeView], coordinator_ids: Sequence[int]) -> list[Row]:
+    """One row for each replica of the coordinators, or of all."""
+    groups = by_coordinator(replicas(views))
+    return [
+        {
+            "coordinator": one.coordinator_id,
+            "node": one.node.node_id,
+            "state": one.state,
+            "epoch": one.epoch,
+            "term": term_text(one.term),
+            "log_end": one.next_offset,
+            "lag": lag(one, group),
+            "written_offset": one.written_offset,
+            "digest": one.digest.hex(),
+            "live_partitions": one.live_partitions,
+        }
+        for coordinator_id, group in sorted(groups.items())
+        if not coordinator_ids or coordinator_id in coordinator_ids
+        for one in group
+    ]
+
+
+def node_rows(views: Sequence[NodeView]) -> list[Row]:
+    """One row for each node: where it is and what it leads and follows."""
+    rows: list[Row] = []
+    for view in views:
+        own = replicas([view])
+        leads = [one.coordinator_id for one in own if one.is_leader]
+        rows.append(
+            {
+                "node": view.node.node_id,
+                "address": f"{view.node.host}:{view.node.port}",
+                "rack": view.node.rack,
+                "reachable": not view.error,
+                "leads": leads,
+                "follows": len(own) - len(leads),
+                "error": view.error,
+            }
+        )
+    return rows
