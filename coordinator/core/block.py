@@ -22,6 +22,22 @@ Int64s = npt.NDArray[np.int64]
 LOG_APPEND_TIME = 1
 
 
+def starts_of_equal(values: Int64s) -> Int64s:
+    """Where each stretch of equal neighbours begins; `values` is not empty."""
+    is_start = np.empty(len(values), bool)
+    is_start[0] = True
+    np.not_equal(values[1:], values[:-1], out=is_start[1:])
+    return np.flatnonzero(is_start)
+
+
+def lengths_of(starts: Int64s, end: int) -> Int64s:
+    """How long each stretch is, the last one up to `end`."""
+    lengths = np.empty_like(starts)
+    np.subtract(starts[1:], starts[:-1], out=lengths[:-1])
+    lengths[-1] = end - starts[-1]
+    return lengths
+
+
 @dataclass(slots=True, kw_only=True)
 class ProducerColumns:
     """The idempotent batches of a block, sorted by producer, in sequence order within each.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from coordinator.core.block import LOG_APPEND_TIME, CommitBlock, ProducerColumns
+from coordinator.core.block import LOG_APPEND_TIME, CommitBlock, ProducerColumns, lengths_of
 from coordinator.core.hot import BrokenInvariant, HotState
 from coordinator.core.tables import REMEMBERED_BATCHES
 
@@ -56,7 +56,7 @@ def _remember(hot: HotState, block: CommitBlock, producers: ProducerColumns) -> 
     slots = np.array(slot_list, np.int64)
     new = table.epoch.array[slots] < 0
     table.epoch.array[slots[new]] = producers.epochs[new]
-    lengths = np.diff(producers.starts, append=len(producers.at))
+    lengths = lengths_of(producers.starts, len(producers.at))
     rank = np.arange(len(producers.at)) - np.repeat(producers.starts, lengths)
     keep = np.repeat(lengths, lengths) - rank <= REMEMBERED_BATCHES
     slot_of = np.repeat(slots, lengths)[keep]

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coordinator.core.batches import SEQUENCE_MASK, BatchArray
-from coordinator.core.block import CommitBlock, Int64s, ProducerColumns
+from coordinator.core.batches import BATCH, SEQUENCE_MASK, BatchArray
+from coordinator.core.block import CommitBlock, Int64s, ProducerColumns, lengths_of, starts_of_equal
 from coordinator.core.commands import CommitFile
 from coordinator.core.commit import RECORDS_PER_BATCH_MAX
 from coordinator.core.hot import HotState
@@ -45,7 +45,7 @@ def decide_block(hot: HotState, commands: Sequence[CommitFile], hashes: Sequence
 
 
 def _decide(hot: HotState, commands: Sequence[CommitFile], hashes: Sequence[bytes], append_time_ms: int) -> CommitBlock:
-    batches = np.concatenate([command.batches for command in commands]) if len(commands) > 1 else commands[0].batches
+    batches = _join(commands)
     batches_of_file = np.array([len(command.batches) for command in commands], np.int64)
     first_of_file = np.cumsum(batches_of_file) - batches_of_file
     file_of = np.repeat(np.arange(len(commands)), batches_of_file)
@@ -53,12 +53,12 @@ def _decide(hot: HotState, commands: Sequence[CommitFile], hashes: Sequence[byte
     run_start = _run_starts(batches, first_of_file)
     run_keys: list[bytes] = batches["topic_partition"][run_start].tolist()
     run_row = _rows_of(hot, run_keys, file_of[run_start])
-    run_length = np.diff(run_start, append=len(batches))
+    run_length = lengths_of(run_start, len(batches))
     row = np.repeat(run_row, run_length)
     order = np.argsort(row.astype(np.uint16) if int(row.max()) < 1 << 16 else row, kind="stable")
     sorted_row = row[order]
-    starts = np.flatnonzero(np.diff(sorted_row, prepend=-1))
-    stops = np.append(starts[1:], len(order))
+    starts = starts_of_equal(sorted_row)
+    stops = starts + lengths_of(starts, len(order))
     segment_row = sorted_row[starts]
     base = _assign(hot, count, order, starts, stops, segment_row)
     producers = _producers(hot, batches, row, count, file_of)
@@ -120,6 +120,13 @@ def _decide(hot: HotState, commands: Sequence[CommitFile], hashes: Sequence[byte
         producers=producers,
         encoded=encode_file_entries(heads, topics, numbers),
     )
+
+
+def _join(commands: Sequence[CommitFile]) -> BatchArray:
+    """All batches in one array; joined as bytes, because numpy is slow to see that the types agree."""
+    if len(commands) == 1:
+        return commands[0].batches
+    return np.frombuffer(b"".join([command.batches.data for command in commands]), BATCH)
 
 
 def _check(
@@ -208,7 +215,7 @@ def _topics(run_keys: list[bytes], batches: BatchArray, run_start: Int64s, runs_
             ordinal = known[topic_id] = len(known)
             topics[-1].append(topic_id)
         ordinals.append(ordinal)
-    return topics, np.repeat(np.array(ordinals, np.int64), np.diff(changes, append=len(run_start)))
+    return topics, np.repeat(np.array(ordinals, np.int64), lengths_of(changes, len(run_start)))
 
 
 def _producers(hot: HotState, batches: BatchArray, row: Int64s, count: Int64s, file_of: Int64s) -> ProducerColumns | None:
@@ -226,7 +233,7 @@ def _producers(hot: HotState, batches: BatchArray, row: Int64s, count: Int64s, f
     order = np.argsort(slots, kind="stable")
     at, first, last, slots = at[order], first[order], last[order], slots[order]
     epoch = batches["producer_epoch"][at].astype(np.int64)
-    starts = np.flatnonzero(np.diff(slots, prepend=slots[0] - 1))
+    starts = starts_of_equal(slots)
     leaders = slots[starts]
     known = leaders >= 0
     known_slots = leaders[known]
@@ -239,7 +246,7 @@ def _producers(hot: HotState, batches: BatchArray, row: Int64s, count: Int64s, f
     expected[starts[known]] = (table.ring_last.array[newest] + 1) & SEQUENCE_MASK
     epoch_due = epoch[starts].copy()
     epoch_due[known] = table.epoch.array[known_slots]
-    is_bad = (first != expected) | (epoch != np.repeat(epoch_due, np.diff(starts, append=len(at))))
+    is_bad = (first != expected) | (epoch != np.repeat(epoch_due, lengths_of(starts, len(at))))
     if is_bad.any():
         raise _Unusual(int(file_of[at[is_bad]].min()))
     sources = order[starts].tolist()

@@ -34,6 +34,9 @@ BATCH_ID_INDEX_BITS = 17
 """An entry of a megabyte holds fewer than 2^17 batches."""
 BATCH_ID_OFFSET_BITS = 34
 
+BATCHES_PER_ANSWER_MAX = 10_000
+"""About a megabyte of answer, made in some 20 ms."""
+
 
 def unknown(hot: HotState, topic_id: bytes, partition: int) -> Outcome:
     """The outcome for a partition that is not here."""
@@ -115,19 +118,25 @@ def _first_at_or_after(state: ShardState, row: int, log_start: int, timestamp: i
 
 @dataclass(slots=True)
 class FetchBudget:
-    """The bytes and batches that a whole FindBatches request may still return; spans coordinators."""
+    """The bytes and batches that a whole FindBatches request may still return; spans coordinators.
+
+    However much is asked for, one answer has at most `BATCHES_PER_ANSWER_MAX` batches: it is made in one go, and everybody
+    else waits meanwhile. Clients cannot tell it from a spent budget of bytes, and continue behind the last batch.
+    """
 
     max_bytes: int
     batches_per_partition: int
     admitted_bytes: int = 0
-    anything_admitted: bool = False
+    admitted_batches: int = 0
 
     def admits(self, partition_bytes: int, partition_limit: int, partition_batches: int) -> bool:
         """Whether one more batch may be admitted: the batch that crosses a limit still is."""
         if self.batches_per_partition and partition_batches >= self.batches_per_partition:
             return False
-        if not self.anything_admitted:
+        if not self.admitted_batches:
             return True
+        if self.admitted_batches >= BATCHES_PER_ANSWER_MAX:
+            return False
         return partition_bytes < partition_limit and self.admitted_bytes < self.max_bytes
 
 
@@ -193,7 +202,7 @@ def _collect(state: ShardState, row: int, point: FetchPoint, budget: FetchBudget
             )
             partition_bytes += size
             budget.admitted_bytes += size
-            budget.anything_admitted = True
+            budget.admitted_batches += 1
     return found
 
 
