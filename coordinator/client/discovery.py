@@ -116,29 +116,22 @@ class Discovery:
     # ---- asking anybody
 
     async def ask(self, message: Message, deadline: Deadline) -> Message:
-        """Ask any node, again and again until the deadline. Raises Unavailable, which names each node's failure."""
-        attempt = 0
+        """Ask one node after the other, again and again, until one answers. Raises Unavailable, which names each node's failure."""
+        attempt, why = 0, "the deadline passed"
         while True:
-            try:
-                return await self._ask_each(message, deadline)
-            except Unavailable:
-                if not await deadline.pause(self._policy, attempt, self._rng):
-                    raise
-                attempt += 1
-
-    async def _ask_each(self, message: Message, deadline: Deadline) -> Message:
-        """Ask the nodes one after the other until one answers."""
-        failures: list[str] = []
-        for address in list(self._addresses):
-            if deadline.is_over:
-                break
-            try:
-                return await self._pool.call(Lane(*address, "discovery"), message, deadline.at_most_ms(ATTEMPT_TIMEOUT_MS))
-            except (ConnectionLost, RequestTimedOut, MalformedMessage) as error:
-                failures.append(str(error))
-                self._doubt(address)
-        why = "; ".join(failures) or "the deadline passed"
-        raise Unavailable(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"no node answers {type(message).__name__}: {why}")
+            failures: list[str] = []
+            for address in list(self._addresses):
+                if deadline.is_over:
+                    break
+                try:
+                    return await self._pool.call(Lane(*address, "discovery"), message, deadline.at_most_ms(ATTEMPT_TIMEOUT_MS))
+                except (ConnectionLost, RequestTimedOut, MalformedMessage) as error:
+                    failures.append(str(error))
+                    self._doubt(address)
+            why = "; ".join(failures) or why
+            if not await deadline.pause(self._policy, attempt, self._rng):
+                raise Unavailable(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"no node answers {type(message).__name__}: {why}")
+            attempt += 1
 
     def _doubt(self, address: tuple[str, int]) -> None:
         if address in self._addresses:

@@ -137,7 +137,7 @@ class _Run(Generic[R]):
                     what = (
                         f"it may have taken effect; repeat it unchanged to learn its outcome. Last answer: {last.code.name}: {last.message}"
                     )
-                    self._refuse([place], Refusal(ErrorCode.REQUEST_TIMED_OUT, what))
+                    self._answers[place] = self._operation.refused(place, Refusal(ErrorCode.REQUEST_TIMED_OUT, what))
         return [self._answers[place] for place in range(len(self._targets))]
 
     async def _drive_group(self, node: Node, group: Sequence[int], attempt: int) -> None:
@@ -158,8 +158,10 @@ class _Run(Generic[R]):
         return int(self._operation.refusal_of(self._answers[place]).code)
 
     def _refuse(self, places: Iterable[int], refusal: Refusal) -> None:
+        """Note refusals; once time is up, what a node answered before says more than that time is up."""
         for place in places:
-            self._answers[place] = self._operation.refused(place, refusal)
+            if place not in self._answers or not self._deadline.is_over:
+                self._answers[place] = self._operation.refused(place, refusal)
 
     async def _route(self, places: Sequence[int]) -> tuple[dict[Node, list[int]], list[int]]:
         """The elements by the leader that serves them now, and those that none serves, which are refused."""

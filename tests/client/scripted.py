@@ -1,0 +1,230 @@
+"""A scripted cluster behind real socket servers: directory, leaders, offsets; tests move leaders and add trouble.
+
+It commits for real, as far as a client can tell: offsets by partition, results by object key and coordinator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import cast
+
+from coordinator.adapters.server.contract import Request, Respond
+from coordinator.adapters.server.server import Server
+from coordinator.api import cluster as cluster_api
+from coordinator.core.commands import OK, Outcome
+from coordinator.core.errors import ErrorCode
+from coordinator.protocol import messages as m
+from coordinator.protocol.api_table import ApiKey, decode_request
+from coordinator.protocol.codec import Message, encode
+from coordinator.protocol.commit_file import CommitFile, decode_commit_file, encode_commit_response
+from records.model import Endpoint, NodeRegistered
+
+Trouble = Callable[["ScriptedNode", Request, Respond], bool]
+"""Sees each request first; True if it has dealt with it."""
+
+Result = tuple[int, int]
+
+
+@dataclass(slots=True)
+class ScriptedCluster:
+    """What all nodes know. `leaders` is the truth; a node's `told` overrides what it tells."""
+
+    coordinators: int = 4
+    topics: dict[bytes, tuple[str, list[int]]] = field(default_factory=dict)
+    leaders: dict[int, int] = field(default_factory=dict)
+    nodes: dict[int, ScriptedNode] = field(default_factory=dict)
+    ends: dict[bytes, int] = field(default_factory=dict)
+    files: dict[tuple[str, int], tuple[CommitFile, list[Result]]] = field(default_factory=dict)
+    commits: list[tuple[int, CommitFile]] = field(default_factory=list)
+
+    def add_topic(self, topic_id: bytes, name: str, partitions: int) -> None:
+        self.topics[topic_id] = (name, [partition % self.coordinators for partition in range(partitions)])
+
+    def owner(self, key: bytes) -> int | None:
+        _, owners = self.topics.get(key[:16], ("", []))
+        partition = int.from_bytes(key[16:], "big")
+        return owners[partition] if partition < len(owners) else None
+
+    def missing(self, key: bytes) -> ErrorCode:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if key[:16] in self.topics else ErrorCode.UNKNOWN_TOPIC_ID
+
+    @property
+    def addresses(self) -> list[str]:
+        return [f"127.0.0.1:{node.port}" for node in self.nodes.values()]
+
+
+class ScriptedNode:
+    """One node: answers from the cluster's truth, after `trouble` had its chance."""
+
+    def __init__(self, cluster: ScriptedCluster, node_id: int) -> None:
+        self.cluster = cluster
+        self.node_id = node_id
+        self.port = 0
+        self.server = Server(self, listener=f"node-{node_id}")
+        self.trouble: list[Trouble] = []
+        self.seen: list[Request] = []
+        self.told: dict[int, int] = {}
+
+    def count(self, api: ApiKey) -> int:
+        return sum(request.api_key == api for request in self.seen)
+
+    def handle(self, request: Request, respond: Respond) -> None:
+        self.seen.append(request)
+        if not any(trouble(self, request, respond) for trouble in list(self.trouble)):
+            respond(self.answer(request))
+
+    def answer(self, request: Request) -> bytes:
+        if request.api_key == ApiKey.COMMIT_FILE:
+            return self._commit(decode_commit_file(request.data, request.body_offset))
+        message = decode_request(request.wire_api_key, request.api_version, request.data, request.body_offset)
+        return encode(self._reply(request.api_version, message))
+
+    def _reply(self, version: int, message: Message) -> Message:
+        match message:
+            case m.DescribeTopicsRequest():
+                return m.DescribeTopicsResponse(topics=tuple(map(self._topic, message.topics)))
+            case m.DescribeCoordinatorsRequest():
+                return self._coordinators()
+            case m.ListOffsetsRequest():
+                return self._list_offsets(message)
+            case m.CreatePartitionsRequest():
+                return self._create(message)
+            case m.DescribeFilesRequest():
+                return self._describe_files(message)
+        if type(message).__name__ == "MetadataRequest":
+            return cluster_api.metadata_response(version, [self._registered(node) for node in self.cluster.nodes.values()], "c", 1, [])
+        _, keys = cluster_api.coordinator_keys(message)
+        return cluster_api.find_coordinator_response(version, [self._find(key) for key in keys])
+
+    def _registered(self, node: ScriptedNode) -> NodeRegistered:
+        return NodeRegistered(
+            node_id=node.node_id, rack="", endpoints=[Endpoint(listener="i", host="127.0.0.1", port=node.port)], schema_level_max=1
+        )
+
+    def _find(self, key: str) -> cluster_api.FoundCoordinator:
+        leader = self.told.get(int(key), self.cluster.leaders.get(int(key), -1))
+        if leader < 0:
+            return cluster_api.FoundCoordinator(
+                key, -1, "", -1, Outcome(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message="no leader now")
+            )
+        return cluster_api.FoundCoordinator(key, leader, "127.0.0.1", self.cluster.nodes[leader].port, OK)
+
+    def _topic(self, asked: m.DescribeTopicsTopic) -> m.DescribeTopicsTopicResult:
+        found = {name: topic_id for topic_id, (name, _) in self.cluster.topics.items()}
+        topic_id = asked.topic_id if any(asked.topic_id) else found.get(asked.name or "", bytes(16))
+        if topic_id not in self.cluster.topics:
+            return m.DescribeTopicsTopicResult(error_code=100, topic_id=asked.topic_id, name=asked.name, partitions=())
+        name, owners = self.cluster.topics[topic_id]
+        partitions = tuple(
+            m.DescribeTopicsPartitionResult(
+                error_code=0, partition_index=index, coordinator_id=owner, leader_id=self.cluster.leaders[owner]
+            )
+            for index, owner in enumerate(owners)
+        )
+        return m.DescribeTopicsTopicResult(error_code=0, topic_id=topic_id, name=name, partitions=partitions)
+
+    def _coordinators(self) -> m.DescribeCoordinatorsResponse:
+        described = tuple(
+            m.DescribeCoordinatorsCoordinator(
+                error_code=0, coordinator_id=i, state="", leader_id=leader, host="", digest=b"", is_local=leader == self.node_id
+            )
+            for i, leader in self.cluster.leaders.items()
+        )
+        return m.DescribeCoordinatorsResponse(error_code=0, cluster_id="c", node_id=self.node_id, coordinators=described, nodes=())
+
+    def _refusal(self, key: bytes) -> ErrorCode:
+        owner = self.cluster.owner(key)
+        if owner is None:
+            return self.cluster.missing(key)
+        return ErrorCode.NONE if self.cluster.leaders[owner] == self.node_id else ErrorCode.NOT_COORDINATOR
+
+    def _list_offsets(self, message: m.ListOffsetsRequest) -> m.ListOffsetsResponse:
+        topics = []
+        for topic in message.topics:
+            results = []
+            for one in topic.partitions:
+                key = topic.topic_id + one.partition_index.to_bytes(4, "big")
+                code = self._refusal(key)
+                offset = self.cluster.ends.get(key, 0) if code is ErrorCode.NONE else -1
+                results.append(
+                    m.ListOffsetsPartitionResponse(
+                        partition_index=one.partition_index, error_code=code, timestamp=one.timestamp, offset=offset
+                    )
+                )
+            topics.append(m.ListOffsetsTopicResponse(topic_id=topic.topic_id, partitions=tuple(results)))
+        return m.ListOffsetsResponse(topics=tuple(topics))
+
+    def _create(self, message: m.CreatePartitionsRequest) -> m.CreatePartitionsResponse:
+        results = []
+        for one in message.topics:
+            taken = {name: topic_id for topic_id, (name, _) in self.cluster.topics.items()}
+            code = ErrorCode.NONE
+            if self.cluster.leaders[0] != self.node_id:
+                code = ErrorCode.NOT_COORDINATOR
+            elif taken.get(one.name, one.topic_id) != one.topic_id:
+                code = ErrorCode.TOPIC_ALREADY_EXISTS
+            else:
+                self.cluster.add_topic(one.topic_id, one.name, one.num_partitions)
+            results.append(m.CreatablePartitionsResult(topic_id=one.topic_id, error_code=code, error_message=None))
+        return m.CreatePartitionsResponse(topics=tuple(results))
+
+    def _describe_files(self, message: m.DescribeFilesRequest) -> m.DescribeFilesResponse:
+        led = {i for i, leader in self.cluster.leaders.items() if leader == self.node_id}
+        results = []
+        for one in message.files:
+            known = any((one.object_key, coordinator) in self.cluster.files for coordinator in led)
+            code = ErrorCode.NONE if known else ErrorCode.RESOURCE_NOT_FOUND if led else ErrorCode.NOT_COORDINATOR
+            results.append(m.DescribeFileResult(object_key=one.object_key, error_code=code, has_live_batches=known))
+        return m.DescribeFilesResponse(files=tuple(results))
+
+    def _commit(self, file: CommitFile) -> bytes:
+        self.cluster.commits.append((self.node_id, file))
+        keys = cast(list[bytes], file.batches["topic_partition"].tolist())
+        owners = [self.cluster.owner(key) for key in keys]
+        if None in owners:
+            codes = [int(self.cluster.missing(key)) if owner is None else 15 for key, owner in zip(keys, owners, strict=True)]
+            return _commit_body([(code, -1) for code in codes])
+        results: list[Result] = [(16, -1)] * len(keys)
+        for owner in sorted({one for one in owners if one is not None}):
+            rows = [row for row, one in enumerate(owners) if one == owner]
+            if self.cluster.leaders[owner] == self.node_id:
+                share = file._replace(batches=file.batches[rows], timeout_ms=0)
+                for row, result in zip(rows, self._commit_share(owner, share), strict=True):
+                    results[row] = result
+        return _commit_body(results)
+
+    def _commit_share(self, owner: int, share: CommitFile) -> list[Result]:
+        if (share.object_key, owner) in self.cluster.files:
+            known, results = self.cluster.files[share.object_key, owner]
+            same = (known.owner_ids, known.batches.tobytes()) == (share.owner_ids, share.batches.tobytes())
+            return results if same else [(92, -1)] * len(results)
+        results = []
+        for batch in share.batches:
+            key = bytes(batch["topic_partition"])
+            results.append((0, self.cluster.ends.get(key, 0)))
+            self.cluster.ends[key] = results[-1][1] + int(batch["last_offset"]) - int(batch["base_offset"]) + 1
+        self.cluster.files[share.object_key, owner] = (share, results)
+        return results
+
+
+def _commit_body(results: list[Result]) -> bytes:
+    codes, bases = [code for code, _ in results], [base for _, base in results]
+    unknown = [-1 if code else 0 for code in codes]
+    return encode_commit_response(codes, bases, [-1] * len(codes), unknown, [False] * len(codes))
+
+
+@asynccontextmanager
+async def scripted(nodes: int = 2, coordinators: int = 4) -> AsyncIterator[ScriptedCluster]:
+    """Nodes 1 to `nodes` share the coordinators in turn; all are stopped at the end."""
+    cluster = ScriptedCluster(coordinators=coordinators)
+    for node_id in range(1, nodes + 1):
+        node = cluster.nodes[node_id] = ScriptedNode(cluster, node_id)
+        node.port = await node.server.start("127.0.0.1", 0)
+    cluster.leaders = {i: i % nodes + 1 for i in range(coordinators)}
+    try:
+        yield cluster
+    finally:
+        for node in cluster.nodes.values():
+            await node.server.stop(0)

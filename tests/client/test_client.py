@@ -1,0 +1,332 @@
+"""The client against a scripted cluster: splitting, merging, moved leaders, lost connections, dead nodes, deadlines."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from coordinator.adapters.server.contract import Request, Respond
+from coordinator.client.client import LATEST, DisklessClient, parse_servers
+from coordinator.client.errors import AlreadyExists, InvalidRequest, NotFound, TimedOut, Unavailable
+from coordinator.client.model import Node, PartitionId
+from coordinator.client.retry import RetryPolicy
+from coordinator.core.errors import ErrorCode
+from coordinator.protocol.api_table import ApiKey
+from coordinator.protocol.commit_file import BATCH, CommitFile
+from coordinator.protocol.messages import CommitBatch
+from tests.client.scripted import ScriptedCluster, ScriptedNode, Trouble, scripted
+
+TOPIC = bytes(range(16))
+OTHER = bytes(range(1, 17))
+
+
+def batches(*partitions: int, topic_id: bytes = TOPIC, records: int = 1) -> list[CommitBatch]:
+    return [
+        CommitBatch(
+            magic=2,
+            request_id=place,
+            topic_id=topic_id,
+            partition_index=partition,
+            byte_offset=100 * place,
+            size=100,
+            base_offset=0,
+            last_offset=records - 1,
+            batch_max_timestamp=1,
+            timestamp_type=0,
+            producer_id=-1,
+            producer_epoch=-1,
+            base_sequence=-1,
+            last_sequence=-1,
+        )
+        for place, partition in enumerate(partitions)
+    ]
+
+
+def client_of(cluster: ScriptedCluster, *, api_timeout_ms: int = 20_000, request_timeout_ms: int = 5_000) -> DisklessClient:
+    return DisklessClient(
+        cluster.addresses,
+        client_id="test",
+        request_timeout_ms=request_timeout_ms,
+        api_timeout_ms=api_timeout_ms,
+        retry=RetryPolicy(backoff_ms=1, backoff_ms_max=8),
+    )
+
+
+def once(api: ApiKey, do: Callable[[ScriptedNode, Request, Respond], None]) -> Trouble:
+    """Trouble for the first request of a kind."""
+    done: list[bool] = []
+
+    def trouble(node: ScriptedNode, request: Request, respond: Respond) -> bool:
+        if request.api_key != api or done:
+            return False
+        done.append(True)
+        do(node, request, respond)
+        return True
+
+    return trouble
+
+
+def hang_up(_node: ScriptedNode, _request: Request, respond: Respond) -> None:
+    respond(None)
+
+
+def process_and_hang_up(node: ScriptedNode, request: Request, respond: Respond) -> None:
+    node.answer(request)
+    respond(None)
+
+
+async def test_commits_are_split_by_node_and_merged_in_order() -> None:
+    async with scripted(nodes=2, coordinators=4) as cluster, client_of(cluster) as client:
+        cluster.add_topic(TOPIC, "t", 8)
+        order = [7, 0, 3, 0, 5, 2, 1]
+        for partition in range(8):
+            cluster.ends[PartitionId(TOPIC, partition).key] = 1000 * partition
+        outcome = await client.commit_file("k", 700, batches(*order, records=10))
+        assert outcome.is_ok
+        assert outcome.is_known
+        assert outcome.base_offsets.tolist() == [7000, 0, 3000, 10, 5000, 2000, 1000]
+        assert sorted(outcome.owner_ids) == [0, 1, 2, 3]
+        # One request to each node, which carries its batches in the order of the file.
+        assert sorted(node for node, _ in cluster.commits) == [1, 2]
+        by_node = dict(cluster.commits)
+        assert by_node[1].batches["partition"].tolist() == [0, 0, 2]
+        assert by_node[2].batches["partition"].tolist() == [7, 3, 5, 1]
+        assert by_node[1].owner_ids == by_node[2].owner_ids == list(outcome.owner_ids)
+        assert [batch.base_offset for batch in outcome.batches] == outcome.base_offsets.tolist()
+
+
+async def test_an_array_of_batches_is_as_good_as_objects() -> None:
+    async with scripted() as cluster, client_of(cluster) as client:
+        cluster.add_topic(TOPIC, "t", 1)
+        row = np.zeros(1, BATCH)
+        row["topic_id"], row["magic"], row["size"] = TOPIC, 2, 10
+        assert (await client.commit_file("k", 10, row)).is_ok
+        assert (await client.commit_file("empty", 0, [])).batches == ()
+        with pytest.raises(InvalidRequest, match="dtype BATCH"):
+            await client.commit_file("k", 10, np.zeros(1, "V77"))
+
+
+async def test_a_leader_that_moved_is_found_again() -> None:
+    async with scripted() as cluster, client_of(cluster) as client:
+        cluster.add_topic(TOPIC, "t", 4)
+        assert (await client.commit_file("a", 400, batches(0, 1, 2, 3))).is_ok
+        cluster.leaders = dict.fromkeys(range(4), 2)
+        assert (await client.commit_file("b", 400, batches(0, 1, 2, 3))).base_offsets.tolist() == [1, 1, 1, 1]
+        # What was known to be led by node 2 already did not go there twice.
+        later = cluster.commits[2:]
+        assert [(node, file.batches["partition"].tolist()) for node, file in later] in (
+            [(1, [0, 2]), (2, [1, 3]), (2, [0, 2])],
+            [(2, [1, 3]), (1, [0, 2]), (2, [0, 2])],
+        )
+
+
+@pytest.mark.parametrize("trouble", [hang_up, process_and_hang_up], ids=["before", "after"])
+async def test_a_commit_takes_effect_once_though_its_connection_is_lost(trouble: Callable[..., None]) -> None:
+    async with scripted() as cluster, client_of(cluster) as client:
+        cluster.add_topic(TOPIC, "t", 4)
+        cluster.nodes[1].trouble.append(once(ApiKey.COMMIT_FILE, trouble))
+        outcome = await client.commit_file("k", 400, batches(0, 1, 2, 3, records=5))
+        assert outcome.is_ok
+        assert outcome.base_offsets.tolist() == [0, 0, 0, 0]
+        assert set(cluster.ends.values()) == {5}
+
+
+async def test_shares_that_meet_again_on_one_node_are_the_same_shares() -> None:
+    """The first attempt is processed and its reply lost; the second meets all coordinators on the other node."""
+    async with scripted() as cluster, client_of(cluster) as client:
+        cluster.add_topic(TOPIC, "t", 4)
+
+        def move(node: ScriptedNode, request: Request, respond: Respond) -> None:
+            node.answer(request)
+            cluster.leaders = dict.fromkeys(range(4), 2)
+            respond(None)
+
+        cluster.nodes[1].trouble.append(once(ApiKey.COMMIT_FILE, move))
+        outcome = await client.commit_file("k", 400, batches(0, 1, 2, 3))
+        assert outcome.is_ok
+        assert set(cluster.ends.values()) == {1}
+
+
+async def test_a_dead_leader_does_not_hold_up_others() -> None:
+    async with scripted() as cluster, client_of(cluster) as client:
+        cluster.add_topic(TOPIC, "t", 4)
+        assert (await client.commit_file("a", 400, batches(0, 1, 2, 3))).is_ok
+        await cluster.nodes[1].server.stop(0)
+        stuck = asyncio.ensure_future(client.commit_file("b", 200, batches(0, 1)))
+        for number in range(5):
+            assert (await client.commit_file(f"c{number}", 200, batches(1, 3))).is_ok
+        assert not stuck.done()
+        cluster.leaders = dict.fromkeys(range(4), 2)
+        assert (await stuck).is_ok
+        assert await client.list_topics() == await client.list_topics()
+
+
+async def test_a_node_that_accepts_and_never_answers_is_left_at_the_deadline_of_the_attempt() -> None:
+    async with scripted() as cluster, client_of(cluster, request_timeout_ms=200) as client:
+        cluster.add_topic(TOPIC, "t", 4)
+
+        def swallow(_node: ScriptedNode, request: Request, _respond: Respond) -> bool:
+            if request.api_key == ApiKey.COMMIT_FILE:
+                cluster.leaders = dict.fromkeys(range(4), 2)
+            return True
+
+        assert (await client.commit_file("a", 400, batches(0, 1, 2, 3))).is_ok
+        cluster.nodes[1].trouble.append(swallow)
+        assert (await client.commit_file("b", 400, batches(0, 1, 2, 3))).is_ok
+
+
+async def test_bootstrap_needs_one_node_that_answers() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, not listening: refuses
+        dead = f"127.0.0.1:{taken.getsockname()[1]}"
+        async with scripted() as cluster, DisklessClient([dead, cluster.addresses[1]]) as client:
+            nodes = await client.nodes()
+            assert nodes == tuple(Node(i, "127.0.0.1", cluster.nodes[i].port) for i in (1, 2))
+        async with DisklessClient(dead, api_timeout_ms=300, retry=RetryPolicy(backoff_ms=1)) as client:
+            with pytest.raises(Unavailable, match="no node answers MetadataRequest: .*" + dead):
+                await client.nodes()
+            outcome = await client.commit_file("k", 100, batches(0))
+            assert outcome.error_codes.tolist() == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+            with pytest.raises(Unavailable, match="file k, batch 0"):
+                outcome.raise_for_errors()
+
+
+async def test_a_node_that_nobody_leads_through_is_asked_until_the_deadline() -> None:
+    """Every node names node 1, which says that it is not the leader."""
+    async with scripted() as cluster, client_of(cluster) as client:
+        cluster.add_topic(TOPIC, "t", 1)
+        cluster.leaders[0] = 2
+        for node in cluster.nodes.values():
+            node.told[0] = 1
+        [answer] = await client.list_offsets([(PartitionId(TOPIC, 0), LATEST)], timeout_ms=400)
+        assert answer.error is ErrorCode.NOT_COORDINATOR
+        assert cluster.nodes[1].count(ApiKey.LIST_OFFSETS) > 3
+        outcome = await client.commit_file("k", 100, batches(0), timeout_ms=400)
+        # After NOT_COORDINATOR a commit may be in the log.
+        assert outcome.error_codes.tolist() == [ErrorCode.REQUEST_TIMED_OUT]
+        assert not outcome.is_known
+        with pytest.raises(TimedOut, match="repeat it unchanged"):
+            outcome.raise_for_errors()
+
+
+async def test_a_node_that_tells_a_stale_leader_is_not_the_only_one_asked() -> None:
+    async with scripted() as cluster, client_of(cluster) as client:
+        cluster.add_topic(TOPIC, "t", 1)
+        cluster.leaders[0] = 2
+        cluster.nodes[1].told[0] = 1
+        assert (await client.commit_file("k", 100, batches(0))).is_ok
+
+
+async def test_no_leader_is_known_as_definitely_not_committed() -> None:
+    async with scripted() as cluster, client_of(cluster) as client:
+        cluster.add_topic(TOPIC, "t", 2)
+        for node in cluster.nodes.values():
+            node.told[0] = -1
+        outcome = await client.commit_file("k", 200, batches(0, 1), timeout_ms=400)
+        assert outcome.error_codes.tolist() == [ErrorCode.COORDINATOR_NOT_AVAILABLE, 0]
+        assert outcome.is_known
+        assert outcome.batches[0].message == "no leader now"
+
+
+async def test_nothing_of_a_file_with_an_unknown_partition_is_committed_until_it_exists() -> None:
+    async with scripted() as cluster, client_of(cluster) as client:
+        cluster.add_topic(TOPIC, "t", 1)
+        outcome = await client.commit_file("k", 300, [*batches(0, 1), *batches(0, topic_id=OTHER)])
+        assert outcome.error_codes.tolist() == [15, 3, 100]
+        assert "has no partition 1; it has 1" in outcome.batches[1].message
+        assert not cluster.commits
+        waiting = asyncio.ensure_future(client.commit_file("k", 200, batches(0, 1), wait_for_creation=True))
+        cluster.add_topic(TOPIC, "t", 2)
+        assert (await waiting).base_offsets.tolist() == [0, 0]
+
+
+async def test_a_topic_deleted_behind_the_clients_back_is_unknown() -> None:
+    async with scripted() as cluster, client_of(cluster) as client:
+        cluster.add_topic(TOPIC, "t", 1)
+        assert (await client.commit_file("a", 100, batches(0))).is_ok
+        del cluster.topics[TOPIC]
+        outcome = await client.commit_file("b", 100, batches(0))
+        assert outcome.error_codes.tolist() == [100]
+        [answer] = await client.list_offsets([(PartitionId(TOPIC, 0), LATEST)])
+        with pytest.raises(NotFound):
+            answer.raise_for_error()
+
+
+async def test_offsets_of_many_coordinators_come_in_the_order_asked() -> None:
+    async with scripted(nodes=3, coordinators=5) as cluster, client_of(cluster) as client:
+        cluster.add_topic(TOPIC, "t", 10)
+        cluster.add_topic(OTHER, "o", 1)
+        partitions = [PartitionId(TOPIC, i) for i in (9, 1, 1, 4)] + [PartitionId(OTHER, 0)] + [PartitionId(TOPIC, i) for i in (0, 9, 7)]
+        for partition in partitions:
+            cluster.ends[partition.key] = partition.partition * 7 + partition.topic_id[0]
+        answers = await client.list_offsets([(partition, LATEST) for partition in partitions])
+        assert [answer.offset for answer in answers] == [cluster.ends[partition.key] for partition in partitions]
+        assert [node.count(ApiKey.LIST_OFFSETS) for node in cluster.nodes.values()] == [1, 1, 1]
+
+
+async def test_operations_at_the_same_time_share_discovery() -> None:
+    async with scripted() as cluster, client_of(cluster) as client:
+        cluster.add_topic(TOPIC, "t", 4)
+        outcomes = await asyncio.gather(*(client.commit_file(f"k{i}", 400, batches(0, 1, 2, 3)) for i in range(50)))
+        assert sorted(int(outcome.base_offsets[0]) for outcome in outcomes) == list(range(50))
+        for api in (ApiKey.DESCRIBE_TOPICS, ApiKey.FIND_COORDINATOR, ApiKey.METADATA):
+            assert sum(node.count(api) for node in cluster.nodes.values()) == 1
+
+
+async def test_creating_is_repeated_with_the_same_id() -> None:
+    async with scripted() as cluster, client_of(cluster) as client:
+        cluster.nodes[1].trouble.append(once(ApiKey.CREATE_PARTITIONS, process_and_hang_up))
+        topic = await client.create_topic("t", 3)
+        assert list(cluster.topics) == [topic.topic_id]
+        with pytest.raises(AlreadyExists):
+            await client.create_topic("t", 3)
+        assert (await client.describe_topic("t")).topic_id == topic.topic_id
+        with pytest.raises(NotFound, match="topic nowhere does not exist"):
+            await client.describe_topic("nowhere")
+
+
+async def test_files_are_described_by_all_coordinators() -> None:
+    async with scripted() as cluster, client_of(cluster) as client:
+        cluster.add_topic(TOPIC, "t", 4)
+        await client.commit_file("k", 100, batches(3))
+        found = await client.describe_files(["none", "k"])
+        assert [(one.object_key, one.error, one.has_live_batches) for one in found] == [
+            ("none", ErrorCode.RESOURCE_NOT_FOUND, False),
+            ("k", ErrorCode.NONE, True),
+        ]
+
+        def refuse(_node: ScriptedNode, request: Request, respond: Respond) -> bool:
+            if request.api_key != ApiKey.DESCRIBE_FILES:
+                return False
+            respond(None)
+            return True
+
+        cluster.nodes[1].trouble.append(refuse)
+        found = await client.describe_files(["none", "k"], timeout_ms=400)
+        # As long as one coordinator has not answered, nobody may call a file unknown.
+        assert [one.error for one in found] == [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NONE]
+
+
+async def test_one_node_can_be_spoken_to_without_retries() -> None:
+    async with scripted() as cluster, client_of(cluster) as client:
+        cluster.add_topic(TOPIC, "t", 2)
+        rows = np.zeros(2, BATCH)
+        rows["topic_id"], rows["partition"], rows["magic"] = TOPIC, [0, 1], 2
+        node = client.node("127.0.0.1", cluster.nodes[1].port)
+        answer = await node.commit_raw(CommitFile("k", 1, 0, [0, 1], rows))
+        assert answer.results["error_code"].tolist() == [0, 16]
+        assert len(cluster.commits) == 1
+
+
+@pytest.mark.parametrize("text", ["", "host", "host:", ":1", "host:0", "host:65536", "host:x", "a:1,b"])
+def test_servers_must_be_host_and_port(text: str) -> None:
+    with pytest.raises(ValueError, match="host:port"):
+        parse_servers(text)
+
+
+def test_servers_are_parsed() -> None:
+    assert parse_servers("a:1, [::1]:2,a:1") == [("a", 1), ("::1", 2)]

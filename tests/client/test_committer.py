@@ -1,0 +1,114 @@
+"""Order across files: one file with unknown outcome per user partition, everything else at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from coordinator.adapters.server.contract import Request, Respond
+from coordinator.client.committer import Committer, EarlierOutcomeUnknown
+from coordinator.protocol.api_table import ApiKey
+from coordinator.protocol.commit_file import decode_commit_file
+from tests.client.scripted import ScriptedNode, scripted
+from tests.client.test_client import TOPIC, batches, client_of
+from tests.server.lines import until
+
+
+class Hold:
+    """Holds commits back until the test lets them go."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, tuple[ScriptedNode, Request, Respond]] = {}
+
+    def __call__(self, node: ScriptedNode, request: Request, respond: Respond) -> bool:
+        if request.api_key != ApiKey.COMMIT_FILE:
+            return False
+        self.held[decode_commit_file(request.data, request.body_offset).object_key] = (node, request, respond)
+        return True
+
+    def release(self, key: str) -> None:
+        node, request, respond = self.held.pop(key)
+        respond(node.answer(request))
+
+
+async def test_files_that_share_a_partition_wait_for_each_other_and_others_do_not() -> None:
+    async with scripted(nodes=1, coordinators=1) as cluster, client_of(cluster) as client, Committer(client) as committer:
+        cluster.add_topic(TOPIC, "t", 4)
+        hold = Hold()
+        cluster.nodes[1].trouble.append(hold)
+        first = committer.submit("a", 200, batches(0, 1))
+        second = committer.submit("b", 200, batches(1, 2))
+        third = committer.submit("c", 100, batches(2))
+        apart = committer.submit("d", 100, batches(3))
+        await until(lambda: set(hold.held) == {"a", "d"})
+        hold.release("a")
+        assert (await first).is_ok
+        await until(lambda: set(hold.held) == {"d", "b"})
+        hold.release("d")
+        hold.release("b")
+        assert (await second).base_offsets.tolist() == [1, 0]
+        await until(lambda: set(hold.held) == {"c"})
+        hold.release("c")
+        assert (await third).base_offsets.tolist() == [1]
+        assert (await apart).is_ok
+        assert committer.pending_count == 0
+        assert cluster.nodes[1].server.stats.connections_opened == 2  # one for discovery, one for all commits
+
+
+async def test_without_order_nothing_waits() -> None:
+    async with scripted(nodes=1, coordinators=1) as cluster, client_of(cluster) as client:
+        cluster.add_topic(TOPIC, "t", 1)
+        hold = Hold()
+        cluster.nodes[1].trouble.append(hold)
+        async with Committer(client, ordered=False, in_flight_max=2) as committer:
+            tasks = [committer.submit(key, 100, batches(0)) for key in "abc"]
+            await until(lambda: set(hold.held) == {"a", "b"})
+            hold.release("a")
+            await until(lambda: set(hold.held) == {"b", "c"})
+            hold.release("c")
+            hold.release("b")
+            assert all(outcome.is_ok for outcome in await asyncio.gather(*tasks))
+
+
+async def test_an_unknown_outcome_blocks_its_partitions_until_it_is_known() -> None:
+    async with scripted(nodes=1, coordinators=1) as cluster, client_of(cluster, request_timeout_ms=200) as client:
+        cluster.add_topic(TOPIC, "t", 3)
+        hold = Hold()
+        committer = Committer(client)
+        cluster.nodes[1].trouble.append(hold)
+        lost = committer.submit("a", 200, batches(0, 1), timeout_ms=400)
+        behind = committer.submit("b", 100, batches(1))
+        assert not (await lost).is_known
+        with pytest.raises(EarlierOutcomeUnknown, match="file b: the outcome of earlier file a is unknown"):
+            await behind
+        cluster.nodes[1].trouble.clear()
+        assert (await committer.submit("c", 100, batches(2))).is_ok
+        with pytest.raises(EarlierOutcomeUnknown):
+            await committer.submit("d", 100, batches(0))
+        again = committer.submit("a", 200, batches(0, 1))
+        after = committer.submit("b", 100, batches(1))
+        assert (await again).base_offsets.tolist() == [0, 0]
+        assert (await after).base_offsets.tolist() == [1]
+
+
+async def test_an_abandoned_file_blocks_nothing() -> None:
+    async with scripted(nodes=1, coordinators=1) as cluster, client_of(cluster, request_timeout_ms=200) as client:
+        cluster.add_topic(TOPIC, "t", 1)
+        hold = Hold()
+        committer = Committer(client)
+        cluster.nodes[1].trouble.append(hold)
+        assert not (await committer.submit("a", 100, batches(0), timeout_ms=400)).is_known
+        cluster.nodes[1].trouble.clear()
+        committer.abandon("a")
+        assert (await committer.submit("b", 100, batches(0))).is_ok
+
+
+async def test_a_file_this_client_refuses_blocks_nothing() -> None:
+    async with scripted(nodes=1, coordinators=1) as cluster, client_of(cluster) as client:
+        cluster.add_topic(TOPIC, "t", 1)
+        committer = Committer(client)
+        with pytest.raises(ValueError, match="CommitFileRequest"):
+            await committer.submit("a", 1 << 70, batches(0))
+        assert (await committer.submit("b", 100, batches(0))).is_ok
+        await committer.flush()
