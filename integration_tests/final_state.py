@@ -1,0 +1,201 @@
+"""Asks a quiet service and Kafka for everything the checker compares with a history; also makes the topics of a run."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from confluent_kafka import Consumer, TopicPartition
+
+from coordinator.client.connection import ConnectionLost, RequestTimedOut
+from coordinator.client.pool import ConnectionPool
+from coordinator.protocol.messages import (
+    CreatablePartitions,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    DescribeTopicsRequest,
+    DescribeTopicsResponse,
+    DescribeTopicsTopic,
+    FindBatchesRequest,
+    FindBatchesResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+)
+from coordinator.protocol.messages.find_batches import FindBatchesPartition, FindBatchesPartitionResponse, FindBatchesTopic
+from coordinator.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
+from integration_tests.history import FinalPartition, FinalState, FoundBatch, LogMessage, ReplicaDigest, UserPartition
+from integration_tests.metadata_log import read_log
+from integration_tests.routes import Address, Routes, describe_coordinators, expect
+
+DEADLINE_S: Final = 20.0
+RETRY_PAUSE_S: Final = 0.05
+DIRECTORY: Final = 0
+NO_LIMIT_BYTES: Final = 2**31 - 1
+Logs = Mapping[int, tuple[LogMessage, ...]]
+
+
+class Observer:
+    """Talks to the nodes of a service; `nodes` maps node ids to addresses."""
+
+    def __init__(self, nodes: Mapping[int, Address]) -> None:
+        self._nodes = nodes
+        self._pool = ConnectionPool(client_id="observer")
+        self._routes = Routes(self._pool, nodes)
+
+    async def close(self) -> None:
+        """Let every connection go."""
+        await self._routes.close()
+        await self._pool.close()
+
+    async def _leader(self, coordinator_id: int) -> Address:
+        await self._routes.refresh()
+        leader = self._routes.leaders.get(coordinator_id)
+        if leader is None:
+            raise ConnectionLost(f"nobody is known to lead coordinator {coordinator_id}")
+        return leader.address
+
+    async def create_topic(self, name: str, partitions: int) -> dict[UserPartition, int]:
+        """Create a diskless topic; returns the coordinator of each partition."""
+        topic_id = os.urandom(16)
+        creating = CreatePartitionsRequest(
+            topics=(CreatablePartitions(topic_id=topic_id, name=name, num_partitions=partitions),), timeout_ms=5_000
+        )
+        describing = DescribeTopicsRequest(topics=(DescribeTopicsTopic(topic_id=topic_id, name=None),), timeout_ms=5_000)
+        end_s = time.monotonic() + DEADLINE_S
+        while True:
+            problem = "nobody leads the directory"
+            try:
+                lane = (await self._leader(DIRECTORY)).lane("topics")
+                created = expect(await self._pool.call(lane, creating, 6), CreatePartitionsResponse).topics[0]
+                problem = f"error {created.error_code}: {created.error_message}"
+                if created.error_code == 0:
+                    described = expect(await self._pool.call(lane, describing, 6), DescribeTopicsResponse).topics[0]
+                    return {UserPartition(topic_id, one.partition_index): one.coordinator_id for one in described.partitions}
+            except (ConnectionLost, RequestTimedOut) as lost:
+                problem = str(lost)
+            assert time.monotonic() < end_s, f"topic {name} was not created within {DEADLINE_S:g} s: {problem}"
+            await asyncio.sleep(RETRY_PAUSE_S)
+
+    async def final_partition(self, where: UserPartition, coordinator_id: int) -> FinalPartition:
+        """Everything the leader has of a partition."""
+        end_s = time.monotonic() + DEADLINE_S
+        while True:
+            try:
+                found = await self._find(where, coordinator_id)
+                latest = await self._latest(where, coordinator_id)
+            except (ConnectionLost, RequestTimedOut):
+                if time.monotonic() > end_s:
+                    raise
+                await asyncio.sleep(RETRY_PAUSE_S)
+                continue
+            return FinalPartition(
+                coordinator_id=coordinator_id,
+                log_start_offset=found.log_start_offset,
+                high_watermark=found.high_watermark,
+                latest_offset=latest,
+                batches=tuple(
+                    FoundBatch(one.object_key, one.byte_offset, one.byte_size, one.base_offset, one.last_offset) for one in found.batches
+                ),
+            )
+
+    async def _find(self, where: UserPartition, coordinator_id: int) -> FindBatchesPartitionResponse:
+        asked = FindBatchesPartition(partition_index=where.partition, offset=0, max_partition_fetch_bytes=NO_LIMIT_BYTES)
+        request = FindBatchesRequest(
+            fetch_max_bytes=NO_LIMIT_BYTES,
+            max_batches_per_partition=0,
+            topics=(FindBatchesTopic(topic_id=where.topic_id, partitions=(asked,)),),
+            timeout_ms=5_000,
+        )
+        lane = (await self._leader(coordinator_id)).lane("reads")
+        answer = expect(await self._pool.call(lane, request, 6), FindBatchesResponse).topics[0].partitions[0]
+        if answer.error_code != 0:
+            raise ConnectionLost(f"FindBatches answered {answer.error_code}")
+        return answer
+
+    async def _latest(self, where: UserPartition, coordinator_id: int) -> int:
+        asked = ListOffsetsPartition(partition_index=where.partition, timestamp=-1)
+        request = ListOffsetsRequest(topics=(ListOffsetsTopic(topic_id=where.topic_id, partitions=(asked,)),), timeout_ms=5_000)
+        lane = (await self._leader(coordinator_id)).lane("reads")
+        answer = expect(await self._pool.call(lane, request, 6), ListOffsetsResponse).topics[0].partitions[0]
+        if answer.error_code != 0:
+            raise ConnectionLost(f"ListOffsets answered {answer.error_code}: {answer.error_message}")
+        return answer.offset
+
+    async def digests(self, reached: Mapping[int, int], node_ids: Iterable[int]) -> tuple[ReplicaDigest, ...]:
+        """The digests of every replica of these nodes, once each has written its state at least up to the offset `reached`."""
+        digests: list[ReplicaDigest] = []
+        for node_id in node_ids:
+            end_s = time.monotonic() + DEADLINE_S
+            while True:
+                behind = "no answer"
+                try:
+                    answer = await describe_coordinators(self._pool, self._nodes[node_id])
+                    late = [one for one in answer.coordinators if one.applied_offset < reached.get(one.coordinator_id, -1)]
+                    behind = f"coordinators {[(one.coordinator_id, one.state, one.applied_offset) for one in late]} are behind"
+                    if not late and {one.coordinator_id for one in answer.coordinators} >= set(reached):
+                        break
+                except (ConnectionLost, RequestTimedOut) as lost:
+                    behind = str(lost)
+                assert time.monotonic() < end_s, f"node {node_id} did not write its replicas within {DEADLINE_S:g} s: {behind}"
+                await asyncio.sleep(RETRY_PAUSE_S)
+            digests += [ReplicaDigest(node_id, one.coordinator_id, one.applied_offset, one.digest) for one in answer.coordinators]
+        return tuple(digests)
+
+
+def create_topic(nodes: Mapping[int, Address], name: str, partitions: int) -> dict[UserPartition, int]:
+    """Create a diskless topic; returns the coordinator of each partition."""
+
+    async def create() -> dict[UserPartition, int]:
+        observer = Observer(nodes)
+        try:
+            return await observer.create_topic(name, partitions)
+        finally:
+            await observer.close()
+
+    return asyncio.run(create())
+
+
+def read_final_state(
+    nodes: Mapping[int, Address], owners: Mapping[UserPartition, int], *, bootstrap: str, metadata_topic: str, metadata_partitions: int
+) -> FinalState:
+    """Everything a quiet service and its log have; `nodes` are those that run."""
+    logs = dump_topic(bootstrap, metadata_topic, metadata_partitions)
+
+    async def read() -> FinalState:
+        observer = Observer(nodes)
+        try:
+            partitions = {where: await observer.final_partition(where, owner) for where, owner in owners.items()}
+            digests = await observer.digests({c: read_log(log).last_change for c, log in logs.items()}, nodes)
+        finally:
+            await observer.close()
+        return FinalState(partitions=partitions, logs=logs, digests=digests)
+
+    return asyncio.run(read())
+
+
+def dump_topic(bootstrap: str, topic: str, partitions: int) -> Logs:
+    """Every message of a topic from its first to its last one now."""
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "dump", "enable.auto.commit": False, "isolation.level": "read_uncommitted"}
+    )
+    try:
+        logs: dict[int, tuple[LogMessage, ...]] = {}
+        for partition in range(partitions):
+            start, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10, cached=False)
+            messages: list[LogMessage] = []
+            consumer.assign([TopicPartition(topic, partition, start)])
+            end_s = time.monotonic() + DEADLINE_S
+            while len(messages) < end - start:
+                assert time.monotonic() < end_s, f"{topic}-{partition}: {len(messages)} of {end - start} messages read"
+                for message in consumer.consume(500, 0.05):
+                    error = message.error()
+                    assert error is None, f"{topic}-{partition}: {error}"
+                    messages.append(LogMessage(message.offset() or 0, message.key(), message.value(), message.timestamp()[1]))
+            logs[partition] = tuple(messages[: end - start])
+            consumer.unassign()
+        return logs
+    finally:
+        consumer.close()

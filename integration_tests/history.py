@@ -1,0 +1,185 @@
+"""What concurrent clients did to a service and were told, and what was left in the end: the input of the checker.
+
+Plain values, recorded by `integration_tests.load` and `integration_tests.final_state`. Times are seconds of one
+monotonic clock in one process, so that "answered before the other was invoked" means something.
+Invariant: an attempt without `answers` may or may not have taken effect; nothing is ever taken out of a history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple
+
+NO_PRODUCER = -1
+RETRIABLE_CODES = frozenset({3, 6, 7, 14, 15, 16, 78, 100})
+
+
+class UserPartition(NamedTuple):
+    """A partition of a diskless topic."""
+
+    topic_id: bytes
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic_id.hex()[:8]}-{self.partition}"
+
+
+class Origin(NamedTuple):
+    """A batch by the file that holds it and its place among the file's batches."""
+
+    object_key: str
+    place: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentBatch:
+    """One batch of a file. `repeats` names the batch, acknowledged before, whose producer sequences this one has again."""
+
+    where: UserPartition
+    coordinator_id: int
+    byte_offset: int
+    size_bytes: int
+    record_count: int
+    timestamp_type: int = 0
+    producer_id: int = NO_PRODUCER
+    base_sequence: int = -1
+    repeats: Origin | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentFile:
+    """A file as its client sends it, the same bytes in every attempt."""
+
+    object_key: str
+    batches: tuple[SentBatch, ...]
+
+
+class BatchAnswer(NamedTuple):
+    """What the service said about one batch."""
+
+    error_code: int
+    base_offset: int
+    append_time_ms: int
+    log_start_offset: int
+    is_duplicate: bool
+
+    @property
+    def is_final(self) -> bool:
+        """Whether a client takes this for the outcome; otherwise it asks again."""
+        return self.error_code not in RETRIABLE_CODES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One CommitFile request with the batches at `places`; no `answers`: it ended without a reply."""
+
+    object_key: str
+    places: tuple[int, ...]
+    node_id: int
+    client: str
+    invoked_s: float
+    answered_s: float
+    answers: tuple[BatchAnswer, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StrictRead:
+    """One answered ListOffsets (latest) of one partition."""
+
+    where: UserPartition
+    node_id: int
+    invoked_s: float
+    answered_s: float
+    offset: int
+
+
+class Acknowledgement(NamedTuple):
+    """One batch's final answer in one attempt."""
+
+    origin: Origin
+    attempt: Attempt
+    answer: BatchAnswer
+
+
+@dataclass(slots=True)
+class History:
+    """Everything the clients of one run did, in the order in which it ended."""
+
+    files: dict[str, SentFile] = field(default_factory=dict)
+    attempts: list[Attempt] = field(default_factory=list)
+    reads: list[StrictRead] = field(default_factory=list)
+
+    def batch(self, origin: Origin) -> SentBatch:
+        """The batch as it was sent."""
+        return self.files[origin.object_key].batches[origin.place]
+
+    def acknowledgements(self) -> Iterator[Acknowledgement]:
+        """Every final answer to a batch."""
+        for attempt in self.attempts:
+            for place, answer in zip(attempt.places, attempt.answers, strict=False):
+                if answer.is_final:
+                    yield Acknowledgement(Origin(attempt.object_key, place), attempt, answer)
+
+    def acknowledged_at_s(self, coordinator_id: int, *, node_id: int | None = None) -> list[float]:
+        """When batches of a coordinator were acknowledged (by one node, or any), ascending."""
+        return sorted(
+            ack.attempt.answered_s
+            for ack in self.acknowledgements()
+            if self.batch(ack.origin).coordinator_id == coordinator_id and node_id in (None, ack.attempt.node_id)
+        )
+
+
+def longest_gap_s(times_s: Iterable[float], start_s: float, end_s: float) -> float:
+    """The longest time without an event between two moments."""
+    inside = [start_s, *(time_s for time_s in times_s if start_s < time_s < end_s), end_s]
+    return max(after - before for before, after in pairwise(inside))
+
+
+class FoundBatch(NamedTuple):
+    """One batch as FindBatches tells it."""
+
+    object_key: str
+    byte_offset: int
+    size_bytes: int
+    base_offset: int
+    last_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinalPartition:
+    """A user partition after everything: what FindBatches found from offset 0 on, and what ListOffsets says."""
+
+    coordinator_id: int
+    log_start_offset: int
+    high_watermark: int
+    latest_offset: int
+    batches: tuple[FoundBatch, ...]
+
+
+class LogMessage(NamedTuple):
+    """One message of the metadata topic as Kafka has it; the time is the producing process's clock."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int = 0
+
+
+class ReplicaDigest(NamedTuple):
+    """A replica's digest of its state at an offset of the metadata partition."""
+
+    node_id: int
+    coordinator_id: int
+    offset: int
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinalState:
+    """What is left when the clients have stopped."""
+
+    partitions: Mapping[UserPartition, FinalPartition]
+    logs: Mapping[int, tuple[LogMessage, ...]]
+    digests: tuple[ReplicaDigest, ...]

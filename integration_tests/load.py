@@ -1,0 +1,356 @@
+"""Concurrent clients that commit and read without pause while nodes fail, in a thread of their own, all recorded.
+
+    with Load(service, topic) as load:
+        load.wait_flowing()
+        ...faults...
+    history = load.history
+
+Every client sends a file until each of its batches has a final answer: the same key and content again after an unknown
+outcome or a retriable error, to whoever leads then. An attempt whose reply is late is not forgotten: a paused node's
+answer is recorded when it comes. One client per coordinator gives a dense series of acknowledgements, others commit
+files with batches of several coordinators. Half of the batches are idempotent; now and then a client sends a finished
+file once more (must be answered the same) or producer sequences again in another file (must be duplicates).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Final, Self
+
+from coordinator.client.connection import ConnectionLost, RequestTimedOut
+from coordinator.client.pool import ConnectionPool
+from coordinator.client.ulid import new_key
+from coordinator.protocol.api_table import ApiKey
+from coordinator.protocol.commit_file import CommitFile, batch_rows, decode_commit_response, encode_commit_file
+from coordinator.protocol.messages import CommitBatch, ListOffsetsRequest, ListOffsetsResponse
+from coordinator.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
+from integration_tests.history import (
+    NO_PRODUCER,
+    RETRIABLE_CODES,
+    Attempt,
+    BatchAnswer,
+    History,
+    Origin,
+    SentBatch,
+    SentFile,
+    StrictRead,
+    UserPartition,
+)
+from integration_tests.routes import Address, Leader, Routes, expect
+from integration_tests.waiting import wait_until
+
+PATIENCE_S: Final = 0.5
+"""After this long without a reply a client sends its request to whoever leads then."""
+REPLY_TIMEOUT_S: Final = 30.0
+LATE_REPLIES_S: Final = 2.0
+RETRY_PAUSE_S: Final = 0.04
+COMMIT_PAUSE_S: Final = 0.06
+READ_PAUSE_S: Final = 0.1
+MIXED_CLIENTS: Final = 3
+REPEATED_BATCHES: Final = 2
+"""At most; only the last five of a producer and partition are remembered."""
+DRAIN_TIMEOUT_S: Final = 40.0
+LATEST: Final = -1
+
+
+class Load:
+    """See the module's text. `nodes` maps node ids to addresses and may grow; `owners` maps the partitions used to coordinators."""
+
+    def __init__(self, nodes: Mapping[int, Address], owners: Mapping[UserPartition, int], *, seed: int) -> None:
+        self.history = History()
+        self.acknowledged: dict[int, int] = dict.fromkeys(owners.values(), 0)
+        """Batches acknowledged so far, by coordinator."""
+        self._nodes = nodes
+        self._owners = dict(owners)
+        self._seed = seed
+        self._stopping = threading.Event()
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="load")
+        self._run: Future[None] | None = None
+
+    def __enter__(self) -> Self:
+        self._run = self._thread.submit(lambda: asyncio.run(self._work()))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._stopping.set()
+        self._thread.shutdown()
+        if error is None and self._run is not None:
+            self._run.result()
+
+    def wait_flowing(self, more: int = 3, timeout_s: float = 20, *, coordinators: Sequence[int] | None = None) -> None:
+        """Wait until every coordinator (or those given) has acknowledged some more batches."""
+        wanted = {c: self.acknowledged[c] + more for c in (self.acknowledged if coordinators is None else coordinators)}
+
+        def is_flowing() -> bool:
+            if self._run is not None and self._run.done():
+                self._run.result()
+                raise AssertionError("the load has ended")
+            return all(self.acknowledged[c] >= count for c, count in wanted.items())
+
+        wait_until(is_flowing, f"{more} more acknowledged batches of every coordinator of {sorted(wanted)}", timeout_s)
+
+    async def _work(self) -> None:
+        pool = ConnectionPool(client_id="load")
+        routes = Routes(pool, self._nodes)
+        sender = Sender(pool, routes, self.history, self._count)
+        work: list[Coroutine[Any, Any, None]] = []
+        for coordinator_id in sorted(set(self._owners.values())):
+            own = {where: owner for where, owner in self._owners.items() if owner == coordinator_id}
+            work.append(self._commit(Client(f"of-{coordinator_id}", own, 2, self._seed + coordinator_id), sender))
+            work.append(self._read(sender, sorted(own), f"reader-{coordinator_id}"))
+        mixed = [Client(f"mixed-{number}", self._owners, 6, self._seed + 100 + number) for number in range(MIXED_CLIENTS)]
+        work += [self._commit(client, sender) for client in mixed]
+        try:
+            await asyncio.gather(*work)
+            await sender.finish_late()
+        finally:
+            await routes.close()
+            await pool.close()
+
+    def _count(self, coordinator_id: int) -> None:
+        self.acknowledged[coordinator_id] += 1
+
+    async def _commit(self, client: Client, sender: Sender) -> None:
+        while not self._stopping.is_set():
+            file = client.next_file()
+            answers = await sender.commit_fully(client.name, file, self._stopping)
+            if client.rng.random() < 0.1:
+                await sender.commit_fully(client.name, file, self._stopping)
+            client.done(file, answers)
+            await asyncio.sleep(COMMIT_PAUSE_S * client.rng.random() * 2)  # a load of a rate, not the machine's limit
+
+    async def _read(self, sender: Sender, partitions: Sequence[UserPartition], name: str) -> None:
+        rng = random.Random(name)
+        while not self._stopping.is_set():
+            await sender.read(name, rng.choice(partitions), self._owners)
+            await asyncio.sleep(READ_PAUSE_S)  # see above
+
+
+class Client:
+    """Makes the files of one client: keeps its producer's sequences, which nobody else uses."""
+
+    def __init__(self, name: str, owners: Mapping[UserPartition, int], batches_max: int, seed: int) -> None:
+        self.name = name
+        self.rng = random.Random(seed)
+        self._owners = owners
+        self._partitions = sorted(owners)
+        self._batches_max = batches_max
+        self._producer_id = 1_000_000 + seed
+        self._next_sequence: dict[UserPartition, int] = {}
+        self._to_repeat: tuple[SentFile, list[int]] | None = None
+
+    def next_file(self) -> SentFile:
+        """A new file, some of whose batches may have producer sequences that were acknowledged before."""
+        rng = self.rng
+        key = new_key(time.time_ns() // 1_000_000, rng.randbytes(10), prefix="wal/faults/")
+        batches: list[SentBatch] = []
+        at = 0
+        if self._to_repeat is not None:
+            file, places = self._to_repeat
+            self._to_repeat = None
+            for place in places:
+                old = file.batches[place]
+                again = self._batch(old.where, at, old.record_count, old.base_sequence, Origin(file.object_key, place))
+                batches.append(replace(again, timestamp_type=old.timestamp_type))
+                at += batches[-1].size_bytes
+        for _ in range(rng.randint(1, self._batches_max)):
+            where = rng.choice(self._partitions)
+            count = rng.randint(1, 20)
+            sequence = -1
+            if rng.random() < 0.5:
+                sequence = self._next_sequence.get(where, 0)
+                self._next_sequence[where] = sequence + count
+            batches.append(self._batch(where, at, count, sequence, None))
+            at += batches[-1].size_bytes
+        return SentFile(object_key=key, batches=tuple(batches))
+
+    def _batch(self, where: UserPartition, at: int, count: int, sequence: int, repeats: Origin | None) -> SentBatch:
+        return SentBatch(
+            where=where,
+            coordinator_id=self._owners[where],
+            byte_offset=at,
+            size_bytes=self.rng.randint(70, 5_000),
+            record_count=count,
+            timestamp_type=int(self.rng.random() < 0.2),
+            producer_id=NO_PRODUCER if sequence < 0 else self._producer_id,
+            base_sequence=sequence,
+            repeats=repeats,
+        )
+
+    def done(self, file: SentFile, answers: Mapping[int, BatchAnswer]) -> None:
+        """Choose now and then that the file's new idempotent batches come again in the next file."""
+        if len(answers) == len(file.batches) and self.rng.random() < 0.1:
+            places = [p for p, batch in enumerate(file.batches) if batch.producer_id >= 0 and batch.repeats is None]
+            self._to_repeat = (file, places[-REPEATED_BATCHES:])
+
+
+class Sender:
+    """Sends requests to leaders and records how each ended."""
+
+    def __init__(self, pool: ConnectionPool, routes: Routes, history: History, on_acknowledged: Callable[[int], None]) -> None:
+        self._pool = pool
+        self._routes = routes
+        self._history = history
+        self._on_acknowledged = on_acknowledged
+        self._under_way: set[asyncio.Task[Any]] = set()
+
+    async def commit_fully(self, client: str, file: SentFile, stopping: threading.Event) -> dict[int, BatchAnswer]:
+        """Send a file until every batch has its final answer; gives up only long after the end of the run was asked for."""
+        self._history.files[file.object_key] = file
+        final: dict[int, BatchAnswer] = {}
+        give_up_s: float | None = None
+        while len(final) < len(file.batches):
+            if stopping.is_set():
+                give_up_s = give_up_s or time.monotonic() + DRAIN_TIMEOUT_S
+                if time.monotonic() > give_up_s:
+                    raise AssertionError(f"{client}: file {file.object_key} got no final answer within {DRAIN_TIMEOUT_S:g} s of trying")
+            by_leader: dict[Leader, list[int]] = {}
+            for place, batch in enumerate(file.batches):
+                if place not in final and (leader := self._routes.leaders.get(batch.coordinator_id)) is not None:
+                    by_leader.setdefault(leader, []).append(place)
+            attempts = [self._start(self._attempt(client, file, tuple(places), leader)) for leader, places in by_leader.items()]
+            if attempts:
+                await asyncio.wait(attempts, timeout=PATIENCE_S)
+            for task in attempts:
+                if task.done():
+                    attempt = task.result()
+                    final |= {p: answer for p, answer in zip(attempt.places, attempt.answers, strict=False) if answer.is_final}
+            if len(final) < len(file.batches):
+                await self._routes.refresh()
+                await asyncio.sleep(RETRY_PAUSE_S)
+        return final
+
+    def _start(self, work: Coroutine[Any, Any, Attempt]) -> asyncio.Task[Attempt]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        return task
+
+    async def _attempt(self, client: str, file: SentFile, places: tuple[int, ...], leader: Leader) -> Attempt:
+        body = encode_request(file, places)
+        invoked_s = time.monotonic()
+        answers: tuple[BatchAnswer, ...] = ()
+        try:
+            reply = await self._pool.request(leader.address.lane(client), ApiKey.COMMIT_FILE, 0, body, REPLY_TIMEOUT_S)
+            answers = decode_answers(reply)
+        except (ConnectionLost, RequestTimedOut):
+            pass  # recorded as an attempt without answers: its outcome is not known
+        attempt = Attempt(
+            object_key=file.object_key,
+            places=places,
+            node_id=leader.node_id,
+            client=client,
+            invoked_s=invoked_s,
+            answered_s=time.monotonic(),
+            answers=answers,
+        )
+        self._history.attempts.append(attempt)
+        for place, answer in zip(places, answers, strict=False):
+            if answer.is_final:
+                self._on_acknowledged(file.batches[place].coordinator_id)
+        return attempt
+
+    async def read(self, client: str, where: UserPartition, owners: Mapping[UserPartition, int]) -> None:
+        """One strict read of the high watermark; only an answered one is recorded."""
+        leader = self._routes.leaders.get(owners[where])
+        if leader is None:
+            await self._routes.refresh()
+            return
+        task = asyncio.get_running_loop().create_task(self._read(client, where, leader))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        await asyncio.wait({task}, timeout=PATIENCE_S)
+        if not task.done() or not task.result():
+            await self._routes.refresh()
+
+    async def _read(self, client: str, where: UserPartition, leader: Leader) -> bool:
+        request = ListOffsetsRequest(
+            topics=(
+                ListOffsetsTopic(
+                    topic_id=where.topic_id, partitions=(ListOffsetsPartition(partition_index=where.partition, timestamp=LATEST),)
+                ),
+            ),
+            timeout_ms=2_000,
+        )
+        invoked_s = time.monotonic()
+        try:
+            reply = expect(await self._pool.call(leader.address.lane(client), request, REPLY_TIMEOUT_S), ListOffsetsResponse)
+        except (ConnectionLost, RequestTimedOut):
+            return False
+        answer = reply.topics[0].partitions[0]
+        if answer.error_code in RETRIABLE_CODES:
+            return False
+        if answer.error_code != 0:
+            raise AssertionError(f"ListOffsets of {where} answered {answer.error_code}: {answer.error_message}")
+        read = StrictRead(where=where, node_id=leader.node_id, invoked_s=invoked_s, answered_s=time.monotonic(), offset=answer.offset)
+        self._history.reads.append(read)
+        return True
+
+    async def finish_late(self) -> None:
+        """Give late replies a moment, then leave them unknown."""
+        late = set(self._under_way)
+        if late:
+            await asyncio.wait(late, timeout=LATE_REPLIES_S)
+        for task in late:
+            task.cancel()
+        for outcome in await asyncio.gather(*late, return_exceptions=True):
+            if isinstance(outcome, Exception):
+                raise outcome
+
+
+def encode_request(file: SentFile, places: Sequence[int]) -> bytes:
+    """The CommitFile request with some batches of a file; the same file and places give the same bytes."""
+    rows = []
+    for place in places:
+        batch = file.batches[place]
+        is_idempotent = batch.producer_id >= 0
+        rows.append(
+            CommitBatch(
+                magic=2,
+                request_id=place,
+                topic_id=batch.where.topic_id,
+                partition_index=batch.where.partition,
+                byte_offset=batch.byte_offset,
+                size=batch.size_bytes,
+                base_offset=0,
+                last_offset=batch.record_count - 1,
+                batch_max_timestamp=1_700_000_000_000 + place,
+                timestamp_type=batch.timestamp_type,
+                producer_id=batch.producer_id,
+                producer_epoch=0 if is_idempotent else -1,
+                base_sequence=batch.base_sequence,
+                last_sequence=batch.base_sequence + batch.record_count - 1 if is_idempotent else -1,
+            )
+        )
+    last = file.batches[-1]
+    request = CommitFile(
+        object_key=file.object_key,
+        object_format=1,
+        file_size=last.byte_offset + last.size_bytes,
+        owner_ids=sorted({batch.coordinator_id for batch in file.batches}),
+        batches=batch_rows(rows),
+        timeout_ms=5_000,
+    )
+    return encode_commit_file(request)
+
+
+def decode_answers(reply: bytes) -> tuple[BatchAnswer, ...]:
+    """The answers of a CommitFile response, in the order of the request."""
+    rows = decode_commit_response(reply).results
+    return tuple(
+        BatchAnswer(
+            int(row["error_code"]),
+            int(row["base_offset"]),
+            int(row["append_time_ms"]),
+            int(row["log_start_offset"]),
+            bool(row["is_duplicate"]),
+        )
+        for row in rows
+    )

@@ -1,0 +1,317 @@
+"""Leadership moves between processes that join, die, stop and freeze, under clients that never pause; nothing is lost or doubled.
+
+Every test records what its clients did and were told (`load`), and a checker that knows nothing of the product's core
+judges the whole history at the end (`checker`). The group's session timeout is Kafka's minimum, 6 s: a dead or frozen
+leader is replaced within that time and 2 s for the claim. How long each partition went without an acknowledgement is
+printed (`pytest -s`, or in the report of a failed test).
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+import pytest
+
+from cli.dev.coordinator import CoordinatorProcess
+from cli.dev.kafka import KafkaCluster
+from integration_tests.checker import check
+from integration_tests.final_state import create_topic, dump_topic, read_final_state
+from integration_tests.history import FinalState, History, UserPartition, longest_gap_s
+from integration_tests.load import Load
+from integration_tests.metadata_log import read_log
+from integration_tests.routes import Address
+from integration_tests.service import Service
+from integration_tests.waiting import wait_until
+
+METADATA_PARTITIONS = 8
+USER_PARTITIONS = 24
+SESSION_TIMEOUT_S = 6.0
+TAKE_OVER_S = SESSION_TIMEOUT_S + 2.0
+HAND_OVER_S = 2.0
+FREEZE_S = SESSION_TIMEOUT_S + 1.5
+UNHEALTHY_S = 0.2
+
+
+class Run:
+    """A service with a topic whose partitions lie in every coordinator, and the load on it."""
+
+    def __init__(self, service: Service, nodes: int) -> None:
+        self.service = service.start(nodes)
+        self.nodes: dict[int, Address] = {}
+        self._know_nodes()
+        self.owners: Mapping[UserPartition, int] = create_topic(self.nodes, "orders", USER_PARTITIONS)
+        assert set(self.owners.values()) == set(range(METADATA_PARTITIONS)), "every coordinator is to have some partitions"
+        self.history = History()
+
+    def _know_nodes(self) -> None:
+        for node_id, node in self.service.nodes.items():
+            host, _, port = node.address.rpartition(":")
+            self.nodes[node_id] = Address(host, int(port))
+
+    @contextmanager
+    def load(self, seed: int = 1) -> Iterator[Load]:
+        """Run the clients; afterwards the history holds what they did."""
+        load = Load(self.nodes, self.owners, seed=seed)
+        with load:
+            load.wait_flowing()
+            yield load
+        history = load.history
+        self.history.files |= history.files
+        self.history.attempts += history.attempts
+        self.history.reads += history.reads
+
+    def add(self, node_id: int) -> CoordinatorProcess:
+        """Start one more node."""
+        node = self.service.add(node_id)
+        node.start()
+        self._know_nodes()
+        return node
+
+    def led(self, node_id: int) -> list[int]:
+        """The coordinators a node leads, by its own account."""
+        leading = self.service.nodes[node_id].readiness()[1].get("leading", [])
+        assert isinstance(leading, list)
+        return leading
+
+    def node(self, node_id: int) -> CoordinatorProcess:
+        """A node."""
+        return self.service.nodes[node_id]
+
+    def check(self) -> FinalState:
+        """Read everything that is left, and fail with every contradiction to the history."""
+        running = {
+            node_id: address
+            for node_id, address in self.nodes.items()
+            if (process := self.node(node_id).process) is not None and process.is_running()
+        }
+        final = read_final_state(
+            running,
+            self.owners,
+            bootstrap=self.service.bootstrap,
+            metadata_topic=self.service.topic,
+            metadata_partitions=METADATA_PARTITIONS,
+        )
+        problems = check(self.history, final)
+        acks = sum(1 for _ in self.history.acknowledgements())
+        voids = {c: len(log.voids) for c, messages in final.logs.items() if (log := read_log(messages)).voids}
+        print(
+            f"{len(self.history.files)} files, {len(self.history.attempts)} attempts, {acks} acknowledged batches,"
+            f" {len(self.history.reads)} strict reads, void entries {voids}"
+        )
+        assert not problems, f"{len(problems)} contradictions:\n" + "\n".join(problems[:20])
+        return final
+
+    def gaps_s(self, start_s: float, end_s: float) -> dict[int, float]:
+        """The longest time without an acknowledgement, per coordinator, between two moments."""
+        return {c: longest_gap_s(self.history.acknowledged_at_s(c), start_s, end_s) for c in range(METADATA_PARTITIONS)}
+
+
+def show(what: str, gaps_s: Mapping[int, float]) -> None:
+    """Print the longest gaps."""
+    print(f"{what}: longest {max(gaps_s.values()):.2f} s; " + " ".join(f"{c}:{gap:.2f}" for c, gap in sorted(gaps_s.items())))
+
+
+def test_a_third_node_joins_under_load_and_takes_its_share(service: Service) -> None:
+    run = Run(service, 2)
+    with run.load() as load:
+        start_s = time.monotonic()
+        run.add(3)
+        service.wait_shared()
+        assert all(len(run.led(node_id)) >= METADATA_PARTITIONS // 3 for node_id in (1, 2, 3))
+        moved = run.led(3)
+        print(f"join to shared {time.monotonic() - start_s:.2f} s, moved {moved}")
+        load.wait_flowing()
+        end_s = time.monotonic()
+    gaps_s = run.gaps_s(start_s, end_s)
+    show("join", gaps_s)
+    assert max(gaps_s.values()) < HAND_OVER_S
+    assert all(run.history.acknowledged_at_s(c, node_id=3) for c in moved)
+    run.check()
+
+
+def test_a_killed_leader_is_replaced_within_the_session_timeout_and_comes_back(service: Service) -> None:
+    run = Run(service, 2)
+    with run.load() as load:
+        orphaned = run.led(1)
+        start_s = time.monotonic()
+        run.node(1).kill()
+        wait_until(lambda: len(run.led(2)) == METADATA_PARTITIONS, "node 2 to lead everything", TAKE_OVER_S + 2)
+        print(f"kill to leading everything {time.monotonic() - start_s:.2f} s")
+        load.wait_flowing()
+        end_s = time.monotonic()
+        run.node(1).start()
+        service.wait_shared()
+        assert len(run.led(1)) >= METADATA_PARTITIONS // 2 - 1
+        load.wait_flowing()
+    gaps_s = run.gaps_s(start_s, end_s)
+    show("kill", gaps_s)
+    assert max(gaps_s[c] for c in orphaned) < TAKE_OVER_S
+    assert max(gaps_s[c] for c in gaps_s if c not in orphaned) < HAND_OVER_S
+    run.check()
+
+
+def test_a_stopped_leader_hands_over_without_a_pause_and_ends_well(service: Service) -> None:
+    run = Run(service, 2)
+    with run.load() as load:
+        led = run.led(1)
+        start_s = time.monotonic()
+        status = run.node(1).terminate()
+        stopped_s = time.monotonic()
+        wait_until(lambda: len(run.led(2)) == METADATA_PARTITIONS, "node 2 to lead everything", HAND_OVER_S)
+        load.wait_flowing()
+        end_s = time.monotonic()
+    gaps_s = run.gaps_s(start_s, end_s)
+    show(f"stop of {led} (process gone after {stopped_s - start_s:.2f} s)", gaps_s)
+    assert status == 0
+    assert max(gaps_s.values()) < HAND_OVER_S
+    run.check()
+
+
+def test_a_rolling_restart_never_pauses_a_partition_for_long(service: Service) -> None:
+    run = Run(service, 3)
+    with run.load() as load:
+        start_s = time.monotonic()
+        for node_id in (1, 2, 3):
+            assert run.node(node_id).terminate() == 0
+            load.wait_flowing()
+            run.node(node_id).start()
+            service.wait_shared()
+            load.wait_flowing()
+        end_s = time.monotonic()
+    gaps_s = run.gaps_s(start_s, end_s)
+    show(f"rolling restart of {end_s - start_s:.1f} s", gaps_s)
+    assert max(gaps_s.values()) < HAND_OVER_S
+    final = run.check()
+    claims = {c: len(read_log(messages).claims) for c, messages in final.logs.items()}
+    print(f"claims per partition {claims}")
+
+
+def test_a_frozen_leader_acknowledges_nothing_after_it_was_replaced_and_becomes_useful_again(service: Service) -> None:
+    run = Run(service, 2)
+    with run.load() as load:
+        frozen = run.led(1)
+        start_s = time.monotonic()
+        run.node(1).pause()
+        wait_until(lambda: len(run.led(2)) == METADATA_PARTITIONS, "node 2 to lead everything", TAKE_OVER_S)
+        print(f"freeze to leading everything {time.monotonic() - start_s:.2f} s")
+        load.wait_flowing()
+        wait_until(lambda: time.monotonic() - start_s > FREEZE_S, "the freeze to outlast the session", FREEZE_S)
+        end_s = time.monotonic()
+        run.node(1).resume()
+        service.wait_shared()
+        load.wait_flowing()
+        # Whatever it had in hand was judged; now it must carry everything alone.
+        assert run.node(2).terminate() == 0
+        wait_until(lambda: len(run.led(1)) == METADATA_PARTITIONS, "node 1 to lead everything", HAND_OVER_S)
+        load.wait_flowing()
+    gaps_s = run.gaps_s(start_s, end_s)
+    show("freeze", gaps_s)
+    assert max(gaps_s[c] for c in frozen) < TAKE_OVER_S
+    final = run.check()
+    assert_zombie_was_silent(run, final, frozen, start_s)
+
+
+def assert_zombie_was_silent(run: Run, final: FinalState, frozen: list[int], frozen_at_s: float) -> None:
+    """Between the claim that replaced it and its own next one, node 1 told nobody of anything that lies behind that claim."""
+    wall_s = time.time() - time.monotonic()
+    for coordinator_id in frozen:
+        log = read_log(final.logs[coordinator_id])
+        frozen_at_ms = (frozen_at_s + wall_s) * 1000
+        successor = next(claim for claim in log.claims if claim.node_id == 2 and claim.timestamp_ms > frozen_at_ms)
+        own_next = next(claim for claim in log.claims if claim.node_id == 1 and claim.offset > successor.offset)
+        offsets = {commit.object_key: commit.offset for commit in log.commits}
+        late = [void.offset for void in log.voids if void.offset > successor.offset]
+        told = [
+            ack
+            for ack in run.history.acknowledgements()
+            if ack.attempt.node_id == 1
+            and run.history.batch(ack.origin).coordinator_id == coordinator_id
+            and successor.timestamp_ms < (ack.attempt.answered_s + wall_s) * 1000 < own_next.timestamp_ms
+        ]
+        print(f"coordinator {coordinator_id}: void entries {late} behind the claim at {successor.offset}, {len(told)} late answers")
+        lies = [ack for ack in told if offsets[ack.origin.object_key] > successor.offset]
+        assert not lies, f"coordinator {coordinator_id} was led by node 2 from {successor} on, but node 1 acknowledged {lies[:3]}"
+
+
+def test_without_its_database_or_directory_a_node_only_starts_slower(service: Service) -> None:
+    run = Run(service, 2)
+    node = run.node(1)
+    with run.load() as load:
+        load.wait_flowing(30, timeout_s=40)
+        assert node.terminate() == 0
+        kept_s = restart(run)
+        assert node.terminate() == 0
+        databases = sorted(node.data_folder.rglob("*.db")) or sorted(node.data_folder.rglob("*.sqlite*"))
+        assert len(databases) >= METADATA_PARTITIONS, f"state databases expected, found {sorted(node.data_folder.rglob('*'))}"
+        databases[3].unlink()
+        one_s = restart(run)
+        load.wait_flowing()
+        assert node.terminate() == 0
+        shutil.rmtree(node.data_folder)
+        all_s = restart(run)
+        load.wait_flowing()
+    print(f"start to sharing: all kept {kept_s:.2f} s, one database gone {one_s:.2f} s, directory gone {all_s:.2f} s")
+    run.check()
+
+
+def restart(run: Run) -> float:
+    """Start node 1 and return how long it took to share the partitions, in seconds."""
+    start_s = time.monotonic()
+    run.node(1).start()
+    run.service.wait_shared()
+    return time.monotonic() - start_s
+
+
+@pytest.fixture
+def own_kafka(kafka_cluster: Callable[..., KafkaCluster]) -> KafkaCluster:
+    """A broker of the test's own, which it may freeze."""
+    return kafka_cluster(1)
+
+
+def test_commits_of_unknown_outcome_are_answered_or_made_once_by_the_next_leader(own_kafka: KafkaCluster, service: Service) -> None:
+    frozen = Service(own_kafka.bootstrap, service.folder / "own", partitions=METADATA_PARTITIONS)
+    try:
+        run = Run(frozen, 2)
+        with run.load() as load:
+            orphaned = run.led(1)
+            ends = log_ends(run)
+            # The broker takes what the leader sends into its socket, but answers nothing any more.
+            own_kafka.pause(1)
+            paused_s = time.monotonic()
+            wait_until(lambda: all(has_entry_under_way(run.node(1), c) for c in orphaned), "commits without outcome", SESSION_TIMEOUT_S)
+            run.node(1).kill()
+            own_kafka.resume(1)
+            print(f"broker frozen for {time.monotonic() - paused_s:.2f} s")
+            wait_until(lambda: len(run.led(2)) == METADATA_PARTITIONS, "node 2 to lead everything", TAKE_OVER_S + 4)
+            load.wait_flowing()
+        final = run.check()
+        unheard = {c: unheard_commits(run, final, c, after=ends[c]) for c in orphaned}
+        print(f"commits whose acknowledgement died with the leader: {unheard}")
+        assert sum(unheard.values()) > 0, "no commit had an unknown outcome: the broker got nothing before the leader died"
+    finally:
+        frozen.stop()
+
+
+def has_entry_under_way(node: CoordinatorProcess, coordinator_id: int) -> bool:
+    """Whether a leader waits for the acknowledgement of an entry for longer than a healthy broker takes."""
+    return node.metric("oldest_unacknowledged_entry_age_seconds", partition=str(coordinator_id)) > UNHEALTHY_S
+
+
+def log_ends(run: Run) -> dict[int, int]:
+    """The end offset of every metadata partition now."""
+    logs = dump_topic(run.service.bootstrap, run.service.topic, METADATA_PARTITIONS)
+    return {c: messages[-1].offset + 1 for c, messages in logs.items()}
+
+
+def unheard_commits(run: Run, final: FinalState, coordinator_id: int, *, after: int) -> int:
+    """Commits that count in the log by a term of node 1, which only node 2 told the clients of."""
+    log = read_log(final.logs[coordinator_id])
+    told_by: dict[str, set[int]] = {}
+    for ack in run.history.acknowledgements():
+        if run.history.batch(ack.origin).coordinator_id == coordinator_id:
+            told_by.setdefault(ack.origin.object_key, set()).add(ack.attempt.node_id)
+    late = [c for c in log.commits if c.offset >= after and c.claim.node_id == 1]
+    return sum(1 for commit in late if told_by.get(commit.object_key) == {2})

@@ -1,0 +1,291 @@
+"""The checker of fault tests can fail: a good history passes, and every way of spoiling it is reported by its rule.
+
+The good one: node 1 leads epoch 1 and commits files a, b and c, the acknowledgement of b is lost, node 2 claims epoch 2,
+answers the retry of b from the log, refuses nothing and finds d's sequences to be those of c; one entry of node 1 comes
+too late and is void.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from integration_tests.checker import check
+from integration_tests.history import (
+    Attempt,
+    BatchAnswer,
+    FinalPartition,
+    FinalState,
+    FoundBatch,
+    History,
+    LogMessage,
+    Origin,
+    ReplicaDigest,
+    SentBatch,
+    SentFile,
+    StrictRead,
+    UserPartition,
+    longest_gap_s,
+)
+from integration_tests.metadata_log import read_log
+from records.codec import encode_entry, encode_key
+from records.model import Endpoint, EntryKey, FileCommitted, LeadershipClaimed, NoOp
+
+WHERE = UserPartition(bytes(range(16)), 0)
+TERMS = {1: 111, 2: 222}
+PRODUCER = 9
+
+
+def sent(records: int, *, sequence: int = -1, repeats: Origin | None = None) -> SentBatch:
+    return SentBatch(
+        where=WHERE,
+        coordinator_id=0,
+        byte_offset=0,
+        size_bytes=100,
+        record_count=records,
+        producer_id=PRODUCER if sequence >= 0 else -1,
+        base_sequence=sequence,
+        repeats=repeats,
+    )
+
+
+def attempt(key: str, node_id: int, invoked_s: float, answered_s: float, answer: BatchAnswer | None) -> Attempt:
+    answers = () if answer is None else (answer,)
+    return Attempt(object_key=key, places=(0,), node_id=node_id, client="c", invoked_s=invoked_s, answered_s=answered_s, answers=answers)
+
+
+def told(base_offset: int, *, is_duplicate: bool = False) -> BatchAnswer:
+    return BatchAnswer(0, base_offset, -1, 0, is_duplicate)
+
+
+def claim(epoch: int) -> tuple[EntryKey, bytes]:
+    endpoint = Endpoint(listener="PLAINTEXT", host="h", port=1)
+    record = LeadershipClaimed(epoch=epoch, term=TERMS[epoch], node_id=epoch, rack="", endpoints=[endpoint])
+    return EntryKey(epoch, TERMS[epoch], 0), encode_entry([record])
+
+
+def committed(epoch: int, seq: int, key: str, base_offset: int, records: int, *, is_duplicate: bool = False) -> tuple[EntryKey, bytes]:
+    accepted = [] if is_duplicate else [0]
+    other = [0] if is_duplicate else []
+    record = FileCommitted(
+        object_key=key,
+        object_format=1,
+        file_size=100,
+        uploader_broker_id=-1,
+        owner_ids=[0],
+        created_ms=-1,
+        append_time_ms=1_000,
+        content_hash=bytes(16),
+        topic_ids=[WHERE.topic_id for _ in accepted],
+        run_topic=accepted,
+        run_partition=accepted,
+        run_length=[1 for _ in accepted],
+        run_base_offset=[base_offset for _ in accepted],
+        run_log_start=[],
+        byte_gap=[],
+        byte_size=[100 for _ in accepted],
+        record_count_minus_one=[records - 1 for _ in accepted],
+        timestamp_age=accepted,
+        timestamp_type=[],
+        producer_index=[],
+        producer_id=[],
+        producer_epoch=[],
+        base_sequence=[],
+        other_index=other,
+        other_code=other,
+        other_base_offset=[base_offset for _ in other],
+        other_time=[-1 for _ in other],
+        other_log_start=other,
+        other_message=["" for _ in other],
+    )
+    return EntryKey(epoch, TERMS[epoch], seq), encode_entry([record])
+
+
+def log_of(*entries: tuple[EntryKey, bytes]) -> tuple[LogMessage, ...]:
+    return tuple(LogMessage(offset, encode_key(key), value) for offset, (key, value) in enumerate(entries))
+
+
+ENTRIES = (
+    claim(1),
+    committed(1, 1, "a", 0, 10),
+    committed(1, 2, "b", 10, 5),
+    committed(1, 3, "c", 15, 2),
+    claim(2),
+    committed(1, 4, "late", 17, 1),
+    committed(2, 1, "d", 15, 2, is_duplicate=True),
+    (EntryKey(2, TERMS[2], 2), encode_entry([NoOp()])),
+)
+
+
+def good() -> tuple[History, FinalState]:
+    files = {
+        "a": sent(10),
+        "b": sent(5, sequence=0),
+        "c": sent(2, sequence=5),
+        "d": sent(2, sequence=5, repeats=Origin("c", 0)),
+    }
+    history = History(
+        files={key: SentFile(object_key=key, batches=(batch,)) for key, batch in files.items()},
+        attempts=[
+            attempt("a", 1, 1.0, 2.0, told(0)),
+            attempt("b", 1, 3.0, 5.0, None),
+            attempt("c", 1, 3.5, 4.0, told(15)),
+            attempt("b", 2, 6.0, 6.1, BatchAnswer(16, -1, -1, -1, False)),
+            attempt("b", 2, 6.2, 7.0, told(10)),
+            attempt("b", 2, 7.1, 7.2, told(10)),
+            attempt("d", 2, 8.0, 9.0, told(15, is_duplicate=True)),
+        ],
+        reads=[
+            StrictRead(where=WHERE, node_id=1, invoked_s=2.5, answered_s=3.2, offset=10),
+            StrictRead(where=WHERE, node_id=2, invoked_s=7.5, answered_s=7.9, offset=17),
+        ],
+    )
+    found = (FoundBatch("a", 0, 100, 0, 9), FoundBatch("b", 0, 100, 10, 14), FoundBatch("c", 0, 100, 15, 16))
+    partition = FinalPartition(coordinator_id=0, log_start_offset=0, high_watermark=17, latest_offset=17, batches=found)
+    digests = (ReplicaDigest(1, 0, 7, b"x"), ReplicaDigest(2, 0, 6, b"x"))
+    return history, FinalState(partitions={WHERE: partition}, logs={0: log_of(*ENTRIES)}, digests=digests)
+
+
+def with_attempt(history: History, index: int, **changes: object) -> History:
+    attempts = list(history.attempts)
+    attempts[index] = replace(attempts[index], **changes)  # type: ignore[arg-type]
+    return replace(history, attempts=attempts)
+
+
+def with_read(history: History, index: int, **changes: object) -> History:
+    reads = list(history.reads)
+    reads[index] = replace(reads[index], **changes)  # type: ignore[arg-type]
+    return replace(history, reads=reads)
+
+
+def with_partition(final: FinalState, **changes: object) -> FinalState:
+    return replace(final, partitions={WHERE: replace(final.partitions[WHERE], **changes)})  # type: ignore[arg-type]
+
+
+def with_found(final: FinalState, *found: FoundBatch) -> FinalState:
+    return with_partition(final, batches=found)
+
+
+def with_log(final: FinalState, *entries: tuple[EntryKey, bytes]) -> FinalState:
+    return replace(final, logs={0: log_of(*entries)})
+
+
+A, B, C = good()[1].partitions[WHERE].batches
+Spoil = Callable[[History, FinalState], tuple[History, FinalState]]
+
+SPOILED: dict[str, tuple[Spoil, str]] = {
+    "an acknowledged batch is lost": (
+        lambda h, f: (h, with_partition(f, batches=(A, B), high_watermark=15, latest_offset=15)),
+        "was acknowledged at 15",
+    ),
+    "a batch is there twice": (
+        lambda h, f: (h, with_partition(f, batches=(A, B, C, FoundBatch("a", 0, 100, 17, 26)), high_watermark=27, latest_offset=27)),
+        "is there 2 times",
+    ),
+    "a batch is elsewhere than told": (
+        lambda h, f: (with_attempt(h, 2, answers=(told(14),)), f),
+        "was acknowledged at 14",
+    ),
+    "a batch has another size": (lambda h, f: (h, with_found(f, A._replace(size_bytes=99), B, C)), "was sent as"),
+    "a batch was never sent": (lambda h, f: (h, with_found(f, A, B, C._replace(object_key="z"))), "was never sent"),
+    "a repeated batch got offsets": (
+        lambda h, f: (h, with_partition(f, batches=(A, B, C, FoundBatch("d", 0, 100, 17, 18)), high_watermark=19, latest_offset=19)),
+        "yet has offsets of its own",
+    ),
+    "offsets have a hole": (lambda h, f: (h, with_found(f, A, B._replace(base_offset=11, last_offset=15), C)), "where 10 is due"),
+    "the watermark differs": (lambda h, f: (h, with_partition(f, latest_offset=15)), "ListOffsets 15"),
+    "a retry is answered otherwise": (lambda h, f: (with_attempt(h, 5, answers=(told(11),)), f), "different final answers"),
+    "a batch is refused": (lambda h, f: (with_attempt(h, 2, answers=(BatchAnswer(45, -1, -1, -1, False),)), f), "refused with 45"),
+    "a duplicate is not recognised": (lambda h, f: (with_attempt(h, 6, answers=(told(15),)), f), "is_duplicate is False"),
+    "a new batch is called a duplicate": (
+        lambda h, f: (with_attempt(h, 2, answers=(told(15, is_duplicate=True),)), f),
+        "is_duplicate is True",
+    ),
+    "a duplicate has other offsets": (
+        lambda h, f: (with_attempt(h, 6, answers=(told(16, is_duplicate=True),)), f),
+        "but was told",
+    ),
+    "a producer has a gap": (
+        lambda h, f: (replace(h, files=h.files | {"c": SentFile(object_key="c", batches=(sent(2, sequence=6),))}), f),
+        "sequence 6 where 5 is due",
+    ),
+    "the log has more than is served": (
+        lambda h, f: (h, with_log(f, *ENTRIES, committed(2, 3, "e", 17, 1))),
+        "only in the log [(17, 'e', 0)]",
+    ),
+    "a file is committed twice": (
+        lambda h, f: (h, with_log(f, *ENTRIES, committed(2, 3, "a", 17, 10))),
+        "was committed 2 times",
+    ),
+    "an acknowledged commit is void in the log": (
+        lambda h, f: (
+            replace(
+                h,
+                files=h.files | {"late": SentFile(object_key="late", batches=(sent(1),))},
+                attempts=[*h.attempts, attempt("late", 1, 8.0, 9.0, told(17))],
+            ),
+            f,
+        ),
+        "acknowledged by node 1, but no entry that counts has it",
+    ),
+    "the log says another offset": (
+        lambda h, f: (h, with_log(f, *ENTRIES[:3], committed(1, 3, "c", 16, 2), *ENTRIES[4:])),
+        "the entry at 3 says",
+    ),
+    "an earlier leader answers for a later one": (
+        lambda h, f: (with_attempt(h, 6, node_id=1), f),
+        "which led neither the entry's term nor a later one",
+    ),
+    "replicas differ": (lambda h, f: (h, replace(f, digests=(f.digests[0], ReplicaDigest(2, 0, 7, b"y")))), "differ"),
+    "a replica is behind": (lambda h, f: (h, replace(f, digests=(ReplicaDigest(1, 0, 5, b"x"),))), "only up to 5"),
+    "a read misses an acknowledged commit": (
+        lambda h, f: (with_read(h, 1, offset=15), f),
+        "but 17 had been told",
+    ),
+    "a read goes back": (
+        lambda h, f: (replace(h, reads=[*h.reads, replace(h.reads[1], invoked_s=8.0, answered_s=8.1, offset=10)]), f),
+        "but 17 had been told",
+    ),
+    "a read sees the future": (lambda h, f: (with_read(h, 0, offset=17), f), "were sent only later"),
+    "a read sees half a batch": (lambda h, f: (with_read(h, 0, offset=12), f), "where no batch ends"),
+    "a later commit lies before an earlier one": (
+        lambda h, f: (with_attempt(with_attempt(h, 1, invoked_s=4.5), 2, invoked_s=3.0), f),
+        "was sent at 4.500, when 17 was known, but is at 10",
+    ),
+}
+
+
+def test_a_good_history_passes() -> None:
+    assert check(*good()) == []
+
+
+@pytest.mark.parametrize("name", SPOILED)
+def test_a_spoiled_history_is_reported(name: str) -> None:
+    spoil, report = SPOILED[name]
+    problems = check(*spoil(*good()))
+    assert any(report in problem for problem in problems), problems
+
+
+def test_the_log_is_read_by_claims_terms_and_sequence() -> None:
+    gap = committed(2, 4, "gap", 17, 1)
+    stray = LogMessage(9, b"not a key", b"")
+    read = read_log([*log_of(*ENTRIES, gap), stray])
+    assert [(claim.offset, claim.node_id) for claim in read.claims] == [(0, 1), (4, 2)]
+    assert [commit.object_key for commit in read.commits] == ["a", "b", "c", "d"]
+    assert [void.offset for void in read.voids] == [5, 8, 9]
+    assert read.last_change == 6
+
+
+def test_a_rival_claim_of_the_same_epoch_is_void() -> None:
+    endpoint = Endpoint(listener="PLAINTEXT", host="h", port=1)
+    rival = LeadershipClaimed(epoch=2, term=333, node_id=3, rack="", endpoints=[endpoint])
+    read = read_log(log_of(*ENTRIES[:5], (EntryKey(2, 333, 0), encode_entry([rival]))))
+    assert [claim.node_id for claim in read.claims] == [1, 2]
+    assert [void.offset for void in read.voids] == [5]
+
+
+def test_the_longest_gap_counts_from_and_to_the_edges() -> None:
+    assert longest_gap_s([1.0, 2.0, 9.0], 0.0, 5.0) == 3.0
+    assert longest_gap_s([], 1.0, 5.0) == 4.0
