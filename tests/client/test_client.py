@@ -256,6 +256,34 @@ async def test_a_topic_deleted_behind_the_clients_back_is_unknown() -> None:
             answer.raise_for_error()
 
 
+async def test_a_node_that_lags_behind_does_not_make_topics_or_partitions_unknown() -> None:
+    """Only the directory's leader, node 1, knows that the topic exists, and later that it has grown."""
+    async with scripted() as cluster, DisklessClient([f"127.0.0.1:{cluster.nodes[2].port}"]) as client:
+        cluster.add_topic(TOPIC, "t", 2)
+        known: list[int] = []
+
+        def lag(node: ScriptedNode, request: Request, respond: Respond) -> bool:
+            if request.api_key != ApiKey.DESCRIBE_TOPICS:
+                return False
+            now, cluster.topics = cluster.topics, {}
+            for partitions in known:
+                cluster.add_topic(TOPIC, "t", partitions)
+            respond(node.answer(request))
+            cluster.topics = now
+            return True
+
+        cluster.nodes[2].trouble.append(lag)
+        assert (await client.commit_file("a", 200, batches(0, 1))).is_ok
+        known.append(2)
+        cluster.add_topic(TOPIC, "t", 3)
+        assert (await client.commit_file("b", 300, batches(0, 1, 2))).is_ok
+        cluster.nodes[1].trouble.append(once(ApiKey.DESCRIBE_TOPICS, hang_up))
+        del cluster.topics[TOPIC]
+        known.clear()
+        with pytest.raises(NotFound):
+            await client.describe_topic(TOPIC)
+
+
 async def test_offsets_of_many_coordinators_come_in_the_order_asked() -> None:
     async with scripted(nodes=3, coordinators=5) as cluster, client_of(cluster) as client:
         cluster.add_topic(TOPIC, "t", 10)

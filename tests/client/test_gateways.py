@@ -8,7 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.client.gateways import Broker, CoordinatorPlace, GatewayPlan, plan_gateways
+from coordinator.client.errors import NotFound
+from coordinator.client.gateways import Broker, CoordinatorPlace, GatewayPlan, plan_gateways, preferred_produce_brokers
+from coordinator.client.model import PartitionId
+from tests.client.scripted import scripted
+from tests.client.test_client import TOPIC, client_of
 
 
 def _brokers(count: int, racks: int) -> list[Broker]:
@@ -117,3 +121,15 @@ def test_nothing_to_plan(brokers: list[Broker], places: list[CoordinatorPlace]) 
     plan = plan_gateways(brokers, places)
     assert plan.gateways_of(0) == ()
     assert plan.coordinators_of() == {}
+
+
+async def test_producers_are_told_the_gateways_of_their_partition() -> None:
+    members = _brokers(12, 3)
+    async with scripted(nodes=3, coordinators=4) as cluster, client_of(cluster) as client:
+        cluster.add_topic(TOPIC, "t", 6)
+        plan = plan_gateways(members, [CoordinatorPlace(coordinator_id=i, node_id=node) for i, node in cluster.leaders.items()])
+        for partition in range(6):
+            preferred = await preferred_produce_brokers(client, members, PartitionId(TOPIC, partition), "rack-2")
+            assert preferred == plan.gateways_of(partition % 4, "rack-2") != ()
+        with pytest.raises(NotFound, match="has no partition 6; it has 6"):
+            await preferred_produce_brokers(client, members, PartitionId(TOPIC, 6))
