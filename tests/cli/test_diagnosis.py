@@ -1,0 +1,164 @@
+"""What `doctor` concludes: every kind of trouble is found, named and given a remedy; a healthy service has none."""
+
+from __future__ import annotations
+
+import pytest
+
+from cli.diagnosis import (
+    CHECK_ORDER,
+    Diagnosis,
+    Health,
+    LastEntry,
+    Space,
+    diagnose_clocks,
+    diagnose_coordinators,
+    diagnose_nodes,
+    diagnose_progress,
+    diagnose_space,
+    diagnose_topic,
+    diagnose_versions,
+)
+from cli.overview import NodeView, node_rows, replica_rows, status_rows
+from coordinator.client.model import Node
+from coordinator.core.topic_rules import TOPIC_CONFIG, TopicExpectations
+from coordinator.protocol.messages import DescribeCoordinatorsCoordinator
+from coordinator.runtime.ports import PartitionFacts, TopicFacts
+
+DIGEST = bytes(16)
+
+
+def replica(
+    coordinator_id: int, *, leads: bool = False, state: str = "", epoch: int = 1, end: int = 10, digest: bytes = DIGEST
+) -> DescribeCoordinatorsCoordinator:
+    return DescribeCoordinatorsCoordinator(
+        error_code=0,
+        coordinator_id=coordinator_id,
+        state=state or ("leading" if leads else "following"),
+        leader_id=1,
+        leader_epoch=epoch,
+        term=5,
+        host="h",
+        port=1,
+        applied_offset=end - 1,
+        log_end_offset=end,
+        live_partitions=3,
+        digest=digest,
+        is_local=leads,
+    )
+
+
+def view(node_id: int, *coordinators: DescribeCoordinatorsCoordinator, error: str = "", cluster: str = "c") -> NodeView:
+    return NodeView(node=Node(node_id, "h", 9192 + node_id, None), cluster_id=cluster, coordinators=coordinators, error=error)
+
+
+HEALTHY = [view(1, replica(0, leads=True), replica(1)), view(2, replica(0), replica(1, leads=True))]
+
+
+def topic(replicas: int = 3, in_sync: int = 3, leader: int | None = 1, **config: str) -> TopicFacts:
+    ids = tuple(range(1, replicas + 1))
+    return TopicFacts(
+        cluster_id="c",
+        topic="t",
+        topic_id=bytes(16),
+        partitions=(PartitionFacts(partition=0, leader=leader, replicas=ids, in_sync=ids[:in_sync]),),
+        config={**TOPIC_CONFIG, "min.insync.replicas": "2"} | {key.replace("_", "."): value for key, value in config.items()},
+    )
+
+
+def troubles(found: list[Diagnosis]) -> list[tuple[Health, str]]:
+    bad = [one for one in found if one.health is not Health.OK]
+    assert all(one.remedy for one in bad), "a finding without a remedy"
+    assert all(one.check in CHECK_ORDER for one in found)
+    return [(one.health, one.check) for one in bad]
+
+
+def test_a_healthy_service_has_no_trouble() -> None:
+    found = [
+        *diagnose_topic(topic(), TopicExpectations()),
+        *diagnose_nodes(HEALTHY, "c"),
+        *diagnose_versions({1: {3: (9, 12)}}, {3: 12}),
+        *diagnose_coordinators(HEALTHY, 2, 100),
+        *diagnose_clocks([LastEntry(partition=0, log_end=10, timestamp_ms=1000, now_ms=900)], 5000),
+        *diagnose_progress(HEALTHY, [LastEntry(partition=0, log_end=10, timestamp_ms=1000, now_ms=900)], 0),
+        *diagnose_space([Space(path="/d", total_bytes=100 * 1024**3, free_bytes=50 * 1024**3)]),
+    ]
+    assert troubles(found) == []
+    assert len({one.check for one in found}) == len(CHECK_ORDER) - 1  # all but the object store, which is asked, not judged
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        (topic(retention_ms="604800000"), [(Health.ERROR, "kafka topic")]),
+        (topic(min_insync_replicas="1"), [(Health.ERROR, "kafka topic")]),
+        (topic(replicas=1, in_sync=1), [(Health.ERROR, "kafka topic")]),
+        (topic(in_sync=1), [(Health.WARNING, "kafka topic")]),
+        (topic(leader=None), [(Health.ERROR, "kafka leaders")]),
+    ],
+    ids=["retention", "min insync", "replicas", "in sync", "no leader"],
+)
+def test_topics_that_lose_data(facts: TopicFacts, expected: list[tuple[Health, str]]) -> None:
+    assert troubles(diagnose_topic(facts, TopicExpectations())) == expected
+
+
+def test_a_silent_node_and_a_node_of_another_cluster() -> None:
+    assert troubles(diagnose_nodes([HEALTHY[0], view(2, error="refused")], None)) == [(Health.ERROR, "nodes")]
+    assert troubles(diagnose_nodes(HEALTHY, "another")) == [(Health.ERROR, "nodes")]
+    assert troubles(diagnose_nodes([HEALTHY[0], view(2, cluster="another")], None)) == [(Health.ERROR, "nodes")]
+
+
+@pytest.mark.parametrize("served", [{}, {3: (9, 11)}, {3: (13, 14)}], ids=["missing", "older", "newer"])
+def test_a_node_of_another_release(served: dict[int, tuple[int, int]]) -> None:
+    assert troubles(diagnose_versions({1: served}, {3: 12})) == [(Health.WARNING, "versions")]
+
+
+@pytest.mark.parametrize(
+    ("views", "expected"),
+    [
+        ([view(1, replica(0)), view(2, replica(0))], [(Health.ERROR, "leaders")]),
+        ([view(1, replica(0, leads=True), replica(1, leads=True))], []),
+        ([view(1, replica(0, leads=True)), view(2, replica(0, leads=True, epoch=2))], [(Health.WARNING, "leaders")]),
+        ([view(1, replica(0, leads=True)), view(2, replica(0, state="failed"))], [(Health.ERROR, "leaders")]),
+        ([view(1, replica(0, leads=True, end=500)), view(2, replica(0, end=10))], [(Health.WARNING, "standbys")]),
+        ([view(1, replica(0, leads=True)), view(2)], [(Health.WARNING, "standbys")]),
+        ([view(1, replica(0, leads=True)), view(2, replica(0, digest=b"x" * 16))], [(Health.ERROR, "digests")]),
+        ([view(1, replica(0, leads=True)), view(2, replica(0, digest=b"x" * 16, end=9))], []),
+    ],
+    ids=["none leads", "alone", "two lead", "failed", "lag", "one replica", "digests differ", "digests at other offsets"],
+)
+def test_coordinators_in_trouble(views: list[NodeView], expected: list[tuple[Health, str]]) -> None:
+    assert troubles(diagnose_coordinators(views, None, 100)) == expected
+
+
+def test_a_metadata_partition_that_no_node_knows() -> None:
+    assert troubles(diagnose_coordinators(HEALTHY, 3, 100)) == [(Health.ERROR, "leaders")]
+
+
+def test_a_clock_that_is_ahead_and_replicas_that_do_not_read() -> None:
+    ahead = LastEntry(partition=0, log_end=10, timestamp_ms=10_000, now_ms=1_000)
+    assert troubles(diagnose_clocks([ahead], 5_000)) == [(Health.ERROR, "clocks")]
+    assert troubles(diagnose_progress(HEALTHY, [LastEntry(partition=0, log_end=500, timestamp_ms=0, now_ms=0)], 100)) == [
+        (Health.WARNING, "standbys")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("space", "health"),
+    [
+        (Space(path="/d", total_bytes=100 * 1024**3, free_bytes=9 * 1024**3), Health.WARNING),
+        (Space(path="/d", total_bytes=2 * 1024**3, free_bytes=1024**3 - 1), Health.WARNING),
+        (Space(path="/d", total_bytes=1, free_bytes=1, problem="not writable"), Health.ERROR),
+    ],
+)
+def test_folders_without_room(space: Space, health: Health) -> None:
+    assert troubles(diagnose_space([space])) == [(health, "data dirs")]
+
+
+def test_the_screens_show_leaders_standbys_and_silent_nodes() -> None:
+    views = [view(1, replica(0, leads=True, end=12)), view(2, replica(0, end=10)), view(3, error="refused")]
+    [status] = status_rows(views)
+    assert (status["leader"], status["standbys"], status["lag_max"], status["log_end"]) == (1, 1, 2, 12)
+    assert [(row["node"], row["lag"]) for row in replica_rows(views, [])] == [(1, 0), (2, 2)]
+    assert replica_rows(views, [7]) == []
+    assert [(row["node"], row["leads"], row["reachable"]) for row in node_rows(views)] == [(1, [0], True), (2, [], True), (3, [], False)]
+    assert status_rows([view(1, replica(0))])[0]["state"] == "no leader"

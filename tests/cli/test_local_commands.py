@@ -1,0 +1,200 @@
+"""Commands that need no service: config, files pack, db; and the exit statuses of what cannot be reached."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from cli.main import root
+from cli.outcome import Exit
+from coordinator.client.wal_file import read_wal_file
+
+PROPERTIES = """
+node.id=1
+bootstrap.servers=localhost:9092
+data.dirs=/var/lib/diskless
+object.store.url=s3://bucket
+object.store.option.secret.access.key=hidden
+"""
+NOBODY = "127.0.0.1:1"  # no service of a machine listens there
+
+
+@pytest.fixture(autouse=True)
+def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CONFIG", "BOOTSTRAP_SERVER", "KAFKA_BOOTSTRAP_SERVER", "OBJECT_STORE_URL"):
+        monkeypatch.delenv(f"DISKLESS_{name}", raising=False)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "coordinator.properties"
+    path.write_text(PROPERTIES)
+    return path
+
+
+def run(*args: str | Path, stdin: str | None = None) -> Result:
+    result = CliRunner().invoke(root, [str(arg) for arg in args], prog_name="diskless", input=stdin)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+# ---- config
+
+
+def test_config_show_prints_values_and_where_they_come_from_but_no_secret(config: Path) -> None:
+    result = run("config", "show", "--config", config, "--property", "node.rack=a", "--given", "-o", "json")
+    shown = {row["key"]: row for row in json.loads(result.stdout)}
+    assert shown["node.rack"] == {"key": "node.rack", "value": "a", "source": "--property"}
+    assert shown["node.id"]["source"].endswith("coordinator.properties:2")
+    assert shown["object.store.option.secret.access.key"]["value"] == "***"
+    assert "group.id" not in shown
+    assert "hidden" not in result.output
+
+
+def test_config_docs_need_no_configuration() -> None:
+    rows = json.loads(run("config", "show", "--docs", "-o", "json").stdout)
+    assert {"node.id", "group.id"} <= {row["key"] for row in rows}
+    assert all(row["why"] for row in rows)
+
+
+def test_config_validate_lists_every_problem_with_status_2(config: Path) -> None:
+    assert run("config", "validate", "--config", config).exit_code == Exit.OK
+    wrong = run("config", "validate", "--config", config, "--property", "node.id=x", "--property", "nod.rack=a")
+    assert wrong.exit_code == Exit.USAGE
+    assert "node.id = 'x'" in wrong.stderr
+    assert "did you mean node.rack" in wrong.stderr
+    assert wrong.stdout == ""
+
+
+@pytest.mark.parametrize("flag", ["nothing", "=x"])
+def test_a_property_without_a_key_is_a_usage_error(config: Path, flag: str) -> None:
+    assert run("config", "show", "--config", config, "--property", flag).exit_code == Exit.USAGE
+
+
+def test_coordinator_run_refuses_a_wrong_configuration_before_anything_starts(config: Path) -> None:
+    result = run("coordinator", "run", "--config", config, "--property", "session.timeout.ms=1")
+    assert result.exit_code == Exit.USAGE
+    assert "session.timeout.ms" in result.stderr
+
+
+# ---- files pack
+
+
+def test_pack_writes_a_file_and_a_manifest_that_fit(tmp_path: Path) -> None:
+    out = tmp_path / "a.wal"
+    lines = [{"topic": "orders", "partition": 1, "value": "a"}, {"topic": "orders", "partition": 0, "key": "k", "value": "b"}]
+    result = run("files", "pack", "-o", out, "--compression", "zstd", stdin="\n".join(map(json.dumps, lines)))
+    assert result.exit_code == 0, result.stderr
+    assert [(batch.topic, batch.partition) for batch in read_wal_file(out).batches] == [("orders", 0), ("orders", 1)]
+
+
+def test_pack_overwrites_only_when_told(tmp_path: Path) -> None:
+    out = tmp_path / "a.wal"
+    line = '{"topic": "t", "partition": 0}'
+    assert run("files", "pack", "-o", out, stdin=line).exit_code == Exit.OK
+    assert run("files", "pack", "-o", out, stdin=line).exit_code == Exit.USAGE
+    assert run("files", "pack", "-o", out, "--force", stdin=line).exit_code == Exit.OK
+
+
+@pytest.mark.parametrize("stdin", ["", "{", '{"topic": "t"}', '{"topic": "t", "partition": 0, "valu": "x"}'])
+def test_pack_refuses_input_that_is_no_record_and_writes_nothing(tmp_path: Path, stdin: str) -> None:
+    assert run("files", "pack", "-o", tmp_path / "a.wal", stdin=stdin).exit_code == Exit.FAILURE
+    assert list(tmp_path.iterdir()) == []
+
+
+# ---- what cannot be reached or found
+
+
+def test_a_service_that_does_not_answer_is_status_4() -> None:
+    result = run("topics", "list", "--bootstrap-server", NOBODY, "--timeout", "0.3")
+    assert result.exit_code == Exit.UNAVAILABLE
+    assert "127.0.0.1:1" in result.stderr
+
+
+@pytest.mark.parametrize("server", ["host", "host:x", ":1", "host:99999", ","])
+def test_an_address_that_is_none_is_a_usage_error(server: str) -> None:
+    assert run("topics", "list", "--bootstrap-server", server).exit_code == Exit.USAGE
+
+
+def test_the_address_is_required_and_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run("topics", "list").exit_code == Exit.USAGE
+    monkeypatch.setenv("DISKLESS_BOOTSTRAP_SERVER", NOBODY)
+    assert run("topics", "list", "--timeout", "0.3").exit_code == Exit.UNAVAILABLE
+
+
+def test_the_programs_own_variables_are_no_settings(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DISKLESS_BOOTSTRAP_SERVER", NOBODY)
+    monkeypatch.setenv("DISKLESS_KAFKA_BOOTSTRAP_SERVER", NOBODY)
+    assert run("config", "validate", "--config", config).exit_code == Exit.OK
+
+
+def test_commit_looks_at_the_file_before_it_connects(tmp_path: Path) -> None:
+    assert run("files", "commit", tmp_path / "no.wal", "--bootstrap-server", NOBODY).exit_code == Exit.NOT_FOUND
+    wal = tmp_path / "a.wal"
+    run("files", "pack", "-o", wal, stdin='{"topic": "t", "partition": 0, "value": "x"}')
+    data = bytearray(wal.read_bytes())
+    data[-1] ^= 1
+    wal.write_bytes(data)
+    damaged = run("files", "commit", wal, "--bootstrap-server", NOBODY, "--object-store-url", f"file://{tmp_path / 'o'}")
+    assert damaged.exit_code == Exit.FAILURE
+    assert "CRC32C" in damaged.stderr
+
+
+def test_commit_needs_a_store(tmp_path: Path) -> None:
+    wal = tmp_path / "a.wal"
+    run("files", "pack", "-o", wal, stdin='{"topic": "t", "partition": 0, "value": "x"}')
+    result = run("files", "commit", wal, "--bootstrap-server", NOBODY)
+    assert result.exit_code == Exit.USAGE
+    assert "--object-store-url" in result.stderr
+
+
+@pytest.mark.parametrize("time", ["yesterday", "-6", "1.5"])
+def test_times_that_are_none(time: str) -> None:
+    assert run("offsets", "list", "--time", time, "--bootstrap-server", NOBODY).exit_code == Exit.USAGE
+
+
+def test_init_needs_a_cluster_and_a_possible_topic() -> None:
+    assert run("init").exit_code == Exit.USAGE
+    impossible = run("init", "--bootstrap-server", NOBODY, "--replication-factor", "1", "--min-insync-replicas", "2")
+    assert impossible.exit_code == Exit.USAGE
+
+
+def test_properties_that_carry_the_safety_of_the_log_are_refused() -> None:
+    for command in (("init",), ("log", "dump")):
+        result = run(*command, "--bootstrap-server", NOBODY, "--command-property", "auto.offset.reset=latest", "--timeout", "0.3")
+        assert result.exit_code == Exit.USAGE
+        assert "auto.offset.reset" in result.stderr
+
+
+def test_keys_of_the_java_client_are_named() -> None:
+    result = run("init", "--bootstrap-server", NOBODY, "--command-property", "sasl.jaas.config=x")
+    assert result.exit_code == Exit.USAGE
+    assert "sasl.username" in result.stderr
+
+
+def test_doctor_needs_something_to_look_at_and_reports_what_does_not_answer() -> None:
+    assert run("doctor").exit_code == Exit.USAGE
+    result = run("doctor", "--bootstrap-server", NOBODY, "--timeout", "0.3", "-o", "json")
+    assert result.exit_code == Exit.FAILURE
+    found = {row["check"]: row["health"] for row in json.loads(result.stdout)}
+    assert found == {
+        "kafka topic": "skipped",
+        "nodes": "error",
+        "clocks": "skipped",
+        "object store": "skipped",
+        "data dirs": "skipped",
+    }
+
+
+# ---- db
+
+
+def test_db_needs_a_state_database(tmp_path: Path) -> None:
+    assert run("db", "sql", tmp_path / "no.db", "SELECT 1").exit_code == Exit.NOT_FOUND
+    other = tmp_path / "other.db"
+    other.write_text("this is no database, whatever its name says" * 100)
+    assert run("db", "dump", other).exit_code == Exit.FAILURE

@@ -1,0 +1,104 @@
+"""The verdicts that `log dump` prints are those of the replicas."""
+
+from __future__ import annotations
+
+import json
+
+from cli.log_entries import Judge, JudgedEntry, Message, entry_row, entry_summary
+from records.codec import encode_entry, encode_key
+from records.model import EntryKey, LeadershipClaimed, NoOp, Record, TopicDeleted
+
+TERM = 7
+RIVAL = -5
+
+
+def claim(epoch: int, term: int, node_id: int = 1) -> LeadershipClaimed:
+    return LeadershipClaimed(epoch=epoch, term=term, node_id=node_id, rack="", endpoints=[])
+
+
+class Log:
+    """Messages in order, judged as they come."""
+
+    def __init__(self, *, from_start: bool = True) -> None:
+        self._judge = Judge(from_start=from_start)
+        self._offset = 0
+
+    def add(self, epoch: int, term: int, seq: int, *records: Record) -> JudgedEntry:
+        return self.raw(encode_key(EntryKey(epoch, term, seq)), encode_entry(records or (NoOp(),)))
+
+    def raw(self, key: bytes | None, value: bytes | None) -> JudgedEntry:
+        self._offset += 1
+        return self._judge.judge(Message(0, self._offset - 1, 1_000, key, value))
+
+
+def test_a_term_counts_from_its_claim_on() -> None:
+    log = Log()
+    verdicts = [log.add(1, TERM, 0, claim(1, TERM)).verdict, log.add(1, TERM, 1).verdict, log.add(1, TERM, 2).verdict]
+    assert verdicts == ["claim", "apply", "apply"]
+
+
+def test_entries_of_an_overtaken_term_are_void() -> None:
+    log = Log()
+    log.add(1, TERM, 0, claim(1, TERM))
+    assert log.add(2, RIVAL, 0, claim(2, RIVAL)).verdict == "claim"
+    late = log.add(1, TERM, 1)
+    assert (late.verdict, late.reason.partition(":")[0]) == ("void", "stale")
+    assert log.add(2, RIVAL, 1).verdict == "apply"
+
+
+def test_of_two_claims_of_an_epoch_the_first_wins() -> None:
+    log = Log()
+    assert log.add(1, TERM, 0, claim(1, TERM)).verdict == "claim"
+    assert log.add(1, RIVAL, 0, claim(1, RIVAL)).verdict == "void"
+
+
+def test_gaps_and_repetitions_are_named() -> None:
+    log = Log()
+    log.add(1, TERM, 0, claim(1, TERM))
+    log.add(1, TERM, 1)
+    assert log.add(1, TERM, 1).reason.startswith("duplicate")
+    assert log.add(1, TERM, 3).reason.startswith("gap")
+    assert log.add(1, TERM, 2).verdict == "apply"
+
+
+def test_a_claim_whose_body_disagrees_with_its_key_is_void() -> None:
+    log = Log()
+    wrong = log.add(1, TERM, 0, claim(1, RIVAL))
+    assert (wrong.verdict, wrong.reason.partition(":")[0]) == ("void", "foreign")
+    assert log.add(1, TERM, 1).verdict == "void"
+
+
+def test_strangers_messages_are_void_and_do_not_stop_the_dump() -> None:
+    log = Log()
+    stranger = log.raw(b"not a key", b"not an entry")
+    assert (stranger.verdict, stranger.key) == ("void", None)
+    assert "cannot be decoded" in entry_summary(stranger)
+    assert log.raw(None, None).error
+
+
+def test_before_the_first_claim_of_a_pruned_log_nothing_is_known() -> None:
+    log = Log(from_start=False)
+    assert log.add(4, TERM, 9).verdict == "unknown"
+    assert log.add(3, RIVAL, 0, claim(3, RIVAL)).verdict == "unknown"  # an older claim than what was seen: void or not, not in force
+    taken = log.add(5, RIVAL, 0, claim(5, RIVAL))
+    assert (taken.verdict, bool(taken.reason)) == ("claim", True)
+    assert log.add(5, RIVAL, 1).verdict == "apply"
+    assert log.add(4, TERM, 10).verdict == "void"
+
+
+def test_a_row_is_json_and_shows_ids_as_kafka_does() -> None:
+    log = Log()
+    log.add(1, RIVAL, 0, claim(1, RIVAL))
+    row = entry_row(log.add(1, RIVAL, 1, TopicDeleted(topic_id=bytes(15) + b"\x01", order_offset=3)), "now")
+    assert json.loads(json.dumps(row)) == {
+        "partition": 0,
+        "offset": 1,
+        "time": "now",
+        "epoch": 1,
+        "term": "fffffffffffffffb",
+        "seq": 1,
+        "verdict": "apply",
+        "reason": "",
+        "error": "",
+        "records": [{"type": "TopicDeleted", "topic_id": "AAAAAAAAAAAAAAAAAAAAAQ", "order_offset": 3}],
+    }

@@ -1,0 +1,66 @@
+"""Data goes to standard output in every format, plain when it is no terminal; messages go to standard error."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+
+from cli.output import RowStream, print_fields, print_rows, time_text
+
+ROWS = [{"name": "orders", "count": 3, "ids": [1, 2], "note": None}, {"name": "réturns", "count": 10, "ids": [], "note": "x y"}]
+
+
+def test_a_table_in_a_pipe_is_aligned_and_neither_cut_nor_wrapped(capsys: pytest.CaptureFixture[str]) -> None:
+    long = "x" * 300
+    print_rows([*ROWS, {"name": long, "count": 1, "ids": [], "note": ""}], "table", ("name", "count", "ids"))
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4
+    assert lines[0].split() == ["NAME", "COUNT", "IDS"]
+    assert lines[1].split() == ["orders", "3", "1,2"]
+    assert lines[3].startswith(long)
+    assert len({line.index(cell) for line, cell in zip(lines, ("COUNT", "3", "10", "1"), strict=True)}) == 1
+    assert "\x1b" not in "".join(lines)
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["list", "stream"])
+@pytest.mark.parametrize("output", ["json", "jsonl", "yaml"])
+def test_other_formats_hold_every_field(capsys: pytest.CaptureFixture[str], output: str, stream: bool) -> None:
+    if stream:
+        with RowStream(output, (("name", 4),)) as rows:
+            for row in ROWS:
+                rows.write(row)
+    else:
+        print_rows(ROWS, output, ("name",))
+    printed = capsys.readouterr().out
+    match output:
+        case "json":
+            assert json.loads(printed) == ROWS
+        case "jsonl":
+            assert [json.loads(line) for line in printed.splitlines()] == ROWS
+        case "yaml":
+            assert yaml.safe_load(printed) == ROWS
+
+
+def test_nothing_is_an_empty_list_for_machines_and_a_message_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    print_rows([], "json", ("name",))
+    with RowStream("json", (("name", 4),)):
+        pass
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == [[], []]
+    print_rows([], "table", ("name",), empty="no topics")
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "no topics\n")
+
+
+def test_one_thing_is_an_object_and_a_mapping_in_it_gets_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
+    thing = {"topic": "orders", "config": {"a": "1", "b": "2"}}
+    print_fields(thing, "json")
+    assert json.loads(capsys.readouterr().out) == thing
+    print_fields(thing, "table")
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [["TOPIC", "orders"], ["CONFIG", "a=1"], ["b=2"]]
+
+
+def test_times_are_utc_with_milliseconds_and_minus_one_is_none() -> None:
+    assert time_text(1_700_000_000_123) == "2023-11-14T22:13:20.123Z"
+    assert time_text(-1) is None

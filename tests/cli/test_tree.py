@@ -1,0 +1,144 @@
+"""Every command has help, an example, and its line in cli/README.md; commands that read have -o; help is quick."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+import cli
+from cli.lazy import LazyGroup
+from cli.main import COMMANDS, root
+from cli.output import FORMATS
+
+HELP_CPU_S_ABOVE_ANY = 0.040
+HEAVY = ("asyncio", "numpy", "confluent_kafka", "apsw", "obstore", "kio", "yaml", "fastavro", "uvloop")
+READS = ("list", "describe", "status", "show", "find", "dump", "sql", "doctor", "init")
+
+
+def walk(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    yield path, command
+    if isinstance(command, click.Group):
+        names = command.list_commands(click.Context(command))
+        for name in names:
+            child = command.lazy[name].load() if isinstance(command, LazyGroup) and name in command.lazy else command.commands[name]
+            yield from walk(child, (*path, name))
+
+
+TREE = dict(walk(root, ()))
+LEAVES = {path: command for path, command in TREE.items() if not isinstance(command, click.Group)}
+
+
+def first_line(command: click.Command) -> str:
+    return (command.help or "").strip().splitlines()[0]
+
+
+def run(*args: str, **extra: str) -> click.testing.Result:
+    return CliRunner().invoke(root, list(args), prog_name="diskless", env=extra)
+
+
+@pytest.mark.parametrize("path", TREE, ids=" ".join)
+def test_help_is_printed_and_names_every_option(path: tuple[str, ...]) -> None:
+    result = run(*path, "--help", COLUMNS="200")
+    assert result.exit_code == 0
+    assert first_line(TREE[path]).split("`")[0][:40] in result.stdout
+    for parameter in TREE[path].params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help, f"{parameter.name} has no help"
+            assert parameter.opts[0] in result.stdout
+
+
+@pytest.mark.parametrize("path", LEAVES, ids=" ".join)
+def test_a_command_has_an_example_of_itself(path: tuple[str, ...]) -> None:
+    assert "Example" in (LEAVES[path].help or "")
+    assert "diskless " + " ".join(path) in (LEAVES[path].help or "").replace("\n", " ")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_line_in_the_list_is_the_commands_own(name: str) -> None:
+    assert first_line(TREE[(name,)]) == COMMANDS[name].help
+
+
+@pytest.mark.parametrize("path", [path for path in LEAVES if path[-1] in READS], ids=" ".join)
+def test_a_command_that_reads_prints_every_format(path: tuple[str, ...]) -> None:
+    output = next((parameter for parameter in LEAVES[path].params if parameter.name == "output"), None)
+    assert output is not None
+    assert "-o" in output.opts
+    assert isinstance(output.type, click.Choice)
+    assert tuple(output.type.choices) == FORMATS
+
+
+@pytest.mark.parametrize("path", [path for path in LEAVES if path[-1] == "delete"], ids=" ".join)
+def test_a_command_that_destroys_asks_first(path: tuple[str, ...]) -> None:
+    assert {"dry_run", "yes"} <= {parameter.name for parameter in LEAVES[path].params}
+
+
+def test_the_reference_has_a_line_for_every_command() -> None:
+    reference = (Path(cli.__file__).parent / "README.md").read_text(encoding="utf-8")
+    lines = [line for line in reference.splitlines() if line.startswith("| `diskless ")]
+    assert lines == [f"| `diskless {' '.join(path)}` | {first_line(command)} |" for path, command in LEAVES.items()]
+
+
+def test_an_unknown_command_is_a_usage_error() -> None:
+    assert run("nonsense").exit_code == 2
+
+
+def test_version() -> None:
+    result = run("--version")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("diskless ")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_call_the_program(shell: str) -> None:
+    result = run("completion", shell)
+    assert result.exit_code == 0
+    assert "_DISKLESS_COMPLETE" in result.stdout
+
+
+def test_a_shell_is_offered_commands_and_options() -> None:
+    offered = run(_DISKLESS_COMPLETE="bash_complete", COMP_WORDS="diskless config show --", COMP_CWORD="3").stdout
+    assert "plain,--output" in offered.splitlines()
+
+
+PLAIN = """
+import rich_click as click
+group = click.Group("plain", commands=[click.Command(f"command-{n}", help="One of some.") for n in range(12)])
+group(["--help"])
+"""
+OURS = f"""
+import sys
+from cli.main import root
+try:
+    root(["--help"], prog_name="diskless")
+except SystemExit:
+    print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)
+"""
+
+
+def test_help_imports_nothing_heavy_and_costs_little_more_than_any_help(tmp_path: Path) -> None:
+    environment = os.environ | {"PYTHONPYCACHEPREFIX": str(tmp_path), "PYTHONDONTWRITEBYTECODE": ""}
+    here = Path(cli.__file__).parents[1]
+
+    def spend(program: str) -> tuple[float, str]:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        command = [sys.executable, "-c", program]
+        done = subprocess.run(command, env=environment, cwd=here, capture_output=True, text=True, check=True, timeout=60)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime, done.stderr.strip()
+
+    # The first run compiles the modules, which an installed program has done already. The yardstick is the same machine, at
+    # the same time, printing the help of a program that does nothing.
+    assert spend(OURS)[1] == "[]"
+    ours, plain = [], []
+    for _ in range(4):
+        ours.append(spend(OURS)[0])
+        plain.append(spend(PLAIN)[0])
+    assert min(ours) < min(plain) + HELP_CPU_S_ABOVE_ANY

@@ -1,0 +1,78 @@
+"""One content, one object key: a retry of `files commit` is not a second commit."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from cli.outcome import Exit, Failed
+from cli.upload import choose_key, record_path, upload
+from coordinator.adapters.objectstore import open_store
+from coordinator.core.object_key import created_ms_of_key
+
+NOW_MS = 1_700_000_000_000
+
+
+@pytest.fixture
+def wal(tmp_path: Path) -> Path:
+    path = tmp_path / "a.wal"
+    path.write_bytes(b"content")
+    return path
+
+
+def test_a_file_keeps_its_key(wal: Path) -> None:
+    first = choose_key(wal, now_ms=NOW_MS)
+    again = choose_key(wal, now_ms=NOW_MS + 60_000)
+    assert (first.is_new, again.is_new) == (True, False)
+    assert first.object_key == again.object_key
+    assert first.object_key.startswith("wal/")
+    assert created_ms_of_key(first.object_key) == NOW_MS
+
+
+def test_a_changed_file_gets_a_new_key_and_keeps_that(wal: Path) -> None:
+    first = choose_key(wal, now_ms=NOW_MS)
+    wal.write_bytes(b"other content")
+    second = choose_key(wal, now_ms=NOW_MS)
+    assert second.object_key != first.object_key
+    assert choose_key(wal, now_ms=NOW_MS).object_key == second.object_key
+
+
+def test_a_new_key_can_be_asked_for(wal: Path) -> None:
+    first = choose_key(wal, now_ms=NOW_MS)
+    second = choose_key(wal, now_ms=NOW_MS, renew=True)
+    assert second.object_key != first.object_key
+    assert choose_key(wal, now_ms=NOW_MS).object_key == second.object_key
+
+
+def test_processes_that_start_together_agree_on_one_key(wal: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        pids = iter(range(10_000, 20_000))  # threads stand for processes, which have different pids
+        monkeypatch.setattr("cli.upload.os.getpid", lambda: next(pids))
+        keys = {record.object_key for record in pool.map(lambda _: choose_key(wal, now_ms=NOW_MS), range(40))}
+    assert len(keys) == 1
+    assert sorted(path.name for path in wal.parent.iterdir()) == ["a.wal", "a.wal.commit.json"]
+
+
+def test_a_damaged_record_is_an_error_not_a_new_key(wal: Path) -> None:
+    record_path(wal).write_text("{")
+    with pytest.raises(Failed, match="not the record of an upload"):
+        choose_key(wal, now_ms=NOW_MS)
+
+
+async def test_an_upload_happens_once_and_never_overwrites(wal: Path, tmp_path: Path) -> None:
+    store = open_store(f"file://{tmp_path / 'objects'}")
+    key = choose_key(wal, now_ms=NOW_MS).object_key
+    size = wal.stat().st_size
+    assert await upload(store, key, wal, size) is True
+    assert await upload(store, key, wal, size) is False
+    assert await store.get(key) == b"content"
+
+
+async def test_another_object_under_the_key_is_an_error(wal: Path, tmp_path: Path) -> None:
+    store = open_store(f"file://{tmp_path / 'objects'}")
+    await store.put("wal/x", b"something else")
+    with pytest.raises(Failed, match="holds 14 bytes") as caught:
+        await upload(store, "wal/x", wal, wal.stat().st_size)
+    assert caught.value.status is Exit.FAILURE
