@@ -80,6 +80,7 @@ def server_samples(servers: Sequence[Server]) -> Iterable[Sample]:
     for server in servers:
         stats, name = server.stats, server.listener
         yield Sample("connections", (name,), stats.connections_open)
+        yield Sample("connection_reading_paused_total", (name,), stats.reading_paused)
         yield Sample("received_bytes_total", (name,), stats.bytes_in)
         yield Sample("sent_bytes_total", (name,), stats.bytes_out)
         for reason, count in stats.closed.items():

@@ -61,6 +61,11 @@ class ApiKey(IntEnum):
     REGISTER_NODE = 10212
 
 
+_UNBOUNDED_ANSWERS: Final = frozenset(
+    {ApiKey.METADATA, ApiKey.FIND_BATCHES, ApiKey.DESCRIBE_TOPICS, ApiKey.DESCRIBE_COORDINATORS, ApiKey.LIST_FILES}
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiVersion:
     """The classes of one version of one request."""
@@ -88,6 +93,11 @@ class Api:
     def is_standard(self) -> bool:
         """True for Kafka's own requests. Like Kafka we ignore bytes after their end: librdkafka sends some after Metadata."""
         return self.key < ApiKey.KIP_CREATE_PARTITIONS
+
+    @property
+    def is_answer_unbounded(self) -> bool:
+        """True if a small request can ask for a large answer, so that a server should not work on many at a time."""
+        return self.canonical in _UNBOUNDED_ANSWERS
 
     @property
     def response_tagged(self) -> bool:

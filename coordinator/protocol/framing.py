@@ -154,10 +154,11 @@ def reply_body(frame: bytes, *, tagged: bool = True) -> bytes:
 class Pending:
     """A request that waits for its reply."""
 
-    __slots__ = ("correlation_id", "reply", "request_bytes", "tagged")
+    __slots__ = ("correlation_id", "is_large", "reply", "request_bytes", "tagged")
 
-    def __init__(self, correlation_id: int, request_bytes: int, tagged: bool) -> None:
+    def __init__(self, correlation_id: int, request_bytes: int, tagged: bool, is_large: bool) -> None:
         self.correlation_id = correlation_id
+        self.is_large = is_large
         self.request_bytes = request_bytes
         self.tagged = tagged
         self.reply: bytes | None = None
@@ -167,13 +168,16 @@ class ReplyQueue:
     """Replies of one connection in request order, with bounds on what waits.
 
     A request counts from `expect` until its reply is taken: its own bytes until it is completed, its reply's from then
-    on. The queue itself refuses nothing: while `is_full`, its owner must not call `expect`.
+    on. Requests whose reply may be far larger than they are have a bound of their own, because their bytes say nothing
+    of what they will cost. The queue itself refuses nothing: while `is_full`, its owner must not call `expect`.
     """
 
-    __slots__ = ("_bytes", "_bytes_max", "_count_max", "_queue")
+    __slots__ = ("_bytes", "_bytes_max", "_count_max", "_large", "_large_max", "_queue")
 
-    def __init__(self, count_max: int, bytes_max: int) -> None:
+    def __init__(self, count_max: int, bytes_max: int, large_max: int = 4) -> None:
         self._queue: deque[Pending] = deque()
+        self._large = 0
+        self._large_max = large_max
         self._bytes = 0
         self._count_max = count_max
         self._bytes_max = bytes_max
@@ -189,17 +193,18 @@ class ReplyQueue:
     @property
     def is_full(self) -> bool:
         """True while no further request may be expected."""
-        return len(self._queue) >= self._count_max or self._bytes >= self._bytes_max
+        return len(self._queue) >= self._count_max or self._bytes >= self._bytes_max or self._large >= self._large_max
 
     @property
     def is_ready(self) -> bool:
         """True if `take` would return something."""
         return bool(self._queue) and self._queue[0].reply is not None
 
-    def expect(self, correlation_id: int, request_bytes: int, *, tagged: bool = True) -> Pending:
-        """Note a request; its reply takes this place in the order. `tagged` as in `reply_frame`."""
-        pending = Pending(correlation_id, request_bytes, tagged)
+    def expect(self, correlation_id: int, request_bytes: int, *, tagged: bool = True, large: bool = False) -> Pending:
+        """Note a request; its reply takes this place in the order. `tagged` as in `reply_frame`; `large`: the reply may be."""
+        pending = Pending(correlation_id, request_bytes, tagged, large)
         self._queue.append(pending)
+        self._large += large
         self._bytes += request_bytes
         return pending
 
@@ -216,5 +221,5 @@ class ReplyQueue:
         while queue and (reply := queue[0].reply) is not None:
             taken.append(reply)
             self._bytes -= len(reply)
-            queue.popleft()
+            self._large -= queue.popleft().is_large
         return taken

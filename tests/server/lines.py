@@ -10,7 +10,7 @@ from coordinator.adapters.server.contract import Handler, Request, Respond, Serv
 from coordinator.adapters.server.server import Server
 from coordinator.protocol.api_table import ApiTable
 
-KEY = 10200
+KEY = 10100
 REMAINS_S = 20.0
 
 

@@ -66,7 +66,7 @@ async def test_a_request_times_out_and_its_late_reply_harms_nothing() -> None:
     handler = Held()
     async with serving(handler) as (_, port):
         connection = await _connect(port)
-        with pytest.raises(RequestTimedOut, match=r"no reply to request 10200 within 0.01 s"):
+        with pytest.raises(RequestTimedOut, match=r"no reply to request 10100 within 0.01 s"):
             await connection.request(KEY, 0, b"", 0.01)
         await handler.wait_for(1)
         second = asyncio.ensure_future(connection.request(KEY, 0, b"", REMAINS_S))

@@ -115,7 +115,7 @@ async def test_api_versions_is_answered_by_the_server(version: int) -> None:
     [
         (_request(1, b"", key=0), CloseReason.UNSUPPORTED, "request 0 version 0"),
         (_request(1, b"", key=94), CloseReason.UNSUPPORTED, "request 94 version 0"),
-        (_request(1, b"", version=1), CloseReason.UNSUPPORTED, "request 10200 version 1"),
+        (_request(1, b"", version=1), CloseReason.UNSUPPORTED, "request 10100 version 1"),
         (b"\x7f\xff\xff\xff", CloseReason.MALFORMED, "frame of 2147483647 bytes"),
         (b"\0\0\0\0", CloseReason.MALFORMED, "frame of 0 bytes"),
         (b"\xff\xff\xff\xff", CloseReason.MALFORMED, "frame of -1 bytes"),

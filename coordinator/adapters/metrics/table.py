@@ -76,6 +76,12 @@ REQUESTS = (
     _histogram("request_seconds", "Time from a request's last byte to its answer.", _SECONDS, "api"),
     _read_gauge("connections", "Open client connections.", "listener"),
     _counter("connections_closed_total", "Client connections that ended, by reason.", "listener", "reason", is_read=True),
+    _counter(
+        "connection_reading_paused_total",
+        "Times a connection was not read for a while because it had too much pending or did not take its answers.",
+        "listener",
+        is_read=True,
+    ),
     _counter("received_bytes_total", "Bytes read from clients.", "listener", is_read=True),
     _counter("sent_bytes_total", "Bytes written to clients.", "listener", is_read=True),
 )

@@ -50,7 +50,8 @@ class Connection(asyncio.Protocol):
         self._stats = owner.stats
         self._loop = loop
         self._frames = FrameReader(owner.limits.request_bytes_max)
-        self._queue = ReplyQueue(owner.limits.pending_requests_max, owner.limits.pending_bytes_max)
+        limits = owner.limits
+        self._queue = ReplyQueue(limits.pending_requests_max, limits.pending_bytes_max, limits.pending_large_max)
         # Complete requests that may not be dispatched yet, with the time they were read; at most one read's worth.
         self._backlog: deque[tuple[bytes, float]] = deque()
         self._active_s = 0.0
@@ -155,12 +156,13 @@ class Connection(asyncio.Protocol):
         """Serve and write as much as the bounds allow, then decide whether to read on."""
         self._is_dispatching = True
         try:
+            # What is written makes room, so each look at the bounds comes after a flush: nothing else would look again.
+            self._flush()
             while self._backlog and self._may_dispatch():
                 while self._backlog and self._may_dispatch():
                     frame, received_s = self._backlog.popleft()
                     self._serve(frame, received_s)
                 self._flush()
-            self._flush()
         finally:
             self._is_dispatching = False
         if self._end is not None:
@@ -190,7 +192,7 @@ class Connection(asyncio.Protocol):
             self.close(CloseReason.UNSUPPORTED, f"request {key} version {version}; ApiVersions tells what is served")
             return
         self._stats.requests[key] += 1
-        pending = self._queue.expect(correlation_id, len(frame), tagged=api.response_tagged)
+        pending = self._queue.expect(correlation_id, len(frame), tagged=api.response_tagged, large=api.is_answer_unbounded)
         if schema is not None:
             header = read_request_header(frame, flexible=schema.flexible)
             if key != ApiKey.API_VERSIONS:

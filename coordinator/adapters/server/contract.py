@@ -67,7 +67,8 @@ class ServerLimits:
     """Bounds of one listener. A connection holds at most about `pending_bytes_max` plus one request plus its output.
 
     While a connection has `pending_requests_max` requests or `pending_bytes_max` bytes pending (read and not answered,
-    or answered and not sent), or its peer lets more than `output_pause_bytes` of output wait, it is not read.
+    or answered and not sent), or `pending_large_max` whose answers may be large, or its peer lets more than
+    `output_pause_bytes` of output wait, it is not read.
     A peer that takes no byte of waiting output for `output_stall_timeout_ms`, or lets more than `output_bytes_max`
     collect, is disconnected.
     """
@@ -77,6 +78,7 @@ class ServerLimits:
     connection_idle_ms_max: int = 600_000
     pending_requests_max: int = 256
     pending_bytes_max: int = 16 * 1024 * 1024
+    pending_large_max: int = 4
     output_pause_bytes: int = 1024 * 1024
     output_bytes_max: int = 64 * 1024 * 1024
     output_stall_timeout_ms: int = 30_000
