@@ -11,6 +11,7 @@ import pytest
 
 from coordinator.client.ulid import new_ulid
 from coordinator.protocol import messages as m
+from coordinator.protocol.commit_file import CommitFile
 from integration_tests.service import Service
 from integration_tests.wire import (
     COMMIT_FILE,
@@ -136,28 +137,37 @@ BAD_BATCHES = {
     "timestamp type -1": {"timestamp_type": -1},
     "timestamp -2": {"timestamp": -2},
     "overlap": {"at": 50},
+    "base and last that wrap": {"base": 2**63 - 1, "last": -(2**63)},
 }
 
 
+MANY = 200
+"""Large files may be decided in another way than small ones; the answers must be the same."""
+
+
+@pytest.mark.parametrize("padding", [0, MANY])
 @pytest.mark.parametrize("what", BAD_BATCHES)
-async def test_a_bad_batch_refuses_the_whole_request(wire: Wire, what: str) -> None:
+async def test_a_bad_batch_refuses_the_whole_request(wire: Wire, what: str, padding: int) -> None:
     topic = await wire.new_topic()
     key = new_key()
     good = Batch(topic, producer=1, epoch=0, sequence=0)
-    request = file([good, replace(Batch(topic), **BAD_BATCHES[what])], key, file_size=1000)
-    assert await wire.send(request) == [refused(INVALID_REQUEST)] * 2
+    batches = [good, *[Batch(topic)] * padding, replace(Batch(topic), **BAD_BATCHES[what])]
+    request = file(batches, key, file_size=100 * len(batches) + 500)
+    assert await wire.send(request) == [refused(INVALID_REQUEST)] * (padding + 2)
     assert await wire.files(key) == [(RESOURCE_NOT_FOUND, False)]
     assert await wire.ends(topic) == (0, 0)
     assert await wire.commit(good, key=key) == [accepted(0)]
 
 
+@pytest.mark.parametrize("padding", [0, MANY])
 @pytest.mark.parametrize("what", BAD_BATCHES)
-async def test_a_bad_batch_of_one_coordinator_refuses_the_shares_of_the_others(wire: Wire, what: str) -> None:
+async def test_a_bad_batch_of_one_coordinator_refuses_the_shares_of_the_others(wire: Wire, what: str, padding: int) -> None:
     topic = await spread_topic(wire)
     here, there = topic.partition_at(0), topic.partition_at(1)
     key = new_key()
-    request = file([Batch(topic, here), replace(Batch(topic, there), **BAD_BATCHES[what])], key, file_size=1000)
-    assert await wire.send(request) == [refused(INVALID_REQUEST)] * 2
+    batches = [Batch(topic, here), *[Batch(topic, here)] * padding, replace(Batch(topic, there), **BAD_BATCHES[what])]
+    request = file(batches, key, file_size=100 * len(batches) + 500)
+    assert await wire.send(request) == [refused(INVALID_REQUEST)] * (padding + 2)
     assert await wire.files(key) == [(RESOURCE_NOT_FOUND, False)]
     assert await wire.ends(topic, here) == await wire.ends(topic, there) == (0, 0)
 
@@ -252,8 +262,9 @@ async def test_a_known_key_is_answered_before_its_age_is_looked_at(wire: Wire) -
 # ---- rules per batch
 
 
-async def test_each_batch_is_accepted_or_rejected_alone(wire: Wire) -> None:
-    topic = await wire.new_topic(1)
+@pytest.mark.parametrize("padding", [0, MANY])
+async def test_each_batch_is_accepted_or_rejected_alone(wire: Wire, padding: int) -> None:
+    topic, other = await wire.new_topic(1), await wire.new_topic(1)
     await wire.commit(Batch(topic, producer=1, epoch=5, sequence=0))
     results = await wire.commit(
         Batch(topic, count=2),
@@ -263,8 +274,11 @@ async def test_each_batch_is_accepted_or_rejected_alone(wire: Wire) -> None:
         Batch(topic, count=2, producer=1, epoch=5, sequence=1),
         Batch(topic, producer=1, epoch=5, sequence=9),
         Batch(topic),
+        *[Batch(other, producer=1, epoch=0, sequence=n) for n in range(padding)],
+        owners=[0, 1, 2],
     )
-    assert results == [
+    assert results[7:] == [accepted(n) for n in range(padding)]
+    assert results[:7] == [
         accepted(1),
         refused(INVALID_PRODUCER_EPOCH),
         refused(INVALID_REQUEST),
@@ -329,10 +343,20 @@ async def test_duplicates_within_the_last_five_batches_get_their_original_answer
     assert await wire.ends(topic) == (1, 12)
 
 
-async def test_duplicates_are_recognised_within_one_file(wire: Wire) -> None:
+@pytest.mark.parametrize("padding", [0, MANY])
+async def test_duplicates_are_recognised_within_one_file(wire: Wire, padding: int) -> None:
     topic = await wire.new_topic()
     one, two = (Batch(topic, count=3, producer=9, epoch=0, sequence=3 * n) for n in range(2))
-    assert await wire.commit(one, one, two, one) == [accepted(0), duplicate(0), accepted(3), duplicate(0)]
+    results = await wire.commit(one, one, two, one, *[Batch(topic)] * padding)
+    assert results == [accepted(0), duplicate(0), accepted(3), duplicate(0), *(accepted(6 + n) for n in range(padding))]
+
+
+async def test_one_producer_may_have_many_batches_in_a_file(wire: Wire) -> None:
+    topic = await wire.new_topic()
+    batches = [Batch(topic, count=3, producer=9, epoch=0, sequence=(SEQUENCE_END - 50 + 3 * n) % SEQUENCE_END) for n in range(MANY)]
+    assert await wire.commit(*batches) == [accepted(3 * n) for n in range(MANY)]
+    again = await wire.commit(*batches[-6:])
+    assert again == [refused(OUT_OF_ORDER_SEQUENCE), *(duplicate(3 * n) for n in range(MANY - 5, MANY))]
 
 
 async def test_the_same_first_sequence_with_another_last_is_no_duplicate(wire: Wire) -> None:
@@ -435,7 +459,7 @@ async def test_the_same_key_with_other_content_is_refused(wire: Wire) -> None:
     batches = [Batch(topic), Batch(topic, count=2)]
     request = file(batches)
     assert await wire.send(request) == [accepted(0), accepted(1)]
-    others = [
+    different: list[CommitFile] = [
         request._replace(file_size=request.file_size + 1),
         request._replace(owner_ids=[0, 1, 2]) if request.owner_ids != [0, 1, 2] else request._replace(owner_ids=[2, 1, 0]),
         request._replace(object_format=2),
@@ -444,7 +468,7 @@ async def test_the_same_key_with_other_content_is_refused(wire: Wire) -> None:
         file([batches[0], replace(batches[1], timestamp=77)], request.object_key),
         file([batches[0], replace(batches[1], magic=1)], request.object_key),
     ]
-    for other in others:
+    for other in different:
         assert await wire.send(other) == [refused(DUPLICATE_RESOURCE)] * len(other.batches)
     assert await wire.send(request) == [accepted(0), accepted(1)]
     assert await wire.ends(topic) == (0, 3)

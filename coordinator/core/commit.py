@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from coordinator.core.batches import SEQUENCE_MASK, split_partition_key
-from coordinator.core.commands import OK, CommitFile, CommitResult, Outcome
+from coordinator.core.commands import CommitFile, CommitResult
 from coordinator.core.errors import ErrorCode
 from coordinator.core.hot import HotState
 from coordinator.core.limits import OBJECT_FORMAT_WAL_MULTI_SEGMENT, OBJECT_KEY_BYTES_MAX, OWNERS_MAX, Limits
@@ -83,24 +83,14 @@ def decide(hot: HotState, command: CommitFile, content_hash: bytes, context: Com
 
 def check_request(command: CommitFile, batches: list[Batch], context: CommitContext) -> tuple[ErrorCode, str] | None:
     """The checks that refuse a whole request, or None; a share of a checked request is refused for what they found there."""
-    checked = command.checked
-    if checked is not None and checked.error is not ErrorCode.NONE:
-        return checked.error, checked.message or ""
     problem = check_head(command, context)
-    if problem is not None or checked is not None:
+    if problem is not None or command.checked is not None:
         return problem
-    return _check_batches(command, batches)
+    return check_batches(command, batches)
 
 
-def check_whole(command: CommitFile, coordinator_ids: Collection[int], coordinator_count: int) -> Outcome:
-    """Check a request of several coordinators as it was received, before it is split; its age is left to each of them."""
-    problem = _check_file(command, coordinator_ids, coordinator_count)
-    if problem is None:
-        problem = _check_batches(command, [Batch._make(row) for row in command.batches.tolist()])
-    return OK if problem is None else Outcome(error=problem[0], message=problem[1])
-
-
-def _check_batches(command: CommitFile, batches: list[Batch]) -> tuple[ErrorCode, str] | None:
+def check_batches(command: CommitFile, batches: list[Batch]) -> tuple[ErrorCode, str] | None:
+    """The checks on each batch, and on their places in the file."""
     end_of_previous = 0
     in_order = True
     for index, batch in enumerate(batches):
@@ -116,8 +106,11 @@ def _check_batches(command: CommitFile, batches: list[Batch]) -> tuple[ErrorCode
 
 
 def check_head(command: CommitFile, context: CommitContext) -> tuple[ErrorCode, str] | None:
-    """The checks on what a request says of the file as a whole."""
-    problem = _check_file(command, (context.coordinator_id,), context.coordinator_count)
+    """The checks on what a request says of the file as a whole, and what was found in the request this is a share of."""
+    checked = command.checked
+    if checked is not None and checked.error is not ErrorCode.NONE:
+        return checked.error, checked.message or ""
+    problem = check_file(command, (context.coordinator_id,), context.coordinator_count)
     if problem is not None:
         return problem
     age_ms = context.now_ms - command.created_ms
@@ -128,7 +121,8 @@ def check_head(command: CommitFile, context: CommitContext) -> tuple[ErrorCode, 
     return None
 
 
-def _check_file(command: CommitFile, coordinator_ids: Collection[int], coordinator_count: int) -> tuple[ErrorCode, str] | None:
+def check_file(command: CommitFile, coordinator_ids: Collection[int], coordinator_count: int) -> tuple[ErrorCode, str] | None:
+    """The checks on the file as a whole that all coordinators make alike: those of its age are left to each of them."""
     key_bytes = len(command.object_key.encode())
     if not 0 < key_bytes <= OBJECT_KEY_BYTES_MAX:
         return ErrorCode.INVALID_REQUEST, f"object key has {key_bytes} bytes; it must have 1 to {OBJECT_KEY_BYTES_MAX}"

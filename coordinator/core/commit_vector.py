@@ -7,15 +7,15 @@ readable path. Equal records and answers are held by a property test.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from coordinator.core.batches import BATCH, SEQUENCE_MASK, BatchArray
 from coordinator.core.block import CommitBlock, Int64s, ProducerColumns, lengths_of, starts_of_equal
-from coordinator.core.commands import CommitFile
-from coordinator.core.commit import RECORDS_PER_BATCH_MAX
+from coordinator.core.commands import OK, CommitFile, Outcome
+from coordinator.core.commit import RECORDS_PER_BATCH_MAX, Batch, check_batches, check_file
 from coordinator.core.hot import HotState
 from coordinator.core.tables import REMEMBERED_BATCHES
 from records.bulk import FileHead, FileNumbers, encode_file_entries
@@ -42,6 +42,23 @@ def decide_block(hot: HotState, commands: Sequence[CommitFile], hashes: Sequence
         return _decide(hot, commands, hashes, append_time_ms)
     except _Unusual as unusual:
         return Unusual(unusual.file)
+
+
+def check_whole(command: CommitFile, coordinator_ids: Collection[int], coordinator_count: int) -> Outcome:
+    """Check a request of several coordinators as it was received, before it is split; its age is left to each of them."""
+    problem = check_file(command, coordinator_ids, coordinator_count)
+    if problem is None and not _is_sound(command):
+        problem = check_batches(command, [Batch._make(row) for row in command.batches.tolist()])
+    return OK if problem is None else Outcome(error=problem[0], message=problem[1])
+
+
+def _is_sound(command: CommitFile) -> bool:
+    """Whether the batches pass all checks and stand in the order of their bytes."""
+    try:
+        _check(command.batches, [command], np.zeros(len(command.batches), np.int64), np.zeros(1, np.int64))
+    except _Unusual:
+        return False
+    return True
 
 
 def _decide(hot: HotState, commands: Sequence[CommitFile], hashes: Sequence[bytes], append_time_ms: int) -> CommitBlock:
@@ -135,8 +152,9 @@ def _check(
     """The checks of `commit.check_request` on batches; returns record counts, byte offsets, sizes and gaps."""
     file_size = np.array([command.file_size for command in commands], np.int64)[file_of]
     byte_offset, size = batches["byte_offset"].astype(np.int64), batches["size"].astype(np.int64)
-    # Offsets are any 64-bit integers: the difference may wrap, and is right when read as unsigned.
-    span = (batches["last_offset"].astype(np.int64) - batches["base_offset"].astype(np.int64)).view(np.uint64)
+    # A difference that wraps belongs to a negative offset, which is looked at below.
+    base_offset, last_offset = batches["base_offset"].astype(np.int64), batches["last_offset"].astype(np.int64)
+    span = (last_offset - base_offset).view(np.uint64)
     byte_end = byte_offset + size
     previous_end = np.empty_like(byte_end)
     previous_end[1:] = byte_end[:-1]
@@ -144,7 +162,7 @@ def _check(
     gap = byte_offset - previous_end
     kind = batches["timestamp_type"]
     is_bad = (batches["magic"] != 2) | (size <= 0) | (gap < 0) | (byte_end > file_size) | (span >= RECORDS_PER_BATCH_MAX)
-    is_bad |= (kind < 0) | (kind > 1) | (batches["max_timestamp"] < -1)
+    is_bad |= (kind < 0) | (kind > 1) | (batches["max_timestamp"] < -1) | (base_offset < 0) | (last_offset < 0)
     if is_bad.any():
         raise _Unusual(int(file_of[is_bad.argmax()]))
     return span.view(np.int64) + 1, byte_offset, size, gap

@@ -32,7 +32,7 @@ from coordinator.core.commands import (
     OffsetQuery,
     Outcome,
 )
-from coordinator.core.commit import check_whole
+from coordinator.core.commit_vector import check_whole
 from coordinator.core.errors import ErrorCode
 from coordinator.core.names import topic_id_text
 from coordinator.core.queries import FetchBudget, find_batches, past_the_end
@@ -190,7 +190,9 @@ class Router:
         """Whether no share of these coordinators meets an unknown partition; nothing of such a share is logged."""
         first: asyncio.Future[CommitResult] = asyncio.get_running_loop().create_future()
         only = [owner if owner in asked else None for owner in owners]
-        self._commit_split(command, only, timeout_ms, lambda answer: None if first.done() else first.set_result(answer.result()), size_bytes)
+        self._commit_split(
+            command, only, timeout_ms, lambda answer: None if first.done() else first.set_result(answer.result()), size_bytes
+        )
         errors = (await first).errors
         return not any(code in _NOTHING_LOGGED for code, owner in zip(errors, only, strict=True) if owner is not None)
 
@@ -304,9 +306,9 @@ class _Merged:
         self._missing = shares
         self._respond = respond
 
-    def take(self, places: list[int], answer: CommitResult) -> None:
+    def take(self, places: list[int], given: CommitAnswer) -> None:
         """Take the answer of the share at these places of the request; the last one lets all go."""
-        result = self._result
+        answer, result = given.result(), self._result
         for at, place in enumerate(places):
             result.errors[place] = answer.errors[at]
             result.messages[place] = answer.messages[at]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from coordinator.core.batches import BATCH, partition_key
 from coordinator.core.commands import OK, CommitFile, Outcome
-from coordinator.core.commit import Batch, CommitContext, check_request, check_whole
+from coordinator.core.commit import Batch, CommitContext, check_request
+from coordinator.core.commit_vector import check_whole
 from coordinator.core.errors import ErrorCode
 from coordinator.core.limits import Limits
 
@@ -39,6 +41,18 @@ def share_check(share: CommitFile) -> ErrorCode:
 def test_overlapping_shares_are_seen_in_the_whole_request_only() -> None:
     assert check_whole(command(0, 50), (0, 1), 3).error is ErrorCode.INVALID_REQUEST
     assert check_whole(command(0, 100), (0, 1), 3) == OK
+
+
+@pytest.mark.parametrize(("base", "last"), [(-1, 3), (-5, -4), (2**63 - 1, -(2**63)), (5, 4), (0, 2**31)])
+def test_offsets_that_are_no_batch_are_refused_however_their_difference_wraps(base: int, last: int) -> None:
+    bad = command(0, 100)
+    bad.batches["base_offset"][1], bad.batches["last_offset"][1] = base, last
+    assert check_whole(bad, (0, 1), 3).error is ErrorCode.INVALID_REQUEST
+    assert share_check(bad) is ErrorCode.INVALID_REQUEST
+
+
+def test_batches_may_stand_in_any_order_in_the_file() -> None:
+    assert check_whole(command(300, 0, 100), (0, 1), 3) == OK
 
 
 def test_every_owning_coordinator_must_be_in_the_owner_list() -> None:
