@@ -22,6 +22,7 @@ COMMANDS = {
     "doctor": Lazy("cli.commands.doctor", "doctor", "Find out what is wrong with a service: each finding comes with its remedy."),
     "log": Lazy("cli.commands.log", "log", "Look into the metadata topic itself."),
     "db": Lazy("cli.commands.db", "db", "Look into the state database of a metadata partition."),
+    "bench": Lazy("cli.commands.bench", "bench", "Measure how fast a service commits, beside raw Kafka and raw SQLite."),
     "config": Lazy("cli.commands.config", "config", "Show and check the settings of a coordinator."),
     "completion": Lazy("cli.commands.completion", "completion", "Print the completion script of a shell."),
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import subprocess
 import sys
 import time
 import urllib.error
@@ -95,6 +96,19 @@ class CoordinatorProcess:
         process.send(signal.SIGTERM)
         return process.wait(timeout_s)
 
+    def request_stop(self) -> None:
+        """SIGTERM without waiting; a paused one is resumed first, for it could not react."""
+        self._running().send(signal.SIGCONT)
+        self._running().send(signal.SIGTERM)
+
+    def wait_ended(self, timeout_s: float) -> bool:
+        """Wait for the end; False when it still runs after `timeout_s`."""
+        try:
+            self._running().wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
     def kill(self) -> None:
         """SIGKILL, and wait until it is gone."""
         if self.process is not None:
@@ -105,6 +119,11 @@ class CoordinatorProcess:
         self.kill()
         for lease in self._ports:
             lease.close()
+
+    @property
+    def pid(self) -> int:
+        """Process id of the process that was started last."""
+        return self._running().pid
 
     def pause(self) -> None:
         """SIGSTOP."""

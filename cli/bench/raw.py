@@ -1,0 +1,114 @@
+"""What the same machine does without us: raw Kafka produce with acks=all, raw SQLite. Each in a process of its own."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import threading
+import time
+from array import array
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import apsw
+from confluent_kafka import KafkaError, Message, Producer
+
+SQLITE_TRANSACTION_ROWS = 10_000
+
+
+@dataclass(slots=True, kw_only=True)
+class RawProduce:
+    """Messages acknowledged in the window, and the latencies in seconds from when each was due."""
+
+    messages: int
+    window_s: float
+    latencies_s: array[float] = field(default_factory=lambda: array("d"))
+
+    def percentile_ms(self, share: float) -> float:
+        """A percentile of the latencies, in milliseconds."""
+        ordered = sorted(self.latencies_s)
+        return ordered[int((len(ordered) - 1) * share)] * 1000 if ordered else float("nan")
+
+
+def measure_produce(
+    bootstrap: str, topic: str, size_bytes: int, *, rate: float, in_flight: int, warm_up_s: float, window_s: float
+) -> RawProduce:
+    """Produce messages of one size to partition 0 with the settings of a leadership term.
+
+    `rate` messages per second (a Poisson process), or with rate 0 as many as `in_flight` allows.
+    """
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "acks": "all",
+            "enable.idempotence": True,
+            "linger.ms": 0,
+            "message.timeout.ms": 0,
+            "compression.type": "none",
+            "queue.buffering.max.messages": 200_000,
+        }
+    )
+    producer.list_topics(topic, timeout=10)
+    measured = RawProduce(messages=0, window_s=window_s)
+    slots = threading.Semaphore(in_flight)
+    value = random.Random(1).randbytes(size_bytes)
+    starts = time.perf_counter() + warm_up_s
+    ends = starts + window_s
+    failures: list[str] = []
+
+    def report(due: float, error: KafkaError | None, _message: Message) -> None:
+        now = time.perf_counter()
+        slots.release()
+        if error is not None:
+            failures.append(str(error))
+        elif starts <= now < ends:
+            measured.messages += 1
+            measured.latencies_s.append(now - due)
+
+    stopped = threading.Event()
+
+    def poll() -> None:
+        while not stopped.is_set():
+            producer.poll(0.1)
+
+    thread = threading.Thread(target=poll, name="raw-poll")
+    thread.start()
+    rng = random.Random(7)
+    due = time.perf_counter()
+    while (now := time.perf_counter()) < ends and not failures:
+        if rate and now < due:
+            time.sleep(due - now)
+            continue
+        slots.acquire()
+        at = due if rate else now
+        producer.produce(topic, value, bytes(20), 0, on_delivery=partial(report, at))
+        due += rng.expovariate(rate) if rate else 0.0
+    producer.flush(10)
+    stopped.set()
+    thread.join()
+    if failures:
+        raise RuntimeError(f"raw produce to {topic} failed: {failures[0]}")
+    return measured
+
+
+def measure_sqlite(rows: int) -> float:
+    """Insert plain rows, one per batch, with the settings of the state database; returns rows per second."""
+    with tempfile.TemporaryDirectory() as folder:
+        database = apsw.Connection(str(Path(folder) / "raw.db"))
+        database.pragma("page_size", 16384)
+        database.pragma("journal_mode", "wal")
+        database.pragma("synchronous", "OFF")
+        database.execute(
+            "CREATE TABLE batch(partition INTEGER, base INTEGER, last INTEGER, file INTEGER, byte_offset INTEGER, size INTEGER,"
+            " timestamp INTEGER, PRIMARY KEY(partition, base)) WITHOUT ROWID"
+        )
+        started = time.perf_counter()
+        for first in range(0, rows, SQLITE_TRANSACTION_ROWS):
+            with database:
+                block = range(first, min(rows, first + SQLITE_TRANSACTION_ROWS))
+                values = ((n % 100, n, n + 9, n // 100, n * 7, 4096, 1_760_000_000_000 + n) for n in block)
+                database.executemany("INSERT INTO batch VALUES(?,?,?,?,?,?,?)", values)
+        seconds = time.perf_counter() - started
+        database.close()
+    return rows / seconds

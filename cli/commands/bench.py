@@ -1,0 +1,124 @@
+"""`diskless bench`: how fast a service commits, beside what raw Kafka and raw SQLite do on the same machine."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import rich_click as click
+
+from cli.options import output_option
+from cli.output import print_rows, say
+
+COLUMNS = (
+    "batches_per_file",
+    "commits_per_s",
+    "batches_per_s",
+    "p50_ms",
+    "p99_ms",
+    "p999_ms",
+    "raw_p50_ms",
+    "added_p50_ms",
+    "commits_to_raw",
+    "log_bytes_per_batch",
+    "coordinator_cpu",
+    "coordinator_us_per_batch",
+    "broker_cpu",
+    "generator_cpu",
+    "errors",
+)
+
+
+@click.command()
+@click.option("--bootstrap-server", help="Nodes of a running service; without it a broker and one coordinator are started for the run.")
+@click.option("--kafka-bootstrap-server", help="The Kafka of that service, for the raw figures.")
+@click.option("--metrics-url", "metrics_urls", multiple=True, help="/metrics of its nodes, for log bytes per batch (repeatable).")
+@click.option("--batches-per-file", default="10,100,1000", show_default=True, help="Shapes of files, one after the other.")
+@click.option("--partitions", default=100, show_default=True, type=click.IntRange(1, 100_000), help="User partitions of the load.")
+@click.option("--idempotent-share", default=0.3, show_default=True, type=click.FloatRange(0, 1), help="Share of idempotent batches.")
+@click.option("--rate", default=0.0, show_default=True, type=click.FloatRange(0), help="Batches per second; 0 measures saturation.")
+@click.option("--connections", default=16, show_default=True, type=click.IntRange(1, 1024), help="Connections of the load.")
+@click.option(
+    "--depth", default=8, show_default=True, type=click.IntRange(1, 1024), help="Commits in flight per connection, at saturation."
+)
+@click.option("--runs", default=3, show_default=True, type=click.IntRange(1, 100), help="Runs per shape; medians are shown.")
+@click.option("--warm-up", "warm_up_s", default=3.0, show_default=True, type=click.FloatRange(0), help="Seconds before each window.")
+@click.option("--window", "window_s", default=5.0, show_default=True, type=click.FloatRange(0.5), help="Seconds that are measured.")
+@output_option
+def bench(
+    bootstrap_server: str | None,
+    kafka_bootstrap_server: str | None,
+    metrics_urls: tuple[str, ...],
+    batches_per_file: str,
+    partitions: int,
+    idempotent_share: float,
+    rate: float,
+    connections: int,
+    depth: int,
+    runs: int,
+    warm_up_s: float,
+    window_s: float,
+    output: str,
+) -> None:
+    """Commit files as fast as the service takes them (or at a rate) and show throughput and latency.
+
+    Beside each run the bytes of the same log entries are produced raw with acks=all: `added_p50_ms` is what the
+    coordinator adds to Kafka, `commits_to_raw` the share of raw produces per second it reaches.
+
+    Example: `diskless bench --batches-per-file 100 --rate 20000`
+    """
+    from cli.bench.run import Plan, run_plan
+
+    try:
+        shapes = [int(part) for part in batches_per_file.split(",")]
+    except ValueError:
+        raise click.BadParameter(f"{batches_per_file!r} is not a list of numbers like 10,100,1000") from None
+    if bootstrap_server and not kafka_bootstrap_server:
+        raise click.UsageError("--bootstrap-server needs --kafka-bootstrap-server too: the raw figures come from the same Kafka")
+    with _service(bootstrap_server, kafka_bootstrap_server, metrics_urls) as (servers, kafka, urls, processes):
+        plan = Plan(
+            servers=servers,
+            kafka=kafka,
+            batches_per_file=shapes,
+            partitions=partitions,
+            idempotent_share=idempotent_share,
+            connections=connections,
+            depth=depth,
+            rate=rate,
+            runs=runs,
+            warm_up_s=warm_up_s,
+            window_s=window_s,
+            processes=processes,
+            metrics_urls=urls,
+        )
+        rows = run_plan(plan, say)
+    print_rows(rows, output, [column for column in COLUMNS if column in rows[0]])
+    if output == "table":
+        say(f"raw SQLite, one plain row per batch: {rows[0]['raw_sqlite_rows_per_s']:,} rows/s")
+
+
+@contextmanager
+def _service(
+    servers: str | None, kafka: str | None, metrics_urls: tuple[str, ...]
+) -> Iterator[tuple[str, str, tuple[str, ...], dict[str, int]]]:
+    """The service to measure: a given one, or a broker and one coordinator of our own."""
+    if servers and kafka:
+        yield servers, kafka, metrics_urls, {}
+        return
+    from cli.dev.coordinator import CoordinatorProcess
+    from cli.dev.kafka import KafkaCluster
+
+    with tempfile.TemporaryDirectory(prefix="diskless-bench-") as folder:
+        say("starting a broker and a coordinator for the run")
+        with KafkaCluster(1, profile="bench") as broker:
+            properties = {"diskless.metadata.topic.num.partitions": "1"}
+            node = CoordinatorProcess(1, bootstrap=broker.bootstrap, folder=Path(folder), properties=properties)
+            try:
+                node.start()
+                node.wait_ready()
+                processes = {"coordinator": node.pid, "broker": broker.node(1).pid or 0}
+                yield node.address, broker.bootstrap, (f"{node.http}/metrics",), processes
+            finally:
+                node.close()
