@@ -52,16 +52,20 @@ from coordinator.core.events import (
     Unassigned,
 )
 from coordinator.core.fencing import VOID_REASONS, Fence, Verdict, admits
-from coordinator.core.group import GroupBuilder
+from coordinator.core.group import BLOCK_BATCHES_MIN, GroupBuilder
 from coordinator.core.hot import BrokenInvariant, HotState
 from coordinator.core.leadership import State, Trigger, transition
 from coordinator.core.limits import Limits
 from coordinator.core.queries import describe_file, list_offset
 from coordinator.core.refusals import refuse
+from coordinator.core.replay import block_of, is_plain
 from coordinator.core.state import ShardState
 from coordinator.core.term import PendingEntry, Term, TermCause, TermOver, Waiter
 from records.codec import UndecodableEntry, UnknownSchema, decode_entry, decode_key, encode_entry, encode_key
 from records.model import Endpoint, EntryKey, FileCommitted, LeadershipClaimed, Record
+
+REPLAY_BATCHES_MAX = 20_000
+"""Bounds how long the event loop is held by one block of the log."""
 
 LEADS = (State.LEADING, State.RESIGNING)
 
@@ -119,6 +123,7 @@ class Shard:
         self.state = state
         self.fence = fence
         self.claim = claim
+        self.successor: LeadershipClaimed | None = None
         self.phase = State.FOLLOWING
         self.failure: str | None = None
         self.is_assigned = False
@@ -137,6 +142,8 @@ class Shard:
         self._foreign_claim_offset = -1
         self._claim_term_id = 0
         self._untrimmed_reads: list[Waiter] = []
+        self._replayed: list[tuple[FileCommitted, int, bytes]] = []
+        self._replayed_batches = 0
         self._effects: list[Effect] = []
 
     # ---- what the runtime may ask
@@ -145,6 +152,11 @@ class Shard:
     def is_leading(self) -> bool:
         """Whether this replica serves writes and strict reads."""
         return self.phase in LEADS and self.overlay is not None
+
+    @property
+    def known_claim(self) -> LeadershipClaimed | None:
+        """The newest claim in force that was seen; one that ended our own term is known before it is read again."""
+        return self.claim if self.successor is None else self.successor
 
     def header(self, cluster_id: str, topic_id: bytes) -> Header:
         """Where this replica stands, for the state database."""
@@ -318,6 +330,7 @@ class Shard:
                     return
             else:
                 self._read_as_follower(entry)
+        self._apply_replayed()
         if self.phase is State.RECOVERING:
             self._claim_when_caught_up()
         if self.is_leading:
@@ -329,7 +342,10 @@ class Shard:
         if verdict is Verdict.APPLY:
             self.fence = self.fence.advanced()
             self._apply_read(entry)
-        elif verdict is Verdict.CLAIM and key is not None and (claim := self._admitted_claim(key, entry)) is not None:
+            self.last_entry = (entry.key or b"", entry.value or b"")
+            return
+        self._apply_replayed()
+        if verdict is Verdict.CLAIM and key is not None and (claim := self._admitted_claim(key, entry)) is not None:
             self._take_claim(claim, entry)
         else:
             self._void(verdict)
@@ -342,7 +358,28 @@ class Shard:
             records = decode_entry(value)
         except (UnknownSchema, UndecodableEntry) as bad:
             raise BrokenInvariant(f"entry {entry.offset} of the term in force cannot be decoded: {bad}") from bad
+        if len(records) == 1 and isinstance(record := records[0], FileCommitted) and is_plain(record):
+            self._replayed.append((record, entry.offset, value))
+            self._replayed_batches += len(record.byte_size)
+            if self._replayed_batches >= REPLAY_BATCHES_MAX:
+                self._apply_replayed()
+            return
+        self._apply_replayed()
         self._apply(records, entry.offset, value)
+
+    def _apply_replayed(self) -> None:
+        """Apply the plain files read since the last other entry: together when they are many."""
+        replayed, batches = self._replayed, self._replayed_batches
+        self._replayed, self._replayed_batches = [], 0
+        block = None
+        if batches >= BLOCK_BATCHES_MIN:
+            block = block_of(self.state.hot, [record for record, _, _ in replayed], [encoded for _, _, encoded in replayed])
+        if block is not None:
+            self.state.apply_block(block, [offset for _, offset, _ in replayed])
+            self.applied_entries += len(replayed)
+            return
+        for record, offset, encoded in replayed:
+            self._apply([record], offset, encoded)
 
     def _apply(self, records: list[Record], offset: int, encoded: bytes) -> None:
         touched_before = self.state.hot.touched.directory
@@ -356,6 +393,7 @@ class Shard:
     def _take_claim(self, claim: LeadershipClaimed, entry: ReadEntry) -> None:
         self.fence = self.fence.claimed_by(claim)
         self.claim = claim
+        self.successor = None
         self.state.skip_entry(entry.offset)
         if self.term is not None and claim.term == self.term.term_id:
             self._lead(entry.offset)
@@ -400,6 +438,7 @@ class Shard:
         if verdict is Verdict.CLAIM and key is not None:
             claim = self._admitted_claim(key, entry)
             if claim is not None:
+                self.successor = claim
                 reason = f"node {claim.node_id} claimed epoch {claim.epoch}"
                 self._end_term(TermCause.FOREIGN_CLAIM, reason, Trigger.FOREIGN_CLAIM, read_again=True)
                 return True

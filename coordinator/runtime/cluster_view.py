@@ -91,7 +91,7 @@ class ClusterView:
     def leader(self, coordinator_id: int) -> Leader | None:
         """The leader by the claim in force, which outranks whatever the group says."""
         shard = self.shard(coordinator_id)
-        claim = None if shard is None else shard.claim
+        claim = None if shard is None else shard.known_claim
         return None if claim is None or not claim.endpoints else _leader(claim)
 
 

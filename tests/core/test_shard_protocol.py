@@ -229,6 +229,20 @@ def test_a_foreign_claim_while_leading_answers_everything_under_way_with_not_coo
     assert first.shard.term_ends == {"foreign_claim": 1}
 
 
+def test_a_leader_that_was_replaced_knows_by_whom_before_it_reads_the_claim_again() -> None:
+    world, first, _second = two()
+    first.feed(Unassigned())
+    epoch = first.shard.fence.epoch + 1
+    claim(world, epoch, 77)
+    first.read(len(world.log) - first.cursor)
+    known = first.shard.known_claim
+    assert known is not None
+    assert (known.epoch, known.term, first.shard.fence.epoch) == (epoch, 77, epoch - 1)
+    first.read()
+    assert first.shard.known_claim == first.shard.claim == known
+    assert first.shard.fence.epoch == epoch
+
+
 def test_entries_of_a_leader_behind_a_foreign_claim_are_void_for_all() -> None:
     world, first, second = two()
     [token] = first.submit(commit("zombie", [batch(0, 5)]))
