@@ -97,9 +97,8 @@ def _measure_shape(
         entry_bytes = max(1, round(measured.entry_bytes_per_batch * n))
         baseline = _raw_run(plan, n, entry_bytes, raw)
         row = _row(plan, n, measured, cpu, baseline)
-        say(
-            f"{n} batches per file, run {number} of {plan.runs}: {row['batches_per_s']:,} batches/s, p50 {row['p50_ms']} ms, p99 {row['p99_ms']} ms"
-        )
+        latency = f"p50 {row['p50_ms']} ms, p99 {row['p99_ms']} ms"
+        say(f"{n} batches per file, run {number} of {plan.runs}: {row['batches_per_s']:,} batches/s, {latency}")
         runs.append(row)
     return _medians(runs)
 

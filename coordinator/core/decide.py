@@ -26,7 +26,7 @@ from coordinator.core.directory import decide_confirm, decide_create, decide_del
 from coordinator.core.errors import ErrorCode
 from coordinator.core.hot import HotState
 from coordinator.core.limits import Limits
-from coordinator.core.names import topic_id_text
+from coordinator.core.names import ZERO_TOPIC_ID, illegal_topic_name, topic_id_text
 from records.model import PartitionCreated, Record, RecordsDeleted, TopicDeleted
 
 HIGH_WATERMARK = -1
@@ -59,7 +59,8 @@ def decide_write(hot: HotState, command: AdminCommand, limits: Limits) -> Decisi
         case ConfirmPlaced() | ConfirmDeleted():
             return Decision(decide_confirm(hot.directory, command), OK)
         case RegisterNode():
-            return Decision(decide_register(hot.directory, command), OK)
+            unfit = _unfit_node(command)
+            return Decision([], unfit) if unfit is not None else Decision(decide_register(hot.directory, command), OK)
         case _:
             assert_never(command)
 
@@ -68,6 +69,10 @@ def _place(hot: HotState, command: PlacePartitions, limits: Limits) -> Decision:
     records: list[Record] = []
     outcomes: list[Outcome] = []
     for share in command.shares:
+        unfit = _unfit_share(share, limits)
+        if unfit is not None:
+            outcomes.append(unfit)
+            continue
         if _is_gone(hot, share, limits):
             message = f"topic id {topic_id_text(share.topic_id)} was deleted here and does not come back"
             outcomes.append(Outcome(error=ErrorCode.UNKNOWN_TOPIC_ID, message=message))
@@ -84,6 +89,31 @@ def _place(hot: HotState, command: PlacePartitions, limits: Limits) -> Decision:
             )
         outcomes.append(OK)
     return Decision(records, outcomes)
+
+
+def _unfit_share(share: TopicShare, limits: Limits) -> Outcome | None:
+    """Why a range cannot be created: an absurd one would be logged, and every replica would build it, now and at each load."""
+    end = share.first_partition + share.num_partitions
+    if share.first_partition < 0 or share.num_partitions < 1 or end > limits.partitions_per_topic_max:
+        message = (
+            f"partitions {share.first_partition} to {end - 1} of topic {share.name}: outside 0 to {limits.partitions_per_topic_max - 1} "
+            "(max.partitions.per.topic, which must be the same on all nodes)"
+        )
+        return Outcome(error=ErrorCode.INVALID_PARTITIONS, message=message)
+    if share.topic_id == ZERO_TOPIC_ID or illegal_topic_name(share.name) is not None:
+        message = f"topic id {topic_id_text(share.topic_id)}, name {share.name!r}: no directory places such a topic"
+        return Outcome(error=ErrorCode.INVALID_REQUEST, message=message)
+    return None
+
+
+def _unfit_node(node: RegisterNode) -> Outcome | None:
+    """Why a node cannot be registered: clients would be sent to addresses nobody can connect to."""
+    if node.node_id >= 0 and node.endpoints and all(one.host and 0 < one.port < 65536 for one in node.endpoints):
+        return None
+    message = (
+        f"node {node.node_id} with endpoints {[(one.host, one.port) for one in node.endpoints]}: a node has an id from 0 and addresses"
+    )
+    return Outcome(error=ErrorCode.INVALID_REQUEST, message=message)
 
 
 def _is_gone(hot: HotState, share: TopicShare, limits: Limits) -> bool:

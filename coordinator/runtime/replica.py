@@ -473,7 +473,7 @@ class Replica:
 
         try:
             flush = await self._loop.run_in_executor(self._ports.writer, pack_and_write)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - see below
             # Whatever keeps the database from being written, the log has everything: stop this replica and rebuild it.
             self.flush_failures += 1
             self._writing = None

@@ -71,6 +71,9 @@ class EmptyColdStore:
     def tombstone(self, object_key: str) -> Tombstone | None:
         return None
 
+    def written(self) -> None:
+        """Nothing is ever written here."""
+
 
 @dataclass(slots=True)
 class World:
