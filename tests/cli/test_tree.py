@@ -110,7 +110,7 @@ def test_a_shell_is_offered_commands_and_options() -> None:
 
 PLAIN = """
 import rich_click as click
-group = click.Group("plain", commands=[click.Command(f"command-{n}", help="One of some.") for n in range(12)])
+group = click.RichGroup("plain", commands=[click.RichCommand(f"command-{n}", help="One of some.") for n in range(12)])
 group(["--help"])
 """
 OURS = f"""

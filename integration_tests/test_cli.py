@@ -1,0 +1,346 @@
+"""The command line against a real Kafka and a coordinator process that the command line itself started."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from confluent_kafka import Producer
+
+from cli.dev.kafka import Kafka
+from cli.dev.ports import lease_ports
+from cli.dev.process import ChildProcess, start_child
+from cli.main import root
+from cli.outcome import Exit
+from integration_tests.waiting import wait_until
+
+PARTITIONS = 2
+HERE = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """A command that ended."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> object:
+        return json.loads(self.out)
+
+    @property
+    def rows(self) -> list[dict[str, object]]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installation:
+    """One node, its settings file and the environment in which commands find it."""
+
+    folder: Path
+    config: Path
+    process: ChildProcess
+    log: Path
+    environment: dict[str, str]
+
+    def run(self, *args: str | Path, stdin: str = "", status: int | None = Exit.OK) -> Done:
+        """Run a command in this process, which is quick, and see that it ends with `status` (None: any)."""
+        result = CliRunner(env=self.environment).invoke(root, [str(arg) for arg in args], input=stdin, prog_name="diskless")
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return _checked(Done(status=result.exit_code, out=result.stdout, err=result.stderr), args, status)
+
+    def run_program(self, *args: str | Path, stdin: str = "", status: int | None = Exit.OK) -> Done:
+        """Run a command as a process of its own, as people do."""
+        command = [sys.executable, "-m", "cli.main", *map(str, args)]
+        ended = subprocess.run(
+            command, input=stdin, capture_output=True, text=True, env=self.environment, cwd=HERE, timeout=60, check=False
+        )
+        return _checked(Done(status=ended.returncode, out=ended.stdout, err=ended.stderr), args, status)
+
+
+def _checked(done: Done, args: Sequence[str | Path], status: int | None) -> Done:
+    assert status is None or done.status == status, f"{args} ended with {done.status}\n{done.out}\n{done.err}"
+    return done
+
+
+@pytest.fixture(scope="module")
+def diskless(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """A metadata topic made by `init`, and a node started by `coordinator run`."""
+    folder = tmp_path_factory.mktemp("cli")
+    leases = lease_ports(2)
+    port, http_port = (lease.port for lease in leases)
+    mark = uuid.uuid4().hex[:8]
+    config = folder / "coordinator.properties"
+    config.write_text(
+        f"node.id=7\nbootstrap.servers={kafka.bootstrap}\nlisteners=PLAINTEXT://127.0.0.1:{port}\n"
+        f"http.listener=http://127.0.0.1:{http_port}\ndata.dirs={folder / 'data'}\nobject.store.url=file://{folder / 'objects'}\n"
+        f"metadata.topic=__diskless_metadata-{mark}\ngroup.id=diskless-{mark}\ndiskless.metadata.topic.auto.create=false\n"
+        f"diskless.metadata.topic.num.partitions={PARTITIONS}\n"
+        "diskless.metadata.topic.replication.factor=1\ndiskless.metadata.topic.min.insync.replicas=1\n",
+        encoding="utf-8",
+    )
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("DISKLESS_") or key == "DISKLESS_CACHE_DIR"}
+    environment |= {"DISKLESS_BOOTSTRAP_SERVER": f"127.0.0.1:{port}", "PYTHONPATH": str(HERE)}
+    created = subprocess.run(
+        [sys.executable, "-m", "cli.main", "init", "--config", str(config)], env=environment, capture_output=True, text=True, check=False
+    )
+    assert created.returncode == 0, created.stderr
+    log = folder / "node.log"
+    process = start_child(
+        [sys.executable, "-m", "cli.main", "coordinator", "run", "--config", str(config)],
+        marker=str(config),
+        log=log,
+        environment=environment,
+    )
+
+    def is_ready() -> bool:
+        assert process.is_running(), log.read_text(encoding="utf-8")
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{http_port}/ready", timeout=2) as answer:
+                return len(json.load(answer)["leading"]) == PARTITIONS
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            return False
+
+    try:
+        wait_until(is_ready, "the node to lead every coordinator")
+        yield Installation(folder=folder, config=config, process=process, log=log, environment=environment)
+    finally:
+        if process.is_running():
+            process.kill()
+        for lease in leases:
+            lease.close()
+
+
+def records(topic: str) -> list[dict[str, object]]:
+    """Records of three partitions of a topic, with everything a record can have."""
+    return [
+        {"topic": topic, "partition": 0, "key": "k0", "value": "v0", "headers": {"h": "x"}, "timestamp": 1_700_000_000_000},
+        {"topic": topic, "partition": 0, "key": None, "value": "v1", "headers": {}, "timestamp": 1_700_000_000_001},
+        {"topic": topic, "partition": 1, "key_base64": "AP8=", "value": "ünï", "headers": {}, "timestamp": 1_700_000_000_002},
+        {"topic": topic, "partition": 2, "key": "k3", "value": None, "headers": {"n": None}, "timestamp": 1_700_000_000_003},
+    ]
+
+
+def pack(diskless: Installation, name: str, lines: list[dict[str, object]]) -> Path:
+    wal = diskless.folder / name
+    diskless.run("files", "pack", "-o", wal, "--compression", "lz4", stdin="\n".join(map(json.dumps, lines)))
+    return wal
+
+
+def topic_named(diskless: Installation, name: str, partitions: int = 3) -> str:
+    diskless.run("topics", "create", name, "--partitions", str(partitions))
+    return name
+
+
+def test_records_travel_from_pack_to_fetch(diskless: Installation) -> None:
+    topic = topic_named(diskless, "travel")
+    wal = pack(diskless, "travel.wal", records(topic))
+
+    committed = diskless.run_program("files", "commit", wal, "--config", diskless.config, "-o", "jsonl")
+    again = diskless.run_program("files", "commit", wal, "--config", diskless.config, "-o", "jsonl")
+
+    assert [(row["partition"], row["base_offset"], row["last_offset"]) for row in committed.rows] == [(0, 0, 1), (1, 0, 0), (2, 0, 0)]
+    assert again.rows == committed.rows  # a retry is the first answer again, not a second commit
+    assert "is there already" in again.err
+    assert [row["offset"] for row in diskless.run_program("offsets", "list", topic, "-o", "jsonl").rows] == [2, 1, 1]
+    for partition in range(3):
+        fetched = diskless.run_program("batches", "find", topic, str(partition), "--fetch", "--config", diskless.config)
+        expected = [record for record in records(topic) if record["partition"] == partition]
+        assert fetched.rows == [{**record, "offset": offset} for offset, record in enumerate(expected)]
+
+
+def test_a_second_file_continues_where_the_first_ended_also_under_other_names(diskless: Installation) -> None:
+    topic = topic_named(diskless, "continued")
+    first = pack(diskless, "first.wal", records("made-up"))
+    diskless.run("files", "commit", first, "--config", diskless.config, status=Exit.NOT_FOUND)  # nothing of it is uploaded or committed
+    assert not Path(f"{first}.commit.json").exists()
+    for expected in (0, 2):
+        arguments = ["files", "commit", first, "--config", diskless.config, "--topic-map", f"made-up={topic}", "-o", "json"]
+        rows = diskless.run(*arguments, *(["--new-key"] if expected else [])).json
+        assert isinstance(rows, list)
+        assert rows[0]["base_offset"] == expected
+    topic_id = next(row["topic_id"] for row in diskless.run("topics", "list", "-o", "jsonl").rows if row["topic"] == topic)
+    found = diskless.run("batches", "find", str(topic_id), "0", "--offset", "1", "--fetch", "--config", diskless.config)
+    assert [(row["topic"], row["offset"], row["value"]) for row in found.rows] == [(topic, 1, "v1"), (topic, 2, "v0"), (topic, 3, "v1")]
+
+
+def test_a_file_of_which_a_batch_is_rejected_prints_every_result_and_fails(diskless: Installation) -> None:
+    topic = topic_named(diskless, "sequences", 2)
+    producer = {"producer_id": 5, "producer_epoch": 0}
+    first = [{"topic": topic, "partition": 0, "value": "a", **producer, "sequence": 0}]
+    diskless.run("files", "commit", pack(diskless, "sequence-0.wal", first), "--config", diskless.config)
+    second = [
+        {"topic": topic, "partition": 0, "value": "c", **producer, "sequence": 2},
+        {"topic": topic, "partition": 1, "value": "x"},
+    ]
+    partial = diskless.run(
+        "files", "commit", pack(diskless, "sequence-2.wal", second), "--config", diskless.config, "-o", "jsonl", status=Exit.FAILURE
+    )
+    assert [(row["partition"], row["error"], row["base_offset"]) for row in partial.rows] == [
+        (0, "OUT_OF_ORDER_SEQUENCE_NUMBER", -1),
+        (1, "", 0),
+    ]
+    assert "1 of 2 batches" in partial.err
+    duplicate = diskless.run("files", "commit", pack(diskless, "sequence-0b.wal", first), "--config", diskless.config, "-o", "jsonl")
+    assert [(row["duplicate"], row["base_offset"]) for row in duplicate.rows] == [(True, 0)]
+
+
+def test_files_are_listed_and_described_until_nothing_is_known_of_them(diskless: Installation) -> None:
+    topic = topic_named(diskless, "listed", 1)
+    wal = pack(diskless, "listed.wal", [{"topic": topic, "partition": 0, "value": "x"}])
+    diskless.run("files", "commit", wal, "--config", diskless.config)
+    key = json.loads(Path(f"{wal}.commit.json").read_text())["object_key"]
+    listed = [row for row in diskless.run("files", "list", "-o", "jsonl").rows if row["object_key"] == key]
+    assert [(row["live_batches"], row["size"]) for row in listed] == [(1, wal.stat().st_size)]
+    assert len(diskless.run("files", "list", "--max", "1", "-o", "jsonl").rows) == 1
+    assert diskless.run("files", "describe", key, "-o", "jsonl").rows[0]["live"] is True
+    diskless.run("files", "describe", "wal/unknown", status=Exit.NOT_FOUND)
+
+
+def test_records_are_deleted_from_the_front_and_a_dry_run_deletes_nothing(diskless: Installation) -> None:
+    topic = topic_named(diskless, "deleted", 1)
+    wal = pack(diskless, "deleted.wal", [{"topic": topic, "partition": 0, "value": f"v{n}"} for n in range(5)])
+    diskless.run("files", "commit", wal, "--config", diskless.config)
+
+    def start() -> object:
+        return diskless.run("offsets", "list", topic, "--time", "earliest", "-o", "jsonl").rows[0]["offset"]
+
+    diskless.run("records", "delete", topic, "0", "--before-offset", "3", "--dry-run")
+    diskless.run("records", "delete", topic, "0", "--before-offset", "3", stdin="n\n", status=Exit.FAILURE)
+    assert start() == 0
+    diskless.run("records", "delete", topic, "0", "--before-offset", "6", "--yes", status=Exit.NOT_FOUND)
+    assert diskless.run("records", "delete", topic, "0", "--before-offset", "3", "--yes", "-o", "json").json == {
+        "topic": topic,
+        "partition": 0,
+        "low_watermark": 3,
+    }
+    assert start() == 3
+    fetched = diskless.run("batches", "find", topic, "0", "--fetch", "--config", diskless.config)
+    assert [row["value"] for row in fetched.rows] == ["v3", "v4"]
+    diskless.run("batches", "find", topic, "0", "--offset", "1", status=Exit.NOT_FOUND)
+    diskless.run("records", "delete", topic, "0", "--before-offset", "-1", "--yes")
+    assert start() == 5
+
+
+def test_topics_are_created_once_grow_and_go(diskless: Installation) -> None:
+    topic = topic_named(diskless, "life", 2)
+    assert diskless.run("topics", "create", topic, status=Exit.FAILURE).err.count("TOPIC_ALREADY_EXISTS") == 1
+    diskless.run("topics", "create", topic, "--if-not-exists")
+    diskless.run("topics", "alter", topic, "--partitions", "5")
+    described = diskless.run("topics", "describe", topic, "-o", "jsonl").rows
+    assert [(row["partition"], row["leader"], row["high_watermark"]) for row in described] == [(n, 7, 0) for n in range(5)]
+    assert {row["coordinator"] for row in described} <= set(range(PARTITIONS))
+    diskless.run("topics", "describe", "nonsense", status=Exit.NOT_FOUND)
+    diskless.run("offsets", "list", topic, "--partition", "5", status=Exit.NOT_FOUND)
+    diskless.run("topics", "delete", topic, "--dry-run")
+    diskless.run("topics", "delete", topic, stdin="n\n", status=Exit.FAILURE)
+    diskless.run("topics", "delete", topic, "--yes")
+    diskless.run("topics", "delete", topic, "--yes", status=Exit.NOT_FOUND)
+    assert topic not in {row["topic"] for row in diskless.run("topics", "list", "-o", "jsonl").rows}
+
+
+def test_the_log_is_dumped_with_verdicts_and_a_strangers_message_is_void(diskless: Installation, kafka: Kafka) -> None:
+    topic = topic_named(diskless, "dumped", 1)
+    metadata_topic = next(line for line in diskless.config.read_text().splitlines() if line.startswith("metadata.topic=")).partition("=")[2]
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    producer.produce(metadata_topic, key=b"stranger", value=b"no entry", partition=PARTITIONS - 1)
+    assert producer.flush(30) == 0
+
+    entries = diskless.run("log", "dump", "--config", diskless.config, "-o", "jsonl").rows
+    first = {partition: next(entry for entry in entries if entry["partition"] == partition) for partition in range(PARTITIONS)}
+    assert {entry["verdict"] for entry in first.values()} == {"claim"}
+    types = {record["type"] for entry in entries if entry["verdict"] == "apply" for record in entry["records"]}  # type: ignore[attr-defined]
+    assert {"NodeRegistered", "TopicPlaced", "PartitionCreated"} <= types
+    placed = [r for entry in entries for r in entry["records"] if r["type"] == "TopicPlaced" and r["name"] == topic]  # type: ignore[attr-defined]
+    assert placed
+    [stranger] = [entry for entry in entries if entry["verdict"] == "void"]
+    assert (stranger["partition"], stranger["epoch"]) == (PARTITIONS - 1, None)
+    assert str(stranger["reason"]).startswith("foreign")
+
+    some = diskless.run("log", "dump", "--config", diskless.config, "--partition", "0", "--from", "1", "--max", "2", "-o", "json").json
+    assert isinstance(some, list)
+    assert [entry["offset"] for entry in some] == [1, 2]
+    assert [entry["verdict"] for entry in some] == ["apply", "apply"]
+    table = diskless.run("log", "dump", "--bootstrap-server", kafka.bootstrap, "--topic", metadata_topic, "--partition", "0").out
+    assert "LeadershipClaimed(node_id=7" in table
+    diskless.run("log", "dump", "--config", diskless.config, "--partition", "9", status=Exit.NOT_FOUND)
+    diskless.run("log", "dump", "--config", diskless.config, "--topic", "nothing-here", status=Exit.NOT_FOUND)
+
+
+def test_sql_over_the_state_of_a_running_node(diskless: Installation) -> None:
+    topic = topic_named(diskless, "queried", 1)
+    wal = pack(diskless, "queried.wal", [{"topic": topic, "partition": 0, "value": f"v{n}"} for n in range(3)])
+    diskless.run("files", "commit", wal, "--config", diskless.config)
+    described = diskless.run("topics", "describe", topic, "-o", "jsonl").rows[0]
+    database = diskless.folder / "data" / f"partition-{described['coordinator']}.db"
+    query = f"SELECT partition, base_offset, last_offset, object_key FROM batch('{described['topic_id']}', 0)"
+    key = json.loads(Path(f"{wal}.commit.json").read_text())["object_key"]
+
+    wait_until(lambda: diskless.run("db", "sql", database, query, "-o", "jsonl").rows != [], "the commit to reach the database")
+
+    expected = [{"partition": 0, "base_offset": 0, "last_offset": 2, "object_key": key}]
+    assert diskless.run("db", "sql", database, query, "-o", "jsonl").rows == expected
+    header = diskless.run("db", "dump", database, "-o", "json").json
+    assert isinstance(header, dict)
+    assert header["metadata_partition"] == described["coordinator"]
+    names = {row["name"] for row in diskless.run("db", "dump", database, "--table", "topic", "-o", "jsonl").rows}
+    assert topic in names
+    diskless.run("db", "sql", database, "SELECT nonsense", status=Exit.USAGE)
+    diskless.run("db", "sql", database, "DELETE FROM topic", status=Exit.FAILURE)
+
+
+def test_coordinators_and_the_doctor_see_a_healthy_node(diskless: Installation) -> None:
+    status = diskless.run("coordinator", "status", "-o", "jsonl").rows
+    assert [(row["coordinator"], row["leader"], row["state"]) for row in status] == [(n, 7, "leading") for n in range(PARTITIONS)]
+    assert [(row["node"], row["reachable"], row["leads"]) for row in diskless.run("coordinator", "list", "-o", "jsonl").rows] == [
+        (7, True, list(range(PARTITIONS)))
+    ]
+    assert len(diskless.run("coordinator", "describe", "1", "-o", "jsonl").rows) == 1
+    diskless.run("coordinator", "describe", "99", status=Exit.NOT_FOUND)
+    found = diskless.run("doctor", "--config", diskless.config, "-o", "jsonl", status=None).rows
+    # How much room the disk of the machine that runs the tests has is not for this test to say.
+    assert [
+        row for row in found if row["health"] in ("error", "skipped") or (row["health"] == "warning" and row["check"] != "data dirs")
+    ] == []
+
+
+def test_init_again_changes_nothing_and_says_what_is_wrong(diskless: Installation, kafka: Kafka) -> None:
+    assert diskless.run("init", "--config", diskless.config, "-o", "json").json["action"] == "exists"  # type: ignore[index]
+    strict = diskless.run(
+        "init", "--config", diskless.config, "--replication-factor", "3", "--min-insync-replicas", "2", status=Exit.FAILURE
+    )
+    assert "min.insync.replicas" in strict.err
+    name = f"dry-{uuid.uuid4().hex[:8]}"
+    arguments = ["init", "--bootstrap-server", kafka.bootstrap, "--topic", name, "--replication-factor", "1", "--min-insync-replicas", "1"]
+    for _ in range(2):  # a dry run leaves nothing that a second one would find
+        assert diskless.run(*arguments, "--dry-run", "-o", "json").json["action"] == "would create"  # type: ignore[index]
+
+
+def test_a_node_stops_cleanly_and_commands_then_say_unavailable(diskless: Installation) -> None:
+    """Last in this module: it ends the node of all the others."""
+    topic = topic_named(diskless, "after", 1)
+    wal = pack(diskless, "after.wal", [{"topic": topic, "partition": 0, "value": "x"}])
+    diskless.process.send(signal.SIGTERM)
+    assert diskless.process.wait(30) == 0
+    assert "ready node=7 " in diskless.log.read_text(encoding="utf-8")
+    for command in (["topics", "list"], ["coordinator", "status"], ["files", "commit", wal, "--config", diskless.config]):
+        diskless.run_program(*command, "--timeout", "1", status=Exit.UNAVAILABLE)
+    found = {
+        row["check"]: row["health"]
+        for row in diskless.run("doctor", "--config", diskless.config, "--timeout", "1", "-o", "jsonl", status=1).rows
+    }
+    assert (found["nodes"], found["kafka topic"]) == ("error", "ok")
