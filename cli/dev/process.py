@@ -24,6 +24,7 @@ from cli.dev.cache import cache_folder, file_lock
 # The kernel's "parent died" is about the *thread* that forked. A worker thread of somebody's pool may end at any time, so
 # one thread, which lives as long as the process, starts every child. Breaks silently if children are started elsewhere.
 _starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="child-starter")
+_running: dict[int, ChildProcess] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +56,7 @@ class ChildProcess:
         """Return None while it runs, then the exit status, negative for a signal."""
         status = self._popen.poll()
         if status is not None:
-            self._entry.unlink(missing_ok=True)
+            self._forget()
         return status
 
     def send(self, number: signal.Signals) -> None:
@@ -65,8 +66,12 @@ class ChildProcess:
     def wait(self, timeout_s: float) -> int:
         """Wait for the end and return the exit status. Raises `subprocess.TimeoutExpired`."""
         status = self._popen.wait(timeout_s)
-        self._entry.unlink(missing_ok=True)
+        self._forget()
         return status
+
+    def _forget(self) -> None:
+        self._entry.unlink(missing_ok=True)
+        _running.pop(self.pid, None)
 
     def kill(self) -> None:
         """SIGKILL, and wait until it is gone; also ends a stopped process."""
@@ -96,7 +101,15 @@ def _start(command: list[str], marker: str, log: Path, environment: Mapping[str,
     temporary = entry.with_suffix(".tmp")
     temporary.write_text(json.dumps(asdict(registered)), encoding="utf-8")
     os.replace(temporary, entry)
-    return ChildProcess(popen, entry)
+    child = _running[popen.pid] = ChildProcess(popen, entry)
+    return child
+
+
+def end_all_children() -> None:
+    """SIGKILL every child of this process that still runs; also one whose starter was interrupted before it knew of it."""
+    _starter.submit(int).result()  # starts that are under way come first
+    for child in list(_running.values()):
+        child.kill()
 
 
 def register_folder() -> Path:

@@ -19,11 +19,12 @@ from coordinator.api import topics as topics_api
 from coordinator.api.cluster import FoundCoordinator
 from coordinator.api.commits import CommitRequest, read_commit, write_commit
 from coordinator.app.ordering import ConnectionOrder, Lane
+from coordinator.app.turns import Turns
 from coordinator.core.batches import partition_key
 from coordinator.core.commands import OK, CommitAnswer, DeletedTo, DescribedFile, FoundBatches, FoundOffset, Outcome
 from coordinator.core.errors import ErrorCode
 from coordinator.core.names import topic_id_text
-from coordinator.protocol.api_table import ApiKey, decode_request
+from coordinator.protocol.api_table import APIS, ApiKey, decode_request
 from coordinator.protocol.codec import Message, encode
 from coordinator.protocol.find_batches import FindBatches, decode_find_batches
 from coordinator.protocol.messages import (
@@ -72,6 +73,7 @@ class Dispatcher:
         self._describe = Descriptions(node)
         self._tasks: set[asyncio.Task[None]] = set()
         self._order = ConnectionOrder()
+        self._turns = Turns()
         self._serve: Mapping[int, Serve] = {
             ApiKey.CREATE_PARTITIONS: self._create_partitions,
             ApiKey.DELETE_TOPICS: self._delete_topics,
@@ -149,7 +151,7 @@ class Dispatcher:
 
     async def _answer(self, api: ApiKey, work: Coroutine[None, None, bytes], request: Request, respond: Respond) -> None:
         try:
-            body: bytes | None = await work
+            body: bytes | None = await (self._turns.take(request.connection_id, work) if APIS[api].is_answer_unbounded else work)
         except Exception:
             # A client whose request cannot be answered must not wait for ever: its connection is closed.
             LOG.exception("request failed api=%s peer=%s", api.name, request.peer)

@@ -1,0 +1,216 @@
+"""One node under attack on its wire, while an honest client works: nothing a stranger sends may harm the others.
+
+Each test attacks through `under_attack`, which holds what must be true of every attack: the honest client saw only right
+answers within a bounded time, memory and log grew by little, and the node says that it is healthy and ready.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import resource
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from cli.dev.coordinator import CoordinatorProcess
+from cli.dev.kafka import Kafka
+from cli.dev.process import start_child
+from coordinator.client.connection import ClientConnection
+from coordinator.protocol.codec import encode
+from coordinator.protocol.framing import request_frame
+from coordinator.protocol.api_table import ApiKey
+from integration_tests.honest_client import Topic, commit_request, create_topic, find_request
+from integration_tests.hostile import damaged_stream, requests_of_every_kind
+from integration_tests.service import Service
+from integration_tests.waiting import wait_until
+
+SEED = 1164
+CONNECTIONS = 10_000
+FILES_NEEDED = CONNECTIONS + 2_000
+
+# What an attack may cost. The measured figures lie far below on an idle machine; it is shared by two cores and a broker.
+P99_MS_MAX = 1_000.0
+RSS_GROWTH_MAX_MB = 200.0
+LOG_LINES_MAX = 300
+
+
+@pytest.fixture(scope="module", autouse=True)
+def open_files() -> Iterator[None]:
+    """Let this process, and the node it starts, open enough files."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < FILES_NEEDED:
+        pytest.fail(f"the machine allows {hard} open files, {FILES_NEEDED} are needed: raise `ulimit -Hn`")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, FILES_NEEDED), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.fixture(scope="module")
+def node(kafka: Kafka, open_files: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CoordinatorProcess]:
+    """The node that is attacked by all tests, one after the other."""
+    service = Service(kafka.bootstrap, tmp_path_factory.mktemp("hostile"), partitions=4, properties={"connections.max": str(CONNECTIONS + 500)})
+    yield service.start(1).nodes[1]
+    service.stop()
+
+
+def rss_mb(pid: int) -> float:
+    """Resident memory of a process in MB."""
+    answer = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True, check=True, timeout=10)
+    return int(answer.stdout) / 1024
+
+
+@contextmanager
+def under_attack(node: CoordinatorProcess, folder: Path, *, name: str) -> Iterator[None]:
+    """Let the honest client work around the attack inside, then hold the node to its promises."""
+    assert node.process is not None
+    host, _, port = node.address.rpartition(":")
+    summary, log = folder / "summary.json", folder / "honest.log"
+    root = str(Path(__file__).parent.parent)
+    command = [sys.executable, "-m", "integration_tests.honest_client", host, port, str(summary)]
+    environment = {**os.environ, "PYTHONPATH": root}
+    honest = start_child(command, marker="integration_tests.honest_client", log=log, environment=environment)
+    try:
+        wait_until(lambda: "running" in log.read_text() or not honest.is_running(), "the honest client to work")
+        lines_before, rss_before = node.log_text().count("\n"), rss_mb(node.process.pid)
+        yield
+        rss_after, lines_after = rss_mb(node.process.pid), node.log_text().count("\n")
+        honest.send(signal.SIGTERM)
+        assert honest.wait(20) == 0, log.read_text()
+    finally:
+        honest.kill()
+    seen = json.loads(summary.read_text())
+    took_ms = sorted(seen["took_ms"])
+    p99_ms = took_ms[len(took_ms) * 99 // 100]
+    print(
+        f"{name}: honest operations {len(took_ms)}, p50 {took_ms[len(took_ms) // 2]:.1f} ms, p99 {p99_ms:.1f} ms, worst {took_ms[-1]:.1f} ms; "
+        f"memory {rss_before:.0f} -> {rss_after:.0f} MB; log lines {lines_after - lines_before}"
+    )
+    assert seen["wrong"] == []
+    assert p99_ms < P99_MS_MAX
+    assert rss_after - rss_before < RSS_GROWTH_MAX_MB
+    assert lines_after - lines_before < LOG_LINES_MAX, node.log_tail(40)
+    assert "Traceback" not in node.log_text(), node.log_tail(80)
+    assert node.get("/healthy")[0] == 200
+    assert node.readiness()[0], node.readiness()
+
+
+def place(node: CoordinatorProcess) -> tuple[str, int]:
+    host, _, port = node.address.rpartition(":")
+    return host, int(port)
+
+
+async def send_and_drop(node: CoordinatorProcess, data: bytes, *, wait_s: float, abort: bool) -> bool:
+    """Send bytes, wait for the end for a moment, hang up; True if the node hung up first."""
+    reader, writer = await asyncio.open_connection(*place(node))
+    try:
+        writer.write(data)
+        if abort:
+            writer.transport.abort()
+            return False
+        async with asyncio.timeout(wait_s):
+            while await reader.read(1 << 16):
+                pass
+        return True
+    except TimeoutError:
+        return False
+    except ConnectionError:
+        return True
+    finally:
+        writer.close()
+
+
+def test_damaged_frames_and_noise_end_only_their_own_connection(node: CoordinatorProcess, data_folder: Path) -> None:
+    rng = random.Random(SEED)
+    count = 3_000
+
+    async def attack() -> int:
+        gate = asyncio.Semaphore(100)
+
+        async def one(data: bytes, abort: bool) -> bool:
+            async with gate:
+                return await send_and_drop(node, data, wait_s=0.1, abort=abort)
+
+        streams = [(damaged_stream(rng), rng.random() < 0.3) for _ in range(count)]
+        return sum(await asyncio.gather(*(one(data, abort) for data, abort in streams)))
+
+    with under_attack(node, data_folder, name=f"{count} damaged streams"):
+        hung_up = asyncio.run(attack())
+        assert hung_up > count // 3, "most damage is seen at once and ends the connection"
+        wait_until(lambda: node.metric("connections") < 20, "the node to let the connections go")
+
+
+def test_changed_requests_of_every_kind_are_answered_or_end_their_connection(node: CoordinatorProcess, data_folder: Path) -> None:
+    rng = random.Random(SEED)
+    frames = list(requests_of_every_kind(rng, each=200))
+    in_one_connection = 2
+
+    async def one(gate: asyncio.Semaphore, share: list[bytes]) -> int:
+        """The first frames of a connection that are not answered within the longest time limit; 0 or all of a closed one's."""
+        async with gate:
+            return int(not await _answered(node, share))
+
+    async def attack() -> int:
+        gate = asyncio.Semaphore(40)
+        shares = [frames[at : at + in_one_connection] for at in range(0, len(frames), in_one_connection)]
+        return sum(await asyncio.gather(*(one(gate, share) for share in shares)))
+
+    with under_attack(node, data_folder, name=f"{len(frames)} changed requests"):
+        assert asyncio.run(attack()) == 0, "a request was neither answered nor was its connection closed"
+
+
+async def _answered(node: CoordinatorProcess, share: list[bytes]) -> bool:
+    """Send requests; True once each is answered or the node hung up."""
+    reader, writer = await asyncio.open_connection(*place(node))
+    try:
+        writer.write(b"".join(share))
+        async with asyncio.timeout(20):
+            for _ in share:
+                size = int.from_bytes(await reader.readexactly(4), "big")
+                await reader.readexactly(size)
+        return True
+    except (ConnectionError, asyncio.IncompleteReadError):
+        return True
+    except TimeoutError:
+        return False
+    finally:
+        writer.close()
+
+
+def test_a_client_that_never_reads_is_not_served_for_ever(node: CoordinatorProcess, data_folder: Path) -> None:
+    batches, readers, requests = 10_000, 10, 400
+
+    async def fill() -> Topic:
+        connection = await ClientConnection.connect(*place(node), client_id="filler", timeout_s=5)
+        topic = await create_topic(connection, "large")
+        for _ in range(2):
+            await connection.call(commit_request(topic, batches=batches), 20)
+        await connection.close()
+        return topic
+
+    topic = asyncio.run(fill())
+    body = encode(find_request(topic.topic_id, 0))
+    pipeline = b"".join(request_frame(ApiKey.FIND_BATCHES, 0, number, "x", body) for number in range(requests))
+    with under_attack(node, data_folder, name=f"{readers} clients that never read"), ExitStack() as sockets:
+        paused_before = node.metric("connection_reading_paused_total")
+        for _ in range(readers):
+            sockets.enter_context(deaf(node, pipeline))
+        wait_until(lambda: node.metric("connection_reading_paused_total") >= paused_before + readers, "the node to stop reading them")
+
+
+@contextmanager
+def deaf(node: CoordinatorProcess, data: bytes) -> Iterator[socket.socket]:
+    """A connection that sends and never reads, with a receive buffer so small that answers pile up in the node."""
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(place(node))
+        client.sendall(data)
+        yield client

@@ -1,0 +1,58 @@
+"""Long answers leave room for everybody else."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from coordinator.app.turns import Turns
+
+
+async def _busy(seconds: float, begun: list[float]) -> float:
+    begun.append(time.monotonic())
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+    return seconds
+
+
+async def test_the_loop_is_free_between_long_answers_of_one_connection() -> None:
+    turns, begun, long_s = Turns(), [], 0.02
+    for _ in range(4):
+        assert await turns.take(1, _busy(long_s, begun)) == long_s
+    gaps = [later - earlier for earlier, later in zip(begun, begun[1:], strict=False)]
+    assert min(gaps) >= 2 * long_s - 0.002
+
+
+async def test_a_small_read_does_not_wait_behind_a_queue_of_large_ones() -> None:
+    turns, large, small = Turns(), [], []
+    await turns.take(99, _busy(0.0, small))
+    queue = [asyncio.create_task(turns.take(connection, _busy(0.01, large))) for connection in range(3) for _ in range(5)]
+    await asyncio.sleep(0)
+    await turns.take(99, _busy(0.0, small))
+    assert len(large) <= 1
+    await asyncio.gather(*queue)
+    assert len(large) == 15
+
+
+async def test_others_run_between_any_two_answers() -> None:
+    turns, begun, rounds = Turns(), [], 0
+    waiting = asyncio.gather(*(turns.take(1, _busy(0.0, begun)) for _ in range(50)))
+    while not waiting.done():
+        rounds += 1
+        await asyncio.sleep(0)
+    assert len(begun) == 50
+    assert rounds >= 50
+
+
+async def test_work_whose_wait_is_cancelled_is_never_begun() -> None:
+    turns, begun = Turns(), []
+    task = asyncio.create_task(turns.take(1, _busy(0.0, begun)))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert begun == []
+    assert await turns.take(1, _busy(0.0, begun)) == 0.0
