@@ -22,7 +22,11 @@ COMMANDS = {
     "doctor": Lazy("cli.commands.doctor", "doctor", "Find out what is wrong with a service: each finding comes with its remedy."),
     "log": Lazy("cli.commands.log", "log", "Look into the metadata topic itself."),
     "db": Lazy("cli.commands.db", "db", "Look into the state database of a metadata partition."),
-    "bench": Lazy("cli.commands.bench", "bench", "Measure how fast a service commits, beside raw Kafka and raw SQLite."),
+    "bench": Lazy(
+        "cli.commands.bench",
+        "bench",
+        "Commit files as fast as the service takes them (or at a rate) and show throughput and latency.",
+    ),
     "config": Lazy("cli.commands.config", "config", "Show and check the settings of a coordinator."),
     "completion": Lazy("cli.commands.completion", "completion", "Print the completion script of a shell."),
 }

@@ -18,6 +18,19 @@ import rich_click as click
 
 FORMATS = ("table", "json", "jsonl", "yaml")
 
+# Words that stand out in tables on a terminal; NO_COLOR switches it off.
+STYLES = {
+    "ok": "green",
+    "leading": "green",
+    "warning": "yellow",
+    "recovering": "yellow",
+    "loading": "yellow",
+    "skipped": "dim",
+    "error": "bold red",
+    "failed": "bold red",
+    "no leader": "bold red",
+}
+
 Row = Mapping[str, object]
 
 
@@ -141,7 +154,7 @@ def _draw(cells: Sequence[Sequence[str]], titles: Sequence[str] | None) -> None:
         title = titles[number] if titles is not None else ""
         table.add_column(title, justify="right" if numeric else "left", overflow="fold", style=style)
     for row in cells:
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in row))
     Console().print(table)
 
 
