@@ -28,6 +28,7 @@ COMMANDS = {
         "Commit files as fast as the service takes them (or at a rate) and show throughput and latency.",
     ),
     "config": Lazy("cli.commands.config", "config", "Show and check the settings of a coordinator."),
+    "dev": Lazy("cli.commands.dev", "dev", "Run a whole service on this machine: Kafka, nodes, object store, load."),
     "completion": Lazy("cli.commands.completion", "completion", "Print the completion script of a shell."),
 }
 

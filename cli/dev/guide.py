@@ -1,0 +1,71 @@
+"""What `diskless dev up` prints when it is ready: addresses, and commands to copy into another terminal.
+
+Owns text only. Invariant: every command works as it stands (a test runs them).
+"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from cli.dev.demo import ORDERS
+from cli.dev.local_service import LocalService
+
+COMMAND_MARK = "  $ "
+SQL = "SELECT object_key, batch_count, live_batches FROM file ORDER BY object_key DESC LIMIT 5"
+
+
+def guide(service: LocalService, *, demo: bool, temporary: bool, took_s: float) -> str:
+    """Write the whole text."""
+    folder = f"{service.folder}" + (" (temporary: deleted at the end)" if temporary else "")
+    lines = [
+        f"ready in {took_s:.1f} s",
+        "",
+        f"  Kafka          {service.kafka.bootstrap}   log {service.kafka.node(1).log_file}",
+    ]
+    for process in service.processes:
+        assert process.process is not None
+        lines.append(f"  node {process.node_id}         {process.address}   {process.http}   pid {process.process.pid}   log {process.log_file}")
+    lines += [f"  object store   file://{service.objects}", f"  data folder    {folder}", "", "Try in another terminal:", ""]
+    for comment, command in commands(service, demo=demo):
+        lines += [f"  # {comment}", f"{COMMAND_MARK}{command}"]
+    victim = service.processes[-1]
+    assert victim.process is not None
+    if service.nodes > 1:
+        lines += [
+            "",
+            f"Kill a node and watch the other take over; it comes back {service.restart_after_s:g} s later:",
+            "",
+            f"{COMMAND_MARK}kill -9 {victim.process.pid}",
+            f"{COMMAND_MARK}diskless coordinator status --watch",
+        ]
+    return "\n".join([*lines, "", "Ctrl-C here, or `diskless dev down`, stops everything.", ""])
+
+
+def commands(service: LocalService, *, demo: bool) -> list[tuple[str, str]]:
+    """What to try, each with a word of why; the first two set what the others need."""
+    config = service.processes[0].folder / "coordinator.properties"
+    listed = [
+        ("where the service is", f"export DISKLESS_BOOTSTRAP_SERVER={','.join(service.addresses)}"),
+        ("a settings file of it", f"export DISKLESS_CONFIG={shlex.quote(str(config))}"),
+        ("who leads what, and how far the standbys are", "diskless coordinator status"),
+        ("the topics", "diskless topics list" if demo else "diskless topics create orders --partitions 4"),
+    ]
+    if demo:
+        listed += [
+            ("records of a partition, from the object store", f"diskless batches find {ORDERS} 0 --fetch --max-batches 3"),
+            ("ends of the partitions, read strictly", f"diskless offsets list {ORDERS} --time latest"),
+            ("which files the coordinators know", "diskless files list --max 5"),
+        ]
+    listed.append(("the log that is the truth", "diskless log dump --max 5"))
+    database = _database(service)
+    if database is not None:
+        listed.append(("SQL over the state of a node", f"diskless db sql {shlex.quote(str(database))} {shlex.quote(SQL)}"))
+    listed.append(("what is wrong, if anything", "diskless doctor"))
+    return listed
+
+
+def _database(service: LocalService) -> Path | None:
+    """The largest state database of the first node: it belongs to a coordinator that has something to show."""
+    found = sorted(service.processes[0].data_folder.rglob("partition-*.db"), key=lambda path: path.stat().st_size)
+    return found[-1] if found else None

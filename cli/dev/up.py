@@ -1,0 +1,174 @@
+"""`diskless dev up`: the life of one development service in the foreground, from the data folder to the last trace of it.
+
+Progress goes to standard error, the addresses and what to try to standard output. SIGINT and SIGTERM stop it at any
+moment, also while it starts. Invariant: however this returns, no process it started runs, and no file of it is left but
+the data folder the user named.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from cli.dev.coordinator import CoordinatorFailedError
+from cli.dev.demo import DemoLoad
+from cli.dev.guide import guide
+from cli.dev.jars import JarError
+from cli.dev.java import NoJavaError
+from cli.dev.kafka import KafkaStartError
+from cli.dev.kafka.prepare import RuntimeUnavailableError
+from cli.dev.kafka.storage import StorageError
+from cli.dev.local_service import LOOK_EVERY_S, LocalService, ServiceFailedError
+from cli.dev.ports import NoPortError
+from cli.dev.process import reap_leftovers
+from cli.dev.running import TEMPORARY_PREFIX, FolderInUseError, FolderLock, find_running, register
+from cli.outcome import Exit, Failed
+
+FACTS_FILE = "dev.json"
+DEFAULT_PARTITIONS = 8
+
+# What may go wrong outside of us, each with a text that says what to do.
+EXPECTED_ERRORS = (
+    CoordinatorFailedError,
+    JarError,
+    KafkaStartError,
+    NoJavaError,
+    NoPortError,
+    RuntimeUnavailableError,
+    ServiceFailedError,
+    StorageError,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpOptions:
+    """What the user chose. `folder` None: a temporary one. `partitions` None: those of the folder, 8 in a new one."""
+
+    nodes: int
+    partitions: int | None
+    folder: Path | None
+    demo: bool
+    restart_after_s: float
+
+
+class _StopAsked(BaseException):
+    """SIGINT or SIGTERM came while something was waited for."""
+
+
+class _Signals:
+    """Turns the first SIGINT or SIGTERM into `_StopAsked`; later ones are only acknowledged, for the end is under way."""
+
+    def __init__(self) -> None:
+        self.is_asked = False
+
+    def __enter__(self) -> _Signals:
+        self._former = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._former.items():
+            signal.signal(number, handler)
+
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        if self.is_asked:
+            os.write(2, b"it is stopping already\n")  # print could be under way in the line that was interrupted
+            return
+        self.is_asked = True
+        raise _StopAsked
+
+
+def say(text: str) -> None:
+    """Print a line of progress for people, with the time."""
+    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+
+
+def run_up(options: UpOptions) -> None:
+    """Start, announce, and stay until a signal. Raises `Failed`."""
+    start_s = time.monotonic()
+    reap_leftovers()
+    find_running()  # clears what those left that were killed
+    with _Signals() as signals, ExitStack() as stack:
+        try:
+            folder = stack.enter_context(_data_folder(options.folder))
+            service = LocalService(
+                folder=folder,
+                nodes=options.nodes,
+                partitions=_partitions(folder, options.partitions),
+                restart_after_s=options.restart_after_s,
+                clean=options.folder is not None,
+                say=say,
+            )
+            stack.callback(service.stop)
+            service.start()
+            demo = DemoLoad(service.addresses, service.objects, say=say) if options.demo else None
+            if demo is not None:
+                stack.callback(demo.stop)
+                demo.start()
+            print(guide(service, demo=demo is not None, temporary=options.folder is None, took_s=time.monotonic() - start_s), flush=True)
+            while not signals.is_asked:
+                service.look()
+                if demo is not None:
+                    demo.look()
+                time.sleep(LOOK_EVERY_S)
+        except _StopAsked:
+            pass
+        except FolderInUseError as error:
+            raise Failed(str(error)) from error
+        except EXPECTED_ERRORS as error:
+            say("stopping everything")
+            raise Failed(str(error)) from error
+        finally:
+            signals.is_asked = True  # from here on a signal must not interrupt the end
+            say("stopping")
+            stop_s = time.monotonic()
+            stack.close()
+            say(f"stopped in {time.monotonic() - stop_s:.1f} s; nothing is left running")
+
+
+@contextmanager
+def _data_folder(chosen: Path | None) -> Iterator[Path]:
+    """Make and hold the data folder; a temporary one is deleted at the end."""
+    if chosen is None:
+        folder = Path(tempfile.mkdtemp(prefix=TEMPORARY_PREFIX)).resolve()
+    else:
+        folder = chosen.expanduser().resolve()
+        folder.mkdir(parents=True, exist_ok=True)
+    try:
+        lock = FolderLock(folder)
+        try:
+            entry = register(folder, temporary=chosen is None)
+            try:
+                yield folder
+            finally:
+                entry.unlink(missing_ok=True)
+        finally:
+            lock.release()
+    finally:
+        if chosen is None:
+            shutil.rmtree(folder)
+
+
+def _partitions(folder: Path, chosen: int | None) -> int:
+    """The number of metadata partitions: it belongs to the topic in the folder, so it cannot be chosen a second time."""
+    facts = folder / FACTS_FILE
+    if facts.exists():
+        stored = int(json.loads(facts.read_text(encoding="utf-8"))["partitions"])
+        if chosen not in (None, stored):
+            raise Failed(
+                f"{folder} has a metadata topic with {stored} partitions, {chosen} were asked for: leave --partitions out, or use a new folder",
+                Exit.USAGE,
+            )
+        return stored
+    partitions = chosen or DEFAULT_PARTITIONS
+    facts.write_text(json.dumps({"partitions": partitions}), encoding="utf-8")
+    return partitions
