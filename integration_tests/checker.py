@@ -56,7 +56,7 @@ def check(history: History, final: FinalState) -> list[str]:
     evidence = _gather(history, final, problems)
     for rule in RULES:
         problems += rule(evidence)
-    return problems
+    return list(dict.fromkeys(problems))
 
 
 def _gather(history: History, final: FinalState, problems: list[str]) -> Evidence:
