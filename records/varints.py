@@ -27,6 +27,7 @@ _LAST_TWO = [bytes((last,)) if last <= _SEVEN_BITS else bytes((last & _SEVEN_BIT
 _SMALL = _LAST_TWO[::2]
 _SIGNED_OF_BYTE = [(byte >> 1) ^ -(byte & 1) for byte in range(0x80)]
 
+_SEVEN = np.uint64(_SEVEN_BITS)
 _SHIFTS = np.arange(10, dtype=np.uint64) * np.uint64(7)
 _LENGTH_STARTS = np.array([1 << (7 * groups) for groups in range(1, 10)], np.uint64)
 
@@ -73,12 +74,21 @@ def write_number_array(numbers: Int64s) -> bytes:
 def write_number_array_with_ends(numbers: Int64s) -> tuple[bytes, Int64s]:
     """Like `write_number_array`, and the position after each number."""
     unsigned = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
-    lengths = np.searchsorted(_LENGTH_STARTS, unsigned, "right") + 1
+    longest = _LENGTH_STARTS[: int(np.searchsorted(_LENGTH_STARTS, unsigned.max(), "right"))]
+    lengths = np.ones(len(unsigned), np.int64)
+    for start in longest:
+        lengths += unsigned >= start
     ends = np.cumsum(lengths)
-    group = np.arange(ends[-1]) - np.repeat(ends - lengths, lengths)
-    # Every byte is its group of seven bits; all but the last of a number say that the number goes on.
-    encoded: Bytes = (np.repeat(unsigned, lengths) >> _SHIFTS[group]).astype(np.uint8) | np.uint8(_GOES_ON)
-    encoded[ends - 1] &= np.uint8(_SEVEN_BITS)
+    starts = ends - lengths
+    encoded = np.empty(int(ends[-1]), np.uint8)
+    encoded[starts] = (unsigned & _SEVEN).astype(np.uint8) | ((lengths > 1).view(np.uint8) << 7)
+    # Most numbers are short: each further byte concerns fewer of them.
+    left = np.flatnonzero(lengths > 1)
+    for group in range(1, len(longest) + 1):
+        rest = unsigned[left] >> _SHIFTS[group]
+        goes_on = rest > _SEVEN
+        encoded[starts[left] + group] = (rest & _SEVEN).astype(np.uint8) | (goes_on.view(np.uint8) << 7)
+        left = left[goes_on]
     return encoded.tobytes(), ends
 
 

@@ -6,7 +6,7 @@ decoded field by field. `topic_partition` is the topic id followed by the partit
 
 from __future__ import annotations
 
-from hashlib import blake2b
+from hashlib import sha256
 from typing import TypeAlias
 
 import numpy as np
@@ -53,4 +53,7 @@ def content_hash(object_format: int, file_size: int, owner_ids: list[int], batch
     masked = batches.copy()
     masked["request_id"] = 0
     head = b"%d %d %s " % (object_format, file_size, ",".join(map(str, owner_ids)).encode())
-    return blake2b(head + masked.tobytes(), digest_size=CONTENT_HASH_BYTES).digest()
+    # The processor has instructions for SHA-256: it takes half the time of BLAKE2.
+    hasher = sha256(head)
+    hasher.update(masked.data)
+    return hasher.digest()[:CONTENT_HASH_BYTES]

@@ -285,8 +285,8 @@ def _slots(hot: HotState, rows: list[int], ids: list[int]) -> Int64s:
     index = hot.producers.index
     nothing: dict[int, int] = {}
     new: dict[tuple[int, int], int] = {}
-    slots = np.empty(len(rows), np.int64)
-    for place, (row, producer_id) in enumerate(zip(rows, ids, strict=True)):
-        slot = index.get(row, nothing).get(producer_id)
-        slots[place] = new.setdefault((row, producer_id), -1 - len(new)) if slot is None else slot
-    return slots
+    found = [index.get(row, nothing).get(producer_id) for row, producer_id in zip(rows, ids, strict=True)]
+    if None in found:
+        named = zip(found, rows, ids, strict=True)
+        found = [new.setdefault((row, one), -1 - len(new)) if slot is None else slot for slot, row, one in named]
+    return np.array(found, np.int64)

@@ -11,7 +11,8 @@ TIME_MAX_MS = 2**48 - 1
 _ULID_CHARACTERS = 26
 _TIME_CHARACTERS = 10
 # Both cases are spelled out: str.upper() would turn some letters outside of ASCII into these.
-_VALUES = {character: value for letters in (CROCKFORD, CROCKFORD.lower()) for value, character in enumerate(letters)}
+_LETTERS = frozenset(CROCKFORD + CROCKFORD.lower())
+_TO_BASE_32 = str.maketrans(CROCKFORD + CROCKFORD.lower(), "0123456789abcdefghijklmnopqrstuv" * 2)
 
 
 def created_ms_of_key(key: str) -> int | None:
@@ -25,9 +26,7 @@ def created_ms_of_key(key: str) -> int | None:
     before = segment[: -len(ulid)] if ulid else ""
     if len(ulid) != _ULID_CHARACTERS or (before and before[-1] not in "-_."):
         return None
-    if any(character not in _VALUES for character in ulid):
+    if not _LETTERS.issuperset(ulid):
         return None
-    time_ms = 0
-    for character in ulid[:_TIME_CHARACTERS]:
-        time_ms = time_ms << 5 | _VALUES[character]
+    time_ms = int(ulid[:_TIME_CHARACTERS].translate(_TO_BASE_32), 32)
     return time_ms if time_ms <= TIME_MAX_MS else None
