@@ -17,6 +17,8 @@ Bytes = npt.NDArray[np.uint8]
 SMALL_END = 1 << 13
 """Numbers in [0, SMALL_END) have at most two bytes, and those bytes come from a table."""
 
+SLICE_NUMBERS = 1 << 13
+
 _SEVEN_BITS = 0x7F
 _GOES_ON = 0x80
 _SHIFT_MAX = 63
@@ -27,7 +29,6 @@ _LAST_TWO = [bytes((last,)) if last <= _SEVEN_BITS else bytes((last & _SEVEN_BIT
 _SMALL = _LAST_TWO[::2]
 _SIGNED_OF_BYTE = [(byte >> 1) ^ -(byte & 1) for byte in range(0x80)]
 
-_SEVEN = np.uint64(_SEVEN_BITS)
 _SHIFTS = np.arange(10, dtype=np.uint64) * np.uint64(7)
 _LENGTH_STARTS = np.array([1 << (7 * groups) for groups in range(1, 10)], np.uint64)
 
@@ -73,22 +74,22 @@ def write_number_array(numbers: Int64s) -> bytes:
 
 def write_number_array_with_ends(numbers: Int64s) -> tuple[bytes, Int64s]:
     """Like `write_number_array`, and the position after each number."""
+    if len(numbers) <= SLICE_NUMBERS:
+        return _write_slice(numbers)
+    # Slices that stay in the cache of the processor: one pass over all would take twice as long for each number.
+    pieces = [_write_slice(numbers[start : start + SLICE_NUMBERS]) for start in range(0, len(numbers), SLICE_NUMBERS)]
+    shifts = np.cumsum([0, *(len(data) for data, _ in pieces[:-1])])
+    return b"".join([data for data, _ in pieces]), np.concatenate([ends + shift for (_, ends), shift in zip(pieces, shifts, strict=True)])
+
+
+def _write_slice(numbers: Int64s) -> tuple[bytes, Int64s]:
     unsigned = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
-    longest = _LENGTH_STARTS[: int(np.searchsorted(_LENGTH_STARTS, unsigned.max(), "right"))]
-    lengths = np.ones(len(unsigned), np.int64)
-    for start in longest:
-        lengths += unsigned >= start
+    lengths = np.searchsorted(_LENGTH_STARTS, unsigned, "right") + 1
     ends = np.cumsum(lengths)
-    starts = ends - lengths
-    encoded = np.empty(int(ends[-1]), np.uint8)
-    encoded[starts] = (unsigned & _SEVEN).astype(np.uint8) | ((lengths > 1).view(np.uint8) << 7)
-    # Most numbers are short: each further byte concerns fewer of them.
-    left = np.flatnonzero(lengths > 1)
-    for group in range(1, len(longest) + 1):
-        rest = unsigned[left] >> _SHIFTS[group]
-        goes_on = rest > _SEVEN
-        encoded[starts[left] + group] = (rest & _SEVEN).astype(np.uint8) | (goes_on.view(np.uint8) << 7)
-        left = left[goes_on]
+    group = np.arange(ends[-1]) - np.repeat(ends - lengths, lengths)
+    # Every byte is its group of seven bits; all but the last of a number say that the number goes on.
+    encoded: Bytes = (np.repeat(unsigned, lengths) >> _SHIFTS[group]).astype(np.uint8) | np.uint8(_GOES_ON)
+    encoded[ends - 1] &= np.uint8(_SEVEN_BITS)
     return encoded.tobytes(), ends
 
 
