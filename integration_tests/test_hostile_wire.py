@@ -13,6 +13,7 @@ import random
 import resource
 import signal
 import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -204,6 +205,44 @@ def test_a_client_that_never_reads_is_not_served_for_ever(node: CoordinatorProce
         for _ in range(readers):
             sockets.enter_context(deaf(node, pipeline))
         wait_until(lambda: node.metric("connection_reading_paused_total") >= paused_before + readers, "the node to stop reading them")
+
+
+def test_ten_thousand_idle_connections_and_requests_that_never_end(node: CoordinatorProcess, data_folder: Path) -> None:
+    unfinished = [
+        (1 << 20).to_bytes(4, "big"),  # announced, nothing follows
+        b"\0",  # a quarter of a size
+        (100 * 1024 * 1024).to_bytes(4, "big") + b"x" * 2_000,  # a large one, of which a little has come
+        b"",
+    ]
+    probe = request_frame(ApiKey.API_VERSIONS, 0, 1, "x", b"", flexible=False)
+    with under_attack(node, data_folder, name=f"{CONNECTIONS} idle connections"), ExitStack() as sockets:
+        opened = [sockets.enter_context(socket.create_connection(place(node), timeout=20)) for _ in range(CONNECTIONS)]
+        for number, connection in enumerate(opened):
+            connection.sendall(unfinished[number % 4])
+        wait_until(lambda: node.metric("connections") >= CONNECTIONS, "the node to hold all connections")
+        trickle(opened[0::4], rounds=20)
+        drop_in_the_middle(node, probe, count=500)
+        for connection in opened[3::400]:
+            connection.sendall(probe)
+            assert len(connection.recv(4096)) > 50, "an idle connection is served when it asks"
+        assert node.metric("connections") >= CONNECTIONS
+        sockets.close()
+        wait_until(lambda: node.metric("connections") < 20, "the node to let the connections go")
+
+
+def trickle(connections: list[socket.socket], *, rounds: int) -> None:
+    """Go on with unfinished requests one byte at a time."""
+    for _ in range(rounds):
+        for connection in connections:
+            connection.sendall(b"\0")
+
+
+def drop_in_the_middle(node: CoordinatorProcess, data: bytes, *, count: int) -> None:
+    """Connect, ask, send a part of the next request, and vanish without a word (RST)."""
+    for number in range(count):
+        with socket.create_connection(place(node), timeout=20) as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            client.sendall(data * 3 + data[: number % len(data)])
 
 
 @contextmanager
