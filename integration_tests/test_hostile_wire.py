@@ -26,9 +26,9 @@ from cli.dev.coordinator import CoordinatorProcess
 from cli.dev.kafka import Kafka
 from cli.dev.process import start_child
 from coordinator.client.connection import ClientConnection
+from coordinator.protocol.api_table import ApiKey
 from coordinator.protocol.codec import encode
 from coordinator.protocol.framing import request_frame
-from coordinator.protocol.api_table import ApiKey
 from integration_tests.honest_client import Topic, commit_request, create_topic, find_request
 from integration_tests.hostile import damaged_stream, requests_of_every_kind
 from integration_tests.service import Service
@@ -58,7 +58,9 @@ def open_files() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def node(kafka: Kafka, open_files: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CoordinatorProcess]:
     """The node that is attacked by all tests, one after the other."""
-    service = Service(kafka.bootstrap, tmp_path_factory.mktemp("hostile"), partitions=4, properties={"connections.max": str(CONNECTIONS + 500)})
+    service = Service(
+        kafka.bootstrap, tmp_path_factory.mktemp("hostile"), partitions=4, properties={"connections.max": str(CONNECTIONS + 500)}
+    )
     yield service.start(1).nodes[1]
     service.stop()
 
@@ -92,8 +94,8 @@ def under_attack(node: CoordinatorProcess, folder: Path, *, name: str) -> Iterat
     took_ms = sorted(seen["took_ms"])
     p99_ms = took_ms[len(took_ms) * 99 // 100]
     print(
-        f"{name}: honest operations {len(took_ms)}, p50 {took_ms[len(took_ms) // 2]:.1f} ms, p99 {p99_ms:.1f} ms, worst {took_ms[-1]:.1f} ms; "
-        f"memory {rss_before:.0f} -> {rss_after:.0f} MB; log lines {lines_after - lines_before}"
+        f"{name}: honest operations {len(took_ms)}, p50 {took_ms[len(took_ms) // 2]:.1f} ms, p99 {p99_ms:.1f} ms, "
+        f"worst {took_ms[-1]:.1f} ms; memory {rss_before:.0f} -> {rss_after:.0f} MB; log lines {lines_after - lines_before}"
     )
     assert seen["wrong"] == []
     assert p99_ms < P99_MS_MAX

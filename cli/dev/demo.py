@@ -8,6 +8,7 @@ nothing is there twice; the producers are new with every start.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import random
@@ -95,10 +96,8 @@ class DemoLoad:
         if self._thread is None:
             return
         if self._loop is not None and self._task is not None:
-            try:
+            with contextlib.suppress(RuntimeError):  # its loop may end between the two looks
                 self._loop.call_soon_threadsafe(self._task.cancel)
-            except RuntimeError:
-                pass  # it ended between the two looks
         self._thread.join(STOP_TIMEOUT_S)
 
     def look(self) -> None:
@@ -199,4 +198,6 @@ async def _topic_id(client: DisklessClient, name: str, partitions: int) -> bytes
 def _record(topic: str, timestamp_ms: int) -> Record:
     number = random.randrange(10_000)
     value = {"topic": topic, "number": number, "amount": round(random.uniform(1, 500), 2)}
-    return Record(timestamp_ms=timestamp_ms, key=f"key-{number % 100}".encode(), value=json.dumps(value).encode(), headers=(("source", b"demo"),))
+    return Record(
+        timestamp_ms=timestamp_ms, key=f"key-{number % 100}".encode(), value=json.dumps(value).encode(), headers=(("source", b"demo"),)
+    )

@@ -25,7 +25,9 @@ def guide(service: LocalService, *, demo: bool, temporary: bool, took_s: float) 
     ]
     for process in service.processes:
         assert process.process is not None
-        lines.append(f"  node {process.node_id}         {process.address}   {process.http}   pid {process.process.pid}   log {process.log_file}")
+        lines.append(
+            f"  node {process.node_id}         {process.address}   {process.http}   pid {process.process.pid}   log {process.log_file}"
+        )
     lines += [f"  object store   file://{service.objects}", f"  data folder    {folder}", "", "Try in another terminal:", ""]
     for comment, command in commands(service, demo=demo):
         lines += [f"  # {comment}", f"{COMMAND_MARK}{command}"]

@@ -103,7 +103,9 @@ class LocalService:
             deadline_s = time.monotonic() + CLEAN_STOP_TIMEOUT_S
             for process in running:
                 if not process.wait_ended(max(0.1, deadline_s - time.monotonic())):
-                    self.say(f"node {process.node_id} did not stop within {CLEAN_STOP_TIMEOUT_S:g} s and is killed; log: {process.log_file}")
+                    self.say(
+                        f"node {process.node_id} did not stop within {CLEAN_STOP_TIMEOUT_S:g} s and is killed; log: {process.log_file}"
+                    )
             for process in self.processes:
                 process.close()
             if self._kafka is not None:
@@ -157,7 +159,9 @@ class LocalService:
         while not self._is_led(self.processes, by_all=self.nodes <= self.partitions):
             for process in self.processes:
                 if not _is_running(process):
-                    raise CoordinatorFailedError(f"node {process.node_id} ended while it started; log: {process.log_file}\n{process.log_tail()}")
+                    raise CoordinatorFailedError(
+                        f"node {process.node_id} ended while it started; log: {process.log_file}\n{process.log_tail()}"
+                    )
             if time.monotonic() > deadline_s:
                 details = [f"node {process.node_id}: {process.readiness()[1]}; log: {process.log_file}" for process in self.processes]
                 raise ServiceFailedError("\n".join([f"not every partition has a leader after {READY_TIMEOUT_S:g} s", *details]))

@@ -165,7 +165,7 @@ def _partitions(folder: Path, chosen: int | None) -> int:
         stored = int(json.loads(facts.read_text(encoding="utf-8"))["partitions"])
         if chosen not in (None, stored):
             raise Failed(
-                f"{folder} has a metadata topic with {stored} partitions, {chosen} were asked for: leave --partitions out, or use a new folder",
+                f"{folder} has a metadata topic with {stored} partitions, not {chosen}: leave --partitions out, or use a new folder",
                 Exit.USAGE,
             )
         return stored

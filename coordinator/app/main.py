@@ -304,4 +304,7 @@ def run_coordinator(settings: Settings) -> int:
         return asyncio.run(_run(settings))
     import uvloop
 
+    from coordinator.app.open_files import raise_open_files
+
+    raise_open_files(settings.connections_max)
     return uvloop.run(_run(settings))

@@ -1,0 +1,52 @@
+"""Requests between nodes that no node would send: what they ask for must not reach the log, where every replica would obey it."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from coordinator.core.commands import Outcome, PlacePartitions, RegisterNode, TopicShare
+from coordinator.core.decide import decide_write
+from coordinator.core.errors import ErrorCode
+from coordinator.core.hot import HotState
+from coordinator.core.limits import Limits
+from records.model import Endpoint
+
+TOPIC = bytes([1] * 16)
+
+
+def place(topic_id: bytes, name: str, first: int, count: int) -> PlacePartitions:
+    return PlacePartitions(shares=[TopicShare(topic_id=topic_id, name=name, first_partition=first, num_partitions=count, order_offset=1)])
+
+
+@pytest.mark.parametrize(
+    ("first", "count", "error"),
+    [
+        (0, 2**31 - 1, ErrorCode.INVALID_PARTITIONS),
+        (2**31 - 1, 2**31 - 1, ErrorCode.INVALID_PARTITIONS),
+        (-1, 2, ErrorCode.INVALID_PARTITIONS),
+        (0, 0, ErrorCode.INVALID_PARTITIONS),
+        (0, -5, ErrorCode.INVALID_PARTITIONS),
+        (99_999, 1, ErrorCode.NONE),
+    ],
+)
+def test_a_range_no_directory_would_place_is_refused_and_never_logged(first: int, count: int, error: ErrorCode) -> None:
+    decision = decide_write(HotState(), place(TOPIC, "orders", first, count), Limits())
+    assert [outcome.error for outcome in cast(list[Outcome], decision.answer)] == [error]
+    assert len(decision.records) == (error is ErrorCode.NONE)
+
+
+@pytest.mark.parametrize(("node_id", "host", "port"), [(-1, "h", 1), (1, "", 1), (1, "h", 0), (1, "h", 65_536)])
+def test_a_node_without_an_address_is_refused_and_never_logged(node_id: int, host: str, port: int) -> None:
+    command = RegisterNode(node_id=node_id, rack="", endpoints=[Endpoint(listener="PLAINTEXT", host=host, port=port)], schema_level_max=1)
+    decision = decide_write(HotState(), command, Limits())
+    assert cast(Outcome, decision.answer).error is ErrorCode.INVALID_REQUEST
+    assert decision.records == []
+
+
+@pytest.mark.parametrize(("topic_id", "name"), [(bytes(16), "orders"), (TOPIC, ""), (TOPIC, "a/b"), (TOPIC, "x" * 250)])
+def test_a_topic_no_directory_would_place_is_refused_and_never_logged(topic_id: bytes, name: str) -> None:
+    decision = decide_write(HotState(), place(topic_id, name, 0, 1), Limits())
+    assert [outcome.error for outcome in cast(list[Outcome], decision.answer)] == [ErrorCode.INVALID_REQUEST]
+    assert decision.records == []
