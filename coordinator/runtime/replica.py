@@ -345,7 +345,7 @@ class Replica:
                 self._open_term(effect)
             case EndTerm():
                 self._drop_producer()
-                LOG.warning("term ended partition=%d term=%d reason=%r", self.partition, effect.term_id, effect.reason)
+                LOG.info("term ended partition=%d term=%d reason=%r", self.partition, effect.term_id, effect.reason)
             case Follow():
                 self._follow(effect.next_offset)
             case Recover():

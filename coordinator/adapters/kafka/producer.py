@@ -2,7 +2,7 @@
 
 Settings and life follow from what librdkafka really does. A timed-out or permanently refused entry would be skipped
 and its successors delivered, hence `message.timeout.ms=0` and `enable.gapless.guarantee`. A new idempotent producer
-asks for its producer id only after half a second, hence a spare one stands ready. `close()` and `flush()` wait
+asks for its producer id only after half a second, hence spare ones stand ready. `close()` and `flush()` wait
 without a limit, hence neither is ever called: an abandoned producer is purged, polled for at most a second, and its
 last reference dropped in a thread of its own.
 
@@ -37,6 +37,8 @@ PURGE_POLL_S = 1.0
 REPORTS_PER_WAKEUP_MAX = 256
 STATISTICS_INTERVAL_MS = 200
 """Only the statistics say that the producer id was fetched."""
+SPARES = 4
+"""One made on demand costs its partition half a second; each that stands ready costs a few threads that sleep."""
 SPARE_RETRY_DELAY_S = 1.0
 METADATA_TIMEOUT_S = 3.0
 
@@ -181,7 +183,7 @@ def _refuse(*_: object) -> None:
 
 
 class KafkaTermProducers:
-    """Hands out term producers and keeps one spare ready."""
+    """Hands out term producers and keeps some spares ready: a fail-over often brings several partitions at once."""
 
     def __init__(
         self,
@@ -217,26 +219,26 @@ class KafkaTermProducers:
             stats=self.stats,
         )
         self._condition = threading.Condition()
-        self._spare: KafkaTermProducer | None = None  # shared, under the condition
+        self._spares: deque[KafkaTermProducer] = deque()  # shared, under the condition; the oldest first
         self._closing = False
         self._ending: list[KafkaTermProducer] = []  # loop only
         self._open: list[KafkaTermProducer] = []  # loop only
         self._maker = threading.Thread(target=self._make_spares, name="kafka-producer-spare", daemon=True)
 
     def start(self) -> None:
-        """Start making the first spare producer."""
+        """Start making the spare producers."""
         self._maker.start()
 
     @property
     def is_spare_ready(self) -> bool:
         """A spare stands ready with its producer id fetched."""
-        spare = self._spare
-        return spare is not None and spare.is_ready
+        spares = self._spares
+        return bool(spares) and spares[0].is_ready
 
     def open(self, partition: int, on_reports: OnReports) -> KafkaTermProducer:
         """Hand out the spare, or a new producer when none stands ready; never waits."""
         with self._condition:
-            producer, self._spare = self._spare, None
+            producer = self._spares.popleft() if self._spares else None
             self._condition.notify_all()
         if producer is None:
             producer = self._new_producer()
@@ -252,9 +254,9 @@ class KafkaTermProducers:
         """Abandon every producer; False when one was not destroyed in time (its threads are daemons)."""
         with self._condition:
             self._closing = True
-            spare, self._spare = self._spare, None
+            producers = [*self._open, *self._spares]
+            self._spares.clear()
             self._condition.notify_all()
-        producers = [*self._open, *([spare] if spare is not None else [])]
         for producer in producers:
             producer.abandon()
         end_s = time.monotonic() + timeout_s
@@ -270,7 +272,7 @@ class KafkaTermProducers:
     def _make_spares(self) -> None:
         while True:
             with self._condition:
-                self._condition.wait_for(lambda: self._closing or self._spare is None)
+                self._condition.wait_for(lambda: self._closing or len(self._spares) < SPARES)
                 if self._closing:
                     return
             try:
@@ -289,7 +291,7 @@ class KafkaTermProducers:
                 spare.abandon()
                 return
             # Handed out even before it is ready: whoever needs it now is still faster with it than with a new one.
-            self._spare = spare
+            self._spares.append(spare)
         while self._is_spare(spare):
             try:
                 spare.prepare(give_up=lambda: not self._is_spare(spare))
@@ -298,8 +300,8 @@ class KafkaTermProducers:
                 self.stats.producer_failures += 1
                 LOG.info("the spare producer is not ready yet: %s", error)
                 with self._condition:
-                    self._condition.wait_for(lambda: self._spare is not spare, SPARE_RETRY_DELAY_S)
+                    self._condition.wait_for(lambda: spare not in self._spares, SPARE_RETRY_DELAY_S)
 
     def _is_spare(self, producer: KafkaTermProducer) -> bool:
         with self._condition:
-            return self._spare is producer and not self._closing
+            return producer in self._spares and not self._closing
