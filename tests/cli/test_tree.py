@@ -18,7 +18,7 @@ from cli.lazy import LazyGroup
 from cli.main import COMMANDS, root
 from cli.output import FORMATS
 
-HELP_CPU_S_ABOVE_ANY = 0.040
+HELP_CPU_SHARE_MAX = 1.8  # importing asyncio alone makes it 1.9
 HEAVY = ("asyncio", "numpy", "confluent_kafka", "apsw", "obstore", "kio", "yaml", "fastavro", "uvloop")
 READS = ("list", "describe", "status", "show", "find", "dump", "sql", "doctor", "init")
 
@@ -141,4 +141,4 @@ def test_help_imports_nothing_heavy_and_costs_little_more_than_any_help(tmp_path
     for _ in range(4):
         ours.append(spend(OURS)[0])
         plain.append(spend(PLAIN)[0])
-    assert min(ours) < min(plain) + HELP_CPU_S_ABOVE_ANY
+    assert min(ours) < HELP_CPU_SHARE_MAX * min(plain)
