@@ -117,11 +117,13 @@ def test_the_printed_commands_work_a_killed_node_comes_back_and_down_ends_it_all
     assert kafka is not None
     ports = [int(kafka[1])] + [int(port) for address, http, _ in addresses for port in (address.rpartition(":")[2], http)]
 
-    # Every command as it stands, in one shell as a user's; those about a kill and endless ones apart.
+    # Every command as it stands, in one shell as a user's, side by side; those about a kill and endless ones apart.
     commands = [line.removeprefix("  $ ") for line in text.splitlines() if line.startswith("  $ ")]
     harmless = [line for line in commands if "kill -9" not in line and "--watch" not in line]
     assert len(harmless) == len(commands) - 2
-    script = "\n".join(f"{line} || echo FAILED $? {' '.join(line.split()[:3])}" for line in harmless)
+    exports = [line for line in harmless if line.startswith("export ")]
+    others = [f"({line} || echo FAILED $? {' '.join(line.split()[:3])}) &" for line in harmless if line not in exports]
+    script = "\n".join([*exports, *others, "wait"])
     shown = subprocess.run(["sh", "-c", script], env=shell, capture_output=True, text=True, check=False, timeout=60)
     assert "FAILED" not in shown.stdout, shown.stdout + shown.stderr
     assert '"number":' in shown.stdout.replace("\\", ""), "records of the demo load, read back from the object store"
