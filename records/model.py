@@ -143,7 +143,7 @@ class FilesRemoved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TombstonesExpired:
-    """Tombstones of keys created before this time are forgotten."""
+    """Tombstones of keys created before this time are forgotten, and topics deleted before it in log time."""
 
     before_ms: int
 

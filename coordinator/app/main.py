@@ -271,6 +271,7 @@ def node_config(settings: Settings, endpoints: list[Endpoint]) -> NodeConfig:
             commit_results_retention_ms=settings.commit_results_retention_ms,
             producer_id_expiration_ms=settings.producer_id_expiration_ms,
             deleted_topic_retention_ms=settings.deleted_topic_retention_ms,
+            expiration_interval_ms=settings.expiration_interval_ms,
             partitions_per_topic_max=settings.max_partitions_per_topic,
             groups_in_flight_max=settings.groups_in_flight_max,
             group_batches_max=settings.group_max_batches,

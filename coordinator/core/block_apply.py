@@ -24,7 +24,7 @@ def apply_block(hot: HotState, block: CommitBlock) -> list[int]:
         wrong = int((block.base[first] != high_watermark[rows]).argmax())
         raise BrokenInvariant(f"offset {block.base[first][wrong]} is assigned where the high watermark is {high_watermark[rows[wrong]]}")
     high_watermark[rows] = block.base[last] + block.count[last]
-    hot.log_time_ms = max(hot.log_time_ms, int(block.append_times.max()))
+    hot.advance_time(int(block.append_times[0]), int(block.append_times.max()))
     hot.touched.partitions.update(row_list)
     _raise_max_timestamps(hot, block, rows)
     if block.producers is not None:

@@ -22,7 +22,7 @@ from coordinator.core.commands import (
     TopicShare,
 )
 from coordinator.core.commit import unknown_partition
-from coordinator.core.directory import decide_confirm, decide_create, decide_delete, decide_register
+from coordinator.core.directory import decide_confirm, decide_create, decide_delete, decide_register, is_remembered
 from coordinator.core.errors import ErrorCode
 from coordinator.core.hot import HotState
 from coordinator.core.limits import Limits
@@ -121,7 +121,7 @@ def _is_gone(hot: HotState, share: TopicShare, limits: Limits) -> bool:
     gone = hot.deleted_topics.get(share.topic_id)
     if gone is None:
         return False
-    return share.order_offset <= gone.order_offset or hot.log_time_ms - gone.time_ms <= limits.deleted_topic_retention_ms
+    return share.order_offset <= gone.order_offset or is_remembered(gone.time_ms, hot.log_time_ms, limits)
 
 
 def _has_all(hot: HotState, share: TopicShare) -> bool:

@@ -1,7 +1,8 @@
 """The directory: what metadata partition 0 knows beyond its own user partitions.
 
 Where every topic was placed, which topics are going, which nodes exist and which schema level writers use. Changed by
-`apply_directory` only. Deleted topic ids are remembered so that a delayed create cannot bring one back.
+`apply_directory` and by what the log says of time. Deleted topic ids are remembered so that a delayed create cannot
+bring one back.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ from coordinator.core.errors import ErrorCode
 from coordinator.core.limits import Limits
 from coordinator.core.names import ZERO_TOPIC_ID, illegal_topic_name, topic_id_text
 from records.model import FeatureLevelSet, NodeRegistered, PlacedRange, Record, TopicDeleting, TopicPlaced
+
+UNDATED = 0
+"""Log time of a deletion behind which no file was committed yet; such a deletion is never old."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +71,10 @@ def _coordinator_in(ranges: tuple[PlacedRange, ...], partition: int) -> int | No
 
 @dataclass(slots=True)
 class Directory:
-    """State of the directory; plain dictionaries, because it changes rarely. `unconfirmed` are topics with owners to tell."""
+    """State of the directory; plain dictionaries, because it changes rarely.
+
+    `unconfirmed` are topics with owners to tell, `undated` the deletions since the newest file.
+    """
 
     placements: dict[bytes, Placement] = field(default_factory=dict)
     names: dict[str, bytes] = field(default_factory=dict)
@@ -75,15 +82,22 @@ class Directory:
     nodes: dict[int, NodeRegistered] = field(default_factory=dict)
     schema_level: int = 1
     unconfirmed: set[bytes] = field(default_factory=set)
+    undated: set[bytes] = field(default_factory=set)
 
     def copy(self) -> Directory:
         return Directory(
-            dict(self.placements), dict(self.names), dict(self.deletions), dict(self.nodes), self.schema_level, set(self.unconfirmed)
+            placements=dict(self.placements),
+            names=dict(self.names),
+            deletions=dict(self.deletions),
+            nodes=dict(self.nodes),
+            schema_level=self.schema_level,
+            unconfirmed=set(self.unconfirmed),
+            undated=set(self.undated),
         )
 
 
-def apply_directory(directory: Directory, record: Record, offset: int, time_ms: int) -> bool:
-    """Apply a record if it is one of the directory's; `time_ms` is the log time. Returns whether it was."""
+def apply_directory(directory: Directory, record: Record, offset: int) -> bool:
+    """Apply a record if it is one of the directory's. Returns whether it was."""
     match record:
         case TopicPlaced():
             known = directory.placements.get(record.topic_id)
@@ -99,9 +113,10 @@ def apply_directory(directory: Directory, record: Record, offset: int, time_ms: 
             directory.names[record.name] = record.topic_id
             # An id that was deleted is placed again only when its deletion is no longer remembered.
             directory.deletions.pop(record.topic_id, None)
+            directory.undated.discard(record.topic_id)
             _note_confirmed(directory, record.topic_id, record.confirmed)
         case TopicDeleting():
-            _apply_deleting(directory, record, offset, time_ms)
+            _apply_deleting(directory, record, offset)
         case NodeRegistered():
             directory.nodes[record.node_id] = record
         case FeatureLevelSet():
@@ -118,7 +133,7 @@ def _note_confirmed(directory: Directory, topic_id: bytes, confirmed: bool) -> N
         directory.unconfirmed.add(topic_id)
 
 
-def _apply_deleting(directory: Directory, record: TopicDeleting, offset: int, time_ms: int) -> None:
+def _apply_deleting(directory: Directory, record: TopicDeleting, offset: int) -> None:
     _note_confirmed(directory, record.topic_id, record.confirmed)
     going = directory.deletions.get(record.topic_id)
     if going is not None:
@@ -129,14 +144,42 @@ def _apply_deleting(directory: Directory, record: TopicDeleting, offset: int, ti
         del directory.names[placement.name]
     ranges = () if placement is None else placement.ranges
     directory.deletions[record.topic_id] = Deletion(
-        topic_id=record.topic_id, ranges=ranges, confirmed=record.confirmed, order_offset=offset, time_ms=time_ms
+        topic_id=record.topic_id, ranges=ranges, confirmed=record.confirmed, order_offset=offset, time_ms=UNDATED
     )
+    directory.undated.add(record.topic_id)
+
+
+def date_deletions(directory: Directory, time_ms: int) -> None:
+    """Give the deletions since the newest file the log time of the one that now follows them."""
+    for topic_id in directory.undated:
+        directory.deletions[topic_id] = replace(directory.deletions[topic_id], time_ms=time_ms)
+    directory.undated.clear()
+
+
+def forgettable(directory: Directory, before_ms: int) -> list[bytes]:
+    """The topics that were deleted before a time and whose owners have all logged it."""
+    return [topic_id for topic_id, going in directory.deletions.items() if going.confirmed and UNDATED < going.time_ms < before_ms]
+
+
+def forget_deletions(directory: Directory, before_ms: int) -> bool:
+    """Forget finished deletions from before a time; returns whether there were any."""
+    old = forgettable(directory, before_ms)
+    for topic_id in old:
+        del directory.deletions[topic_id]
+    return bool(old)
 
 
 def is_deleted(directory: Directory, topic_id: bytes, log_time_ms: int, limits: Limits) -> bool:
     """Whether a topic id was deleted within the memory of deleted ids."""
     going = directory.deletions.get(topic_id)
-    return going is not None and (not going.confirmed or log_time_ms - going.time_ms <= limits.deleted_topic_retention_ms)
+    if going is None:
+        return False
+    return not going.confirmed or is_remembered(going.time_ms, log_time_ms, limits)
+
+
+def is_remembered(deleted_ms: int, log_time_ms: int, limits: Limits) -> bool:
+    """Whether a deletion at a log time is still to be remembered."""
+    return deleted_ms == UNDATED or log_time_ms - deleted_ms <= limits.deleted_topic_retention_ms
 
 
 def decide_create(directory: Directory, command: CreateTopics, limits: Limits, log_time_ms: int) -> tuple[list[Outcome], list[Record]]:

@@ -19,6 +19,7 @@ from coordinator.core.commit_vector import Unusual, decide_block
 from coordinator.core.decide import decide_write
 from coordinator.core.errors import ErrorCode
 from coordinator.core.events import NewEntry, Reply, Request
+from coordinator.core.expiry import decide_expiry
 from coordinator.core.hot import HotState
 from coordinator.core.limits import Limits
 from coordinator.core.refusals import refuse
@@ -74,6 +75,12 @@ class GroupBuilder:
                 self._append(decision.records, waiter)
             else:
                 self._waiting.append(waiter)
+
+    def expire(self) -> None:
+        """Log what the log's clock has made old; nobody asked, so nobody is answered."""
+        records = decide_expiry(self._overlay, self._limits)
+        if records:
+            self._append(records, None)
 
     def close(self) -> None:
         """Decide what is left, and give what still waits an entry to wait for."""

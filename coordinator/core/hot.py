@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from coordinator.core.batches import SEQUENCE_MASK, partition_key
-from coordinator.core.directory import Directory, apply_directory
+from coordinator.core.directory import UNDATED, Directory, apply_directory, date_deletions, forget_deletions
 from coordinator.core.tables import PartitionTable, ProducerTable, RememberedBatch
-from records.model import FileCommitted, PartitionCreated, ProducersExpired, Record, RecordsDeleted, TopicDeleted
+from records.model import FileCommitted, PartitionCreated, ProducersExpired, Record, RecordsDeleted, TombstonesExpired, TopicDeleted
 
 LOG_APPEND_TIME = 1
 
@@ -34,7 +34,7 @@ class Topic:
 
 @dataclass(slots=True)
 class DeletedTopic:
-    """A topic id that never comes back; `time_ms` is log time."""
+    """A topic id that does not come back as long as it is remembered; `time_ms` is log time, UNDATED before the next file."""
 
     order_offset: int
     time_ms: int
@@ -60,6 +60,7 @@ class HotState:
     producers: ProducerTable = field(default_factory=ProducerTable)
     topics: dict[bytes, Topic] = field(default_factory=dict)
     deleted_topics: dict[bytes, DeletedTopic] = field(default_factory=dict)
+    undated: set[bytes] = field(default_factory=set)
     directory: Directory = field(default_factory=Directory)
     log_time_ms: int = 0
     touched: Touched = field(default_factory=Touched)
@@ -72,6 +73,7 @@ class HotState:
             producers=self.producers.copy(),
             topics=topics,
             deleted_topics=dict(self.deleted_topics),
+            undated=set(self.undated),
             directory=self.directory.copy(),
             log_time_ms=self.log_time_ms,
         )
@@ -88,16 +90,44 @@ class HotState:
             case RecordsDeleted():
                 self._apply_records_deleted(record)
             case ProducersExpired():
-                self._apply_producers_expired(record)
+                for row in self.producers.idle_since(record.before_ms).tolist():
+                    self._drop_producer(row)
+            case TombstonesExpired():
+                self._forget_deleted(record.before_ms)
             case _:
-                if apply_directory(self.directory, record, offset, self.log_time_ms):
+                if apply_directory(self.directory, record, offset):
                     self.touched.directory = True
+
+    def advance_time(self, first_ms: int, last_ms: int) -> None:
+        """Files were appended from `first_ms` to `last_ms`.
+
+        The log has no other clock. A deletion gets the time of the first file behind it: the newest one before it may be
+        days old on a quiet coordinator, and the deletion would be forgotten as soon as it was logged.
+        """
+        if self.undated:
+            for topic_id in self.undated:
+                self.deleted_topics[topic_id] = DeletedTopic(self.deleted_topics[topic_id].order_offset, first_ms)
+            self.touched.topics |= self.undated
+            self.undated.clear()
+        if self.directory.undated:
+            date_deletions(self.directory, first_ms)
+            self.touched.directory = True
+        self.log_time_ms = max(self.log_time_ms, last_ms)
+
+    def _forget_deleted(self, before_ms: int) -> None:
+        old = [topic_id for topic_id, gone in self.deleted_topics.items() if UNDATED < gone.time_ms < before_ms]
+        for topic_id in old:
+            del self.deleted_topics[topic_id]
+        self.touched.topics.update(old)
+        if forget_deletions(self.directory, before_ms):
+            self.touched.directory = True
 
     def _apply_created(self, record: PartitionCreated) -> None:
         topic = self.topics.get(record.topic_id)
         if topic is None:
             topic = self.topics[record.topic_id] = Topic(record.topic_id, record.name, record.order_offset)
             self.deleted_topics.pop(record.topic_id, None)
+            self.undated.discard(record.topic_id)
         topic.order_offset = max(topic.order_offset, record.order_offset)
         self.touched.topics.add(record.topic_id)
         for partition in range(record.first_partition, record.first_partition + record.num_partitions):
@@ -107,7 +137,8 @@ class HotState:
                 self.touched.partitions.add(row)
 
     def _apply_deleted(self, record: TopicDeleted) -> None:
-        self.deleted_topics[record.topic_id] = DeletedTopic(record.order_offset, self.log_time_ms)
+        self.deleted_topics[record.topic_id] = DeletedTopic(record.order_offset, UNDATED)
+        self.undated.add(record.topic_id)
         self.touched.topics.add(record.topic_id)
         topic = self.topics.pop(record.topic_id, None)
         if topic is None:
@@ -132,12 +163,6 @@ class HotState:
         log_start[row] = max(log_start[row], record.new_log_start_offset)
         self.touched.partitions.add(row)
 
-    def _apply_producers_expired(self, record: ProducersExpired) -> None:
-        last_append = self.producers.last_append.cells
-        expired = [row for rows in self.producers.index.values() for row in rows.values() if last_append[row] < record.before_ms]
-        for row in expired:
-            self._drop_producer(row)
-
     def _drop_producer(self, row: int) -> None:
         key = (self.producers.owner.cells[row], self.producers.producer.cells[row])
         self.producers.drop(row)
@@ -145,7 +170,7 @@ class HotState:
         self.touched.producers_dropped.append((row, *key))
 
     def _apply_file(self, record: FileCommitted, offset: int) -> None:
-        self.log_time_ms = max(self.log_time_ms, record.append_time_ms)
+        self.advance_time(record.append_time_ms, record.append_time_ms)
         base_offsets: list[int] = []
         rows: list[int] = []
         counts = record.record_count_minus_one

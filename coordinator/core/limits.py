@@ -17,6 +17,7 @@ class Limits:
     commit_results_retention_ms: int = 1_800_000
     producer_id_expiration_ms: int = 86_400_000
     deleted_topic_retention_ms: int = 7 * 86_400_000
+    expiration_interval_ms: int = 60_000
     partitions_per_topic_max: int = 100_000
     groups_in_flight_max: int = 4
     group_batches_max: int = 5000

@@ -75,6 +75,7 @@ class Freeze:
     producers: list[ProducerRow]
     producers_dropped: list[tuple[int, int, int]]
     topics: list[TopicRow]
+    topics_forgotten: list[bytes]
     directory: str | None
 
 
@@ -90,6 +91,7 @@ class Flush:
     producers: list[ProducerRow]
     producers_dropped: list[tuple[int, int, int]]
     topics: list[TopicRow]
+    topics_forgotten: list[bytes]
     directory: str | None
     live_lost: list[tuple[int, int]]
     trimmed: list[tuple[int, int]]
@@ -153,6 +155,7 @@ class Packer:
             producers=freeze.producers,
             producers_dropped=freeze.producers_dropped,
             topics=freeze.topics,
+            topics_forgotten=freeze.topics_forgotten,
             directory=freeze.directory,
             live_lost=list(generation.live_lost.items()),
             trimmed=list(generation.trimmed.items()),

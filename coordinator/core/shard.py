@@ -141,6 +141,7 @@ class Shard:
         self._recover_end: int | None = None
         self._foreign_claim_offset = -1
         self._claim_term_id = 0
+        self._next_expiry_ms = 0
         self._untrimmed_reads: list[Waiter] = []
         self._replayed: list[tuple[FileCommitted, int, bytes]] = []
         self._replayed_batches = 0
@@ -476,21 +477,25 @@ class Shard:
         if term is None or overlay is None:
             return
         while self.queue and len(term.group_ends) < self.limits.groups_in_flight_max:
-            context = CommitContext(
-                coordinator_id=self.partition, coordinator_count=self.partition_count, limits=self.limits, now_ms=now_ms
-            )
-            builder = GroupBuilder(state=self.state, term=term, overlay=overlay, context=context)
+            builder = self._builder(term, overlay, now_ms)
             taken = 0
             while self.queue and taken < self.limits.group_batches_max:
                 request = self.queue.popleft()
                 self.queue_bytes -= request.size_bytes
                 builder.take(request)
                 taken += len(request.command.batches) if isinstance(request.command, CommitFile) else 1
-            builder.close()
-            self._effects.extend(builder.replies)
-            if builder.entries:
-                term.group_ends.append(builder.entries[-1].seq)
-                self._effects.append(Append(term.term_id, builder.entries))
+            self._close_group(builder, term)
+
+    def _builder(self, term: Term, overlay: HotState, now_ms: int) -> GroupBuilder:
+        context = CommitContext(coordinator_id=self.partition, coordinator_count=self.partition_count, limits=self.limits, now_ms=now_ms)
+        return GroupBuilder(state=self.state, term=term, overlay=overlay, context=context)
+
+    def _close_group(self, builder: GroupBuilder, term: Term) -> None:
+        builder.close()
+        self._effects.extend(builder.replies)
+        if builder.entries:
+            term.group_ends.append(builder.entries[-1].seq)
+            self._effects.append(Append(term.term_id, builder.entries))
 
     def _delivered(self, event: Delivered, now_ms: int) -> None:
         term = self.term
@@ -555,6 +560,7 @@ class Shard:
             for waiter in reads:
                 self._answer(waiter)
         self._expire(now_ms)
+        self._forget_old(now_ms)
         if self.term is not None and self.is_leading and self.term.oldest_age_ms(now_ms) > self.limits.term_timeout_ms:
             message = (
                 f"entry {self.term.acked_seq + 1} was not acknowledged within {self.limits.term_timeout_ms} ms (leader.term.timeout.ms)"
@@ -578,6 +584,18 @@ class Shard:
         for waiter in (*waiters, *self._untrimmed_reads):
             if waiter.deadline_ms <= now_ms:
                 self._refuse_waiter(waiter, ErrorCode.REQUEST_TIMED_OUT, message)
+
+    def _forget_old(self, now_ms: int) -> None:
+        """A leader logs now and then what the log's clock has made old."""
+        term, overlay = self.term, self.overlay
+        if now_ms < self._next_expiry_ms or term is None or overlay is None:
+            return
+        if len(term.group_ends) >= self.limits.groups_in_flight_max:
+            return
+        self._next_expiry_ms = now_ms + self.limits.expiration_interval_ms
+        builder = self._builder(term, overlay, now_ms)
+        builder.expire()
+        self._close_group(builder, term)
 
     def _refuse_waiter(self, waiter: Waiter, error: ErrorCode, message: str) -> None:
         if not waiter.is_answered:

@@ -18,7 +18,7 @@ from coordinator.core.batches import partition_key
 from coordinator.core.block import AppliedBlock, BlockFile, CommitBlock
 from coordinator.core.block_apply import apply_block
 from coordinator.core.cold import ColdStore, FileRow, Header, Rows, RunRow, Tombstone, unpack
-from coordinator.core.directory import Deletion, Placement
+from coordinator.core.directory import UNDATED, Deletion, Placement
 from coordinator.core.hot import BrokenInvariant, DeletedTopic, HotState, Topic
 from coordinator.core.packing import Freeze, PartitionRow, ProducerRow, TopicRow, pack_ring, unpack_ring
 from coordinator.core.tables import RememberedBatch
@@ -71,6 +71,8 @@ class ShardState:
         for topic in stored.topics:
             if topic.deleted_ms >= 0:
                 hot.deleted_topics[topic.topic_id] = DeletedTopic(topic.order_offset, topic.deleted_ms)
+                if topic.deleted_ms == UNDATED:
+                    hot.undated.add(topic.topic_id)
             else:
                 hot.topics[topic.topic_id] = Topic(topic.topic_id, topic.name, topic.order_offset)
         for row, _ in stored.partitions:
@@ -117,7 +119,7 @@ class ShardState:
         for record in records:
             if isinstance(record, FileCommitted):
                 self._apply_file(record, offset, encoded)
-            elif not self._apply_keys(record):
+            elif not self._apply_keys(record, offset):
                 self._apply_hot(record, offset)
         self.applied_offset = offset
 
@@ -148,7 +150,7 @@ class ShardState:
         self.active.add(FileBlock(offset, record, rows, encoded, len(record.byte_size)))
         self.known_keys.add(hash(record.object_key))
 
-    def _apply_keys(self, record: Record) -> bool:
+    def _apply_keys(self, record: Record, offset: int) -> bool:
         """Apply a record that only concerns object keys; returns whether it was one."""
         now_ms = self.hot.log_time_ms
         match record:
@@ -163,6 +165,8 @@ class ShardState:
                 self._bury(Tombstone(record.object_key, "handed over", now_ms, created_ms))
             case TombstonesExpired():
                 self.active.expire_tombstones(record.before_ms)
+                # Deleted topics leave the same trace as keys: an id that may not come back.
+                self.hot.apply(record, offset)
             case _:
                 return False
         return True
@@ -341,7 +345,8 @@ class ShardState:
             partitions=live + dead,
             producers=[self._producer_row(row) for row in sorted(touched.producers)],
             producers_dropped=touched.producers_dropped,
-            topics=[self._topic_row(topic_id) for topic_id in sorted(touched.topics)],
+            topics=[row for row in map(self._topic_row, sorted(touched.topics)) if row is not None],
+            topics_forgotten=[topic_id for topic_id in sorted(touched.topics) if self._topic_row(topic_id) is None],
             directory=_directory_to_json(hot) if touched.directory else None,
         )
 
@@ -385,12 +390,13 @@ class ShardState:
             ring=pack_ring(*columns),
         )
 
-    def _topic_row(self, topic_id: bytes) -> TopicRow:
+    def _topic_row(self, topic_id: bytes) -> TopicRow | None:
+        """None for one that is not even remembered as deleted."""
         topic = self.hot.topics.get(topic_id)
         if topic is not None:
             return TopicRow(topic_id, topic.name, topic.order_offset, -1)
-        deleted = self.hot.deleted_topics[topic_id]
-        return TopicRow(topic_id, "", deleted.order_offset, deleted.time_ms)
+        deleted = self.hot.deleted_topics.get(topic_id)
+        return None if deleted is None else TopicRow(topic_id, "", deleted.order_offset, deleted.time_ms)
 
 
 def _is_expired(stone: Tombstone, *later: Generation) -> bool:
@@ -426,6 +432,8 @@ def _directory_from_json(hot: HotState, text: str) -> None:
         directory.deletions[deletion.topic_id] = deletion
         if not deletion.confirmed:
             directory.unconfirmed.add(deletion.topic_id)
+        if deletion.time_ms == UNDATED:
+            directory.undated.add(deletion.topic_id)
     for row in stored["nodes"]:
         row["endpoints"] = [Endpoint(**e) for e in row["endpoints"]]
         node = NodeRegistered(**row)

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from coordinator.core.columns import Column
 
 REMEMBERED_BATCHES = 5
@@ -190,6 +193,11 @@ class ProducerTable:
         """Last sequence of the newest remembered batch."""
         at = row * REMEMBERED_BATCHES + (self.head.cells[row] - 1) % REMEMBERED_BATCHES
         return self.ring_last.cells[at]
+
+    def idle_since(self, before_ms: int) -> npt.NDArray[np.intp]:
+        """The rows of producers whose newest batch was appended before a time."""
+        owner, last_append = self.owner.array[: self._top], self.last_append.array[: self._top]
+        return np.flatnonzero((owner >= 0) & (last_append < before_ms))
 
     def drop(self, row: int) -> None:
         """Forget a producer."""

@@ -47,6 +47,8 @@ class MemoryStateStore:
         for row, _, _ in flush.producers_dropped:
             self._producers.pop(row, None)
         self._producers.update({producer.row: producer for producer in flush.producers})
+        for topic_id in flush.topics_forgotten:
+            self._topics.pop(topic_id, None)
         self._topics.update({topic.topic_id: topic for topic in flush.topics})
         self._partitions.update({row.row: (row, digest) for row, digest in flush.partitions})
         if flush.directory is not None:

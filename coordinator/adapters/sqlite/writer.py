@@ -35,6 +35,7 @@ PUT_TOMBSTONE = "INSERT OR REPLACE INTO tombstone"
 PUT_DIRECTORY = "INSERT OR REPLACE INTO directory"
 
 DROP_PRODUCERS = "DELETE FROM producer WHERE id IN (SELECT value FROM json_each(?))"
+DROP_TOPIC = "DELETE FROM topic WHERE topic_id = ?"
 DROP_FILES = "DELETE FROM file WHERE id IN (SELECT value FROM json_each(?))"
 LOSE_BATCHES = """
     UPDATE file SET live_batches = live_batches - lost.batches
@@ -102,6 +103,7 @@ class FlushWriter:
             connection.execute(DROP_FILES, (json.dumps(flush.files_removed),))
         if flush.tombstones_expired_before_ms > 0:
             connection.execute(EXPIRE_TOMBSTONES, (flush.tombstones_expired_before_ms,))
+        connection.executemany(DROP_TOPIC, [(topic_id,) for topic_id in flush.topics_forgotten])
         put(connection, PUT_TOPIC, [(t.topic_id, t.name, t.order_offset, t.deleted_ms) for t in flush.topics])
         put(connection, PUT_PARTITION, [_partition_columns(row, digest) for row, digest in flush.partitions])
         put(connection, PUT_RUN, [(run_id, *run) for run_id, run in runs.items()])

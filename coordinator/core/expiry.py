@@ -1,0 +1,46 @@
+"""What is forgotten by the log's clock: producers, deleted topics and tombstones.
+
+Only a logged entry forgets, so that every replica forgets the same at the same place. The clock is the greatest append
+time in the log: on a coordinator without commits nothing grows old.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from coordinator.core.directory import UNDATED, forgettable
+from coordinator.core.hot import HotState
+from coordinator.core.limits import Limits
+from records.model import ProducersExpired, Record, TombstonesExpired
+
+PRODUCERS_PER_ENTRY = 20_000
+"""Bounds how long applying one entry holds the event loop; producers of the same millisecond go together all the same."""
+
+
+def decide_expiry(hot: HotState, limits: Limits) -> list[Record]:
+    """The records of an entry that forgets what is past its time; none when nothing is."""
+    records: list[Record] = []
+    producers_before_ms = _producers_before_ms(hot, limits)
+    if producers_before_ms is not None:
+        records.append(ProducersExpired(before_ms=producers_before_ms))
+    before_ms = hot.log_time_ms - limits.deleted_topic_retention_ms
+    if _forgets_topics(hot, before_ms):
+        records.append(TombstonesExpired(before_ms=before_ms))
+    return records
+
+
+def _producers_before_ms(hot: HotState, limits: Limits) -> int | None:
+    """The time before which producers are to be forgotten, early enough for one entry; None when there are none."""
+    before_ms = hot.log_time_ms - limits.producer_id_expiration_ms
+    idle = hot.producers.idle_since(before_ms)
+    if not len(idle):
+        return None
+    if len(idle) <= PRODUCERS_PER_ENTRY:
+        return before_ms
+    times = hot.producers.last_append.array[idle]
+    return int(np.partition(times, PRODUCERS_PER_ENTRY - 1)[PRODUCERS_PER_ENTRY - 1]) + 1
+
+
+def _forgets_topics(hot: HotState, before_ms: int) -> bool:
+    is_old = any(UNDATED < gone.time_ms < before_ms for gone in hot.deleted_topics.values())
+    return is_old or bool(forgettable(hot.directory, before_ms))
