@@ -13,7 +13,6 @@ from coordinator.core.commands import (
     DeletePoint,
     DescribedFile,
     FetchPoint,
-    FoundBatch,
     FoundBatches,
     FoundOffset,
     OffsetQuery,
@@ -22,7 +21,6 @@ from coordinator.core.commands import (
 from coordinator.core.errors import ErrorCode
 from coordinator.protocol.codec import Message
 from coordinator.protocol.find_batches import FindBatches, FoundPartition, encode_find_batches_response
-from coordinator.protocol.find_batches import FoundBatch as WireBatch
 from coordinator.protocol.messages import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
@@ -38,8 +36,6 @@ from coordinator.protocol.messages import (
 )
 
 A = TypeVar("A")
-
-MAGIC = 2
 
 
 def list_offsets_queries(request: ListOffsetsRequest) -> list[OffsetQuery]:
@@ -155,23 +151,7 @@ def find_batches_body(request: FindBatches, answers: Sequence[FoundBatches]) -> 
 
 
 def _found_partition(index: int, answer: FoundBatches) -> FoundPartition:
-    batches = [_wire_batch(batch) for batch in answer.batches]
-    return FoundPartition(index, int(answer.outcome.error), answer.log_start, answer.high_watermark, batches)
-
-
-def _wire_batch(batch: FoundBatch) -> WireBatch:
-    return WireBatch(
-        batch.batch_id,
-        batch.object_key,
-        MAGIC,
-        batch.byte_offset,
-        batch.byte_size,
-        batch.base_offset,
-        batch.last_offset,
-        batch.append_time_ms,
-        batch.max_timestamp_ms,
-        batch.timestamp_type,
-    )
+    return FoundPartition(index, int(answer.outcome.error), answer.log_start, answer.high_watermark, answer.batches)
 
 
 def bad_timeout(timeout_ms: int) -> Outcome:

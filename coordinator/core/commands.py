@@ -6,7 +6,7 @@ Every list answer has one element per element asked, in the order asked. Offsets
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from coordinator.core.batches import BatchArray
 from coordinator.core.errors import ErrorCode
@@ -168,12 +168,12 @@ class FetchPoint:
     max_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class FoundBatch:
-    """One batch of a file. `batch_id` is stable for ever."""
+class FoundBatch(NamedTuple):
+    """One batch of a file, its fields in the order of the wire: answers hold thousands. `batch_id` is stable for ever."""
 
     batch_id: int
     object_key: str
+    magic: int
     byte_offset: int
     byte_size: int
     base_offset: int

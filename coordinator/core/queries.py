@@ -30,6 +30,9 @@ MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 
+MAGIC = 2
+"""Of every batch: no other is accepted."""
+
 BATCH_ID_INDEX_BITS = 17
 """An entry of a megabyte holds fewer than 2^17 batches."""
 BATCH_ID_OFFSET_BITS = 34
@@ -192,6 +195,7 @@ def _collect(state: ShardState, row: int, point: FetchPoint, budget: FetchBudget
                 FoundBatch(
                     batch_id(coordinator_id, file_id, index),
                     file.object_key,
+                    MAGIC,
                     byte_offset,
                     size,
                     base,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from coordinator.protocol.codec import ELEMENTS_MAX, decode
 from coordinator.protocol.messages.find_batches import FindBatchesRequest
@@ -32,7 +32,7 @@ class FindBatches(NamedTuple):
 
 
 class FoundBatch(NamedTuple):
-    """One batch; a plain tuple in this order will do as well."""
+    """One batch as it stands in a response."""
 
     batch_id: int
     object_key: str
@@ -46,6 +46,10 @@ class FoundBatch(NamedTuple):
     timestamp_type: int
 
 
+FoundBatchFields: TypeAlias = tuple[int, str, int, int, int, int, int, int, int, int]
+"""The fields of a `FoundBatch`, in its order."""
+
+
 class FoundPartition(NamedTuple):
     """What was found for one partition."""
 
@@ -53,7 +57,7 @@ class FoundPartition(NamedTuple):
     error_code: int
     log_start_offset: int
     high_watermark: int
-    batches: Sequence[FoundBatch]
+    batches: Sequence[FoundBatchFields]
 
 
 def decode_find_batches(data: bytes, offset: int = 0) -> FindBatches:
