@@ -67,7 +67,7 @@ class TopicRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Freeze:
-    """A frozen generation and the hot rows that changed with it."""
+    """A frozen generation and the hot rows that changed with it; results of commits before `results_before_ms` may go."""
 
     header: Header
     generation: Generation
@@ -77,6 +77,7 @@ class Freeze:
     topics: list[TopicRow]
     topics_forgotten: list[bytes]
     directory: str | None
+    results_before_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +94,7 @@ class Flush:
     topics: list[TopicRow]
     topics_forgotten: list[bytes]
     directory: str | None
+    results_before_ms: int
     live_lost: list[tuple[int, int]]
     trimmed: list[tuple[int, int]]
     tombstones: list[Tombstone]
@@ -157,6 +159,7 @@ class Packer:
             topics=freeze.topics,
             topics_forgotten=freeze.topics_forgotten,
             directory=freeze.directory,
+            results_before_ms=freeze.results_before_ms,
             live_lost=list(generation.live_lost.items()),
             trimmed=list(generation.trimmed.items()),
             tombstones=list(generation.tombstones.values()),

@@ -328,8 +328,11 @@ class ShardState:
         keys = self.active.tombstones or self.active.tombstones_expired_before_ms
         return bool(self.active.batches or changed or self.active.trimmed or keys or touched.partitions_forgotten)
 
-    def freeze(self, header: Header) -> Freeze:
-        """Hand over everything applied since the last freeze; one at a time, until `written`."""
+    def freeze(self, header: Header, *, results_before_ms: int = 0) -> Freeze:
+        """Hand over everything applied since the last freeze; one at a time, until `written`.
+
+        Results of commits before `results_before_ms` are kept no longer: a repetition is answered 92 in any case.
+        """
         if self.frozen is not None:
             raise BrokenInvariant("the state is frozen already")
         self.frozen, self.active = self.active, Generation()
@@ -348,6 +351,7 @@ class ShardState:
             topics=[row for row in map(self._topic_row, sorted(touched.topics)) if row is not None],
             topics_forgotten=[topic_id for topic_id in sorted(touched.topics) if self._topic_row(topic_id) is None],
             directory=_directory_to_json(hot) if touched.directory else None,
+            results_before_ms=results_before_ms,
         )
 
     def written(self) -> None:

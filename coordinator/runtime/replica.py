@@ -461,7 +461,7 @@ class Replica:
         applied_offset, restored_hash = self._restored
         last_hash = restored_hash if shard.state.applied_offset == applied_offset else entry_hash(*shard.last_entry)
         header = replace(shard.header(identity.cluster_id, identity.topic_id), last_entry_hash=last_hash)
-        return shard.state.freeze(header)
+        return shard.state.freeze(header, results_before_ms=header.log_time_ms - self._limits.commit_results_retention_ms)
 
     async def _write(self, shard: Shard, store: StateStore, freeze: Freeze) -> None:
         started = self._loop.time()

@@ -68,6 +68,9 @@ class MemoryStateStore:
             if file.file_id not in removed:
                 self._files[file.file_id] = file
                 self._ids[file.object_key] = file.file_id
+        for file_id, file in self._files.items():
+            if file.append_time_ms < flush.results_before_ms:
+                self._files[file_id] = file._replace(record=b"")
         for file_id, lost in flush.live_lost:
             if file_id in self._files:
                 row = self._files[file_id]

@@ -82,14 +82,14 @@ class Replica:
     def apply(self, records: list[Record], offset: int) -> None:
         self.state.apply_entry(records, offset, encode_entry(records))
 
-    def flush(self) -> Flush:
-        flush = self.freeze_and_write()
+    def flush(self, *, results_before_ms: int = 0) -> Flush:
+        flush = self.freeze_and_write(results_before_ms=results_before_ms)
         self.state.written()
         return flush
 
-    def freeze_and_write(self) -> Flush:
+    def freeze_and_write(self, *, results_before_ms: int = 0) -> Flush:
         """Leave the state as it is while the loop does not know yet that the flush was committed."""
-        flush = self.packer.pack(self.state.freeze(header(self.state)))
+        flush = self.packer.pack(self.state.freeze(header(self.state), results_before_ms=results_before_ms))
         self.store.write(flush)
         return flush
 

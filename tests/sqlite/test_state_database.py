@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -10,13 +11,13 @@ from pathlib import Path
 import apsw
 import pytest
 
-from coordinator.adapters.sqlite import DirectoryFailed, StateCorrupt, StateDatabase, StateDatabases, StateLocked
+from coordinator.adapters.sqlite import DirectoryFailed, StateCorrupt, StateDatabase, StateDatabases, StateLocked, kept_results
 from coordinator.adapters.sqlite.inspect import open_for_inspection
-from coordinator.adapters.sqlite.schema import PAGE_BYTES, VERSION, fetch
+from coordinator.adapters.sqlite.schema import PAGE_BYTES, VERSION, connect_writer, fetch
 from coordinator.core.cold import RunRow, unpack
 from coordinator.core.names import topic_id_text
 from coordinator.core.packing import RUN_ROWS_MAX
-from tests.sqlite.replicas import CLUSTER_ID, PARTITION, TOPIC_ID, Replica
+from tests.sqlite.replicas import CLUSTER_ID, PARTITION, TOPIC_ID, Replica, header
 from tests.sqlite.small_records import TOPIC, covered, deleted, file, live, started
 
 
@@ -66,6 +67,64 @@ def test_after_a_restart_of_the_machine_only_a_cleanly_closed_file_is_trusted(tm
     again.close(clean=False)
     # Opening took the clean mark away: it vouches for nothing that is written from now on.
     assert "not been closed cleanly" in str(database(tmp_path, boot_id="third boot").open())
+
+
+def results(path: Path) -> list[int]:
+    """Which files, in the order of the log, still have their results."""
+    connection = open_for_inspection(path / "state.db")
+    sizes = [size for (size,) in fetch(connection, "SELECT length(record) FROM file ORDER BY id")]
+    connection.close()
+    return [number for number, size in enumerate(sizes) if size]
+
+
+def test_results_are_cleared_in_bounded_steps_that_go_on_after_restarts_and_rollbacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_results, "FILES_PER_STEP_MIN", 3)
+    replica = started(lambda: opened(tmp_path))
+    for number in range(10):
+        replica.apply([file(f"f{number}", {0: 1}, base=number, time_ms=1000 + number)], number * 5 + 1)
+    replica.flush()
+    assert results(tmp_path) == list(range(10))
+    replica.flush(results_before_ms=1008)
+    assert results(tmp_path) == list(range(3, 10))
+    replica.restart()
+    replica.flush(results_before_ms=1008)
+    assert results(tmp_path) == list(range(6, 10))
+    flush = replica.packer.pack(replica.state.freeze(header(replica.state), results_before_ms=1008))
+    # The header is written last: everything else of this flush is taken back.
+    unfit = dataclasses.replace(flush.header, cluster_id=None)  # type: ignore[arg-type]
+    with pytest.raises(apsw.ConstraintError):
+        replica.store.write(dataclasses.replace(flush, header=unfit))
+    assert results(tmp_path) == list(range(6, 10))
+    replica.store.write(flush)
+    replica.state.written()
+    assert results(tmp_path) == [8, 9]
+    replica.flush(results_before_ms=1008)
+    assert results(tmp_path) == [8, 9]
+    replica.store.close(clean=True)
+
+
+def test_a_large_flush_clears_more_than_it_brings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_results, "FILES_PER_STEP_MIN", 1)
+    replica = started(lambda: opened(tmp_path))
+    for number in range(12):
+        replica.apply([file(f"f{number}", {0: 1}, base=number, time_ms=1000 + number)], number + 1)
+        if number == 7:
+            replica.flush()
+    replica.flush(results_before_ms=5000)
+    assert results(tmp_path) == [8, 9, 10, 11]
+    replica.store.close(clean=True)
+
+
+@pytest.mark.parametrize("cleared", range(6))
+def test_the_end_of_the_cleared_results_is_found_again_between_removed_files(tmp_path: Path, cleared: int) -> None:
+    connection = connect_writer(tmp_path / "state.db")
+    for place, file_id in enumerate((0, 3, 4, 90, 91)):
+        columns = (file_id, f"k{file_id}", b"", 1, 1, 1, "", 0, 0, 1, 1, b"" if place < cleared else b"record")
+        connection.execute(f"INSERT INTO file VALUES ({','.join('?' * len(columns))})", columns)
+    assert kept_results.KeptResults(connection).cleared_to() == (-1, 0, 3, 4, 90, 91)[cleared]
+    connection.close(True)
 
 
 @pytest.mark.parametrize(

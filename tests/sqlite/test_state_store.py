@@ -215,6 +215,27 @@ def test_files_come_in_key_order(open_store: OpenStore) -> None:
     assert [(row.object_key, row.file_id) for row in reader.files_after("b", 3)] == [("c", 1), ("d", 4)]
 
 
+def kept(replica: Replica, *keys: str) -> list[bool]:
+    """Whether the results of these files are still there; everything else about them must be."""
+    rows = [replica.state.find_file(key) for key in keys]
+    return [row is not None and row.content_hash == b"c" * 16 and len(row.record) > 0 for row in rows]
+
+
+def test_results_of_old_commits_go_and_their_files_stay(open_store: OpenStore) -> None:
+    replica, plain = started(open_store), started(lambda: MemoryStateStore())
+    for offset, key in enumerate(("a", "b", "c"), 1):
+        for one in (replica, plain):
+            one.apply([file(key, {0: 1}, base=offset - 1, time_ms=1000 * offset)], offset)
+    replica.flush(results_before_ms=2000)
+    assert kept(replica, "a", "b", "c") == [False, True, True]
+    replica.restart()
+    assert kept(replica, "a", "b", "c") == [False, True, True]
+    assert [live(replica, key) for key in ("a", "b", "c")] == [1, 1, 1]
+    replica.flush(results_before_ms=3000)
+    assert kept(replica, "a", "b", "c") == [False, False, True]
+    assert replica.digest() == plain.digest()
+
+
 def check_equal(subject: Replica, plain: Replica, model: LogModel) -> None:
     subject.trim()
     plain.trim()

@@ -15,6 +15,7 @@ from itertools import chain
 import apsw
 
 from coordinator.adapters.sqlite.joining import is_short, joined
+from coordinator.adapters.sqlite.kept_results import KeptResults
 from coordinator.adapters.sqlite.reader import Committed
 from coordinator.adapters.sqlite.run_index import RunEntry
 from coordinator.adapters.sqlite.schema import fetch
@@ -64,6 +65,7 @@ class FlushWriter:
         self._connection = connection
         self._last_runs: dict[int, tuple[int, RunRow] | None] = {}
         self._next_run_id = 0
+        self._kept_results = KeptResults(connection)
         self.flushes = 0
         self._start_over()
 
@@ -72,6 +74,7 @@ class FlushWriter:
         self._last_runs.clear()
         self._next_run_id = self._number(GREATEST_RUN_ID) + 1
         self.flushes = self._number(FLUSHES_SO_FAR)
+        self._kept_results.start_over()
 
     def _number(self, sql: str) -> int:
         rows = fetch(self._connection, sql)
@@ -109,6 +112,7 @@ class FlushWriter:
         put(connection, PUT_RUN, [(run_id, *run) for run_id, run in runs.items()])
         removed = set(flush.files_removed)
         put(connection, PUT_FILE, [file for file in flush.files if file.file_id not in removed])
+        self._kept_results.clear(flush.results_before_ms, len(flush.files))
         if flush.live_lost:
             connection.execute(LOSE_BATCHES, (json.dumps(flush.live_lost),))
         connection.executemany(TRIM_RUNS, flush.trimmed)
