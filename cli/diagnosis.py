@@ -187,7 +187,7 @@ def _standby_findings(coordinator_id: int, group: Sequence[Replica], nodes: int,
             _warning(
                 "standbys",
                 f"coordinator {coordinator_id} has one replica only, on node {group[0].node.node_id}",
-                "raise standby.replicas, or see why the others do not follow",
+                "every node follows every coordinator: see in their logs why the others do not",
             )
         )
     return found

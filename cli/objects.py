@@ -64,13 +64,25 @@ def open_object_store(url: str | None, options: Sequence[str], config_file: Path
                 Exit.USAGE,
             )
         settings = read_service_settings(config_file)
-        return open_store(settings.object_store_url, {**settings.object_store_option, **given})
+        timeout_ms = settings.object_store_request_timeout_ms
+        return open_store(settings.object_store_url, {**settings.object_store_option, **given}, request_timeout_ms=timeout_ms)
     except SourceError as error:
         raise Failed(str(error).replace("--property", "--object-store-option"), Exit.USAGE) from error
     except OutOfBounds as error:
         raise Failed(f"--object-store-url {url}: must be {error}", Exit.USAGE) from error
     except StoreOptionError as error:
         raise Failed(str(error), Exit.USAGE) from error
+
+
+def wal_prefix(config_file: Path | None) -> str:
+    """Where WAL files are uploaded to: what the settings file says, else the default. Raises `Failed`."""
+    from cli.configuration import read_service_settings
+    from coordinator.config import KEYS
+
+    if config_file is None:
+        return KEYS["object.store.wal.prefix"].default or ""
+    settings = read_service_settings(config_file)
+    return settings.object_store_wal_prefix
 
 
 @contextmanager

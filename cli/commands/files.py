@@ -94,7 +94,11 @@ class Committing:
     metavar="MANIFEST=TOPIC",
     help="Commit the batches of this topic of the manifest to another topic, a name or an id. Repeatable.",
 )
-@click.option("--key-prefix", "prefix", default="wal/", show_default=True, help="What the object key starts with; ends with '/'.")
+@click.option(
+    "--key-prefix",
+    "prefix",
+    help="What the object key starts with; ends with '/'. Without it object.store.wal.prefix of --config, else wal/.",
+)
 @click.option("--new-key", is_flag=True, help="Commit again under a new key: records committed before appear twice.")
 @store_options
 @server_option
@@ -103,7 +107,7 @@ class Committing:
 def commit(
     file: Path,
     topic_map: Sequence[str],
-    prefix: str,
+    prefix: str | None,
     new_key: bool,
     store_url: str | None,
     store_options: Sequence[str],
@@ -121,7 +125,7 @@ def commit(
     Examples: `diskless files commit orders.wal --object-store-url file:///var/lib/objects --bootstrap-server localhost:9192`,
     `diskless files commit orders.wal --config coordinator.properties --topic-map orders=orders-copy -o json`
     """
-    from cli.objects import open_object_store
+    from cli.objects import open_object_store, wal_prefix
     from cli.outcome import Exit, Failed
     from cli.service import run
     from coordinator.client.wal_file import WalFileError, read_wal_file
@@ -131,7 +135,7 @@ def commit(
         wanted = Committing(
             file=file,
             topic_map=parse_properties_flags(topic_map),
-            prefix=prefix,
+            prefix=wal_prefix(config_file) if prefix is None else prefix,
             new_key=new_key,
             timeout_s=timeout_s,
             output=output,

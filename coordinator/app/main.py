@@ -35,7 +35,6 @@ from coordinator.app.dispatch import Dispatcher
 from coordinator.app.telemetry import MetricsTelemetry, kafka_samples, node_samples, server_samples
 from coordinator.config.directories import DirectoryError, open_directories
 from coordinator.config.settings import Settings
-from coordinator.config.values import SecurityProtocol
 from coordinator.core.leadership import State
 from coordinator.core.limits import Limits
 from coordinator.core.topic_rules import TopicExpectations
@@ -203,10 +202,6 @@ class Process:
         table = ApiTable(wire_kip_keys_enabled=settings.wire_kip_keys_enabled)
         ports: dict[str, int] = {}
         for listener in settings.listeners:
-            if settings.security_protocol_of(listener) is not SecurityProtocol.PLAINTEXT:
-                raise FatalError(
-                    f"listener {listener} needs a security protocol that this version does not serve; use PLAINTEXT behind a proxy"
-                )
             server = Server(handler, listener=listener.name, table=table, limits=limits)
             ports[listener.name] = await server.start(listener.host, listener.port)
             self._servers.append(server)

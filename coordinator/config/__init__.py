@@ -12,18 +12,16 @@ from coordinator.config.rules import advice
 from coordinator.config.settings import KEYS, Settings
 from coordinator.config.show import DocumentedKey, ShownSetting, document_keys, render
 from coordinator.config.sources import SourceError, parse_properties_flags
-from coordinator.config.values import ClientAuth, GroupProtocol, HttpAddress, Listener, SecurityProtocol, StoreUrl
+from coordinator.config.values import GroupProtocol, HttpAddress, Listener, StoreUrl
 
 __all__ = [
     "KEYS",
-    "ClientAuth",
     "ConfigError",
     "DocumentedKey",
     "GroupProtocol",
     "HttpAddress",
     "Listener",
     "Problem",
-    "SecurityProtocol",
     "Settings",
     "ShownSetting",
     "SourceError",

@@ -58,8 +58,8 @@ class EssentialSettings:
     listeners: tuple[Listener, ...] = listener_list(
         "listeners",
         "PLAINTEXT://0.0.0.0:9192",
-        why="""Where the coordinator serves its Kafka protocol. A name that is not a security protocol needs an entry in
-        listener.security.protocol.map. Port 0 lets the system choose a port (tests).""",
+        why="""Where the coordinator serves its Kafka protocol, in plain text: names are free, and tell the addresses apart that are
+        advertised to clients of different networks. For TLS put a proxy in front. Port 0 lets the system choose a port (tests).""",
     )
     advertised_listeners: tuple[Listener, ...] = listener_list(
         "advertised.listeners",
@@ -77,13 +77,13 @@ class EssentialSettings:
     data_dirs: tuple[Path, ...] = paths(
         "data.dirs",
         essential=True,
-        why="""Folders for the materialised state, one SQLite file per metadata partition, spread over all of them. The state is
-        a cache: losing a folder costs a rebuild from snapshot and log. One folder per disk; a failing one is taken offline.""",
+        why="""Folders for the materialised state, one SQLite file per metadata partition. The first one that can be used at the start
+        has them all, the others are spare. The state is a cache: losing it costs a rebuild from the log.""",
     )
     object_store_url: StoreUrl = store_url(
         "object.store.url",
-        why="""Object store with the WAL files and the durable snapshots, the same for all nodes and for the brokers that upload.
-        A file:/// folder must therefore be shared by all nodes. memory:// lives and dies with the process: tests only.""",
+        why="""Object store with the WAL files, the same for all nodes and for the brokers that upload. The coordinator keeps places
+        in it and never reads it; commands that upload, check or read files do. memory:// dies with the process: tests only.""",
     )
     metadata_topic: str = text(
         "metadata.topic",
@@ -162,6 +162,6 @@ class EssentialSettings:
         low=0,
         high=100,
         essential=True,
-        why="""Followers that keep a warm copy of each metadata partition besides its leader, once there are more than four nodes
-        (up to four, every node follows every partition). A successor without a warm copy must load a snapshot first.""",
+        why="""Followers that are to keep a warm copy of each metadata partition besides its leader. Today every node follows every
+        partition, whatever this says, so that any of them takes over in no time; the name is accepted for the tools that set it.""",
     )

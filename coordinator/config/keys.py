@@ -34,7 +34,6 @@ class Key:
     bounds: str
     why: str
     essential: bool
-    secret: bool
     parse: Callable[[str], object]
 
     @property
@@ -52,7 +51,6 @@ def _declare(
     bounds: str,
     why: str,
     essential: bool,
-    secret: bool = False,
 ) -> T:
     key = Key(
         name=name,
@@ -61,11 +59,10 @@ def _declare(
         bounds=bounds,
         why=" ".join(why.split()),
         essential=essential,
-        secret=secret,
         parse=parse,
     )
     # The dataclass machinery needs the field object; the type checker needs the type of the value it will hold.
-    return cast(T, field(metadata={"key": key}, repr=not secret))
+    return cast(T, field(metadata={"key": key}))
 
 
 def integer(name: str, default: int | None, *, low: int, high: int, why: str, essential: bool = False) -> int:
@@ -82,21 +79,6 @@ def integer(name: str, default: int | None, *, low: int, high: int, why: str, es
 
     shown = None if default is None else str(default)
     return _declare(int, name, parse, type_name="int", default=shown, bounds=f"{low}..{high}", why=why, essential=essential)
-
-
-def ratio(name: str, default: float, *, why: str) -> float:
-    """Declare a number within [0, 1]."""
-
-    def parse(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            raise OutOfBounds("a number from 0 to 1") from None
-        if not 0 <= value <= 1:
-            raise OutOfBounds("a number from 0 to 1")
-        return value
-
-    return _declare(float, name, parse, type_name="double", default=str(default), bounds="0..1", why=why, essential=False)
 
 
 def boolean(name: str, default: bool, *, why: str, essential: bool = False) -> bool:
@@ -122,7 +104,6 @@ def text(
     allowed: Callable[[str], bool] = lambda _value: True,
     bounds: str = "",
     essential: bool = False,
-    secret: bool = False,
 ) -> str:
     """Declare a text for which `allowed` holds; `bounds` says in words what that is."""
 
@@ -131,7 +112,7 @@ def text(
             raise OutOfBounds(bounds)
         return value
 
-    return _declare(str, name, parse, type_name="string", default=default, bounds=bounds, why=why, essential=essential, secret=secret)
+    return _declare(str, name, parse, type_name="string", default=default, bounds=bounds, why=why, essential=essential)
 
 
 def choice(name: str, default: E, *, why: str, essential: bool = False) -> E:
@@ -220,21 +201,6 @@ def store_url(name: str, *, why: str) -> StoreUrl:
         why=why,
         essential=True,
     )
-
-
-def pairs(name: str, default: str, *, why: str, bounds: str, allowed: Callable[[str], bool]) -> dict[str, str]:
-    """Declare a comma-separated list of `name:value`, each value accepted by `allowed`."""
-
-    def parse(value: str) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for item in _split(value, empty_ok=True):
-            left, colon, right = item.partition(":")
-            if not colon or not left or not allowed(right) or left in found:
-                raise OutOfBounds(bounds)
-            found[left] = right
-        return found
-
-    return _declare(dict[str, str], name, parse, type_name="list", default=default, bounds=bounds, why=why, essential=False)
 
 
 def _listed(

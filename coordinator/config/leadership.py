@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coordinator.config.keys import INT64_MAX, integer
+from coordinator.config.keys import integer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,14 +18,6 @@ class LeadershipSettings:
         high=60_000,
         why="""Interval of the group member's heartbeats. A clean stop is noticed by the others with their next heartbeat, so a
         short interval makes planned moves fast; it costs next to nothing.""",
-    )
-    max_poll_interval_ms: int = integer(
-        "max.poll.interval.ms",
-        11_000,
-        low=1_000,
-        high=600_000,
-        why="""A process whose leadership thread hangs longer than this leaves the group. The process's own watchdog acts earlier;
-        this is the last resort.""",
     )
     leader_term_timeout_ms: int = integer(
         "leader.term.timeout.ms",
@@ -65,24 +57,8 @@ class LeadershipSettings:
         5_000,
         low=0,
         high=3_600_000,
-        why="""A process whose clock is further ahead of the brokers than this refuses to lead: append times never go backwards, so
-        one fast clock would push the time of the whole partition forward and expire things early.""",
-    )
-    barrier_timeout_ms: int = integer(
-        "barrier.timeout.ms",
-        10_000,
-        low=100,
-        high=600_000,
-        why="""How long a strict read may wait for the acknowledged entry that proves the leadership, where the request names no time
-        of its own; then it answers REQUEST_TIMED_OUT. It covers an ordinary change of a partition's broker.""",
-    )
-    admin_timeout_ms: int = integer(
-        "admin.timeout.ms",
-        10_000,
-        low=500,
-        high=600_000,
-        why="""Deadline of one administrative call to Kafka (describe, offsets, create, delete records). Callers retry, so a shorter
-        time gives earlier reports, a longer one survives a slow cluster.""",
+        why="""`diskless doctor` complains when the times of the log are further off than this. Append times never go backwards: one
+        fast clock pushes the time of a whole partition forward and expires producers, answers and deleted topics early.""",
     )
     groups_in_flight_max: int = integer(
         "groups.in.flight.max",
@@ -115,44 +91,4 @@ class LeadershipSettings:
         high=10_000_000,
         why="""Batches not yet in SQLite at which it is written at once, whatever the interval says. It bounds memory and the length
         of one write transaction.""",
-    )
-    metadata_log_max_record_bytes_between_snapshots: int = integer(
-        "metadata.log.max.record.bytes.between.snapshots",
-        20 * 1024 * 1024,
-        low=1_024,
-        high=INT64_MAX,
-        why="""Bytes of log after which a partition takes its next snapshot (Kafka's key and default). A smaller value makes cold
-        loads shorter and uploads more frequent.""",
-    )
-    metadata_log_max_snapshot_interval_ms: int = integer(
-        "metadata.log.max.snapshot.interval.ms",
-        3_600_000,
-        low=0,
-        high=INT64_MAX,
-        why="""A partition with any new entry takes a snapshot at least this often (Kafka's key and default), so that a quiet
-        partition can be pruned too. 0: only by size.""",
-    )
-    metadata_start_offset_lag_time_max_ms: int = integer(
-        "metadata.start.offset.lag.time.max.ms",
-        604_800_000,
-        low=60_000,
-        high=INT64_MAX,
-        why="""The log is pruned only up to what every live replica has applied; a replica that stays behind holds pruning back for
-        this long at most (KIP-630), then it must load a snapshot.""",
-    )
-    snapshot_loading_hold_max_ms: int = integer(
-        "snapshot.loading.hold.max.ms",
-        900_000,
-        low=0,
-        high=86_400_000,
-        why="""A replica that is loading a snapshot holds pruning back for this long at most, so that it finds the log it needs after
-        the snapshot it reads.""",
-    )
-    log_dir_failure_timeout_ms: int = integer(
-        "log.dir.failure.timeout.ms",
-        30_000,
-        low=1_000,
-        high=3_600_000,
-        why="""A process that leads from a failed data directory and cannot report the failure within this time stops (KIP-858): the
-        others must not believe in a replica that is gone.""",
     )

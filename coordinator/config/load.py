@@ -62,7 +62,7 @@ def _parse_all(chosen: Mapping[str, Given]) -> tuple[dict[str, object], list[Pro
             problems.append(
                 Problem(
                     key=key.name,
-                    value=MASK if key.secret else one.value,
+                    value=one.value,
                     source=one.source,
                     limit=f"must be {error}",
                     remedy=f"correct it, or leave it out for the default {key.default!r}" if key.default is not None else "correct it",

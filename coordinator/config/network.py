@@ -1,15 +1,10 @@
-"""Settings of the served listeners: limits, timeouts, security."""
-
-# ruff: noqa: RUF009 - the calls make dataclass fields, as dataclasses.field() does
+"""Settings of the served listeners: limits and timeouts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coordinator.config.keys import INT32_MAX, INT64_MAX, boolean, choice, integer, items, pairs, text
-from coordinator.config.values import ClientAuth, SecurityProtocol
-
-SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+from coordinator.config.keys import INT32_MAX, INT64_MAX, boolean, integer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,80 +72,4 @@ class NetworkSettings:
         True,
         why="""Whether the operations answer under the request numbers printed in KIP-1164 too. Newer Kafka uses two of those numbers
         for other requests; every operation is always served under 10000 plus its number, and false leaves only those.""",
-    )
-    listener_security_protocol_map: dict[str, str] = pairs(
-        "listener.security.protocol.map",
-        "",
-        allowed=lambda value: value in SecurityProtocol.__members__,
-        bounds="NAME:PROTOCOL, comma separated, with PROTOCOL one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL",
-        why="""Security protocol of each listener whose name is not a protocol itself (Kafka's key). It allows two listeners with the
-        same protocol, such as one inside and one outside of the cluster.""",
-    )
-    ssl_certificate_location: str = text(
-        "ssl.certificate.location",
-        "",
-        why="""PEM file with the certificate chain of the SSL and SASL_SSL listeners. It is read again when it changes, so
-        certificates are renewed without a restart.""",
-    )
-    ssl_key_location: str = text(
-        "ssl.key.location", "", why="""PEM file with the private key of ssl.certificate.location; readable by this process only."""
-    )
-    ssl_key_password: str = text(
-        "ssl.key.password",
-        "",
-        secret=True,
-        why="""Password of the private key, empty for none. Prefer the environment or a file that only this process may read.""",
-    )
-    ssl_ca_location: str = text(
-        "ssl.ca.location",
-        "",
-        why="""PEM file with the authorities whose client certificates are accepted. Needed where ssl.client.auth is not none.""",
-    )
-    ssl_client_auth: ClientAuth = choice(
-        "ssl.client.auth",
-        ClientAuth.NONE,
-        why="""Whether clients of TLS listeners must show a certificate, whose subject is then their principal (Kafka's key).""",
-    )
-    ssl_reload_interval_ms: int = integer(
-        "ssl.reload.interval.ms",
-        10_000,
-        low=100,
-        high=86_400_000,
-        why="""How often the certificate files are looked at for a change. New connections use the new ones.""",
-    )
-    sasl_enabled_mechanisms: tuple[str, ...] = items(
-        "sasl.enabled.mechanisms",
-        "SCRAM-SHA-512,SCRAM-SHA-256",
-        allowed=lambda value: value in SASL_MECHANISMS,
-        bounds=", ".join(SASL_MECHANISMS),
-        why="""Mechanisms offered by SASL listeners (Kafka's key). PLAIN sends the password itself and belongs on SASL_SSL only.""",
-    )
-    sasl_credentials_location: str = text(
-        "sasl.credentials.location",
-        "",
-        why="""File with the users of SASL listeners, one `user=password` or `user=SCRAM-SHA-512:...` per line; read again when it
-        changes. Needed as soon as a SASL listener is configured.""",
-    )
-    cluster_action_principals: tuple[str, ...] = items(
-        "cluster.action.principals",
-        "",
-        allowed=lambda value: value.startswith("User:") and len(value) > len("User:"),
-        bounds="User:name, comma separated",
-        why="""Principals that may use the operations of the coordinator. Once any listener is secure everybody else is refused with
-        CLUSTER_AUTHORIZATION_FAILED, and an empty list refuses all.""",
-    )
-    connection_authentication_timeout_ms: int = integer(
-        "connection.authentication.timeout.ms",
-        10_000,
-        low=100,
-        high=600_000,
-        why="""A connection that has not authenticated by then is closed, so strangers cannot hold connections open.""",
-    )
-    connection_authentication_max_bytes: int = integer(
-        "connection.authentication.max.bytes",
-        65_536,
-        low=1_024,
-        high=INT32_MAX,
-        why="""Largest request of a connection that has not authenticated yet. The handshake needs a few hundred bytes; strangers
-        shall not be able to make the process reserve more.""",
     )

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from coordinator.config.problems import Problem
-from coordinator.config.settings import KEYS, Settings, is_secret
-from coordinator.config.values import ClientAuth, GroupProtocol, SecurityProtocol
+from coordinator.config.settings import KEYS, Settings
+from coordinator.config.values import SECURE_PROTOCOLS, GroupProtocol
 
 _LEAVE_OUT = "leave it out: the correctness of leadership rests on the coordinator's own value"
 _FIXED_KAFKA_KEYS = (
@@ -35,6 +35,7 @@ _FIXED_KAFKA_KEYS = (
     "linger.ms",
     "queue.buffering.max.ms",
     "message.max.bytes",
+    "max.poll.interval.ms",
 )
 RESERVED_KAFKA_KEYS = dict.fromkeys(_FIXED_KAFKA_KEYS, _LEAVE_OUT) | {
     "bootstrap.servers": "set bootstrap.servers instead",
@@ -43,7 +44,6 @@ RESERVED_KAFKA_KEYS = dict.fromkeys(_FIXED_KAFKA_KEYS, _LEAVE_OUT) | {
     "group.protocol": "set group.protocol instead",
     "session.timeout.ms": "set session.timeout.ms instead",
     "heartbeat.interval.ms": "set heartbeat.interval.ms instead",
-    "max.poll.interval.ms": "set max.poll.interval.ms instead",
     "client.id": "leave it out: clients are named after node.id",
 }
 
@@ -93,15 +93,13 @@ def advice(settings: Settings) -> list[str]:
             "group.protocol=consumer: a dead process is replaced after the brokers' group.consumer.session.timeout.ms, 45 s unless "
             "lowered there"
         )
-    if "PLAIN" in settings.sasl_enabled_mechanisms and _protocols(settings) & {SecurityProtocol.SASL_PLAINTEXT}:
-        found.append("sasl.enabled.mechanisms has PLAIN on a SASL_PLAINTEXT listener: passwords travel unprotected; use SASL_SSL")
     return found
 
 
 def _problem(settings: Settings, key: str, limit: str, remedy: str) -> Problem:
     return Problem(
         key=key,
-        value="***" if is_secret(key) else text_of(getattr(settings, KEYS[key].attribute)),
+        value=text_of(getattr(settings, KEYS[key].attribute)),
         source=settings.sources.get(key, "default"),
         limit=limit,
         remedy=remedy,
@@ -117,8 +115,6 @@ def text_of(value: object) -> str:
             return "true" if value else "false"
         case tuple():
             return ",".join(map(str, value))
-        case dict():
-            return ",".join(f"{left}:{right}" for left, right in value.items())
     return str(value)
 
 
@@ -133,29 +129,17 @@ def _results_outlive_retries(settings: Settings) -> Iterator[Problem]:
     yield from _at_least(settings, "commit.results.retention.ms", age, "file.commit.max.age.ms", "file.commit.max.age.ms")
 
 
-@_rule("file.fence.retention.ms", "file.commit.max.age.ms", "clock.skew.max.ms")
-def _fences_outlive_late_commits(settings: Settings) -> Iterator[Problem]:
+@_rule("deleted.topic.retention.ms", "file.commit.max.age.ms", "clock.skew.max.ms")
+def _memory_outlives_late_commits(settings: Settings) -> Iterator[Problem]:
     least = 2 * settings.file_commit_max_age_ms + settings.clock_skew_max_ms
     because = "2 x file.commit.max.age.ms + clock.skew.max.ms"
-    yield from _at_least(settings, "file.fence.retention.ms", least, because, "file.commit.max.age.ms")
+    yield from _at_least(settings, "deleted.topic.retention.ms", least, because, "file.commit.max.age.ms")
 
 
 @_rule("producer.id.expiration.ms", "file.commit.max.age.ms")
 def _producers_outlive_retries(settings: Settings) -> Iterator[Problem]:
     age = settings.file_commit_max_age_ms
     yield from _at_least(settings, "producer.id.expiration.ms", age, "file.commit.max.age.ms", "file.commit.max.age.ms")
-
-
-@_rule("object.store.wal.prefix", "object.store.snapshot.prefix")
-def _prefixes(settings: Settings) -> Iterator[Problem]:
-    wal, snapshots = settings.object_store_wal_prefix, settings.object_store_snapshot_prefix
-    if wal.startswith(snapshots) or snapshots.startswith(wal):
-        yield _problem(
-            settings,
-            "object.store.snapshot.prefix",
-            f"must not overlap object.store.wal.prefix = {wal!r}",
-            "choose two folders side by side, such as wal/ and snapshots/",
-        )
 
 
 @_rule("diskless.metadata.topic.replication.factor", "diskless.metadata.topic.min.insync.replicas")
@@ -182,24 +166,18 @@ def _heartbeats(settings: Settings) -> Iterator[Problem]:
         )
 
 
-@_rule("session.timeout.ms", "max.poll.interval.ms")
-def _polls(settings: Settings) -> Iterator[Problem]:
-    session = settings.session_timeout_ms
-    yield from _at_least(settings, "max.poll.interval.ms", session, "session.timeout.ms", "session.timeout.ms")
-
-
-@_rule("listeners", "listener.security.protocol.map")
+@_rule("listeners")
 def _listeners(settings: Settings) -> Iterator[Problem]:
     names = [listener.name for listener in settings.listeners]
     if len(set(names)) != len(names):
-        yield _problem(settings, "listeners", "must have distinct names", "name them and add the names to listener.security.protocol.map")
+        yield _problem(settings, "listeners", "must have distinct names", "give each a name of its own, such as INSIDE and OUTSIDE")
     for name in dict.fromkeys(names):
-        if settings.listener_security_protocol_map.get(name, name) not in SecurityProtocol.__members__:
+        if name in SECURE_PROTOCOLS:
             yield _problem(
                 settings,
                 "listeners",
-                f"the security protocol of listener {name} must be known",
-                f"add {name}:PLAINTEXT (or SSL, SASL_PLAINTEXT, SASL_SSL) to listener.security.protocol.map",
+                f"{name} is not served by this version, and a listener must not promise it",
+                "name it PLAINTEXT, or as you like, and put a proxy that does it in front",
             )
 
 
@@ -230,31 +208,3 @@ def _ports(settings: Settings) -> Iterator[Problem]:
         yield _problem(
             settings, "http.listener", f"port {http.port} is taken by one of listeners", "choose another port, or leave the key empty"
         )
-
-
-def _protocols(settings: Settings) -> set[SecurityProtocol]:
-    protocols = {settings.listener_security_protocol_map.get(listener.name, listener.name) for listener in settings.listeners}
-    return {SecurityProtocol(name) for name in protocols if name in SecurityProtocol.__members__}
-
-
-@_rule("listeners", "listener.security.protocol.map", "ssl.client.auth", "sasl.enabled.mechanisms")
-def _security(settings: Settings) -> Iterator[Problem]:
-    protocols = _protocols(settings)
-    if any(protocol.uses_tls for protocol in protocols):
-        for key in ("ssl.certificate.location", "ssl.key.location"):
-            if not getattr(settings, KEYS[key].attribute):
-                yield _problem(settings, key, "must be given for an SSL or SASL_SSL listener", "name the PEM file")
-        if settings.ssl_client_auth is not ClientAuth.NONE and not settings.ssl_ca_location:
-            yield _problem(
-                settings,
-                "ssl.ca.location",
-                f"must be given with ssl.client.auth={settings.ssl_client_auth}",
-                "name the PEM file of the authorities that sign client certificates, or set ssl.client.auth=none",
-            )
-    if any(protocol.uses_sasl for protocol in protocols):
-        if not settings.sasl_credentials_location:
-            yield _problem(settings, "sasl.credentials.location", "must be given for a SASL listener", "name the file with the users")
-        if not settings.sasl_enabled_mechanisms:
-            yield _problem(
-                settings, "sasl.enabled.mechanisms", "must not be empty for a SASL listener", "leave it out for the SCRAM mechanisms"
-            )

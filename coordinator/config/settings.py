@@ -17,7 +17,7 @@ from coordinator.config.files import FileSettings
 from coordinator.config.keys import Key
 from coordinator.config.leadership import LeadershipSettings
 from coordinator.config.network import NetworkSettings
-from coordinator.config.values import Listener, SecurityProtocol
+from coordinator.config.values import Listener
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,10 +56,6 @@ class Settings(EssentialSettings, LeadershipSettings, NetworkSettings, FileSetti
     sources: Mapping[str, str] = field(repr=False, compare=False)
     """Where each value came from, by key; keys left at their default are absent."""
 
-    def security_protocol_of(self, listener: Listener) -> SecurityProtocol:
-        """Tell how a configured listener protects its connections."""
-        return SecurityProtocol(self.listener_security_protocol_map.get(listener.name, listener.name))
-
     def effective_advertised_listeners(self) -> tuple[Listener, ...]:
         """List the addresses to tell clients: as configured, else the listeners with the machine's name for "all interfaces"."""
         if self.advertised_listeners:
@@ -84,6 +80,5 @@ def family_of(key: str) -> KeyFamily | None:
 
 
 def is_secret(key: str) -> bool:
-    """Tell whether the value of a key must never be shown. Unknown keys are judged by their words."""
-    declared = KEYS.get(key)
-    return declared.secret if declared is not None else _SECRET_WORDS.search(key.lower()) is not None
+    """Tell whether the value of a key must never be shown: no declared key is secret, others are judged by their words."""
+    return key not in KEYS and _SECRET_WORDS.search(key.lower()) is not None

@@ -24,7 +24,7 @@ def render(settings: Settings) -> list[ShownSetting]:
     shown = [
         ShownSetting(
             key=key.name,
-            value=_masked(key.name, text_of(getattr(settings, key.attribute))),
+            value=text_of(getattr(settings, key.attribute)),
             source=settings.sources.get(key.name, "default"),
         )
         for key in KEYS.values()
@@ -50,7 +50,6 @@ class DocumentedKey:
     bounds: str
     environment: str
     essential: bool
-    secret: bool
     why: str
 
 
@@ -64,7 +63,6 @@ def document_keys() -> list[DocumentedKey]:
             bounds=key.bounds,
             environment=environment_name(key.name),
             essential=key.essential,
-            secret=key.secret,
             why=key.why,
         )
         for key in KEYS.values()
@@ -77,7 +75,6 @@ def document_keys() -> list[DocumentedKey]:
             bounds="",
             environment=environment_name(family.prefix) + "*",
             essential=False,
-            secret=False,
             why=family.why,
         )
         for family in FAMILIES

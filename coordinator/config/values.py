@@ -1,4 +1,4 @@
-"""The types that settings hold besides numbers and texts: addresses, security protocols, the object store's URL.
+"""The types that settings hold besides numbers and texts: addresses, the group's protocol, the object store's URL.
 
 Parsing is pure; each `parse` raises `OutOfBounds`, whose text is the rule that was broken.
 """
@@ -16,21 +16,8 @@ class OutOfBounds(ValueError):
     """A value breaks the rule of its key; the text is the rule, never the value."""
 
 
-class SecurityProtocol(StrEnum):
-    """How a listener protects its connections; Kafka's names."""
-
-    PLAINTEXT = "PLAINTEXT"
-    SSL = "SSL"
-    SASL_PLAINTEXT = "SASL_PLAINTEXT"
-    SASL_SSL = "SASL_SSL"
-
-    @property
-    def uses_tls(self) -> bool:
-        return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
-
-    @property
-    def uses_sasl(self) -> bool:
-        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
+SECURE_PROTOCOLS = frozenset({"SSL", "SASL_PLAINTEXT", "SASL_SSL"})
+"""Kafka's names of what listeners here do not do."""
 
 
 class GroupProtocol(StrEnum):
@@ -38,14 +25,6 @@ class GroupProtocol(StrEnum):
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
-
-
-class ClientAuth(StrEnum):
-    """Whether TLS clients must show a certificate; Kafka's words for `ssl.client.auth`."""
-
-    NONE = "none"
-    REQUESTED = "requested"
-    REQUIRED = "required"
 
 
 def _host_and_port(address: str, rule: str) -> tuple[str, int]:

@@ -11,7 +11,7 @@ from coordinator.config import KEYS, ConfigError, Settings, advice, document_key
 from coordinator.config.keys import Key
 from coordinator.config.settings import is_secret
 from coordinator.config.sources import SourceError, environment_name, parse_properties
-from coordinator.config.values import GroupProtocol, HttpAddress, Listener, SecurityProtocol
+from coordinator.config.values import GroupProtocol, HttpAddress, Listener
 
 ESSENTIAL = {
     "node.id": "1",
@@ -74,7 +74,7 @@ def test_flag_beats_environment_beats_file_beats_default(tmp_path: Path) -> None
         ("DISKLESS_METADATA_TOPIC_NUM_PARTITIONS", "diskless_metadata_topic_num_partitions", "16"),
         ("DISKLESS_DISKLESS_METADATA_TOPIC_NUM_PARTITIONS", "diskless_metadata_topic_num_partitions", "16"),
         ("DISKLESS_NODE_ID", "node_id", "16"),
-        ("DISKLESS_METADATA_SNAPSHOT_MIN_CHANGED_RECORDS_RATIO", "metadata_snapshot_min_changed_records_ratio", "0.25"),
+        ("DISKLESS_COMMIT_RESULTS_RETENTION_MS", "commit_results_retention_ms", "1800001"),
     ],
 )
 def test_environment_names(variable: str, attribute: str, value: str) -> None:
@@ -141,21 +141,20 @@ def test_all_problems_come_at_once() -> None:
     ("key", "overrides", "limit"),
     [
         ("commit.results.retention.ms", {"commit.results.retention.ms": "899999"}, "must be at least 900000 (file.commit.max.age.ms)"),
-        ("file.fence.retention.ms", {"file.fence.retention.ms": "1804999"}, "must be at least 1805000"),
-        ("file.fence.retention.ms", {"file.commit.max.age.ms": "1797501"}, "must be at least 3600002"),
+        ("deleted.topic.retention.ms", {"deleted.topic.retention.ms": "1804999"}, "must be at least 1805000"),
+        ("deleted.topic.retention.ms", {"deleted.topic.retention.ms": "3600001", "file.commit.max.age.ms": "1797501"}, "least 3600002"),
         ("producer.id.expiration.ms", {"producer.id.expiration.ms": "1000"}, "must be at least 900000"),
         ("diskless.metadata.topic.min.insync.replicas", {"diskless.metadata.topic.replication.factor": "1"}, "must not exceed"),
         ("heartbeat.interval.ms", {"heartbeat.interval.ms": "2001"}, "at most a third of session.timeout.ms = 6000"),
-        ("max.poll.interval.ms", {"max.poll.interval.ms": "5999"}, "must be at least 6000"),
-        ("object.store.snapshot.prefix", {"object.store.snapshot.prefix": "wal/snapshots/"}, "must not overlap"),
-        ("listeners", {"listeners": "INSIDE://:9192"}, "the security protocol of listener INSIDE must be known"),
+        ("object.store.wal.prefix", {"object.store.wal.prefix": "wal"}, "a relative path that ends with a slash"),
+        ("listeners", {"listeners": "INSIDE://:9192,SASL_SSL://:9195"}, "SASL_SSL is not served by this version"),
+        ("listeners", {"listeners": "SSL://:9192"}, "a listener must not promise it"),
         ("listeners", {"listeners": "PLAINTEXT://:9192,PLAINTEXT://:9195"}, "must have distinct names"),
         ("http.listener", {"http.listener": "localhost:9192"}, "port 9192 is taken"),
         ("advertised.listeners", {"advertised.listeners": "SSL://coordinator:9192"}, "SSL is not one of listeners"),
         ("advertised.listeners", {"advertised.listeners": "PLAINTEXT://0.0.0.0:9192"}, "no address that a client can connect to"),
-        ("ssl.key.location", {"listeners": "SSL://:9192"}, "must be given for an SSL or SASL_SSL listener"),
-        ("sasl.credentials.location", {"listeners": "SASL_PLAINTEXT://:9192"}, "must be given for a SASL listener"),
         ("kafka.acks", {"kafka.acks": "1"}, "leave it out"),
+        ("kafka.max.poll.interval.ms", {"kafka.max.poll.interval.ms": "9000"}, "leave it out"),
         ("kafka.group.id", {"kafka.group.id": "x"}, "set group.id instead"),
         ("data.dirs", {"data.dirs": "/a,/a"}, "without repeated entries"),
         ("object.store.url", {"object.store.url": "s3://"}, "followed by a bucket name"),
@@ -172,7 +171,7 @@ def test_broken_rule_is_named_with_its_key(key: str, overrides: dict[str, str], 
 
 
 def test_boundary_values_of_the_rules_are_accepted() -> None:
-    load(commit__results__retention__ms="900000", file__fence__retention__ms="1805000", heartbeat__interval__ms="2000")
+    load(commit__results__retention__ms="900000", deleted__topic__retention__ms="1805000", heartbeat__interval__ms="2000")
 
 
 def test_replication_is_lowered_only_explicitly_and_with_a_warning() -> None:
@@ -185,14 +184,12 @@ def test_replication_is_lowered_only_explicitly_and_with_a_warning() -> None:
 
 def test_secrets_are_never_shown() -> None:
     secrets = {
-        "ssl.key.password": "hush1",
         "kafka.sasl.password": "hush2",
         "kafka.ssl.key.pem": "hush3",
         "object.store.option.secret.access.key": "hush4",
         "object.store.option.aws.session.token": "hush5",
     }
     settings = load_settings(overrides=ESSENTIAL | secrets | {"kafka.debug": "broker", "object.store.option.region": "eu-1"})
-    assert settings.ssl_key_password == "hush1"
     assert settings.kafka == {"sasl.password": "hush2", "ssl.key.pem": "hush3", "debug": "broker"}
     shown = {line.key: line.value for line in render(settings)}
     assert "hush" not in repr(settings) + repr(shown)
@@ -202,18 +199,15 @@ def test_secrets_are_never_shown() -> None:
 
 def test_secrets_are_not_in_error_messages() -> None:
     with pytest.raises(ConfigError) as caught:
-        load_settings(overrides=ESSENTIAL | {"ssl.key.pasword": "hush", "object.store.secret": "hush"})
+        load_settings(overrides=ESSENTIAL | {"kafak.sasl.password": "hush", "group.idd": "hush", "object.store.secret": "hush"})
     assert "hush" not in str(caught.value)
-    assert "did you mean ssl.key.password?" in str(caught.value)
+    assert "did you mean group.id?" in str(caught.value)
 
 
 def test_rendered_values_load_to_equal_settings() -> None:
     given = {
-        "listeners": "INSIDE://[::1]:9192,SSL://0.0.0.0:9194",
-        "listener.security.protocol.map": "INSIDE:PLAINTEXT",
-        "advertised.listeners": "INSIDE://inside:9192,SSL://outside:443",
-        "ssl.certificate.location": "/c.pem",
-        "ssl.key.location": "/k.pem",
+        "listeners": "INSIDE://[::1]:9192,OUTSIDE://0.0.0.0:9194",
+        "advertised.listeners": "INSIDE://inside:9192,OUTSIDE://outside:443",
         "http.listener": "",
         "data.dirs": "/a, /b",
         "object.store.url": "s3://bucket/some/prefix/",
@@ -224,7 +218,6 @@ def test_rendered_values_load_to_equal_settings() -> None:
     assert again == settings
     assert settings.http_listener is None
     assert settings.listeners[0] == Listener("INSIDE", "::1", 9192)
-    assert settings.security_protocol_of(settings.listeners[0]) is SecurityProtocol.PLAINTEXT
     assert str(settings.object_store_url) == "s3://bucket/some/prefix"
 
 

@@ -308,7 +308,7 @@ async def test_connections_above_the_limit_are_refused_with_one_line(caplog: pyt
         assert server.stats.connections_open == 2
         lines = [one.getMessage() for one in caplog.records if "connections refused" in one.getMessage()]
         assert len(lines) == 1
-        assert "limit=2 remedy='raise max.connections or add nodes'" in lines[0]
+        assert "limit=2 remedy='raise connections.max or add nodes'" in lines[0]
         await kept[0].close()
         await until(lambda: server.stats.connections_open == 1)
         again = await ClientConnection.connect("127.0.0.1", port, client_id=None, timeout_s=REMAINS_S)

@@ -79,7 +79,7 @@ class Server:
             if self._listening is not None and not self._is_full:
                 # Once for each time the limit is reached: a flood of connections must not become a flood of lines.
                 log.warning(
-                    "connections refused listener=%s peer=%s reason='too many' limit=%d remedy='raise max.connections or add nodes'",
+                    "connections refused listener=%s peer=%s reason='too many' limit=%d remedy='raise connections.max or add nodes'",
                     self.listener,
                     connection.peer,
                     self.limits.connections_max,
