@@ -61,6 +61,10 @@ class FakeGroup:
         if member is not None:
             member.hear(frozenset())
 
+    def tell_all(self) -> None:
+        """Begin a new generation with the same assignment: every member hears the truth again."""
+        self._new_generation()
+
     # ---- for members
 
     def add(self, member: FakeMembership) -> None:

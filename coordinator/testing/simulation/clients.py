@@ -1,0 +1,402 @@
+"""The clients of a run: committers (plain, idempotent, hedging, careless), strict readers, finders, and admins.
+
+They behave as clients of the real service do: they ask some node, follow nothing but error codes, and send the same
+request again, elsewhere, until its outcome is known. What they are told is judged where it leaves the node; what they
+must be told in the end (an idempotent batch is never refused) is judged here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from coordinator.core.batches import BATCH, partition_key
+from coordinator.core.commands import (
+    CommitFile,
+    CommitResult,
+    DeletePoint,
+    FetchPoint,
+    OffsetQuery,
+    WantedTopic,
+)
+from coordinator.runtime.node import Node
+from coordinator.testing.simulation.fold import Where
+from coordinator.testing.simulation.judge import EARLIEST, LATEST, NOT_DECIDED, NOT_THERE, Judge, Topic
+from coordinator.testing.simulation.loop import VirtualLoop
+from coordinator.testing.simulation.network import Network, Unanswered
+from coordinator.testing.simulation.story import Story
+
+T = TypeVar("T")
+
+TIMEOUT_MS = 2_500
+GIVE_UP_S = 3.0
+RETRY_S = (0.01, 0.25)
+THINK_S = (0.05, 0.45)
+TOPICS_MAX = 6
+CLIENT = -1
+NO_PRODUCER = -1
+
+
+@dataclass(slots=True, kw_only=True)
+class Clients:
+    """What all clients share; `is_closing` asks them to begin nothing new, `busy` counts what is not finished."""
+
+    judge: Judge
+    story: Story
+    network: Network
+    loop: VirtualLoop
+    nodes: int
+    partitions: int
+    busy: int = 0
+    is_closing: bool = False
+    leaders: dict[Where, int] = field(default_factory=dict)
+
+    async def ask(self, node_id: int, work: Callable[[Node], Awaitable[T]]) -> T | None:
+        """Ask a node; None when no answer came."""
+        try:
+            return await self.network.call(self.loop, CLIENT, node_id, work, GIVE_UP_S)
+        except Unanswered:
+            return None
+
+    def node_for(self, where: Where, rng: random.Random) -> int:
+        """The node that answered last for a partition, now and then another one."""
+        known = self.leaders.get(where)
+        return rng.randrange(self.nodes) if known is None or rng.random() < 0.1 else known
+
+    def targets(self) -> list[Where]:
+        """The partitions of all topics that are there, in the order of creation."""
+        live = [topic for topic in self.judge.topics.values() if topic.is_created and not topic.is_going]
+        return [(topic.topic_id, partition) for topic in live for partition in range(topic.num_partitions)]
+
+    def is_going(self, where: Where) -> bool:
+        """Whether somebody asked for the deletion of a partition's topic."""
+        return self.judge.topics[where[0]].is_going
+
+
+class Batch(NamedTuple):
+    """One batch as its client means it."""
+
+    where: Where
+    records: int
+    epoch: int = -1
+    sequence: int = -1
+    repeats_offset: int = -1
+
+
+class Final(NamedTuple):
+    """What a batch was told in the end."""
+
+    error: int
+    base_offset: int
+    is_duplicate: bool
+
+
+class Committer:
+    """Commits file after file. An idempotent one has a producer id and one batch per partition under way at a time."""
+
+    def __init__(self, number: int, clients: Clients, rng: random.Random) -> None:
+        self._number = number
+        self._clients = clients
+        self._rng = rng
+        self._is_idempotent = number % 2 == 1
+        self._files = 0
+        self._next: dict[Where, tuple[int, int]] = {}
+        self._last: dict[Where, tuple[int, int, int]] = {}
+        self._done: list[CommitFile] = []
+
+    async def run(self) -> None:
+        """Commit until the clients close."""
+        rng, clients = self._rng, self._clients
+        while not clients.is_closing:
+            await asyncio.sleep(rng.uniform(*THINK_S))
+            targets = clients.targets()
+            if clients.is_closing or not targets:
+                continue
+            clients.busy += 1
+            if self._done and rng.random() < 0.12:
+                await self._again(rng.choice(self._done[-5:]))
+            else:
+                await self._new_file(targets)
+            clients.busy -= 1
+
+    async def _new_file(self, targets: Sequence[Where]) -> None:
+        rng = self._rng
+        batches = [self._batch(where) for where in rng.sample(targets, min(len(targets), rng.randint(1, 3)))]
+        self._files += 1
+        command = commit(f"f{self._number}-{self._files}", batches, self._clients.partitions)
+        hedged = asyncio.get_running_loop().create_task(self._send(command)) if rng.random() < 0.08 else None
+        final = await self._commit(command, [batch.where for batch in batches])
+        if hedged is not None:
+            await hedged
+        if final is not None:
+            self._done.append(command)
+        for place, batch in enumerate(batches):
+            if self._is_idempotent:
+                self._finished(f"{command.object_key} batch {place}", batch, None if final is None else final[place])
+
+    def _batch(self, where: Where) -> Batch:
+        records = self._rng.randint(1, 5)
+        if not self._is_idempotent:
+            return Batch(where, records)
+        epoch, sequence = self._next.get(where, (0, 0))
+        last = self._last.get(where)
+        if last is not None and self._rng.random() < 0.1:
+            sequence, records, offset = last
+            return Batch(where, records, epoch, sequence, offset)
+        return Batch(where, records, epoch, sequence)
+
+    def _finished(self, what: str, batch: Batch, final: Final | None) -> None:
+        """Judge the final answer to an idempotent batch."""
+        if final is None:
+            # Nobody will ever know what became of it: as Kafka's producers do, begin a new epoch.
+            self._next[batch.where] = (batch.epoch + 1, 0)
+            self._last.pop(batch.where, None)
+            return
+        if self._clients.is_going(batch.where):
+            return
+        what += f", sequence {batch.sequence} of epoch {batch.epoch}"
+        if final.error or final.is_duplicate != (batch.repeats_offset >= 0):
+            self._clients.judge.broken("producers have no gaps", f"{what} was answered {final}")
+        elif final.is_duplicate and final.base_offset != batch.repeats_offset:
+            self._clients.judge.broken("producers have no gaps", f"{what} repeats offset {batch.repeats_offset} but was told {final}")
+        else:
+            self._last[batch.where] = (batch.sequence, batch.records, final.base_offset)
+            self._next[batch.where] = (batch.epoch, batch.sequence + batch.records)
+
+    async def _commit(self, command: CommitFile, wheres: Sequence[Where]) -> list[Final] | None:
+        """Send a file until its outcome is known; None when one of its topics is being deleted."""
+        rng, clients = self._rng, self._clients
+        node_id = clients.node_for(wheres[0], rng)
+        final: dict[int, Final] = {}
+        while True:
+            result = await clients.ask(node_id, self._work(command, node_id))
+            if result is not None:
+                for place, error in enumerate(result.errors):
+                    if error not in NOT_DECIDED:
+                        final[place] = Final(error, result.base_offsets[place], result.duplicates[place])
+                        clients.leaders[wheres[place]] = node_id
+                if any(error in NOT_THERE and clients.is_going(where) for error, where in zip(result.errors, wheres, strict=True)):
+                    return None
+            rest = next((where for place, where in enumerate(wheres) if place not in final), None)
+            if rest is None:
+                return [final[place] for place in range(len(wheres))]
+            await asyncio.sleep(rng.uniform(*RETRY_S))
+            node_id = clients.node_for(rest, rng) if rng.random() < 0.4 else rng.randrange(clients.nodes)
+
+    async def _again(self, command: CommitFile) -> None:
+        """Send a file once more, now and then with other content."""
+        await self._send(replace(command, file_size=command.file_size + 1) if self._rng.random() < 0.25 else command)
+
+    async def _send(self, command: CommitFile) -> None:
+        """Send a file to some node and forget about it; whatever is answered is judged by the judge."""
+        node_id = self._rng.randrange(self._clients.nodes)
+        await self._clients.ask(node_id, self._work(command, node_id))
+
+    def _work(self, command: CommitFile, node_id: int) -> Callable[[Node], Awaitable[CommitResult]]:
+        judge = self._clients.judge
+
+        async def work(node: Node) -> CommitResult:
+            answer: asyncio.Future[CommitResult] = asyncio.get_running_loop().create_future()
+
+            def respond(given: object) -> None:
+                result = given.result()  # type: ignore[attr-defined]
+                judge.commit_answered(node_id, command, result)
+                if not answer.done():
+                    answer.set_result(result)
+
+            node.router.commit(command, TIMEOUT_MS, respond, 100 * len(command.batches))
+            return await answer
+
+        return work
+
+
+def commit(key: str, batches: Sequence[Batch], partitions: int) -> CommitFile:
+    """The request for a file with these batches, bytes one after the other."""
+    array = np.zeros(len(batches), BATCH)
+    for place, batch in enumerate(batches):
+        is_idempotent = batch.sequence >= 0
+        array[place] = (
+            2,
+            place,
+            np.void(partition_key(*batch.where)),
+            place * 10,
+            10,
+            0,
+            batch.records - 1,
+            1000,
+            place % 2,
+            int(key[1 : key.index("-")]) if is_idempotent else NO_PRODUCER,
+            batch.epoch,
+            batch.sequence,
+            batch.sequence + batch.records - 1 if is_idempotent else -1,
+            0,
+        )
+    return CommitFile(
+        object_key=key,
+        object_format=1,
+        file_size=1000,
+        owner_ids=list(range(partitions)),
+        batches=array,
+        uploader_broker_id=CLIENT,
+        created_ms=-1,
+    )
+
+
+class Reader:
+    """Asks for the ends of partitions, at whatever node."""
+
+    def __init__(self, clients: Clients, rng: random.Random) -> None:
+        self._clients = clients
+        self._rng = rng
+
+    async def run(self) -> None:
+        """Read until the clients close."""
+        rng, clients = self._rng, self._clients
+        while not clients.is_closing:
+            await asyncio.sleep(rng.uniform(*THINK_S))
+            targets = clients.targets()
+            if targets:
+                asked = rng.sample(targets, min(len(targets), 2))
+                what = rng.choice([LATEST, LATEST, EARLIEST])
+                queries = [OffsetQuery(topic_id=where[0], partition=where[1], timestamp=what) for where in asked]
+                node_id = rng.randrange(clients.nodes) if rng.random() < 0.4 else clients.node_for(asked[0], rng)
+                await clients.ask(node_id, self._work(queries, node_id))
+
+    def _work(self, queries: list[OffsetQuery], node_id: int) -> Callable[[Node], Awaitable[None]]:
+        judge = self._clients.judge
+
+        async def work(node: Node) -> None:
+            floors = judge.floors([(query.topic_id, query.partition) for query in queries])
+            found = await node.router.list_offsets(queries, TIMEOUT_MS)
+            judge.read_answered(node_id, queries, floors, found)
+
+        return work
+
+
+class Finder:
+    """Fetches batches from some known offset on, at whatever node: may be stale, must not be wrong."""
+
+    def __init__(self, clients: Clients, rng: random.Random) -> None:
+        self._clients = clients
+        self._rng = rng
+
+    async def run(self) -> None:
+        """Find until the clients close."""
+        rng, clients = self._rng, self._clients
+        while not clients.is_closing:
+            await asyncio.sleep(rng.uniform(*THINK_S))
+            targets = clients.targets()
+            if targets:
+                where = rng.choice(targets)
+                known = clients.judge.promises.high_watermark.get(where, 0)
+                offset = known if rng.random() < 0.5 else rng.randint(0, known)
+                points = [FetchPoint(topic_id=where[0], partition=where[1], offset=offset, max_bytes=1000)]
+                node_id = rng.randrange(clients.nodes)
+                await clients.ask(node_id, self._work(points, node_id))
+
+    def _work(self, points: list[FetchPoint], node_id: int) -> Callable[[Node], Awaitable[None]]:
+        judge = self._clients.judge
+
+        async def work(node: Node) -> None:
+            floors = judge.floors([(point.topic_id, point.partition) for point in points])
+            found = await node.router.find_batches(points, 1000, 0, TIMEOUT_MS)
+            judge.find_answered(node_id, points, floors, found)
+
+        return work
+
+
+class Admin:
+    """Creates, grows and deletes topics, and deletes records; repeats each until it is done."""
+
+    def __init__(self, number: int, clients: Clients, rng: random.Random) -> None:
+        self._number = number
+        self._clients = clients
+        self._rng = rng
+        self._topics: list[Topic] = []
+
+    async def run(self) -> None:
+        """Change topics until the clients close."""
+        rng, clients = self._rng, self._clients
+        while not clients.is_closing:
+            clients.busy += 1
+            mine = [topic for topic in self._topics if not topic.is_going]
+            kind = rng.random()
+            if not mine or (kind < 0.25 and len(mine) < TOPICS_MAX):
+                await self._create()
+            elif kind < 0.45:
+                await self._grow(rng.choice(mine))
+            elif kind < 0.65 and len(mine) > 1:
+                await self._delete(rng.choice(mine))
+            elif kind < 0.8:
+                await self._delete_records(rng.choice(mine))
+            clients.busy -= 1
+            await asyncio.sleep(rng.uniform(0.1, 2.5))
+
+    async def _create(self) -> None:
+        topic = Topic(self._rng.randbytes(16), f"topic-{self._number}-{len(self._topics)}", self._rng.randint(1, 3))
+        self._topics.append(topic)
+        self._clients.judge.topics[topic.topic_id] = topic
+        await self._place(topic, topic.num_partitions)
+        self._clients.story.tell(f"topic {topic.topic_id.hex()[:6]} is created with {topic.num_partitions} partitions")
+        topic.is_created = True
+
+    async def _grow(self, topic: Topic) -> None:
+        count = topic.num_partitions + self._rng.randint(0, 2)
+        await self._place(topic, count)
+        topic.num_partitions = max(topic.num_partitions, count)
+
+    async def _place(self, topic: Topic, count: int) -> None:
+        wanted = [WantedTopic(topic_id=topic.topic_id, name=topic.name, num_partitions=count)]
+
+        async def work(node: Node) -> int:
+            [outcome] = await node.directory.create_topics(wanted, TIMEOUT_MS)
+            return int(outcome.error)
+
+        error = await self._until_done(work)
+        if error:
+            self._clients.judge.broken("topics are created", f"{topic.name} was refused with {error}")
+
+    async def _delete(self, topic: Topic) -> None:
+        topic.is_going = True
+        self._clients.story.tell(f"topic {topic.topic_id.hex()[:6]} is to be deleted")
+
+        async def work(node: Node) -> int:
+            [outcome] = await node.directory.delete_topics([topic.topic_id], TIMEOUT_MS)
+            return int(outcome.error)
+
+        error = await self._until_done(work, final=frozenset({100}))
+        if error:
+            self._clients.judge.broken("acknowledged topics are there", f"deleting {topic.name} was answered {error}")
+        topic.is_deleted = True
+        self._clients.story.tell(f"topic {topic.topic_id.hex()[:6]} is deleted")
+
+    async def _delete_records(self, topic: Topic) -> None:
+        where = (topic.topic_id, self._rng.randrange(topic.num_partitions))
+        known = self._clients.judge.promises.high_watermark.get(where, 0)
+        points = [DeletePoint(topic_id=where[0], partition=where[1], offset=self._rng.choice([-1, self._rng.randint(0, known)]))]
+        judge = self._clients.judge
+        node_id = self._clients.node_for(where, self._rng)
+
+        async def work(node: Node) -> int:
+            answers = await node.router.delete_records(points, TIMEOUT_MS)
+            judge.delete_records_answered(node_id, points, answers)
+            return int(answers[0].outcome.error)
+
+        await self._clients.ask(node_id, work)
+
+    async def _until_done(self, work: Callable[[Node], Awaitable[int]], final: frozenset[int] = frozenset()) -> int:
+        """Ask one node after the other until one has a final answer."""
+        rng = self._rng
+        node_id = rng.randrange(self._clients.nodes)
+        while True:
+            error = await self._clients.ask(node_id, work)
+            if error is not None and (error not in NOT_DECIDED or error in final):
+                return error
+            await asyncio.sleep(rng.uniform(*RETRY_S))
+            if rng.random() < 0.7:
+                node_id = rng.randrange(self._clients.nodes)

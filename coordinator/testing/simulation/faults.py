@@ -1,0 +1,231 @@
+"""Performs the faults of a scenario, each at its time, and ends them all when the time of faults is over."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+
+from coordinator.testing.kafka import FakeKafka
+from coordinator.testing.kafka_log import Fate
+from coordinator.testing.simulation.judge import Judge
+from coordinator.testing.simulation.loop import VirtualLoop, VirtualTime
+from coordinator.testing.simulation.membership import SESSION_S
+from coordinator.testing.simulation.network import Network
+from coordinator.testing.simulation.process import Process
+from coordinator.testing.simulation.scenario import Fault
+from coordinator.testing.simulation.story import Story
+from records.codec import decode_key, encode_entry, encode_key
+from records.model import Endpoint, EntryKey, LeadershipClaimed, NoOp
+
+NORMAL_NETWORK_MS = (0.1, 1.0)
+HUGE_EPOCH = 2**31 - 1
+STRAY_TERM = 77
+
+
+class FaultMaker:
+    """See the module's text."""
+
+    def __init__(
+        self,
+        *,
+        rng: random.Random,
+        time: VirtualTime,
+        world: VirtualLoop,
+        kafka: FakeKafka,
+        network: Network,
+        judge: Judge,
+        story: Story,
+        processes: Mapping[int, Process],
+    ) -> None:
+        self._rng = rng
+        self._time = time
+        self._world = world
+        self._kafka = kafka
+        self._network = network
+        self._judge = judge
+        self._story = story
+        self._processes = processes
+        self._produce: list[Fault] = []
+        self._refuse: list[Fault] = []
+        self._is_over = False
+        self._kinds: dict[str, Callable[[Fault], None]] = {
+            "clock": self._clock,
+            "crash": self._crash,
+            "cut": self._cut,
+            "disk": self._disk,
+            "expire": self._expire,
+            "ghost": self._ghost,
+            "hold": self._hold,
+            "lose_all": self._lose_all,
+            "network": self._disturb_network,
+            "pause": self._pause,
+            "produce": self._produce.append,
+            "refuse": self._refuse.append,
+            "replay": self._replay,
+            "restart": self._restart,
+            "slow": self._slow,
+            "stray": self._stray,
+            "unavailable": self._unavailable,
+        }
+        kafka.faults.fate_of = self._fate_of
+        kafka.faults.refuse_produce = self._refusal
+
+    def perform(self, fault: Fault) -> None:
+        """Make something go wrong."""
+        if self._is_over:
+            return
+        if fault.node >= 0 and fault.node not in self._processes:
+            return
+        if fault.partition >= len(self._kafka.logs):
+            return
+        self._story.tell(f"FAULT {fault}")
+        self._kinds[fault.kind](fault)
+
+    def end(self) -> None:
+        """Let everything be well from now on."""
+        self._is_over = True
+        self._story.tell("faults end")
+        self._produce.clear()
+        self._refuse.clear()
+        self._network.heal()
+        self._kafka.set_available(True)
+        self._kafka.faults.network_ms = NORMAL_NETWORK_MS
+        for process in self._processes.values():
+            process.disk.failing.clear()
+            process.thaw()
+            if process.kafka_node is not None and process.kafka_node.is_held:
+                process.kafka_node.release()
+            process.start()
+
+    def _later(self, delay_s: float, action: Callable[[], object]) -> None:
+        self._world.call_later(delay_s, lambda: None if self._is_over else action())
+
+    # ---- processes
+
+    def _crash(self, fault: Fault) -> None:
+        process = self._processes[fault.node]
+        process.kill(fault.detail)
+        self._later(fault.duration_s, process.start)
+
+    def _restart(self, fault: Fault) -> None:
+        process = self._processes[fault.node]
+        # Once stopped, a process is started again by whoever stopped it, faults or not.
+        process.stop_cleanly(lambda: self._start_later(process, fault.duration_s))
+
+    def _start_later(self, process: Process, delay_s: float) -> None:
+        self._world.call_later(delay_s, process.start)
+
+    def _pause(self, fault: Fault) -> None:
+        process = self._processes[fault.node]
+        kafka_node, membership, name = process.kafka_node, process.membership, process.name
+        if kafka_node is None or membership is None:
+            return
+        process.freeze()
+        if fault.detail == "held":
+            kafka_node.hold()
+        if fault.duration_s > SESSION_S:
+            self._later(SESSION_S, lambda: membership.expire(0.0))
+
+        def thaw() -> None:
+            if process.name == name:
+                process.thaw()
+            if kafka_node.is_held:
+                kafka_node.release()
+
+        self._later(fault.duration_s, thaw)
+
+    def _hold(self, fault: Fault) -> None:
+        kafka_node = self._processes[fault.node].kafka_node
+        if kafka_node is not None:
+            kafka_node.hold()
+            self._later(fault.duration_s, kafka_node.release)
+
+    def _disk(self, fault: Fault) -> None:
+        self._processes[fault.node].disk.failing.add(fault.partition)
+
+    def _clock(self, fault: Fault) -> None:
+        step_ms = int(fault.duration_s * 1000)
+        self._processes[fault.node].skew_ms += step_ms if fault.detail == "forward" else -step_ms
+
+    # ---- the network
+
+    def _disturb_network(self, fault: Fault) -> None:
+        name = {"lose": "loss", "late": "late", "slow": "slow"}[fault.detail]
+        setattr(self._network, name, fault.chance)
+        self._later(fault.duration_s, lambda: setattr(self._network, name, 0.0))
+
+    def _cut(self, fault: Fault) -> None:
+        self._network.cut.add(fault.node)
+        self._later(fault.duration_s, lambda: self._network.cut.discard(fault.node))
+
+    # ---- the group
+
+    def _expire(self, fault: Fault) -> None:
+        membership = self._processes[fault.node].membership
+        if membership is not None:
+            membership.expire(fault.duration_s)
+
+    def _ghost(self, fault: Fault) -> None:
+        membership = self._processes[fault.node].membership
+        if membership is not None:
+            self._judge.ghosts_until_s = max(self._judge.ghosts_until_s, self._time.now_s + fault.duration_s)
+            membership.believe(fault.partition)
+            # A new generation tells everybody the truth again.
+            self._world.call_later(fault.duration_s, self._kafka.group.tell_all)
+
+    def _lose_all(self, _: Fault) -> None:
+        self._kafka.group.lose_all()
+
+    # ---- Kafka
+
+    def _unavailable(self, fault: Fault) -> None:
+        self._kafka.set_available(False)
+        self._later(fault.duration_s, lambda: self._kafka.set_available(True))
+
+    def _slow(self, fault: Fault) -> None:
+        self._kafka.faults.network_ms = (0.1, fault.chance)
+        self._later(fault.duration_s, lambda: setattr(self._kafka.faults, "network_ms", NORMAL_NETWORK_MS))
+
+    def _fate_of(self, node: str, partition: int, seq: int) -> Fate:
+        for fault in self._produce:
+            if fault.partition == partition and node.startswith(f"{fault.node}.") and self._time.now_s < fault.at_s + fault.duration_s:
+                if self._rng.random() < fault.chance:
+                    self._story.tell(f"node {fault.node} partition {partition}: entry {seq} {fault.detail}")
+                    return Fate[fault.detail]
+        return Fate.DELIVER
+
+    def _refusal(self, node: str, partition: int, _seq: int) -> str | None:
+        for fault in self._refuse:
+            if fault.partition == partition and node.startswith(f"{fault.node}.") and self._time.now_s < fault.at_s + fault.duration_s:
+                return "queue full (injected)"
+        return None
+
+    def _replay(self, fault: Fault) -> None:
+        """Some entry of the past arrives once more."""
+        entries = self._kafka.logs[fault.partition].entries()
+        if entries:
+            entry = entries[int(fault.chance * len(entries))]
+            self._kafka.append(fault.partition, entry.key, entry.value)
+
+    def _stray(self, fault: Fault) -> None:
+        """Somebody who knows no rules writes to the topic."""
+        key: bytes | None = None
+        value: bytes | None = b"?"
+        match fault.detail:
+            case "short key":
+                key = b"short"
+            case "huge epoch":
+                key = encode_key(EntryKey(HUGE_EPOCH, STRAY_TERM, 0))
+                endpoint = Endpoint(listener="PLAINTEXT", host="nowhere", port=1)
+                value = encode_entry([LeadershipClaimed(epoch=HUGE_EPOCH, term=STRAY_TERM, node_id=99, rack="", endpoints=[endpoint])])
+            case "bad claim":
+                key = encode_key(EntryKey(self._epoch(fault.partition) + 1, STRAY_TERM, 0))
+            case "old term":
+                key, value = encode_key(EntryKey(self._epoch(fault.partition), STRAY_TERM, 1)), encode_entry([NoOp()])
+            case _:
+                pass
+        self._kafka.append(fault.partition, key, value)
+
+    def _epoch(self, partition: int) -> int:
+        keys = [decode_key(entry.key) for entry in self._kafka.logs[partition].entries()[-1:]]
+        return keys[0].epoch if keys and keys[0] is not None else 0

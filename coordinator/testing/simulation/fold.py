@@ -1,0 +1,161 @@
+"""The meaning of one metadata log, by the rules every replica must follow; written anew, trusting no code of the core.
+
+A claim is in force iff its key has seq 0 and the epoch after the one in force, and its body is one LeadershipClaimed of
+the same epoch and term. Another entry counts iff its epoch and term are in force and its seq is the next. All else is void.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from coordinator.testing.simulation.story import Violation
+from records.codec import UnreadableEntry, decode_entry, decode_key
+from records.file_columns import iterate
+from records.model import (
+    EntryKey,
+    FileCommitted,
+    LeadershipClaimed,
+    NoOp,
+    PartitionCreated,
+    PlacedRange,
+    Record,
+    RecordsDeleted,
+    TopicDeleted,
+    TopicDeleting,
+    TopicPlaced,
+)
+
+Where: TypeAlias = tuple[bytes, int]
+"""Topic id and partition."""
+
+Sequences: TypeAlias = tuple[int, int]
+
+
+@dataclass(slots=True)
+class FoldedPartition:
+    """A user partition: its bounds, and its batches by base offset as (object key, byte offset, last offset)."""
+
+    high_watermark: int = 0
+    log_start: int = 0
+    batches: dict[int, tuple[str, int, int]] = field(default_factory=dict)
+    producers: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+
+class LogFold:
+    """One metadata partition, entry by entry."""
+
+    def __init__(self, partition: int) -> None:
+        self.partition = partition
+        self.end_offset = 0
+        self.leader = -1
+        self.claims = 0
+        self.last_counted = -1
+        self.last_change = -1
+        self.has_deleted = False
+        self.files: dict[str, FileCommitted] = {}
+        self.partitions: dict[Where, FoldedPartition] = {}
+        self.deleted: set[bytes] = set()
+        self.placements: dict[bytes, list[PlacedRange]] = {}
+        self.confirmed: set[bytes] = set()
+        self.deleting: set[bytes] = set()
+        self._in_force = EntryKey(0, 0, 0)
+
+    def take(self, offset: int, key: bytes | None, value: bytes | None) -> str | None:
+        """Take the next message; returns what it means, None when it is void. Raises `Violation`."""
+        if offset != self.end_offset:
+            raise AssertionError(f"offset {offset} came where {self.end_offset} was due")
+        self.end_offset += 1
+        parts = decode_key(key)
+        now = self._in_force
+        if parts is None:
+            return None
+        if parts.seq == 0 and parts.epoch == now.epoch + 1:
+            return self._claim(parts, value or b"", offset)
+        if now.epoch and parts == (now.epoch, now.term, now.seq + 1):
+            self._in_force = parts
+            self.last_counted = offset
+            records = decode_entry(value or b"")
+            for record in records:
+                self._apply(record, offset)
+            return ", ".join(f"{type(record).__name__} {getattr(record, 'object_key', '')}".strip() for record in records)
+        return None
+
+    def _claim(self, parts: EntryKey, value: bytes, offset: int) -> str | None:
+        try:
+            records = decode_entry(value)
+        except UnreadableEntry:
+            return None
+        match records:
+            case [LeadershipClaimed(epoch=parts.epoch, term=parts.term, node_id=node_id)]:
+                self._in_force, self.leader = parts, node_id
+                self.claims += 1
+                self.last_counted = offset
+                return f"claim of node {node_id}, epoch {parts.epoch}"
+        return None
+
+    def _apply(self, record: Record, offset: int) -> None:
+        if not isinstance(record, NoOp):
+            self.last_change = offset
+        match record:
+            case FileCommitted():
+                self._file(record, offset)
+            case PartitionCreated():
+                self._created(record)
+            case TopicDeleted():
+                self.deleted.add(record.topic_id)
+                self.has_deleted = True
+                self.partitions = {where: known for where, known in self.partitions.items() if where[0] != record.topic_id}
+            case RecordsDeleted():
+                self.has_deleted = True
+                known = self.partitions[record.topic_id, record.partition]
+                known.log_start = max(known.log_start, record.new_log_start_offset)
+            case TopicPlaced():
+                if record.topic_id in self.deleting:
+                    raise Violation("deleted stays deleted", f"topic {record.topic_id.hex()[:6]} is placed again at {offset}")
+                self.placements[record.topic_id] = record.ranges
+                (self.confirmed.add if record.confirmed else self.confirmed.discard)(record.topic_id)
+            case TopicDeleting():
+                self.deleting.add(record.topic_id)
+            case _:
+                pass
+
+    def _created(self, record: PartitionCreated) -> None:
+        if record.topic_id in self.deleted:
+            text = f"topic {record.topic_id.hex()[:6]} is created again in partition {self.partition}"
+            raise Violation("deleted stays deleted", text)
+        for partition in range(record.first_partition, record.first_partition + record.num_partitions):
+            self.partitions.setdefault((record.topic_id, partition), FoldedPartition())
+
+    def _file(self, record: FileCommitted, offset: int) -> None:
+        key = record.object_key
+        if key in self.files:
+            raise Violation("committed once", f"file {key} counts again in partition {self.partition} at {offset}")
+        self.files[key] = record
+        for batch in iterate(record):
+            where = (record.topic_ids[batch.topic_index], batch.partition)
+            known = self.partitions.get(where)
+            if known is None:
+                raise Violation(
+                    "deleted stays deleted", f"file {key} at {offset} commits to {where[0].hex()[:6]}-{where[1]}, which is not there"
+                )
+            if batch.base_offset != known.high_watermark:
+                text = f"file {key} at {offset} of partition {self.partition} begins at {batch.base_offset}, {known.high_watermark} is due"
+                raise Violation("dense offsets", text)
+            known.high_watermark += batch.record_count
+            known.batches[batch.base_offset] = (key, batch.byte_offset, known.high_watermark - 1)
+            if batch.producer_id >= 0:
+                last = known.producers.get(batch.producer_id)
+                given = (batch.producer_epoch, batch.base_sequence)
+                begins_epoch = last is None or (batch.producer_epoch > last[0] and batch.base_sequence == 0)
+                if last is not None and not begins_epoch and given != (last[0], last[1] + 1):
+                    text = f"producer {batch.producer_id}: {given} after {last} in {key} at {offset}"
+                    raise Violation("producers have no gaps", text)
+                known.producers[batch.producer_id] = (batch.producer_epoch, batch.last_sequence)
+
+    def owner_of(self, where: Where) -> int | None:
+        """The coordinator a user partition was placed at, by partition 0; deleted topics keep theirs."""
+        for placed in self.placements.get(where[0], ()):
+            if placed.first_partition <= where[1] < placed.first_partition + placed.num_partitions:
+                return placed.coordinator_id
+        return None

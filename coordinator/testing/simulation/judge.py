@@ -1,0 +1,288 @@
+"""The rules of a run: what was promised to somebody must hold, whatever went wrong.
+
+The judge sees every entry as it lands in a log, every request as it reaches a node and every answer as it leaves one.
+It folds the logs by the rules every replica must follow, written anew here (`LogFold`), and compares: it trusts no
+state of the product. The first broken rule ends the run.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from coordinator.core.batches import split_partition_key
+from coordinator.core.commands import CommitFile, CommitResult, DeletedTo, DeletePoint, FetchPoint, FoundBatches, FoundOffset, OffsetQuery
+from coordinator.core.commit import answer_of
+from coordinator.testing.simulation.fold import LogFold, Where
+from coordinator.testing.simulation.story import Story, Violation
+
+LATEST, EARLIEST = -1, -2
+NOT_DECIDED = frozenset({3, 6, 7, 14, 15, 16, 100})
+NOT_THERE = frozenset({3, 100})
+DUPLICATE_RESOURCE = 92
+OUT_OF_RANGE = 1
+STORM_WINDOW_S = 3.0
+STORM_TURNS_MAX = 6
+
+
+@dataclass(slots=True)
+class Topic:
+    """A topic as the clients know it. `is_going` from the moment somebody asks for its deletion."""
+
+    topic_id: bytes
+    name: str
+    num_partitions: int
+    is_created: bool = False
+    is_going: bool = False
+    is_deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """What had been promised when a read arrived."""
+
+    high_watermark: int
+    log_start: int
+    exists: bool
+    is_deleted: bool
+
+
+@dataclass(slots=True)
+class Promises:
+    """The greatest offsets somebody was told."""
+
+    high_watermark: dict[Where, int] = field(default_factory=dict)
+    log_start: dict[Where, int] = field(default_factory=dict)
+
+
+class Judge:
+    """See the module's text."""
+
+    def __init__(self, *, story: Story, now_s: Callable[[], float], partitions: int, stop: Callable[[], None]) -> None:
+        self.violation: Violation | None = None
+        self.folds = [LogFold(partition) for partition in range(partitions)]
+        self.topics: dict[bytes, Topic] = {}
+        self.promises = Promises()
+        self.answers = 0
+        self.ghosts_until_s = 0.0
+        self._story = story
+        self._now_s = now_s
+        self._stop = stop
+        self._turns: list[deque[float]] = [deque() for _ in range(partitions)]
+        self._digests: dict[tuple[int, int], tuple[bytes, int]] = {}
+
+    def broken(self, rule: str, text: str) -> None:
+        """Note the first broken rule and end the run."""
+        if self.violation is None:
+            self.violation = Violation(rule, text)
+            self._story.tell(f"VIOLATION {rule}: {text}")
+            self._stop()
+
+    # ---- the log
+
+    def landed(self, partition: int, offset: int, key: bytes | None, value: bytes | None) -> None:
+        """An entry was appended to a log."""
+        self._story.trace(b"%d %d %s %s" % (partition, offset, key or b"", value or b""))
+        fold = self.folds[partition]
+        before = fold.leader
+        try:
+            what = fold.take(offset, key, value)
+        except Violation as violation:
+            self.broken(violation.rule, str(violation))
+            return
+        if what is None:
+            if self._story.is_detailed:
+                self._story.mention(f"log {partition}: void entry at {offset}")
+        elif what.startswith("claim"):
+            self._story.tell(f"log {partition}: {what} at {offset}")
+            if fold.leader != before:
+                self._turn(partition)
+        elif self._story.is_detailed:
+            self._story.mention(f"log {partition}: {what} at {offset}")
+
+    def _turn(self, partition: int) -> None:
+        now_s, turns = self._now_s(), self._turns[partition]
+        turns.append(now_s)
+        while turns[0] < now_s - STORM_WINDOW_S:
+            turns.popleft()
+        if len(turns) > STORM_TURNS_MAX and now_s > self.ghosts_until_s + STORM_WINDOW_S:
+            self.broken("claims settle", f"leadership of partition {partition} changed hands {len(turns)} times in {STORM_WINDOW_S} s")
+
+    # ---- commits
+
+    def commit_answered(self, node_id: int, command: CommitFile, result: CommitResult) -> None:
+        """A node answered a CommitFile."""
+        self._story.trace(b"commit %d %s %s" % (node_id, command.object_key.encode(), repr(result.base_offsets).encode()))
+        if self._story.is_detailed:
+            self._story.mention(f"node {node_id} answers {command.object_key}: errors {result.errors} at {result.base_offsets}")
+        wheres = [split_partition_key(key) for key in command.batches["topic_partition"].tolist()]
+        shares: dict[int, list[int]] = {}
+        for place, where in enumerate(wheres):
+            owner = self.folds[0].owner_of(where)
+            if owner is not None:
+                shares.setdefault(owner, []).append(place)
+            elif result.errors[place] not in NOT_DECIDED:
+                self.broken("acknowledged is logged", f"{command.object_key} was answered {result.errors[place]} for an unplaced partition")
+        for owner, places in shares.items():
+            if not NOT_DECIDED.intersection([result.errors[place] for place in places]):
+                self._check_share(node_id, owner, command, result, places, wheres)
+
+    def _check_share(
+        self, node_id: int, owner: int, command: CommitFile, result: CommitResult, places: list[int], wheres: list[Where]
+    ) -> None:
+        self.answers += 1
+        record = self.folds[owner].files.get(command.object_key)
+        errors = [result.errors[place] for place in places]
+        who = f"node {node_id} answered {command.object_key}"
+        if DUPLICATE_RESOURCE in errors:
+            if record is not None and record.file_size == command.file_size:
+                self.broken("a retry is answered as the first time", f"{who} with 92 though the content is the same")
+            return
+        if record is None:
+            self.broken("acknowledged is logged", f"{who} with {errors}, but no entry of partition {owner} that counts has it")
+            return
+        if record.file_size != command.file_size:
+            self.broken("one content per key", f"{who} with {errors} though other content was committed under the key")
+            return
+        first = answer_of(record)
+        for at, place in enumerate(places):
+            told = (
+                result.errors[place],
+                result.base_offsets[place],
+                result.append_times[place],
+                result.log_starts[place],
+                result.duplicates[place],
+            )
+            logged = (first.errors[at], first.base_offsets[at], first.append_times[at], first.log_starts[at], first.duplicates[at])
+            if told != logged:
+                self.broken("acknowledged as logged", f"{who}, batch {place}: told {told}, the log says {logged}")
+            if told[0] == 0:
+                batch = command.batches[place]
+                self._promise(wheres[place], told[1] + int(batch["last_offset"]) - int(batch["base_offset"]) + 1)
+
+    def _promise(self, where: Where, high_watermark: int) -> None:
+        known = self.promises.high_watermark
+        known[where] = max(known.get(where, 0), high_watermark)
+
+    # ---- reads
+
+    def floors(self, wheres: Sequence[Where]) -> list[Floor]:
+        """What is promised now; the answer to a strict read that arrives now may not say less."""
+        floors = []
+        for where in wheres:
+            topic = self.topics.get(where[0])
+            exists = topic is not None and topic.is_created and where[1] < topic.num_partitions
+            floors.append(
+                Floor(
+                    self.promises.high_watermark.get(where, 0),
+                    self.promises.log_start.get(where, 0),
+                    exists,
+                    topic is not None and topic.is_deleted,
+                )
+            )
+        return floors
+
+    def read_answered(self, node_id: int, queries: Sequence[OffsetQuery], floors: Sequence[Floor], found: Sequence[FoundOffset]) -> None:
+        """A node answered ListOffsets."""
+        for query, floor, one in zip(queries, floors, found, strict=True):
+            where = (query.topic_id, query.partition)
+            who = f"node {node_id} answered a read of {name(where)} with {one.offset}"
+            self._story.trace(b"read %d %d %d" % (node_id, one.offset, int(one.outcome.error)))
+            if one.outcome.error:
+                self._check_missing(node_id, where, floor, int(one.outcome.error))
+                continue
+            if floor.is_deleted:
+                self.broken("deleted stays deleted", f"{who}, but the topic was deleted before")
+            limits = self.folds_of(where)
+            if query.timestamp == LATEST:
+                if one.offset < floor.high_watermark:
+                    self.broken("strict reads are linearizable", f"{who}, but {floor.high_watermark} had been promised before it began")
+                elif limits is not None and one.offset > limits.high_watermark:
+                    self.broken("strict reads are linearizable", f"{who}, but the log only reaches {limits.high_watermark}")
+                self._promise(where, one.offset)
+            elif one.offset < floor.log_start:
+                self.broken("strict reads are linearizable", f"{who} as log start, but {floor.log_start} had been promised")
+
+    def _check_missing(self, node_id: int, where: Where, floor: Floor, error: int) -> None:
+        topic = self.topics.get(where[0])
+        if error in NOT_THERE and floor.exists and topic is not None and not topic.is_going:
+            self.broken(
+                "acknowledged topics are there", f"node {node_id} answered {error} for {name(where)}, which was acknowledged before"
+            )
+
+    def folds_of(self, where: Where) -> PartitionLimits | None:
+        """The offsets of a user partition by its owner's log, None when that has no such partition."""
+        owner = self.folds[0].owner_of(where)
+        limits = None if owner is None else self.folds[owner].partitions.get(where)
+        return None if limits is None else PartitionLimits(limits.high_watermark, limits.log_start)
+
+    def find_answered(self, node_id: int, points: Sequence[FetchPoint], floors: Sequence[Floor], found: Sequence[FoundBatches]) -> None:
+        """A node answered FindBatches."""
+        for point, floor, one in zip(points, floors, found, strict=True):
+            where = (point.topic_id, point.partition)
+            error = int(one.outcome.error)
+            self._story.trace(b"find %d %d %d" % (node_id, error, one.high_watermark))
+            limits = self.folds_of(where)
+            if error in NOT_THERE:
+                self._check_missing(node_id, where, floor, error)
+            elif error == OUT_OF_RANGE and limits is not None and limits.log_start <= point.offset <= floor.high_watermark:
+                self.broken(
+                    "no consumer is reset",
+                    f"node {node_id}: offset {point.offset} of {name(where)} out of range, {floor.high_watermark} is known",
+                )
+            elif error == 0 and limits is not None:
+                self._check_found(node_id, where, limits, one)
+
+    def _check_found(self, node_id: int, where: Where, limits: PartitionLimits, one: FoundBatches) -> None:
+        who = f"node {node_id}, batches of {name(where)}"
+        if one.high_watermark > limits.high_watermark:
+            self.broken("found is logged", f"{who}: high watermark {one.high_watermark}, the log reaches {limits.high_watermark}")
+        owner = self.folds[0].owner_of(where)
+        known = {} if owner is None else self.folds[owner].partitions[where].batches
+        for batch in one.batches:
+            logged = known.get(batch.base_offset)
+            if logged != (batch.object_key, batch.byte_offset, batch.last_offset):
+                self.broken("found is logged", f"{who}: {batch} was found, the log has {logged}")
+
+    def delete_records_answered(self, node_id: int, points: Sequence[DeletePoint], answers: Sequence[DeletedTo]) -> None:
+        """A node answered DeleteRecords."""
+        for point, answer in zip(points, answers, strict=True):
+            if answer.outcome.error:
+                continue
+            where = (point.topic_id, point.partition)
+            limits = self.folds_of(where)
+            if limits is not None and limits.log_start < answer.low_watermark:
+                self.broken(
+                    "acknowledged is logged", f"node {node_id}: log start {answer.low_watermark} of {name(where)} is not in the log"
+                )
+            known = self.promises.log_start
+            known[where] = max(known.get(where, 0), answer.low_watermark)
+
+    # ---- replicas
+
+    def flushed(self, node_id: int, partition: int, offset: int, digest: bytes) -> None:
+        """A replica wrote its state of an offset, with this digest."""
+        if not self.folds[partition].has_deleted:
+            # Batches deleted from partitions leave the digest with housekeeping, at its own pace: compared in the end only.
+            known, other = self._digests.setdefault((partition, offset), (digest, node_id))
+            if known != digest:
+                self.broken("equal digests", f"partition {partition} at {offset}: nodes {other} and {node_id} differ")
+
+    def replica_failed(self, node_id: int, partition: int, reason: str) -> None:
+        """A replica stopped itself."""
+        if "injected" not in reason:
+            self.broken("replicas do not break", f"node {node_id}, partition {partition}: {reason}")
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLimits:
+    """Where a user partition begins and ends by the log."""
+
+    high_watermark: int
+    log_start: int
+
+
+def name(where: Where) -> str:
+    """A user partition for people."""
+    return f"{where[0].hex()[:6]}-{where[1]}"

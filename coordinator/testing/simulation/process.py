@@ -1,0 +1,320 @@
+"""One process of the simulated cluster: the product's `Node` on a loop of its own, its ports, its clock and its disk.
+
+It can be started, stopped, killed (disk kept, lost, or that of another history) and frozen. A process that starts again
+is a new member of the group and a new client of Kafka, under the same node id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, replace
+
+from coordinator.core.cold import ColdStore
+from coordinator.core.leadership import State
+from coordinator.core.limits import Limits
+from coordinator.core.packing import Flush
+from coordinator.core.state import Stored
+from coordinator.core.topic_rules import TopicExpectations
+from coordinator.runtime.node import FatalError, Node, NodeConfig, NodePorts
+from coordinator.runtime.ports import LogBroken, LogEntry, LogListener, LogReader, Peers, Report, StateStore, TermProducer, TermProducers
+from coordinator.testing.kafka import FakeKafka, FakeNode, FakeTermProducers
+from coordinator.testing.simulation.judge import Judge
+from coordinator.testing.simulation.loop import VirtualLoop, VirtualTime, VirtualWriter
+from coordinator.testing.simulation.membership import SimulatedMembership
+from coordinator.testing.simulation.story import Story
+from coordinator.testing.state_store import MemoryStateStore, MemoryStateStores
+from records.model import Endpoint
+
+START_MS = 1_700_000_000_000
+PORT = 9192
+TERM_TIMEOUT_MS = 8_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What all processes share."""
+
+    time: VirtualTime
+    world: VirtualLoop
+    kafka: FakeKafka
+    judge: Judge
+    story: Story
+    seed: int
+    partitions: int
+    limits: Limits
+    open_peers: Callable[[Process], Peers]
+
+
+class Process:
+    """See the module's text. `node` and `loop` are None while it is down."""
+
+    def __init__(self, surroundings: Surroundings, node_id: int, skew_ms: int) -> None:
+        self.node_id = node_id
+        self.node: Node | None = None
+        self.loop: VirtualLoop | None = None
+        self.membership: SimulatedMembership | None = None
+        self.kafka_node: FakeNode | None = None
+        self.skew_ms = skew_ms
+        self.disk = Disk()
+        self._around = surroundings
+        self._lives = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_stopping = False
+
+    @property
+    def name(self) -> str:
+        """The name of this life of the process, for Kafka."""
+        return f"{self.node_id}.{self._lives}"
+
+    def clock_ms(self) -> int:
+        """This machine's wall clock."""
+        return START_MS + int(self._around.time.now_s * 1000) + self.skew_ms
+
+    def spawn(self, work: Coroutine[object, object, None]) -> None:
+        """Run a request on this process's loop."""
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # ---- life
+
+    def start(self) -> None:
+        """Start the process, if it is down."""
+        if self.node is not None:
+            return
+        around = self._around
+        self._lives += 1
+        self._is_stopping = False
+        rng = random.Random(f"node {around.seed} {self.name}")
+        loop = self.loop = around.time.new_loop(self.name)
+        kafka_node = self.kafka_node = FakeNode(around.kafka, self.name)
+        membership = self.membership = SimulatedMembership(group=around.kafka.group, node=self.name, loop=loop)
+        kafka_node.membership = membership
+        ports = NodePorts(
+            cluster=kafka_node.cluster,
+            membership=membership,
+            open_reader=lambda listener: self._open_reader(kafka_node, listener, loop),
+            open_producers=lambda _size: RelayedProducers(kafka_node.producers, loop),
+            open_stores=lambda _cluster_id: self.disk,
+            peers=around.open_peers(self),
+            writer=VirtualWriter(rng),
+            telemetry=ProcessTelemetry(self, around),
+        )
+        node = self.node = Node(config=self._config(), ports=ports, clock_ms=self.clock_ms, rng=rng, on_fatal=self._fatal)
+        loop.call_soon(node.start)
+
+    def _open_reader(self, kafka_node: FakeNode, listener: LogListener, loop: VirtualLoop) -> LogReader:
+        return kafka_node.reader(RelayedListener(listener, loop))
+
+    def _config(self) -> NodeConfig:
+        around = self._around
+        return NodeConfig(
+            node_id=self.node_id,
+            rack="",
+            endpoints=[Endpoint(listener="PLAINTEXT", host=f"node-{self.node_id}", port=PORT)],
+            topic=around.kafka.topic,
+            topic_partitions=around.partitions,
+            topic_auto_create=False,
+            expectations=TopicExpectations(),
+            limits=around.limits,
+            flush_interval_ms=1_000,
+            flush_batches_max=100,
+            topic_check_interval_ms=5_000,
+            load_timeout_ms=12_000,
+            shutdown_timeout_ms=2_000,
+        )
+
+    def _fatal(self, error: FatalError) -> None:
+        self._around.judge.broken("processes do not die", f"node {self.node_id}: {error}")
+
+    def kill(self, disk: str = "kept") -> None:
+        """End at once; `disk` says what the next life will find: kept, lost, or forked (the state of another history)."""
+        if self.node is None or self.loop is None or self.kafka_node is None:
+            return
+        self.kafka_node.is_held = False
+        self.kafka_node.stop()
+        self._around.kafka.wake()
+        self._around.time.kill(self.loop)
+        self.node = self.loop = self.kafka_node = self.membership = None
+        if disk == "lost":
+            self.disk = Disk()
+        elif disk == "forked":
+            self.disk.forked.update(range(self._around.partitions))
+
+    def stop_cleanly(self, then: Callable[[], None]) -> None:
+        """Stop as on SIGTERM, and say when it is done."""
+        node, loop, life = self.node, self.loop, self._lives
+        if node is None or loop is None or self._is_stopping or loop.is_frozen:
+            return
+        self._is_stopping = True
+
+        def ended() -> None:
+            if self._lives == life:
+                self.kill()
+                then()
+
+        async def stop() -> None:
+            await node.stop()
+            self._around.world.call_soon(ended)
+
+        loop.call_soon(self.spawn, stop())
+
+    def freeze(self) -> None:
+        """Run nothing until `thaw`."""
+        if self.loop is not None:
+            self.loop.is_frozen = True
+
+    def thaw(self) -> None:
+        """Go on."""
+        if self.loop is not None:
+            self.loop.is_frozen = False
+
+
+# ---- between the world's loop and the process's
+
+
+class RelayedListener:
+    """Hands what the reader reads over to the process's loop, as the adapter does."""
+
+    def __init__(self, listener: LogListener, loop: VirtualLoop) -> None:
+        self._listener = listener
+        self._loop = loop
+
+    def on_entries(self, partition: int, generation: int, entries: Sequence[LogEntry]) -> None:
+        """Entries were read."""
+        self._loop.call_soon(self._listener.on_entries, partition, generation, entries)
+
+    def on_log_broken(self, partition: int, generation: int, why: LogBroken, detail: str) -> None:
+        """The log cannot be read on."""
+        self._loop.call_soon(self._listener.on_log_broken, partition, generation, why, detail)
+
+
+class RelayedProducers:
+    """Hands reports over to the process's loop; those of an abandoned producer are dropped, as the adapter does."""
+
+    def __init__(self, producers: FakeTermProducers, loop: VirtualLoop) -> None:
+        self._producers: TermProducers = producers
+        self._loop = loop
+
+    def open(self, partition: int, on_reports: Callable[[Sequence[Report]], None]) -> TermProducer:
+        """Hand out a producer for one term."""
+        relayed = _RelayedProducer(on_reports, self._loop)
+        relayed.inner = self._producers.open(partition, relayed.on_reports)
+        return relayed
+
+
+class _RelayedProducer:
+    def __init__(self, on_reports: Callable[[Sequence[Report]], None], loop: VirtualLoop) -> None:
+        self.inner: TermProducer | None = None
+        self._is_abandoned = False
+        self._on_reports = on_reports
+        self._loop = loop
+
+    def on_reports(self, reports: Sequence[Report]) -> None:
+        self._loop.call_soon(self._tell, reports)
+
+    def _tell(self, reports: Sequence[Report]) -> None:
+        if not self._is_abandoned:
+            self._on_reports(reports)
+
+    def produce(self, seq: int, key: bytes, value: bytes) -> None:
+        if self.inner is not None:
+            self.inner.produce(seq, key, value)
+
+    def abandon(self) -> None:
+        self._is_abandoned = True
+        if self.inner is not None:
+            self.inner.abandon()
+
+
+class ProcessTelemetry:
+    """Tells the judge and the story what the runtime measures."""
+
+    def __init__(self, process: Process, around: Surroundings) -> None:
+        self._process = process
+        self._around = around
+
+    def state_changed(self, partition: int, before: State, after: State) -> None:
+        """Note it; a replica that failed is judged."""
+        self._around.story.tell(f"node {self._process.node_id} partition {partition}: {before.value} -> {after.value}")
+        node = self._process.node
+        if after is State.FAILED and node is not None:
+            shard = node.replicas[partition].shard
+            self._around.judge.replica_failed(self._process.node_id, partition, "" if shard is None else shard.failure or "")
+
+    def group_appended(self, partition: int, entries: int, size_bytes: int) -> None:
+        """Ignore."""
+
+    def group_acknowledged(self, partition: int, wait_s: float) -> None:
+        """Ignore."""
+
+    def loaded(self, partition: int, seconds: float) -> None:
+        """Note it."""
+        self._around.story.mention(f"node {self._process.node_id} partition {partition}: loaded")
+
+    def flushed(self, partition: int, seconds: float, batches: int) -> None:
+        """Have the digest compared with those of other replicas at the same offset."""
+        node = self._process.node
+        if node is not None:
+            replica = node.replicas[partition]
+            self._around.judge.flushed(self._process.node_id, partition, replica.written_offset, replica.digest.to_bytes())
+
+
+# ---- the disk
+
+
+class Disk:
+    """State databases that outlive their process.
+
+    The next write of a partition in `failing` fails. The database of one in `forked` belongs to another history of the
+    same log, as that of a copied or restored machine does: its watermarks are ahead and its last entry is another one.
+    """
+
+    def __init__(self) -> None:
+        self.failing: set[int] = set()
+        self.forked: set[int] = set()
+        self._stores = MemoryStateStores()
+
+    def open(self, partition: int, cluster_id: str, topic_id: bytes) -> StateStore:
+        """Open or create the database of a partition."""
+        return DiskStore(self, partition, self._stores.open(partition, cluster_id, topic_id))
+
+    def set_aside(self, partition: int) -> str | None:
+        """Keep a closed database as evidence."""
+        self.forked.discard(partition)
+        return self._stores.set_aside(partition)
+
+
+class DiskStore:
+    """A `StateStore` on such a disk."""
+
+    def __init__(self, disk: Disk, partition: int, store: MemoryStateStore) -> None:
+        self._disk = disk
+        self._partition = partition
+        self._store = store
+
+    def load(self) -> Stored | None:
+        """What the database holds."""
+        stored = self._store.load()
+        if stored is None or self._partition not in self._disk.forked:
+            return stored
+        partitions = [(replace(row, high_watermark=row.high_watermark + 1), batches) for row, batches in stored.partitions]
+        return replace(stored, header=replace(stored.header, last_entry_hash=b"another history"), partitions=partitions)
+
+    def write(self, flush: Flush) -> None:
+        """Write one flush, or fail. Raises OSError."""
+        if self._partition in self._disk.failing:
+            self._disk.failing.discard(self._partition)
+            raise OSError("no space left on device (injected)")
+        self._disk.forked.discard(self._partition)
+        self._store.write(flush)
+
+    def reader(self) -> ColdStore:
+        """A connection for the event loop."""
+        return self._store.reader()
+
+    def close(self, *, clean: bool) -> None:
+        """Close."""
+        self._store.close(clean=clean)

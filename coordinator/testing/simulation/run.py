@@ -1,0 +1,275 @@
+"""Lives one scenario: the cluster comes up, clients work while things go wrong, everything must heal, and then agree.
+
+    outcome = simulate(scenario)
+
+Deterministic: the same scenario and code give the same outcome and the same trace hash, whatever the hash seed.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from coordinator.core.leadership import State
+from coordinator.core.limits import Limits
+from coordinator.core.shard import Shard
+from coordinator.testing.kafka import FakeKafka
+from coordinator.testing.kafka_log import FakeLog, Faults
+from coordinator.testing.simulation.clients import Admin, Clients, Committer, Finder, Reader
+from coordinator.testing.simulation.faults import NORMAL_NETWORK_MS, FaultMaker
+from coordinator.testing.simulation.judge import Judge
+from coordinator.testing.simulation.loop import VirtualLoop, VirtualTime
+from coordinator.testing.simulation.network import Network, NetworkPeers
+from coordinator.testing.simulation.process import TERM_TIMEOUT_MS, Process, Surroundings
+from coordinator.testing.simulation.scenario import Scenario
+from coordinator.testing.simulation.story import Story, Violation
+from coordinator.testing.simulation.weakened import without
+
+HEAL_S = 60.0
+LOOK_S = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a run came to; `violation` is None when every rule held. `answers` counts judged commit answers."""
+
+    scenario: Scenario
+    violation: Violation | None
+    story: str
+    trace_hash: str
+    answers: int
+    claims: int
+    virtual_s: float
+
+
+def simulate(scenario: Scenario, *, is_detailed: bool = False) -> Outcome:
+    """Live one scenario; `is_detailed` keeps single requests in the story and the product's own log lines."""
+    with without(scenario.weakened), _logging(is_detailed) as lines:
+        run = Run(scenario, is_detailed)
+        lines.story = run.story
+        try:
+            run.live()
+        finally:
+            run.time.on_error = lambda _loop, _context: None
+            run.time.close()
+    return Outcome(
+        scenario=scenario,
+        violation=run.judge.violation,
+        story=run.story.text(),
+        trace_hash=run.story.trace_hash,
+        answers=run.judge.answers,
+        claims=sum(fold.claims for fold in run.judge.folds),
+        virtual_s=run.time.now_s,
+    )
+
+
+class _Lines(logging.Handler):
+    """Puts the product's log lines into the story."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.story: Story | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self.story is not None:
+            self.story.mention(f"  log: {record.getMessage()}")
+
+
+@contextmanager
+def _logging(is_detailed: bool) -> Iterator[_Lines]:
+    """Keep the product's log lines for the story, or away from everything."""
+    lines = _Lines()
+    logger = logging.getLogger("coordinator")
+    level, propagate, disabled = logger.level, logger.propagate, logging.root.manager.disable
+    if is_detailed:
+        logger.addHandler(lines)
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
+    else:
+        logging.disable(logging.CRITICAL)
+    try:
+        yield lines
+    finally:
+        logger.removeHandler(lines)
+        logger.setLevel(level)
+        logger.propagate = propagate
+        logging.disable(disabled)
+
+
+class WatchedLog(FakeLog):
+    """A log whose entries the judge sees as they land."""
+
+    def __init__(self, partition: int, judge: Judge) -> None:
+        super().__init__()
+        self._partition = partition
+        self._judge = judge
+
+    def append(self, key: bytes | None, value: bytes | None, timestamp_ms: int) -> int:
+        """Append an entry and return its offset."""
+        offset = super().append(key, value, timestamp_ms)
+        self._judge.landed(self._partition, offset, key, value)
+        return offset
+
+
+class Run:
+    """The parts of one run."""
+
+    def __init__(self, scenario: Scenario, is_detailed: bool) -> None:
+        self.scenario = scenario
+        time = self.time = VirtualTime()
+        world = time.new_loop("world")
+        self.story = Story(lambda: time.now_s, is_detailed=is_detailed)
+        self.judge = Judge(story=self.story, now_s=lambda: time.now_s, partitions=scenario.partitions, stop=self._stop)
+        time.on_error = self._failed
+        self.kafka = FakeKafka(
+            loop=world,
+            rng=self._rng("kafka"),
+            partitions=scenario.partitions,
+            faults=Faults(network_ms=NORMAL_NETWORK_MS, rebalance_ms=(20.0, 300.0), late_ms=700.0),
+        )
+        self.kafka.logs = [WatchedLog(partition, self.judge) for partition in range(scenario.partitions)]
+        network = Network(rng=self._rng("network"), world=world)
+        around = Surroundings(
+            time=time,
+            world=world,
+            kafka=self.kafka,
+            judge=self.judge,
+            story=self.story,
+            seed=scenario.seed,
+            partitions=scenario.partitions,
+            limits=Limits(groups_in_flight_max=scenario.groups_in_flight, term_timeout_ms=TERM_TIMEOUT_MS),
+            open_peers=lambda process: NetworkPeers(network, process),
+        )
+        skews = (*scenario.skews_ms, *[0] * scenario.nodes)
+        self.processes = {node_id: Process(around, node_id, skews[node_id]) for node_id in range(scenario.nodes)}
+        network.processes = self.processes
+        self.clients = Clients(
+            judge=self.judge, story=self.story, network=network, loop=world, nodes=scenario.nodes, partitions=scenario.partitions
+        )
+        self.faults = FaultMaker(
+            rng=self._rng("faults"),
+            time=time,
+            world=world,
+            kafka=self.kafka,
+            network=network,
+            judge=self.judge,
+            story=self.story,
+            processes=self.processes,
+        )
+        self.world = world
+
+    def _rng(self, what: str) -> random.Random:
+        return random.Random(f"{what} {self.scenario.seed}")
+
+    def _stop(self) -> None:
+        self.time.is_over = True
+
+    def _failed(self, loop: VirtualLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if isinstance(error, Violation):
+            self.judge.broken(error.rule, str(error))
+        else:
+            self.judge.broken("nothing fails unseen", f"process {loop.name}: {context.get('message')} {error!r}")
+
+    # ---- the life
+
+    def live(self) -> None:
+        """Run the scenario to its end, or to the first broken rule."""
+        scenario = self.scenario
+        for process in self.processes.values():
+            self.world.call_later(0.1 * process.node_id, process.start)
+        for fault in scenario.faults:
+            self.world.call_at(fault.at_s, self.faults.perform, fault)
+        self._start_clients()
+        self.time.run_until(scenario.duration_s)
+        self.world.call_soon(self.faults.end)
+        self.time.run_until(scenario.duration_s + 2.0)
+        self.clients.is_closing = True
+        unwell = ["nothing was looked at"]
+        while unwell and not self.time.is_over and self.time.now_s < scenario.duration_s + HEAL_S:
+            self.time.run_until(self.time.now_s + LOOK_S)
+            unwell = self._unwell()
+        if self.time.is_over:
+            return
+        if unwell:
+            self.judge.broken("everything heals", f"{HEAL_S} s after the last fault: {'; '.join(unwell)}")
+            return
+        self._compare()
+
+    def _start_clients(self) -> None:
+        scenario, clients = self.scenario, self.clients
+        work = [Committer(n, clients, self._rng(f"committer {n}")).run() for n in range(scenario.committers)]
+        work += [Reader(clients, self._rng(f"reader {n}")).run() for n in range(scenario.readers)]
+        work += [Finder(clients, self._rng(f"finder {n}")).run() for n in range(scenario.finders)]
+        work += [Admin(n, clients, self._rng(f"admin {n}")).run() for n in range(scenario.admins)]
+        self.tasks = [self.world.create_task(one) for one in work]
+
+    # ---- the end
+
+    def _unwell(self) -> list[str]:
+        """What is not as it should be when nothing goes wrong any more."""
+        unwell = [f"{self.clients.busy} clients wait for an answer"] if self.clients.busy else []
+        for task in self.tasks:
+            if task.done() and (error := task.exception()) is not None:
+                self._failed(self.world, {"message": "a client failed", "exception": error})
+        for partition, fold in enumerate(self.judge.folds):
+            shards = self._shards(partition)
+            leading = [node_id for node_id, shard in shards.items() if shard.is_leading]
+            if leading != [fold.leader]:
+                unwell.append(f"partition {partition} is led by {leading}, its claim is of {fold.leader}")
+            for node_id, process in self.processes.items():
+                shard = shards.get(node_id)
+                node = process.node
+                if shard is None or node is None or shard.state.applied_offset < fold.last_counted:
+                    unwell.append(f"node {node_id} has not applied partition {partition} to {fold.last_counted}")
+                elif shard.state.trimming or node.replicas[partition].written_offset < fold.last_change:
+                    unwell.append(f"node {node_id} has not written partition {partition}")
+                elif shard.phase is State.FAILED:
+                    unwell.append(f"node {node_id} partition {partition} has failed")
+        directory = self.judge.folds[0]
+        open_work = directory.placements.keys() - directory.confirmed - directory.deleting
+        return [*unwell, *(f"topic {topic_id.hex()[:6]} is not confirmed" for topic_id in open_work)]
+
+    def _shards(self, partition: int) -> dict[int, Shard]:
+        shards = {}
+        for node_id, process in self.processes.items():
+            replica = None if process.node is None else process.node.replicas.get(partition)
+            if replica is not None and replica.shard is not None:
+                shards[node_id] = replica.shard
+        return shards
+
+    def _compare(self) -> None:
+        """All replicas say the same, and what the log says."""
+        for partition, fold in enumerate(self.judge.folds):
+            digests = {
+                node_id: process.node.replicas[partition].digest.to_bytes()
+                for node_id, process in self.processes.items()
+                if process.node is not None
+            }
+            if len(set(digests.values())) > 1:
+                told = {node_id: digest.hex()[:8] for node_id, digest in digests.items()}
+                self.judge.broken("equal digests", f"partition {partition} in the end: {told}")
+            for node_id, shard in self._shards(partition).items():
+                table = shard.state.hot.partitions
+                has = {key: (table.high_watermark.cells[row], table.log_start.cells[row]) for key, row in table.index.items()}
+                wants = {
+                    where[0] + where[1].to_bytes(4, "big"): (one.high_watermark, one.log_start) for where, one in fold.partitions.items()
+                }
+                if has != wants:
+                    odd = {key.hex(): (has.get(key), wants.get(key)) for key in has.keys() | wants.keys() if has.get(key) != wants.get(key)}
+                    self.judge.broken("replicas say what the log says", f"node {node_id} partition {partition}: {odd}")
+        self._compare_topics()
+
+    def _compare_topics(self) -> None:
+        for topic in self.judge.topics.values():
+            for partition in range(topic.num_partitions):
+                where = (topic.topic_id, partition)
+                is_there = self.judge.folds_of(where) is not None
+                if topic.is_created and not topic.is_going and not is_there:
+                    self.judge.broken("acknowledged topics are there", f"{topic.name}-{partition} is gone")
+                if topic.is_deleted and any(where in fold.partitions for fold in self.judge.folds):
+                    self.judge.broken("deleted stays deleted", f"{topic.name}-{partition} is there")

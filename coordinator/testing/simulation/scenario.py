@@ -1,0 +1,165 @@
+"""What one simulated life is made of: the cluster, its clients, and the faults with their times.
+
+A scenario and the code decide a run completely. `Scenario.random(seed)` draws one; every fault is an explicit element
+of it, so that a shrinker can take faults away and a file can keep what is left.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One thing that goes wrong: `kind` names it (see `faults`), the rest is what it needs; times in virtual seconds."""
+
+    at_s: float
+    kind: str
+    node: int = -1
+    partition: int = -1
+    duration_s: float = 0.0
+    chance: float = 0.0
+    detail: str = ""
+
+    def __str__(self) -> str:
+        words = [self.kind]
+        if self.detail:
+            words.append(self.detail)
+        if self.node >= 0:
+            words.append(f"node={self.node}")
+        if self.partition >= 0:
+            words.append(f"partition={self.partition}")
+        if self.duration_s:
+            words.append(f"for {self.duration_s:.2f} s")
+        if self.chance:
+            words.append(f"chance {self.chance:.2f}")
+        return " ".join(words)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """A cluster, its clients and its faults. `weakened` names protections that are switched off (see `weakened`)."""
+
+    seed: int
+    nodes: int = 3
+    partitions: int = 2
+    duration_s: float = 20.0
+    committers: int = 3
+    readers: int = 1
+    finders: int = 1
+    admins: int = 1
+    groups_in_flight: int = 4
+    skews_ms: tuple[int, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    weakened: tuple[str, ...] = ()
+    violates: str = ""
+    """For scenario files: the rule that a weakened product breaks; empty when the run must be clean."""
+    note: str = field(default="", compare=False)
+
+    @staticmethod
+    def random(seed: int, duration_s: float = 20.0) -> Scenario:
+        """Draw a scenario."""
+        rng = random.Random(f"scenario {seed}")
+        nodes, partitions = rng.choice([3, 3, 4]), rng.choice([2, 2, 3])
+        kinds = rng.sample(sorted(DRAWS), rng.randint(2, 6))
+        faults = []
+        for _ in range(rng.randint(3, max(4, round(duration_s * 0.8)))):
+            kind = rng.choice(kinds)
+            fault = DRAWS[kind](rng, Fault(at_s=round(rng.uniform(1.5, duration_s), 3), kind=kind))
+            node = rng.randrange(nodes) if fault.node == ANY else fault.node
+            partition = rng.randrange(partitions) if fault.partition == ANY else fault.partition
+            faults.append(replace(fault, node=node, partition=partition, duration_s=round(fault.duration_s, 3)))
+        return Scenario(
+            seed=seed,
+            nodes=nodes,
+            partitions=partitions,
+            duration_s=duration_s,
+            committers=rng.randint(2, 4),
+            readers=rng.randint(1, 2),
+            finders=1,
+            admins=rng.randint(1, 2),
+            groups_in_flight=rng.choice([1, 2, 4]),
+            skews_ms=tuple(rng.choice([0, 0, rng.randint(-4000, 4000)]) for _ in range(nodes)),
+            faults=tuple(sorted(faults, key=lambda fault: fault.at_s)),
+        )
+
+    def to_json(self) -> str:
+        """The text of a scenario file; faults leave out what they do not use."""
+        values = asdict(self)
+        defaults = asdict(Fault(at_s=0.0, kind=""))
+        values["faults"] = [
+            {name: value for name, value in fault.items() if name in ("at_s", "kind") or value != defaults[name]}
+            for fault in values["faults"]
+        ]
+        return json.dumps(values, indent=1) + "\n"
+
+    @staticmethod
+    def from_json(text: str) -> Scenario:
+        """Read a scenario. Raises ValueError."""
+        try:
+            values: dict[str, Any] = json.loads(text)
+            values["faults"] = tuple(Fault(**fault) for fault in values.get("faults", []))
+            values["skews_ms"] = tuple(values.get("skews_ms", ()))
+            values["weakened"] = tuple(values.get("weakened", ()))
+            return Scenario(**values)
+        except (TypeError, KeyError, AttributeError) as error:
+            raise ValueError(f"not a scenario: {error}") from error
+
+    @staticmethod
+    def load(path: Path) -> Scenario:
+        """Read a scenario file. Raises OSError, ValueError."""
+        return Scenario.from_json(path.read_text())
+
+
+ANY = -2
+Draw = Callable[[random.Random, Fault], Fault]
+
+STRAYS = ("no key", "short key", "huge epoch", "bad claim", "old term")
+PRODUCE_FATES = ("LOSE_REPORT", "FAIL_AFTER_LANDING", "DROP", "DROP_SILENTLY", "DOUBLE", "LATE")
+
+
+def _crash(rng: random.Random, fault: Fault) -> Fault:
+    return replace(fault, node=ANY, duration_s=rng.uniform(0.05, 8), detail=rng.choice(["kept", "kept", "lost", "forked"]))
+
+
+def _pause(rng: random.Random, fault: Fault) -> Fault:
+    duration_s = rng.choice([rng.uniform(0.05, 1), rng.uniform(1, 5), rng.uniform(6.5, 10)])
+    return replace(fault, node=ANY, duration_s=duration_s, detail=rng.choice(["held", "landing"]))
+
+
+def _produce(rng: random.Random, fault: Fault) -> Fault:
+    fates = [rng.choice(PRODUCE_FATES), "LATE" if rng.random() < 0.2 else "DROP"]
+    return replace(
+        fault, node=ANY, partition=ANY, duration_s=rng.uniform(0.3, 4), chance=rng.choice([0.02, 0.1, 0.4]), detail=rng.choice(fates)
+    )
+
+
+def _network(rng: random.Random, fault: Fault) -> Fault:
+    return replace(fault, duration_s=rng.uniform(0.5, 5), chance=rng.choice([0.05, 0.2, 0.5]), detail=rng.choice(["lose", "late", "slow"]))
+
+
+DRAWS: dict[str, Draw] = {
+    "crash": _crash,
+    "pause": _pause,
+    "produce": _produce,
+    "network": _network,
+    "restart": lambda rng, fault: replace(fault, node=ANY, duration_s=rng.uniform(0.05, 3)),
+    "hold": lambda rng, fault: replace(fault, node=ANY, duration_s=rng.uniform(0.1, 7)),
+    "cut": lambda rng, fault: replace(fault, node=ANY, duration_s=rng.uniform(0.5, 6)),
+    "expire": lambda rng, fault: replace(fault, node=ANY, duration_s=rng.choice([0.0, rng.uniform(0.5, 6)])),
+    "ghost": lambda rng, fault: replace(fault, node=ANY, partition=ANY, duration_s=rng.uniform(0.5, 4)),
+    "lose_all": lambda rng, fault: fault,
+    "unavailable": lambda rng, fault: replace(fault, duration_s=rng.uniform(0.2, 6)),
+    "slow": lambda rng, fault: replace(fault, duration_s=rng.uniform(0.5, 5), chance=rng.uniform(10, 300)),
+    "replay": lambda rng, fault: replace(fault, partition=ANY, chance=rng.random()),
+    "stray": lambda rng, fault: replace(fault, partition=ANY, detail=rng.choice(STRAYS)),
+    "refuse": lambda rng, fault: replace(fault, node=ANY, partition=ANY, duration_s=rng.uniform(0.05, 0.5)),
+    "disk": lambda rng, fault: replace(fault, node=ANY, partition=ANY),
+    "clock": lambda rng, fault: replace(fault, node=ANY, duration_s=rng.uniform(0.1, 4), detail=rng.choice(["forward", "back"])),
+}
+"""How each kind of fault is drawn."""

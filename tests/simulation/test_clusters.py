@@ -1,0 +1,43 @@
+"""Whole clusters on virtual time: what was promised holds whatever goes wrong, and a seed decides everything.
+
+SIMULATION_SEEDS=from..to lives other seeds than the few of every day.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from coordinator.testing.simulation.run import simulate
+from coordinator.testing.simulation.scenario import Scenario
+
+FIRST, LAST = map(int, os.environ.get("SIMULATION_SEEDS", "0..11").split(".."))
+
+
+@pytest.mark.parametrize("seed", range(FIRST, LAST + 1))
+def test_every_promise_is_kept_whatever_goes_wrong(seed: int) -> None:
+    outcome = simulate(Scenario.random(seed, 12.0))
+    assert outcome.violation is None, f"seed {seed}: {outcome.violation}\n{outcome.story}"
+    # A life in which nothing happens proves nothing.
+    assert outcome.answers > 20
+    assert outcome.claims >= outcome.scenario.partitions
+
+
+def test_a_scenario_decides_everything_whatever_the_hash_seed() -> None:
+    program = "from coordinator.testing.simulation import run, scenario; print(run.simulate(scenario.Scenario.random(3, 8.0)).trace_hash)"
+    hashes = [
+        subprocess.run(
+            [sys.executable, "-c", program], env={**os.environ, "PYTHONHASHSEED": seed}, check=True, capture_output=True, text=True
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert hashes[0] == hashes[1]
+    assert hashes[0].strip() == simulate(Scenario.random(3, 8.0)).trace_hash
+
+
+def test_a_scenario_survives_its_file() -> None:
+    scenario = Scenario.random(5)
+    assert Scenario.from_json(scenario.to_json()) == scenario
