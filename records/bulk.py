@@ -15,6 +15,8 @@ from records.fast import PREFIX_OF_LEVEL
 from records.history import LATEST
 from records.varints import Int64s, write_number, write_number_array_with_ends
 
+FEW_FILES = 24
+
 _OTHERS_EMPTY = 7
 """Five empty columns, the empty messages, and the end of the entry's array of records."""
 
@@ -112,9 +114,38 @@ def _lay_out(numbers: FileNumbers) -> tuple[Int64s, Int64s]:
         (numbers.producer_epoch, producers),
         (numbers.base_sequence, producers),
     ]
+    return _lay_out_few(columns, len(runs)) if len(runs) <= FEW_FILES else _lay_out_many(columns)
+
+
+def _lay_out_few(columns: Sequence[tuple[Int64s, Int64s]], files: int) -> tuple[Int64s, Int64s]:
+    """File by file: with few of them, copying slices is cheaper than computing where every number goes."""
+    lengths = [of_file.tolist() for _, of_file in columns]
+    slots = sum(n + 2 if n else 1 for column in lengths for n in column)
+    flat = np.zeros(slots + _OTHERS_EMPTY * files, np.int64)
+    taken = [0] * len(columns)
+    last_of_file: list[int] = []
+    at = 0
+    for file in range(files):
+        for place, (values, _) in enumerate(columns):
+            n = lengths[place][file]
+            if not n:
+                at += 1
+                continue
+            start = taken[place]
+            taken[place] = start + n
+            flat[at] = n
+            flat[at + 1 : at + 1 + n] = values[start : start + n]
+            at += n + 2
+        at += _OTHERS_EMPTY
+        last_of_file.append(at - 1)
+    return flat, np.array(last_of_file, np.int64)
+
+
+def _lay_out_many(columns: Sequence[tuple[Int64s, Int64s]]) -> tuple[Int64s, Int64s]:
+    """Column by column, all files at once."""
     slots = np.stack([np.where(lengths > 0, lengths + 2, 1) for _, lengths in columns], axis=1)
     per_file = slots.sum(axis=1) + _OTHERS_EMPTY
-    ends = np.cumsum(per_file)
+    ends = per_file.cumsum()
     starts = (ends - per_file)[:, None] + np.cumsum(slots, axis=1) - slots
     flat = np.zeros(int(ends[-1]), np.int64)
     for place, (values, lengths) in enumerate(columns):
@@ -124,8 +155,8 @@ def _lay_out(numbers: FileNumbers) -> tuple[Int64s, Int64s]:
         filled = lengths > 0
         flat[start[filled]] = lengths[filled]
         # Where a file's values begin, less how many values of other files come before them in the column.
-        shift = start + 1 - (np.cumsum(lengths) - lengths)
-        flat[np.repeat(shift, lengths) + np.arange(len(values))] = values
+        shift = start + 1 - (lengths.cumsum() - lengths)
+        flat[shift.repeat(lengths) + np.arange(len(values))] = values
     return flat, ends - 1
 
 

@@ -85,10 +85,10 @@ def write_number_array_with_ends(numbers: Int64s) -> tuple[bytes, Int64s]:
 def _write_slice(numbers: Int64s) -> tuple[bytes, Int64s]:
     unsigned = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
     lengths = np.searchsorted(_LENGTH_STARTS, unsigned, "right") + 1
-    ends = np.cumsum(lengths)
+    ends = lengths.cumsum()
     group = np.arange(ends[-1]) - np.repeat(ends - lengths, lengths)
     # Every byte is its group of seven bits; all but the last of a number say that the number goes on.
-    encoded: Bytes = (np.repeat(unsigned, lengths) >> _SHIFTS[group]).astype(np.uint8) | np.uint8(_GOES_ON)
+    encoded: Bytes = (unsigned.repeat(lengths) >> _SHIFTS[group]).astype(np.uint8) | np.uint8(_GOES_ON)
     encoded[ends - 1] &= np.uint8(_SEVEN_BITS)
     return encoded.tobytes(), ends
 
@@ -163,7 +163,7 @@ def read_all_numbers(encoded: Bytes, ends: Int64s) -> Int64s | None:
         return None
     starts = ends - lengths + 1
     size = int(ends[-1]) + 1
-    group = np.arange(size) - np.repeat(starts, lengths)
+    group = np.arange(size) - starts.repeat(lengths)
     bits = (encoded[:size] & np.uint8(_SEVEN_BITS)).astype(np.uint64) << _SHIFTS[group]
     unsigned = np.bitwise_or.reduceat(bits, starts)
     return (unsigned >> np.uint64(1)).view(np.int64) ^ -(unsigned & np.uint64(1)).view(np.int64)

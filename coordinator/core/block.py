@@ -27,7 +27,7 @@ def starts_of_equal(values: Int64s) -> Int64s:
     is_start = np.empty(len(values), bool)
     is_start[0] = True
     np.not_equal(values[1:], values[:-1], out=is_start[1:])
-    return np.flatnonzero(is_start)
+    return is_start.nonzero()[0]
 
 
 def lengths_of(starts: Int64s, end: int) -> Int64s:
@@ -80,7 +80,7 @@ class CommitBlock:
     first_batch: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.first_batch = (np.cumsum(self.batches_of_file) - self.batches_of_file).tolist()
+        self.first_batch = (self.batches_of_file.cumsum() - self.batches_of_file).tolist()
 
     @property
     def batches(self) -> int:

@@ -42,7 +42,7 @@ def _raise_max_timestamps(hot: HotState, block: CommitBlock, rows: np.ndarray[tu
     if not is_greater.any():
         return
     lengths = block.stops - block.starts
-    places = np.where(effective == np.repeat(greatest, lengths), np.arange(len(effective)), len(effective))
+    places = np.where(effective == greatest.repeat(lengths), np.arange(len(effective)), len(effective))
     first = block.order[np.minimum.reduceat(places, block.starts)[is_greater]]
     table.max_timestamp.array[rows[is_greater]] = greatest[is_greater]
     table.max_timestamp_offset.array[rows[is_greater]] = block.base[first] + block.count[first] - 1
@@ -57,9 +57,9 @@ def _remember(hot: HotState, block: CommitBlock, producers: ProducerColumns) -> 
     new = table.epoch.array[slots] < 0
     table.epoch.array[slots[new]] = producers.epochs[new]
     lengths = lengths_of(producers.starts, len(producers.at))
-    rank = np.arange(len(producers.at)) - np.repeat(producers.starts, lengths)
-    keep = np.repeat(lengths, lengths) - rank <= REMEMBERED_BATCHES
-    slot_of = np.repeat(slots, lengths)[keep]
+    rank = np.arange(len(producers.at)) - producers.starts.repeat(lengths)
+    keep = lengths.repeat(lengths) - rank <= REMEMBERED_BATCHES
+    slot_of = slots.repeat(lengths)[keep]
     cell = slot_of * REMEMBERED_BATCHES + (table.head.array[slot_of] + rank[keep]) % REMEMBERED_BATCHES
     at = producers.at[keep]
     append_time = block.append_times[block.file_of[at]]

@@ -64,14 +64,14 @@ def _is_sound(command: CommitFile) -> bool:
 def _decide(hot: HotState, commands: Sequence[CommitFile], hashes: Sequence[bytes], append_time_ms: int) -> CommitBlock:
     batches = _join(commands)
     batches_of_file = np.array([len(command.batches) for command in commands], np.int64)
-    first_of_file = np.cumsum(batches_of_file) - batches_of_file
+    first_of_file = batches_of_file.cumsum() - batches_of_file
     file_of = np.repeat(np.arange(len(commands)), batches_of_file)
     count, byte_offset, size, gap = _check(batches, commands, file_of, first_of_file)
     run_start = _run_starts(batches, first_of_file)
     run_keys: list[bytes] = batches["topic_partition"][run_start].tolist()
     run_row = _rows_of(hot, run_keys, file_of[run_start])
     run_length = lengths_of(run_start, len(batches))
-    row = np.repeat(run_row, run_length)
+    row = run_row.repeat(run_length)
     order = np.argsort(row.astype(np.uint16) if int(row.max()) < 1 << 16 else row, kind="stable")
     sorted_row = row[order]
     starts = starts_of_equal(sorted_row)
@@ -176,7 +176,7 @@ def _run_starts(batches: BatchArray, first_of_file: Int64s) -> Int64s:
     for name in ("high", "low", "partition"):
         column = np.ascontiguousarray(parts[name])
         is_start[1:] |= column[1:] != column[:-1]
-    return np.flatnonzero(is_start)
+    return is_start.nonzero()[0]
 
 
 def _rows_of(hot: HotState, keys: list[bytes], files: Int64s) -> Int64s:
@@ -191,10 +191,10 @@ def _rows_of(hot: HotState, keys: list[bytes], files: Int64s) -> Int64s:
 def _assign(hot: HotState, count: Int64s, order: Int64s, starts: Int64s, stops: Int64s, segment_row: Int64s) -> Int64s:
     """Base offsets: dense from each partition's high watermark on, in the order of the requests."""
     sorted_count = count[order]
-    before = np.cumsum(sorted_count) - sorted_count
+    before = sorted_count.cumsum() - sorted_count
     shift = hot.partitions.high_watermark.array[segment_row] - before[starts]
     base = np.empty_like(count)
-    base[order] = before + np.repeat(shift, stops - starts)
+    base[order] = before + shift.repeat(stops - starts)
     return base
 
 
@@ -214,11 +214,11 @@ def _topics(run_keys: list[bytes], batches: BatchArray, run_start: Int64s, runs_
     """The topics of each file in order of first appearance, and each run's place among them."""
     parts = batches.view(_KEY_PARTS)[run_start]
     is_new = np.zeros(len(run_start), bool)
-    is_new[np.cumsum(runs_of_file) - runs_of_file] = True
+    is_new[runs_of_file.cumsum() - runs_of_file] = True
     for name in ("high", "low"):
         column = np.ascontiguousarray(parts[name])
         is_new[1:] |= column[1:] != column[:-1]
-    changes = np.flatnonzero(is_new)
+    changes = is_new.nonzero()[0]
     topics: list[list[bytes]] = []
     ordinals: list[int] = []
     file_of_run = np.repeat(np.arange(len(runs_of_file)), runs_of_file)
@@ -264,7 +264,7 @@ def _producers(hot: HotState, batches: BatchArray, row: Int64s, count: Int64s, f
     expected[starts[known]] = (table.ring_last.array[newest] + 1) & SEQUENCE_MASK
     epoch_due = epoch[starts].copy()
     epoch_due[known] = table.epoch.array[known_slots]
-    is_bad = (first != expected) | (epoch != np.repeat(epoch_due, lengths_of(starts, len(at))))
+    is_bad = (first != expected) | (epoch != epoch_due.repeat(lengths_of(starts, len(at))))
     if is_bad.any():
         raise _Unusual(int(file_of[at[is_bad]].min()))
     sources = order[starts].tolist()

@@ -272,13 +272,6 @@ def file_hash(file: FileRow) -> Digest:
     return hash_bytes(b"file", file.object_key.encode(), file.content_hash, numbers)
 
 
-def pack_ring(first: list[int], last: list[int], base: list[int], time: list[int]) -> bytes:
-    """A producer's remembered batches, oldest first."""
-    ring = np.empty(len(first), PRODUCER_RING)
-    ring["first"], ring["last"], ring["base"], ring["time"] = first, last, base, time
-    return ring.tobytes()
-
-
 def unpack_ring(ring: bytes) -> list[tuple[int, int, int, int]]:
     """(first sequence, last sequence, base offset, append time) of remembered batches, oldest first."""
     rows: list[tuple[int, int, int, int]] = np.frombuffer(

@@ -33,7 +33,7 @@ def block_of(hot: HotState, records: Sequence[FileCommitted], encoded: Sequence[
     numbers: dict[bytes, int] = {}
     run_number = np.array([numbers.setdefault(key, len(numbers)) for key in run_keys], np.int64)
     run_length = _column(records, "run_length")
-    number = np.repeat(run_number, run_length)
+    number = run_number.repeat(run_length)
     count = _column(records, "record_count_minus_one") + 1
     append_times = np.array([record.append_time_ms for record in records], np.int64)
     order = np.argsort(number, kind="stable")
@@ -81,8 +81,8 @@ def _sparse(records: Sequence[FileCommitted], name: str, batches_of_file: Int64s
 
 def _bases(run_base: Int64s, run_length: Int64s, count: Int64s) -> Int64s:
     """Base offset of every batch: dense within its run."""
-    before = np.cumsum(count) - count
-    first = np.cumsum(run_length) - run_length
+    before = count.cumsum() - count
+    first = run_length.cumsum() - run_length
     bases: Int64s = before + np.repeat(run_base - before[first], run_length)
     return bases
 
@@ -98,10 +98,10 @@ def _is_dense(base: Int64s, count: Int64s, order: Int64s, starts: Int64s) -> boo
 def _byte_offsets(records: Sequence[FileCommitted], size: Int64s, batches_of_file: Int64s) -> Int64s:
     step = size.copy()
     gap = _sparse(records, "byte_gap", batches_of_file)
-    before = np.cumsum(step) - step + np.cumsum(gap)
-    first = np.cumsum(batches_of_file) - batches_of_file
+    before = step.cumsum() - step + gap.cumsum()
+    first = batches_of_file.cumsum() - batches_of_file
     shift = before[first] - gap[first]
-    offsets: Int64s = before - np.repeat(shift, batches_of_file)
+    offsets: Int64s = before - shift.repeat(batches_of_file)
     return offsets
 
 
@@ -113,12 +113,12 @@ def _producers(
     if not len(distance):
         return None
     per_file = np.array([len(record.producer_index) for record in records], np.int64)
-    first_of_file = np.cumsum(batches_of_file) - batches_of_file
+    first_of_file = batches_of_file.cumsum() - batches_of_file
     used = per_file > 0
-    steps = np.cumsum(distance)
-    first_step = (np.cumsum(per_file) - per_file)[used]
+    steps = distance.cumsum()
+    first_step = (per_file.cumsum() - per_file)[used]
     before = steps[first_step] - distance[first_step]
-    at = steps - np.repeat(before, per_file[used]) + np.repeat(first_of_file[used], per_file[used])
+    at = steps - before.repeat(per_file[used]) + first_of_file[used].repeat(per_file[used])
     ids, epochs, first = _column(records, "producer_id"), _column(records, "producer_epoch"), _column(records, "base_sequence")
     named: dict[tuple[int, int], int] = {}
     of_batch = np.array([named.setdefault(one, len(named)) for one in zip(number[at].tolist(), ids.tolist(), strict=True)], np.int64)
@@ -140,7 +140,7 @@ def _stay_in_epoch(hot: HotState, producers: ProducerColumns) -> bool:
     known = [_epoch(hot, *one) for one in zip(producers.partition_keys, producers.producer_ids, strict=True)]
     due = np.array(known, np.int64)
     due = np.where(due < 0, producers.epochs[producers.starts], due)
-    stays = not (producers.epochs != np.repeat(due, lengths_of(producers.starts, len(producers.at)))).any()
+    stays = not (producers.epochs != due.repeat(lengths_of(producers.starts, len(producers.at)))).any()
     producers.epochs = due
     return stays
 

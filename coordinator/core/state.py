@@ -20,8 +20,8 @@ from coordinator.core.block_apply import apply_block
 from coordinator.core.cold import ColdStore, FileRow, Header, Rows, RunRow, Tombstone, unpack
 from coordinator.core.directory import UNDATED, Deletion, Placement
 from coordinator.core.hot import BrokenInvariant, DeletedTopic, HotState, Topic
-from coordinator.core.packing import Freeze, PartitionRow, ProducerRow, TopicRow, pack_ring, unpack_ring
-from coordinator.core.tables import RememberedBatch
+from coordinator.core.packing import PRODUCER_RING, Freeze, PartitionRow, ProducerRow, TopicRow, unpack_ring
+from coordinator.core.tables import REMEMBERED_BATCHES, RememberedBatch
 from coordinator.core.tail import FileBlock, Generation, with_losses
 from records.model import (
     Endpoint,
@@ -346,7 +346,7 @@ class ShardState:
             header=header,
             generation=self.frozen,
             partitions=live + dead,
-            producers=[self._producer_row(row) for row in sorted(touched.producers)],
+            producers=self._producer_rows(sorted(touched.producers)),
             producers_dropped=touched.producers_dropped,
             topics=[row for row in map(self._topic_row, sorted(touched.topics)) if row is not None],
             topics_forgotten=[topic_id for topic_id in sorted(touched.topics) if self._topic_row(topic_id) is None],
@@ -381,18 +381,25 @@ class ShardState:
             is_dead=is_dead,
         )
 
-    def _producer_row(self, row: int) -> ProducerRow:
+    def _producer_rows(self, rows: list[int]) -> list[ProducerRow]:
+        """Producers as they are stored; a busy coordinator changes thousands between two writes."""
+        if not rows:
+            return []
         table = self.hot.producers
-        remembered = list(table.remembered(row))[::-1]
-        columns = [list(column) for column in zip(*remembered, strict=True)]
-        return ProducerRow(
-            row=row,
-            partition_row=table.owner.cells[row],
-            producer_id=table.producer.cells[row],
-            epoch=table.epoch.cells[row],
-            last_append_ms=table.last_append.cells[row],
-            ring=pack_ring(*columns),
+        at = np.array(rows, np.int64)
+        head, count = table.head.array[at], table.count.array[at]
+        # Column k is the batch remembered k places before the oldest that fits, so the last `count` columns are in order.
+        cells = at[:, None] * REMEMBERED_BATCHES + (head[:, None] + np.arange(REMEMBERED_BATCHES)) % REMEMBERED_BATCHES
+        rings = np.empty(cells.shape, PRODUCER_RING)
+        rings["first"], rings["last"] = table.ring_first.array[cells], table.ring_last.array[cells]
+        rings["base"], rings["time"] = table.ring_base.array[cells], table.ring_time.array[cells]
+        raw, size = rings.tobytes(), PRODUCER_RING.itemsize
+        stops = range(size * REMEMBERED_BATCHES, len(raw) + 1, size * REMEMBERED_BATCHES)
+        owner, producer, epoch, last_append = (
+            column.array[at].tolist() for column in (table.owner, table.producer, table.epoch, table.last_append)
         )
+        kept = [raw[stop - size * n : stop] for n, stop in zip(count.tolist(), stops, strict=True)]
+        return list(map(ProducerRow, rows, owner, producer, epoch, last_append, kept))
 
     def _topic_row(self, topic_id: bytes) -> TopicRow | None:
         """None for one that is not even remembered as deleted."""

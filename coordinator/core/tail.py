@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -65,8 +66,7 @@ class FileBlock:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class TailRun:
+class TailRun(NamedTuple):
     """Consecutive batches of one partition inside a block: rows `[start, stop)`."""
 
     base: int
