@@ -256,6 +256,13 @@ def test_five_batches_are_remembered_and_the_sixth_last_is_out_of_order() -> Non
     assert result.duplicates == [False, True, True, True, True, True]
 
 
+def test_five_batches_are_remembered_within_a_file_too() -> None:
+    _, replica = leading()
+    result = result_of(replica.ask(commit("a", [batch(sequence=n) for n in (0, 1, 2, 3, 4, 5, 0, 1)]))[0])
+    assert result.errors == [0] * 6 + [E.OUT_OF_ORDER_SEQUENCE_NUMBER, 0]
+    assert result.duplicates == [False] * 7 + [True]
+
+
 def test_a_higher_epoch_drops_what_was_remembered() -> None:
     replica = with_producer()
     assert errors(replica, commit("a", [_write(0, epoch=4), _write(10, 3, epoch=4)])) == [0, E.OUT_OF_ORDER_SEQUENCE_NUMBER]
