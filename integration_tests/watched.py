@@ -1,0 +1,120 @@
+"""A service with a topic in all its coordinators, a recorded load on it, and the judgement of the whole history."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Self, TypeVar
+
+from confluent_kafka.admin import AdminClient
+
+from coordinator.client.connection import ClientConnection
+from coordinator.protocol.codec import Message
+from integration_tests.checker import check
+from integration_tests.final_state import create_topic, dump_topic, read_final_state
+from integration_tests.history import Attempt, UserPartition
+from integration_tests.load import Load
+from integration_tests.metadata_log import read_log
+from integration_tests.routes import Address, expect
+from integration_tests.service import Service
+
+M = TypeVar("M", bound=Message)
+
+COMMIT_TIMEOUT_S = 5.0
+"""TimeoutMs of the load's commits."""
+GRACE_S = 1.5
+"""How much later an answer may come: a tick of the coordinator, the answers before it on the connection, a busy machine."""
+
+
+def ask(address: str, request: Message, kind: type[M], timeout_s: float = 12.0) -> M:
+    """Ask one node one thing over a connection of its own. Raises `ConnectionLost`, `RequestTimedOut`."""
+
+    async def call() -> Message:
+        host, _, port = address.rpartition(":")
+        connection = await ClientConnection.connect(host, int(port), client_id="test", timeout_s=5)
+        try:
+            return await connection.call(request, timeout_s)
+        finally:
+            await connection.close()
+
+    return expect(asyncio.run(call()), kind)
+
+
+def quiet_admin(bootstrap: str) -> AdminClient:
+    """An admin client for a cluster whose brokers are being killed."""
+    return AdminClient({"bootstrap.servers": bootstrap, "socket.timeout.ms": 3000, "log_level": 0, "reconnect.backoff.max.ms": 500})
+
+
+class Watched:
+    """See the module's text. Every node of the service must go on running."""
+
+    def __init__(self, service: Service, name: str, partitions: int) -> None:
+        self._describe(service)
+        self.owners: Mapping[UserPartition, int] = create_topic(self.nodes, name, partitions)
+        assert set(self.owners.values()) == set(range(self.coordinators)), "every coordinator is to have some partitions"
+
+    @classmethod
+    def of(cls, service: Service, owners: Mapping[UserPartition, int]) -> Self:
+        """Watch a topic that exists."""
+        made = cls.__new__(cls)
+        made._describe(service)
+        made.owners = owners
+        return made
+
+    def _describe(self, service: Service) -> None:
+        self.service = service
+        self.coordinators = int(service.properties["diskless.metadata.topic.num.partitions"])
+        self.nodes: Mapping[int, Address] = {}
+        for node_id, node in service.nodes.items():
+            host, _, port = node.address.rpartition(":")
+            self.nodes = {**self.nodes, node_id: Address(host, int(port))}
+        self._load: Load | None = None
+
+    def load(self, seed: int = 1) -> Load:
+        """The load on the topic; one per object."""
+        assert self._load is None, "there is one load"
+        self._load = Load(self.nodes, self.owners, seed=seed)
+        return self._load
+
+    @property
+    def attempts(self) -> list[Attempt]:
+        """What the clients tried so far."""
+        assert self._load is not None
+        return self._load.history.attempts
+
+    def errors_since(self, start_s: float) -> set[int]:
+        """The error codes of commits answered since a moment."""
+        attempts = list(self.attempts)
+        return {answer.error_code for one in attempts if one.answered_s > start_s for answer in one.answers} - {0}
+
+    def total(self, metric: str) -> float:
+        """A metric, summed over all nodes."""
+        return sum(node.metric(metric) for node in self.service.nodes.values())
+
+    def term_ends(self, reason: str) -> float:
+        """Terms of all nodes that ended for a reason."""
+        return sum(node.metric("term_ends_total", reason=reason) for node in self.service.nodes.values())
+
+    def broken_terms(self) -> float:
+        """Terms of all nodes that ended otherwise than by a successor's claim."""
+        return self.total("term_ends_total") - self.term_ends("foreign_claim")
+
+    def epochs(self) -> dict[int, list[int]]:
+        """The epochs of the claims in force, in the order of the log, for each coordinator."""
+        logs = dump_topic(self.service.bootstrap, self.service.topic, self.coordinators)
+        return {coordinator_id: [claim.epoch for claim in read_log(messages).claims] for coordinator_id, messages in logs.items()}
+
+    def check(self) -> None:
+        """Fail with every contradiction between what clients were told and what is left; every attempt must have an answer in time."""
+        assert self._load is not None
+        late = [one for one in self.attempts if not one.answers or one.answered_s - one.invoked_s > COMMIT_TIMEOUT_S + GRACE_S]
+        assert late == [], f"{len(late)} of {len(self.attempts)} attempts had no answer within their TimeoutMs, the first: {late[0]}"
+        final = read_final_state(
+            self.nodes,
+            self.owners,
+            bootstrap=self.service.bootstrap,
+            metadata_topic=self.service.topic,
+            metadata_partitions=self.coordinators,
+        )
+        problems = check(self._load.history, final)
+        assert not problems, f"{len(problems)} contradictions:\n" + "\n".join(problems[:20])
