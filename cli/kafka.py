@@ -108,9 +108,9 @@ def kafka_errors() -> Iterator[None]:
         yield
     except TopicMissing as error:
         raise Failed(f"{plain(error)}; `diskless init` creates it", Exit.NOT_FOUND) from error
-    except KafkaUnavailable as error:
-        raise Failed(f"{plain(error)}; check the address and that the brokers run, then retry", Exit.UNAVAILABLE) from error
     except ClusterRefused as error:
         raise Failed(plain(error)) from error
+    except KafkaUnavailable as error:
+        raise Failed(f"{plain(error)}; check the address and that the brokers run, then retry", Exit.UNAVAILABLE) from error
     except KafkaException as error:
         raise Failed(f"Kafka client: {plain(error)}") from error

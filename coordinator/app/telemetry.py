@@ -70,6 +70,8 @@ def node_samples(node: Node, clock_ms: Callable[[], int]) -> Iterable[Sample]:
         yield Sample("partitions", (state,), count)
     for reason, count in ends.items():
         yield Sample("term_ends_total", (reason,), count)
+    for reason, count in node.failed_checks.items():
+        yield Sample("topic_check_failures_total", (reason,), count)
     now = time.monotonic()
     for loop, then in node.loop_ages_s.items():
         yield Sample("background_loop_last_success_age_seconds", (loop,), max(0.0, now - then))

@@ -2,7 +2,8 @@
 
 The node serves from its first moment: until Kafka is reachable and a replica is loaded, requests get retriable errors.
 What must not be served stops it loudly (`FatalError`): an unsafe topic, a topic that was deleted or created anew under
-it, data directories of another cluster.
+it, data directories of another cluster, and at the start a cluster that refuses. Once it serves, a refusal is counted
+and asked again: it does not make what is acknowledged any less safe.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -22,6 +24,7 @@ from coordinator.runtime.cluster_view import DIRECTORY_PARTITION, ClusterView
 from coordinator.runtime.directory_worker import DirectoryWorker
 from coordinator.runtime.ports import (
     Cluster,
+    ClusterRefused,
     KafkaUnavailable,
     LogBroken,
     LogEntry,
@@ -112,6 +115,7 @@ class Node:
         self.assignment: frozenset[int] = frozenset()
         self.is_joined = False
         self.loop_ages_s: dict[str, float] = {}
+        self.failed_checks: Counter[str] = Counter()
         self._ports = ports
         self._clock_ms = clock_ms
         self._rng = rng
@@ -149,6 +153,19 @@ class Node:
             self._on_fatal(FatalError(f"background task {task.get_name()} failed: {error!r}"))
 
     async def _bring_up(self) -> None:
+        try:
+            facts = await self._prepare()
+        except ClusterRefused as refused:
+            raise FatalError(
+                f"{refused}. Give the principal of this node (kafka.sasl.*, kafka.ssl.*) Describe, DescribeConfigs, Read and Write on topic"
+                f" {self.config.topic}, Create where it may create it, and Read on its group; or correct the value that was refused"
+            ) from refused
+        self._ports.membership.join(self)
+        self.is_joined = True
+        self._spawn(self._guard_topic(facts), "topic-guard")
+
+    async def _prepare(self) -> TopicFacts:
+        """Everything up to loaded replicas. Raises `FatalError`, `ClusterRefused`."""
         facts = await self._await_topic()
         self._check(facts)
         self.facts = facts
@@ -160,17 +177,17 @@ class Node:
         for partition in range(len(facts.partitions)):
             self.replicas[partition] = self._new_replica(partition, facts)
         await asyncio.gather(*(self._load(replica) for replica in list(self.replicas.values())))
-        self._ports.membership.join(self)
-        self.is_joined = True
-        self._spawn(self._guard_topic(facts), "topic-guard")
+        return facts
 
     async def _await_topic(self) -> TopicFacts:
-        """Wait for Kafka, and for the topic, which is created when allowed."""
+        """Wait for Kafka, and for the topic, which is created when allowed. Raises `FatalError`, `ClusterRefused`."""
         while True:
             try:
                 return await self._ports.cluster.describe_topic()
             except TopicMissing:
                 await self._create_topic()
+            except ClusterRefused:
+                raise
             except KafkaUnavailable as unavailable:
                 LOG.warning("waiting for Kafka error=%r", str(unavailable))
             await asyncio.sleep(self._rng.uniform(*KAFKA_RETRY_S))
@@ -188,6 +205,8 @@ class Node:
                 config=wanted_config(config.expectations),
             )
             LOG.info("metadata topic created topic=%s partitions=%d", config.topic, config.topic_partitions)
+        except ClusterRefused:
+            raise
         except KafkaUnavailable as unavailable:
             LOG.warning("metadata topic cannot be created yet error=%r", str(unavailable))
 
@@ -244,6 +263,8 @@ class Node:
                 await replica.load()
                 break
             except KafkaUnavailable as unavailable:
+                if isinstance(unavailable, ClusterRefused) and not self.is_joined:
+                    raise
                 LOG.warning("replica cannot be loaded yet partition=%d error=%r", replica.partition, str(unavailable))
             except ReplicaUnloadable as unloadable:
                 LOG.error("replica failed partition=%d reason=%r", replica.partition, str(unloadable))
@@ -361,10 +382,11 @@ class Node:
         await self._load(replica)
 
     async def _check_topic_id(self) -> bool:
-        """Whether the topic is there; raises `FatalError` when it is another one."""
+        """Whether the topic is there, as far as one can know; raises `FatalError` when it is another one."""
         try:
             topic_id = await self._ports.cluster.topic_id()
-        except KafkaUnavailable:
+        except KafkaUnavailable as unavailable:
+            self._note_failed_check(unavailable)
             return True
         except TopicMissing:
             return False
@@ -374,6 +396,11 @@ class Node:
                 " Start again with empty data directories to serve the new one, or restore the old one"
             )
         return True
+
+    def _note_failed_check(self, error: KafkaUnavailable | TopicMissing) -> None:
+        reason = "refused" if isinstance(error, ClusterRefused) else "missing" if isinstance(error, TopicMissing) else "unavailable"
+        self.failed_checks[reason] += 1
+        LOG.warning("metadata topic cannot be checked reason=%s error=%r", reason, str(error))
 
     async def _guard_topic(self, facts: TopicFacts) -> None:
         """Look at the topic every few seconds: its id, its settings, its replicas."""
@@ -391,7 +418,8 @@ class Node:
                 if len(now.partitions) > len(self.replicas):
                     await self._grow(now)
             except (KafkaUnavailable, TopicMissing) as unavailable:
-                LOG.warning("metadata topic cannot be checked error=%r", str(unavailable))
+                self._note_failed_check(unavailable)
+                continue
             self.loop_ages_s["topic-guard"] = asyncio.get_running_loop().time()
 
     async def _grow(self, facts: TopicFacts) -> None:

@@ -129,12 +129,19 @@ class KafkaUnavailable(Exception):
     """The cluster did not answer in time; try again."""
 
 
-class ClusterRefused(Exception):
-    """The cluster refused for good (authorization, invalid value); the message says what."""
+class ClusterRefused(KafkaUnavailable):
+    """The cluster refused (authorization, invalid value); the message says what.
+
+    A node that starts gives up. One that serves goes on as when the cluster does not answer: permissions are taken away and
+    given back by people, and a leader whose appends are acknowledged harms nobody.
+    """
 
 
 class Cluster(Protocol):
-    """Administration of the metadata topic. Every call retries once and is bounded in time."""
+    """Administration of the metadata topic. Every call retries once and is bounded in time.
+
+    Where a call raises `KafkaUnavailable` it may be a `ClusterRefused`.
+    """
 
     async def describe_topic(self) -> TopicFacts:
         """Raises `TopicMissing`, `KafkaUnavailable`."""

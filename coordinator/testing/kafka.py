@@ -73,6 +73,7 @@ class FakeKafka:
         self.replicas: tuple[int, ...] = (1, 2, 3)
         self.in_sync: tuple[int, ...] = (1, 2, 3)
         self.is_available = True
+        self.refusal: str | None = None
         self.topic_id: bytes | None = None
         self.logs: list[FakeLog] = []
         self.group = FakeGroup(loop=loop, rng=rng, faults=self.faults, partitions=partitions)
@@ -492,3 +493,5 @@ class FakeCluster:
         await asyncio.sleep(self._kafka.network_delay_s())
         if not self._kafka.is_available:
             raise KafkaUnavailable(f"no broker answered about {self._kafka.topic}")
+        if self._kafka.refusal is not None:
+            raise ClusterRefused(f"could not ask about {self._kafka.topic}: {self._kafka.refusal}")

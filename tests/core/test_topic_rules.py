@@ -91,3 +91,13 @@ def test_findings_that_refuse_come_first() -> None:
 def test_expectations_that_contradict_themselves_are_refused() -> None:
     with pytest.raises(ValueError, match="between 1 and the replication factor 1"):
         TopicExpectations(replication_factor=1)
+
+
+@pytest.mark.parametrize(
+    "key", ["message.timestamp.after.max.ms", "message.timestamp.before.max.ms", "message.timestamp.difference.max.ms"]
+)
+@pytest.mark.parametrize(("value", "is_found"), [("59999", True), ("60000", False), ("9223372036854775807", False)])
+def test_a_tight_bound_on_the_times_of_entries_is_warned_about(key: str, value: str, is_found: bool) -> None:
+    findings = check_topic(topic="t", config={**good_config(), key: value}, partitions=THREE, expectations=PRODUCTION)
+    assert [(finding.key, finding.value) for finding in findings] == ([(key, value)] if is_found else [])
+    assert may_lead(findings)

@@ -43,17 +43,17 @@ def test_every_declared_metric_is_exported() -> None:
 
 def test_told_metrics() -> None:
     metrics = Metrics([*TABLE, Metric(name="level", kind=Kind.GAUGE, help="A level.")])
-    metrics.add("commits_total", 1, 3)
-    metrics.add("commits_total", 2, 3)
-    metrics.add("void_entries_total", 1, 0, "gap")
-    metrics.observe("group_batches", 70)
+    metrics.add("leader_changes_total", 1, 3)
+    metrics.add("leader_changes_total", 2, 3)
+    metrics.add("requests_total", 1, "CommitFile", 16)
+    metrics.observe("group_files", 70)
     metrics.observe("request_seconds", 0.003, "CommitFile")
     metrics.set("level", 5)
     found = values(metrics)
-    assert found[(PREFIX + "commits_total", (("partition", "3"),))] == 3
-    assert found[(PREFIX + "void_entries_total", (("partition", "0"), ("reason", "gap")))] == 1
-    assert found[(PREFIX + "group_batches_bucket", (("le", "50.0"),))] == 0
-    assert found[(PREFIX + "group_batches_bucket", (("le", "100.0"),))] == 1
+    assert found[(PREFIX + "leader_changes_total", (("partition", "3"),))] == 3
+    assert found[(PREFIX + "requests_total", (("api", "CommitFile"), ("error", "16")))] == 1
+    assert found[(PREFIX + "group_files_bucket", (("le", "50.0"),))] == 0
+    assert found[(PREFIX + "group_files_bucket", (("le", "100.0"),))] == 1
     assert found[(PREFIX + "request_seconds_sum", (("api", "CommitFile"),))] == 0.003
     assert found[(PREFIX + "level", ())] == 5
 
@@ -92,10 +92,12 @@ def test_undeclared_names_and_labels_fail() -> None:
         metrics.add("comits_total", 1, 0)
     with pytest.raises(KeyError, match="group_files"):
         metrics.add("group_files", 1)
+    with pytest.raises(KeyError, match="commits_total"):
+        metrics.add("commits_total", 1, 0)  # is read, not told
     with pytest.raises(ValueError, match="label"):
-        metrics.add("commits_total", 1, 0, "x")
+        metrics.add("leader_changes_total", 1, 0, "x")
     with pytest.raises(ValueError, match="missing label"):
-        metrics.add("commits_total")
+        metrics.add("leader_changes_total")
 
 
 @pytest.mark.parametrize(("samples", "error"), [([Sample("none", (), 1)], KeyError), ([Sample("partitions", (), 1)], ValueError)])

@@ -107,6 +107,9 @@ STATE = (
 
 LOOPS = (
     _read_gauge("background_loop_last_success_age_seconds", "Time since a background loop last finished a round.", "loop"),
+    _counter(
+        "topic_check_failures_total", "Looks at the metadata topic that failed: unavailable, refused, missing.", "reason", is_read=True
+    ),
     _counter("background_loop_failures_total", "Rounds of background loops that failed and will be tried again.", "loop"),
 )
 
