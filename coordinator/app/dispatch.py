@@ -309,6 +309,9 @@ class Dispatcher:
 
     async def _list_files(self, request: ListFilesRequest) -> Message:
         limit = min(max(1, request.max_files), LIST_FILES_MAX)
+        if missing := self._describe.not_listed(request.coordinator_ids):
+            outcome = self._node.router.not_led(missing[0])
+            return ListFilesResponse(error_code=int(outcome.error), error_message=outcome.message, files=(), more=False)
         files, more = self._describe.files(request.coordinator_ids, request.after_key or "", limit)
         return ListFilesResponse(error_code=0, files=tuple(_file(one) for one in files), more=more)
 

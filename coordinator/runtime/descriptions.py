@@ -130,12 +130,24 @@ class Descriptions:
         return [known[node_id] for node_id in sorted(known)]
 
     def files(self, coordinator_ids: Iterable[int], after_key: str, limit: int) -> tuple[list[FileDescription], bool]:
-        """Known files in key order after a key, and whether there are more."""
-        ids = list(coordinator_ids) or sorted(self._node.replicas)
+        """Known files in key order after a key, and whether there are more.
+
+        They are those of this node's replicas, which may be behind their leaders: of the given coordinators, else of those led
+        here. A file with several owners has a row for each, and a page ends between keys: it may be longer than `limit` by the
+        rows of its last key, for the next page begins after that key.
+        """
+        ids = list(dict.fromkeys(coordinator_ids)) or self._node.view.led()
         found: list[FileDescription] = []
         for coordinator_id in ids:
             shard = self._node.view.shard(coordinator_id)
             if shard is not None:
                 found += [FileDescription(coordinator_id=coordinator_id, file=row) for row in shard.state.files_after(after_key, limit + 1)]
         found.sort(key=lambda description: (description.file.object_key, description.coordinator_id))
-        return found[:limit], len(found) > limit
+        end = min(limit, len(found))
+        while 0 < end < len(found) and found[end].file.object_key == found[end - 1].file.object_key:
+            end += 1
+        return found[:end], end < len(found)
+
+    def not_listed(self, coordinator_ids: Iterable[int]) -> list[int]:
+        """Coordinators of which this node has no loaded replica."""
+        return [coordinator_id for coordinator_id in coordinator_ids if self._node.view.shard(coordinator_id) is None]

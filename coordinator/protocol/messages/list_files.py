@@ -19,11 +19,11 @@ class ListFilesRequest(RequestPart):
     __type__: ClassVar[EntityType] = EntityType.request
     __api_key__: ClassVar[i16] = i16(10202)
     coordinator_ids: tuple[int, ...] = field(metadata=INT32)
-    """The coordinators whose files are listed; none means all that the node leads."""
+    """The coordinators whose files are listed, as the replicas of this node know them; none means all that the node leads."""
     after_key: str | None = field(metadata=STRING, default=None)
     """List only keys after this one, or null to start with the first."""
     max_files: int = field(metadata=INT32, default=1000)
-    """The maximum number of files to return."""
+    """The maximum number of files to return; all rows of the last key come, a file has one for each coordinator."""
     timeout_ms: int = field(metadata=INT32, default=60_000)
     """How long to wait in milliseconds before timing out the request."""
 
