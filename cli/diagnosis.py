@@ -164,7 +164,7 @@ def _leader_findings(coordinator_id: int, group: Sequence[Replica]) -> list[Diag
         _error(
             "leaders",
             f"coordinator {coordinator_id} failed on node {one.node.node_id}",
-            "see that node's log for the broken invariant; its state database is kept as evidence",
+            "/ready of that node says why; it keeps its state database as evidence and rebuilds it, unless entries are missing",
         )
         for one in group
         if one.state == "failed"

@@ -160,6 +160,13 @@ class Replica:
         self._is_closed = False
         self.unloadable: str | None = None
 
+    @property
+    def failure(self) -> str | None:
+        """Why this replica has failed, or could not be loaded; None while nothing is wrong."""
+        if self.unloadable is not None:
+            return self.unloadable
+        return self.shard.failure if self.shard is not None and self.shard.phase is State.FAILED else None
+
     # ---- life
 
     def reopen(self) -> None:
@@ -258,6 +265,8 @@ class Replica:
             return
         self._store = None
         if keep_evidence:
+            # Reads go through the store, which is closed now: nobody may find the way to it.
+            self.shard = None
             name = await self._set_aside(store)
             LOG.error("state database set aside partition=%d file=%s", self.partition, name)
             return
