@@ -243,17 +243,19 @@ class LateHandler:
 
 
 def readiness(node: Node) -> tuple[bool, Mapping[str, object]]:
-    """Ready: a member of the group, and every assigned partition leads."""
+    """Ready: a member of the group, every assigned partition leads, every replica is loaded and none has failed."""
     waiting = [p for p in sorted(node.assignment) if (shard := node.view.shard(p)) is None or shard.phase is not State.LEADING]
-    loading = [p for p, replica in node.replicas.items() if replica.shard is None]
+    failed = {p: reason for p, replica in node.replicas.items() if (reason := replica.failure) is not None}
+    loading = [p for p, replica in node.replicas.items() if replica.shard is None and p not in failed]
     detail = {
         "joined": node.is_joined,
         "assigned": sorted(node.assignment),
         "leading": node.view.led(),
         "assigned_not_leading": waiting,
         "loading": loading,
+        "failed": failed,
     }
-    return node.is_joined and not waiting and not loading, detail
+    return node.is_joined and not waiting and not loading and not failed, detail
 
 
 def node_config(settings: Settings, endpoints: list[Endpoint]) -> NodeConfig:
