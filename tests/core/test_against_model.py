@@ -107,6 +107,8 @@ class Run:
         self.model.create(TOPIC, 2)
         self.model.create(OTHER_TOPIC, 1)
         self.sent: list[ModelRequest] = []
+        self.planned: dict[object, int] = {}
+        """Last sequence of a (topic, partition, producer) in the file that is being made."""
         self.expected: dict[int, tuple[Callable[[Answer], object], object]] = {}
 
     def send(self, command: Command, read: Callable[[Answer], object], expected: object) -> None:
@@ -161,6 +163,7 @@ class Run:
             return ModelRequest(old.key, changed, old.owners, old.object_format, old.file_size, old.created_ms)
         drawn: list[dict[str, object]] = step["rows"]  # type: ignore[assignment]
         made: list[Row] = []
+        self.planned = {}
         end = 0
         for row in drawn:
             made.append(self.row(row, end, step["flaw"] if row is drawn[-1] else None))
@@ -183,6 +186,7 @@ class Run:
             first = self.sequence(topic, partition, drawn)
             row |= {"producer_id": drawn["producer"], "producer_epoch": drawn["epoch"], "base_sequence": first}
             row["last_sequence"] = (first + count - 1 + (flaw == "sequences")) & MASK
+            self.planned[topic, partition, drawn["producer"]] = (first + count - 1) & MASK
         flaws: dict[object, Row] = {
             "magic": {"magic": 1},
             "size": {"size": 0},
@@ -200,6 +204,9 @@ class Run:
         producer = self.model.partitions.get((topic, partition), self.model.partitions[TOPIC, 0]).producers.get(int(str(drawn["producer"])))
         if drawn["sequence"] == "zero":
             return 0
+        planned = self.planned.get((topic, partition, drawn["producer"]))
+        if planned is not None and drawn["sequence"] == "next":
+            return (planned + 1) & MASK
         if producer is None:
             return MASK - 2
         written = producer.batches
@@ -285,7 +292,7 @@ def _offsets(answer: Answer) -> object:
 
 
 @settings(
-    max_examples=120,
+    max_examples=80,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
 )

@@ -278,6 +278,14 @@ def test_sequences_wrap_after_the_largest_also_inside_a_batch() -> None:
     assert errors(replica, commit("b", [batch(0, 1, sequence=3)])) == [0]
 
 
+def test_a_batch_that_wraps_is_remembered_across_files() -> None:
+    _, replica = leading()
+    replica.ask(commit("a", [batch(0, 4, sequence=MAX - 1)]))
+    result = result_of(replica.ask(commit("b", [batch(0, 4, sequence=MAX - 1), batch(0, 1, sequence=2)]))[0])
+    assert result.errors == [0, 0]
+    assert result.duplicates == [True, False]
+
+
 def test_the_largest_sequence_is_followed_by_zero() -> None:
     _, replica = leading()
     assert errors(replica, commit("a", [batch(0, 1, sequence=MASK), batch(0, 1, sequence=0)])) == [0, 0]
@@ -398,6 +406,15 @@ def test_a_file_removed_while_its_commit_is_being_written_is_gone() -> None:
 
 
 # ---- shapes
+
+
+def test_consecutive_batches_of_a_partition_share_a_run() -> None:
+    world, replica = leading()
+    rows = [batch(0, 2), batch(0, 3), batch(1, 1), batch(0, 1, sequence=4), batch(0, 1, sequence=4), batch(0, 5)]
+    replica.ask(commit("a", rows))
+    [record] = files_logged(world)
+    assert (record.run_partition, record.run_length, record.run_base_offset) == ([0, 1, 0], [2, 1, 2], [0, 0, 5])
+    assert len(record.topic_ids) == 1
 
 
 def test_the_wire_layout_of_a_batch_is_77_bytes() -> None:

@@ -20,7 +20,7 @@ from records.codec import UnreadableEntry, decode_entry, decode_key, encode_key
 from records.model import EntryKey, FileCommitted, LeadershipClaimed
 from tests.core.build import TOPIC, batch, commit, delete_records, list_offsets, place, state_of, view_of
 
-WALKS = 200
+WALKS = 140
 STEPS = 80
 NOT_DECIDED = {3, 7, 14, 15, 16, 100}
 

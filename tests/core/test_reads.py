@@ -140,6 +140,24 @@ def test_a_greatest_timestamp_after_the_former_one_was_deleted() -> None:
     assert offsets(replica, (0, -3), (0, 50), (0, 900)) == [(0, 100, 14), (0, 100, 13), (0, -1, -1)]
 
 
+def test_the_first_of_equal_greatest_timestamps_wins_within_a_file_and_after_a_deletion() -> None:
+    _, replica = leading()
+    replica.ask(commit("a", [batch(0, 2, max_timestamp=50), batch(0, 2, max_timestamp=70), batch(0, 2, max_timestamp=70)]))
+    assert offsets(replica, (0, -3)) == [(0, 70, 3)]
+    for key in ("b", "c", "d"):
+        replica.ask(commit(key, [batch(0, 1, max_timestamp=60), batch(1, 1)]))
+    deleted(replica, (0, 6))
+    assert offsets(replica, (0, -3)) == [(0, 60, 6)]
+
+
+def test_a_log_append_time_batch_counts_by_its_append_time_however_old_its_own_is() -> None:
+    world, replica = leading()
+    replica.ask(commit("a", [batch(0, 1, max_timestamp=world.now_ms)]))
+    world.now_ms += 1000
+    replica.ask(commit("b", [batch(0, 1, max_timestamp=5, timestamp_type=1), batch(0, 1, max_timestamp=world.now_ms - 1)]))
+    assert offsets(replica, (0, -3), (0, world.now_ms)) == [(0, world.now_ms, 1), (0, world.now_ms, 1)]
+
+
 # ---- DeleteRecords
 
 

@@ -6,7 +6,18 @@ from collections.abc import Callable
 
 import pytest
 
-from coordinator.core.commands import OK, Answer, Barrier, DescribeFiles, FetchPoint, FoundOffset, Outcome, RemoveTopics, TopicRemoval
+from coordinator.core.commands import (
+    OK,
+    Answer,
+    Barrier,
+    DescribedFile,
+    DescribeFiles,
+    FetchPoint,
+    FoundOffset,
+    Outcome,
+    RemoveTopics,
+    TopicRemoval,
+)
 from coordinator.core.commit import answer_of
 from coordinator.core.errors import ErrorCode
 from coordinator.core.events import (
@@ -359,14 +370,39 @@ def test_a_queued_request_times_out_too() -> None:
     assert first.answers[sent] == OK
 
 
-def test_a_strict_read_that_waits_for_trimming_times_out_too() -> None:
-    world, first, _ = two()
-    first.ask(commit("a", [batch(0, 3)]), delete_records((0, 2)))
-    [token] = first.submit(DescribeFiles(object_keys=["a"]), timeout_ms=50)
-    world.settle()
+def waiting_for_trimming(replica: Replica) -> int:
+    """The token of a DescribeFiles behind a deletion of more batches than one step counts out of their files."""
+    for number in range(5):
+        replica.ask(commit(f"large-{number}", [batch()] * 5_000))
+    replica.ask(delete_records((0, -1)))
+    [token] = replica.submit(DescribeFiles(object_keys=["large-0"]), timeout_ms=50)
+    replica.world.settle()
+    assert token not in replica.answers
+    return token
+
+
+def test_a_strict_read_that_waits_for_trimming_is_answered_when_that_is_done() -> None:
+    _, first, _ = two()
+    token = waiting_for_trimming(first)
+    first.tick()
     assert token not in first.answers
+    first.tick()
+    assert first.answers[token] == [DescribedFile(outcome=OK, has_live_batches=False)]
+
+
+def test_a_strict_read_that_waits_for_trimming_times_out_too() -> None:
+    _, first, _ = two()
+    token = waiting_for_trimming(first)
     first.tick(50)
-    assert token in first.answers
+    assert error_of(first.answers[token]) == ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_a_strict_read_that_waits_for_trimming_ends_with_the_term() -> None:
+    world, first, _ = two()
+    token = waiting_for_trimming(first)
+    claim(world, first.shard.fence.epoch + 1, 77)
+    first.read()
+    assert error_of(first.answers[token]) == ErrorCode.NOT_COORDINATOR
 
 
 # ---- acknowledgement
