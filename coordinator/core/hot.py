@@ -13,7 +13,18 @@ from dataclasses import dataclass, field
 from coordinator.core.batches import SEQUENCE_MASK, partition_key
 from coordinator.core.directory import UNDATED, Directory, apply_directory, date_deletions, forget_deletions
 from coordinator.core.tables import PartitionTable, ProducerTable, RememberedBatch
-from records.model import FileCommitted, PartitionCreated, ProducersExpired, Record, RecordsDeleted, TombstonesExpired, TopicDeleted
+from records.model import (
+    FileCommitted,
+    NoOp,
+    PartitionCreated,
+    ProducersExpired,
+    Record,
+    RecordsDeleted,
+    SnapshotCommitted,
+    SnapshotMark,
+    TombstonesExpired,
+    TopicDeleted,
+)
 
 LOG_APPEND_TIME = 1
 
@@ -94,9 +105,13 @@ class HotState:
                     self._drop_producer(row)
             case TombstonesExpired():
                 self._forget_deleted(record.before_ms)
+            case NoOp() | SnapshotMark() | SnapshotCommitted():
+                return
             case _:
-                if apply_directory(self.directory, record, offset):
-                    self.touched.directory = True
+                if not apply_directory(self.directory, record, offset):
+                    # Skipping what others apply would make replicas differ.
+                    raise BrokenInvariant(f"entry {offset} holds a {type(record).__name__}, which this version cannot apply")
+                self.touched.directory = True
 
     def advance_time(self, first_ms: int, last_ms: int) -> None:
         """Files were appended from `first_ms` to `last_ms`.

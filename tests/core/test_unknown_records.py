@@ -1,0 +1,19 @@
+"""A record that this version cannot apply stops the replica: skipping it would make replicas differ."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.core.hot import BrokenInvariant, HotState
+from records.model import NoOp, Record, Restored, SnapshotMark, TransactionBegan
+
+
+@pytest.mark.parametrize("record", [TransactionBegan(name="t"), Restored(old_topic_id=bytes(16), old_end_offset=1, epoch_floor=1001)])
+def test_record_of_a_later_capability_is_refused(record: Record) -> None:
+    with pytest.raises(BrokenInvariant, match=type(record).__name__):
+        HotState().apply(record, 7)
+
+
+@pytest.mark.parametrize("record", [NoOp(), SnapshotMark(mark_id=1)])
+def test_record_without_effect_on_state_is_passed_over(record: Record) -> None:
+    HotState().apply(record, 7)
