@@ -330,9 +330,10 @@ class Admin:
                 await self._create()
             elif kind < 0.45:
                 await self._grow(rng.choice(mine))
-            elif kind < 0.65 and len(mine) > 1:
-                await self._delete(rng.choice(mine))
-            elif kind < 0.8:
+            elif kind < 0.7 and len(mine) > 1:
+                # What was just created may still be on its way somewhere.
+                await self._delete(rng.choice([*mine, mine[-1], mine[-1]]))
+            elif kind < 0.85:
                 await self._delete_records(rng.choice(mine))
             clients.busy -= 1
             await asyncio.sleep(rng.uniform(0.1, 2.5))

@@ -20,6 +20,8 @@ from records.model import Endpoint, EntryKey, LeadershipClaimed, NoOp
 NORMAL_NETWORK_MS = (0.1, 1.0)
 HUGE_EPOCH = 2**31 - 1
 STRAY_TERM = 77
+REFETCH_S = (0.0, 0.3)
+"""How long after a thaw fetching goes on."""
 
 
 class FaultMaker:
@@ -56,6 +58,7 @@ class FaultMaker:
             "expire": self._expire,
             "ghost": self._ghost,
             "hold": self._hold,
+            "lag": self._lag,
             "lose_all": self._lose_all,
             "network": self._disturb_network,
             "pause": self._pause,
@@ -93,6 +96,8 @@ class FaultMaker:
         for process in self._processes.values():
             process.disk.failing.clear()
             process.thaw()
+            if process.listener is not None:
+                process.listener.release()
             if process.kafka_node is not None and process.kafka_node.is_held:
                 process.kafka_node.release()
             process.start()
@@ -126,6 +131,8 @@ class FaultMaker:
         if fault.duration_s > SESSION_S:
             self._later(SESSION_S, lambda: membership.expire(0.0))
 
+        listener = process.listener
+
         def thaw() -> None:
             if process.name == name:
                 process.thaw()
@@ -133,6 +140,14 @@ class FaultMaker:
                 kafka_node.release()
 
         self._later(fault.duration_s, thaw)
+        if listener is not None:
+            self._later(fault.duration_s + self._rng.uniform(*REFETCH_S), listener.release)
+
+    def _lag(self, fault: Fault) -> None:
+        listener = self._processes[fault.node].listener
+        if listener is not None:
+            listener.is_held = True
+            self._later(fault.duration_s, listener.release)
 
     def _hold(self, fault: Fault) -> None:
         kafka_node = self._processes[fault.node].kafka_node
@@ -150,7 +165,7 @@ class FaultMaker:
     # ---- the network
 
     def _disturb_network(self, fault: Fault) -> None:
-        name = {"lose": "loss", "late": "late", "slow": "slow"}[fault.detail]
+        name = {"lose": "loss", "late": "late", "slow": "slow", "double": "double"}[fault.detail]
         setattr(self._network, name, fault.chance)
         self._later(fault.duration_s, lambda: setattr(self._network, name, 0.0))
 
@@ -166,12 +181,13 @@ class FaultMaker:
             membership.expire(fault.duration_s)
 
     def _ghost(self, fault: Fault) -> None:
-        membership = self._processes[fault.node].membership
-        if membership is not None:
-            self._judge.ghosts_until_s = max(self._judge.ghosts_until_s, self._time.now_s + fault.duration_s)
-            membership.believe(fault.partition)
-            # A new generation tells everybody the truth again.
-            self._world.call_later(fault.duration_s, self._kafka.group.tell_all)
+        """One member believes in an assignment that the group did not make; "all": every member does."""
+        self._judge.ghosts_until_s = max(self._judge.ghosts_until_s, self._time.now_s + fault.duration_s)
+        for node_id, process in self._processes.items():
+            if process.membership is not None and (fault.detail == "all" or node_id == fault.node):
+                process.membership.believe(fault.partition)
+        # A new generation tells everybody the truth again.
+        self._world.call_later(fault.duration_s, self._kafka.group.tell_all)
 
     def _lose_all(self, _: Fault) -> None:
         self._kafka.group.lose_all()
@@ -220,12 +236,18 @@ class FaultMaker:
                 value = encode_entry([LeadershipClaimed(epoch=HUGE_EPOCH, term=STRAY_TERM, node_id=99, rack="", endpoints=[endpoint])])
             case "bad claim":
                 key = encode_key(EntryKey(self._epoch(fault.partition) + 1, STRAY_TERM, 0))
-            case "old term":
-                key, value = encode_key(EntryKey(self._epoch(fault.partition), STRAY_TERM, 1)), encode_entry([NoOp()])
+            case "twin":
+                key, value = self._twin(fault.partition)
             case _:
                 pass
         self._kafka.append(fault.partition, key, value)
 
     def _epoch(self, partition: int) -> int:
-        keys = [decode_key(entry.key) for entry in self._kafka.logs[partition].entries()[-1:]]
-        return keys[0].epoch if keys and keys[0] is not None else 0
+        return self._judge.folds[partition].in_force.epoch
+
+    def _twin(self, partition: int) -> tuple[bytes, bytes | None]:
+        """What a producer of a former topic of this name may still send: the epoch in force, the next seq, another term."""
+        now = self._judge.folds[partition].in_force
+        key = encode_key(EntryKey(now.epoch, STRAY_TERM, now.seq + 1))
+        values = [entry.value for entry in self._kafka.logs[partition].entries() if (old := decode_key(entry.key)) and old.seq > 0]
+        return key, self._rng.choice(values) if values else encode_entry([NoOp()])

@@ -59,7 +59,7 @@ class LogFold:
         self.placements: dict[bytes, list[PlacedRange]] = {}
         self.confirmed: set[bytes] = set()
         self.deleting: set[bytes] = set()
-        self._in_force = EntryKey(0, 0, 0)
+        self.in_force = EntryKey(0, 0, 0)
 
     def take(self, offset: int, key: bytes | None, value: bytes | None) -> str | None:
         """Take the next message; returns what it means, None when it is void. Raises `Violation`."""
@@ -67,13 +67,13 @@ class LogFold:
             raise AssertionError(f"offset {offset} came where {self.end_offset} was due")
         self.end_offset += 1
         parts = decode_key(key)
-        now = self._in_force
+        now = self.in_force
         if parts is None:
             return None
         if parts.seq == 0 and parts.epoch == now.epoch + 1:
             return self._claim(parts, value or b"", offset)
         if now.epoch and parts == (now.epoch, now.term, now.seq + 1):
-            self._in_force = parts
+            self.in_force = parts
             self.last_counted = offset
             records = decode_entry(value or b"")
             for record in records:
@@ -88,7 +88,7 @@ class LogFold:
             return None
         match records:
             case [LeadershipClaimed(epoch=parts.epoch, term=parts.term, node_id=node_id)]:
-                self._in_force, self.leader = parts, node_id
+                self.in_force, self.leader = parts, node_id
                 self.claims += 1
                 self.last_counted = offset
                 return f"claim of node {node_id}, epoch {parts.epoch}"

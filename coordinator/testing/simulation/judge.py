@@ -89,7 +89,7 @@ class Judge:
         try:
             what = fold.take(offset, key, value)
         except Violation as violation:
-            self.broken(violation.rule, str(violation))
+            self.broken(violation.rule, violation.text)
             return
         if what is None:
             if self._story.is_detailed:

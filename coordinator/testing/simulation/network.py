@@ -28,10 +28,10 @@ class Unanswered(Exception):
 
 
 class Network:
-    """See the module's text. Faults change `loss`, `late`, `slow` (chances) and `cut` (node ids)."""
+    """See the module's text. Faults change `loss`, `late`, `slow`, `double` (chances) and `cut` (node ids)."""
 
     def __init__(self, *, rng: random.Random, world: VirtualLoop) -> None:
-        self.loss = self.late = self.slow = 0.0
+        self.loss = self.late = self.slow = self.double = 0.0
         self.cut: set[int] = set()
         self.processes: dict[int, Process] = {}
         self._rng = rng
@@ -39,7 +39,7 @@ class Network:
 
     def heal(self) -> None:
         """End every fault."""
-        self.loss = self.late = self.slow = 0.0
+        self.loss = self.late = self.slow = self.double = 0.0
         self.cut.clear()
 
     def _delay_s(self) -> float | None:
@@ -85,6 +85,9 @@ class Network:
         delay_s = self._delay_s()
         if delay_s is not None:
             self._world.call_later(delay_s, arrive)
+        if self.double and self._rng.random() < self.double:
+            # A retry of some layer below: it arrives when nobody waits for it any more.
+            self._world.call_later(self._rng.uniform(*LATE_S), arrive)
         timer = sender.call_later(timeout_s, give_up)
         try:
             result: T = await answer

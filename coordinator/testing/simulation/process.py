@@ -10,6 +10,7 @@ import asyncio
 import random
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from coordinator.core.cold import ColdStore
 from coordinator.core.leadership import State
@@ -56,6 +57,7 @@ class Process:
         self.loop: VirtualLoop | None = None
         self.membership: SimulatedMembership | None = None
         self.kafka_node: FakeNode | None = None
+        self.listener: RelayedListener | None = None
         self.skew_ms = skew_ms
         self.disk = Disk()
         self._around = surroundings
@@ -106,7 +108,8 @@ class Process:
         loop.call_soon(node.start)
 
     def _open_reader(self, kafka_node: FakeNode, listener: LogListener, loop: VirtualLoop) -> LogReader:
-        return kafka_node.reader(RelayedListener(listener, loop))
+        self.listener = RelayedListener(listener, loop)
+        return kafka_node.reader(self.listener)
 
     def _config(self) -> NodeConfig:
         around = self._around
@@ -137,7 +140,7 @@ class Process:
         self.kafka_node.stop()
         self._around.kafka.wake()
         self._around.time.kill(self.loop)
-        self.node = self.loop = self.kafka_node = self.membership = None
+        self.node = self.loop = self.kafka_node = self.membership = self.listener = None
         if disk == "lost":
             self.disk = Disk()
         elif disk == "forked":
@@ -162,9 +165,11 @@ class Process:
         loop.call_soon(self.spawn, stop())
 
     def freeze(self) -> None:
-        """Run nothing until `thaw`."""
+        """Run nothing until `thaw`; fetching takes longer still to go on."""
         if self.loop is not None:
             self.loop.is_frozen = True
+        if self.listener is not None:
+            self.listener.is_held = True
 
     def thaw(self) -> None:
         """Go on."""
@@ -176,19 +181,34 @@ class Process:
 
 
 class RelayedListener:
-    """Hands what the reader reads over to the process's loop, as the adapter does."""
+    """Hands what the reader reads over to the process's loop, as the adapter does; holds it back while fetching hangs."""
 
     def __init__(self, listener: LogListener, loop: VirtualLoop) -> None:
+        self.is_held = False
         self._listener = listener
         self._loop = loop
+        self._held: list[Callable[[], None]] = []
 
     def on_entries(self, partition: int, generation: int, entries: Sequence[LogEntry]) -> None:
         """Entries were read."""
-        self._loop.call_soon(self._listener.on_entries, partition, generation, entries)
+        self._hand_over(partial(self._listener.on_entries, partition, generation, entries))
 
     def on_log_broken(self, partition: int, generation: int, why: LogBroken, detail: str) -> None:
         """The log cannot be read on."""
-        self._loop.call_soon(self._listener.on_log_broken, partition, generation, why, detail)
+        self._hand_over(partial(self._listener.on_log_broken, partition, generation, why, detail))
+
+    def _hand_over(self, news: Callable[[], None]) -> None:
+        if self.is_held:
+            self._held.append(news)
+        else:
+            self._loop.call_soon(news)
+
+    def release(self) -> None:
+        """Fetching goes on."""
+        self.is_held = False
+        held, self._held = self._held, []
+        for news in held:
+            self._loop.call_soon(news)
 
 
 class RelayedProducers:

@@ -171,7 +171,7 @@ class Run:
     def _failed(self, loop: VirtualLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
         if isinstance(error, Violation):
-            self.judge.broken(error.rule, str(error))
+            self.judge.broken(error.rule, error.text)
         else:
             self.judge.broken("nothing fails unseen", f"process {loop.name}: {context.get('message')} {error!r}")
 

@@ -62,11 +62,11 @@ class Scenario:
     note: str = field(default="", compare=False)
 
     @staticmethod
-    def random(seed: int, duration_s: float = 20.0) -> Scenario:
-        """Draw a scenario."""
+    def random(seed: int, duration_s: float = 20.0, kinds: tuple[str, ...] = (), weakened: tuple[str, ...] = ()) -> Scenario:
+        """Draw a scenario; `kinds` narrows what may go wrong."""
         rng = random.Random(f"scenario {seed}")
         nodes, partitions = rng.choice([3, 3, 4]), rng.choice([2, 2, 3])
-        kinds = rng.sample(sorted(DRAWS), rng.randint(2, 6))
+        kinds = kinds or tuple(rng.sample(sorted(DRAWS), rng.randint(2, 6)))
         faults = []
         for _ in range(rng.randint(3, max(4, round(duration_s * 0.8)))):
             kind = rng.choice(kinds)
@@ -86,6 +86,7 @@ class Scenario:
             groups_in_flight=rng.choice([1, 2, 4]),
             skews_ms=tuple(rng.choice([0, 0, rng.randint(-4000, 4000)]) for _ in range(nodes)),
             faults=tuple(sorted(faults, key=lambda fault: fault.at_s)),
+            weakened=weakened,
         )
 
     def to_json(self) -> str:
@@ -119,7 +120,7 @@ class Scenario:
 ANY = -2
 Draw = Callable[[random.Random, Fault], Fault]
 
-STRAYS = ("no key", "short key", "huge epoch", "bad claim", "old term")
+STRAYS = ("no key", "short key", "huge epoch", "bad claim", "twin")
 PRODUCE_FATES = ("LOSE_REPORT", "FAIL_AFTER_LANDING", "DROP", "DROP_SILENTLY", "DOUBLE", "LATE")
 
 
@@ -140,7 +141,9 @@ def _produce(rng: random.Random, fault: Fault) -> Fault:
 
 
 def _network(rng: random.Random, fault: Fault) -> Fault:
-    return replace(fault, duration_s=rng.uniform(0.5, 5), chance=rng.choice([0.05, 0.2, 0.5]), detail=rng.choice(["lose", "late", "slow"]))
+    return replace(
+        fault, duration_s=rng.uniform(0.5, 5), chance=rng.choice([0.05, 0.2, 0.6]), detail=rng.choice(["lose", "late", "slow", "double"])
+    )
 
 
 DRAWS: dict[str, Draw] = {
@@ -152,7 +155,10 @@ DRAWS: dict[str, Draw] = {
     "hold": lambda rng, fault: replace(fault, node=ANY, duration_s=rng.uniform(0.1, 7)),
     "cut": lambda rng, fault: replace(fault, node=ANY, duration_s=rng.uniform(0.5, 6)),
     "expire": lambda rng, fault: replace(fault, node=ANY, duration_s=rng.choice([0.0, rng.uniform(0.5, 6)])),
-    "ghost": lambda rng, fault: replace(fault, node=ANY, partition=ANY, duration_s=rng.uniform(0.5, 4)),
+    "ghost": lambda rng, fault: replace(
+        fault, node=ANY, partition=ANY, duration_s=rng.uniform(0.5, 4), detail=rng.choice(["one", "one", "all"])
+    ),
+    "lag": lambda rng, fault: replace(fault, node=ANY, duration_s=rng.uniform(0.3, 4)),
     "lose_all": lambda rng, fault: fault,
     "unavailable": lambda rng, fault: replace(fault, duration_s=rng.uniform(0.2, 6)),
     "slow": lambda rng, fault: replace(fault, duration_s=rng.uniform(0.5, 5), chance=rng.uniform(10, 300)),

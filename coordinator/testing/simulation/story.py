@@ -14,6 +14,7 @@ class Violation(Exception):
     def __init__(self, rule: str, text: str) -> None:
         super().__init__(f"{rule}: {text}")
         self.rule = rule
+        self.text = text
 
 
 class Story:

@@ -1,15 +1,273 @@
-"""Protections of the design that a simulated run can do without, to show that the simulator notices.
+"""Protections of the design that a simulated run can do without, to show that the simulator notices each.
 
-Each is taken out of the product by a patch for the time of one run; the product itself has no switches.
+A protection is taken out of the product by patches for the time of one run; the product itself has no switches. What
+is left is the design as somebody might have written it: every weaker version here was broken by a model or an
+experiment before it was broken by a run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from coordinator.core import decide, directory, group
+from coordinator.core.commands import CommitFile, ListOffsets
+from coordinator.core.commit import decide as decide_commit
+from coordinator.core.events import Delivered, ReadEntry, Reply, Request
+from coordinator.core.fencing import Fence, Verdict
+from coordinator.core.group import GroupBuilder
+from coordinator.core.leadership import State
+from coordinator.core.queries import list_offset, past_the_end
+from coordinator.core.shard import Shard
+from coordinator.core.term import PendingCommit, PendingEntry, Term, Waiter
+from coordinator.runtime import router
+from coordinator.runtime.ports import Proof
+from coordinator.runtime.replica import Replica
+from coordinator.runtime.router import Router
+from records.model import EntryKey, LeadershipClaimed
+
+Patch = tuple[Any, str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protection:
+    """One rule of the design, how to take it out, which kinds of faults show why it is there, and within how many seeds."""
+
+    rule: str
+    patches: Callable[[], list[Patch]]
+    kinds: tuple[str, ...]
+    seeds_max: int = 20
 
 
 @contextmanager
 def without(names: Iterable[str]) -> Iterator[None]:
-    """Switch protections off for a while."""
-    yield
+    """Take protections out for a while. Raises KeyError for a name that is not in `PROTECTIONS`."""
+    with ExitStack() as undo:
+        for name in names:
+            for owner, attribute, replacement in PROTECTIONS[name].patches():
+                undo.callback(setattr, owner, attribute, getattr(owner, attribute))
+                setattr(owner, attribute, replacement)
+        yield
+
+
+# ---- which entries count
+
+
+def _any_later_epoch() -> list[Patch]:
+    judged = Fence.judge
+
+    def judge(fence: Fence, key: EntryKey | None) -> Verdict:
+        if key is not None and key.seq == 0 and key.epoch > fence.epoch:
+            return Verdict.CLAIM
+        return judged(fence, key)
+
+    return [(Fence, "judge", judge)]
+
+
+def _claims_by_epoch() -> list[Patch]:
+    judged, taken = Fence.judge, Shard._take_claim
+
+    def judge(fence: Fence, key: EntryKey | None) -> Verdict:
+        return judged(fence, key if key is None else key._replace(term=fence.term))
+
+    def take_claim(shard: Shard, claim: LeadershipClaimed, entry: ReadEntry) -> None:
+        is_own = shard.term is not None and claim.epoch == shard.term.epoch
+        taken(shard, replace(claim, term=shard.term.term_id) if is_own and shard.term is not None else claim, entry)
+
+    return [(Fence, "judge", judge), (Shard, "_take_claim", take_claim)]
+
+
+def _any_seq() -> list[Patch]:
+    judged = Fence.judge
+
+    def judge(fence: Fence, key: EntryKey | None) -> Verdict:
+        verdict = judged(fence, key)
+        return Verdict.APPLY if verdict in (Verdict.VOID_GAP, Verdict.VOID_DUPLICATE) else verdict
+
+    return [(Fence, "judge", judge)]
+
+
+def _ended_terms_count() -> list[Patch]:
+    judged = Fence.judge
+
+    def judge(fence: Fence, key: EntryKey | None) -> Verdict:
+        if key is not None and key.seq > 0 and key.epoch < fence.epoch:
+            return Verdict.APPLY
+        return judged(fence, key)
+
+    return [(Fence, "judge", judge)]
+
+
+# ---- who leads, and what is acknowledged
+
+
+def _any_offset() -> list[Patch]:
+    def drain(term: Term) -> Iterator[tuple[PendingEntry, int]]:
+        while term.held:
+            seq, offset = term.held[0]
+            entry = term.in_flight[0]
+            entry.offsets.append(offset)
+            if seq == entry.seq:
+                yield entry, offset
+                term._acknowledged()
+            term.held.popleft()
+
+    return [(Term, "_drain", drain)]
+
+
+def _lead_at_once() -> list[Patch]:
+    delivered = Shard._delivered
+
+    def lead(shard: Shard, event: Delivered, now_ms: int) -> None:
+        term = shard.term
+        if term is not None and term.term_id == event.term_id and shard.phase is State.FENCING:
+            for report in event.reports:
+                if report.seq == 0 and report.offset is not None:
+                    shard.fence = Fence(term.epoch, term.term_id, 0)
+                    shard._lead(report.offset)
+        delivered(shard, event, now_ms)
+
+    return [(Shard, "_delivered", lead)]
+
+
+def _no_stepping_down() -> list[Patch]:
+    read = Shard._read_as_leader
+
+    def read_as_leader(shard: Shard, entry: ReadEntry) -> bool:
+        key = entry.key
+        return False if key is not None and key.endswith(bytes(8)) else read(shard, entry)
+
+    return [(Shard, "_read_as_leader", read_as_leader)]
+
+
+def _always_a_member() -> list[Patch]:
+    async def prove(_: Replica) -> Proof:
+        return Proof.MEMBER
+
+    return [(Replica, "_prove", prove)]
+
+
+def _no_deadline() -> list[Patch]:
+    return [(Term, "oldest_age_ms", lambda _term, _now_ms: 0)]
+
+
+# ---- reads
+
+
+def _read_committed_state() -> list[Patch]:
+    take = GroupBuilder.take
+
+    def take_read(builder: GroupBuilder, request: Request) -> None:
+        if isinstance(request.command, ListOffsets):
+            answer = [list_offset(builder._state, query) for query in request.command.queries]
+            builder.replies.append(Reply(request.token, answer))
+        else:
+            take(builder, request)
+
+    return [(GroupBuilder, "take", take_read)]
+
+
+def _out_of_range_anywhere() -> list[Patch]:
+    return [(router, "past_the_end", lambda state, point, *, is_certain: past_the_end(state, point, is_certain=True))]
+
+
+def _stale_directory() -> list[Patch]:
+    async def settle(_router: Router, _keys: Iterable[bytes], _timeout_ms: int) -> None:
+        return None
+
+    return [(Router, "_settle", settle)]
+
+
+# ---- retries
+
+
+def _no_stored_results() -> list[Patch]:
+    return [(GroupBuilder, "_answer_known", lambda _builder, _command, _hashed: None)]
+
+
+def _no_joining() -> list[Patch]:
+    def join(builder: GroupBuilder, request: Request, command: CommitFile, _pending: PendingCommit, hashed: bytes) -> None:
+        decision = decide_commit(builder._overlay, command, hashed, builder._context)
+        if decision.record is None:
+            builder.replies.append(Reply(request.token, decision.result))
+        else:
+            builder._append([decision.record], Waiter(request.token, request.deadline_ms, command, decision.result))
+
+    return [(GroupBuilder, "_join", join)]
+
+
+def _any_content() -> list[Patch]:
+    return [(group, "_hash", lambda _command: bytes(16))]
+
+
+# ---- topics and disks
+
+
+def _forget_deletions() -> list[Patch]:
+    return [(decide, "_is_gone", lambda _hot, _share, _limits: False)]
+
+
+def _forget_deleted_ids() -> list[Patch]:
+    return [(directory, "is_deleted", lambda _directory, _topic_id, _log_time_ms, _limits: False)]
+
+
+def _trust_disks() -> list[Patch]:
+    async def verify(_replica: Replica, _header: object) -> None:
+        return None
+
+    return [(Replica, "_verify_position", verify)]
+
+
+PROTECTIONS: dict[str, Protection] = {
+    "epoch-successor": Protection(
+        rule="a claim counts only with the epoch after the one in force", patches=_any_later_epoch, kinds=("stray",)
+    ),
+    "term-id": Protection(
+        rule="a claim is recognised by its term id, not by its epoch", patches=_claims_by_epoch, kinds=("stray", "ghost")
+    ),
+    "seq": Protection(rule="an entry counts only as the next of its term", patches=_any_seq, kinds=("produce", "replay")),
+    "term-in-force": Protection(
+        rule="entries of an ended term count for nobody", patches=_ended_terms_count, kinds=("pause", "hold", "replay")
+    ),
+    "ack-offset": Protection(
+        rule="an entry is acknowledged only where the claim says it must stand", patches=_any_offset, kinds=("lag", "expire", "pause")
+    ),
+    "own-claim-read": Protection(
+        rule="lead only after reading everything up to the own claim", patches=_lead_at_once, kinds=("expire", "ghost", "slow")
+    ),
+    "foreign-claim": Protection(
+        rule="a leader that reads a foreign claim steps down", patches=_no_stepping_down, kinds=("expire", "ghost")
+    ),
+    "membership-proof": Protection(
+        rule="who was overtaken claims again only with a new proof of membership", patches=_always_a_member, kinds=("expire",)
+    ),
+    "term-deadline": Protection(
+        rule="a term whose entries are not acknowledged in time ends", patches=_no_deadline, kinds=("produce",), seeds_max=40
+    ),
+    "read-barrier": Protection(
+        rule="a strict read waits for an own entry produced after it", patches=_read_committed_state, kinds=("lag", "expire", "pause")
+    ),
+    "out-of-range-barrier": Protection(
+        rule="only a leader behind a barrier says that an offset is out of range", patches=_out_of_range_anywhere, kinds=("slow",)
+    ),
+    "directory-read": Protection(
+        rule="'no such topic' is said only by who has read the directory to its end", patches=_stale_directory, kinds=("lag",)
+    ),
+    "stored-results": Protection(rule="a retry gets the stored answer", patches=_no_stored_results, kinds=("network",)),
+    "joined-retries": Protection(
+        rule="a retry of a commit in flight waits with it", patches=_no_joining, kinds=("slow", "hold"), seeds_max=40
+    ),
+    "content-hash": Protection(rule="a key stands for one content", patches=_any_content, kinds=("network",)),
+    "deletion-order": Protection(
+        rule="an owner remembers deletions: a create that was delayed finds them",
+        patches=_forget_deletions,
+        kinds=("network",),
+        seeds_max=60,
+    ),
+    "deleted-ids": Protection(
+        rule="the directory never places a deleted topic id again", patches=_forget_deleted_ids, kinds=("network",), seeds_max=60
+    ),
+    "disk-identity": Protection(rule="a database whose last entry is not the log's is set aside", patches=_trust_disks, kinds=("crash",)),
+}
