@@ -15,6 +15,7 @@ import numpy as np
 
 from coordinator.core.block import AppliedBlock, BlockFile, Int64s
 from coordinator.core.cold import ROW, FileRow, Rows, Tombstone
+from records.file_columns import expand as committed_batches
 from records.model import FileCommitted
 
 
@@ -81,28 +82,17 @@ class TailRun(NamedTuple):
 
 def expand(record: FileCommitted, file_id: int) -> Rows:
     """The accepted batches of a record as rows, in request order."""
-    n = len(record.byte_size)
-    rows = np.zeros(n, ROW)
-    if n == 0:
-        return rows
-    count = np.array(record.record_count_minus_one, np.int64) + 1
-    size = np.array(record.byte_size, np.int64)
-    length = np.array(record.run_length, np.int64)
-    first = np.cumsum(length) - length
-    before = np.cumsum(count) - count
-    rows["base"] = before + np.repeat(np.array(record.run_base_offset, np.int64) - before[first], length)
-    rows["count"] = count
-    byte_offset = np.cumsum(size) - size
-    if record.byte_gap:
-        byte_offset = byte_offset + np.cumsum(np.array(record.byte_gap, np.int64))
-    rows["byte_offset"] = byte_offset
-    rows["size"] = size
+    batches = committed_batches(record)
+    rows = np.empty(len(batches), ROW)
+    rows["base"] = batches.base_offset
+    rows["count"] = batches.record_count
+    rows["byte_offset"] = batches.byte_offset
+    rows["size"] = batches.byte_size
     rows["file"] = file_id
-    rows["index"] = np.arange(n)
-    rows["timestamp"] = record.append_time_ms - np.array(record.timestamp_age, np.int64)
+    rows["index"] = np.arange(len(batches))
+    rows["timestamp"] = batches.timestamp_ms
     rows["append_time"] = record.append_time_ms
-    if record.timestamp_type:
-        rows["type"] = record.timestamp_type
+    rows["type"] = batches.timestamp_type
     return rows
 
 
