@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
+from coordinator.core.block import BlockShare
 from coordinator.core.cold import FileRow, RunRow, Tombstone
 from coordinator.core.commands import Answer, Command
 from coordinator.core.events import (
@@ -246,7 +247,8 @@ class Replica:
             raise AssertionError(f"answer to {token!r}, which nobody asked")
         if token in self.answers:
             raise AssertionError(f"request {token} was answered twice: {self.answers[token]} and {reply.answer}")
-        self.answers[token] = reply.answer
+        # Which way the leader took to an answer is nothing a client could tell.
+        self.answers[token] = reply.answer.result() if isinstance(reply.answer, BlockShare) else reply.answer
 
     def unanswered(self) -> Sequence[int]:
         """Tokens of requests without an answer yet."""

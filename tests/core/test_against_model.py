@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from coordinator.core import group
 from coordinator.core.commands import Answer, Command, CommitResult, DeletedTo, FoundBatch, FoundOffset
 from coordinator.core.commit import answer_of
 from coordinator.testing.shard_harness import Replica, World
@@ -291,14 +293,25 @@ def _offsets(answer: Answer) -> object:
     return [(int(e.outcome.error), e.timestamp, e.offset) for e in answer if isinstance(e, FoundOffset)]
 
 
-@settings(
-    max_examples=80,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
-)
-@given(steps)
-def test_a_leader_answers_and_ends_up_as_the_oracle_does(taken: list[dict[str, object]]) -> None:
+SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+
+
+def check_run(taken: list[dict[str, object]]) -> None:
     run = Run()
     for step in taken:
         run.step(step)
     run.check_end()
+
+
+@SETTINGS
+@given(steps)
+def test_a_leader_answers_and_ends_up_as_the_oracle_does(taken: list[dict[str, object]]) -> None:
+    check_run(taken)
+
+
+@SETTINGS
+@given(steps)
+def test_a_leader_that_decides_whole_groups_together_does_too(taken: list[dict[str, object]]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(group, "BLOCK_BATCHES_MIN", 1)
+        check_run(taken)
