@@ -124,7 +124,8 @@ class Process:
         # Commits make many objects that die by their reference counts; looking for cycles every 700 of them costs latency.
         gc.set_threshold(GC_OBJECTS, 50, 100)
         status = await self._until_the_end()
-        await node.stop()
+        # After a fatal error (the topic is another one, or loses entries) no moment longer is led.
+        await node.stop(hand_over=self._fatal is None)
         for server in self._servers:
             await server.stop(DRAIN_TIMEOUT_MS)
         await dispatcher.close()

@@ -262,7 +262,8 @@ class Node:
             try:
                 await replica.load()
                 break
-            except KafkaUnavailable as unavailable:
+            # A broker may hear of a new topic later than the one that described it.
+            except (KafkaUnavailable, TopicMissing) as unavailable:
                 if isinstance(unavailable, ClusterRefused) and not self.is_joined:
                     raise
                 LOG.warning("replica cannot be loaded yet partition=%d error=%r", replica.partition, str(unavailable))
@@ -276,14 +277,17 @@ class Node:
         if replica.partition in self.assignment:
             replica.set_assigned(True)
 
-    async def stop(self) -> None:
-        """Hand over and end: lead on until successors have claimed or the time for it is over."""
+    async def stop(self, *, hand_over: bool = True) -> None:
+        """Hand over and end: lead on until successors have claimed or the time for it is over.
+
+        Without `hand_over` nothing is served any longer: what is led is not to be trusted.
+        """
         self._is_stopping = True
         for replica in self.replicas.values():
             replica.stop_leading()
         if self.is_joined:
             self._ports.membership.leave()
-        deadline = asyncio.get_running_loop().time() + self.config.shutdown_timeout_ms / 1000
+        deadline = asyncio.get_running_loop().time() + (self.config.shutdown_timeout_ms / 1000 if hand_over else 0)
         # Leadership ends inside the shards, which know no events to wait for.
         while self.view.led() and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(STOP_POLL_S)

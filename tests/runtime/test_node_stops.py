@@ -1,0 +1,57 @@
+"""How a node begins on a topic that is not everywhere yet, and how it ends when nobody is to be served any longer."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from coordinator.runtime.ports import TopicMissing
+from coordinator.testing.kafka import FakeCluster
+from coordinator.testing.state_store import MemoryStateStores
+from tests.runtime.nodes import in_memory, running
+
+HAND_OVER_MS = 600_000
+
+
+async def test_a_new_topic_that_some_brokers_do_not_know_yet_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = 0
+    log_range = FakeCluster.log_range
+
+    async def late(cluster: FakeCluster, partition: int) -> tuple[int, int]:
+        nonlocal asked
+        asked += 1
+        if asked <= 3:
+            raise TopicMissing("UNKNOWN_TOPIC_OR_PART")
+        return await log_range(cluster, partition)
+
+    monkeypatch.setattr(FakeCluster, "log_range", late)
+    async with running(in_memory(topic_exists=False), MemoryStateStores()) as started:
+        await started.until(lambda: len(started.node.view.led()) == 2 or bool(started.fatal), "leadership, or the end")
+    assert started.fatal == []
+    assert asked > 3
+
+
+async def test_a_node_that_must_not_be_trusted_leads_no_moment_longer() -> None:
+    async with running(in_memory(), MemoryStateStores()) as started:
+        started.node.config = replace(started.node.config, shutdown_timeout_ms=HAND_OVER_MS)
+        await started.leads()
+        try:
+            async with asyncio.timeout(10):
+                await started.node.stop(hand_over=False)
+        finally:
+            started.node.config = replace(started.node.config, shutdown_timeout_ms=0)
+
+
+async def test_a_clean_stop_leads_on_for_its_successors() -> None:
+    async with running(in_memory(), MemoryStateStores()) as started:
+        started.node.config = replace(started.node.config, shutdown_timeout_ms=HAND_OVER_MS)
+        await started.leads()
+        stopping = asyncio.create_task(started.node.stop())
+        await started.until(lambda: started.node.assignment == frozenset(), "the group to take the assignment away")
+        assert not stopping.done()
+        assert len(started.node.view.led()) == 2
+        stopping.cancel()
+        await asyncio.gather(stopping, return_exceptions=True)
+        started.node.config = replace(started.node.config, shutdown_timeout_ms=0)
