@@ -2,17 +2,21 @@
 
 Two framings are Kafka's own habit: snappy comes in blocks behind the header of xerial's Java library, and an LZ4 frame must
 have independent blocks, which the usual writers do not produce, so both are written here by hand.
+Invariant: undoing a compression never takes more memory than `DECOMPRESSED_BYTES_MAX`, however small the data is.
 """
 
 from __future__ import annotations
 
 import gzip
 import struct
-import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 
 import cramjam
+import numpy as np
+
+DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
+"""The records of one batch. Kafka bounds batches as they are sent (a megabyte by default); a kilobyte can stand for gigabytes."""
 
 _XERIAL = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 _SNAPPY_BLOCK = 32 * 1024
@@ -20,6 +24,8 @@ _SNAPPY_BLOCK = 32 * 1024
 _LZ4_HEADER = bytes.fromhex("04224d18") + b"\x60\x40\x82"
 _LZ4_BLOCK = 64 * 1024
 _LZ4_UNCOMPRESSED = 0x80000000
+_NO_ROOM_LEFT = "failed to write whole buffer"  # the library's words
+_TOO_LARGE = f"more than {DECOMPRESSED_BYTES_MAX} bytes of records in one batch"
 
 
 class Compression(IntEnum):
@@ -53,23 +59,36 @@ def compress(data: bytes, codec: Compression) -> bytes:
 
 
 def decompress(data: bytes, codec: Compression) -> bytes:
-    """Undo `compress`, for any writer of Kafka batches. Raises `CorruptCompression`."""
+    """Undo `compress`, for any writer of Kafka batches. Raises `CorruptCompression`, also for more than `DECOMPRESSED_BYTES_MAX`."""
     try:
         match codec:
             case Compression.NONE:
                 return data
             case Compression.GZIP:
-                return gzip.decompress(data)
+                return _bounded(cramjam.gzip.decompress_into, data)
             case Compression.SNAPPY:
-                if data.startswith(_XERIAL[:8]):
-                    return b"".join(bytes(cramjam.snappy.decompress_raw(block)) for block in _xerial_blocks(data))
-                return bytes(cramjam.snappy.decompress_raw(data))
+                return _decompress_snappy(data)
             case Compression.LZ4:
-                return bytes(cramjam.lz4.decompress(data))
+                return _bounded(cramjam.lz4.decompress_into, data)
             case Compression.ZSTD:
-                return bytes(cramjam.zstd.decompress(data))
-    except (cramjam.DecompressionError, OSError, EOFError, zlib.error, struct.error) as error:
-        raise CorruptCompression(f"{codec.name.lower()}: {error}") from error
+                return _bounded(cramjam.zstd.decompress_into, data)
+    except (cramjam.DecompressionError, struct.error) as error:
+        reason = _TOO_LARGE if str(error) == _NO_ROOM_LEFT else str(error)
+        raise CorruptCompression(f"{codec.name.lower()}: {reason}") from error
+
+
+def _bounded(decompress_into: Callable[..., int], data: bytes) -> bytes:
+    # Memory that is not written to is not taken, so room for the most there may be costs nothing.
+    room = np.empty(DECOMPRESSED_BYTES_MAX, np.uint8)
+    return room[: decompress_into(data, room)].tobytes()
+
+
+def _decompress_snappy(data: bytes) -> bytes:
+    blocks = list(_xerial_blocks(data)) if data.startswith(_XERIAL[:8]) else [data]
+    # A block begins with its size, for which the library makes room before it looks at the rest.
+    if sum(map(cramjam.snappy.decompress_raw_len, blocks)) > DECOMPRESSED_BYTES_MAX:
+        raise CorruptCompression(f"snappy: {_TOO_LARGE}")
+    return b"".join(bytes(cramjam.snappy.decompress_raw(block)) for block in blocks)
 
 
 def _parts(data: bytes, size: int) -> Iterator[bytes]:

@@ -62,8 +62,8 @@ def parse_lines(lines: Iterable[str], *, default_timestamp_ms: int) -> Iterator[
 def _record(line: str, default_timestamp_ms: int) -> InputRecord:
     try:
         fields = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise InputError(f"not JSON: {error}") from error
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits is a ValueError, too; deep nesting the other
+        raise InputError(f"not JSON that can be read: {error}") from error
     if not isinstance(fields, dict):
         raise InputError("a record is a JSON object")
     unknown = sorted(set(fields) - _FIELDS)
@@ -72,6 +72,7 @@ def _record(line: str, default_timestamp_ms: int) -> InputRecord:
     topic = fields.get("topic")
     if not isinstance(topic, str) or not topic:
         raise InputError("topic must be a text that is not empty")
+    _text(topic, "topic")
     partition = _integer(fields, "partition", 0, 2**31 - 1)
     timestamp_ms = default_timestamp_ms if "timestamp" not in fields else _integer(fields, "timestamp", 0, 2**63 - 1)
     record = Record(
@@ -120,7 +121,12 @@ def _headers(value: object) -> tuple[tuple[str, bytes | None], ...]:
         return ()
     if not isinstance(value, dict):
         raise InputError("headers must be a JSON object of texts")
-    return tuple((name, _text(content, f"header {name}")) for name, content in cast(dict[str, object], value).items())
+    return tuple(_header(name, content) for name, content in cast(dict[str, object], value).items())
+
+
+def _header(name: str, content: object) -> tuple[str, bytes | None]:
+    _text(name, "the name of a header")
+    return name, _text(content, f"header {name}")
 
 
 def _text(value: object, name: str) -> bytes | None:
@@ -131,4 +137,5 @@ def _text(value: object, name: str) -> bytes | None:
     try:
         return value.encode()
     except UnicodeEncodeError as error:
-        raise InputError(f"{name} is no valid text: {error}; use {name}_base64 for bytes") from error
+        remedy = f"; use {name}_base64 for bytes" if f"{name}_base64" in _FIELDS else ""
+        raise InputError(f"{name} is no valid text: {error}{remedy}") from error

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 VERSION = 1
+_INT32_MAX = 2**31 - 1
+_INT64_MAX = 2**63 - 1
 OBJECT_FORMAT = 1  # WRITE_AHEAD_MULTI_SEGMENT, the ObjectFormat of a CommitFile
 
 
@@ -76,10 +78,7 @@ def encode_manifest(manifest: Manifest) -> str:
 
 def decode_manifest(text: str, name: str) -> Manifest:
     """Read a manifest; `name` is for messages. Raises `ManifestError`."""
-    try:
-        root = _as_object(json.loads(text), name)
-    except json.JSONDecodeError as error:
-        raise ManifestError(f"{name} is not JSON: {error}; pack the file again") from error
+    root = _as_object(_read_json(text, name), name)
     if root.get("version") != VERSION:
         raise ManifestError(f"{name} has version {root.get('version')!r}, only version {VERSION} is known; use a newer diskless")
     if root.get("object_format") != OBJECT_FORMAT:
@@ -94,19 +93,35 @@ def decode_manifest(text: str, name: str) -> Manifest:
     )
 
 
+def _read_json(text: str, name: str) -> object:
+    try:
+        return cast(object, json.loads(text))
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits is a ValueError, too; deep nesting the other
+        raise ManifestError(f"{name} is not JSON that can be read: {error}; pack the file again") from error
+
+
 def _batch(entry: object, name: str) -> ManifestBatch:
     fields = _as_object(entry, name)
     topic = fields.get("topic")
-    if not isinstance(topic, str) or not topic:
+    if not isinstance(topic, str) or not topic or not _is_text(topic):
         raise ManifestError(f"{name}: topic must be a text")
     return ManifestBatch(
         topic=topic,
-        partition=_number(fields, "partition", name),
+        partition=_number(fields, "partition", name, high=_INT32_MAX),
         byte_offset=_number(fields, "byte_offset", name),
         size_bytes=_number(fields, "size_bytes", name),
         record_count=_number(fields, "record_count", name),
         crc=_number(fields, "crc", name),
     )
+
+
+def _is_text(value: str) -> bool:
+    """JSON can escape halves of characters, which no other encoding has."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _as_object(value: object, name: str) -> dict[str, object]:
@@ -115,8 +130,8 @@ def _as_object(value: object, name: str) -> dict[str, object]:
     return cast(dict[str, object], value)
 
 
-def _number(fields: dict[str, object], key: str, name: str) -> int:
+def _number(fields: dict[str, object], key: str, name: str, *, high: int = _INT64_MAX) -> int:
     value = fields.get(key)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ManifestError(f"{name}: {key} must be a number of at least 0, not {value!r}")
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= high:
+        raise ManifestError(f"{name}: {key} must be a number from 0 to {high}, not {value!r}")
     return value

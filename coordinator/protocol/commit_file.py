@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from coordinator.protocol.codec import decode
+from coordinator.protocol.codec import ELEMENTS_MAX, decode
 from coordinator.protocol.messages.commit_file import CommitBatch, CommitFileRequest, CommitFileResponse
 from coordinator.protocol.wire import (
     MalformedMessage,
@@ -106,13 +106,14 @@ def decode_commit_file(data: bytes, offset: int = 0) -> CommitFile:
     owners -= 1
     if owners < 0 or 4 * owners > end - position:
         raise MalformedMessage(f"CommitFileRequest.owner_ids: {owners} elements cannot fit in the remaining {end - position} bytes")
-    owner_ids = list(struct.unpack_from(f">{owners}i", data, position))
+    owners_position = position
     count, position = read_varint(data, position + 4 * owners, end)
     count -= 1
     stop = position + 77 * count
     # Rows of 77 bytes up to here, so this byte is a tag count; the first that is not 0 ends the pattern.
-    if count < 0 or stop > end or data[position + 76 : stop : 77].count(0) != count:
+    if count < 0 or stop > end or owners + count > ELEMENTS_MAX or data[position + 76 : stop : 77].count(0) != count:
         return _decode_generally(data, offset)
+    owner_ids = list(struct.unpack_from(f">{owners}i", data, owners_position))
     batches = np.frombuffer(data, BATCH, count, position)
     if end - stop < 5:
         raise MalformedMessage("CommitFileRequest: the bytes end inside timeout_ms")
@@ -205,7 +206,7 @@ def decode_commit_response(data: bytes, offset: int = 0) -> CommitResults:
     count, position = read_varint(data, offset + 4, end)
     count -= 1
     stop = position + 29 * count
-    if count >= 0 and stop + 1 == end and data[stop] == 0:
+    if 0 <= count <= ELEMENTS_MAX and stop + 1 == end and data[stop] == 0:
         results = np.frombuffer(data, RESULT, count, position)
         # As in requests: both bytes 0 in every row up to here proves that the next row starts where it should.
         if data[position + 2 : stop : 29].count(0) == count == data[position + 28 : stop : 29].count(0):

@@ -100,6 +100,9 @@ def read_tagged_fields(data: bytes, position: int, end: int, known: frozenset[in
         if size > end - position:
             raise MalformedMessage(f"tagged field {tag}: the bytes end inside its {size} bytes")
         if tag in known:
+            # Kafka reads what each says, one after the other; which of them it then has depends on their sizes.
+            if tag in found:
+                raise MalformedMessage(f"tagged field {tag} comes twice")
             found[tag] = (position, position + size)
         position += size
     return found, position

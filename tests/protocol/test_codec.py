@@ -125,7 +125,13 @@ def test_unknown_tagged_fields_are_skipped_and_known_ones_checked() -> None:
     assert decode(messages.CommitFileRequest, bare + b"\x03\x00\x04\x00\x00\x00\x05\x09\x02zz\x01\x08" + b"\0" * 7 + b"\x06") == (
         dataclasses.replace(request, uploader_broker_id=5, created_ms=6)
     )
-    for damage in (b"\x01\x00\x03\x00\x00\x05", b"\x01\x00\x05\x00\x00\x00\x05\x00", b"\x01\x09\x05zz", b"\x02\x09\x00"):
+    for damage in (
+        b"\x01\x00\x03\x00\x00\x05",
+        b"\x01\x00\x05\x00\x00\x00\x05\x00",
+        b"\x01\x09\x05zz",
+        b"\x02\x09\x00",
+        b"\x02" + b"\x00\x04\x00\x00\x00\x05" * 2,
+    ):
         with pytest.raises(MalformedMessage):
             decode(messages.CommitFileRequest, bare + damage)
         with pytest.raises(MalformedMessage):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.protocol.codec import decode, encode
+from coordinator.protocol.codec import ELEMENTS_MAX, decode, encode
 from coordinator.protocol.commit_file import (
     BATCH,
     CommitFile,
@@ -146,3 +146,12 @@ def test_batches_are_a_view_of_the_received_bytes() -> None:
     raw = encode_commit_file(CommitFile("k", 1, 1, [0], rows))
     assert decode_commit_file(raw).batches.base is not None
     assert not decode_commit_file(raw).batches.flags.owndata
+
+
+@pytest.mark.parametrize(("owners", "batches"), [(ELEMENTS_MAX + 1, 0), (1, ELEMENTS_MAX)])
+def test_the_number_of_elements_is_limited(owners: int, batches: int) -> None:
+    head = b"\x02k" + bytes(9) + varint(owners + 1)
+    raw = head + bytes(4 * owners) + varint(batches + 1) + bytes(77 * batches) + bytes(5)
+    for read in (decode_commit_file, lambda data: decode(CommitFileRequest, data)):
+        with pytest.raises(MalformedMessage, match="too many array elements"):
+            read(raw)

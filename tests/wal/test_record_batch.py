@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kio.records.readers import read_batch
 
+from coordinator.client import compression
 from coordinator.client.compression import Compression, CorruptCompression, compress, decompress
 from coordinator.client.record_batch import (
     BatchHeader,
@@ -231,3 +232,16 @@ def test_compression_round_trip(data: bytes, codec: Compression) -> None:
 def test_garbage_is_no_compressed_data(codec: Compression) -> None:
     with pytest.raises(CorruptCompression, match=codec.name.lower()):
         decompress(b"\xffgarbage" * 5, codec)
+
+
+@pytest.mark.parametrize("codec", [codec for codec in Compression if codec is not Compression.NONE])
+def test_small_data_that_stands_for_much_is_refused(codec: Compression, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compression, "DECOMPRESSED_BYTES_MAX", 100_000)
+    assert decompress(compress(bytes(100_000), codec), codec) == bytes(100_000)
+    with pytest.raises(CorruptCompression, match=f"{codec.name.lower()}: more than .* bytes of records in one batch"):
+        decompress(compress(bytes(100_001), codec), codec)
+
+
+def test_a_snappy_block_that_only_says_it_is_large_takes_no_room() -> None:
+    with pytest.raises(CorruptCompression, match="snappy: more than 268435456 bytes"):
+        decompress(b"\xff\xff\xff\xff\x0f" + bytes(10), Compression.SNAPPY)

@@ -14,7 +14,15 @@ from coordinator.client.compression import Compression
 from coordinator.client.record_batch import ProducerSequence, Record, decode_records, encode_batch
 from coordinator.client.wal_file import WalFileBuilder, WalFileError, read_wal_file, write_wal_file
 from coordinator.client.wal_input import InputError, parse_lines
-from coordinator.client.wal_manifest import Manifest, TopicPartition, decode_manifest, encode_manifest, manifest_path
+from coordinator.client.wal_manifest import (
+    Manifest,
+    ManifestBatch,
+    ManifestError,
+    TopicPartition,
+    decode_manifest,
+    encode_manifest,
+    manifest_path,
+)
 
 NOW_MS = 1_700_000_000_000
 
@@ -211,6 +219,10 @@ def test_json_lines() -> None:
         ('{"topic": "t", "partition": 0, "producer_id": 1}', "producer_id without the rest"),
         ('{"topic": "t", "partition": 0, "value": 1}', "value must be a text or null"),
         ('{"topic": "t", "partition": 0, "value": "\\ud800"}', "use value_base64"),
+        ('{"topic": "\\ud800", "partition": 0}', "topic is no valid text"),
+        ('{"topic": "t", "partition": 0, "headers": {"\\ud800": "x"}}', "the name of a header is no valid text"),
+        ('{"topic": "t", "partition": ' + "1" * 5000 + "}", "not JSON that can be read: Exceeds the limit"),
+        ("[" * 100_000, "not JSON that can be read: maximum recursion"),
         ('{"topic": "t", "partition": 0, "value": "x", "value_base64": "eA=="}', "not both"),
         ('{"topic": "t", "partition": 0, "key_base64": "?"}', "key_base64 is not base64"),
         ('{"topic": "t", "partition": 0, "headers": []}', "headers must be a JSON object"),
@@ -220,3 +232,22 @@ def test_json_lines() -> None:
 def test_wrong_line_is_named(line: str, reason: str) -> None:
     with pytest.raises(InputError, match=reason):
         list(parse_lines(['{"topic": "t", "partition": 0}', line], default_timestamp_ms=NOW_MS))
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (("70", "1" * 5000), "not JSON that can be read: Exceeds the limit"),
+        (("[", "[" * 100_000), "not JSON that can be read: maximum recursion"),
+        (('"t"', '"\\ud800"'), "batch 0: topic must be a text"),
+        (('"partition": 0', '"partition": 2147483648'), "partition must be a number from 0 to 2147483647"),
+        (('"created_ms": 5', '"created_ms": 9223372036854775808'), "created_ms must be a number from 0 to"),
+    ],
+    ids=["digits", "depth", "half a character", "partition", "time"],
+)
+def test_a_manifest_nobody_wrote_is_refused(change: tuple[str, str], reason: str) -> None:
+    batch = ManifestBatch(topic="t", partition=0, byte_offset=0, size_bytes=70, record_count=1, crc=7)
+    text = encode_manifest(Manifest(created_ms=5, size_bytes=70, batches=(batch,)))
+    assert change[0] in text
+    with pytest.raises(ManifestError, match=reason):
+        decode_manifest(text.replace(*change, 1), "it")

@@ -1,0 +1,313 @@
+"""The parsers of outside bytes, and what must hold for any bytes: only declared errors, and two ways to read agree.
+
+Where a fast decoder stands beside a general one, both read the same input. Where there is an encoder, what was read is
+written and read again. Seeds are well-formed inputs, most of them made by Kafka's own programs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.records_codec import make_file
+from coordinator.client import compression
+from coordinator.client.record_batch import CorruptBatch, decode_records, encode_batch, parse_header, parse_headers
+from coordinator.client.wal_input import InputError, parse_lines
+from coordinator.client.wal_manifest import Manifest, ManifestBatch, ManifestError, decode_manifest, encode_manifest
+from coordinator.protocol.api_table import APIS, decode_request
+from coordinator.protocol.codec import Message, decode, encode
+from coordinator.protocol.commit_file import decode_commit_file, decode_commit_response, encode_commit_file
+from coordinator.protocol.find_batches import decode_find_batches
+from coordinator.protocol.framing import FrameReader, read_correlation_id, read_request_head, read_request_header, reply_body, request_frame
+from coordinator.protocol.messages import CommitFileRequest, CommitFileResponse, FindBatchesRequest
+from coordinator.protocol.wire import MalformedMessage
+from records import fast
+from records.codec import decode_entry, decode_key, encode_entry, encode_key
+from records.errors import UnreadableEntry
+from records.file_columns import expand, iterate, request_order
+from records.general import decode_generally, encode_generally
+from records.history import NEWEST
+from records.model import FileCommitted, Record
+from tests.fuzz.engine import Target
+
+T = TypeVar("T")
+
+_TESTS: Final = Path(__file__).parents[1]
+_NAMES: Final = {3: "Metadata", 10: "FindCoordinator", 18: "ApiVersions"}
+_VERSIONS: Final = [(key, version) for key, api in APIS.items() for version in api.versions if not api.is_kip_key]
+
+
+def _read_json(path: str) -> Any:
+    return json.loads((_TESTS / path).read_text("utf-8"))
+
+
+def _result(error: type[Exception], read: Callable[[], T]) -> T | None:
+    """What was read; None if it was refused."""
+    try:
+        return read()
+    except error:
+        return None
+
+
+# --- frames and headers ---
+
+
+def _frames(data: bytes) -> None:
+    """The first three bytes choose the limit of a frame and how the stream is cut into pieces."""
+    size_max, step, stream = 1 + 4 * data[0] if data else 1, 1 + (data[1] if len(data) > 1 else 0), data[3:]
+    whole = _cut_frames(size_max, [stream])
+    pieces = [stream[start : start + step] for start in range(0, len(stream), step)]
+    assert _cut_frames(size_max, pieces) == whole, f"frames of the stream in pieces of {step} bytes differ"
+
+
+def _cut_frames(size_max: int, pieces: Iterable[bytes]) -> tuple[list[bytes], bool]:
+    reader, frames = FrameReader(size_max), list[bytes]()
+    for piece in pieces:
+        try:
+            for frame in reader.feed(piece):
+                frames.append(frame)
+        except MalformedMessage:
+            return frames, False
+        assert reader.bytes_held <= max(size_max, 3), f"{reader.bytes_held} bytes held of frames of at most {size_max}"
+    assert all(0 < len(frame) <= size_max for frame in frames)
+    return frames, True
+
+
+def _request(frame: bytes) -> None:
+    """A frame as the server takes it: head, header, body."""
+    head = read_request_head(frame)
+    for flexible in (False, True):
+        header = _result(MalformedMessage, lambda flexible=flexible: read_request_header(frame, flexible=flexible))
+        assert header is None or (header[:3] == head and header.body_offset <= len(frame))
+    schema = APIS[head.api_key].versions.get(head.api_version) if head.api_key in APIS else None
+    header = read_request_header(frame, flexible=schema is None or schema.flexible)
+    again = request_frame(*header[:4], frame[header.body_offset :], flexible=False)
+    assert read_request_header(again[4:], flexible=False)[:4] == header[:4]
+    _survives(decode_request(head.api_key, head.api_version, frame, header.body_offset))
+
+
+def _reply(frame: bytes) -> None:
+    read_correlation_id(frame)
+    assert reply_body(frame, tagged=False) == frame[4:]
+    assert frame.endswith(reply_body(frame))
+
+
+def _request_seeds() -> Iterator[bytes]:
+    for body, (key, version) in _golden("Request"):
+        yield request_frame(key, version, 7, "client", body, flexible=APIS[key].versions[version].flexible)[4:]
+
+
+def _frame_seeds() -> Iterator[bytes]:
+    frames = [b"a", b"bc" * 20, b"\0\0\0\x05", b"h" * 90]
+    stream = b"".join(len(frame).to_bytes(4, "big") + frame for frame in frames)
+    yield from (bytes((100, step, 0)) + stream for step in (0, 1, 6, 200))
+
+
+# --- bodies ---
+
+
+def _golden(kind: str) -> Iterator[tuple[bytes, tuple[int, int]]]:
+    """Messages as Kafka's classes encoded them, and which they are."""
+    for case in _read_json("protocol/golden.json"):
+        for key, version in _VERSIONS:
+            name = _NAMES.get(key) or f"Diskless{APIS[key].versions[version].request_type.__name__.removesuffix('Request')}"
+            raw = bytes.fromhex(case["hex"])
+            if (case["message"], case["version"]) == (f"{name}{kind}", version) and len(raw) < 2000:
+                yield raw, (key, version)
+
+
+def _survives(message: Message) -> None:
+    """What was read can be written, and is then read again as the same."""
+    assert decode(type(message), encode(message)) == message
+
+
+def _response(data: bytes) -> None:
+    """The first byte chooses the message."""
+    key, version = _VERSIONS[(data[0] if data else 0) % len(_VERSIONS)]
+    _survives(decode(APIS[key].versions[version].response_type, data, 1))
+
+
+def _response_seeds() -> Iterator[bytes]:
+    return (bytes((_VERSIONS.index(which),)) + body for body, which in _golden("Response"))
+
+
+def _bodies(message: str) -> Callable[[], Iterable[bytes]]:
+    def seeds() -> Iterator[bytes]:
+        return (bytes.fromhex(case["hex"]) for case in _read_json("protocol/golden.json") if case["message"] == f"Diskless{message}")
+
+    return seeds
+
+
+def _commit_file(data: bytes) -> None:
+    general = _result(MalformedMessage, lambda: decode(CommitFileRequest, data))
+    found = _result(MalformedMessage, lambda: decode_commit_file(data))
+    assert (found is None) == (general is None), "the fast decoder and the general one do not agree on whether this is a CommitFile"
+    if found is None or general is None:
+        return
+    head = (general.object_key, general.object_format, general.file_size, list(general.owner_ids))
+    assert found[:4] == head
+    assert found[5:] == (general.timeout_ms, general.uploader_broker_id, general.created_ms)
+    names = [item.name for item in dataclasses.fields(general.batches[0])] if general.batches else []
+    columns = {"partition_index": "partition", "batch_max_timestamp": "max_timestamp"}
+    rows = _columns(found.batches, [columns.get(name, name) for name in names])
+    assert rows == [[getattr(batch, name) for batch in general.batches] for name in names]
+    assert encode_commit_file(found) == encode(general)
+
+
+def _columns(rows: npt.NDArray[np.void], names: Iterable[str]) -> list[list[Any]]:
+    return [rows[name].tolist() for name in names]
+
+
+def _commit_response(data: bytes) -> None:
+    general = _result(MalformedMessage, lambda: decode(CommitFileResponse, data))
+    found = _result(MalformedMessage, lambda: decode_commit_response(data))
+    assert (found is None) == (general is None), "the fast decoder and the general one do not agree on whether this is a response"
+    if found is None or general is None:
+        return
+    rows = _columns(found.results, ("error_code", "base_offset", "append_time_ms", "log_start_offset"))
+    names = ("error_code", "assigned_base_offset", "log_append_time", "log_start_offset")
+    assert rows == [[getattr(batch, name) for batch in general.batches] for name in names]
+    assert found.results["is_duplicate"].astype(bool).tolist() == [batch.is_duplicate for batch in general.batches]
+    assert found.throttle_time_ms == general.throttle_time_ms
+    messages = {place: batch.error_message for place, batch in enumerate(general.batches) if batch.error_message is not None}
+    assert found.error_messages == messages
+
+
+def _find_batches(data: bytes) -> None:
+    general = _result(MalformedMessage, lambda: decode(FindBatchesRequest, data))
+    found = _result(MalformedMessage, lambda: decode_find_batches(data))
+    assert (found is None) == (general is None), "the fast decoder and the general one do not agree on whether this is a FindBatches"
+    if found is None or general is None:
+        return
+    topics = [
+        (topic.topic_id, [(one.partition_index, one.offset, one.max_partition_fetch_bytes) for one in topic.partitions])
+        for topic in general.topics
+    ]
+    assert found == (general.fetch_max_bytes, general.max_batches_per_partition, topics, general.timeout_ms)
+
+
+# --- records of the metadata log ---
+
+
+def _entry(data: bytes) -> None:
+    general = _result(UnreadableEntry, lambda: decode_generally(data))
+    for vector_min in (1, fast.COLUMN_BYTES_VECTOR_MIN, 1 << 60):
+        with _changed(fast, "COLUMN_BYTES_VECTOR_MIN", vector_min):
+            assert _result(UnreadableEntry, lambda: decode_entry(data)) == general, f"vectorised from {vector_min} bytes on"
+    for record in general or ():
+        _written_alike(record)
+
+
+def _written_alike(record: Record) -> None:
+    raw = encode_generally([record], NEWEST)
+    assert decode_generally(raw) == [record]
+    for vector_min in (1, 1 << 60):
+        with _changed(fast, "NUMBERS_VECTOR_MIN", vector_min):
+            assert encode_entry([record]) == raw, f"vectorised from {vector_min} numbers on"
+    if isinstance(record, FileCommitted):
+        batches = expand(record)
+        columns = [getattr(batches, name).tolist() for name in batches.__dataclass_fields__]
+        assert list(zip(*columns, strict=True)) == list(iterate(record)), "the columns and the batches one by one differ"
+        assert sum(place.is_accepted for place in request_order(record)) == len(batches)
+
+
+@contextmanager
+def _changed(module: Any, name: str, value: int) -> Iterator[None]:
+    before = getattr(module, name)
+    setattr(module, name, value)
+    try:
+        yield
+    finally:
+        setattr(module, name, before)
+
+
+def _entry_seeds() -> Iterator[bytes]:
+    yield from (bytes.fromhex(raw) for name, raw in _read_json("records/golden.json").items() if name != "EntryKey")
+    yield from (encode_entry([make_file(random.Random(count), count)]) for count in (1, 3, 60))
+
+
+def _entry_key(data: bytes) -> None:
+    key = decode_key(data)
+    assert key is None or encode_key(key) == data
+
+
+# --- WAL files ---
+
+_DECOMPRESSED_BYTES_MAX: Final = 1 << 20
+
+
+def _record_batches(data: bytes) -> None:
+    """Without their checksums, or no damage would get past them; the small limit makes what is above it cheap."""
+    with _changed(compression, "DECOMPRESSED_BYTES_MAX", _DECOMPRESSED_BYTES_MAX):
+        for header in parse_headers(data, verify=False):
+            records = decode_records(data, header)
+            assert len(records) == header.record_count
+            assert all(record.timestamp_ms is not None for record in records)
+    checked = _result(CorruptBatch, lambda: parse_headers(data))
+    assert checked is None or checked == parse_headers(data, verify=False)
+
+
+def _manifest(data: bytes) -> None:
+    manifest = decode_manifest(data.decode(), "it")
+    assert decode_manifest(encode_manifest(manifest).encode().decode(), "it") == manifest
+
+
+def _manifest_seeds() -> Iterator[bytes]:
+    batch = ManifestBatch(topic="örders", partition=1, byte_offset=0, size_bytes=70, record_count=2, crc=2**32 - 1)
+    for count in (0, 1, 2):
+        yield encode_manifest(Manifest(created_ms=1_760_000_000_000, size_bytes=140, batches=(batch,) * count)).encode()
+
+
+def _wal_input(data: bytes) -> None:
+    for line in parse_lines(data.decode().splitlines(), default_timestamp_ms=1):
+        assert line.partition.topic.encode()
+        assert 0 <= line.partition.partition < 2**31
+        batch = encode_batch([line.record], producer=line.producer)
+        (stored,) = decode_records(batch, parse_header(batch))
+        assert (stored.key, stored.value, stored.headers) == (line.record.key, line.record.value, line.record.headers)
+
+
+def _wal_input_seeds() -> Iterator[bytes]:
+    yield b'{"topic": "orders", "partition": 0}\n\n{"topic": "a", "partition": 1, "key": null, "value_base64": "AAE="}\n'
+    yield (
+        b'{"topic": "o", "partition": 0, "key": "k", "value": "v", "headers": {"h": "x", "n": null}, "timestamp": 1700000000000,'
+        b' "producer_id": 7, "producer_epoch": 0, "sequence": 0}'
+    )
+
+
+def _kafka_batches() -> Iterator[bytes]:
+    return (bytes.fromhex(raw) for raw in _read_json("wal/kafka_batches.json").values())
+
+
+_MALFORMED: Final = (MalformedMessage,)
+TARGETS: Final = {
+    target.name: target
+    for target in (
+        Target(name="frames", run=_frames, declared=(), seeds=_frame_seeds),
+        Target(name="request", run=_request, declared=_MALFORMED, seeds=_request_seeds),
+        Target(name="reply", run=_reply, declared=_MALFORMED, seeds=lambda: [b"\0\0\0\1\0body", b"\0\0\0\1\1\5\2abbody"]),
+        Target(name="response", run=_response, declared=_MALFORMED, seeds=_response_seeds),
+        Target(name="commit_file", run=_commit_file, declared=_MALFORMED, seeds=_bodies("CommitFileRequest")),
+        Target(name="commit_response", run=_commit_response, declared=_MALFORMED, seeds=_bodies("CommitFileResponse")),
+        Target(name="find_batches", run=_find_batches, declared=_MALFORMED, seeds=_bodies("FindBatchesRequest")),
+        Target(name="entry", run=_entry, declared=(), seeds=_entry_seeds),
+        Target(name="entry_key", run=_entry_key, declared=(), seeds=lambda: [bytes.fromhex(_read_json("records/golden.json")["EntryKey"])]),
+        Target(
+            name="record_batches",
+            run=_record_batches,
+            declared=(CorruptBatch,),
+            seeds=_kafka_batches,
+            memory_bytes=4 * _DECOMPRESSED_BYTES_MAX,
+        ),
+        Target(name="manifest", run=_manifest, declared=(ManifestError, UnicodeDecodeError), seeds=_manifest_seeds),
+        Target(name="wal_input", run=_wal_input, declared=(InputError, UnicodeDecodeError), seeds=_wal_input_seeds),
+    )
+}

@@ -1,0 +1,80 @@
+"""A short run of the fuzzer, the same every time, and proof that its judge sees what it looks for."""
+
+from __future__ import annotations
+
+from itertools import repeat
+
+import pytest
+
+from tests.fuzz.engine import CORPUS, Coverage, Target, corpus_of, judge, mutations, starting_inputs
+from tests.fuzz.targets import TARGETS
+
+RUNS = 800
+SEED = 1
+
+each_target = pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+
+
+@each_target
+def test_seeds_and_kept_inputs(target: Target) -> None:
+    inputs = starting_inputs(target)
+    assert len(inputs) > 1
+    assert [finding for data in inputs if (finding := judge(target, data))] == []
+
+
+@each_target
+def test_mutations(target: Target) -> None:
+    assert [finding for data in mutations(target, SEED, RUNS) if (finding := judge(target, data))] == []
+
+
+@each_target
+def test_most_seeds_are_well_formed(target: Target) -> None:
+    read = 0
+    seeds = list(target.seeds())
+    for data in seeds:
+        try:
+            target.run(data)
+        except target.declared:
+            continue
+        read += 1
+    assert read == len(seeds), f"{len(seeds) - read} seeds are refused, so little behind the first check is tried"
+
+
+def test_every_folder_of_the_corpus_has_a_target() -> None:
+    assert {path.name for path in CORPUS.iterdir()} <= set(TARGETS)
+    assert any(corpus_of(name) for name in TARGETS)
+
+
+def _target(run) -> Target:  # type: ignore[no-untyped-def]
+    return Target(name="judged", run=run, declared=(KeyError,), seeds=list, memory_bytes=10_000, memory_bytes_per_byte=10)
+
+
+def test_the_judge_sees_errors_waste_and_delay() -> None:
+    assert judge(_target(lambda data: {}[data]), b"x") is None
+
+    error = judge(_target(lambda data: data[5]), b"x")
+    assert error is not None
+    assert "IndexError" in error.fault
+
+    waste = judge(_target(lambda data: [data] * 100_000), b"x")
+    assert waste is not None
+    assert "10010 are allowed" in waste.fault
+    assert judge(_target(lambda data: [data] * 1000), b"x") is None
+
+    delay = judge(_target(lambda data: max(repeat(1, 8_000_000))), b"x")
+    assert delay is not None
+    assert "s are allowed" in delay.fault
+
+
+def test_coverage_tells_new_code_from_old() -> None:
+    coverage, target = Coverage(), TARGETS["commit_file"]
+    first = list(target.seeds())[1]
+    assert coverage.new_steps(lambda: target.run(first)) > 10
+    assert coverage.new_steps(lambda: target.run(first)) == 0
+    assert coverage.new_steps(lambda: target.run(first + b"\0")) > 0
+
+
+def test_mutations_are_repeatable_and_varied() -> None:
+    made = list(mutations(TARGETS["entry"], 3, 200))
+    assert made == list(mutations(TARGETS["entry"], 3, 200))
+    assert len(set(made)) > 150
