@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from coordinator.core import group
 from coordinator.core.batches import content_hash, partition_key, split_partition_key
 from coordinator.core.commands import CommitFile
 from coordinator.core.errors import ErrorCode
@@ -27,6 +28,12 @@ from tests.core.build import (
 
 E = ErrorCode
 MAX = 2147483647
+
+
+@pytest.fixture(autouse=True, params=[group.BLOCK_BATCHES_MIN, 1], ids=["alone", "together"])
+def deciding(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every rule holds for small commits, which are decided alone, and for those that are decided together."""
+    monkeypatch.setattr(group, "BLOCK_BATCHES_MIN", request.param)
 
 
 def errors(replica: Replica, command: CommitFile) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from coordinator.core import group
 from coordinator.core.commands import (
     DeletedTo,
     DescribedFile,
@@ -18,6 +19,12 @@ from coordinator.testing.shard_harness import Replica
 from tests.core.build import TOPIC, UNKNOWN_TOPIC, batch, commit, delete_records, found, leading, list_offsets
 
 E = ErrorCode
+
+
+@pytest.fixture(autouse=True, params=[group.BLOCK_BATCHES_MIN, 1], ids=["alone", "together"])
+def deciding(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every rule holds for small commits, which are decided alone, and for those that are decided together."""
+    monkeypatch.setattr(group, "BLOCK_BATCHES_MIN", request.param)
 
 
 def offsets(replica: Replica, *queries: tuple[int, int], topic_id: bytes = TOPIC) -> list[tuple[int, int, int]]:
@@ -144,17 +151,19 @@ def test_the_first_of_equal_greatest_timestamps_wins_within_a_file_and_after_a_d
     _, replica = leading()
     replica.ask(commit("a", [batch(0, 2, max_timestamp=50), batch(0, 2, max_timestamp=70), batch(0, 2, max_timestamp=70)]))
     assert offsets(replica, (0, -3)) == [(0, 70, 3)]
+    replica.ask(commit("again", [batch(0, 1, max_timestamp=70)]))
+    assert offsets(replica, (0, -3)) == [(0, 70, 3)]
     for key in ("b", "c", "d"):
         replica.ask(commit(key, [batch(0, 1, max_timestamp=60), batch(1, 1)]))
-    deleted(replica, (0, 6))
-    assert offsets(replica, (0, -3)) == [(0, 60, 6)]
+    deleted(replica, (0, 7))
+    assert offsets(replica, (0, -3)) == [(0, 60, 7)]
 
 
 def test_a_log_append_time_batch_counts_by_its_append_time_however_old_its_own_is() -> None:
     world, replica = leading()
     replica.ask(commit("a", [batch(0, 1, max_timestamp=world.now_ms)]))
     world.now_ms += 1000
-    replica.ask(commit("b", [batch(0, 1, max_timestamp=5, timestamp_type=1), batch(0, 1, max_timestamp=world.now_ms - 1)]))
+    replica.ask(commit("b", [batch(0, 1, max_timestamp=5, timestamp_type=1), batch(0, 1, max_timestamp=6)]))
     assert offsets(replica, (0, -3), (0, world.now_ms)) == [(0, world.now_ms, 1), (0, world.now_ms, 1)]
 
 
