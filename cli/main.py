@@ -27,6 +27,7 @@ COMMANDS = {
         "bench",
         "Commit files as fast as the service takes them (or at a rate) and show throughput and latency.",
     ),
+    "simulate": Lazy("cli.commands.simulate", "simulate", "Live whole clusters on virtual time, with faults from a seed."),
     "config": Lazy("cli.commands.config", "config", "Show and check the settings of a coordinator."),
     "dev": Lazy("cli.commands.dev", "dev", "Run a whole service on this machine: Kafka, nodes, object store, load."),
     "completion": Lazy("cli.commands.completion", "completion", "Print the completion script of a shell."),

@@ -54,6 +54,8 @@ def simulate(scenario: Scenario, *, is_detailed: bool = False) -> Outcome:
         try:
             run.live()
         finally:
+            # Tearing down is no part of the story.
+            run.story.is_over = True
             run.time.on_error = lambda _loop, _context: None
             run.time.close()
     return Outcome(

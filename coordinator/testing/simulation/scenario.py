@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -62,15 +62,19 @@ class Scenario:
     note: str = field(default="", compare=False)
 
     @staticmethod
-    def random(seed: int, duration_s: float = 20.0, kinds: tuple[str, ...] = (), weakened: tuple[str, ...] = ()) -> Scenario:
-        """Draw a scenario; `kinds` narrows what may go wrong."""
+    def random(
+        seed: int, duration_s: float = 20.0, *, kinds: Sequence[str] = (), details: Sequence[str] = (), weakened: tuple[str, ...] = ()
+    ) -> Scenario:
+        """Draw a scenario; `kinds` and `details` narrow what may go wrong."""
         rng = random.Random(f"scenario {seed}")
         nodes, partitions = rng.choice([3, 3, 4]), rng.choice([2, 2, 3])
-        kinds = kinds or tuple(rng.sample(sorted(DRAWS), rng.randint(2, 6)))
+        kinds = kinds or rng.sample(sorted(DRAWS), rng.randint(2, 6))
         faults = []
         for _ in range(rng.randint(3, max(4, round(duration_s * 0.8)))):
             kind = rng.choice(kinds)
             fault = DRAWS[kind](rng, Fault(at_s=round(rng.uniform(1.5, duration_s), 3), kind=kind))
+            if details:
+                fault = replace(fault, detail=rng.choice(details))
             node = rng.randrange(nodes) if fault.node == ANY else fault.node
             partition = rng.randrange(partitions) if fault.partition == ANY else fault.partition
             faults.append(replace(fault, node=node, partition=partition, duration_s=round(fault.duration_s, 3)))

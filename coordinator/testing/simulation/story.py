@@ -22,19 +22,22 @@ class Story:
 
     def __init__(self, now_s: Callable[[], float], *, is_detailed: bool) -> None:
         self.is_detailed = is_detailed
+        self.is_over = False
         self._now_s = now_s
         self._lines: list[tuple[float, bool, str]] = []
         self._hasher = blake2b(digest_size=16)
 
     def tell(self, text: str) -> None:
         """Note something that belongs into every story."""
+        if self.is_over:
+            return
         now_s = self._now_s()
         self._lines.append((now_s, False, text))
         self._hasher.update(b"%.9f %s\n" % (now_s, text.encode()))
 
     def mention(self, text: str) -> None:
         """Note a detail; callers that build long texts ask `is_detailed` first."""
-        if self.is_detailed:
+        if self.is_detailed and not self.is_over:
             self._lines.append((self._now_s(), True, text))
 
     def trace(self, what: bytes) -> None:

@@ -26,6 +26,7 @@ from coordinator.runtime import router
 from coordinator.runtime.ports import Proof
 from coordinator.runtime.replica import Replica
 from coordinator.runtime.router import Router
+from coordinator.testing.simulation.scenario import Scenario
 from records.model import EntryKey, LeadershipClaimed
 
 Patch = tuple[Any, str, object]
@@ -38,7 +39,12 @@ class Protection:
     rule: str
     patches: Callable[[], list[Patch]]
     kinds: tuple[str, ...]
+    details: tuple[str, ...] = ()
     seeds_max: int = 20
+
+    def scenario(self, seed: int, duration_s: float, weakened: tuple[str, ...] = ()) -> Scenario:
+        """A scenario with the faults that show why the protection is there."""
+        return Scenario.random(seed, duration_s, kinds=self.kinds, details=self.details, weakened=weakened)
 
 
 @contextmanager
@@ -244,7 +250,10 @@ PROTECTIONS: dict[str, Protection] = {
         rule="who was overtaken claims again only with a new proof of membership", patches=_always_a_member, kinds=("expire",)
     ),
     "term-deadline": Protection(
-        rule="a term whose entries are not acknowledged in time ends", patches=_no_deadline, kinds=("produce",), seeds_max=40
+        rule="a term whose entries are not acknowledged in time ends",
+        patches=_no_deadline,
+        kinds=("produce",),
+        details=("LOSE_REPORT", "DROP_SILENTLY"),
     ),
     "read-barrier": Protection(
         rule="a strict read waits for an own entry produced after it", patches=_read_committed_state, kinds=("lag", "expire", "pause")
@@ -256,18 +265,21 @@ PROTECTIONS: dict[str, Protection] = {
         rule="'no such topic' is said only by who has read the directory to its end", patches=_stale_directory, kinds=("lag",)
     ),
     "stored-results": Protection(rule="a retry gets the stored answer", patches=_no_stored_results, kinds=("network",)),
-    "joined-retries": Protection(
-        rule="a retry of a commit in flight waits with it", patches=_no_joining, kinds=("slow", "hold"), seeds_max=40
-    ),
+    "joined-retries": Protection(rule="a retry of a commit in flight waits with it", patches=_no_joining, kinds=("slow", "hold")),
     "content-hash": Protection(rule="a key stands for one content", patches=_any_content, kinds=("network",)),
     "deletion-order": Protection(
         rule="an owner remembers deletions: a create that was delayed finds them",
         patches=_forget_deletions,
         kinds=("network",),
-        seeds_max=60,
+        details=("double",),
+        seeds_max=40,
     ),
     "deleted-ids": Protection(
-        rule="the directory never places a deleted topic id again", patches=_forget_deleted_ids, kinds=("network",), seeds_max=60
+        rule="the directory never places a deleted topic id again",
+        patches=_forget_deleted_ids,
+        kinds=("network",),
+        details=("double",),
+        seeds_max=40,
     ),
     "disk-identity": Protection(rule="a database whose last entry is not the log's is set aside", patches=_trust_disks, kinds=("crash",)),
 }
