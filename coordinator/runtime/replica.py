@@ -272,11 +272,20 @@ class Replica:
             return
         clean = False
         if self.shard is not None and self.flush_failures == 0 and self.shard.phase is not State.FAILED:
-            flush = partial(self._packer.pack, self._freeze(self.shard))
-            await self._loop.run_in_executor(self._ports.writer, lambda: store.write(flush()))
-            self.shard.state.written()
-            clean = True
+            clean = await self._write_last(self.shard, store)
         await self._loop.run_in_executor(self._ports.writer, partial(store.close, clean=clean))
+
+    async def _write_last(self, shard: Shard, store: StateStore) -> bool:
+        """Write what is applied before the database is closed; returns whether that succeeded."""
+        flush = partial(self._packer.pack, self._freeze(shard))
+        try:
+            await self._loop.run_in_executor(self._ports.writer, lambda: store.write(flush()))
+        except Exception as error:  # noqa: BLE001 - the log has everything, and the rest of the process has to be closed too
+            LOG.error("state database not written on closing partition=%d error=%r", self.partition, error)
+            self.flush_failures += 1
+            return False
+        shard.state.written()
+        return True
 
     # ---- what others tell the replica
 

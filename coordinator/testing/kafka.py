@@ -230,9 +230,11 @@ class FakeLogReader:
         self._cursors.pop(partition, None)
 
     def wake(self) -> None:
-        """Look at every followed partition again."""
-        for partition in self._cursors:
-            self._schedule(partition)
+        """Look again at every followed partition that has news."""
+        for partition, cursor in self._cursors.items():
+            log = self._kafka.log(partition)
+            if log is None or cursor.next_offset != log.end_offset:
+                self._schedule(partition)
 
     def _schedule(self, partition: int) -> None:
         if partition not in self._due:

@@ -74,7 +74,7 @@ class Judge:
 
     def broken(self, rule: str, text: str) -> None:
         """Note the first broken rule and end the run."""
-        if self.violation is None:
+        if self.violation is None and not self._story.is_over:
             self.violation = Violation(rule, text)
             self._story.tell(f"VIOLATION {rule}: {text}")
             self._stop()

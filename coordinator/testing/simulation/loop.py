@@ -16,7 +16,6 @@ import random
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import Executor, Future
-from math import inf
 from typing import Any, TypeVar, TypeVarTuple
 
 T = TypeVar("T")
@@ -27,14 +26,16 @@ END_ROUNDS_MAX = 200
 
 
 class VirtualTime:
-    """The clock, and the loops that share it."""
+    """The clock, and everything that is due on any loop."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
         self.is_over = False
         self.on_error: Callable[[VirtualLoop, dict[str, Any]], None] = lambda _loop, _context: None
+        self.ready: deque[tuple[VirtualLoop, asyncio.Handle]] = deque()
+        self._timers: list[tuple[float, int, VirtualLoop, asyncio.TimerHandle]] = []
+        self._timer_count = 0
         self._loops: list[VirtualLoop] = []
-        self._dead: list[VirtualLoop] = []
 
     def new_loop(self, name: str) -> VirtualLoop:
         """A loop for one process."""
@@ -42,85 +43,79 @@ class VirtualTime:
         self._loops.append(loop)
         return loop
 
-    def kill(self, loop: VirtualLoop) -> None:
-        """Run nothing of this loop any more. Its tasks are kept until the end, so that none is torn down at some random moment."""
-        loop.is_dead = True
-        self._loops.remove(loop)
-        self._dead.append(loop)
+    def add_timer(self, loop: VirtualLoop, handle: asyncio.TimerHandle) -> None:
+        """Have a callback run at its time; among equals the first comes first."""
+        self._timer_count += 1
+        heapq.heappush(self._timers, (handle.when(), self._timer_count, loop, handle))
 
     def run_until(self, end_s: float) -> None:
         """Run everything that is due up to a moment, or until `is_over`."""
+        timers, ready = self._timers, self.ready
         while not self.is_over:
-            next_s, due = inf, None
-            for loop in self._loops:
-                at_s = loop.next_s()
-                if at_s < next_s:
-                    next_s, due = at_s, loop
-            if due is None or next_s > end_s:
+            self._run_ready()
+            if self.is_over:
+                return
+            if not timers or timers[0][0] > end_s:
                 self.now_s = max(self.now_s, end_s)
                 return
-            if next_s > self.now_s:
-                self.now_s = next_s
-            due.run_once()
+            self.now_s = max(self.now_s, timers[0][0])
+            while timers and timers[0][0] <= self.now_s:
+                _, _, loop, handle = heapq.heappop(timers)
+                ready.append((loop, handle))
+
+    def _run_ready(self) -> None:
+        ready = self.ready
+        running: VirtualLoop | None = None
+        try:
+            while ready and not self.is_over:
+                loop, handle = ready.popleft()
+                if loop.is_frozen or loop.is_dead:
+                    loop.waiting.append(handle)
+                elif not handle.cancelled():
+                    if loop is not running:
+                        asyncio.events._set_running_loop(loop)
+                        running = loop
+                    handle._run()
+        finally:
+            asyncio.events._set_running_loop(None)
 
     def close(self) -> None:
-        """Cancel every task that is left, the living and the dead."""
-        for loop in (*self._loops, *self._dead):
-            loop.end()
+        """Cancel every task that is left, on the loops of the living and of the dead, and let it end."""
+        self._timers.clear()
+        self.is_over = False
+        for loop in self._loops:
+            loop.is_dead = False
+            loop.thaw()
+        for _ in range(END_ROUNDS_MAX):
+            tasks = [task for loop in self._loops for task in asyncio.all_tasks(loop)]
+            if not tasks:
+                break
+            for task in tasks:
+                task.cancel()
+            self._run_ready()
+        self.is_over = True
+        for loop in self._loops:
+            loop.is_dead = True
 
 
 class VirtualLoop(asyncio.AbstractEventLoop):
-    """The event loop of one process: timers, callbacks, tasks; neither sockets nor threads."""
+    """The event loop of one process: timers, callbacks, tasks; neither sockets nor threads.
+
+    The tasks of a dead loop stay as they are until the clock is closed, so that none is torn down at some random moment.
+    """
 
     def __init__(self, time: VirtualTime, name: str) -> None:
         self.name = name
         self.is_frozen = False
         self.is_dead = False
+        self.waiting: list[asyncio.Handle] = []
         self._time = time
-        self._ready: deque[asyncio.Handle] = deque()
-        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
-        self._timer_count = 0
 
-    # ---- for the clock
-
-    def next_s(self) -> float:
-        """When this loop has something to do; infinity when never."""
-        if self.is_frozen:
-            return inf
-        if self._ready:
-            return self._time.now_s
-        timers = self._timers
-        while timers and timers[0][2].cancelled():
-            heapq.heappop(timers)
-        return timers[0][0] if timers else inf
-
-    def run_once(self) -> None:
-        """Run what is due now."""
-        ready, timers = self._ready, self._timers
-        while timers and timers[0][0] <= self._time.now_s:
-            ready.append(heapq.heappop(timers)[2])
-        asyncio.events._set_running_loop(self)
-        try:
-            for _ in range(len(ready)):
-                handle = ready.popleft()
-                if not handle.cancelled():
-                    handle._run()
-        finally:
-            asyncio.events._set_running_loop(None)
-
-    def end(self) -> None:
-        """Cancel the tasks of this loop and let them end."""
-        self.is_dead, self.is_frozen = False, False
-        for _ in range(END_ROUNDS_MAX):
-            tasks = asyncio.all_tasks(self)
-            if not tasks:
-                break
-            for task in tasks:
-                task.cancel()
-            self.run_once()
-        self._timers.clear()
-        self._ready.clear()
-        self.is_dead = True
+    def thaw(self) -> None:
+        """Go on: what became due while it was frozen comes first."""
+        self.is_frozen = False
+        waiting, self.waiting = self.waiting, []
+        self._time.ready.extendleft((self, handle) for handle in reversed(waiting))
 
     # ---- the interface of asyncio
 
@@ -138,8 +133,10 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def call_soon(self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None) -> asyncio.Handle:
         handle = asyncio.Handle(callback, args, self, context)
-        if not self.is_dead:
-            self._ready.append(handle)
+        if self.is_dead:
+            self.waiting.append(handle)
+        else:
+            self._time.ready.append((self, handle))
         return handle
 
     def call_soon_threadsafe(
@@ -157,8 +154,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.TimerHandle:
         handle = asyncio.TimerHandle(when, callback, args, self, context)
         if not self.is_dead:
-            self._timer_count += 1
-            heapq.heappush(self._timers, (when, self._timer_count, handle))
+            self._time.add_timer(self, handle)
         return handle
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:

@@ -80,7 +80,7 @@ class Network:
             async def serve() -> None:
                 send_back(await work(node))
 
-            loop.call_soon(process.spawn, serve())
+            loop.call_soon(process.spawn, serve)
 
         delay_s = self._delay_s()
         if delay_s is not None:

@@ -74,9 +74,9 @@ class Process:
         """This machine's wall clock."""
         return START_MS + int(self._around.time.now_s * 1000) + self.skew_ms
 
-    def spawn(self, work: Coroutine[object, object, None]) -> None:
+    def spawn(self, work: Callable[[], Coroutine[object, object, None]]) -> None:
         """Run a request on this process's loop."""
-        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -122,7 +122,7 @@ class Process:
             topic_auto_create=False,
             expectations=TopicExpectations(),
             limits=around.limits,
-            flush_interval_ms=1_000,
+            flush_interval_ms=1_500,
             flush_batches_max=100,
             topic_check_interval_ms=5_000,
             load_timeout_ms=12_000,
@@ -139,7 +139,7 @@ class Process:
         self.kafka_node.is_held = False
         self.kafka_node.stop()
         self._around.kafka.wake()
-        self._around.time.kill(self.loop)
+        self.loop.is_dead = True
         self.node = self.loop = self.kafka_node = self.membership = self.listener = None
         if disk == "lost":
             self.disk = Disk()
@@ -162,7 +162,7 @@ class Process:
             await node.stop()
             self._around.world.call_soon(ended)
 
-        loop.call_soon(self.spawn, stop())
+        loop.call_soon(self.spawn, stop)
 
     def freeze(self) -> None:
         """Run nothing until `thaw`; fetching takes longer still to go on."""
@@ -174,7 +174,7 @@ class Process:
     def thaw(self) -> None:
         """Go on."""
         if self.loop is not None:
-            self.loop.is_frozen = False
+            self.loop.thaw()
 
 
 # ---- between the world's loop and the process's
