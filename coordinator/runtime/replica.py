@@ -343,7 +343,13 @@ class Replica:
             if isinstance(event, Submitted):
                 self._refuse_unloaded(event)
             return
-        for effect in self.shard.feed(event, self._clock_ms()):
+        try:
+            effects = self.shard.feed(event, self._clock_ms())
+        except Exception as error:
+            # A bug of the core: the state may be half changed, so this replica stops, keeps the evidence and is rebuilt.
+            LOG.exception("the core failed partition=%d event=%s", self.partition, type(event).__name__)
+            effects = self.shard.feed(Invalidated(f"the core failed: {error!r}"), self._clock_ms())
+        for effect in effects:
             self._perform(effect)
         if self.shard.state.unwritten_batches >= self._flush_batches_max:
             self._write_if_due()

@@ -11,6 +11,7 @@ from coordinator.app.main import readiness
 from coordinator.app.telemetry import node_samples
 from coordinator.core.commands import CommitResult
 from coordinator.runtime import node as node_module
+from coordinator.runtime.replica import Replica
 from coordinator.testing.state_store import MemoryStateStores
 from tests.core.build import batch, commit, place, result_of
 from tests.runtime.failing_stores import FailingStores
@@ -43,11 +44,16 @@ async def test_a_topic_that_cannot_be_created_as_configured_ends_the_process(mon
     assert "correct the value that was refused" in str(started.fatal[0])
 
 
-async def test_a_refusal_while_replicas_load_ends_the_process() -> None:
+async def test_a_refusal_while_replicas_load_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     kafka = in_memory()
-    async with running(kafka, MemoryStateStores()) as started:
-        await started.until(lambda: bool(started.node.replicas), "the description of the topic")
+    load = Replica.load
+
+    async def load_refused(replica: Replica) -> None:
         kafka.refusal = NOT_ALLOWED
+        await load(replica)
+
+    monkeypatch.setattr(Replica, "load", load_refused)
+    async with running(kafka, MemoryStateStores()) as started:
         await started.until(lambda: bool(started.fatal), "the end")
     assert NOT_ALLOWED in str(started.fatal[0])
 
@@ -203,3 +209,21 @@ async def test_a_replica_ahead_of_its_log_makes_the_node_not_ready_and_says_why(
         failed = detail["failed"]
         assert isinstance(failed, dict)
         assert "Acknowledged data is missing from the log" in failed[1]
+
+
+async def test_a_bug_of_the_core_stops_the_replica_which_is_rebuilt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_module, "REVIVE_BACKOFF_S", (0.01, 0.05))
+    async with running(in_memory(), MemoryStateStores()) as started:
+        await started.leads()
+        assert await started.ask(1, place(count=1)) is not None
+        replica = started.node.replicas[1]
+        assert replica.shard is not None
+
+        def broken(*_: object) -> None:
+            raise ZeroDivisionError("as if by mistake")
+
+        monkeypatch.setattr(replica.shard, "_pump", broken)
+        refused = result_of(await started.ask(1, commit("a", [batch(0, 3)], owner_ids=[1])))
+        assert refused.errors == [16]
+        await started.until(lambda: started.node.replicas[1] is not replica and started.node.view.is_leading(1), "the rebuilt replica")
+        assert result_of(await started.ask(1, commit("a", [batch(0, 3)], owner_ids=[1]))).errors == [0]
