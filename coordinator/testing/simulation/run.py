@@ -228,7 +228,7 @@ class Run:
                 node = process.node
                 if shard is None or node is None or shard.state.applied_offset < fold.last_counted:
                     unwell.append(f"node {node_id} has not applied partition {partition} to {fold.last_counted}")
-                elif shard.state.trimming or node.replicas[partition].written_offset < fold.last_change:
+                elif shard.state.trimming or shard.state.has_unwritten() or shard.state.frozen is not None:
                     unwell.append(f"node {node_id} has not written partition {partition}")
                 elif shard.phase is State.FAILED:
                     unwell.append(f"node {node_id} partition {partition} has failed")
