@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 import resource
+import time
 from array import array
 from collections import deque
 from collections.abc import Sequence
@@ -96,7 +97,8 @@ class _Run:
         self._loop = asyncio.get_running_loop()
         self.load = load
         self.measured = Measured()
-        self.now = self._loop.time
+        # The loop's own clock stands still while it works, and has milliseconds only.
+        self.now = time.perf_counter
         self._is_measuring = False
         self._is_over = False
         self._failure: asyncio.Future[None] = self._loop.create_future()

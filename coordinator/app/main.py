@@ -49,6 +49,7 @@ ENTRY_OVERHEAD_BYTES = 1024
 CLOSE_TIMEOUT_S = 3.0
 DRAIN_TIMEOUT_MS = 1_000
 GC_OBJECTS = 50_000
+SWITCH_INTERVAL_S = 0.0005
 
 
 class KafkaArguments(TypedDict):
@@ -305,6 +306,8 @@ async def _run(settings: Settings) -> int:
 
 def run_coordinator(settings: Settings) -> int:
     """Run one process in the foreground; logging is set up by the caller."""
+    # The threads that hand over reports and entries must not wait 5 ms, Python's default, for a busy interpreter.
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     if sys.platform == "win32":
         return asyncio.run(_run(settings))
     import uvloop
