@@ -32,6 +32,9 @@ BATCH = np.dtype(
 )
 BatchArray: TypeAlias = npt.NDArray[np.void]
 
+LOG_APPEND_TIME = 1
+"""The timestamp type of a batch whose time is when the coordinator accepted it; 0 is CreateTime."""
+
 SEQUENCE_MASK = 0x7FFFFFFF
 """Sequences wrap from 2147483647 to 0."""
 

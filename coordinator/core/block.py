@@ -13,13 +13,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from coordinator.core.batches import LOG_APPEND_TIME
 from coordinator.core.cold import ROW, FileRow, Rows
 from coordinator.core.commands import CommitResult
 from records.bulk import FileHead
 
 Int64s = npt.NDArray[np.int64]
-
-LOG_APPEND_TIME = 1
 
 
 def starts_of_equal(values: Int64s) -> Int64s:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from coordinator.core.block import LOG_APPEND_TIME, CommitBlock, ProducerColumns, lengths_of
+from coordinator.core.batches import LOG_APPEND_TIME
+from coordinator.core.block import CommitBlock, ProducerColumns, lengths_of
 from coordinator.core.hot import BrokenInvariant, HotState
 from coordinator.core.tables import REMEMBERED_BATCHES
 

@@ -13,7 +13,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from coordinator.core.batches import SEQUENCE_MASK, split_partition_key
+from coordinator.core.batches import LOG_APPEND_TIME, SEQUENCE_MASK, split_partition_key
 from coordinator.core.commands import CommitFile, CommitResult
 from coordinator.core.errors import ErrorCode
 from coordinator.core.hot import HotState
@@ -22,7 +22,6 @@ from coordinator.core.names import topic_id_text
 from coordinator.core.tables import REMEMBERED_BATCHES, RememberedBatch
 from records.model import FileCommitted
 
-LOG_APPEND_TIME = 1
 RECORDS_PER_BATCH_MAX = 1 << 31
 
 

@@ -64,11 +64,6 @@ def hash_rows(columns: list[npt.NDArray[np.int64]]) -> tuple[U64, U64]:
     return low, high
 
 
-def sum_hashes(low: U64, high: U64) -> Digest:
-    """The digest of some rows' hashes."""
-    return Digest(int(low.sum(dtype=np.uint64)), int(high.sum(dtype=np.uint64)))
-
-
 def hash_bytes(*parts: bytes) -> Digest:
     """The hash of a row that is better described by bytes; parts are length-prefixed."""
     hasher = blake2b(digest_size=16)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from coordinator.core.batches import SEQUENCE_MASK, partition_key
+from coordinator.core.batches import LOG_APPEND_TIME, SEQUENCE_MASK, partition_key
 from coordinator.core.directory import UNDATED, Directory, apply_directory, date_deletions, forget_deletions
 from coordinator.core.tables import PartitionTable, ProducerTable, RememberedBatch
 from records.model import (
@@ -25,8 +25,6 @@ from records.model import (
     TombstonesExpired,
     TopicDeleted,
 )
-
-LOG_APPEND_TIME = 1
 
 
 class BrokenInvariant(Exception):

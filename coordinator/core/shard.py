@@ -24,6 +24,7 @@ from coordinator.core.block import CommitBlock
 from coordinator.core.cold import Header
 from coordinator.core.commands import OK, Answer, Barrier, Command, CommitFile, DescribeFiles, ListOffsets
 from coordinator.core.commit import CommitContext
+from coordinator.core.endpoints import format_endpoints
 from coordinator.core.errors import ErrorCode
 from coordinator.core.events import (
     Append,
@@ -134,7 +135,6 @@ class Shard:
         self.void_entries: Counter[str] = Counter()
         self.term_ends: Counter[str] = Counter()
         self.commit_counts = CommitCounts()
-        self.applied_entries = 0
         self.last_entry: tuple[bytes, bytes] = (b"", b"")
         self._read_fence = fence
         self._next_read = state.applied_offset + 1
@@ -171,7 +171,7 @@ class Shard:
             term=self.fence.term,
             seq=self.fence.seq,
             leader_node_id=-1 if claim is None else claim.node_id,
-            leader_endpoints="" if claim is None else ",".join(f"{e.listener}://{e.host}:{e.port}" for e in claim.endpoints),
+            leader_endpoints="" if claim is None else format_endpoints(claim.endpoints),
             log_time_ms=self.state.hot.log_time_ms,
             last_entry_hash=b"",
             digest=b"",
@@ -377,7 +377,6 @@ class Shard:
             block = block_of(self.state.hot, [record for record, _, _ in replayed], [encoded for _, _, encoded in replayed])
         if block is not None:
             self.state.apply_block(block, [offset for _, offset, _ in replayed])
-            self.applied_entries += len(replayed)
             return
         for record, offset, encoded in replayed:
             self._apply([record], offset, encoded)
@@ -389,7 +388,6 @@ class Shard:
         if self.state.hot.touched.directory:
             self._effects.append(DirectoryChanged())
         self.state.hot.touched.directory |= touched_before
-        self.applied_entries += 1
 
     def _take_claim(self, claim: LeadershipClaimed, entry: ReadEntry) -> None:
         self.fence = self.fence.claimed_by(claim)
@@ -518,7 +516,6 @@ class Shard:
             self.fence = Fence(self.fence.epoch, self.fence.term, entry.seq)
             if entry.block is not None:
                 self.state.apply_block(entry.block, entry.offsets)
-                self.applied_entries += len(entry.offsets)
                 self.commit_counts.add_block(entry.block)
             else:
                 self._apply(entry.records, offset, entry.encoded)

@@ -50,14 +50,6 @@ def varint(value: int) -> bytes:
     return bytes(out)
 
 
-def read_compact_string(data: bytes, position: int, end: int, where: str) -> tuple[str | None, int]:
-    """Read a compact nullable string; `where` names the field in errors."""
-    length, position = read_varint(data, position, end)
-    if length == 0:
-        return None, position
-    return read_text(data, position, length - 1, end, where)
-
-
 def read_text(data: bytes, position: int, size: int, end: int, where: str) -> tuple[str, int]:
     """Read `size` bytes of UTF-8."""
     if size > STRING_BYTES_MAX:

@@ -118,7 +118,6 @@ class TopicFacts:
     topic_id: bytes
     partitions: tuple[PartitionFacts, ...]
     config: Mapping[str, str]
-    broker_time_offset_ms: int | None = None
 
 
 class TopicMissing(Exception):

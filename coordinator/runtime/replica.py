@@ -19,6 +19,7 @@ from typing import assert_never, cast
 from coordinator.core.cold import Header
 from coordinator.core.commands import Answer, Command
 from coordinator.core.digest import Digest
+from coordinator.core.endpoints import parse_endpoints
 from coordinator.core.errors import ErrorCode
 from coordinator.core.events import (
     Append,
@@ -51,7 +52,6 @@ from coordinator.core.packing import Flush, Freeze, Packer
 from coordinator.core.refusals import refuse
 from coordinator.core.shard import Shard
 from coordinator.core.state import ShardState, Stored
-from coordinator.runtime.endpoints import parse_endpoints
 from coordinator.runtime.ports import (
     Cluster,
     KafkaUnavailable,

@@ -449,7 +449,6 @@ class FakeCluster:
                 for number in range(len(kafka.logs))
             ),
             config=dict(kafka.config),
-            broker_time_offset_ms=0,
         )
 
     async def create_topic(self, *, partitions: int, replication_factor: int, config: Mapping[str, str]) -> None:

@@ -221,7 +221,6 @@ class KafkaTermProducers:
         self._condition = threading.Condition()
         self._spares: deque[KafkaTermProducer] = deque()  # shared, under the condition; the oldest first
         self._closing = False
-        self._ending: list[KafkaTermProducer] = []  # loop only
         self._open: list[KafkaTermProducer] = []  # loop only
         self._maker = threading.Thread(target=self._make_spares, name="kafka-producer-spare", daemon=True)
 
