@@ -1,0 +1,95 @@
+-- What the monitor knows of `__diskless_metadata`. One writer, the Spark driver: one transaction per micro-batch moves the
+-- heads together with every number derived from the entries below them, so a replay changes nothing. Readers (dashboard,
+-- commands) open the file read-only. Times are milliseconds since the epoch unless named `second` or `minute` (since the
+-- epoch, of the entry's append time). Topic ids are 16 raw bytes. `kpart` is the partition of the metadata topic.
+
+create table if not exists log (            -- the topic that is followed; another id is another topic
+    topic text primary key, topic_id text not null, partitions integer not null, schema_version integer not null
+) without rowid;
+
+create table if not exists head (           -- where the job is, per partition of the metadata topic
+    kpart integer primary key,
+    next_offset integer not null,           -- entries below are replays
+    epoch integer, term integer, seq integer,       -- the claim in force and its last entry; null: not known
+    from_offset integer not null,           -- totals hold from here on
+    log_end integer not null,               -- end of the log when last asked
+    append_ms integer not null,             -- Kafka's time of the last entry read
+    merged_ms integer not null              -- when it was merged: merged_ms - append_ms is the freshness
+);
+
+-- activity. Kept: seconds 2 hours, minutes 24 hours, minute_partition 1 hour.
+create table if not exists activity_second (
+    second integer, kpart integer, files integer, batches integer, records integer, bytes integer, -- bytes of batches
+    file_bytes integer, multi_owner_files integer, void_entries integer, entries integer,
+    primary key (second, kpart)
+) without rowid;
+create table if not exists activity_topic (
+    minute integer, topic_id blob, batches integer, records integer, bytes integer, primary key (minute, topic_id)
+) without rowid;
+create table if not exists activity_partition (
+    minute integer, topic_id blob, partition integer, batches integer, records integer, bytes integer,
+    primary key (minute, topic_id, partition)
+) without rowid;
+create table if not exists activity_uploader (      -- broker or gateway; its rack is in `broker`
+    minute integer, uploader integer, files integer, batches integer, bytes integer, file_bytes integer, primary key (minute, uploader)
+) without rowid;
+create table if not exists histogram (      -- name: batches_per_file, partitions_per_file, file_bytes, fill_percent, freshness_ms
+    name text, minute integer, upper integer, count integer, primary key (name, minute, upper)  -- bucket of values <= upper
+) without rowid;
+create table if not exists total (          -- exact since from_offset: files, batches, records, bytes, file_bytes, entries,
+    name text, kpart integer, value integer, primary key (name, kpart)     -- void.<reason>, quarantined, findings, replayed, record.<type>,
+) without rowid;                            -- other.<code> (batches answered with an error or as a duplicate)
+
+-- what the log says exists
+create table if not exists topic (
+    topic_id blob primary key, name text, partitions integer, deleted_ms integer
+) without rowid;
+create table if not exists partition (      -- a chain per user partition
+    kpart integer, topic_id blob, partition integer,
+    start_offset integer, next_offset integer, since_offset integer, -- log start, high watermark; first entry seen of it
+    batches integer, records integer, bytes integer, last_append_ms integer,
+    diskless_base integer,                  -- B0 of a migrated partition
+    primary key (kpart, topic_id, partition)
+) without rowid;
+create table if not exists producer (
+    kpart integer, topic_id blob, partition integer, producer_id integer, epoch integer, next_sequence integer, last_append_ms integer,
+    primary key (kpart, topic_id, partition, producer_id)
+) without rowid;
+create table if not exists claim (          -- leadership changes, those in force
+    kpart integer, epoch integer, term integer, node_id integer, offset integer, append_ms integer, primary key (kpart, offset)
+) without rowid;
+create table if not exists node (node_id integer primary key, rack text, endpoints text, schema_level_max integer) without rowid;
+create table if not exists broker (broker_id integer primary key, rack text, host text) without rowid; -- from Kafka, not the log
+create table if not exists snapshot (
+    kpart integer, offset integer, mark_offset integer, end_offset integer, epoch integer, size_bytes integer, location text, digest blob,
+    append_ms integer, primary key (kpart, offset)
+) without rowid;
+create table if not exists open_transaction (kpart integer primary key, name text, offset integer, append_ms integer) without rowid;
+
+-- life of the WAL files. state: live, waiting (for another owner), deletable, removed, fenced
+create table if not exists file (
+    file_number integer primary key, kpart integer not null, object_key text not null, offset integer not null, append_ms integer not null,
+    uploader integer, file_bytes integer, batches integer, live_batches integer, live_bytes integer,
+    owners text, next_owner integer,        -- JSON list of metadata partitions; whom it was handed to
+    state text not null, state_since_ms integer not null
+);
+create unique index if not exists file_by_key on file (kpart, object_key);
+create index if not exists file_by_state on file (state, state_since_ms);
+create table if not exists run_block (      -- which files hold the batches of a partition: packed little-endian columns
+    kpart integer, topic_id blob, partition integer, first_offset integer, end_offset integer, runs blob,
+    primary key (kpart, topic_id, partition, first_offset)
+) without rowid;
+
+-- what is wrong
+create table if not exists finding (
+    id integer primary key, kpart integer not null, offset integer not null, rule text not null, message text not null,
+    topic_id blob, partition integer, producer_id integer, object_key text, expected integer, found integer, seen_ms integer not null
+);
+create table if not exists quarantine (
+    kpart integer, offset integer, error text, size_bytes integer, first_bytes blob, seen_ms integer, primary key (kpart, offset)
+) without rowid;
+
+create table if not exists micro_batch (    -- the last 1000: for the page's own health panel
+    id integer primary key, merged_ms integer, entries integer, batches integer, scan_ms integer, merge_ms integer, lag_entries integer
+);
+create table if not exists job (name text primary key, value text) without rowid; -- started_ms, pid, trigger_s, version, last_verify (JSON), last_orphans (JSON)
