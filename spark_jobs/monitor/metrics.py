@@ -1,0 +1,51 @@
+"""The Prometheus metrics of a running monitor, by name: the one list that the endpoint, dashboards and alerts share.
+
+Needs neither Spark nor Prometheus. Invariant: the endpoint shows exactly these, besides `process_*` and `python_*`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+PREFIX: Final = "diskless_monitor_"
+
+BATCH_SECONDS_BUCKETS: Final = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """One metric. `name` is as queries write it, a counter's with `_total`; a histogram has `_bucket`, `_sum`, `_count` besides."""
+
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
+    help: str
+    labels: tuple[str, ...] = ()
+
+
+_ALL = (
+    Metric(name="up", kind="gauge", help="1 while the streaming query runs, 0 before its start and after its end."),
+    Metric(name="lag_entries", kind="gauge", help="Entries of the metadata partition that are not merged yet.", labels=("partition",)),
+    Metric(name="freshness_seconds", kind="gauge", help="From append to merge, for the newest entry of the last micro-batch with entries."),
+    Metric(name="last_progress_timestamp_seconds", kind="gauge", help="When the query last reported progress, or that it has nothing to do."),
+    Metric(name="last_merge_timestamp_seconds", kind="gauge", help="When a micro-batch was last merged."),
+    Metric(name="batch_seconds", kind="histogram", help="How long micro-batches took, from planning to Spark's commit."),
+    Metric(name="merge_seconds", kind="histogram", help="How long merging a micro-batch into the database took."),
+    Metric(name="rows_total", kind="counter", help="Rows that Kafka gave to micro-batches of this process, replays included."),
+    Metric(name="entries_total", kind="counter", help="Entries merged, void and quarantined ones included."),
+    Metric(name="files_total", kind="counter", help="Files committed, one per coordinator that has batches of the file."),
+    Metric(name="batches_total", kind="counter", help="Batches accepted."),
+    Metric(name="records_total", kind="counter", help="Records in accepted batches."),
+    Metric(name="bytes_total", kind="counter", help="Bytes of accepted batches."),
+    Metric(name="replayed_entries_total", kind="counter", help="Entries that came again after a restart and were dropped."),
+    Metric(name="void_entries_total", kind="counter", help="Entries that count for nobody, by reason.", labels=("reason",)),
+    Metric(name="quarantined_total", kind="counter", help="Entries in force that cannot be read."),
+    Metric(name="findings_total", kind="counter", help="Violations of the log's rules, by rule.", labels=("rule",)),
+    Metric(name="kafka_errors_total", kind="counter", help="Looks at the topic, its ends or the brokers that Kafka did not answer."),
+)
+
+METRICS: Final[Mapping[str, Metric]] = {
+    PREFIX + one.name: Metric(name=PREFIX + one.name, kind=one.kind, help=one.help, labels=one.labels) for one in _ALL
+}
+"""By full name. The counters of entries, files, ... are the database's totals: they go on where a restarted job goes on."""
