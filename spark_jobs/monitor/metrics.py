@@ -28,7 +28,7 @@ _ALL = (
     Metric(name="up", kind="gauge", help="1 while the streaming query runs, 0 before its start and after its end."),
     Metric(name="lag_entries", kind="gauge", help="Entries of the metadata partition that are not merged yet.", labels=("partition",)),
     Metric(name="freshness_seconds", kind="gauge", help="From append to merge, for the newest entry of the last micro-batch with entries."),
-    Metric(name="last_progress_timestamp_seconds", kind="gauge", help="When the query last reported progress, or that it has nothing to do."),
+    Metric(name="last_progress_timestamp_seconds", kind="gauge", help="When the query last reported progress or idleness."),
     Metric(name="last_merge_timestamp_seconds", kind="gauge", help="When a micro-batch was last merged."),
     Metric(name="batch_seconds", kind="histogram", help="How long micro-batches took, from planning to Spark's commit."),
     Metric(name="merge_seconds", kind="histogram", help="How long merging a micro-batch into the database took."),
