@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from coordinator.core.cold import APPEND_TIME_BIT, PACKED, FileRow, Header, Rows, RunRow, Tombstone
-from coordinator.core.digest import EMPTY, Digest, hash_bytes, hash_rows, key_lanes
 from coordinator.core.tables import REMEMBERED_BATCHES
 from coordinator.core.tail import Generation
+from records.state_digest import EMPTY, PRODUCER_RING, Digest, hash_batches, hash_file, hash_partition, hash_producer, key_lanes
 
 RUN_ROWS_MAX = 1000
 """Bounds what one lookup has to unpack. Two runs of 24 000 bytes fill three of the database's pages; 1024 batches would leave
@@ -24,8 +24,6 @@ a quarter of the space unused."""
 
 INT32_MAX = (1 << 31) - 1
 UINT32_MAX = (1 << 32) - 1
-
-PRODUCER_RING = np.dtype([("first", "<i4"), ("last", "<i4"), ("base", "<i8"), ("time", "<i8")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,25 +249,23 @@ def effective_timestamps(rows: Rows) -> npt.NDArray[np.int64]:
 def _batches_digests(keys: list[bytes], rows: Rows, starts: npt.NDArray[np.int64]) -> list[Digest]:
     """The digest of each partition's batches; those of `keys[i]` begin at `starts[i]`."""
     lengths = np.diff(starts, append=len(rows))
-    columns = [np.repeat(np.array(lane, np.int64), lengths) for lane in zip(*map(key_lanes, keys), strict=True)]
-    columns += [rows[name] for name in ("base", "count", "byte_offset", "size", "file", "index", "timestamp", "type")]
-    low, high = hash_rows(columns)
+    lane_low, lane_high = (np.repeat(np.array(lane, np.int64), lengths) for lane in zip(*map(key_lanes, keys), strict=True))
+    low, high = hash_batches(lane_low, lane_high, rows)
     sums = zip(np.add.reduceat(low, starts).tolist(), np.add.reduceat(high, starts).tolist(), strict=True)
     return [Digest(*lanes) for lanes in sums]
 
 
 def _partition_hash(row: PartitionRow) -> Digest:
-    return hash_bytes(b"partition", row.key, b"%d %d %d" % (row.high_watermark, row.log_start, row.first_offset))
+    return hash_partition(row.key, row.high_watermark, row.log_start, row.first_offset)
 
 
 def _producer_hash(key: bytes, row: ProducerRow) -> Digest:
-    return hash_bytes(b"producer", key, b"%d %d %d" % (row.producer_id, row.epoch, row.last_append_ms), row.ring)
+    return hash_producer(key, row.producer_id, row.epoch, row.last_append_ms, row.ring)
 
 
 def file_hash(file: FileRow) -> Digest:
-    """The hash of a file as it was committed; its live counter follows from the batches."""
-    numbers = b"%d %d %d %d" % (file.file_id, file.file_size, file.append_time_ms, file.batch_count)
-    return hash_bytes(b"file", file.object_key.encode(), file.content_hash, numbers)
+    """The hash of a file as it was committed."""
+    return hash_file(file.object_key, file.content_hash, file.file_id, file.file_size, file.append_time_ms, file.batch_count)
 
 
 def unpack_ring(ring: bytes) -> list[tuple[int, int, int, int]]:

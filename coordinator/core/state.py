@@ -20,7 +20,7 @@ from coordinator.core.block_apply import apply_block
 from coordinator.core.cold import ColdStore, FileRow, Header, Rows, RunRow, Tombstone, unpack
 from coordinator.core.directory import UNDATED, Deletion, Placement
 from coordinator.core.hot import BrokenInvariant, DeletedTopic, HotState, Topic
-from coordinator.core.packing import PRODUCER_RING, Freeze, PartitionRow, ProducerRow, TopicRow, unpack_ring
+from coordinator.core.packing import Freeze, PartitionRow, ProducerRow, TopicRow, unpack_ring
 from coordinator.core.tables import REMEMBERED_BATCHES, RememberedBatch
 from coordinator.core.tail import FileBlock, Generation, with_losses
 from records.model import (
@@ -35,6 +35,7 @@ from records.model import (
     RecordsDeleted,
     TombstonesExpired,
 )
+from records.state_digest import PRODUCER_RING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,6 @@ from typing import assert_never, cast
 
 from coordinator.core.cold import Header
 from coordinator.core.commands import Answer, Command
-from coordinator.core.digest import Digest
 from coordinator.core.endpoints import parse_endpoints
 from coordinator.core.errors import ErrorCode
 from coordinator.core.events import (
@@ -70,6 +69,7 @@ from coordinator.runtime.ports import (
 )
 from coordinator.runtime.telemetry import Telemetry
 from records.model import Endpoint, LeadershipClaimed
+from records.state_digest import Digest
 
 LOG = logging.getLogger("coordinator.replica")
 

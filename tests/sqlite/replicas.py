@@ -9,12 +9,12 @@ from typing import Protocol
 from coordinator.core.batches import partition_key
 from coordinator.core.cold import ColdStore, Header
 from coordinator.core.commands import FetchPoint, OffsetQuery
-from coordinator.core.digest import Digest
 from coordinator.core.packing import Flush, Packer
 from coordinator.core.queries import FetchBudget, describe_file, find_batches, list_offset
 from coordinator.core.state import ShardState, Stored
 from records.codec import encode_entry
 from records.model import Record
+from records.state_digest import Digest
 from tests.sqlite.random_log import START_MS, LogModel
 
 CLUSTER_ID = "cluster"

@@ -2,10 +2,14 @@
 
 digest = sum modulo 2^128 of one hash per logical row, kept as two sums of 64 bits, so that a row is added or taken
 away in constant time and a whole array of rows in a few numpy calls. Local row numbers never enter a hash.
+
+Rows that count: the live batches, log positions and producers of the user partitions that exist, and the known files.
+Replicas keep the sum as they apply the log; `verify` computes it anew from the log alone. This module is all they share.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -14,6 +18,14 @@ import numpy.typing as npt
 
 UINT64_MASK = (1 << 64) - 1
 U64 = npt.NDArray[np.uint64]
+Int64s = npt.NDArray[np.int64]
+
+BATCH_COLUMNS = ("base", "count", "byte_offset", "size", "file", "index", "timestamp", "type")
+"""What is hashed of a batch behind its partition key: `file` is the offset of the entry that committed it, `index` its place
+among the accepted batches of that entry, `timestamp` its largest one (not the append time) in ms."""
+
+PRODUCER_RING = np.dtype([("first", "<i4"), ("last", "<i4"), ("base", "<i8"), ("time", "<i8")])
+"""A remembered batch of a producer: sequences, base offset, LogAppendTime or -1. Hashed oldest first."""
 
 _LANE_SEEDS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03))
 _MULTIPLY_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -53,7 +65,7 @@ def _mix(x: U64) -> U64:
     return result
 
 
-def hash_rows(columns: list[npt.NDArray[np.int64]]) -> tuple[U64, U64]:
+def hash_rows(columns: list[Int64s]) -> tuple[U64, U64]:
     """Two 64-bit hashes per row of equally long int64 columns; the order of the columns counts."""
     low = np.full(len(columns[0]), _LANE_SEEDS[0], np.uint64)
     high = np.full(len(columns[0]), _LANE_SEEDS[1], np.uint64)
@@ -77,3 +89,24 @@ def key_lanes(key: bytes) -> tuple[int, int]:
     """A 20-byte partition key as two int64 values for `hash_rows`."""
     raw = blake2b(key, digest_size=16).digest()
     return int.from_bytes(raw[:8], "big", signed=True), int.from_bytes(raw[8:], "big", signed=True)
+
+
+def hash_batches(lane_low: Int64s, lane_high: Int64s, batches: Mapping[str, Int64s] | npt.NDArray[np.void]) -> tuple[U64, U64]:
+    """Two hashes per batch, given the lanes of its partition key and the `BATCH_COLUMNS` by name."""
+    return hash_rows([lane_low, lane_high, *(batches[name] for name in BATCH_COLUMNS)])
+
+
+def hash_partition(key: bytes, high_watermark: int, log_start: int, first_offset: int) -> Digest:
+    """The hash of a user partition that exists, without its batches."""
+    return hash_bytes(b"partition", key, b"%d %d %d" % (high_watermark, log_start, first_offset))
+
+
+def hash_producer(key: bytes, producer_id: int, epoch: int, last_append_ms: int, ring: bytes) -> Digest:
+    """The hash of a producer of a user partition; `ring` are its remembered batches as `PRODUCER_RING`."""
+    return hash_bytes(b"producer", key, b"%d %d %d" % (producer_id, epoch, last_append_ms), ring)
+
+
+def hash_file(object_key: str, content_hash: bytes, file_id: int, file_size: int, append_time_ms: int, batch_count: int) -> Digest:
+    """The hash of a known file as it was committed; its live counter follows from the batches."""
+    numbers = b"%d %d %d %d" % (file_id, file_size, append_time_ms, batch_count)
+    return hash_bytes(b"file", object_key.encode(), content_hash, numbers)
