@@ -1,0 +1,206 @@
+"""Starts the JVM of a job and the Spark session in it, and ends both.
+
+The JVM is started here and not by Spark's scripts: so it runs on every Java the project runs on, a signal to the process
+group reaches the job alone, and its death is seen at once. It ends by itself when this process does, however that ends.
+Invariant: everything Spark writes on this machine is below the scratch folder, which is emptied at every start.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import spark_jobs
+from spark_jobs.settings import JVM_OPTIONS, LOCAL_MASTER, LOCAL_SETTINGS, SETTINGS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+START_TIMEOUT_S = 120.0
+STOP_TIMEOUT_S = 10.0
+LOOK_EVERY_S = 0.02
+LOG_TAIL_BYTES = 4000
+
+JARS_LOCK = Path(__file__).with_name("jars.lock")
+LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
+
+
+class SparkStartError(Exception):
+    """Spark could not be started; the text says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """What Spark runs on: a Java program, the jars of `JARS_LOCK`, a folder for everything temporary, and the master."""
+
+    java: Path
+    jars: Sequence[Path]
+    scratch: Path
+    master: str = LOCAL_MASTER
+    settings: Mapping[str, str] = field(default_factory=dict)
+    log_level: str = "WARN"
+
+    @property
+    def log_file(self) -> Path:
+        """What the JVM and the Python workers write."""
+        return self.scratch / "jvm.log"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether driver and executors are one process."""
+        return self.master.startswith("local")
+
+
+@dataclass(slots=True)
+class RunningSpark:
+    """A session and the JVM it lives in."""
+
+    session: SparkSession
+    jvm: subprocess.Popen[bytes]
+    log_file: Path
+
+    def is_alive(self) -> bool:
+        """Whether the JVM still runs."""
+        return self.jvm.poll() is None
+
+
+def find_spark() -> Path:
+    """Return PySpark's folder. Raises `SparkStartError` when it is not installed."""
+    found = importlib.util.find_spec("pyspark")
+    missing = [name for name in ("pyspark", "pyarrow", "pandas") if importlib.util.find_spec(name) is None]
+    if missing or found is None or found.origin is None:
+        raise SparkStartError(
+            f"the monitor needs {' and '.join(missing)}, which is not installed: pip install 'diskless-coordinator[spark]'"
+        )
+    return Path(found.origin).parent
+
+
+@contextmanager
+def open_spark(name: str, engine: Engine) -> Iterator[RunningSpark]:
+    """Start Spark, and end it with the block. Raises `SparkStartError`."""
+    home = find_spark()
+    shutil.rmtree(engine.scratch, ignore_errors=True)
+    engine.scratch.mkdir(parents=True)
+    settings = _settings(name, engine)
+    # Workers would otherwise run whatever python3 is first on PATH, and look for our modules where it looks.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    packages = str(Path(spark_jobs.__file__).parents[1])
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (packages, os.environ.get("PYTHONPATH"))))
+    os.environ["JAVA_HOME"] = str(engine.java.parent.parent)
+    os.environ["SPARK_HOME"] = str(home)
+    jvm = _start_jvm(home, engine, settings)
+    try:
+        running = RunningSpark(_connect(jvm, engine, settings), jvm, engine.log_file)
+        try:
+            yield running
+        finally:
+            _disconnect(running)
+    finally:
+        _end(jvm)
+
+
+def _settings(name: str, engine: Engine) -> dict[str, str]:
+    settings = {"spark.app.name": name, "spark.master": engine.master, **SETTINGS}
+    settings |= LOCAL_SETTINGS if engine.is_local else {"spark.jars": ",".join(map(str, engine.jars))}
+    settings["spark.sql.warehouse.dir"] = str(engine.scratch / "warehouse")
+    return settings | dict(engine.settings)
+
+
+def _start_jvm(home: Path, engine: Engine, settings: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    class_path = [str(home / "jars" / "*"), *map(str, engine.jars)]
+    command = [str(engine.java), *JVM_OPTIONS, f"-Djava.io.tmpdir={engine.scratch}", f"-Dlog4j2.configurationFile={LOG_SETTINGS}"]
+    command += [f"-Ddiskless.log.level={engine.log_level}", "-cp", os.pathsep.join(class_path), "org.apache.spark.deploy.SparkSubmit"]
+    for key, value in settings.items():
+        command += ["--conf", f"{key}={value}"]
+    environment = {
+        **os.environ,
+        "_PYSPARK_DRIVER_CONN_INFO_PATH": str(_address_file(engine)),
+        "SPARK_CONNECT_MODE": "0",
+        "SPARK_LOCAL_DIRS": str(engine.scratch / "local"),
+    }
+    with engine.log_file.open("ab") as log:
+        return subprocess.Popen(
+            # The JVM ends when its standard input does, that is, when this process is gone.
+            [*command, "pyspark-shell"],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            env=environment,
+            start_new_session=True,
+        )
+
+
+def _address_file(engine: Engine) -> Path:
+    return engine.scratch / "gateway"
+
+
+def _connect(jvm: subprocess.Popen[bytes], engine: Engine, settings: Mapping[str, str]) -> SparkSession:
+    port, secret = _wait_for_address(jvm, engine)
+    from pyspark.conf import SparkConf
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"] = str(port), secret
+    try:
+        conf = SparkConf(loadDefaults=False)
+        for key, value in settings.items():
+            conf.set(key, value)
+        return SparkSession.builder.config(conf=conf).getOrCreate()
+    except Exception as error:
+        raise SparkStartError(f"Spark does not start: {str(error).splitlines()[0]}\n{_log_tail(engine)}") from error
+    finally:
+        del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
+
+
+def _wait_for_address(jvm: subprocess.Popen[bytes], engine: Engine) -> tuple[int, str]:
+    """The JVM writes its port (4 bytes) and a secret (4 bytes of length, text), and renames the file to this name."""
+    file, deadline_s = _address_file(engine), time.monotonic() + START_TIMEOUT_S
+    while not file.exists():
+        if jvm.poll() is not None:
+            raise SparkStartError(f"Spark's JVM ended with status {jvm.returncode} while it started:\n{_log_tail(engine)}")
+        if time.monotonic() > deadline_s:
+            raise SparkStartError(f"Spark's JVM did not start within {START_TIMEOUT_S:g} s; log: {engine.log_file}")
+        time.sleep(LOOK_EVERY_S)
+    data = file.read_bytes()
+    file.unlink()
+    port, length = struct.unpack_from(">ii", data)
+    return port, data[8 : 8 + length].decode()
+
+
+def _log_tail(engine: Engine) -> str:
+    data = engine.log_file.read_bytes()[-LOG_TAIL_BYTES:]
+    return data.decode(errors="replace").strip() or f"its log is empty: {engine.log_file}"
+
+
+def _disconnect(running: RunningSpark) -> None:
+    """Stop the session if the JVM is still there, and forget the connection, so that another session can start."""
+    from py4j.protocol import Py4JError
+    from pyspark import SparkContext
+
+    with suppress(Py4JError, OSError):  # the JVM is ended next; nothing it could still do is of use
+        if running.is_alive():
+            running.session.stop()
+    gateway = SparkContext._gateway
+    if gateway is not None:
+        gateway.shutdown()
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+
+
+def _end(jvm: subprocess.Popen[bytes]) -> None:
+    if jvm.stdin is not None:
+        with suppress(BrokenPipeError):
+            jvm.stdin.close()
+    try:
+        jvm.wait(STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        jvm.kill()
+        jvm.wait()
