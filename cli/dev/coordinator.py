@@ -7,6 +7,7 @@ outlives the process that started it (see `cli.dev.process`).
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -17,6 +18,7 @@ import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from cli.dev.place import HERE, Place
 from cli.dev.ports import lease_ports
 from cli.dev.process import ChildProcess, start_child
 
@@ -32,11 +34,20 @@ class CoordinatorProcess:
     """One coordinator. `start` again after an end to get the same node back, with its data and ports."""
 
     def __init__(
-        self, node_id: int, *, bootstrap: str, folder: Path, properties: Mapping[str, str] | None = None, ports: Sequence[int] = ()
+        self,
+        node_id: int,
+        *,
+        bootstrap: str,
+        folder: Path,
+        properties: Mapping[str, str] | None = None,
+        ports: Sequence[int] = (),
+        place: Place = HERE,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         """`folder` gets the configuration, the log and (unless `data.dirs` says otherwise) the data directory.
 
         `ports` are the preferred ones of the listener and of HTTP; others are taken when they are in use.
+        `environment` is added to this process's own.
         """
         self.node_id = node_id
         self.folder = folder
@@ -44,19 +55,21 @@ class CoordinatorProcess:
         self.data_folder = folder / "data"
         self._ports = lease_ports(2, preferred=ports)
         port, http_port = (lease.port for lease in self._ports)
-        self.address = f"127.0.0.1:{port}"
-        self.http = f"http://127.0.0.1:{http_port}"
+        self.address = f"{place.host}:{port}"
+        self.http = f"http://{place.host}:{http_port}"
         self.properties = {
             "node.id": str(node_id),
             "bootstrap.servers": bootstrap,
             "listeners": f"PLAINTEXT://{self.address}",
-            "http.listener": f"127.0.0.1:{http_port}",
+            "http.listener": f"{place.host}:{http_port}",
             "data.dirs": str(self.data_folder),
             "object.store.url": f"file://{folder / 'objects'}",
             "diskless.metadata.topic.replication.factor": "1",
             "diskless.metadata.topic.min.insync.replicas": "1",
             **(properties or {}),
         }
+        self._place = place
+        self._environment = {**os.environ, **environment} if environment else None
         self.process: ChildProcess | None = None
         self._log_start = 0
 
@@ -70,8 +83,8 @@ class CoordinatorProcess:
         config = self.folder / "coordinator.properties"
         config.write_text("".join(f"{key}={value}\n" for key, value in self.properties.items()), encoding="utf-8")
         self._log_start = self.log_file.stat().st_size if self.log_file.exists() else 0
-        command = [sys.executable, "-m", "coordinator.app", str(config)]
-        self.process = start_child(command, marker="coordinator.app", log=self.log_file)
+        command = [*self._place.command_prefix, sys.executable, "-m", "coordinator.app", str(config)]
+        self.process = start_child(command, marker="coordinator.app", log=self.log_file, environment=self._environment)
 
     def wait_serving(self, timeout_s: float = 20) -> None:
         """Wait for the line `ready`: the listener is open."""

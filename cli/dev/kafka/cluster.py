@@ -18,9 +18,10 @@ from confluent_kafka.admin import AdminClient, ClusterMetadata  # type: ignore[a
 
 from cli.dev.kafka.node import KafkaNode, KafkaStartError
 from cli.dev.kafka.prepare import find_runtime
-from cli.dev.kafka.properties import HOST, ExtraListener, NodeAddress, Profile, server_properties
+from cli.dev.kafka.properties import ExtraListener, NodeAddress, Profile, server_properties
 from cli.dev.kafka.runtime import BrokerRuntime
 from cli.dev.kafka.storage import META_FILE, format_folder, random_kafka_uuid, read_meta
+from cli.dev.place import HERE, Place
 from cli.dev.ports import PortLease, lease_port, lease_ports
 from cli.dev.process import reap_leftovers
 
@@ -44,6 +45,7 @@ class KafkaCluster:
         session_timeout_ms: int = 2000,
         heartbeat_interval_ms: int = 500,
         properties: Mapping[str, str] | None = None,
+        places: Sequence[Place] = (),
         runtime: BrokerRuntime | None = None,
     ) -> None:
         """Describe a cluster; nothing happens before `start`.
@@ -51,11 +53,14 @@ class KafkaCluster:
         Without `folder` the data goes to a temporary one, deleted by `stop`. `ports` are the nodes' ports for clients,
         chosen when empty. The two times are those of a broker's registration: a killed broker is missed, and its
         restart delayed, by `session_timeout_ms` (Kafka's own default is 9000). `properties` win over all others.
+        `places`, one per node, say where the nodes run; this process must reach all of them. Empty: here, on loopback.
         """
         if nodes not in (1, 3):
             raise ValueError(f"a cluster has 1 or 3 nodes, not {nodes}: 2 have no quorum without both, more do not fit a small machine")
         if ports and len(ports) != nodes:
             raise ValueError(f"{nodes} ports are needed, {len(ports)} given")
+        if places and len(places) != nodes:
+            raise ValueError(f"{nodes} places are needed, {len(places)} given")
         for listener in listeners:
             if listener.advertised_ports and len(listener.advertised_ports) != nodes:
                 raise ValueError(f"listener {listener.name}: {nodes} advertised ports are needed, {len(listener.advertised_ports)} given")
@@ -66,6 +71,7 @@ class KafkaCluster:
         self._session_timeout_ms = session_timeout_ms
         self._heartbeat_interval_ms = heartbeat_interval_ms
         self._extra = dict(properties or {})
+        self._places = tuple(places) or (HERE,) * nodes
         self._runtime = runtime
         self._folder = folder
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
@@ -129,7 +135,7 @@ class KafkaCluster:
     @property
     def bootstrap(self) -> str:
         """`host:port` of every node, separated by commas, for `bootstrap.servers`."""
-        return ",".join(f"{HOST}:{node.address.client_port}" for node in self._started())
+        return ",".join(f"{node.address.host}:{node.address.client_port}" for node in self._started())
 
     @property
     def source(self) -> str:
@@ -217,8 +223,10 @@ class KafkaCluster:
                 client_port=client[index],
                 controller_port=controller[index],
                 extra_ports=tuple(extra[index * width : (index + 1) * width]),
+                host=self._places[index].host,
             )
-            node = KafkaNode(address, folder=folder / f"node-{index + 1}", runtime=runtime, profile=self._profile)
+            place = self._places[index]
+            node = KafkaNode(address, folder=folder / f"node-{index + 1}", runtime=runtime, profile=self._profile, place=place)
             self._nodes.append(node)
         cluster_id = self._cluster_id(folder)
         for node in self._nodes:

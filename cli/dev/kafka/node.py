@@ -12,8 +12,9 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cli.dev.kafka.properties import HOST, NodeAddress, Profile, render
+from cli.dev.kafka.properties import NodeAddress, Profile, render
 from cli.dev.kafka.runtime import BrokerRuntime
+from cli.dev.place import HERE, Place
 from cli.dev.process import ChildProcess, start_child
 
 LOG_TAIL_LINES = 40
@@ -27,13 +28,14 @@ class KafkaStartError(Exception):
 class KafkaNode:
     """One combined broker and controller. Its folder holds `server.properties`, `data` and `broker.log`."""
 
-    def __init__(self, address: NodeAddress, *, folder: Path, runtime: BrokerRuntime, profile: Profile) -> None:
+    def __init__(self, address: NodeAddress, *, folder: Path, runtime: BrokerRuntime, profile: Profile, place: Place = HERE) -> None:
         self.address = address
         self.folder = folder.resolve()
         self.data_folder = self.folder / "data"
         self.log_file = self.folder / "broker.log"
         self._runtime = runtime
         self._profile = profile
+        self._place = place
         self._process: ChildProcess | None = None
 
     @property
@@ -48,14 +50,14 @@ class KafkaNode:
         self.folder.mkdir(parents=True, exist_ok=True)
         file = self.folder / "server.properties"
         file.write_text(render(properties), encoding="utf-8")
-        command = self._runtime.command(file, self._profile, more_options)
+        command = [*self._place.command_prefix, *self._runtime.command(file, self._profile, more_options)]
         self._process = start_child(command, marker=str(file), log=self.log_file)
 
     def is_open(self) -> bool:
         """Tell whether the port for clients accepts connections; it does so only once the broker is in service."""
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
             probe.settimeout(1.0)
-            return probe.connect_ex((HOST, self.address.client_port)) == 0
+            return probe.connect_ex((self.address.host, self.address.client_port)) == 0
 
     def wait_until_open(self, timeout_s: float) -> None:
         """Wait until clients can connect. Raises `KafkaStartError` when the process ends or the time is over."""

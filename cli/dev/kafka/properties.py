@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-HOST = "127.0.0.1"
+from cli.dev.place import LOOPBACK
+
+HOST = LOOPBACK
 CLIENT_LISTENER = "PLAINTEXT"
 CONTROLLER_LISTENER = "CONTROLLER"
 
@@ -41,6 +43,7 @@ class NodeAddress:
     client_port: int
     controller_port: int
     extra_ports: tuple[int, ...] = ()
+    host: str = HOST
 
 
 def server_properties(
@@ -59,7 +62,7 @@ def server_properties(
         "process.roles": "broker,controller",
         "node.id": str(node.node_id),
         # Static voters: nothing about the quorum stands in the data folder, so it can be formatted by hand.
-        "controller.quorum.voters": ",".join(f"{one.node_id}@{HOST}:{one.controller_port}" for one in cluster),
+        "controller.quorum.voters": ",".join(f"{one.node_id}@{one.host}:{one.controller_port}" for one in cluster),
         "controller.listener.names": CONTROLLER_LISTENER,
         "inter.broker.listener.name": CLIENT_LISTENER,
         "log.dirs": str(data_folder),
@@ -71,12 +74,12 @@ def server_properties(
 
 
 def _listeners(node: NodeAddress, listeners: Sequence[ExtraListener]) -> dict[str, str]:
-    bound = [f"{CLIENT_LISTENER}://{HOST}:{node.client_port}", f"{CONTROLLER_LISTENER}://{HOST}:{node.controller_port}"]
-    advertised = [f"{CLIENT_LISTENER}://{HOST}:{node.client_port}"]
+    bound = [f"{CLIENT_LISTENER}://{node.host}:{node.client_port}", f"{CONTROLLER_LISTENER}://{node.host}:{node.controller_port}"]
+    advertised = [f"{CLIENT_LISTENER}://{node.host}:{node.client_port}"]
     protocols = [f"{CLIENT_LISTENER}:PLAINTEXT", f"{CONTROLLER_LISTENER}:PLAINTEXT"]
     for listener, port in zip(listeners, node.extra_ports, strict=True):
         shown = listener.advertised_ports[node.node_id - 1] if listener.advertised_ports else port
-        bound.append(f"{listener.name}://{HOST}:{port}")
+        bound.append(f"{listener.name}://{node.host}:{port}")
         advertised.append(f"{listener.name}://{listener.advertised_host}:{shown}")
         protocols.append(f"{listener.name}:{listener.security_protocol}")
     return {
