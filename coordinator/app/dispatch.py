@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any
@@ -18,6 +19,7 @@ from coordinator.api import partitions as partitions_api
 from coordinator.api import topics as topics_api
 from coordinator.api.cluster import FoundCoordinator
 from coordinator.api.commits import CommitRequest, read_commit, write_commit
+from coordinator.app.first_error import first_commit_error, first_error, first_found_error
 from coordinator.app.ordering import ConnectionOrder, Lane
 from coordinator.app.turns import Turns
 from coordinator.core.batches import partition_key
@@ -70,6 +72,8 @@ class Dispatcher:
     def __init__(self, node: Node, metrics: Metrics) -> None:
         self._node = node
         self._metrics = metrics
+        self.answered: Counter[tuple[str, int]] = Counter()
+        """Requests answered, by operation and first error."""
         self._describe = Descriptions(node)
         self._tasks: set[asyncio.Task[None]] = set()
         self._order = ConnectionOrder()
@@ -130,6 +134,7 @@ class Dispatcher:
         commit = read_commit(request.data, request.body_offset, request.client_id)
         if commit.refusal is not None:
             respond(write_commit(commit.refusal))
+            self.answered[("COMMIT_FILE", first_commit_error(commit.refusal))] += 1
         else:
             self._order.enter(request.connection_id, Lane.COMMIT, partial(self._start_commit, commit, request, respond))
 
@@ -138,6 +143,7 @@ class Dispatcher:
 
         def answered(answer: CommitAnswer) -> None:
             respond(write_commit(answer))
+            self.answered[("COMMIT_FILE", first_commit_error(answer))] += 1
             self._metrics.observe("request_seconds", loop.time() - request.received_s, "COMMIT_FILE")
             self._order.leave(request.connection_id)
 
@@ -146,6 +152,7 @@ class Dispatcher:
         except Exception:
             # The connection is closed, and nothing that waits behind this request on it may start.
             LOG.exception("commit failed peer=%s", request.peer)
+            self.answered[("COMMIT_FILE", ErrorCode.UNKNOWN_SERVER_ERROR)] += 1
             respond(None)
             return False
 
@@ -155,16 +162,20 @@ class Dispatcher:
         except Exception:
             # A client whose request cannot be answered must not wait for ever: its connection is closed.
             LOG.exception("request failed api=%s peer=%s", api.name, request.peer)
+            self.answered[(api.name, ErrorCode.UNKNOWN_SERVER_ERROR)] += 1
             body = None
         respond(body)
         self._metrics.observe("request_seconds", asyncio.get_running_loop().time() - request.received_s, api.name)
 
     async def _body(self, api: ApiKey, version: int, message: Message) -> bytes:
         if api is ApiKey.METADATA:
-            return encode(self._metadata(version, message))
-        if api is ApiKey.FIND_COORDINATOR:
-            return encode(await self._find_coordinator(version, message))
-        return encode(await self._serve[api](message))
+            answer = self._metadata(version, message)
+        elif api is ApiKey.FIND_COORDINATOR:
+            answer = await self._find_coordinator(version, message)
+        else:
+            answer = await self._serve[api](message)
+        self.answered[(api.name, first_error(answer))] += 1
+        return encode(answer)
 
     # ---- operations of the KIP
 
@@ -213,6 +224,7 @@ class Dispatcher:
             answers = await self._node.router.find_batches(
                 points, request.fetch_max_bytes, request.max_batches_per_partition, request.timeout_ms
             )
+        self.answered[("FIND_BATCHES", first_found_error(answers))] += 1
         return partitions_api.find_batches_body(request, answers)
 
     # ---- internal requests

@@ -26,13 +26,13 @@ from coordinator.adapters.kafka.producer import KafkaTermProducers
 from coordinator.adapters.kafka.reader import KafkaLogReader
 from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.adapters.metrics.http import HttpServer
-from coordinator.adapters.metrics.registry import Metrics
+from coordinator.adapters.metrics.registry import Metrics, Sample
 from coordinator.adapters.peers import PooledPeers
 from coordinator.adapters.server.contract import Request, Respond, ServerLimits
 from coordinator.adapters.server.server import Server
 from coordinator.adapters.sqlite.stores import StateDatabases
 from coordinator.app.dispatch import Dispatcher
-from coordinator.app.telemetry import MetricsTelemetry, kafka_samples, node_samples, server_samples
+from coordinator.app.telemetry import LoopLag, MetricsTelemetry, kafka_samples, node_samples, request_samples, server_samples
 from coordinator.config.directories import DirectoryError, open_directories
 from coordinator.config.settings import Settings
 from coordinator.core.leadership import State
@@ -115,7 +115,10 @@ class Process:
         )
         dispatcher = Dispatcher(node, self._metrics)
         late.serve_with(dispatcher)
+        self._metrics.read_from(partial(request_samples, dispatcher.answered))
         http = await self._serve_http(node)
+        loop_lag = LoopLag(self._metrics)
+        loop_lag.start()
         node.start()
         announced = ",".join(f"{e.listener}://{e.host}:{e.port}" for e in endpoints)
         print(f"ready node={settings.node_id} listeners={announced} http={http[1]}", flush=True)
@@ -132,6 +135,7 @@ class Process:
         await dispatcher.close()
         if http[0] is not None:
             await http[0].stop()
+        loop_lag.stop()
         await peers.close()
         await self._close_kafka(membership, cluster)
         self._writer.shutdown()
@@ -218,6 +222,7 @@ class Process:
 
     async def _serve_http(self, node: Node) -> tuple[HttpServer | None, str]:
         self._metrics.read_from(partial(node_samples, node, wall_clock_ms))
+        self._metrics.read_from(lambda: [Sample("ready", (), readiness(node)[0])])
         self._metrics.read_from(partial(server_samples, self._servers))
         self._metrics.read_from(partial(kafka_samples, self._stats))
         if self._settings.http_listener is None:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.adapters.metrics.registry import Metrics, Sample
 from coordinator.adapters.server.server import Server
+from coordinator.core.errors import ErrorCode
 from coordinator.core.leadership import State
 from coordinator.runtime.node import Node
+
+LOOP_LOOK_S = 0.1
+DIGEST_BYTES = 6
+"""As many as a float holds exactly."""
 
 
 class MetricsTelemetry:
@@ -49,8 +55,15 @@ def node_samples(node: Node, clock_ms: Callable[[], int]) -> Iterable[Sample]:
     for partition, replica in node.replicas.items():
         shard = replica.shard
         if shard is None:
+            state = State.FAILED.value if replica.failure is not None else "loading"
+            states[state] = states.get(state, 0) + 1
             continue
         states[shard.phase.value] += 1
+        yield Sample("leading", (partition,), shard.is_leading)
+        yield Sample("leader_epoch", (partition,), shard.fence.epoch)
+        yield Sample("pending_bytes", (partition,), shard.queue_bytes)
+        yield Sample("live_partitions", (partition,), len(shard.state.hot.partitions.index))
+        yield Sample("state_digest", (partition,), int.from_bytes(replica.digest.to_bytes()[:DIGEST_BYTES]))
         age_s = shard.oldest_unacknowledged_ms(clock_ms()) / 1000
         yield Sample("oldest_unacknowledged_entry_age_seconds", (partition,), age_s)
         yield Sample("log_end_offset", (partition,), shard.state.applied_offset + 1)
@@ -65,7 +78,10 @@ def node_samples(node: Node, clock_ms: Callable[[], int]) -> Iterable[Sample]:
         yield Sample("records_total", (partition,), counts.records)
         yield Sample("duplicate_batches_total", (partition,), counts.duplicates)
         for error, count in counts.rejected.items():
-            yield Sample("rejected_batches_total", (partition, error), count)
+            yield Sample("rejected_batches_total", (partition, _error_name(error)), count)
+    config = node.config
+    yield Sample("node_info", (config.node_id, config.rack), 1)
+    yield Sample("pending_bytes_limit", (), config.limits.queue_bytes_max)
     for state, count in states.items():
         yield Sample("partitions", (state,), count)
     for reason, count in ends.items():
@@ -75,6 +91,12 @@ def node_samples(node: Node, clock_ms: Callable[[], int]) -> Iterable[Sample]:
     now = time.monotonic()
     for loop, then in node.loop_ages_s.items():
         yield Sample("background_loop_last_success_age_seconds", (loop,), max(0.0, now - then))
+
+
+def request_samples(answered: Mapping[tuple[str, int], int]) -> Iterable[Sample]:
+    """Requests answered, by operation and first error."""
+    for (api, error), count in answered.items():
+        yield Sample("requests_total", (api, _error_name(error)), count)
 
 
 def server_samples(servers: Sequence[Server]) -> Iterable[Sample]:
@@ -90,7 +112,53 @@ def server_samples(servers: Sequence[Server]) -> Iterable[Sample]:
 
 
 def kafka_samples(stats: KafkaStats) -> Iterable[Sample]:
-    """Errors of the Kafka clients, which heal by themselves."""
+    """What the Kafka clients counted; their own errors heal by themselves."""
+    yield Sample("produce_errors_total", (), stats.report_errors.total())
+    yield Sample("producer_failures_total", (), stats.producer_failures)
+    yield Sample("producers_unready_total", (), stats.producers_opened_unready)
+    yield Sample("read_entries_total", (), stats.reader_entries)
+    yield Sample("read_bytes_total", (), stats.reader_value_bytes)
+    for error, count in stats.reader_partition_errors.items():
+        yield Sample("read_errors_total", (error,), count)
+    events = {
+        "assigned": stats.member_assignments,
+        "revoked": stats.member_revoked,
+        "lost": stats.member_lost,
+        "left by watchdog": stats.member_watchdog_leaves,
+        "failed": stats.member_failures,
+    }
+    for event, count in events.items():
+        yield Sample("membership_events_total", (event,), count)
     for name, count in stats.client_errors.items():
         client, _, error = name.partition(":")
         yield Sample("kafka_client_errors_total", (client, error), count)
+
+
+class LoopLag:
+    """Measures how late the running event loop comes to its timers: what blocks it delays every commit."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Look ten times a second from now on, until `stop`."""
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(LOOP_LOOK_S, self._look, loop, loop.time() + LOOP_LOOK_S)
+
+    def stop(self) -> None:
+        """Look no longer."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self, loop: asyncio.AbstractEventLoop, wanted_s: float) -> None:
+        self._metrics.observe("event_loop_lag_seconds", max(0.0, loop.time() - wanted_s))
+        self.start()
+
+
+def _error_name(code: int) -> str:
+    """Kafka's name of an error; the number of one that this version does not know."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)

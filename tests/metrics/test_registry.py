@@ -27,7 +27,19 @@ def test_names_follow_prometheus() -> None:
         assert (metric.kind is Kind.COUNTER) == metric.name.endswith("_total"), metric.name
         assert not re.search(r"_(ms|millis|us|mb|kb|percent)(_|$)", metric.name), metric.name
         assert metric.help.endswith("."), metric.name
-        assert set(metric.labels) <= {"partition", "state", "reason", "error", "api", "listener", "client", "loop"}, metric.name
+        assert set(metric.labels) <= {
+            "partition",
+            "state",
+            "reason",
+            "error",
+            "api",
+            "listener",
+            "client",
+            "loop",
+            "event",
+            "node_id",
+            "rack",
+        }, metric.name
         assert (metric.kind is Kind.HISTOGRAM) == bool(metric.buckets), metric.name
         assert metric.buckets == tuple(sorted(metric.buckets)), metric.name
 
@@ -45,13 +57,13 @@ def test_told_metrics() -> None:
     metrics = Metrics([*TABLE, Metric(name="level", kind=Kind.GAUGE, help="A level.")])
     metrics.add("leader_changes_total", 1, 3)
     metrics.add("leader_changes_total", 2, 3)
-    metrics.add("requests_total", 1, "CommitFile", 16)
+    metrics.add("background_loop_failures_total", 1, "tick")
     metrics.observe("group_files", 70)
     metrics.observe("request_seconds", 0.003, "CommitFile")
     metrics.set("level", 5)
     found = values(metrics)
     assert found[(PREFIX + "leader_changes_total", (("partition", "3"),))] == 3
-    assert found[(PREFIX + "requests_total", (("api", "CommitFile"), ("error", "16")))] == 1
+    assert found[(PREFIX + "background_loop_failures_total", (("loop", "tick"),))] == 1
     assert found[(PREFIX + "group_files_bucket", (("le", "50.0"),))] == 0
     assert found[(PREFIX + "group_files_bucket", (("le", "100.0"),))] == 1
     assert found[(PREFIX + "request_seconds_sum", (("api", "CommitFile"),))] == 0.003

@@ -2,7 +2,7 @@
 
 Names follow Prometheus (base units, `_total` for counters) and, where Kafka's coordinators have the metric, Kafka's words:
 event queue time, purgatory time (wait for the acknowledgement), flush time, load time. Labels have few values: metadata
-partition, state, reason, error, operation, loop.
+partition, state, reason, error, operation, loop, event.
 
 A metric is either told (`Metrics.add`, `set`, `observe`) or, with `is_read`, read from its owner at each scrape
 (`Metrics.read_from`): levels and ages, and counters that somebody keeps anyway.
@@ -60,6 +60,10 @@ LEADERSHIP = (
     _counter("leader_changes_total", "Claims that came into force, of any node.", "partition"),
     _counter("term_ends_total", "Leadership terms of this process that ended, by reason.", "reason", is_read=True),
     _counter("void_entries_total", "Log entries without effect, by reason.", "partition", "reason", is_read=True),
+    _read_gauge("ready", "1 while /ready says yes."),
+    _read_gauge("node_info", "Always 1; its labels say which node this is.", "node_id", "rack"),
+    _read_gauge("leading", "1 where this process leads the metadata partition, else 0.", "partition"),
+    _read_gauge("leader_epoch", "Epoch of the claim in force as far as this process has read; it grows with every claim.", "partition"),
     _histogram("partition_load_seconds", "Time from the assignment of a partition to the end of its log.", _LOAD_SECONDS),
 )
 
@@ -72,7 +76,9 @@ COMMITS = (
 )
 
 REQUESTS = (
-    _counter("requests_total", "Requests answered, by operation and first error.", "api", "error"),
+    _counter("requests_total", "Requests answered, by operation and first error.", "api", "error", is_read=True),
+    _read_gauge("pending_bytes", "Bytes of commits that wait to be decided.", "partition"),
+    _read_gauge("pending_bytes_limit", "What `partition.pending.max.bytes` allows of them."),
     _histogram("request_seconds", "Time from a request's last byte to its answer.", _SECONDS, "api"),
     _read_gauge("connections", "Open client connections.", "listener"),
     _counter("connections_closed_total", "Client connections that ended, by reason.", "listener", "reason", is_read=True),
@@ -95,6 +101,13 @@ LOG = (
     ),
     _read_gauge("log_end_offset", "End of the metadata partition's log as last seen.", "partition"),
     _read_gauge("state_applied_offset", "Next offset the materialised state needs, on disk.", "partition"),
+    _counter("produce_errors_total", "Entries that Kafka reported as not written; each ends a term.", is_read=True),
+    _counter("producer_failures_total", "Attempts to make a spare producer that failed.", is_read=True),
+    _counter("producers_unready_total", "Terms that began with a producer not yet ready; each costs about half a second.", is_read=True),
+    _counter("read_entries_total", "Entries read from the metadata topic.", is_read=True),
+    _counter("read_bytes_total", "Bytes of values read from the metadata topic.", is_read=True),
+    _counter("read_errors_total", "Errors of metadata partitions while reading, by Kafka error.", "error", is_read=True),
+    _counter("membership_events_total", "What happened to the membership of the consumer group.", "event", is_read=True),
     _counter(
         "kafka_client_errors_total", "Errors reported by librdkafka's clients; they heal by themselves.", "client", "error", is_read=True
     ),
@@ -103,9 +116,16 @@ LOG = (
 STATE = (
     _histogram("flush_seconds", "Time of one write of state to SQLite.", _SECONDS),
     _histogram("flush_rows", "Rows of one write of state to SQLite.", _ROWS),
+    _read_gauge("live_partitions", "User partitions the coordinator owns.", "partition"),
+    _read_gauge(
+        "state_digest", "48 bits of the digest of the state at state_applied_offset; equal on all replicas at equal offsets.", "partition"
+    ),
 )
 
 LOOPS = (
+    _histogram(
+        "event_loop_lag_seconds", "How much later than wanted the event loop came to a timer, looked at ten times a second.", _SECONDS
+    ),
     _read_gauge("background_loop_last_success_age_seconds", "Time since a background loop last finished a round.", "loop"),
     _counter(
         "topic_check_failures_total", "Looks at the metadata topic that failed: unavailable, refused, missing.", "reason", is_read=True
