@@ -21,7 +21,7 @@ from coordinator.adapters.kafka.reader import KafkaLogReader
 from coordinator.adapters.kafka.settings import KafkaPropertyRefused
 from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.runtime.ports import KafkaUnavailable, LogListener, Proof, Report, TopicMissing
-from coordinator.testing.contracts.kafka import ALL, CHECKS, PARTITIONS, Assignments, Recorder, key, prove_finally, send, write
+from coordinator.testing.contracts.kafka import ALL, CHECKS, PARTITIONS, Assignments, Recorder, entry, key, prove_finally, send, write
 
 WAIT_S = 40.0
 TOPIC_CONFIG = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
@@ -198,7 +198,7 @@ async def test_a_spare_producer_claims_without_waiting_for_its_id(bootstrap: str
             await made.until(lambda: producers.is_spare_ready)
             reports: list[Report] = []
             producer = producers.open(0, reports.extend)
-            producer.produce(0, key(0), b"claim")
+            producer.produce([entry(0, b"claim")])
             await made.until(lambda count=claim + 1: len(recorder.entries) == count)  # type: ignore[misc]
             producer.abandon()
         assert made.stats.producers_opened_unready == 0

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Protocol
 
 from coordinator.core.cold import ColdStore
-from coordinator.core.events import Delivery, ReadEntry
+from coordinator.core.events import Delivery, NewEntry, ReadEntry
 from coordinator.core.packing import Flush
 from coordinator.core.state import Stored
 from coordinator.protocol.codec import Message
@@ -54,15 +54,18 @@ Report = Delivery
 class TermProducer(Protocol):
     """The producer of one leadership term on one metadata partition. It survives no error of any entry."""
 
-    def produce(self, seq: int, key: bytes, value: bytes) -> None:
-        """Hand an entry over. Raises `ProduceRefused` when it was definitely not sent."""
+    def produce(self, entries: Sequence[NewEntry]) -> None:
+        """Hand the entries of a group over together. Raises `ProduceRefused` when some were definitely not sent.
+
+        Others of the group may be sent then, also behind the first that was not: the log's rules make those void.
+        """
 
     def abandon(self) -> None:
         """End at once without waiting for the network; entries under way may or may not land. No report follows."""
 
 
 class ProduceRefused(Exception):
-    """The producer did not take the entry (too large, queue full, fatal error); nothing of it was sent."""
+    """The producer did not take an entry (too large, queue full, fatal error); nothing of that one was sent."""
 
 
 class TermProducers(Protocol):

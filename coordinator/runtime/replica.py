@@ -33,6 +33,7 @@ from coordinator.core.events import (
     Invalidated,
     LogUnreadable,
     MayClaim,
+    NewEntry,
     OpenTerm,
     ProduceFailed,
     Recover,
@@ -410,13 +411,12 @@ class Replica:
         self._ports.telemetry.group_appended(self.partition, len(effect.entries), sum(len(entry.value) for entry in effect.entries))
         self._produce(effect.term_id, effect.entries)
 
-    def _produce(self, term_id: int, entries: Sequence[tuple[int, bytes, bytes]]) -> None:
+    def _produce(self, term_id: int, entries: Sequence[NewEntry]) -> None:
         producer = self._producer
         if producer is None:
             return
         try:
-            for seq, key, value in entries:
-                producer.produce(seq, key, value)
+            producer.produce(entries)
         except ProduceRefused as refused:
             self._loop.call_soon(self._feed, ProduceFailed(term_id, str(refused)))
 

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from coordinator.core.events import NewEntry
 from coordinator.runtime.ports import (
     ClusterRefused,
     KafkaUnavailable,
@@ -299,8 +300,18 @@ class FakeTermProducer:
         self.is_abandoned = False
         self._kafka.register(self)
 
-    def produce(self, seq: int, key: bytes, value: bytes) -> None:
-        """Hand an entry over. Raises `ProduceRefused` when it was definitely not sent."""
+    def produce(self, entries: Sequence[NewEntry]) -> None:
+        """Hand the entries of a group over. Raises `ProduceRefused`, after sending the others, as librdkafka does."""
+        refusal: ProduceRefused | None = None
+        for seq, key, value in entries:
+            try:
+                self._produce_one(seq, key, value)
+            except ProduceRefused as refused:
+                refusal = refusal if refusal is not None else refused
+        if refusal is not None:
+            raise refusal
+
+    def _produce_one(self, seq: int, key: bytes, value: bytes) -> None:
         if self.is_abandoned or not self._node.is_up:
             raise ProduceRefused(f"the producer of partition {self._partition} was abandoned")
         limit = int(self._kafka.config["max.message.bytes"])

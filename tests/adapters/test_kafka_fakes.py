@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 
 from coordinator.runtime.ports import KafkaUnavailable, LogBroken, LogListener, ProduceRefused, Proof, Report
-from coordinator.testing.contracts.kafka import ALL, CHECKS, PARTITIONS, Assignments, Recorder, key, prove, send
+from coordinator.testing.contracts.kafka import ALL, CHECKS, PARTITIONS, Assignments, Recorder, entry, key, prove, send
 from coordinator.testing.kafka import FakeCluster, FakeKafka, FakeLogReader, FakeMembership, FakeNode, FakeTermProducers, Fate, Faults
 
 TIMEOUT_S = 60.0  # of the loop's time
@@ -143,7 +143,7 @@ def test_an_injected_refusal_sends_nothing() -> None:
     async def scenario(world: FakeWorld) -> None:
         producer = world.producers("a").open(0, list[Report]().extend)
         with pytest.raises(ProduceRefused, match="queue full"):
-            producer.produce(0, key(0), b"v")
+            producer.produce([entry(0, b"v")])
         await world.settle()
 
     assert run(scenario, faults=Faults(refuse_produce=lambda *_: "queue full")).kafka.logs[0].end_offset == 0
@@ -169,11 +169,11 @@ def test_a_held_node_lands_its_entries_behind_those_of_its_successor() -> None:
     async def scenario(world: FakeWorld) -> None:
         old, new = list[Report](), list[Report]()
         zombie = world.producers("a").open(0, old.extend)
-        zombie.produce(0, key(0), b"a0")
+        zombie.produce([entry(0, b"a0")])
         await world.until(lambda: len(old) == 1)
         world.node("a").hold()
         send(zombie, 3, first=1)
-        world.producers("b").open(0, new.extend).produce(0, key(0), b"b0")
+        world.producers("b").open(0, new.extend).produce([entry(0, b"b0")])
         await world.until(lambda: len(new) == 1)
         world.node("a").release()
         await world.until(lambda: len(old) == 4)

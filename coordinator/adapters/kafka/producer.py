@@ -27,6 +27,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from coordinator.adapters.kafka.bridge import post, wait_for_end
 from coordinator.adapters.kafka.settings import Properties, client_properties
 from coordinator.adapters.kafka.stats import KafkaStats
+from coordinator.core.events import NewEntry
 from coordinator.runtime.ports import ProduceRefused, Report
 
 LOG = logging.getLogger("coordinator.kafka.producer")
@@ -59,7 +60,7 @@ class KafkaTermProducer:
         self._abandoned = False
         self._id_fetched = threading.Event()
         self._producer: Producer | None = Producer({**properties, "stats_cb": self._on_statistics})
-        self._produce: Callable[..., None] = self._producer.produce
+        self._produce: Callable[..., int] = self._producer.produce_batch
         self._poller = threading.Thread(target=self._poll, args=(self._producer,), name="kafka-producer-poll", daemon=True)
         self._poller.start()
         self._reaper: threading.Thread | None = None
@@ -78,14 +79,23 @@ class KafkaTermProducer:
         self._partition = partition
         self._on_reports = on_reports
 
-    def produce(self, seq: int, key: bytes, value: bytes) -> None:
-        """Hand an entry over. Raises `ProduceRefused` when it was definitely not sent."""
+    def produce(self, entries: Sequence[NewEntry]) -> None:
+        """Hand the entries of a group over. Raises `ProduceRefused` when some were definitely not sent.
+
+        One call for all of them, so that they travel in one request: one by one, the first would leave alone.
+        """
         if self._abandoned:
             raise ProduceRefused(f"the producer of partition {self._partition} was abandoned")
+        report = self._on_delivery
+        messages: list[dict[str, Any]] = [{"value": value, "key": key, "callback": partial(report, seq)} for seq, key, value in entries]
         try:
-            self._produce(self._topic, value, key, self._partition, partial(self._on_delivery, seq))
+            sent = self._produce(self._topic, messages, self._partition)
         except (BufferError, KafkaException) as error:
-            raise ProduceRefused(f"entry {seq} of partition {self._partition} ({len(value)} bytes): {error}") from error
+            raise ProduceRefused(f"entries {entries[0].seq} to {entries[-1].seq} of partition {self._partition}: {error}") from error
+        if sent != len(messages):
+            place = next((place for place, message in enumerate(messages) if "_error" in message), 0)
+            seq, _, value = entries[place]
+            raise ProduceRefused(f"entry {seq} of partition {self._partition} ({len(value)} bytes): {messages[place].get('_error')}")
 
     def abandon(self) -> None:
         """End at once; entries under way may or may not land. No report follows (idempotent)."""
@@ -178,7 +188,7 @@ class KafkaTermProducer:
         self._stats.producers_destroyed += 1
 
 
-def _refuse(*_: object) -> None:
+def _refuse(*_: object) -> int:
     raise BufferError("the producer was abandoned")
 
 

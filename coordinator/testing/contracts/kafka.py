@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
+from coordinator.core.events import NewEntry
 from coordinator.runtime.ports import (
     Cluster,
     LogBroken,
@@ -96,9 +97,13 @@ def key(seq: int) -> bytes:
     return seq.to_bytes(20, "big")
 
 
-def send(producer: TermProducer, count: int, first: int = 0, text: str = "v") -> None:
-    for seq in range(first, first + count):
-        producer.produce(seq, key(seq), f"{text}{seq}".encode())
+def entry(seq: int, value: bytes) -> NewEntry:
+    return NewEntry(seq, key(seq), value)
+
+
+def send(producer: TermProducer, count: int, first: int = 0, text: str = "v", group: int = 7) -> None:
+    for start in range(first, first + count, group):
+        producer.produce([entry(seq, f"{text}{seq}".encode()) for seq in range(start, min(start + group, first + count))])
 
 
 async def write(world: KafkaWorld, partition: int, count: int, text: str = "v") -> list[int]:
@@ -258,14 +263,14 @@ async def an_abandoned_producer_reports_nothing_and_leaves_a_prefix(world: Kafka
     producer.abandon()
     producer.abandon()
     try:
-        producer.produce(2000, key(2000), b"late")
+        producer.produce([entry(2000, b"late")])
     except ProduceRefused:
         pass
     else:
         raise AssertionError("an abandoned producer took an entry")
     later: list[Report] = []
     successor = producers.open(0, later.extend)
-    successor.produce(0, key(0), b"claim")
+    successor.produce([entry(0, b"claim")])
     await world.until(lambda: len(later) == 1)
     await world.settle()
     assert len(reports) == seen
@@ -281,14 +286,14 @@ async def an_abandoned_producer_reports_nothing_and_leaves_a_prefix(world: Kafka
 async def an_entry_that_is_too_large_is_refused_and_nothing_of_it_sent(world: KafkaWorld) -> None:
     reports: list[Report] = []
     producer = world.producers("a").open(0, reports.extend)
-    producer.produce(0, key(0), b"first")
+    producer.produce([entry(0, b"first")])
     refusal = ""
     try:
-        producer.produce(1, key(1), b"x" * 1_048_588)
+        producer.produce([entry(1, b"x" * 1_048_588)])
     except ProduceRefused as error:
         refusal = str(error)
     assert "entry 1 of partition 0" in refusal
-    producer.produce(1, key(1), b"x" * (1_048_588 - 1024))
+    producer.produce([entry(1, b"x" * (1_048_588 - 1024))])
     await world.until(lambda: len(reports) == 2)
     assert reports == [Report(0, 0, None), Report(1, 1, None)]
 

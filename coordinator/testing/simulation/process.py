@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from coordinator.core.cold import ColdStore
+from coordinator.core.events import NewEntry
 from coordinator.core.leadership import State
 from coordinator.core.limits import Limits
 from coordinator.core.packing import Flush
@@ -239,9 +240,9 @@ class _RelayedProducer:
         if not self._is_abandoned:
             self._on_reports(reports)
 
-    def produce(self, seq: int, key: bytes, value: bytes) -> None:
+    def produce(self, entries: Sequence[NewEntry]) -> None:
         if self.inner is not None:
-            self.inner.produce(seq, key, value)
+            self.inner.produce(entries)
 
     def abandon(self) -> None:
         self._is_abandoned = True
