@@ -14,20 +14,25 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from math import inf
 from typing import NamedTuple
 
 from integration_tests.history import (
     Acknowledgement,
     BatchAnswer,
+    Deletion,
+    FinalPartition,
     FinalState,
     FoundBatch,
     History,
     Origin,
+    StartRead,
     UserPartition,
 )
 from integration_tests.metadata_log import Commit, ReadLog, read_log
 
 SEQUENCE_MODULUS = 2**31
+OFFSET_OUT_OF_RANGE = 1
 
 
 class Placed(NamedTuple):
@@ -45,6 +50,8 @@ class Evidence:
     history: History
     final: FinalState
     logs: Mapping[int, ReadLog]
+    batches: Mapping[UserPartition, list[FoundBatch]]
+    """All batches there ever were, by offset: what is served, and before it what was deleted, as the log has it."""
     placed: Mapping[UserPartition, list[Placed]]
     acknowledged: Mapping[Origin, list[Acknowledgement]]
     first_invoked_s: Mapping[Origin, float]
@@ -63,10 +70,15 @@ def _gather(history: History, final: FinalState, problems: list[str]) -> Evidenc
     by_position = {
         (key, batch.byte_offset): Origin(key, place) for key, file in history.files.items() for place, batch in enumerate(file.batches)
     }
+    logs = {coordinator_id: read_log(messages) for coordinator_id, messages in final.logs.items()}
+    batches = {
+        where: [*_deleted(logs[partition.coordinator_id], where, partition), *partition.batches]
+        for where, partition in final.partitions.items()
+    }
     placed: dict[UserPartition, list[Placed]] = {}
-    for where, partition in final.partitions.items():
+    for where, ever in batches.items():
         placed[where] = []
-        for found in partition.batches:
+        for found in ever:
             origin = by_position.get((found.object_key, found.byte_offset))
             if origin is None:
                 problems.append(f"{where}: batch at {found.base_offset} of file {found.object_key} was never sent")
@@ -80,8 +92,20 @@ def _gather(history: History, final: FinalState, problems: list[str]) -> Evidenc
         for place in attempt.places:
             origin = Origin(attempt.object_key, place)
             first_invoked_s[origin] = min(first_invoked_s.get(origin, attempt.invoked_s), attempt.invoked_s)
-    logs = {coordinator_id: read_log(messages) for coordinator_id, messages in final.logs.items()}
-    return Evidence(history, final, logs, placed, dict(acknowledged), first_invoked_s)
+    return Evidence(history, final, logs, batches, placed, dict(acknowledged), first_invoked_s)
+
+
+def _deleted(log: ReadLog, where: UserPartition, partition: FinalPartition) -> list[FoundBatch]:
+    """The batches that lie wholly before the log start, by offset."""
+    return sorted(
+        (
+            FoundBatch(commit.object_key, one.byte_offset, one.size_bytes, one.base_offset, one.base_offset + one.record_count - 1)
+            for commit in log.commits
+            for one in commit.outcomes
+            if one.is_accepted and one.where == where and one.base_offset + one.record_count <= partition.log_start_offset
+        ),
+        key=lambda found: found.base_offset,
+    )
 
 
 # ---- answers
@@ -136,12 +160,14 @@ def everything_acknowledged_is_there(evidence: Evidence) -> Iterator[str]:
 
 
 def offsets_are_dense(evidence: Evidence) -> Iterator[str]:
-    """From the log start to the watermark without hole or overlap, the watermark being what ListOffsets says."""
+    """From 0 to the watermark without hole or overlap, the watermark being what ListOffsets says; only what was deleted is gone."""
     for where, partition in evidence.final.partitions.items():
-        ends = [partition.log_start_offset, *(found.last_offset + 1 for found in partition.batches)]
-        for found, expected in zip(partition.batches, ends, strict=False):
+        ends = [0, *(found.last_offset + 1 for found in evidence.batches[where])]
+        for found, expected in zip(evidence.batches[where], ends, strict=False):
             if found.base_offset != expected:
                 yield f"{where}: a batch starts at {found.base_offset} where {expected} is due"
+        if partition.batches and partition.batches[0].last_offset < partition.log_start_offset:
+            yield f"{where}: {partition.batches[0]} is served, but the log starts at {partition.log_start_offset}"
         if not ends[-1] == partition.high_watermark == partition.latest_offset:
             yield f"{where}: batches end at {ends[-1]}, watermark {partition.high_watermark}, ListOffsets {partition.latest_offset}"
 
@@ -166,10 +192,12 @@ def producers_have_no_gaps(evidence: Evidence) -> Iterator[str]:
 def log_and_service_agree(evidence: Evidence) -> Iterator[str]:
     """What FindBatches tells is what the entries that count say, for every partition."""
     said: dict[UserPartition, list[tuple[int, str, int]]] = defaultdict(list)
+    starts = {where: partition.log_start_offset for where, partition in evidence.final.partitions.items()}
     for commit in _all_commits(evidence):
         for outcome in commit.outcomes:
-            if outcome.is_accepted:
-                said[UserPartition(*outcome.where)].append((outcome.base_offset, commit.object_key, outcome.byte_offset))
+            where = UserPartition(*outcome.where)
+            if outcome.is_accepted and outcome.base_offset + outcome.record_count > starts.get(where, 0):
+                said[where].append((outcome.base_offset, commit.object_key, outcome.byte_offset))
     for where, partition in evidence.final.partitions.items():
         served = [(found.base_offset, found.object_key, found.byte_offset) for found in partition.batches]
         if sorted(said[where]) != served:
@@ -228,20 +256,32 @@ def replicas_are_equal(evidence: Evidence) -> Iterator[str]:
             yield f"the replicas of coordinator {coordinator_id} differ: {told}"
 
 
+def nodes_answer_alike(evidence: Evidence) -> Iterator[str]:
+    """Every node, leader or standby, serves the same batches in the end."""
+    for node_id, partitions in evidence.final.copies.items():
+        for where, batches in partitions.items():
+            if batches != evidence.final.partitions[where].batches:
+                count = len(evidence.final.partitions[where].batches)
+                yield f"node {node_id} serves {len(batches)} batches of {where}, not the {count} that its leader serves, or others"
+
+
+def append_times_never_go_back(evidence: Evidence) -> Iterator[str]:
+    """In the order of the log, whatever the clocks of the leaders did."""
+    for coordinator_id, log in evidence.logs.items():
+        for before, after in pairwise(log.commits):
+            if after.append_time_ms < before.append_time_ms:
+                times = f"{after.append_time_ms} after {before.append_time_ms}"
+                yield f"coordinator {coordinator_id}: the entry at {after.offset} has append time {times}"
+
+
 # ---- real time
 
 
 def reads_are_linearizable(evidence: Evidence) -> Iterator[str]:
     """A strict read sees all that was acknowledged before it began, nothing sent after it ended, and no less than earlier reads."""
     floors = _floors(evidence)
-    boundaries = {
-        where: {partition.log_start_offset, *(found.last_offset + 1 for found in partition.batches)}
-        for where, partition in evidence.final.partitions.items()
-    }
-    sent_by: dict[UserPartition, list[tuple[int, float]]] = {
-        where: [(p.found.last_offset + 1, evidence.first_invoked_s.get(p.origin, 0.0)) for p in placed]
-        for where, placed in evidence.placed.items()
-    }
+    boundaries = {where: {0, *(found.last_offset + 1 for found in batches)} for where, batches in evidence.batches.items()}
+    sent_by = {where: Sent(placed, evidence.first_invoked_s) for where, placed in evidence.placed.items()}
     for read in evidence.history.reads:
         who = f"read of {read.where} at node {read.node_id}, {read.invoked_s:.3f}..{read.answered_s:.3f}, saw {read.offset}"
         floor = floors[read.where].before(read.invoked_s)
@@ -249,9 +289,8 @@ def reads_are_linearizable(evidence: Evidence) -> Iterator[str]:
             yield f"{who}, but {floor} had been told to somebody before it began"
         if read.offset not in boundaries[read.where]:
             yield f"{who}, where no batch ends"
-        early = [end for end, invoked_s in sent_by[read.where] if end <= read.offset and invoked_s > read.answered_s]
-        if early:
-            yield f"{who}, with batches up to {early[:3]} that were sent only later"
+        if sent_by[read.where].latest_s(read.offset) > read.answered_s:
+            yield f"{who}, with batches that were sent only later"
 
 
 def commits_follow_real_time(evidence: Evidence) -> Iterator[str]:
@@ -280,6 +319,21 @@ class Floor:
         return self._offsets[bisect_right(self._times_s, time_s)]
 
 
+class Sent:
+    """When the batches of a partition were sent first."""
+
+    def __init__(self, placed: Iterable[Placed], first_invoked_s: Mapping[Origin, float]) -> None:
+        self._ends: list[int] = []
+        self._latest_s: list[float] = [0.0]
+        for one in placed:
+            self._ends.append(one.found.last_offset + 1)
+            self._latest_s.append(max(self._latest_s[-1], first_invoked_s.get(one.origin, 0.0)))
+
+    def latest_s(self, offset: int) -> float:
+        """When the last one of the batches that end at or before an offset was sent."""
+        return self._latest_s[bisect_right(self._ends, offset)]
+
+
 def _floors(evidence: Evidence) -> dict[UserPartition, Floor]:
     told: dict[UserPartition, list[tuple[float, int]]] = {where: [] for where in evidence.final.partitions}
     for origin, acks in evidence.acknowledged.items():
@@ -289,7 +343,65 @@ def _floors(evidence: Evidence) -> dict[UserPartition, Floor]:
                 told[sent.where].append((ack.attempt.answered_s, ack.answer.base_offset + sent.record_count))
     for read in evidence.history.reads:
         told[read.where].append((read.answered_s, read.offset))
+    for find in evidence.history.finds:
+        told[find.where].append((find.answered_s, find.high_watermark))
     return {where: Floor(pairs) for where, pairs in told.items()}
+
+
+def finds_are_true(evidence: Evidence) -> Iterator[str]:
+    """What FindBatches tells, though perhaps late, is there in the end, without a hole from the offset asked for, and was sent before."""
+    index = {where: {found.base_offset: found for found in batches} for where, batches in evidence.batches.items()}
+    sent_by = {where: Sent(placed, evidence.first_invoked_s) for where, placed in evidence.placed.items()}
+    for find in evidence.history.finds:
+        who = f"find in {find.where} at node {find.node_id} from {find.asked}, {find.invoked_s:.3f}..{find.answered_s:.3f}"
+        if find.error_code == OFFSET_OUT_OF_RANGE:
+            if find.log_start_offset <= find.asked:
+                yield f"{who} was out of range of {find.log_start_offset}..{find.high_watermark}, though that offset had been told"
+            continue
+        if find.error_code != 0:
+            yield f"{who} was answered {find.error_code}"
+            continue
+        due: int | None = None
+        for found in find.batches:
+            is_due = found.base_offset <= find.asked <= found.last_offset if due is None else found.base_offset == due
+            if not is_due or index[find.where].get(found.base_offset) != found:
+                yield f"{who} told {found}, which is not there or does not follow"
+            due = found.last_offset + 1
+        if due is not None and due > find.high_watermark:
+            yield f"{who} told batches up to {due}, behind the watermark {find.high_watermark}"
+        if sent_by[find.where].latest_s(max(find.high_watermark, due or 0)) > find.answered_s:
+            yield f"{who} told {find.high_watermark} and batches that were sent only later"
+
+
+def log_starts_are_linearizable(evidence: Evidence) -> Iterator[str]:
+    """Log starts are what somebody asked for, never go back, and a strict read sees every deletion acknowledged before it began."""
+    asked: dict[UserPartition, list[tuple[float, int]]] = defaultdict(list)
+    told: dict[UserPartition, list[tuple[float, int]]] = {where: [] for where in evidence.final.partitions}
+    for deletion in evidence.history.deletions:
+        asked[deletion.where].append((deletion.invoked_s, deletion.offset))
+        if deletion.error_code == 0:
+            told[deletion.where].append((deletion.answered_s, deletion.low_watermark))
+    for find in evidence.history.finds:
+        told[find.where].append((find.answered_s, find.log_start_offset))
+    for read in evidence.history.start_reads:
+        told[read.where].append((read.answered_s, read.offset))
+    floors = {where: Floor(pairs) for where, pairs in told.items()}
+    ceilings = {where: Floor(pairs) for where, pairs in asked.items()}
+    allowed = {where: {0, *(offset for _, offset in pairs)} for where, pairs in asked.items()}
+    strict: list[tuple[StartRead | Deletion, int, int]] = [(read, read.offset, 0) for read in evidence.history.start_reads]
+    strict += [(one, one.low_watermark, one.offset) for one in evidence.history.deletions if one.error_code == 0]
+    for one, start, least in strict:
+        who = f"{type(one).__name__} of {one.where} at node {one.node_id}, {one.invoked_s:.3f}..{one.answered_s:.3f}, saw log start {start}"
+        floor = max(least, floors[one.where].before(one.invoked_s))
+        ceiling = ceilings[one.where].before(one.answered_s) if one.where in ceilings else 0
+        if not floor <= start <= ceiling or start not in allowed.get(one.where, {0}):
+            yield f"{who}; it had to be from {floor} to {ceiling}, and an offset that was asked for"
+    for where, partition in evidence.final.partitions.items():
+        start = partition.log_start_offset
+        logged = evidence.logs[partition.coordinator_id].log_starts.get(where, 0)
+        if start != logged or start < floors[where].before(inf) or start not in allowed.get(where, {0}):
+            least = floors[where].before(inf)
+            yield f"{where}: the log starts at {start} in the end, the entries say {logged}, the clients were told {least}"
 
 
 def epochs_increase(evidence: Evidence) -> Iterator[str]:
@@ -319,7 +431,11 @@ RULES: tuple[Callable[[Evidence], Iterator[str]], ...] = (
     log_and_service_agree,
     files_are_committed_once,
     replicas_are_equal,
+    nodes_answer_alike,
+    append_times_never_go_back,
     reads_are_linearizable,
     commits_follow_real_time,
+    finds_are_true,
+    log_starts_are_linearizable,
     epochs_increase,
 )

@@ -34,6 +34,7 @@ DEADLINE_S: Final = 20.0
 RETRY_PAUSE_S: Final = 0.05
 DIRECTORY: Final = 0
 NO_LIMIT_BYTES: Final = 2**31 - 1
+OFFSET_OUT_OF_RANGE: Final = 1
 Logs = Mapping[int, tuple[LogMessage, ...]]
 
 
@@ -84,7 +85,7 @@ class Observer:
         end_s = time.monotonic() + DEADLINE_S
         while True:
             try:
-                found = await self._find(where, coordinator_id)
+                found = await self._find(where, (await self._leader(coordinator_id)))
                 latest = await self._latest(where, coordinator_id)
             except (ConnectionLost, RequestTimedOut):
                 if time.monotonic() > end_s:
@@ -96,21 +97,24 @@ class Observer:
                 log_start_offset=found.log_start_offset,
                 high_watermark=found.high_watermark,
                 latest_offset=latest,
-                batches=tuple(
-                    FoundBatch(one.object_key, one.byte_offset, one.byte_size, one.base_offset, one.last_offset) for one in found.batches
-                ),
+                batches=_batches(found),
             )
 
-    async def _find(self, where: UserPartition, coordinator_id: int) -> FindBatchesPartitionResponse:
-        asked = FindBatchesPartition(partition_index=where.partition, offset=0, max_partition_fetch_bytes=NO_LIMIT_BYTES)
+    async def copy(self, where: UserPartition, node_id: int, log_start_offset: int) -> tuple[FoundBatch, ...]:
+        """Everything one node, which may be a standby, has of a partition. It must be up to date and reachable."""
+        return _batches(await self._find(where, self._nodes[node_id], log_start_offset))
+
+    async def _find(self, where: UserPartition, node: Address, offset: int = 0) -> FindBatchesPartitionResponse:
+        asked = FindBatchesPartition(partition_index=where.partition, offset=offset, max_partition_fetch_bytes=NO_LIMIT_BYTES)
         request = FindBatchesRequest(
             fetch_max_bytes=NO_LIMIT_BYTES,
             max_batches_per_partition=0,
             topics=(FindBatchesTopic(topic_id=where.topic_id, partitions=(asked,)),),
             timeout_ms=5_000,
         )
-        lane = (await self._leader(coordinator_id)).lane("reads")
-        answer = expect(await self._pool.call(lane, request, 6), FindBatchesResponse).topics[0].partitions[0]
+        answer = expect(await self._pool.call(node.lane("reads"), request, 6), FindBatchesResponse).topics[0].partitions[0]
+        if answer.error_code == OFFSET_OUT_OF_RANGE and offset < answer.log_start_offset:
+            return await self._find(where, node, answer.log_start_offset)
         if answer.error_code != 0:
             raise ConnectionLost(f"FindBatches answered {answer.error_code}")
         return answer
@@ -145,6 +149,10 @@ class Observer:
         return tuple(digests)
 
 
+def _batches(found: FindBatchesPartitionResponse) -> tuple[FoundBatch, ...]:
+    return tuple(FoundBatch(one.object_key, one.byte_offset, one.byte_size, one.base_offset, one.last_offset) for one in found.batches)
+
+
 def create_topic(nodes: Mapping[int, Address], name: str, partitions: int) -> dict[UserPartition, int]:
     """Create a diskless topic; returns the coordinator of each partition."""
 
@@ -169,9 +177,13 @@ def read_final_state(
         try:
             partitions = {where: await observer.final_partition(where, owner) for where, owner in owners.items()}
             digests = await observer.digests({c: read_log(log).last_change for c, log in logs.items()}, nodes)
+            copies = {
+                node_id: {where: await observer.copy(where, node_id, one.log_start_offset) for where, one in partitions.items()}
+                for node_id in nodes
+            }
         finally:
             await observer.close()
-        return FinalState(partitions=partitions, logs=logs, digests=digests)
+        return FinalState(partitions=partitions, logs=logs, digests=digests, copies=copies)
 
     return asyncio.run(read())
 

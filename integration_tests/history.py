@@ -95,6 +95,55 @@ class StrictRead:
     offset: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartRead:
+    """One answered ListOffsets (earliest) of one partition."""
+
+    where: UserPartition
+    node_id: int
+    invoked_s: float
+    answered_s: float
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deletion:
+    """One DeleteRecords of one partition up to an explicit offset; no `error_code`: it ended without a reply."""
+
+    where: UserPartition
+    node_id: int
+    invoked_s: float
+    answered_s: float
+    offset: int
+    error_code: int | None = None
+    low_watermark: int = -1
+
+
+class FoundBatch(NamedTuple):
+    """One batch as FindBatches tells it."""
+
+    object_key: str
+    byte_offset: int
+    size_bytes: int
+    base_offset: int
+    last_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Find:
+    """One answered FindBatches of one partition from `asked` on, by any node, which may be a standby."""
+
+    where: UserPartition
+    node_id: int
+    invoked_s: float
+    answered_s: float
+    asked: int
+    error_code: int
+    log_start_offset: int
+    high_watermark: int
+    batches: tuple[FoundBatch, ...] = ()
+
+
 class Acknowledgement(NamedTuple):
     """One batch's final answer in one attempt."""
 
@@ -110,6 +159,9 @@ class History:
     files: dict[str, SentFile] = field(default_factory=dict)
     attempts: list[Attempt] = field(default_factory=list)
     reads: list[StrictRead] = field(default_factory=list)
+    start_reads: list[StartRead] = field(default_factory=list)
+    deletions: list[Deletion] = field(default_factory=list)
+    finds: list[Find] = field(default_factory=list)
 
     def batch(self, origin: Origin) -> SentBatch:
         """The batch as it was sent."""
@@ -137,19 +189,9 @@ def longest_gap_s(times_s: Iterable[float], start_s: float, end_s: float) -> flo
     return max(after - before for before, after in pairwise(inside))
 
 
-class FoundBatch(NamedTuple):
-    """One batch as FindBatches tells it."""
-
-    object_key: str
-    byte_offset: int
-    size_bytes: int
-    base_offset: int
-    last_offset: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinalPartition:
-    """A user partition after everything: what FindBatches found from offset 0 on, and what ListOffsets says."""
+    """A user partition after everything: what FindBatches found from the log start on, and what ListOffsets says."""
 
     coordinator_id: int
     log_start_offset: int
@@ -183,3 +225,5 @@ class FinalState:
     partitions: Mapping[UserPartition, FinalPartition]
     logs: Mapping[int, tuple[LogMessage, ...]]
     digests: tuple[ReplicaDigest, ...]
+    copies: Mapping[int, Mapping[UserPartition, tuple[FoundBatch, ...]]] = field(default_factory=dict)
+    """What every node, leader or standby, answers to FindBatches from the log start on."""

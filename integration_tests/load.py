@@ -10,6 +10,7 @@ outcome or a retriable error, to whoever leads then. An attempt whose reply is l
 answer is recorded when it comes. One client per coordinator gives a dense series of acknowledgements, others commit
 files with batches of several coordinators. Half of the batches are idempotent; now and then a client sends a finished
 file once more (must be answered the same) or producer sequences again in another file (must be duplicates).
+With `consumers=True` others follow partitions and delete records meanwhile (`integration_tests.consumers`).
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ import asyncio
 import random
 import threading
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final, Self
@@ -31,6 +33,7 @@ from coordinator.protocol.api_table import ApiKey
 from coordinator.protocol.commit_file import CommitFile, batch_rows, decode_commit_response, encode_commit_file
 from coordinator.protocol.messages import CommitBatch, ListOffsetsRequest, ListOffsetsResponse
 from coordinator.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
+from integration_tests.consumers import Consumer, Deleter
 from integration_tests.history import (
     NO_PRODUCER,
     RETRIABLE_CODES,
@@ -50,10 +53,13 @@ PATIENCE_S: Final = 0.5
 """After this long without a reply a client sends its request to whoever leads then."""
 REPLY_TIMEOUT_S: Final = 30.0
 LATE_REPLIES_S: Final = 2.0
+FRESH_LANE_S: Final = 2.0
+"""A connection without a reply for this long is kept for late replies, but no more requests go through it: it may be cut off."""
 RETRY_PAUSE_S: Final = 0.04
 COMMIT_PAUSE_S: Final = 0.06
 READ_PAUSE_S: Final = 0.1
 MIXED_CLIENTS: Final = 3
+CONSUMERS: Final = 3
 REPEATED_BATCHES: Final = 2
 """At most; only the last five of a producer and partition are remembered."""
 DRAIN_TIMEOUT_S: Final = 40.0
@@ -63,13 +69,14 @@ LATEST: Final = -1
 class Load:
     """See the module's text. `nodes` maps node ids to addresses and may grow; `owners` maps the partitions used to coordinators."""
 
-    def __init__(self, nodes: Mapping[int, Address], owners: Mapping[UserPartition, int], *, seed: int) -> None:
+    def __init__(self, nodes: Mapping[int, Address], owners: Mapping[UserPartition, int], *, seed: int, consumers: bool = False) -> None:
         self.history = History()
         self.acknowledged: dict[int, int] = dict.fromkeys(owners.values(), 0)
         """Batches acknowledged so far, by coordinator."""
         self._nodes = nodes
         self._owners = dict(owners)
         self._seed = seed
+        self._has_consumers = consumers
         self._stopping = threading.Event()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="load")
         self._run: Future[None] | None = None
@@ -107,6 +114,11 @@ class Load:
             work.append(self._read(sender, sorted(own), f"reader-{coordinator_id}"))
         mixed = [Client(f"mixed-{number}", self._owners, 6, self._seed + 100 + number) for number in range(MIXED_CLIENTS)]
         work += [self._commit(client, sender) for client in mixed]
+        if self._has_consumers:
+            for number in range(CONSUMERS):
+                own_share = sorted(self._owners)[number::CONSUMERS]
+                work.append(Consumer(f"consumer-{number}", own_share, self._nodes, pool).run(self.history, self._stopping))
+            work.append(Deleter("deleter", self._owners, routes, pool).run(self.history, self._stopping))
         try:
             await asyncio.gather(*work)
             await sender.finish_late()
@@ -200,6 +212,7 @@ class Sender:
         self._history = history
         self._on_acknowledged = on_acknowledged
         self._under_way: set[asyncio.Task[Any]] = set()
+        self._lanes = FreshLanes()
 
     async def commit_fully(self, client: str, file: SentFile, stopping: threading.Event) -> dict[int, BatchAnswer]:
         """Send a file until every batch has its final answer; gives up only long after the end of the run was asked for."""
@@ -238,7 +251,8 @@ class Sender:
         invoked_s = time.monotonic()
         answers: tuple[BatchAnswer, ...] = ()
         try:
-            reply = await self._pool.request(leader.address.lane(client), ApiKey.COMMIT_FILE, 0, body, REPLY_TIMEOUT_S)
+            with self._lanes.use(client, leader, invoked_s) as lane:
+                reply = await self._pool.request(leader.address.lane(lane), ApiKey.COMMIT_FILE, 0, body, REPLY_TIMEOUT_S)
             answers = decode_answers(reply)
         except (ConnectionLost, RequestTimedOut):
             pass  # recorded as an attempt without answers: its outcome is not known
@@ -281,7 +295,8 @@ class Sender:
         )
         invoked_s = time.monotonic()
         try:
-            reply = expect(await self._pool.call(leader.address.lane(client), request, REPLY_TIMEOUT_S), ListOffsetsResponse)
+            with self._lanes.use(client, leader, invoked_s) as lane:
+                reply = expect(await self._pool.call(leader.address.lane(lane), request, REPLY_TIMEOUT_S), ListOffsetsResponse)
         except (ConnectionLost, RequestTimedOut):
             return False
         answer = reply.topics[0].partitions[0]
@@ -303,6 +318,29 @@ class Sender:
         for outcome in await asyncio.gather(*late, return_exceptions=True):
             if isinstance(outcome, Exception):
                 raise outcome
+
+
+class FreshLanes:
+    """Names of lanes: one of a client and node for as long as replies come, the next one when they do not."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[str, int], int] = {}
+        self._waiting: dict[str, list[float]] = {}
+
+    @contextmanager
+    def use(self, client: str, leader: Leader, now_s: float) -> Iterator[str]:
+        """Count a request as waiting on the lane it is given."""
+        who = (client, leader.node_id)
+        lane = f"{client}/{self._numbers.get(who, 0)}"
+        if now_s - min(self._waiting.get(lane + str(who), [now_s])) > FRESH_LANE_S:
+            self._numbers[who] = self._numbers.get(who, 0) + 1
+            lane = f"{client}/{self._numbers[who]}"
+        waiting = self._waiting.setdefault(lane + str(who), [])
+        waiting.append(now_s)
+        try:
+            yield lane
+        finally:
+            waiting.remove(now_s)
 
 
 def encode_request(file: SentFile, places: Sequence[int]) -> bytes:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from integration_tests.history import LogMessage
 from records.codec import UndecodableEntry, decode_entry, decode_key
 from records.file_columns import iterate, request_order
-from records.model import EntryKey, FileCommitted, LeadershipClaimed, NoOp, Record
+from records.model import EntryKey, FileCommitted, LeadershipClaimed, NoOp, Record, RecordsDeleted
 
 
 class Claim(NamedTuple):
@@ -43,6 +43,7 @@ class Outcome(NamedTuple):
     record_count: int
     byte_offset: int
     where: tuple[bytes, int]
+    size_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class Commit:
     claim: Claim
     object_key: str
     outcomes: tuple[Outcome, ...]
+    append_time_ms: int = 0
 
 
 @dataclass(slots=True)
@@ -62,6 +64,8 @@ class ReadLog:
     claims: list[Claim] = field(default_factory=list)
     commits: list[Commit] = field(default_factory=list)
     voids: list[Void] = field(default_factory=list)
+    log_starts: dict[tuple[bytes, int], int] = field(default_factory=dict)
+    """The last log start of each user partition from which records were deleted."""
     last_change: int = -1
     """Offset of the last entry that counts and changes something; barriers and claims do not."""
 
@@ -102,7 +106,9 @@ def _take(read: ReadLog, claim: Claim, message: LogMessage) -> None:
         if not isinstance(record, NoOp):
             read.last_change = message.offset
         if isinstance(record, FileCommitted):
-            read.commits.append(Commit(message.offset, claim, record.object_key, tuple(_outcomes(record))))
+            read.commits.append(Commit(message.offset, claim, record.object_key, tuple(_outcomes(record)), record.append_time_ms))
+        if isinstance(record, RecordsDeleted):
+            read.log_starts[record.topic_id, record.partition] = record.new_log_start_offset
 
 
 def _outcomes(record: FileCommitted) -> list[Outcome]:
@@ -112,7 +118,7 @@ def _outcomes(record: FileCommitted) -> list[Outcome]:
         if place.is_accepted:
             batch = accepted[place.ordinal]
             where = (record.topic_ids[batch.topic_index], batch.partition)
-            outcomes.append(Outcome(True, 0, batch.base_offset, batch.record_count, batch.byte_offset, where))
+            outcomes.append(Outcome(True, 0, batch.base_offset, batch.record_count, batch.byte_offset, where, batch.byte_size))
         else:
             outcomes.append(Outcome(False, record.other_code[place.ordinal], record.other_base_offset[place.ordinal], 0, -1, (b"", -1)))
     return outcomes

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cli.dev.coordinator import CoordinatorProcess
+from cli.dev.place import HERE, Place
 from integration_tests.waiting import wait_until
 
 
@@ -27,11 +28,18 @@ class Service:
             **(properties or {}),
         }
 
-    def add(self, node_id: int, **properties: str) -> CoordinatorProcess:
-        """Make a node without starting it; keyword names use underscores for dots."""
+    def add(
+        self, node_id: int, *, place: Place = HERE, environment: Mapping[str, str] | None = None, **properties: str
+    ) -> CoordinatorProcess:
+        """Make a node without starting it; other keyword names are properties, with underscores for dots."""
         own = {key.replace("_", "."): value for key, value in properties.items()}
         node = CoordinatorProcess(
-            node_id, bootstrap=self.bootstrap, folder=self.folder / f"node-{node_id}", properties={**self.properties, **own}
+            node_id,
+            bootstrap=self.bootstrap,
+            folder=self.folder / f"node-{node_id}",
+            properties={**self.properties, **own},
+            place=place,
+            environment=environment,
         )
         self.nodes[node_id] = node
         return node

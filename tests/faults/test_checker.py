@@ -2,7 +2,7 @@
 
 The good one: node 1 leads epoch 1 and commits files a, b and c, the acknowledgement of b is lost, node 2 claims epoch 2,
 answers the retry of b from the log, refuses nothing and finds d's sequences to be those of c; one entry of node 1 comes
-too late and is void.
+too late and is void. Then all records before offset 12 are deleted, so that a is gone and b lies across the log start.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from integration_tests.checker import check
 from integration_tests.history import (
     Attempt,
     BatchAnswer,
+    Deletion,
     FinalPartition,
     FinalState,
+    Find,
     FoundBatch,
     History,
     LogMessage,
@@ -25,13 +27,14 @@ from integration_tests.history import (
     ReplicaDigest,
     SentBatch,
     SentFile,
+    StartRead,
     StrictRead,
     UserPartition,
     longest_gap_s,
 )
 from integration_tests.metadata_log import read_log
 from records.codec import encode_entry, encode_key
-from records.model import Endpoint, EntryKey, FileCommitted, LeadershipClaimed, NoOp
+from records.model import Endpoint, EntryKey, FileCommitted, LeadershipClaimed, NoOp, RecordsDeleted
 
 WHERE = UserPartition(bytes(range(16)), 0)
 TERMS = {1: 111, 2: 222}
@@ -66,7 +69,9 @@ def claim(epoch: int) -> tuple[EntryKey, bytes]:
     return EntryKey(epoch, TERMS[epoch], 0), encode_entry([record])
 
 
-def committed(epoch: int, seq: int, key: str, base_offset: int, records: int, *, is_duplicate: bool = False) -> tuple[EntryKey, bytes]:
+def committed(
+    epoch: int, seq: int, key: str, base_offset: int, records: int, *, is_duplicate: bool = False, time_ms: int = 1_000
+) -> tuple[EntryKey, bytes]:
     accepted = [] if is_duplicate else [0]
     other = [0] if is_duplicate else []
     record = FileCommitted(
@@ -76,7 +81,7 @@ def committed(epoch: int, seq: int, key: str, base_offset: int, records: int, *,
         uploader_broker_id=-1,
         owner_ids=[0],
         created_ms=-1,
-        append_time_ms=1_000,
+        append_time_ms=time_ms,
         content_hash=bytes(16),
         topic_ids=[WHERE.topic_id for _ in accepted],
         run_topic=accepted,
@@ -116,7 +121,12 @@ ENTRIES = (
     committed(1, 4, "late", 17, 1),
     committed(2, 1, "d", 15, 2, is_duplicate=True),
     (EntryKey(2, TERMS[2], 2), encode_entry([NoOp()])),
+    (EntryKey(2, TERMS[2], 3), encode_entry([RecordsDeleted(topic_id=WHERE.topic_id, partition=0, new_log_start_offset=12)])),
 )
+LOG_START = 12
+
+
+A, B, C = FoundBatch("a", 0, 100, 0, 9), FoundBatch("b", 0, 100, 10, 14), FoundBatch("c", 0, 100, 15, 16)
 
 
 def good() -> tuple[History, FinalState]:
@@ -141,11 +151,46 @@ def good() -> tuple[History, FinalState]:
             StrictRead(where=WHERE, node_id=1, invoked_s=2.5, answered_s=3.2, offset=10),
             StrictRead(where=WHERE, node_id=2, invoked_s=7.5, answered_s=7.9, offset=17),
         ],
+        start_reads=[
+            StartRead(where=WHERE, node_id=2, invoked_s=9.1, answered_s=9.2, offset=0),
+            StartRead(where=WHERE, node_id=2, invoked_s=10.2, answered_s=10.3, offset=LOG_START),
+        ],
+        deletions=[
+            Deletion(where=WHERE, node_id=1, invoked_s=9.3, answered_s=9.4, offset=LOG_START),
+            Deletion(where=WHERE, node_id=2, invoked_s=10.0, answered_s=10.1, offset=LOG_START, error_code=0, low_watermark=LOG_START),
+        ],
+        finds=[
+            find(4.1, 4.2, 0, A, high_watermark=10),
+            find(8.0, 8.1, 10, B, C),
+            find(10.4, 10.5, 3, error_code=1, log_start_offset=LOG_START),
+        ],
     )
-    found = (FoundBatch("a", 0, 100, 0, 9), FoundBatch("b", 0, 100, 10, 14), FoundBatch("c", 0, 100, 15, 16))
-    partition = FinalPartition(coordinator_id=0, log_start_offset=0, high_watermark=17, latest_offset=17, batches=found)
-    digests = (ReplicaDigest(1, 0, 7, b"x"), ReplicaDigest(2, 0, 6, b"x"))
-    return history, FinalState(partitions={WHERE: partition}, logs={0: log_of(*ENTRIES)}, digests=digests)
+    partition = FinalPartition(coordinator_id=0, log_start_offset=LOG_START, high_watermark=17, latest_offset=17, batches=(B, C))
+    digests = (ReplicaDigest(1, 0, 9, b"x"), ReplicaDigest(2, 0, 8, b"x"))
+    copies = {1: {WHERE: (B, C)}, 2: {WHERE: (B, C)}}
+    return history, FinalState(partitions={WHERE: partition}, logs={0: log_of(*ENTRIES)}, digests=digests, copies=copies)
+
+
+def find(
+    invoked_s: float,
+    answered_s: float,
+    asked: int,
+    *batches: FoundBatch,
+    high_watermark: int = 17,
+    error_code: int = 0,
+    log_start_offset: int = 0,
+) -> Find:
+    return Find(
+        where=WHERE,
+        node_id=2,
+        invoked_s=invoked_s,
+        answered_s=answered_s,
+        asked=asked,
+        error_code=error_code,
+        log_start_offset=log_start_offset,
+        high_watermark=high_watermark,
+        batches=batches,
+    )
 
 
 def with_attempt(history: History, index: int, **changes: object) -> History:
@@ -172,29 +217,40 @@ def with_log(final: FinalState, *entries: tuple[EntryKey, bytes]) -> FinalState:
     return replace(final, logs={0: log_of(*entries)})
 
 
-A, B, C = good()[1].partitions[WHERE].batches
+def with_find(history: History, index: int, **changes: object) -> History:
+    finds = list(history.finds)
+    finds[index] = replace(finds[index], **changes)  # type: ignore[arg-type]
+    return replace(history, finds=finds)
+
+
+def with_start_read(history: History, index: int, **changes: object) -> History:
+    start_reads = list(history.start_reads)
+    start_reads[index] = replace(start_reads[index], **changes)  # type: ignore[arg-type]
+    return replace(history, start_reads=start_reads)
+
+
 Spoil = Callable[[History, FinalState], tuple[History, FinalState]]
 
 SPOILED: dict[str, tuple[Spoil, str]] = {
     "an acknowledged batch is lost": (
-        lambda h, f: (h, with_partition(f, batches=(A, B), high_watermark=15, latest_offset=15)),
+        lambda h, f: (h, with_partition(f, batches=(B,), high_watermark=15, latest_offset=15)),
         "was acknowledged at 15",
     ),
     "a batch is there twice": (
-        lambda h, f: (h, with_partition(f, batches=(A, B, C, FoundBatch("a", 0, 100, 17, 26)), high_watermark=27, latest_offset=27)),
+        lambda h, f: (h, with_partition(f, batches=(B, C, FoundBatch("a", 0, 100, 17, 26)), high_watermark=27, latest_offset=27)),
         "is there 2 times",
     ),
     "a batch is elsewhere than told": (
         lambda h, f: (with_attempt(h, 2, answers=(told(14),)), f),
         "was acknowledged at 14",
     ),
-    "a batch has another size": (lambda h, f: (h, with_found(f, A._replace(size_bytes=99), B, C)), "was sent as"),
-    "a batch was never sent": (lambda h, f: (h, with_found(f, A, B, C._replace(object_key="z"))), "was never sent"),
+    "a batch has another size": (lambda h, f: (h, with_found(f, B._replace(size_bytes=99), C)), "was sent as"),
+    "a batch was never sent": (lambda h, f: (h, with_found(f, B, C._replace(object_key="z"))), "was never sent"),
     "a repeated batch got offsets": (
-        lambda h, f: (h, with_partition(f, batches=(A, B, C, FoundBatch("d", 0, 100, 17, 18)), high_watermark=19, latest_offset=19)),
+        lambda h, f: (h, with_partition(f, batches=(B, C, FoundBatch("d", 0, 100, 17, 18)), high_watermark=19, latest_offset=19)),
         "yet has offsets of its own",
     ),
-    "offsets have a hole": (lambda h, f: (h, with_found(f, A, B._replace(base_offset=11, last_offset=15), C)), "where 10 is due"),
+    "offsets have a hole": (lambda h, f: (h, with_found(f, B._replace(base_offset=11, last_offset=15), C)), "where 10 is due"),
     "the watermark differs": (lambda h, f: (h, with_partition(f, latest_offset=15)), "ListOffsets 15"),
     "a retry is answered otherwise": (lambda h, f: (with_attempt(h, 5, answers=(told(11),)), f), "different final answers"),
     "a batch is refused": (lambda h, f: (with_attempt(h, 2, answers=(BatchAnswer(45, -1, -1, -1, False),)), f), "refused with 45"),
@@ -212,11 +268,11 @@ SPOILED: dict[str, tuple[Spoil, str]] = {
         "sequence 6 where 5 is due",
     ),
     "the log has more than is served": (
-        lambda h, f: (h, with_log(f, *ENTRIES, committed(2, 3, "e", 17, 1))),
+        lambda h, f: (h, with_log(f, *ENTRIES, committed(2, 4, "e", 17, 1))),
         "only in the log [(17, 'e', 0)]",
     ),
     "a file is committed twice": (
-        lambda h, f: (h, with_log(f, *ENTRIES, committed(2, 3, "a", 17, 10))),
+        lambda h, f: (h, with_log(f, *ENTRIES, committed(2, 4, "a", 17, 10))),
         "was committed 2 times",
     ),
     "an acknowledged commit is void in the log": (
@@ -254,6 +310,46 @@ SPOILED: dict[str, tuple[Spoil, str]] = {
         lambda h, f: (with_attempt(with_attempt(h, 1, invoked_s=4.5), 2, invoked_s=3.0), f),
         "was sent at 4.500, when 17 was known, but is at 10",
     ),
+    "a deleted batch was never in the log": (
+        lambda h, f: (h, with_log(f, ENTRIES[0], (EntryKey(1, TERMS[1], 1), encode_entry([NoOp()])), *ENTRIES[2:])),
+        "was acknowledged at 0",
+    ),
+    "a standby serves less": (lambda h, f: (h, replace(f, copies={2: {WHERE: (B,)}})), "node 2 serves 1 batches"),
+    "an append time goes back": (
+        lambda h, f: (h, with_log(f, *ENTRIES, committed(2, 4, "e", 17, 1, time_ms=999))),
+        "has append time 999 after 1000",
+    ),
+    "deleted batches are still served": (lambda h, f: (h, with_found(f, A, B, C)), "is served, but the log starts at 12"),
+    "the log start is not the logged one": (
+        lambda h, f: (h, with_partition(f, log_start_offset=10, batches=(B, C))),
+        "the log starts at 10 in the end, the entries say 12",
+    ),
+    "an acknowledged deletion is lost": (
+        lambda h, f: (h, with_partition(with_log(f, *ENTRIES[:-1]), log_start_offset=0, batches=(A, B, C))),
+        "the clients were told 12",
+    ),
+    "a strict read misses a deletion": (lambda h, f: (with_start_read(h, 1, offset=0), f), "saw log start 0; it had to be from 12"),
+    "a log start nobody asked for": (lambda h, f: (with_start_read(h, 1, offset=11), f), "saw log start 11"),
+    "a log start before the deletion was sent": (
+        lambda h, f: (with_start_read(h, 0, offset=LOG_START), f),
+        "it had to be from 0 to 0",
+    ),
+    "a consumer finds a hole": (lambda h, f: (with_find(h, 1, batches=(C,)), f), "is not there or does not follow"),
+    "a consumer finds what is not there in the end": (
+        lambda h, f: (with_find(h, 1, batches=(B, C._replace(object_key="late"))), f),
+        "is not there or does not follow",
+    ),
+    "a consumer finds the future": (lambda h, f: (with_find(h, 0, answered_s=0.9), f), "batches that were sent only later"),
+    "a consumer is told of batches behind the watermark": (
+        lambda h, f: (with_find(h, 1, high_watermark=15), f),
+        "behind the watermark 15",
+    ),
+    "a consumer is reset": (lambda h, f: (with_find(h, 1, error_code=1, batches=()), f), "though that offset had been told"),
+    "a consumer is refused": (lambda h, f: (with_find(h, 1, error_code=42, batches=()), f), "was answered 42"),
+    "a read goes behind what a consumer was told": (
+        lambda h, f: (with_read(with_find(h, 0, high_watermark=17, answered_s=6.5), 1, invoked_s=6.6, offset=15), f),
+        "but 17 had been told",
+    ),
 }
 
 
@@ -269,13 +365,14 @@ def test_a_spoiled_history_is_reported(name: str) -> None:
 
 
 def test_the_log_is_read_by_claims_terms_and_sequence() -> None:
-    gap = committed(2, 4, "gap", 17, 1)
+    gap = committed(2, 5, "gap", 17, 1)
     stray = LogMessage(9, b"not a key", b"")
     read = read_log([*log_of(*ENTRIES, gap), stray])
     assert [(claim.offset, claim.node_id) for claim in read.claims] == [(0, 1), (4, 2)]
     assert [commit.object_key for commit in read.commits] == ["a", "b", "c", "d"]
-    assert [void.offset for void in read.voids] == [5, 8, 9]
-    assert read.last_change == 6
+    assert [void.offset for void in read.voids] == [5, 9, 9]
+    assert read.last_change == 8
+    assert read.log_starts == {WHERE: LOG_START}
 
 
 def test_a_rival_claim_of_the_same_epoch_is_void() -> None:
