@@ -42,7 +42,9 @@ NUMBER_COLUMNS = tuple(_RANGES)
 COLUMN_LOWS = [low for low, _ in _RANGES.values()]
 """The least value each column of numbers may hold; stands for the extremes of an empty column."""
 
-_HIGHS = [high for _, high in _RANGES.values()]
+COLUMN_HIGHS = [high for _, high in _RANGES.values()]
+"""The greatest value each column of numbers may hold."""
+
 _RUN_TOPIC = NUMBER_COLUMNS.index("run_topic")
 _RUN_BASE_OFFSET = NUMBER_COLUMNS.index("run_base_offset")
 _TIMESTAMP_AGE = NUMBER_COLUMNS.index("timestamp_age")
@@ -78,7 +80,7 @@ def find_file_fault_in(record: FileCommitted, least: Sequence[int], greatest: Se
     for name, low, value in zip(NUMBER_COLUMNS, COLUMN_LOWS, least, strict=True):
         if value < low:
             return f"{name} holds {value}, below {low}"
-    for name, high, value in zip(NUMBER_COLUMNS, _HIGHS, greatest, strict=True):
+    for name, high, value in zip(NUMBER_COLUMNS, COLUMN_HIGHS, greatest, strict=True):
         if value > high:
             return f"{name} holds {value}, above {high}"
     if record.run_topic and greatest[_RUN_TOPIC] >= len(record.topic_ids):
