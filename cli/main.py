@@ -27,6 +27,7 @@ COMMANDS = {
         "bench",
         "Commit files as fast as the service takes them (or at a rate) and show throughput and latency.",
     ),
+    "monitor": Lazy("cli.commands.monitor", "monitor", "Follow and audit the metadata topic with Spark; look at what was found."),
     "simulate": Lazy("cli.commands.simulate", "simulate", "Live whole clusters on virtual time, with faults from a seed."),
     "config": Lazy("cli.commands.config", "config", "Show and check the settings of a coordinator."),
     "dev": Lazy("cli.commands.dev", "dev", "Run a whole service on this machine: Kafka, nodes, object store, load."),
@@ -37,7 +38,8 @@ EPILOG = """Exit status: 0 ok, 1 failure, 2 wrong options or configuration, 3 no
 something, 6 timed out. Data goes to standard output, messages to standard error. Documentation: README.md, coordinator/DESIGN.md."""
 
 
-def _version() -> str:
+def installed_version() -> str:
+    """The version of the package, or words that say there is none."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -48,7 +50,7 @@ def _version() -> str:
 
 def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
-        click.echo(f"diskless {_version()}")
+        click.echo(f"diskless {installed_version()}")
         ctx.exit()
 
 

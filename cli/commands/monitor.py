@@ -1,0 +1,20 @@
+"""`diskless monitor`: Spark jobs over the metadata topic, and what they found. The table of its commands."""
+
+from __future__ import annotations
+
+import rich_click as click
+
+from cli.lazy import Lazy, LazyGroup
+
+COMMANDS = {
+    "run": Lazy("cli.commands.monitor_run", "run", "Follow the metadata topic with Spark, audit it, and keep what it says in a folder."),
+    "fetch": Lazy("cli.commands.monitor_run", "fetch", "Fetch the jars that Spark reads Kafka with, once per machine."),
+    "status": Lazy("cli.commands.monitor_read", "status", "Show what a monitor's folder says: totals, lag, findings."),
+    "findings": Lazy("cli.commands.monitor_read", "findings", "List violations of the log's rules, each with where it is in the log."),
+    "quarantine": Lazy("cli.commands.monitor_read", "quarantine", "List the entries that could not be read."),
+}
+
+
+@click.group(cls=LazyGroup, lazy=COMMANDS)
+def monitor() -> None:
+    """Follow and audit the metadata topic with Spark; look at what was found."""

@@ -1,0 +1,74 @@
+"""What commands that start Spark need: PySpark, a Java, the jars, and their errors as `Failed`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import rich_click as click
+
+from cli.outcome import Exit, Failed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from spark_jobs.session import Engine
+
+    F = TypeVar("F", bound=Callable[..., Any])
+
+SCRATCH = "spark"
+
+folder_option = click.option(
+    "--dir",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    envvar="DISKLESS_MONITOR_DIR",
+    show_envvar=True,
+    required=True,
+    help="Folder of the monitor: its database is there.",
+)
+
+
+def spark_options(function: F) -> F:
+    """Add the options of commands that start Spark."""
+    for option in (
+        click.option(
+            "--spark-property", "spark_properties", multiple=True, metavar="KEY=VALUE", help="One setting of Spark, spark.*. Repeatable."
+        ),
+        click.option("--master", help="Where Spark runs. [default: local[2,3], two tasks at a time in this process's JVM]"),
+    ):
+        function = option(function)
+    return function
+
+
+def find_engine(folder: Path, *, master: str | None = None, spark_properties: tuple[str, ...] = (), log_level: str = "WARNING") -> Engine:
+    """Find everything Spark needs; fetches the jars the first time. Raises `Failed`."""
+    from cli.dev.jars import JarError, resolve
+    from cli.dev.java import NoJavaError, find_java
+    from spark_jobs.session import JARS_LOCK, Engine, SparkStartError, find_spark
+    from spark_jobs.settings import LOCAL_MASTER
+
+    try:
+        find_spark()
+        return Engine(
+            java=find_java().program,
+            jars=resolve(JARS_LOCK),
+            scratch=folder.absolute() / SCRATCH,
+            master=master or LOCAL_MASTER,
+            settings=_spark_settings(spark_properties),
+            log_level={"WARNING": "WARN"}.get(log_level, log_level),
+        )
+    except (SparkStartError, NoJavaError, JarError) as error:
+        raise Failed(str(error)) from error
+
+
+def _spark_settings(given: tuple[str, ...]) -> Mapping[str, str]:
+    settings = {}
+    for one in given:
+        key, separator, value = one.partition("=")
+        if not separator or not key.startswith("spark."):
+            raise Failed(f"--spark-property {one}: expected spark.KEY=VALUE", Exit.USAGE)
+        settings[key] = value
+    return settings

@@ -1,0 +1,32 @@
+"""Writes into a monitor's database what comes neither from the log nor with a micro-batch: brokers, and the job itself."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from spark_jobs.monitor.report import BUSY_TIMEOUT_S, DATABASE
+from spark_jobs.monitor.topic import Broker
+
+
+@contextmanager
+def _transaction(folder: Path) -> Iterator[sqlite3.Connection]:
+    # A connection of its own: the store's belongs to the thread that merges.
+    with closing(sqlite3.connect(folder / DATABASE, timeout=BUSY_TIMEOUT_S, isolation_level="IMMEDIATE")) as connection, connection:
+        yield connection
+
+
+def record_brokers(folder: Path, brokers: Sequence[Broker]) -> None:
+    """Note the brokers and their racks; one that is gone keeps its row, for its files are still there."""
+    with _transaction(folder) as connection:
+        connection.executemany("INSERT OR REPLACE INTO broker (broker_id, rack, host) VALUES (?, ?, ?)", brokers)
+
+
+def record_job(folder: Path, **values: object) -> None:
+    """Note what the job says of itself."""
+    with _transaction(folder) as connection:
+        connection.executemany(
+            "INSERT OR REPLACE INTO job (name, value) VALUES (?, ?)", [(key, str(value)) for key, value in values.items()]
+        )

@@ -1,0 +1,251 @@
+"""The streaming job: Kafka's log -> one ordered scan per partition -> one transaction of the database per micro-batch.
+
+Exactly once by offset: the heads move in the transaction that takes over what was derived from the entries below them, and
+every start begins at the heads. So Spark's checkpoint is of no importance: it is new at every start. Invariant: when the
+job ends, however it ends, the folder says what the entries below its heads say, each counted once.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from spark_jobs.kafka_properties import java_properties
+from spark_jobs.monitor.endpoint import JobMetrics
+from spark_jobs.monitor.facts import record_brokers, record_job
+from spark_jobs.monitor.lock import hold_folder
+from spark_jobs.monitor.report import open_report
+from spark_jobs.monitor.topic import Broker, TopicFacts, TopicWatch
+from spark_jobs.monitor.watcher import LogReplacedError, Watcher, check_identity
+from spark_jobs.session import Engine, RunningSpark, open_spark
+from spark_jobs.settings import KAFKA_SOURCE, MAX_ENTRIES_PER_BATCH
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from spark_jobs.store.sink import Store
+
+LOG = logging.getLogger("monitor")
+
+LOOK_EVERY_S = 0.25
+STOP_WAIT_S = 6.0
+STOP_LOOK_S = 0.02
+EARLIEST = -2  # Spark's word in starting offsets
+
+INPUT_COLUMNS = ("partition", "offset", "key", "value", "unix_millis(timestamp) AS timestamp_ms")
+
+
+class JobFailedError(Exception):
+    """The query ended with an error; the text is one line that says which."""
+
+
+class StopSignal(Protocol):
+    """Whether the end was asked for."""
+
+    def is_set(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonitorOptions:
+    """What to follow and where to keep it. `properties` are librdkafka's. `metrics_port` None: no endpoint."""
+
+    bootstrap_servers: str
+    topic: str
+    folder: Path
+    engine: Engine
+    version: str
+    properties: Mapping[str, str] = field(default_factory=dict)
+    once: bool = False
+    trigger_interval_s: float = 2.0
+    max_entries_per_batch: int = MAX_ENTRIES_PER_BATCH
+    metrics_host: str = "127.0.0.1"
+    metrics_port: int | None = None
+
+
+def run_monitor(options: MonitorOptions, stopping: StopSignal, on_ready: Callable[[str], None]) -> None:
+    """Follow the log until `stopping` is set, or with `once` until everything that was there is merged.
+
+    `on_ready` gets a line when the query runs. Raises `FolderInUseError`, `TopicMissingError`, `KafkaUnavailableError`,
+    `UntranslatableError`, `SparkStartError`, `MetricsPortError`, `LogReplacedError`, `JobFailedError`.
+    """
+    with hold_folder(options.folder):
+        # Whatever can be wrong with what was asked is found before Spark is started, which takes seconds.
+        kafka = _source_options(options)
+        watch = TopicWatch(options.bootstrap_servers, options.topic, options.properties)
+        facts = watch.facts()
+        with _open_store(options, facts) as store:
+            _Job(options, watch, facts, store, kafka).run(stopping, on_ready)
+
+
+def _source_options(options: MonitorOptions) -> dict[str, str]:
+    security = {f"kafka.{key}": value for key, value in java_properties(options.properties).items()}
+    return {**KAFKA_SOURCE, **security, "kafka.bootstrap.servers": options.bootstrap_servers, "subscribe": options.topic}
+
+
+@contextmanager
+def _open_store(options: MonitorOptions, facts: TopicFacts) -> Iterator[Store]:
+    from spark_jobs.store.sink import Store
+
+    store = Store.open(options.folder)
+    try:
+        with open_report(options.folder) as report:
+            known = report.log()
+        if known is not None:
+            if known["topic"] != options.topic:
+                raise LogReplacedError(f"{options.folder} was built from topic {known['topic']}, not {options.topic}; use another --dir")
+            check_identity(options.topic, TopicFacts(str(known["topic_id"]), int(str(known["partitions"]))), facts)
+        store.adopt_log(options.topic, facts.topic_id, facts.partitions)
+        yield store
+    finally:
+        store.close()
+
+
+class _Job:
+    """One run."""
+
+    def __init__(self, options: MonitorOptions, watch: TopicWatch, facts: TopicFacts, store: Store, kafka: Mapping[str, str]) -> None:
+        self._options = options
+        self._facts = facts
+        self._store = store
+        self._kafka = kafka
+        self._next = {partition: head.next_offset for partition, head in store.heads().items()}
+        self._watcher = Watcher(
+            watch, facts, heads=lambda: self._next, on_brokers=self._on_brokers, on_error=lambda: self._metrics.on_kafka_error()
+        )
+        self._metrics = JobMetrics(options.folder, self._watcher.ends)
+        self._failure: Exception | None = None
+
+    def run(self, stopping: StopSignal, on_ready: Callable[[str], None]) -> None:
+        """See `run_monitor`."""
+        options = self._options
+        self._watcher.start()
+        try:
+            address = None if options.metrics_port is None else self._metrics.serve(options.metrics_host, options.metrics_port)
+            record_job(
+                options.folder,
+                started_ms=time.time_ns() // 1_000_000,
+                pid=os.getpid(),
+                trigger_s=options.trigger_interval_s,
+                version=options.version,
+            )
+            with open_spark("diskless-monitor", options.engine) as spark:
+                self._run_query(spark, stopping, lambda: on_ready(self._ready_line(address)))
+        finally:
+            self._metrics.on_up(False)
+            self._watcher.stop()
+
+    def _ready_line(self, address: tuple[str, int] | None) -> str:
+        words = ["ready", f"topic={self._options.topic}", f"partitions={self._facts.partitions}", f"dir={self._options.folder}"]
+        return " ".join(words + ([] if address is None else [f"metrics=http://{address[0]}:{address[1]}/metrics"]))
+
+    def _run_query(self, spark: RunningSpark, stopping: StopSignal, on_ready: Callable[[], None]) -> None:
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        # Their loss shows as an exception where it matters.
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)
+        try:
+            query = self._start_query(spark)
+            self._metrics.on_up(True)
+            on_ready()
+            if self._follow(query, spark, stopping):
+                _stop(query)
+        except (Py4JError, PySparkException, OSError) as error:
+            if stopping.is_set():
+                # A signal to all processes of the job ends the JVM as well; what was merged is safe.
+                LOG.info("Spark ended before the running micro-batch did; it is done again next time")
+                return
+            self._watcher.look_at_identity()  # a topic that was deleted makes the query fail, and is the better explanation
+            raise JobFailedError(self._explain(error, spark)) from error
+
+    def _start_query(self, spark: RunningSpark) -> StreamingQuery:
+        from spark_jobs.monitor.listener import ProgressListener
+
+        options = self._options
+        spark.session.streams.addListener(ProgressListener(self._metrics))
+        starting = {options.topic: {str(one): self._next.get(one, EARLIEST) for one in range(self._facts.partitions)}}
+        source = spark.session.readStream.format("kafka").options(**self._kafka)
+        frame = source.options(startingOffsets=json.dumps(starting), maxOffsetsPerTrigger=str(options.max_entries_per_batch)).load()
+        writer = frame.writeStream.queryName("monitor").option("checkpointLocation", str(options.engine.scratch / "checkpoint"))
+        if options.once:
+            writer = writer.trigger(availableNow=True)
+        else:
+            writer = writer.trigger(processingTime=f"{options.trigger_interval_s:g} seconds")
+        return writer.foreachBatch(self._merge).start()
+
+    def _merge(self, frame: DataFrame, batch_id: int) -> None:
+        """Scan and merge one micro-batch. Entries below the heads, which come again after a kill, are dropped by the scan."""
+        from spark_jobs.scan import scan_function
+        from spark_jobs.scan.summary import SUMMARY_DDL
+
+        try:
+            heads = self._store.heads()
+            start_s = time.monotonic()
+            summary = frame.selectExpr(*INPUT_COLUMNS).mapInArrow(scan_function(heads), SUMMARY_DDL).toArrow()
+            scanned_s = time.monotonic()
+            now_ms = time.time_ns() // 1_000_000
+            self._store.merge(summary, heads, self._watcher.ends(), now_ms)
+            merged_s = time.monotonic()
+            self._on_merged(merged_s - scanned_s)
+            LOG.debug("micro-batch %d: scan %.3f s, merge %.3f s", batch_id, scanned_s - start_s, merged_s - scanned_s)
+        except Exception as error:
+            self._failure = error  # Spark wraps it in pages of text
+            raise
+
+    def _on_merged(self, seconds: float) -> None:
+        with open_report(self._options.folder) as report:
+            heads = report.heads()
+        moved = [row for row in heads if row["next_offset"] != self._next.get(int(str(row["kpart"])))]
+        self._next = {int(str(row["kpart"])): int(str(row["next_offset"])) for row in heads}
+        ages = [(int(str(row["merged_ms"])) - int(str(row["append_ms"]))) / 1000 for row in moved]
+        self._metrics.on_merge(seconds, max(ages, default=None))
+
+    def _follow(self, query: StreamingQuery, spark: RunningSpark, stopping: StopSignal) -> bool:
+        """Wait; True when the query must be stopped, False when it is done by itself."""
+        while not stopping.is_set():
+            if query.awaitTermination(LOOK_EVERY_S):  # type: ignore[arg-type]
+                return False
+            if self._watcher.replaced is not None:
+                _stop(query)
+                raise self._watcher.replaced
+            if not spark.is_alive():
+                raise JobFailedError(_jvm_ended(spark))
+        return True
+
+    def _explain(self, error: Exception, spark: RunningSpark) -> str:
+        if not spark.is_alive():
+            return _jvm_ended(spark)
+        cause = self._failure or error
+        text = str(cause).strip().splitlines()
+        return f"the query failed: {type(cause).__name__}: {text[0] if text else 'no message'}; Spark's log: {spark.log_file}"
+
+    def _on_brokers(self, brokers: Sequence[Broker]) -> None:
+        record_brokers(self._options.folder, brokers)
+
+
+def _jvm_ended(spark: RunningSpark) -> str:
+    status = spark.jvm.poll()
+    how = f"was ended by signal {-status}" if status is not None and status < 0 else f"ended with status {status}"
+    return f"Spark's JVM {how}; nothing that was merged is lost, start the monitor again. Its log: {spark.log_file}"
+
+
+def _stop(query: StreamingQuery) -> None:
+    """Let the running micro-batch end, then stop. A query that has always more to do is never without one."""
+
+    def done() -> int | None:
+        progress = query.lastProgress
+        return None if progress is None else progress.batchId
+
+    before, deadline_s = done(), time.monotonic() + STOP_WAIT_S
+    while query.isActive and query.status["isTriggerActive"] and done() == before and time.monotonic() < deadline_s:
+        time.sleep(STOP_LOOK_S)
+    # Safe at any moment: what is merged but not in Spark's checkpoint is dropped by offset next time.
+    query.stop()

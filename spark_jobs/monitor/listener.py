@@ -1,0 +1,41 @@
+"""Spark's own reports about the query, as metrics. Tiny on purpose: Spark waits for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.listener import (
+        QueryIdleEvent,
+        QueryProgressEvent,
+        QueryStartedEvent,
+        QueryTerminatedEvent,
+    )
+
+    from spark_jobs.monitor.endpoint import JobMetrics
+
+
+class ProgressListener(StreamingQueryListener):
+    """Passes on what the query did."""
+
+    def __init__(self, metrics: JobMetrics) -> None:
+        self._metrics = metrics
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        """Nothing: `up` is set by the job."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        """A micro-batch is done, or there was none for a while."""
+        progress = event.progress
+        self._metrics.on_progress()
+        if progress.numInputRows:
+            self._metrics.on_batch(progress.numInputRows, progress.durationMs.get("triggerExecution", 0) / 1000)
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        """There is nothing to do."""
+        self._metrics.on_progress()
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        """Nothing: the job sees it by itself, with the reason."""

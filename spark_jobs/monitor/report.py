@@ -1,0 +1,83 @@
+"""What a monitor's folder says, read-only: totals, heads, findings, quarantine. Needs no Spark, and no running monitor."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+DATABASE = "monitor.db"
+BUSY_TIMEOUT_S = 10.0
+
+Row = dict[str, object]
+
+
+class NoMonitorError(Exception):
+    """No monitor has ever written the folder."""
+
+
+@contextmanager
+def open_report(folder: Path) -> Iterator[Report]:
+    """Open the database of a folder for reading. Raises `NoMonitorError`."""
+    file = folder / DATABASE
+    if not file.is_file():
+        raise NoMonitorError(f"{folder} has no {DATABASE}: no monitor has written it; `diskless monitor run --dir` does")
+    connection = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_S, check_same_thread=False)
+    try:
+        connection.row_factory = _as_mapping
+        yield Report(connection)
+    finally:
+        connection.close()
+
+
+def _as_mapping(cursor: sqlite3.Cursor, row: tuple[object, ...]) -> Row:
+    return {column[0]: value for column, value in zip(cursor.description, row, strict=True)}
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Questions to one database."""
+
+    connection: sqlite3.Connection
+
+    def _rows(self, query: str, parameters: Sequence[object] = ()) -> list[Row]:
+        return self.connection.execute(query, parameters).fetchall()
+
+    def log(self) -> Row | None:
+        """The topic that is followed."""
+        rows = self._rows("SELECT topic, topic_id, partitions FROM log")
+        return rows[0] if rows else None
+
+    def heads(self) -> list[Row]:
+        """Where the job is, by partition of the metadata topic."""
+        return self._rows("SELECT * FROM head ORDER BY kpart")
+
+    def totals(self) -> Mapping[str, int]:
+        """Every total, summed over the partitions."""
+        rows = self._rows("SELECT name, sum(value) AS value FROM total GROUP BY name ORDER BY name")
+        return {str(row["name"]): _whole(row["value"]) for row in rows}
+
+    def findings_by_rule(self) -> Mapping[str, int]:
+        """How many findings there are rows of, by rule."""
+        rows = self._rows("SELECT rule, count(*) AS count FROM finding GROUP BY rule ORDER BY rule")
+        return {str(row["rule"]): _whole(row["count"]) for row in rows}
+
+    def findings(self, limit: int, rule: str | None = None) -> list[Row]:
+        """The newest findings."""
+        where = "" if rule is None else "WHERE rule = ?"
+        return self._rows(f"SELECT * FROM finding {where} ORDER BY id DESC LIMIT ?", [*([] if rule is None else [rule]), limit])
+
+    def quarantine(self, limit: int) -> list[Row]:
+        """The newest entries that could not be read."""
+        return self._rows("SELECT * FROM quarantine ORDER BY seen_ms DESC, kpart, offset DESC LIMIT ?", [limit])
+
+    def job(self) -> Mapping[str, str]:
+        """What the job says of itself."""
+        return {str(row["name"]): str(row["value"]) for row in self._rows("SELECT name, value FROM job")}
+
+
+def _whole(value: object) -> int:
+    assert isinstance(value, int), value
+    return value

@@ -1,0 +1,83 @@
+"""What the monitor asks Kafka besides the log's entries: which topic it is, where its partitions end, the brokers' racks.
+
+Every question has a limit of time. Nothing is changed in Kafka.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import OffsetSpec
+
+REQUEST_TIMEOUT_S = 10.0
+
+_MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_ID})
+
+
+class TopicMissingError(Exception):
+    """The topic does not exist."""
+
+
+class KafkaUnavailableError(Exception):
+    """Kafka did not answer, or not what was asked; asking again may help."""
+
+
+class TopicFacts(NamedTuple):
+    """The identity of a topic; `topic_id` as Kafka writes it."""
+
+    topic_id: str
+    partitions: int
+
+
+class Broker(NamedTuple):
+    """A broker; `rack` is empty when it has none."""
+
+    broker_id: int
+    rack: str
+    host: str
+
+
+def plain(error: BaseException) -> str:
+    """What Kafka's client says, without the wrapping of its Python class."""
+    return re.sub(r'KafkaError\{code=(\w+),val=-?\d+,str="(.*?)"\}', r"\1: \2", str(error))
+
+
+class TopicWatch:
+    """Questions about one topic. One thread at a time."""
+
+    def __init__(self, bootstrap_servers: str, topic: str, properties: Mapping[str, str]) -> None:
+        """`properties` are librdkafka's. Raises `KafkaException` when they cannot be used."""
+        self.topic = topic
+        # The client must live as long as its questions, so it is kept.
+        self._admin = AdminClient({"log_level": 0, **properties, "bootstrap.servers": bootstrap_servers, "client.id": "diskless-monitor"})
+
+    def facts(self) -> TopicFacts:
+        """Which topic has the name now. Raises `TopicMissingError` and `KafkaUnavailableError`."""
+        asked = self._admin.describe_topics(TopicCollection([self.topic]), request_timeout=REQUEST_TIMEOUT_S)
+        found = self._answer(asked[self.topic])
+        return TopicFacts(str(found.topic_id), len(found.partitions))
+
+    def ends(self, partitions: Sequence[int]) -> dict[int, int]:
+        """The end of each partition: the offset of its next entry. Raises as `facts`."""
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        asked = self._admin.list_offsets({TopicPartition(self.topic, one): latest for one in partitions}, request_timeout=REQUEST_TIMEOUT_S)
+        return {place.partition: int(self._answer(future).offset) for place, future in asked.items()}
+
+    def brokers(self) -> list[Broker]:
+        """The brokers of the cluster. Raises `KafkaUnavailableError`."""
+        found = self._answer(self._admin.describe_cluster(request_timeout=REQUEST_TIMEOUT_S))
+        return [Broker(node.id, node.rack or "", node.host) for node in found.nodes]
+
+    def _answer(self, future: Any) -> Any:
+        try:
+            return future.result(REQUEST_TIMEOUT_S + 1)
+        except KafkaException as error:
+            if error.args[0].code() in _MISSING:
+                raise TopicMissingError(f"topic {self.topic} does not exist") from error
+            raise KafkaUnavailableError(plain(error)) from error
+        except TimeoutError as error:
+            raise KafkaUnavailableError(f"no answer within {REQUEST_TIMEOUT_S:g} s") from error
