@@ -13,7 +13,10 @@ import time
 from collections.abc import Callable
 from itertools import groupby
 
+import numpy as np
+
 from records import codec, fast
+from records.bulk_decode import decode_file_entries
 from records.file_columns import expand
 from records.general import decode_generally, encode_generally
 from records.history import NEWEST
@@ -21,6 +24,7 @@ from records.model import FileCommitted
 
 APPEND_TIME_MS = 1_760_000_000_000
 IDEMPOTENT_SHARE = 0.3
+BULK_FILES = 1000
 ROUNDS = 9
 ROUND_SECONDS = 0.03
 
@@ -89,8 +93,18 @@ def with_crossover(name: str, value: int, call: Callable[[], object]) -> float:
         setattr(fast, name, kept)
 
 
+def measure_bulk_us(num_batches: int) -> float:
+    """Return the time of decoding one of `BULK_FILES` files together, in microseconds."""
+    generator = random.Random(num_batches)
+    some = [codec.encode_entry([make_file(generator, num_batches)]) for _ in range(50)]
+    values = [some[index % len(some)] for index in range(BULK_FILES)]
+    sizes = np.array(list(map(len, values)), np.int64)
+    data, ends = np.frombuffer(b"".join(values), np.uint8), sizes.cumsum()
+    return measure_us(lambda: decode_file_entries(data, ends - sizes, ends)) / BULK_FILES
+
+
 def main() -> None:
-    """Print one line per file size."""
+    """Print one line per file size, and one for decoding many files together."""
     print("medians in us; plain: no numpy, vector: numpy always, chosen: as shipped")
     print("batches | bytes/batch | encode plain vector chosen fastavro | decode plain vector chosen fastavro | expand")
     for num_batches in (10, 30, 60, 100, 200, 300, 1000):
@@ -114,6 +128,10 @@ def main() -> None:
             f" {encodes[0]:12.1f} {encodes[1]:6.1f} {measure_us(encode):6.1f} {general_encode:8.1f} |"
             f" {decodes[0]:12.1f} {decodes[1]:6.1f} {measure_us(decode):6.1f} {general_decode:8.1f} | {expanded:6.1f}"
         )
+    print(f"batches | decode, {BULK_FILES} files together, us per file | million batches/s")
+    for num_batches in (1, 10, 100, 1000):
+        bulk = measure_bulk_us(num_batches)
+        print(f"{num_batches:7d} | {bulk:38.1f} | {num_batches / bulk:17.2f}")
 
 
 if __name__ == "__main__":

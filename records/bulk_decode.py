@@ -45,7 +45,8 @@ def decode_file_entries(data: Bytes, starts: Int64s, ends: Int64s) -> tuple[Mask
     `data` must be contiguous, and 0 <= start <= end <= len(data) for every message.
     """
     candidates = find_candidates(data, starts, ends)
-    pieces = [_decode_slice(data, part, starts[part], ends[part]) for part in _slices(candidates, (ends - starts)[candidates])]
+    raw = data.tobytes()  # cheaper to cut than a view
+    pieces = [_decode_slice(data, raw, part, starts[part], ends[part]) for part in _slices(candidates, (ends - starts)[candidates])]
     files = join_files(pieces)
     taken = np.zeros(len(starts), bool)
     taken[files.message] = True
@@ -59,42 +60,41 @@ def _slices(candidates: Int64s, sizes: Int64s) -> list[Int64s]:
     return np.split(candidates, (portion[1:] != portion[:-1]).nonzero()[0] + 1)
 
 
-def _decode_slice(data: Bytes, message: Int64s, start: Int64s, end: Int64s) -> FileColumns:
-    view = data.data
+def _decode_slice(data: Bytes, raw: bytes, message: Int64s, start: Int64s, end: Int64s) -> FileColumns:
     heads = read_heads(data, message, start, end)
     # The last byte is the end of the entry's array of records, and keeps one file's numbers apart from the next one's.
     heads = heads.keep(data.take(heads.end - 1, mode="clip") == 0)
-    encoded = np.frombuffer(_join_bytes(view, heads.columns_start, heads.end), np.uint8)
+    encoded = np.frombuffer(_join_bytes(raw, heads.columns_start, heads.end), np.uint8)
     cut, sound = cut_columns(encoded, (heads.end - heads.columns_start).cumsum())
     sound &= have_lengths(cut.counts)
     heads, cut = heads.keep(sound), cut.keep(sound)
     numbers, bounds = cut.gather()
     checker = Checker(numbers, bounds, cut.counts)
     checker.check(heads.topic_count, heads.append_time_ms)
-    keys = _join_bytes(view, heads.key_start, heads.key_start + heads.key_size)
+    keys = _join_bytes(raw, heads.key_start, heads.key_start + heads.key_size)
     if not keys.isascii():
-        checker.sound &= _are_text(view, heads)
+        checker.sound &= _are_text(raw, heads)
     if not checker.sound.all():
         heads, cut = heads.keep(checker.sound), cut.keep(checker.sound)
         numbers, bounds = cut.gather()
-        keys = _join_bytes(view, heads.key_start, heads.key_start + heads.key_size)
-    return _assemble(view, heads, keys, _columns(cut, numbers, bounds))
+        keys = _join_bytes(raw, heads.key_start, heads.key_start + heads.key_size)
+    return _assemble(raw, heads, keys, _columns(cut, numbers, bounds))
 
 
-def _join_bytes(view: memoryview, starts: Int64s, ends: Int64s) -> bytes:
-    return b"".join([view[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)])
+def _join_bytes(raw: bytes, starts: Int64s, ends: Int64s) -> bytes:
+    return b"".join([raw[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)])
 
 
-def _are_text(view: memoryview, heads: Heads) -> Mask:
+def _are_text(raw: bytes, heads: Heads) -> Mask:
     """Which object keys are UTF-8."""
     return np.array(
-        [_is_text(view[start : start + size]) for start, size in zip(heads.key_start.tolist(), heads.key_size.tolist(), strict=True)], bool
+        [_is_text(raw[start : start + size]) for start, size in zip(heads.key_start.tolist(), heads.key_size.tolist(), strict=True)], bool
     )
 
 
-def _is_text(data: memoryview) -> bool:
+def _is_text(data: bytes) -> bool:
     try:
-        str(data, "utf-8")
+        data.decode()
     except UnicodeDecodeError:
         return False
     return True
@@ -120,7 +120,7 @@ def _columns(cut: Cut, numbers: Int64s, bounds: Int64s) -> dict[str, Int64s]:
     return columns
 
 
-def _assemble(view: memoryview, heads: Heads, keys: bytes, columns: dict[str, Int64s]) -> FileColumns:
+def _assemble(raw: bytes, heads: Heads, keys: bytes, columns: dict[str, Int64s]) -> FileColumns:
     owners = heads.owners
     places = np.arange(len(owners))[:, None] < heads.owner_count
     return FileColumns(
@@ -134,9 +134,9 @@ def _assemble(view: memoryview, heads: Heads, keys: bytes, columns: dict[str, In
         owner_ids=owners.T[places.T],
         created_ms=heads.created_ms,
         append_time_ms=heads.append_time_ms,
-        content_hashes=_join_bytes(view, heads.hash_start, heads.hash_start + ID_SIZE_BYTES),
+        content_hashes=_join_bytes(raw, heads.hash_start, heads.hash_start + ID_SIZE_BYTES),
         topics_of_file=heads.topic_count,
-        topic_ids=_join_bytes(view, heads.topics_start, heads.topics_start + heads.topic_count * ID_SIZE_BYTES),
+        topic_ids=_join_bytes(raw, heads.topics_start, heads.topics_start + heads.topic_count * ID_SIZE_BYTES),
         numbers=FileNumbers(**{field.name: columns[field.name] for field in fields(FileNumbers)}),
         others=OtherNumbers(**{field.name: columns[field.name] for field in fields(OtherNumbers)}),
     )

@@ -30,6 +30,8 @@ from coordinator.protocol.framing import FrameReader, read_correlation_id, read_
 from coordinator.protocol.messages import CommitFileRequest, CommitFileResponse, FindBatchesRequest
 from coordinator.protocol.wire import MalformedMessage
 from records import fast
+from records.bulk_decode import decode_file_entries
+from records.bulk_files import files_of
 from records.codec import decode_entry, decode_key, encode_entry, encode_key
 from records.errors import UnreadableEntry
 from records.file_columns import expand, iterate, request_order
@@ -37,6 +39,7 @@ from records.general import decode_generally, encode_generally
 from records.history import NEWEST
 from records.model import FileCommitted, Record
 from tests.fuzz.engine import Target
+from tests.records.plain_files import assert_equal_columns, plain_file, without_messages
 
 T = TypeVar("T")
 
@@ -234,6 +237,30 @@ def _entry_seeds() -> Iterator[bytes]:
     yield from (encode_entry([make_file(random.Random(count), count)]) for count in (1, 3, 60))
 
 
+def _entries(data: bytes) -> None:
+    """Values with their sizes in two bytes, decoded together."""
+    values, at = list[bytes](), 0
+    while at < len(data):
+        size = int.from_bytes(data[at : at + 2])
+        values.append(data[at + 2 : at + 2 + size])
+        at += 2 + size
+    sizes = np.array(list(map(len, values)), np.int64)
+    ends = sizes.cumsum()
+    taken, files = decode_file_entries(np.frombuffer(b"".join(values), np.uint8), ends - sizes, ends)
+    plain = [plain_file(value) for value in values]
+    assert taken.tolist() == [record is not None for record in plain], "the bulk decoder does not take what the codec reads as plain files"
+    assert_equal_columns(files, files_of([(index, record) for index, record in enumerate(plain) if record is not None]))
+
+
+def _entries_seeds() -> Iterator[bytes]:
+    golden = [bytes.fromhex(raw) for name, raw in _read_json("records/golden.json").items() if name != "EntryKey"]
+    files = [make_file(random.Random(count), count) for count in (1, 3, 30)]
+    examples = [record for raw in golden for record in decode_entry(raw) if isinstance(record, FileCommitted)]
+    plain = [encode_entry([without_messages(record)]) for record in (*files, *examples)]
+    for values in (golden[:6] + plain[:1], plain, plain[3:] + golden[6:9] + plain[1:2]):
+        yield b"".join(len(value).to_bytes(2) + value for value in values)
+
+
 def _entry_key(data: bytes) -> None:
     key = decode_key(data)
     assert key is None or encode_key(key) == data
@@ -299,6 +326,7 @@ TARGETS: Final = {
         Target(name="commit_response", run=_commit_response, declared=_MALFORMED, seeds=_bodies("CommitFileResponse")),
         Target(name="find_batches", run=_find_batches, declared=_MALFORMED, seeds=_bodies("FindBatchesRequest")),
         Target(name="entry", run=_entry, declared=(), seeds=_entry_seeds),
+        Target(name="entries", run=_entries, declared=(), seeds=_entries_seeds),
         Target(name="entry_key", run=_entry_key, declared=(), seeds=lambda: [bytes.fromhex(_read_json("records/golden.json")["EntryKey"])]),
         Target(
             name="record_batches",

@@ -24,6 +24,7 @@ from records.history import NEWEST
 from records.model import FileCommitted, NoOp
 from records.wire import INT_MAX, LONG_MAX, LONG_MIN, write_long
 from tests.records.examples import FILE
+from tests.records.plain_files import assert_equal_columns, plain_file, without_messages
 from tests.records.strategies import ANY_RECORD, files_committed
 from tests.records.test_fast import BAD_FILES
 
@@ -37,40 +38,11 @@ def decode(values: Sequence[bytes]) -> tuple[list[bool], FileColumns]:
     return taken.tolist(), files
 
 
-def plain_file(value: bytes) -> FileCommitted | None:
-    """The record of a plain file as the codec reads it; None for everything else."""
-    try:
-        records = decode_entry(value)
-    except UnreadableEntry:
-        return None
-    if len(records) != 1 or not isinstance(records[0], FileCommitted):
-        return None
-    record = records[0]
-    is_plain = not any(record.other_message) and len(record.owner_ids) <= OWNERS_MAX and encode_entry([record]) == value
-    return record if is_plain else None
-
-
-def assert_equal(found: FileColumns, expected: FileColumns) -> None:
-    for field in dataclasses.fields(FileColumns):
-        one, other = getattr(found, field.name), getattr(expected, field.name)
-        if dataclasses.is_dataclass(one):
-            for column in dataclasses.fields(one):
-                values = getattr(one, column.name)
-                assert values.dtype == np.int64
-                assert (column.name, values.tolist()) == (column.name, getattr(other, column.name).tolist())
-        else:
-            assert (field.name, list(one)) == (field.name, list(other))
-
-
 def assert_judged_as_by_the_codec(values: Sequence[bytes]) -> None:
     plain = [plain_file(value) for value in values]
     taken, files = decode(values)
     assert taken == [record is not None for record in plain]
-    assert_equal(files, files_of([(at, record) for at, record in enumerate(plain) if record is not None]))
-
-
-def without_messages(record: FileCommitted) -> FileCommitted:
-    return dataclasses.replace(record, other_message=[""] * len(record.other_index))
+    assert_equal_columns(files, files_of([(at, record) for at, record in enumerate(plain) if record is not None]))
 
 
 PLAIN_FILES = files_committed(max_batches=8).map(without_messages)
@@ -125,7 +97,7 @@ def test_realistic_files_in_slices_of_any_size(num_batches: int, slice_bytes: in
     values[7] = values[7][:-1]
     taken, files = decode(values)
     assert [at for at, is_taken in enumerate(taken) if not is_taken] == [7]
-    assert_equal(files, files_of([(at, record) for at, record in enumerate(records) if at != 7]))
+    assert_equal_columns(files, files_of([(at, record) for at, record in enumerate(records) if at != 7]))
 
 
 def test_every_cut_and_every_appended_byte() -> None:
@@ -136,7 +108,7 @@ def test_every_cut_and_every_appended_byte() -> None:
     values.append(value)
     taken, files = decode(values)
     assert taken == [False] * (len(values) - 1) + [True]
-    assert_equal(files, files_of([(len(values) - 1, plain)]))
+    assert_equal_columns(files, files_of([(len(values) - 1, plain)]))
 
 
 def test_no_messages_and_empty_ones() -> None:
@@ -171,7 +143,7 @@ def test_columns_that_contradict_each_other_are_left(changes: dict[str, object],
     good = encode_entry([plain])
     taken, files = decode([good, bad, good])
     assert taken == [True, False, True]
-    assert_equal(files, files_of([(0, plain), (2, plain)]))
+    assert_equal_columns(files, files_of([(0, plain), (2, plain)]))
 
 
 LIMITS: dict[str, dict[str, object]] = {
@@ -235,8 +207,8 @@ def test_files_are_picked_joined_and_merged() -> None:
     records[2] = without_messages(FILE)
     files = files_of(list(enumerate(records)))
     order = [3, 0, 2]
-    assert_equal(files.take(np.array(order)), files_of([(at, records[at]) for at in order]))
+    assert_equal_columns(files.take(np.array(order)), files_of([(at, records[at]) for at in order]))
     odd, even = files.take(np.array([1, 3])), files.take(np.array([0, 2]))
-    assert_equal(merge_files(odd, even), files)
-    assert_equal(merge_files(odd, odd.take(np.zeros(0, np.int64))), odd)
-    assert_equal(join_files([even, odd]), files_of([(at, records[at]) for at in (0, 2, 1, 3)]))
+    assert_equal_columns(merge_files(odd, even), files)
+    assert_equal_columns(merge_files(odd, odd.take(np.zeros(0, np.int64))), odd)
+    assert_equal_columns(join_files([even, odd]), files_of([(at, records[at]) for at in (0, 2, 1, 3)]))
