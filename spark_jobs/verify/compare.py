@@ -1,0 +1,201 @@
+"""Compares rebuilt states with those of replicas at the same offsets: "log and service agree", or which rows differ.
+
+A replica tells a digest and an offset; where its rows are at hand, too, everything is compared that the log determines:
+besides what the digest covers also tombstones, topics, the directory, timestamps, counters of files and the term.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from itertools import islice
+from typing import Protocol
+
+from records.state_digest import Digest
+from spark_jobs.verify.job import Rebuilder, Rebuilt
+from spark_jobs.verify.tally import IDENTITY, Group, Kind, Row, Tally, differing
+
+GROUPS_LOOKED_INTO_MAX = 10
+DIFFERENCES_TOLD_MAX = 20
+
+
+class Replica(Protocol):
+    """A replica of a metadata partition; `offset` is the last entry it applied, `complaint` what it says against itself."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def kpart(self) -> int: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def digest(self) -> Digest: ...
+    @property
+    def complaint(self) -> str: ...
+    def tally(self, wanted: Set[Group]) -> Tally | None:
+        """Its rows in sums, with the rows of the wanted groups; None when only the digest is known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowDifference:
+    """A row that only one side has, or that says different things; `log` and `replica` hold what differs."""
+
+    kind: Kind
+    identity: Row
+    log: Row | None
+    replica: Row | None
+
+    def text(self) -> str:
+        """The difference in one line."""
+        named = " ".join([self.kind.value, *(f"{name}={value}" for name, value in self.identity.items())])
+        if self.log is None or self.replica is None:
+            return f"{named} is in the {'log' if self.replica is None else 'replica'} only"
+        return f"{named}: " + ", ".join(f"{name} is {self.log[name]} in the log, {self.replica[name]} in the replica" for name in self.log)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What came out for one replica. `agree` None: it could not be found out, and `difference` says why."""
+
+    replica: str
+    kpart: int
+    offset: int
+    digest: str
+    agree: bool | None
+    difference: str = ""
+    differences: Sequence[RowDifference] = ()
+    batches: int = 0
+
+    def as_json(self) -> dict[str, object]:
+        """As it is stored and printed."""
+        return {
+            "kpart": self.kpart,
+            "offset": self.offset,
+            "digest": self.digest,
+            "agree": self.agree,
+            "difference": self.difference,
+            "replica": self.replica,
+            "rows": [{"kind": one.kind.value, "id": one.identity, "log": one.log, "replica": one.replica} for one in self.differences],
+        }
+
+
+def compare(rebuilder: Rebuilder, replicas: Sequence[Replica], log_starts: Mapping[int, int]) -> list[Comparison]:
+    """Compare each replica with the log up to its offset."""
+    results: list[Comparison] = []
+    waiting: list[Replica] = []
+    for replica in replicas:
+        why_not = _why_not(replica, log_starts.get(replica.kpart))
+        if why_not:
+            results.append(_unknown(replica, why_not))
+        else:
+            waiting.append(replica)
+    while waiting:
+        # One state per metadata partition and run: replicas at another offset take the next run.
+        ends: dict[int, int] = {}
+        for replica in waiting:
+            ends.setdefault(replica.kpart, replica.offset + 1)
+        now = [replica for replica in waiting if ends[replica.kpart] == replica.offset + 1]
+        waiting = [replica for replica in waiting if ends[replica.kpart] != replica.offset + 1]
+        results += _compare_at(rebuilder, now, ends)
+    return sorted(results, key=lambda one: (one.kpart, one.replica))
+
+
+def _why_not(replica: Replica, log_start: int | None) -> str:
+    if log_start is None:
+        return "the metadata topic has no such partition"
+    if log_start > 0:
+        return f"the log begins at offset {log_start}, it was pruned, and there is no snapshot to start from: it cannot be rebuilt"
+    if replica.offset < 0:
+        return "it has written no state yet"
+    return ""
+
+
+def _unknown(replica: Replica, why: str) -> Comparison:
+    return Comparison(replica=replica.name, kpart=replica.kpart, offset=replica.offset, digest="", agree=None, difference=why)
+
+
+def _compare_at(rebuilder: Rebuilder, replicas: Sequence[Replica], ends: Mapping[int, int]) -> list[Comparison]:
+    rebuilt = rebuilder.rebuild(ends)
+    suspects = {id(one): _differing_groups(one, rebuilt[one.kpart]) for one in replicas}
+    wanted: dict[int, set[Group]] = {}
+    for one in replicas:
+        wanted.setdefault(one.kpart, set()).update(suspects[id(one)])
+    again = {kpart: ends[kpart] for kpart, groups in wanted.items() if groups}
+    rows = rebuilder.rebuild(again, wanted) if again else {}
+    return [_result(one, rebuilt[one.kpart], suspects[id(one)], rows.get(one.kpart)) for one in replicas]
+
+
+def _differing_groups(replica: Replica, rebuilt: Rebuilt) -> list[Group]:
+    tally = None if rebuilt.fault else replica.tally(frozenset())
+    return [] if tally is None else list(islice(differing(rebuilt.tally.groups, tally.groups), GROUPS_LOOKED_INTO_MAX))
+
+
+def _result(replica: Replica, rebuilt: Rebuilt, groups: Sequence[Group], rows: Rebuilt | None) -> Comparison:
+    told: list[str] = []
+    differences: list[RowDifference] = []
+    if rebuilt.fault:
+        told.append(f"the log cannot be what this replica applied: {rebuilt.fault}")
+    elif groups:
+        assert rows is not None
+        theirs = replica.tally(frozenset(groups))
+        assert theirs is not None
+        differences = find_differences(rows.tally.rows, theirs.rows)
+        told += [one.text() for one in differences[:DIFFERENCES_TOLD_MAX]]
+    elif rebuilt.digest != replica.digest:
+        told.append(
+            f"the replica's digest is {replica.digest.to_bytes().hex()}; compare its state database (--state) to learn which rows differ"
+        )
+    if replica.complaint:
+        told.append(replica.complaint)
+    return Comparison(
+        replica=replica.name,
+        kpart=replica.kpart,
+        offset=replica.offset,
+        digest=rebuilt.digest.to_bytes().hex(),
+        agree=not told,
+        difference="; ".join(told[:3]) + (f"; and {len(told) - 3} more" if len(told) > 3 else ""),
+        differences=differences[:DIFFERENCES_TOLD_MAX],
+        batches=rebuilt.batches,
+    )
+
+
+def find_differences(log: Iterable[tuple[Kind, bytes, Row]], replica: Iterable[tuple[Kind, bytes, Row]]) -> list[RowDifference]:
+    """The rows that differ, in the order of kinds."""
+    ours, theirs = _by_identity(log), _by_identity(replica)
+    found: list[RowDifference] = []
+    for name in ours.keys() | theirs.keys():
+        kind, identity = name[0], json.loads(name[1])
+        for left, right in _pairs(ours.get(name, []), theirs.get(name, [])):
+            if left is None or right is None:
+                found.append(RowDifference(kind=kind, identity=identity, log=left, replica=right))
+            else:
+                changed = [field for field in left if left[field] != right[field]]
+                found.append(
+                    RowDifference(
+                        kind=kind,
+                        identity=identity,
+                        log={field: left[field] for field in changed},
+                        replica={field: right[field] for field in changed},
+                    )
+                )
+    return sorted(found, key=lambda one: (list(Kind).index(one.kind), json.dumps(one.identity)))
+
+
+def _by_identity(rows: Iterable[tuple[Kind, bytes, Row]]) -> dict[tuple[Kind, str], list[Row]]:
+    found: dict[tuple[Kind, str], list[Row]] = {}
+    for kind, _, row in rows:
+        name = json.dumps({field: row[field] for field in IDENTITY[kind]})
+        found.setdefault((kind, name), []).append({field: value for field, value in row.items() if field not in IDENTITY[kind]})
+    return found
+
+
+def _pairs(ours: list[Row], theirs: list[Row]) -> Iterable[tuple[Row | None, Row | None]]:
+    """Rows of one name that are not on both sides alike; a damaged state may have several of a name."""
+    left = [row for row in ours if row not in theirs]
+    right = [row for row in theirs if row not in ours]
+    longest = max(len(left), len(right))
+    if not longest and len(ours) != len(theirs):
+        yield (ours[0], None) if len(ours) > len(theirs) else (None, theirs[0])
+    for place in range(longest):
+        yield left[place] if place < len(left) else None, right[place] if place < len(right) else None

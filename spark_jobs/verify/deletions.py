@@ -1,0 +1,63 @@
+"""First pass of `verify`: what the log says was deleted in the end, so that the second pass can leave it out as it goes.
+
+Only entries that are not plain commits travel here with their bodies; of the others the key is enough.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from records.fast import PREFIX_OF_LEVEL
+from records.model import PartitionCreated, RecordsDeleted, TopicDeleted
+from spark_jobs.verify.judged import Judge, records_of
+
+PLAIN_COMMIT_PREFIXES = tuple(PREFIX_OF_LEVEL.values())
+"""How entries begin that hold one FileCommitted and nothing else."""
+
+PLAIN_COMMIT = b""
+"""Stands for the value of such an entry."""
+
+
+@dataclass(slots=True)
+class Deletions:
+    """Log starts that were moved, by partition key, and where each topic was deleted last."""
+
+    log_starts: dict[bytes, int] = field(default_factory=dict)
+    deleted_at: dict[bytes, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class DeletionScan:
+    """Collects the deletions of one metadata partition, entry by entry."""
+
+    judge: Judge = field(default_factory=Judge)
+    deletions: Deletions = field(default_factory=Deletions)
+    _partitions: dict[bytes, set[bytes]] = field(default_factory=dict)
+
+    def read(self, offset: int, key: bytes | None, value: bytes | None) -> None:
+        """Take the next entry. Raises `LogFault`."""
+        if not self.judge.counts(offset, key, value) or value == PLAIN_COMMIT:
+            return
+        for record in records_of(offset, value):
+            match record:
+                case PartitionCreated():
+                    partitions = range(record.first_partition, record.first_partition + record.num_partitions)
+                    self._partitions.setdefault(record.topic_id, set()).update(key_of(record.topic_id, one) for one in partitions)
+                case TopicDeleted():
+                    self.deletions.deleted_at[record.topic_id] = offset
+                    for gone in self._partitions.pop(record.topic_id, ()):
+                        self.deletions.log_starts.pop(gone, None)
+                case RecordsDeleted():
+                    self._move(key_of(record.topic_id, record.partition), record)
+                case _:
+                    pass
+
+    def _move(self, key: bytes, record: RecordsDeleted) -> None:
+        if key in self._partitions.get(record.topic_id, ()):
+            starts = self.deletions.log_starts
+            starts[key] = max(starts.get(key, 0), record.new_log_start_offset)
+
+
+def key_of(topic_id: bytes, partition: int) -> bytes:
+    """The 20 bytes that name a user partition."""
+    return topic_id + partition.to_bytes(4, "big", signed=True)

@@ -1,0 +1,117 @@
+"""The directory of metadata partition 0, rebuilt: placements, deletions, nodes, schema level.
+
+As in replicas, a deletion is dated by the first file behind it: the log has no other clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from records.model import FeatureLevelSet, NodeRegistered, PlacedRange, Record, TopicDeleting, TopicPlaced
+from spark_jobs.verify.tally import Row, Tally
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """A topic that was placed. `order_offset` is the entry that placed its newest partitions."""
+
+    name: str
+    ranges: tuple[PlacedRange, ...]
+    confirmed: bool
+    order_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deleted:
+    """A topic that is going or gone; `time_ms` 0: no file came since."""
+
+    ranges: tuple[PlacedRange, ...]
+    confirmed: bool
+    order_offset: int
+    time_ms: int = 0
+
+
+@dataclass(slots=True)
+class Directory:
+    """Changed by `apply`, `date` and `forget` only."""
+
+    placed: dict[bytes, Placed] = field(default_factory=dict)
+    deleted: dict[bytes, Deleted] = field(default_factory=dict)
+    nodes: dict[int, NodeRegistered] = field(default_factory=dict)
+    schema_level: int = 1
+    has_changed: bool = False
+
+    def apply(self, record: Record, offset: int) -> bool:
+        """Apply a record if it is one of the directory's; returns whether it was."""
+        match record:
+            case TopicPlaced():
+                known = self.placed.get(record.topic_id)
+                # A confirmation orders nothing new.
+                order = known.order_offset if known is not None and record.confirmed else offset
+                ranges = tuple(record.ranges)
+                self.placed[record.topic_id] = Placed(name=record.name, ranges=ranges, confirmed=record.confirmed, order_offset=order)
+                self.deleted.pop(record.topic_id, None)
+            case TopicDeleting():
+                going = self.deleted.get(record.topic_id)
+                if going is None:
+                    placed = self.placed.pop(record.topic_id, None)
+                    going = Deleted(ranges=placed.ranges if placed is not None else (), confirmed=False, order_offset=offset)
+                self.deleted[record.topic_id] = replace(going, confirmed=record.confirmed)
+            case NodeRegistered():
+                self.nodes[record.node_id] = record
+            case FeatureLevelSet():
+                self.schema_level = record.level
+            case _:
+                return False
+        self.has_changed = True
+        return True
+
+    def date(self, time_ms: int) -> None:
+        """A file was appended: deletions before it that have no time get this one."""
+        for topic_id, gone in self.deleted.items():
+            if gone.time_ms == 0:
+                self.deleted[topic_id] = replace(gone, time_ms=time_ms)
+
+    def forget(self, before_ms: int) -> None:
+        """Forget the finished deletions of before a time."""
+        self.deleted = {key: gone for key, gone in self.deleted.items() if not (gone.confirmed and 0 < gone.time_ms < before_ms)}
+
+    def tally(self, tally: Tally) -> None:
+        """Count every item."""
+        if not self.has_changed:
+            return
+        for topic_id, placed in self.placed.items():
+            add_placement(tally, topic_id.hex(), placed.name, _ranges(placed.ranges), placed.confirmed, placed.order_offset)
+        for topic_id, gone in self.deleted.items():
+            add_deletion(tally, topic_id.hex(), _ranges(gone.ranges), gone.confirmed, gone.order_offset, gone.time_ms)
+        for node in self.nodes.values():
+            endpoints = [f"{one.listener}://{one.host}:{one.port}" for one in node.endpoints]
+            add_node(tally, node.node_id, node.rack, endpoints, node.schema_level_max)
+        tally.add_directory("schema level", "", {"level": self.schema_level})
+
+
+Range = list[int]
+"""First partition, number of partitions, coordinator id."""
+
+
+def add_placement(tally: Tally, topic_id: str, name: str, ranges: list[Range], confirmed: bool, order_offset: int) -> None:
+    """Count a placement."""
+    tally.add_directory("placement", topic_id, {"name": name, **_says(ranges, confirmed, order_offset)})
+
+
+def add_deletion(tally: Tally, topic_id: str, ranges: list[Range], confirmed: bool, order_offset: int, time_ms: int) -> None:
+    """Count a deletion."""
+    tally.add_directory("deletion", topic_id, {"time_ms": time_ms, **_says(ranges, confirmed, order_offset)})
+
+
+def add_node(tally: Tally, node_id: int, rack: str, endpoints: list[str], schema_level_max: int) -> None:
+    """Count a registered node; endpoints as `listener://host:port`."""
+    tally.add_directory("node", str(node_id), {"rack": rack, "endpoints": endpoints, "schema_level_max": schema_level_max})
+
+
+def _says(ranges: list[Range], confirmed: bool, order_offset: int) -> Row:
+    return {"ranges": ranges, "confirmed": confirmed, "order_offset": order_offset}
+
+
+def _ranges(ranges: tuple[PlacedRange, ...]) -> list[Range]:
+    return [[one.first_partition, one.num_partitions, one.coordinator_id] for one in ranges]

@@ -1,0 +1,70 @@
+"""Which entries of a metadata partition count, told from keys alone: the rule all replicas follow (KIP-1164, "Leadership").
+
+Written anew and not shared with the coordinator: `verify` must find out if the coordinator gets it wrong. A claim is in
+force iff its seq is 0, its epoch follows the one in force, and its body is a LeadershipClaimed of that epoch and term; any
+other entry counts iff it is the next of the term in force. All else is void.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from records.codec import UndecodableEntry, UnknownSchema, UnreadableEntry, decode_entry, decode_key
+from records.model import LeadershipClaimed, Record
+
+
+class LogFault(Exception):
+    """The log cannot be rebuilt from this entry on; no replica can have applied it."""
+
+    def __init__(self, offset: int, message: str) -> None:
+        super().__init__(f"entry {offset}: {message}")
+        self.offset = offset
+
+
+@dataclass(slots=True)
+class Judge:
+    """Follows one metadata partition from its first entry. `next_offset` is the first entry not seen."""
+
+    next_offset: int = 0
+    epoch: int = 0
+    term: int = 0
+    seq: int = 0
+
+    def counts(self, offset: int, key: bytes | None, value: bytes | None) -> bool:
+        """Whether the next entry is to be applied. Raises `LogFault` when entries are missing before it."""
+        if offset != self.next_offset:
+            raise LogFault(offset, f"{self.next_offset} was expected: the entries between are not in the log")
+        self.next_offset += 1
+        parts = decode_key(key)
+        if parts is None:
+            return False
+        if parts.seq == 0:
+            if parts.epoch == self.epoch + 1 and _is_claim(offset, parts.epoch, parts.term, value):
+                self.epoch, self.term, self.seq = parts
+            return False
+        if self.epoch == 0 or (parts.epoch, parts.term, parts.seq) != (self.epoch, self.term, self.seq + 1):
+            return False
+        self.seq += 1
+        return True
+
+
+def _is_claim(offset: int, epoch: int, term: int, value: bytes | None) -> bool:
+    try:
+        records = decode_entry(value or b"")
+    except UndecodableEntry:
+        return False
+    except UnknownSchema as error:
+        raise LogFault(offset, f"it may be a claim, but {error}") from error
+    match records:
+        case [LeadershipClaimed() as claim]:
+            return claim.epoch == epoch and claim.term == term
+    return False
+
+
+def records_of(offset: int, value: bytes | None) -> Sequence[Record]:
+    """The records of an entry that counts. Raises `LogFault` when nobody could read them."""
+    try:
+        return decode_entry(value or b"")
+    except UnreadableEntry as error:
+        raise LogFault(offset, f"it counts but cannot be decoded: {error}") from error

@@ -1,0 +1,134 @@
+"""What `verify` runs in Spark's tasks: one ordered walk over each metadata partition, for use with `mapInArrow`.
+
+Pure functions of Arrow batches. A task must see one Kafka partition whole and in order; the walk checks that. Whatever
+the entries hold, nothing is raised: a log that cannot be rebuilt is a row that says why.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from typing import Protocol
+
+import pyarrow as pa
+
+from spark_jobs.verify.deletions import Deletions, DeletionScan
+from spark_jobs.verify.judged import LogFault
+from spark_jobs.verify.rebuild import Rebuild
+from spark_jobs.verify.tally import Group, Tally
+
+Batches = Iterator[pa.RecordBatch]
+
+INPUT_COLUMNS = ("partition", "offset", "key", "value")
+
+DELETIONS_DDL = "kpart int, entries long, fault string, deletions binary"
+DELETIONS_SCHEMA = pa.schema([("kpart", pa.int32()), ("entries", pa.int64()), ("fault", pa.string()), ("deletions", pa.binary())])
+
+STATE_DDL = "kpart int, what string, kind string, grp binary, digest binary, count long, text string"
+STATE_SCHEMA = pa.schema(
+    [
+        ("kpart", pa.int32()),
+        ("what", pa.string()),
+        ("kind", pa.string()),
+        ("grp", pa.binary()),
+        ("digest", pa.binary()),
+        ("count", pa.int64()),
+        ("text", pa.string()),
+    ]
+)
+"""`what`: sum (of a group), row (of a wanted group, JSON in `text`), fault (`text` says why), batches (read in all)."""
+
+ROWS_PER_BATCH = 10_000
+
+
+class Reader(Protocol):
+    """What takes the entries of one metadata partition in order."""
+
+    def read(self, offset: int, key: bytes | None, value: bytes | None) -> None:
+        """Take the next entry. Raises `LogFault`."""
+
+
+def find_deletions(batches: Batches) -> Batches:
+    """First pass: one row for each metadata partition."""
+    readers: dict[int, DeletionScan] = {}
+    faults: dict[int, str] = {}
+    _walk(batches, lambda kpart: readers.setdefault(kpart, DeletionScan()), faults)
+    for kpart, reader in readers.items():
+        row: dict[str, object] = {
+            "kpart": kpart,
+            "entries": reader.judge.next_offset,
+            "fault": faults.get(kpart),
+            "deletions": pickle.dumps(reader.deletions),
+        }
+        yield from _to_batches([row], DELETIONS_SCHEMA)
+
+
+def rebuild_states(deletions: Mapping[int, bytes], wanted: Mapping[int, Set[Group]]) -> Callable[[Batches], Batches]:
+    """Second pass: the sums of every group, and the rows of the wanted ones."""
+
+    def run(batches: Batches) -> Batches:
+        readers: dict[int, Rebuild] = {}
+        faults: dict[int, str] = {}
+
+        def reader_of(kpart: int) -> Rebuild:
+            if kpart not in readers:
+                readers[kpart] = Rebuild(_deletions(deletions, kpart), Tally(wanted.get(kpart, frozenset())))
+            return readers[kpart]
+
+        _walk(batches, reader_of, faults)
+        for kpart, reader in readers.items():
+            rows = _fault_rows(kpart, faults.pop(kpart, None)) or _state_rows(kpart, reader)
+            yield from _to_batches(rows, STATE_SCHEMA)
+
+    return run
+
+
+def _deletions(deletions: Mapping[int, bytes], kpart: int) -> Deletions:
+    found: Deletions = pickle.loads(deletions[kpart]) if kpart in deletions else Deletions()  # our own bytes, from the first pass
+    return found
+
+
+def _walk(batches: Batches, reader_of: Callable[[int], Reader], faults: dict[int, str]) -> None:
+    for batch in batches:
+        columns = [batch.column(name).to_pylist() for name in INPUT_COLUMNS]
+        for kpart, offset, key, value in zip(*columns, strict=True):
+            reader = reader_of(kpart)
+            if kpart in faults:
+                continue
+            try:
+                reader.read(offset, key, value)
+            except LogFault as fault:
+                faults[kpart] = str(fault)
+
+
+def _fault_rows(kpart: int, fault: str | None) -> list[dict[str, object]]:
+    return [] if fault is None else [_row(kpart, "fault", text=fault)]
+
+
+def _state_rows(kpart: int, reader: Rebuild) -> Iterator[dict[str, object]]:
+    try:
+        tally = reader.finish()
+    except LogFault as fault:
+        yield from _fault_rows(kpart, str(fault))
+        return
+    yield _row(kpart, "batches", count=reader.batches)
+    for (kind, group), one in tally.groups.items():
+        yield _row(kpart, "sum", kind=kind, grp=group, digest=one.digest.to_bytes(), count=one.rows)
+    for kind, group, row in tally.rows:
+        yield _row(kpart, "row", kind=kind, grp=group, text=json.dumps(row))
+
+
+def _row(kpart: int, what: str, **columns: object) -> dict[str, object]:
+    return {**dict.fromkeys(STATE_SCHEMA.names), "kpart": kpart, "what": what, **columns}
+
+
+def _to_batches(rows: Iterable[dict[str, object]], schema: pa.Schema) -> Batches:
+    waiting: list[dict[str, object]] = []
+    for row in rows:
+        waiting.append(row)
+        if len(waiting) >= ROWS_PER_BATCH:
+            yield pa.RecordBatch.from_pylist(waiting, schema)
+            waiting = []
+    if waiting:
+        yield pa.RecordBatch.from_pylist(waiting, schema)

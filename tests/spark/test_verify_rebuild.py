@@ -1,0 +1,258 @@
+"""`verify` without Spark: states rebuilt from random logs equal those of replicas that wrote them to SQLite, row by row."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import apsw
+import pyarrow as pa
+import pytest
+
+from cli.replica_state import DatabaseReplica, ToldReplica, database_replica, open_state
+from coordinator.adapters.sqlite import StateDatabases
+from records.codec import encode_entry, encode_key
+from records.model import EntryKey, FileCommitted, LeadershipClaimed, NoOp, Record, SnapshotMark, TransactionBegan
+from records.state_digest import Digest
+from spark_jobs.verify.compare import Comparison, compare
+from spark_jobs.verify.deletions import PLAIN_COMMIT, PLAIN_COMMIT_PREFIXES
+from spark_jobs.verify.job import Rebuilder
+from spark_jobs.verify.passes import find_deletions, rebuild_states
+from spark_jobs.verify.tally import Group, Kind
+from tests.sqlite.random_log import LogModel
+from tests.sqlite.replicas import CLUSTER_ID, PARTITION, TOPIC_ID, Replica
+
+TERM = -(1 << 62)
+ENTRIES = 150
+
+Entry = tuple[bytes | None, bytes | None]
+
+
+def claim(epoch: int, term: int) -> Entry:
+    record = LeadershipClaimed(epoch=epoch, term=term, node_id=1, rack="", endpoints=[])
+    return encode_key(EntryKey(epoch, term, 0)), encode_entry([record])
+
+
+@dataclass(slots=True)
+class Log:
+    """A metadata partition in memory, and the passes over it as Spark would run them."""
+
+    entries: list[Entry]
+    rows_per_batch: int = 7
+
+    def batches(self, end: int, *, plain_commits: bool) -> Iterator[pa.RecordBatch]:
+        for start in range(0, end, self.rows_per_batch):
+            part = self.entries[start : min(end, start + self.rows_per_batch)]
+            values = [
+                PLAIN_COMMIT if not plain_commits and value is not None and value.startswith(PLAIN_COMMIT_PREFIXES) else value
+                for _, value in part
+            ]
+            yield pa.record_batch(
+                {
+                    "partition": pa.array([PARTITION] * len(part), pa.int32()),
+                    "offset": pa.array(range(start, start + len(part)), pa.int64()),
+                    "key": pa.array([key for key, _ in part], pa.binary()),
+                    "value": pa.array(values, pa.binary()),
+                }
+            )
+
+
+class LocalRebuilder(Rebuilder):
+    """Runs the passes in this process."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__(session=None, place=None)  # type: ignore[arg-type]
+        self.log = log
+
+    def deletions_of(self, ends: Mapping[int, int]) -> list[dict[str, object]]:
+        batches = find_deletions(self.log.batches(ends[PARTITION], plain_commits=False))
+        return [row for batch in batches for row in batch.to_pylist()]
+
+    def states_of(
+        self, ends: Mapping[int, int], deletions: Mapping[int, bytes], wanted: Mapping[int, Set[Group]]
+    ) -> list[dict[str, object]]:
+        batches = rebuild_states(deletions, wanted)(self.log.batches(ends[PARTITION], plain_commits=True))
+        return [row for batch in batches for row in batch.to_pylist()]
+
+
+@dataclass(slots=True)
+class Written:
+    """A log, and the state database of the replica that applied it; some of it may not be trimmed yet."""
+
+    log: Log
+    path: Path
+    files: list[tuple[int, FileCommitted]]
+
+    def compare(self, path: Path | None = None) -> Comparison:
+        with open_state(path or self.path) as state:
+            (result,) = compare(LocalRebuilder(self.log), [database_replica("n", state)], {PARTITION: 0})
+        return result
+
+
+def write(folder: Path, seed: int, *, is_trimmed: bool = False) -> Written:
+    """Write a random log with void entries in it and apply it to a replica with a state database."""
+    rng = random.Random(seed)
+    model = LogModel(random.Random(seed + 1000), files_per_record=rng.choice([0.5, 0.8]))
+    stores = StateDatabases(folder, boot_id="boot")
+    replica = Replica(lambda: stores.open(PARTITION, CLUSTER_ID, TOPIC_ID))
+    # The replicas of these tests write epoch 4 and seq = offset + 1 into their headers.
+    entries = [claim(1, 5), claim(2, 6), claim(4, 9), claim(3, 7), claim(3, 8), claim(4, TERM)]
+    files: list[tuple[int, FileCommitted]] = []
+    seq = 0
+    for _ in range(ENTRIES):
+        if rng.random() < 0.1:
+            foreign = [(None, b"x"), (b"stray", None), (encode_key(EntryKey(4, 3, 1)), b"")]
+            entries.append(rng.choice([entries[-1], claim(4, 11), claim(9, 9), *foreign]))
+            continue
+        record = model.next_record()
+        records: list[Record] = [record]
+        if rng.random() < 0.1:
+            records = [NoOp(), record, SnapshotMark(mark_id=seq)]
+        seq += 1
+        offset = len(entries)
+        entries.append((encode_key(EntryKey(4, TERM, seq)), encode_entry(records)))
+        replica.apply(records, offset)
+        if isinstance(record, FileCommitted):
+            files.append((offset, record))
+        if rng.random() < 0.2:
+            replica.state.trim_step(rows_max=rng.choice([1, 3, 1000]))
+        if rng.random() < 0.1:
+            replica.flush()
+    if is_trimmed:
+        replica.trim()
+    replica.flush()
+    replica.store.close(clean=True)
+    path = folder / f"partition-{PARTITION}.db"
+    assert change(path, "UPDATE header SET seq = ?", seq) == 1
+    return Written(Log(entries, rng.choice([1, 7, 1000])), path, files)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_a_rebuilt_state_is_the_replicas_whatever_its_housekeeping(tmp_path: Path, seed: int) -> None:
+    written = write(tmp_path, seed, is_trimmed=seed % 3 == 0)
+    result = written.compare()
+    assert result.agree, result.difference
+    assert result.batches == sum(len(file.byte_size) for _, file in written.files)
+    with open_state(written.path) as state:
+        assert result.digest == database_replica("n", state).digest.to_bytes().hex()
+
+
+def test_every_kind_of_row_is_compared(tmp_path: Path) -> None:
+    seen: set[Kind] = set()
+    for seed in range(4):
+        (tmp_path / str(seed)).mkdir()
+        with open_state(write(tmp_path / str(seed), seed).path) as state:
+            seen |= {kind for kind, _ in database_replica("n", state).tally(frozenset()).groups}
+    # Partition 3 has no directory; the service's own logs have one.
+    assert seen == set(Kind) - {Kind.DIRECTORY}
+
+
+LAST_PARTITION = "id = (SELECT max(id) FROM partition WHERE NOT is_dead)"
+LAST_FILE = "id = (SELECT max(id) FROM file)"
+LAST_STONE = "object_key = (SELECT max(object_key) FROM tombstone)"
+LAST_TOPIC = "topic_id = (SELECT max(topic_id) FROM topic WHERE deleted_ms < 0)"
+FLIPS = {
+    "partition": (f"UPDATE partition SET high_watermark = high_watermark + 1 WHERE {LAST_PARTITION}", Kind.PARTITION),
+    "producer": ("UPDATE producer SET epoch = epoch + 1 WHERE id = (SELECT max(id) FROM producer)", Kind.PRODUCER),
+    "file": (f"UPDATE file SET file_size = file_size + 1 WHERE {LAST_FILE}", Kind.FILE),
+    "lost file": (f"DELETE FROM file WHERE {LAST_FILE}", Kind.FILE),
+    "live counter": (f"UPDATE file SET live_batches = live_batches + 1 WHERE {LAST_FILE}", Kind.FILE_DETAIL),
+    "tombstone": (f"UPDATE tombstone SET created_ms = created_ms + 1 WHERE {LAST_STONE}", Kind.TOMBSTONE),
+    "topic": (f"UPDATE topic SET name = 'other' WHERE {LAST_TOPIC}", Kind.TOPIC),
+    "timestamp": (f"UPDATE partition SET max_timestamp = max_timestamp + 1 WHERE {LAST_PARTITION}", Kind.PARTITION_DETAIL),
+    "term": ("UPDATE header SET term = 1", Kind.HEADER),
+}
+
+
+def change(path: Path, statement: str, *values: object) -> int:
+    """Change a state database; returns how many rows."""
+    connection = apsw.Connection(str(path))
+    try:
+        connection.execute(statement, values)  # type: ignore[arg-type]
+        return connection.changes()
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("flip", FLIPS)
+def test_one_flipped_row_is_named(tmp_path: Path, flip: str) -> None:
+    written = write(tmp_path, 5, is_trimmed=True)
+    statement, kind = FLIPS[flip]
+    assert change(written.path, statement) == 1
+    result = written.compare()
+    assert result.agree is False
+    assert result.differences[0].kind == kind
+    assert kind.value in result.difference
+    if flip == "producer":
+        (one,) = result.differences
+        assert one.log is not None
+        assert one.replica is not None
+        assert set(one.log) == {"epoch"}
+        assert "its header says" in result.difference
+
+
+def test_one_flipped_bit_of_a_packed_batch_is_named(tmp_path: Path) -> None:
+    written = write(tmp_path, 7, is_trimmed=True)
+    connection = apsw.Connection(str(written.path))
+    (run_id, data), *_ = connection.execute("SELECT id, batches FROM run ORDER BY id DESC").fetchall()
+    connection.close()
+    flipped = bytearray(data)
+    flipped[-16] ^= 1  # the size of the run's last batch
+    assert change(written.path, "UPDATE run SET batches = ? WHERE id = ?", bytes(flipped), run_id) == 1
+    result = written.compare()
+    assert result.agree is False
+    (difference,) = result.differences
+    assert difference.kind is Kind.BATCH
+    assert difference.log is not None
+    assert set(difference.log) == {"size_bytes"}
+    assert "size_bytes is" in result.difference
+
+
+def test_a_replica_that_only_tells_its_digest_agrees_or_not(tmp_path: Path) -> None:
+    written = write(tmp_path, 9, is_trimmed=True)
+    with open_state(written.path) as state:
+        whole: DatabaseReplica = database_replica("n", state)
+    told = ToldReplica(name="node 1", kpart=PARTITION, offset=whole.offset, digest=whole.digest)
+    wrong = replace(told, name="node 2", digest=whole.digest.plus(Digest(1, 0)))
+    earlier = replace(told, name="node 3", offset=whole.offset - 40)
+    results = compare(LocalRebuilder(written.log), [told, wrong, earlier], {PARTITION: 0})
+    assert [one.agree for one in results] == [True, False, False]
+    assert "--state" in results[1].difference
+    assert results[2].offset == whole.offset - 40
+
+
+def test_a_pruned_log_or_an_unknown_partition_is_said_and_is_no_disagreement(tmp_path: Path) -> None:
+    told = ToldReplica(name="n", kpart=PARTITION, offset=9, digest=Digest())
+    log = LocalRebuilder(Log([]))
+    (pruned,) = compare(log, [told], {PARTITION: 5})
+    assert pruned.agree is None
+    assert "begins at offset 5" in pruned.difference
+    (unknown,) = compare(log, [told], {})
+    assert unknown.agree is None
+    (unwritten,) = compare(log, [replace(told, offset=-1)], {PARTITION: 0})
+    assert unwritten.agree is None
+
+
+@pytest.mark.parametrize(
+    ("entry", "says"),
+    [
+        ((encode_key(EntryKey(1, 5, 1)), b"\xc3\x01junk"), "cannot be decoded"),
+        ((encode_key(EntryKey(1, 5, 1)), None), "cannot be decoded"),
+        ((encode_key(EntryKey(1, 5, 1)), encode_entry([TransactionBegan(name="t")])), "TransactionBegan"),
+    ],
+)
+def test_a_log_that_no_replica_can_have_applied_is_a_disagreement(entry: Entry, says: str) -> None:
+    told = ToldReplica(name="n", kpart=PARTITION, offset=1, digest=Digest())
+    (result,) = compare(LocalRebuilder(Log([claim(1, 5), entry])), [told], {PARTITION: 0})
+    assert result.agree is False
+    assert says in result.difference
+    assert "entry 1" in result.difference
+
+
+def test_a_replica_past_the_end_of_the_log_disagrees() -> None:
+    told = ToldReplica(name="n", kpart=PARTITION, offset=7, digest=Digest())
+    (result,) = compare(LocalRebuilder(Log([claim(1, 5)])), [told], {PARTITION: 0})
+    assert result.agree is False
+    assert "the log ends at 1" in result.difference
