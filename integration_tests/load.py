@@ -332,7 +332,7 @@ class FreshLanes:
         """Count a request as waiting on the lane it is given."""
         who = (client, leader.node_id)
         lane = f"{client}/{self._numbers.get(who, 0)}"
-        if now_s - min(self._waiting.get(lane + str(who), [now_s])) > FRESH_LANE_S:
+        if now_s - min(self._waiting.get(lane + str(who), []), default=now_s) > FRESH_LANE_S:
             self._numbers[who] = self._numbers.get(who, 0) + 1
             lane = f"{client}/{self._numbers[who]}"
         waiting = self._waiting.setdefault(lane + str(who), [])
