@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -44,8 +45,7 @@ class FileNumbers:
     base_sequence: Int64s
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileHead:
+class FileHead(NamedTuple):
     """What an entry says of a file as a whole."""
 
     object_key: str

@@ -25,6 +25,11 @@ def encode_key(key: EntryKey) -> bytes:
         raise InvalidRecord(f"{key} does not fit int32, int64, int64") from error
 
 
+def key_of_term(epoch: int, term: int) -> bytes:
+    """Return what the keys of a term begin with; the seq follows as 8 bytes, big-endian. Raises as `encode_key`."""
+    return encode_key(EntryKey(epoch, term, 0))[:-8]
+
+
 def decode_key(key: bytes | None) -> EntryKey | None:
     """Return the parts of a key; None when it is not well-formed (absent, wrong length, negative epoch or seq)."""
     if key is None or len(key) != KEY_SIZE_BYTES:

@@ -76,6 +76,7 @@ class Dispatcher:
         """Requests answered, by operation and first error."""
         self._describe = Descriptions(node)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.get_running_loop()
         self._order = ConnectionOrder()
         self._turns = Turns()
         self._serve: Mapping[int, Serve] = {
@@ -126,7 +127,7 @@ class Dispatcher:
         self._order.enter(request.connection_id, Lane.ALONE if api in ALONE else Lane.READ, start)
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
+        task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -135,17 +136,20 @@ class Dispatcher:
         if commit.refusal is not None:
             respond(write_commit(commit.refusal))
             self.answered[("COMMIT_FILE", first_commit_error(commit.refusal))] += 1
+        elif self._order.enter_at_once(request.connection_id, Lane.COMMIT):
+            if not self._start_commit(commit, request, respond):
+                self._order.keep_alone(request.connection_id)
         else:
             self._order.enter(request.connection_id, Lane.COMMIT, partial(self._start_commit, commit, request, respond))
 
     def _start_commit(self, commit: CommitRequest, request: Request, respond: Respond) -> bool:
-        loop = asyncio.get_running_loop()
+        connection_id, received_s = request.connection_id, request.received_s
 
         def answered(answer: CommitAnswer) -> None:
             respond(write_commit(answer))
             self.answered[("COMMIT_FILE", first_commit_error(answer))] += 1
-            self._metrics.observe("request_seconds", loop.time() - request.received_s, "COMMIT_FILE")
-            self._order.leave(request.connection_id)
+            self._metrics.observe("request_seconds", self._loop.time() - received_s, "COMMIT_FILE")
+            self._order.leave(connection_id)
 
         try:
             return self._node.router.commit(commit.command, commit.timeout_ms, answered, len(request.data))
@@ -165,7 +169,7 @@ class Dispatcher:
             self.answered[(api.name, ErrorCode.UNKNOWN_SERVER_ERROR)] += 1
             body = None
         respond(body)
-        self._metrics.observe("request_seconds", asyncio.get_running_loop().time() - request.received_s, api.name)
+        self._metrics.observe("request_seconds", self._loop.time() - request.received_s, api.name)
 
     async def _body(self, api: ApiKey, version: int, message: Message) -> bytes:
         if api is ApiKey.METADATA:

@@ -40,6 +40,26 @@ class ConnectionOrder:
     def __init__(self) -> None:
         self._connections: dict[int, _Connection] = {}
 
+    def enter_at_once(self, connection_id: int, lane: Lane) -> bool:
+        """Take the turn of a request that may start now; False when it has to `enter` and wait. `leave` must follow."""
+        connection = self._connections.get(connection_id)
+        if connection is None:
+            self._connections[connection_id] = _Connection(lane, 1)
+            return True
+        if connection.waiting or connection.is_starting:
+            return False
+        if connection.under_way and (lane is not connection.lane or lane is Lane.ALONE):
+            return False
+        connection.lane = lane
+        connection.under_way += 1
+        return True
+
+    def keep_alone(self, connection_id: int) -> None:
+        """A request that entered at once has not reached its coordinators yet: nothing may follow it."""
+        connection = self._connections.get(connection_id)
+        if connection is not None:
+            connection.lane = Lane.ALONE
+
     def enter(self, connection_id: int, lane: Lane, start: Start) -> None:
         """Start a request as soon as its turn comes, perhaps now; `leave` must follow once it is answered, perhaps at once."""
         connection = self._connections.get(connection_id)
@@ -52,7 +72,10 @@ class ConnectionOrder:
         """A request that was started is answered."""
         connection = self._connections[connection_id]
         connection.under_way -= 1
-        self._start_due(connection_id, connection)
+        if connection.waiting:
+            self._start_due(connection_id, connection)
+        elif not connection.under_way and not connection.is_starting:
+            del self._connections[connection_id]
 
     def _start_due(self, connection_id: int, connection: _Connection) -> None:
         if connection.is_starting:

@@ -9,6 +9,7 @@ the committed and the speculative tables number their rows on their own.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -92,8 +93,7 @@ class CommitBlock:
         return times
 
 
-@dataclass(frozen=True, slots=True)
-class BlockShare:
+class BlockShare(NamedTuple):
     """The answer of one file of a block: all batches accepted."""
 
     block: CommitBlock

@@ -24,8 +24,7 @@ class Outcome:
 OK = Outcome()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitFile:
+class CommitFile(NamedTuple):
     """Commit the share of a WAL file that belongs to this coordinator. `created_ms` is -1 when unknown.
 
     `checked` is what the checks of the whole request found when this is only a share of it, else None.

@@ -67,8 +67,7 @@ class ProduceFailed:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """A command and whoever waits for its answer."""
 
     token: Token
@@ -111,8 +110,7 @@ Event: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     token: Token
     answer: Answer
 

@@ -26,6 +26,7 @@ from coordinator.core.refusals import refuse
 from coordinator.core.state import ShardState
 from coordinator.core.term import PendingCommit, PendingEntry, Term, Waiter
 from records.codec import InvalidRecord, decode_entry, encode_entry, encode_key
+from records.entry_key import key_of_term
 from records.model import EntryKey, FileCommitted, NoOp, Record
 
 BLOCK_BATCHES_MIN = 48
@@ -154,8 +155,8 @@ class GroupBuilder:
         apply_block(self._overlay, block)
         term.add(entry)
         self._last = entry
-        for seq, encoded in enumerate(block.encoded, first_seq):
-            self.entries.append(NewEntry(seq, encode_key(EntryKey(term.epoch, term.term_id, seq)), encoded))
+        head = key_of_term(term.epoch, term.term_id)
+        self.entries += [NewEntry(seq, head + seq.to_bytes(8, "big"), encoded) for seq, encoded in enumerate(block.encoded, first_seq)]
 
     def _take_commit(self, request: Request, command: CommitFile, hashed: bytes) -> None:
         pending = self._term.by_key.get(command.object_key)

@@ -16,7 +16,7 @@ NOT_COORDINATOR (its outcome is unknown; a retry finds out), and reading starts 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
@@ -63,6 +63,7 @@ from coordinator.core.replay import block_of, is_plain
 from coordinator.core.state import ShardState
 from coordinator.core.term import PendingEntry, Term, TermCause, TermOver, Waiter
 from records.codec import UndecodableEntry, UnknownSchema, decode_entry, decode_key, encode_entry, encode_key
+from records.entry_key import key_of_term
 from records.model import Endpoint, EntryKey, FileCommitted, LeadershipClaimed, Record
 
 REPLAY_BATCHES_MAX = 20_000
@@ -322,7 +323,8 @@ class Shard:
     def _read(self, event: EntriesRead, now_ms: int) -> None:
         if self.phase is State.FAILED:
             return
-        for entry in event.entries:
+        entries = event.entries
+        for entry in entries[self._read_own(entries) :] if self.is_leading else entries:
             if entry.offset != self._next_read:
                 raise BrokenInvariant(f"read offset {entry.offset} where {self._next_read} was due: the log has a hole")
             self._next_read += 1
@@ -423,6 +425,33 @@ class Shard:
     def _void(self, verdict: Verdict) -> None:
         self.void_entries[VOID_REASONS.get(verdict, Verdict.VOID_FOREIGN.value)] += 1
 
+    def _read_own(self, entries: Sequence[ReadEntry]) -> int:
+        """Pass over own entries that stand where they are expected, which is nearly everything a leader reads.
+
+        Returns how many; `_read_as_leader` judges the others, one by one. The verdicts are those of the fence: an entry of
+        the term in force with the next seq counts.
+        """
+        term, fence = self.term, self._read_fence
+        if term is None or self._next_read <= term.claim_offset:
+            return 0
+        head = key_of_term(fence.epoch, fence.term)
+        shift = term.claim_offset + term.seen_shift
+        seq, offset = fence.seq, self._next_read
+        if fence.epoch != term.epoch or offset != shift + seq + 1:
+            return 0
+        for entry in entries:
+            seq += 1
+            if entry.offset != offset or entry.key != head + seq.to_bytes(8, "big"):
+                seq -= 1
+                break
+            offset += 1
+        passed = seq - fence.seq
+        if passed:
+            self._next_read = offset
+            self._read_fence = Fence(fence.epoch, fence.term, seq)
+            self._acknowledge(term.seen(seq, offset - 1))
+        return passed
+
     def _read_as_leader(self, entry: ReadEntry) -> bool:
         """Look for claims and void entries; returns whether the term ended."""
         term = self.term
@@ -499,12 +528,12 @@ class Shard:
         term = self.term
         if term is None or term.term_id != event.term_id:
             return
-        for report in event.reports:
-            if report.seq == 0:
-                if report.error is not None:
-                    raise TermOver(TermCause.DELIVERY, f"the claim was not delivered: {report.error}")
-                continue
-            self._acknowledge(term.reported(report.seq, report.offset, report.error))
+        reports = event.reports
+        if reports and reports[0].seq == 0:
+            if reports[0].error is not None:
+                raise TermOver(TermCause.DELIVERY, f"the claim was not delivered: {reports[0].error}")
+            reports = reports[1:]
+        self._acknowledge(term.reported(reports))
         self._pump(now_ms)
 
     def _acknowledge(self, entries: Iterator[tuple[PendingEntry, int]]) -> None:

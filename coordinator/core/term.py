@@ -9,7 +9,7 @@ right leader out); any other surprise ends the term, because then the outcome is
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
@@ -107,22 +107,27 @@ class Term:
         self.next_seq = entry.seq + 1
         self.in_flight.append(entry)
 
-    def expected_offset(self, seq: int) -> int:
-        """Where the entry of this seq must stand, by what is known of void entries."""
-        return self.claim_offset + self.void_shift + seq
-
-    def reported(self, seq: int, offset: int | None, error: str | None) -> Iterator[tuple[PendingEntry, int]]:
-        """Take a delivery report; returns the entries it acknowledges, with offsets. Raises `TermOver`.
+    def reported(self, reports: Sequence[tuple[int, int | None, str | None]]) -> Iterator[tuple[PendingEntry, int]]:
+        """Take delivery reports (seq, offset, error); yields the entries they acknowledge, with offsets. Raises `TermOver`.
 
         An entry leaves the term when the next one is asked for, so that one whose application fails is still known.
+        What comes before a bad report is acknowledged first.
         """
-        if error is not None or offset is None:
-            raise TermOver(TermCause.DELIVERY, f"entry {seq} was not delivered: {error}")
-        if seq != self.reported_seq + 1:
-            raise TermOver(TermCause.MISPLACED, f"report for entry {seq} came where {self.reported_seq + 1} was due")
-        self.reported_seq = seq
-        self.held.append((seq, offset))
-        return self._drain()
+        held, last_seq = self.held, self.reported_seq
+        bad: TermOver | None = None
+        for seq, offset, error in reports:
+            if error is not None or offset is None:
+                bad = TermOver(TermCause.DELIVERY, f"entry {seq} was not delivered: {error}")
+                break
+            if seq != last_seq + 1:
+                bad = TermOver(TermCause.MISPLACED, f"report for entry {seq} came where {last_seq + 1} was due")
+                break
+            last_seq = seq
+            held.append((seq, offset))
+        self.reported_seq = last_seq
+        yield from self._drain()
+        if bad is not None:
+            raise bad
 
     def seen(self, seq: int, offset: int) -> Iterator[tuple[PendingEntry, int]]:
         """The reader saw an own entry that counts; returns the held entries that this acknowledges, like `reported`."""
@@ -135,21 +140,22 @@ class Term:
 
     def _drain(self) -> Iterator[tuple[PendingEntry, int]]:
         """Acknowledge reported entries in order, up to one that stands further on than the reader can explain yet."""
-        while self.held:
-            seq, offset = self.held[0]
-            while self.shifts and self.shifts[0][0] <= seq:
-                self.void_shift = self.shifts.popleft()[1]
-            expected = self.expected_offset(seq)
-            if offset > expected and self.seen_seq < seq:
-                break
+        held, shifts, in_flight = self.held, self.shifts, self.in_flight
+        while held:
+            seq, offset = held[0]
+            while shifts and shifts[0][0] <= seq:
+                self.void_shift = shifts.popleft()[1]
+            expected = self.claim_offset + self.void_shift + seq
             if offset != expected:
+                if offset > expected and self.seen_seq < seq:
+                    break
                 raise TermOver(TermCause.MISPLACED, f"entry {seq} was reported at offset {offset}, it must stand at {expected}")
-            entry = self.in_flight[0]
+            entry = in_flight[0]
             entry.offsets.append(offset)
             if seq == entry.seq:
                 yield entry, offset
                 self._acknowledged()
-            self.held.popleft()
+            held.popleft()
 
     def _acknowledged(self) -> None:
         entry = self.in_flight.popleft()

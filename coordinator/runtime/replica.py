@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
@@ -150,7 +151,7 @@ class Replica:
         self._on_failed = on_failed
         self._generation = 0
         self._producer: TermProducer | None = None
-        self._group_starts: dict[int, float] = {}
+        self._group_starts: deque[tuple[int, float]] = deque()
         self._store: StateStore | None = None
         self._packer = Packer()
         self._writing: asyncio.Task[None] | None = None
@@ -407,7 +408,7 @@ class Replica:
         self._produce(effect.term_id, [effect.claim])
 
     def _append(self, effect: Append) -> None:
-        self._group_starts[effect.entries[-1].seq] = self._loop.time()
+        self._group_starts.append((effect.entries[-1].seq, self._loop.time()))
         self._ports.telemetry.group_appended(self.partition, len(effect.entries), sum(len(entry.value) for entry in effect.entries))
         self._produce(effect.term_id, effect.entries)
 
@@ -421,11 +422,9 @@ class Replica:
             self._loop.call_soon(self._feed, ProduceFailed(term_id, str(refused)))
 
     def _on_reports(self, term_id: int, reports: Sequence[Report]) -> None:
-        starts = self._group_starts
-        for report in reports:
-            started = starts.pop(report.seq, None)
-            if started is not None:
-                self._ports.telemetry.group_acknowledged(self.partition, self._loop.time() - started)
+        starts, last_seq = self._group_starts, reports[-1].seq
+        while starts and starts[0][0] <= last_seq:
+            self._ports.telemetry.group_acknowledged(self.partition, self._loop.time() - starts.popleft()[1])
         self._feed(Delivered(term_id, reports))
 
     def _drop_producer(self) -> None:

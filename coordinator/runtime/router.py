@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TypeVar, cast
 
@@ -123,8 +122,7 @@ class Router:
         Returns whether it has reached its coordinators (or was answered), so that a later commit cannot overtake it.
         """
         keys = cast(list[bytes], command.batches["topic_partition"].tolist())
-        owner_of = self._view.owner_of
-        owners = {owner_of(key) for key in set(keys)}
+        owners = self._view.owners_of(keys)
         if not keys:
             respond(CommitResult.refused(0, ErrorCode.NONE, None))
         elif None in owners:
@@ -134,7 +132,7 @@ class Router:
         elif len(owners) == 1 and (owner := cast(int, owners.pop())) in self._replicas:
             self._replicas[owner].submit(command, timeout_ms, cast(Callable[[Answer], None], respond), size_bytes)
         else:
-            self._commit_split(command, [owner_of(key) for key in keys], timeout_ms, respond, size_bytes)
+            self._commit_split(command, [self._view.owner_of(key) for key in keys], timeout_ms, respond, size_bytes)
         return True
 
     def _commit_split(
@@ -142,7 +140,7 @@ class Router:
     ) -> None:
         """Give each coordinator its share, all of them at once, and put the answers together."""
         if command.checked is None:
-            command = replace(command, checked=self._check_whole(command, owners))
+            command = command._replace(checked=self._check_whole(command, owners))
         shares: dict[int, list[int]] = {}
         for place, owner in enumerate(owners):
             if owner is not None:
@@ -151,7 +149,7 @@ class Router:
         for owner, places in sorted(shares.items()):
             answered = partial(merged.take, places)
             if self._view.is_leading(owner):
-                share = replace(command, batches=command.batches[np.array(places)])
+                share = command._replace(batches=command.batches[np.array(places)])
                 share_bytes = size_bytes * len(places) // len(owners)
                 self._replicas[owner].submit(share, timeout_ms, cast(Callable[[Answer], None], answered), share_bytes)
             else:
@@ -178,7 +176,7 @@ class Router:
         former = [self._view.former_owner_of(key) if owner is None else None for key, owner in zip(keys, owners, strict=True)]
         asked = {owner for owner in former if owner is not None and self._view.is_leading(owner)}
         owners = [gone if owner is None and gone in asked else owner for owner, gone in zip(owners, former, strict=True)]
-        command = replace(command, checked=self._check_whole(command, owners))
+        command = command._replace(checked=self._check_whole(command, owners))
         if None in owners and command.checked is not None and command.checked.error is not ErrorCode.NONE:
             respond(CommitResult.refused(len(keys), command.checked.error, command.checked.message))
             return

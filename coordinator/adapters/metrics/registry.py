@@ -10,10 +10,11 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from coordinator.adapters.metrics.histogram import Histogram
 from coordinator.adapters.metrics.table import PREFIX, TABLE, Kind, Metric
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -59,7 +60,8 @@ class Metrics:
             case Kind.GAUGE:
                 self._gauges[metric.name] = Gauge(name, metric.help, metric.labels, registry=self._registry)
             case Kind.HISTOGRAM:
-                self._histograms[metric.name] = Histogram(name, metric.help, metric.labels, registry=self._registry, buckets=metric.buckets)
+                histogram = self._histograms[metric.name] = Histogram(name, metric.help, metric.labels, metric.buckets)
+                self._registry.register(histogram)
 
     def add(self, name: str, amount: float = 1, *labels: str | int) -> None:
         """Raise a counter."""
@@ -73,8 +75,7 @@ class Metrics:
 
     def observe(self, name: str, value: float, *labels: str | int) -> None:
         """Record a value in a histogram."""
-        histogram = self._histograms[name]
-        (histogram.labels(*labels) if labels else histogram).observe(value)
+        self._histograms[name].observe(value, labels)
 
     def read_from(self, reader: Reader) -> None:
         """Ask `reader` at every scrape for samples of metrics that are declared as read."""

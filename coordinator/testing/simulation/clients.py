@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -190,7 +190,7 @@ class Committer:
 
     async def _again(self, command: CommitFile) -> None:
         """Send a file once more, now and then with other content."""
-        await self._send(replace(command, file_size=command.file_size + 1) if self._rng.random() < 0.25 else command)
+        await self._send(command._replace(file_size=command.file_size + 1) if self._rng.random() < 0.25 else command)
 
     async def _send(self, command: CommitFile) -> None:
         """Send a file to some node and forget about it; whatever is answered is judged by the judge."""
