@@ -8,6 +8,7 @@ Invariant: everything Spark writes on this machine is below the scratch folder, 
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
 import shutil
 import struct
@@ -25,6 +26,8 @@ from spark_jobs.settings import JVM_OPTIONS, LOCAL_MASTER, LOCAL_SETTINGS, SETTI
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+LOG = logging.getLogger("monitor.spark")
 
 START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 10.0
@@ -146,9 +149,14 @@ def _address_file(engine: Engine) -> Path:
 
 def _connect(jvm: subprocess.Popen[bytes], engine: Engine, settings: Mapping[str, str]) -> SparkSession:
     port, secret = _wait_for_address(jvm, engine)
+    from pyspark.accumulators import AccumulatorTCPServer
     from pyspark.conf import SparkConf
     from pyspark.sql import SparkSession
 
+    # It reports every command, and a lost connection several times; what matters comes as an exception.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_not_of_py4j)
+    AccumulatorTCPServer.handle_error = _log_lost_connection  # type: ignore[method-assign]
     os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"] = str(port), secret
     try:
         conf = SparkConf(loadDefaults=False)
@@ -159,6 +167,15 @@ def _connect(jvm: subprocess.Popen[bytes], engine: Engine, settings: Mapping[str
         raise SparkStartError(f"Spark does not start: {str(error).splitlines()[0]}\n{_log_tail(engine)}") from error
     finally:
         del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
+
+
+def _not_of_py4j(record: logging.LogRecord) -> bool:
+    return f"{os.sep}py4j{os.sep}" not in record.pathname  # a part of it logs under no name
+
+
+def _log_lost_connection(_server: object, _request: object, _address: object) -> None:
+    """PySpark's server for counters, which we do not use, would print a traceback when the JVM is gone."""
+    LOG.debug("a connection to Spark's JVM was lost", exc_info=True)
 
 
 def _wait_for_address(jvm: subprocess.Popen[bytes], engine: Engine) -> tuple[int, str]:

@@ -150,8 +150,6 @@ class _Job:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
-        # Their loss shows as an exception where it matters.
-        logging.getLogger("py4j").setLevel(logging.CRITICAL)
         try:
             query = self._start_query(spark)
             self._metrics.on_up(True)

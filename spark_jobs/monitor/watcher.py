@@ -119,7 +119,11 @@ class Watcher:
                 self._brokers = brokers
         heads = dict(self._heads())
         ends = self._watch.ends(range(self._known.partitions))
-        check_ends(self._watch.topic, heads, ends)
+        try:
+            check_ends(self._watch.topic, heads, ends)
+        except LogReplacedError:
+            self.look_at_identity()  # a new topic is shorter, too, and the better explanation
+            raise
         self._ends = ends
 
     def _deleted(self) -> LogReplacedError:
