@@ -156,7 +156,7 @@ def _connect(jvm: subprocess.Popen[bytes], engine: Engine, settings: Mapping[str
     # It reports every command, and a lost connection several times; what matters comes as an exception.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     logging.getLogger().addFilter(_not_of_py4j)
-    AccumulatorTCPServer.handle_error = _log_lost_connection  # type: ignore[method-assign]
+    AccumulatorTCPServer.handle_error = _log_lost_connection  # type: ignore[assignment, method-assign]
     os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"] = str(port), secret
     try:
         conf = SparkConf(loadDefaults=False)
@@ -175,7 +175,7 @@ def _not_of_py4j(record: logging.LogRecord) -> bool:
 
 def _log_lost_connection(_server: object, _request: object, _address: object) -> None:
     """PySpark's server for counters, which we do not use, would print a traceback when the JVM is gone."""
-    LOG.debug("a connection to Spark's JVM was lost", exc_info=True)
+    LOG.debug("a connection to Spark's JVM was lost")
 
 
 def _wait_for_address(jvm: subprocess.Popen[bytes], engine: Engine) -> tuple[int, str]:

@@ -63,8 +63,14 @@ class TopicWatch:
 
     def ends(self, partitions: Sequence[int]) -> dict[int, int]:
         """The end of each partition: the offset of its next entry. Raises as `facts`."""
-        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-        asked = self._admin.list_offsets({TopicPartition(self.topic, one): latest for one in partitions}, request_timeout=REQUEST_TIMEOUT_S)
+        return self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+
+    def starts(self, partitions: Sequence[int]) -> dict[int, int]:
+        """The first offset of each partition that is left. Raises as `facts`."""
+        return self._offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+
+    def _offsets(self, partitions: Sequence[int], which: OffsetSpec) -> dict[int, int]:
+        asked = self._admin.list_offsets({TopicPartition(self.topic, one): which for one in partitions}, request_timeout=REQUEST_TIMEOUT_S)
         return {place.partition: int(self._answer(future).offset) for place, future in asked.items()}
 
     def brokers(self) -> list[Broker]:
