@@ -1,0 +1,21 @@
+"""What several alerts share: how targets are known, and the commands of the runbook."""
+
+from __future__ import annotations
+
+from typing import Final
+
+COORDINATOR_JOB: Final = ".*diskless-coordinator.*"
+MONITOR_JOB: Final = ".*diskless-monitor.*"
+"""How scrape jobs have to be named (as a part of the name): only a target that is down needs them, its own metrics being gone."""
+
+COORDINATOR_UP: Final = f'up{{job=~"{COORDINATOR_JOB}"}}'
+MONITOR_UP: Final = f'up{{job=~"{MONITOR_JOB}"}}'
+OURS: Final = "on (job, instance) (diskless_coordinator_ready or diskless_monitor_up)"
+"""Restricts metrics that any process has to ours."""
+
+STATUS: Final = "diskless coordinator status --bootstrap-server NODE:9192"
+DESCRIBE: Final = "diskless coordinator describe PARTITION --bootstrap-server NODE:9192"
+DOCTOR: Final = "diskless doctor --bootstrap-server NODE:9192 --kafka-bootstrap-server KAFKA:9092"
+LOG_DUMP: Final = "diskless log dump --partition PARTITION --kafka-bootstrap-server KAFKA:9092"
+BENCH: Final = "diskless bench --bootstrap-server NODE:9192"
+MONITOR_STATUS: Final = "diskless monitor status"

@@ -1,0 +1,123 @@
+"""Alerts about the monitor job: whether it runs and keeps up, and what it found."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cli.monitoring.alerts.common import DESCRIBE, DOCTOR, LOG_DUMP, MONITOR_STATUS, MONITOR_UP
+from cli.monitoring.model import Alert, Runbook, Severity
+from cli.monitoring.recording import GROUP
+
+
+def _within_an_hour(counter: str, by: str) -> str:
+    """What a counter that is never reset has grown by within an hour; all of it when it was not there an hour ago."""
+    now = f"sum by ({by}) ({counter})"
+    return f"{now} - (sum by ({by}) ({counter} offset 1h) or {now} * 0)"
+
+
+MONITOR: Final = (
+    Alert(
+        name="DisklessMonitorDown",
+        expr=f"{MONITOR_UP} == 0 or diskless_monitor_up == 0",
+        looks_at=(MONITOR_UP, "diskless_monitor_up"),
+        wait="5m",
+        severity=Severity.WARNING,
+        summary="The monitor does not run",
+        description="The monitor {{ $labels.instance }} cannot be scraped, or its query has ended. Nobody audits the log meanwhile.",
+        runbook=Runbook(
+            means="The service itself is not touched. The monitor goes on where it stopped when it is started again.",
+            look=(
+                "Its log and exit status. It ends by itself when the topic was recreated, or another monitor has the folder.",
+                "Java, memory (the job wants about 1.2 GB) and disk space of its folder.",
+            ),
+            commands=(MONITOR_STATUS, "diskless monitor run --config FILE"),
+            harmless="During its own upgrade.",
+        ),
+    ),
+    Alert(
+        name="DisklessMonitorLagging",
+        expr=f"min_over_time(sum by ({GROUP}, instance) (diskless_monitor_lag_entries)[10m:1m]) > 10000"
+        f" and deriv(sum by ({GROUP}, instance) (diskless_monitor_lag_entries)[10m:1m]) >= 0",
+        looks_at=(
+            f"min_over_time(sum by ({GROUP}, instance) (diskless_monitor_lag_entries)[10m:1m])",
+            f"deriv(sum by ({GROUP}, instance) (diskless_monitor_lag_entries)[10m:1m])",
+        ),
+        wait="5m",
+        severity=Severity.WARNING,
+        summary="The monitor falls behind",
+        description="The monitor {{ $labels.instance }} was at least {{ $value }} entries behind for 10 minutes, and does not catch up.",
+        runbook=Runbook(
+            means="More is committed than the job reads, or its micro-batches fail and repeat.",
+            look=("Panel *Micro-batches*: how long they take; panel *Entries*: rows against merged entries.", "CPU of the job; its log."),
+            commands=(MONITOR_STATUS,),
+            harmless="It shrinks: the alert goes away by itself then.",
+        ),
+    ),
+    Alert(
+        name="DisklessMonitorNotFresh",
+        expr="diskless_monitor_freshness_seconds > 30 or time() - diskless_monitor_last_progress_timestamp_seconds > 120",
+        looks_at=("diskless_monitor_freshness_seconds", "time() - diskless_monitor_last_progress_timestamp_seconds"),
+        wait="5m",
+        severity=Severity.WARNING,
+        summary="The monitor shows old numbers",
+        description="What the monitor {{ $labels.instance }} shows is {{ $value | humanizeDuration }} old.",
+        runbook=Runbook(
+            means="The newest entry was merged long after it was written, or the query makes no progress at all.",
+            look=(
+                "Panel *Micro-batches*.",
+                "Clocks: freshness is the monitor's clock minus the brokers'; `diskless doctor` compares clocks.",
+            ),
+            commands=(MONITOR_STATUS, DOCTOR),
+            harmless="While a monitor that was off reads what it has missed.",
+        ),
+    ),
+    Alert(
+        name="DisklessAuditFindings",
+        expr=_within_an_hour("diskless_monitor_findings_total", f"{GROUP}, rule") + " > 0",
+        looks_at=(f"sum by ({GROUP}, rule) (diskless_monitor_findings_total)",),
+        wait="0m",
+        severity=Severity.CRITICAL,
+        summary="The audit found violations of the log's rules",
+        description="{{ $value }} findings of rule `{{ $labels.rule }}` within an hour: the metadata log says what must not be.",
+        runbook=Runbook(
+            means=(
+                "The monitor re-derives the rules from the log alone: no gap, overlap or regression of offsets, no accepted duplicate,"
+                " no overlapping bytes in a file. A finding is a bug, or a log that was damaged, pruned or written to by others."
+            ),
+            look=(
+                "The findings: each has rule, metadata partition and Kafka offset. A *hole* is a part of the log that was deleted.",
+                "The entries around that offset.",
+                "Whether DisklessDigestMismatch or DisklessReplicaFailed fires as well.",
+            ),
+            commands=(
+                "diskless monitor findings",
+                LOG_DUMP,
+                DESCRIBE,
+            ),
+            harmless=(
+                "A monitor that was off for longer than the log is kept finds a hole once. The alert ends an hour after the last new"
+                " finding; the findings stay on the dashboard."
+            ),
+        ),
+    ),
+    Alert(
+        name="DisklessQuarantine",
+        expr=_within_an_hour("diskless_monitor_quarantined_total", GROUP) + " > 0",
+        looks_at=(f"sum by ({GROUP}) (diskless_monitor_quarantined_total)",),
+        wait="0m",
+        severity=Severity.WARNING,
+        summary="The monitor could not read entries that count",
+        description="{{ $value }} entries in force were put into quarantine within an hour.",
+        runbook=Runbook(
+            means=(
+                "Either the service is newer than the monitor and writes records that it does not know, or the entries are damaged;"
+                " then replicas fail on them too."
+            ),
+            look=(
+                "The error of each entry: *unknown fingerprint* means a newer version. Upgrade the monitor then, and let it read again.",
+            ),
+            commands=("diskless monitor quarantine", LOG_DUMP),
+            harmless="During an upgrade of the service before the monitor's. The alert ends an hour after the last such entry.",
+        ),
+    ),
+)
