@@ -59,7 +59,8 @@ class TopicWatch:
         """Which topic has the name now. Raises `TopicMissingError` and `KafkaUnavailableError`."""
         asked = self._admin.describe_topics(TopicCollection([self.topic]), request_timeout=REQUEST_TIMEOUT_S)
         found = self._answer(asked[self.topic])
-        return TopicFacts(str(found.topic_id), len(found.partitions))
+        # Kafka's own tools write ids with the other two letters.
+        return TopicFacts(str(found.topic_id).translate(str.maketrans("+/", "-_")), len(found.partitions))
 
     def ends(self, partitions: Sequence[int]) -> dict[int, int]:
         """The end of each partition: the offset of its next entry. Raises as `facts`."""

@@ -16,7 +16,7 @@ from spark_jobs.monitor.topic import Broker, KafkaUnavailableError, TopicFacts, 
 LOG = logging.getLogger("monitor.kafka")
 
 ENDS_EVERY_S = 2.0
-IDENTITY_EVERY_S = 10.0
+IDENTITY_EVERY_S = 5.0
 QUIET_S = 60.0
 
 
