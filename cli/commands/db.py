@@ -1,8 +1,8 @@
-"""`diskless db`: look into the state database of a metadata partition, also while the service runs. Changes nothing."""
+"""`diskless db`: look into the state database of a metadata partition, also while the service runs. Changes nothing in it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 TABLES = ("topic", "partition", "run", "file", "producer", "tombstone", "directory", "batch")
 HIDDEN = ("batches", "record", "remembered")  # packed columns, which only programs read
 TOPIC_ID_BYTES = 16
+DIGEST_COLUMNS = ("file", "metadata_partition", "applied_offset", "digest", "sound", "kept_digest", "rows_digest")
 
 file_argument = click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 
@@ -68,6 +69,68 @@ def sql(file: Path, query: str, output: str) -> None:
     with _open(file) as connection:
         columns, rows = _query(connection, query)
     print_rows(rows, output, columns, empty="no rows")
+
+
+@db.command()
+@click.argument("files", metavar="FILE...", type=click.Path(path_type=Path, dir_okay=False), nargs=-1, required=True)
+@output_option
+def digest(files: Sequence[Path], output: str) -> None:
+    """Compute the state digest from the rows of state databases, and compare it with the one their replica keeps.
+
+    FILE is `partition-<n>.db` in a data directory, also of a running node. `digest` is that of the state at `applied_offset`:
+    equal for all replicas there, and what `diskless monitor verify` computes from the log. `kept_digest` and `rows_digest` still
+    count deleted batches that are not trimmed; status 5 when these two differ, for then the rows are not those that were written.
+
+    Example: `diskless db digest /var/lib/diskless/partition-0.db /var/lib/diskless/partition-1.db -o json`
+    """
+    from cli.outcome import Exit, Failed
+    from cli.replica_state import digests_of, open_state
+
+    rows: list[Row] = []
+    for file in files:
+        with open_state(file) as state:
+            found = digests_of(state)
+        header = found.header
+        rows.append(
+            {
+                "file": str(file),
+                "metadata_partition": header.metadata_partition,
+                "applied_offset": header.applied_offset,
+                "digest": found.logical.to_bytes().hex(),
+                "sound": found.is_sound,
+                "kept_digest": found.kept.to_bytes().hex(),
+                "rows_digest": found.of_rows.to_bytes().hex(),
+            }
+        )
+    print_rows(rows, output, DIGEST_COLUMNS)
+    wrong = [str(row["file"]) for row in rows if not row["sound"]]
+    if wrong:
+        raise Failed(f"{', '.join(wrong)}: the rows are not those its replica wrote; delete the file while the node is down", Exit.AUDIT)
+
+
+@db.command()
+@file_argument
+@click.argument("target", type=click.Path(path_type=Path, dir_okay=False))
+def copy(file: Path, target: Path) -> None:
+    """Copy a state database into a new file, as of one moment, also while the service runs.
+
+    FILE is `partition-<n>.db` in a data directory. What the file system copies of a running node may be torn; this is not.
+
+    Example: `diskless db copy /var/lib/diskless/partition-0.db /tmp/partition-0.db`
+    """
+    import apsw
+
+    from cli.outcome import Exit, Failed
+    from coordinator.adapters.sqlite.logical import copy_database
+
+    try:
+        copy_database(file, target)
+    except FileNotFoundError as error:
+        raise Failed(str(error), Exit.NOT_FOUND) from error
+    except FileExistsError as error:
+        raise Failed(str(error), Exit.USAGE) from error
+    except (apsw.Error, OSError) as error:
+        raise Failed(f"{file} cannot be copied to {target}: {error}") from error
 
 
 @contextmanager

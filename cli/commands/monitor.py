@@ -11,6 +11,9 @@ COMMANDS = {
     "fetch": Lazy("cli.commands.monitor_run", "fetch", "Fetch the jars that Spark reads Kafka with, once per machine."),
     "status": Lazy("cli.commands.monitor_read", "status", "Show what a monitor's folder says: totals, lag, findings."),
     "findings": Lazy("cli.commands.monitor_read", "findings", "List violations of the log's rules, each with where it is in the log."),
+    "verify": Lazy(
+        "cli.commands.monitor_verify", "verify", "Rebuild the service's state from the log alone, and compare it with live replicas."
+    ),
     "quarantine": Lazy("cli.commands.monitor_read", "quarantine", "List the entries that could not be read."),
 }
 

@@ -1,0 +1,197 @@
+"""`diskless monitor verify`: do the log and the service agree? Rebuilds the state from the log and compares it with replicas."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import rich_click as click
+
+from cli.options import KAFKA_VARIABLE, SERVER_VARIABLE, config_option, kafka_options, output_option, timeout_option
+from cli.outcome import Exit, Failed
+from cli.output import print_fields, print_rows, say
+from cli.spark import spark_options
+
+if TYPE_CHECKING:
+    from cli.replica_state import DatabaseReplica, ToldReplica
+    from spark_jobs.verify.compare import Comparison, Replica
+    from spark_jobs.verify.job import Rebuilder
+
+COLUMNS = ("kpart", "replica", "offset", "digest", "agree", "difference")
+ROUNDS_MAX = 3
+NODE = "node "
+DATABASES = "partition-*.db"
+
+
+@click.command()
+@click.option(
+    "--bootstrap-server",
+    "bootstrap_server",
+    metavar="HOST:PORT[,..]",
+    envvar=SERVER_VARIABLE,
+    show_envvar=True,
+    help="Coordinator nodes; the digest that each of them tells of each replica is compared.",
+)
+@click.option(
+    "--state",
+    "state_paths",
+    type=click.Path(path_type=Path, exists=True),
+    multiple=True,
+    help="State database of a replica (partition-<n>.db), also of a running node or a copy, or a data directory. Repeatable.",
+)
+@click.option(
+    "--kafka-bootstrap-server",
+    "kafka_server",
+    metavar="HOST:PORT[,..]",
+    envvar=KAFKA_VARIABLE,
+    show_envvar=True,
+    help="Kafka brokers; without it `bootstrap.servers` of --config.",
+)
+@config_option
+@kafka_options
+@click.option("--topic", help="Name of the metadata topic. [default: metadata.topic]")
+@click.option(
+    "--dir",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    envvar="DISKLESS_MONITOR_DIR",
+    show_envvar=True,
+    help="Folder of a monitor: the outcome is kept there, for the dashboard.",
+)
+@spark_options
+@timeout_option
+@output_option
+def verify(
+    bootstrap_server: str | None,
+    state_paths: Sequence[Path],
+    kafka_server: str | None,
+    config_file: Path | None,
+    command_config: Path | None,
+    command_properties: Sequence[str],
+    topic: str | None,
+    folder: Path | None,
+    master: str | None,
+    spark_properties: tuple[str, ...],
+    timeout_s: float,
+    output: str,
+) -> None:
+    """Rebuild the service's state from the log alone, and compare it with live replicas.
+
+    Nodes (--bootstrap-server) tell the digest of what each of their replicas has written and at which offset; the log is read up
+    to there. State databases (--state) are compared row by row, so that a difference is named: also what the digest leaves out
+    (tombstones, topics, the directory). Status 5 when something differs, 1 when something could not be found out.
+
+    Examples: `diskless monitor verify --bootstrap-server localhost:9192 --kafka-bootstrap-server localhost:9092 --dir ./monitor`,
+    `diskless monitor verify --config coordinator.properties --state /var/lib/diskless -o json`
+    """
+    from cli.kafka import find_kafka_place
+    from cli.spark_batch import batch_session, log_place, note_result, topic_watch
+
+    if bootstrap_server is None and not state_paths:
+        raise Failed("nothing to compare the log with: pass --bootstrap-server (nodes) or --state (state databases)", Exit.USAGE)
+    place = find_kafka_place(kafka_server, config_file, topic, command_config, command_properties)
+    with topic_watch(place) as watch:
+        facts = watch.facts()
+        log_starts = watch.starts(range(facts.partitions))
+    with ExitStack() as stack:
+        stored = _open_databases(stack, state_paths, facts.topic_id)
+        told = _ask_nodes(bootstrap_server, timeout_s) if bootstrap_server is not None else []
+        with batch_session("diskless-verify", master, spark_properties) as session:
+            from spark_jobs.verify.compare import compare
+            from spark_jobs.verify.job import Rebuilder
+
+            rebuilder = Rebuilder(session, log_place(place))
+            results = compare(rebuilder, [*stored, *told], log_starts)
+            if bootstrap_server is not None:
+                results = _ask_again(rebuilder, results, log_starts, bootstrap_server, timeout_s)
+    outcome = _outcome(results)
+    if folder is not None:
+        note_result(folder, "last_verify", json.dumps(outcome))
+    if output == "table":
+        print_rows([one.as_json() for one in results], output, COLUMNS)
+    else:
+        print_fields(outcome, output)
+    _end(results)
+
+
+def _open_databases(stack: ExitStack, paths: Sequence[Path], topic_id: str) -> list[DatabaseReplica]:
+    """Open state databases for as long as the comparison lasts."""
+    from cli.replica_state import database_replica, open_state
+    from coordinator.core.names import topic_id_text
+
+    files = [file for path in paths for file in (sorted(path.glob(f"**/{DATABASES}")) if path.is_dir() else [path])]
+    if paths and not files:
+        raise Failed(f"no {DATABASES} in {', '.join(map(str, paths))}", Exit.NOT_FOUND)
+    replicas = []
+    for file in files:
+        replica = database_replica(str(file), stack.enter_context(open_state(file)))
+        own = topic_id_text(replica.state.header.topic_id)
+        if own != topic_id.replace("+", "-").replace("/", "_"):  # the client writes ids with other letters than Kafka does
+            raise Failed(f"{file} is of topic id {own}, but the topic in Kafka has id {topic_id}; was it recreated? Name it with --topic")
+        replicas.append(replica)
+    return replicas
+
+
+def _ask_nodes(bootstrap_server: str, timeout_s: float) -> list[ToldReplica]:
+    """What every node says of its replicas."""
+    from cli.overview import NodeView, look, replicas
+    from cli.replica_state import ToldReplica
+    from cli.service import open_client, run
+    from records.state_digest import Digest
+
+    async def ask() -> Sequence[NodeView]:
+        async with open_client(bootstrap_server, timeout_s) as client:
+            return await look(client, timeout_s)
+
+    views = run(ask())
+    for view in views:
+        if view.error:
+            say(f"node {view.node.node_id} does not answer: {view.error}")
+    return [
+        ToldReplica(
+            name=f"{NODE}{one.node.node_id}", kpart=one.coordinator_id, offset=one.written_offset, digest=Digest.from_bytes(one.digest)
+        )
+        for one in replicas(views)
+        if one.digest
+    ]
+
+
+def _ask_again(
+    rebuilder: Rebuilder, results: list[Comparison], log_starts: dict[int, int], bootstrap_server: str, timeout_s: float
+) -> list[Comparison]:
+    """A digest that is told still counts deleted batches until they are trimmed, moments later: compare what is told then."""
+    from spark_jobs.verify.compare import compare
+
+    for _ in range(ROUNDS_MAX - 1):
+        suspects = {(one.replica, one.kpart): one for one in results if one.agree is False and one.replica.startswith(NODE)}
+        if not suspects:
+            break
+        time.sleep(1)
+        told: list[Replica] = [
+            one
+            for one in _ask_nodes(bootstrap_server, timeout_s)
+            if (known := suspects.get((one.name, one.kpart))) is not None and one.offset >= known.offset
+        ]
+        again = {(one.replica, one.kpart): one for one in compare(rebuilder, told, log_starts)}
+        results = [again.get((one.replica, one.kpart), one) for one in results]
+    return results
+
+
+def _outcome(results: Sequence[Comparison]) -> dict[str, object]:
+    verdicts = [one.agree for one in results]
+    agree = False if False in verdicts else None if None in verdicts or not verdicts else True
+    return {"at_ms": time.time_ns() // 1_000_000, "agree": agree, "partitions": [one.as_json() for one in results]}
+
+
+def _end(results: Sequence[Comparison]) -> None:
+    different = sum(one.agree is False for one in results)
+    unknown = sum(one.agree is None for one in results)
+    if different:
+        raise Failed(f"the log and {different} of {len(results)} replicas do not agree", Exit.AUDIT)
+    if unknown or not results:
+        raise Failed(f"{unknown} of {len(results)} replicas could not be compared")
+    say(f"the log and {len(results)} replicas agree ({sum(one.batches for one in results)} batches read)")

@@ -1,0 +1,98 @@
+"""Spark for commands that end by themselves: a session in a scratch folder of its own, and errors as `Failed`."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cli.outcome import Exit, Failed
+from cli.spark import find_engine
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from cli.kafka import KafkaPlace
+    from spark_jobs.batch_read import LogPlace
+    from spark_jobs.monitor.topic import TopicWatch
+
+ERROR_TEXT_MAX = 600
+
+
+@contextmanager
+def batch_session(name: str, master: str | None, spark_properties: tuple[str, ...]) -> Iterator[SparkSession]:
+    """Start Spark and end it with the block. A running monitor is not disturbed: its scratch folder is another one."""
+    with tempfile.TemporaryDirectory(prefix=f"{name}-") as scratch, spark_errors():
+        engine = find_engine(Path(scratch), master=master, spark_properties=spark_properties)
+        from spark_jobs.session import open_spark
+
+        with open_spark(name, engine) as spark:
+            yield spark.session
+
+
+@contextmanager
+def spark_errors() -> Iterator[None]:
+    """Turn what Spark says into `Failed`."""
+    from spark_jobs.session import SparkStartError, find_spark
+
+    try:
+        find_spark()
+    except SparkStartError as error:
+        raise Failed(str(error)) from error
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    from spark_jobs.kafka_properties import UntranslatableError
+
+    try:
+        yield
+    except SparkStartError as error:
+        raise Failed(str(error)) from error
+    except UntranslatableError as error:
+        raise Failed(str(error), Exit.USAGE) from error
+    except (Py4JError, PySparkException) as error:
+        raise Failed(f"Spark: {str(error).strip()[:ERROR_TEXT_MAX]}") from error
+
+
+def log_place(place: KafkaPlace) -> LogPlace:
+    """The metadata topic as jobs read it."""
+    from spark_jobs.batch_read import LogPlace
+
+    return LogPlace(bootstrap_servers=place.bootstrap_servers, topic=place.topic, properties=place.properties)
+
+
+@contextmanager
+def topic_watch(place: KafkaPlace) -> Iterator[TopicWatch]:
+    """Questions about the metadata topic; what Kafka says becomes `Failed`."""
+    from confluent_kafka import KafkaException
+
+    from cli.kafka import plain
+    from spark_jobs.monitor.topic import KafkaUnavailableError, TopicMissingError, TopicWatch
+
+    try:
+        yield TopicWatch(place.bootstrap_servers, place.topic, place.properties)
+    except TopicMissingError as error:
+        raise Failed(f"{error}; name it with --topic, or create it with `diskless init`", Exit.NOT_FOUND) from error
+    except KafkaUnavailableError as error:
+        raise Failed(f"Kafka: {error}; check the address and that the brokers run, then retry", Exit.UNAVAILABLE) from error
+    except KafkaException as error:
+        raise Failed(f"Kafka client: {plain(error)}", Exit.USAGE) from error
+
+
+def note_result(folder: Path, name: str, text: str) -> None:
+    """Keep the outcome of a job in a monitor's folder, where the dashboard looks. Raises `Failed`."""
+    import sqlite3
+
+    from spark_jobs.monitor.facts import record_job
+    from spark_jobs.monitor.report import NoMonitorError, open_report
+
+    try:
+        with open_report(folder):
+            pass
+        record_job(folder, **{name: text})
+    except NoMonitorError as error:
+        raise Failed(str(error), Exit.NOT_FOUND) from error
+    except sqlite3.Error as error:
+        raise Failed(f"the monitor's database in {folder}: {error}") from error

@@ -1,0 +1,131 @@
+"""`diskless monitor verify` against a real service after a hard life: deletions, duplicates, deleted topics, a fail-over.
+
+It must agree with every live replica, by the digests that nodes tell and row by row with their state databases; and with
+one flipped row in a copy of a state database it must disagree and name the row.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from cli.dev.kafka import Kafka
+from cli.outcome import Exit
+from integration_tests.final_state import create_topic
+from integration_tests.history import UserPartition
+from integration_tests.load import Load
+from integration_tests.routes import Address
+from integration_tests.service import Service
+
+HERE = Path(__file__).parents[1]
+METADATA_PARTITIONS = 3
+COMMAND_TIMEOUT_S = 110
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """A command that ended."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def outcome(self) -> dict[str, object]:
+        found: dict[str, object] = json.loads(self.out)
+        return found
+
+    @property
+    def partitions(self) -> list[dict[str, object]]:
+        found = self.outcome["partitions"]
+        assert isinstance(found, list)
+        return found
+
+
+def diskless(*arguments: str | Path) -> Ended:
+    """Run a command as people do."""
+    command = [sys.executable, "-m", "cli.main", *map(str, arguments)]
+    done = subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, check=False)
+    return Ended(status=done.returncode, out=done.stdout, err=done.stderr)
+
+
+def addresses(service: Service) -> dict[int, Address]:
+    """Where the nodes are."""
+    found = {}
+    for node_id, node in service.nodes.items():
+        host, _, port = node.address.rpartition(":")
+        found[node_id] = Address(host, int(port))
+    return found
+
+
+@pytest.fixture(scope="module")
+def lived(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service that had a load with deletions, lost a leader in it, and deleted a topic; the load has ended."""
+    service = Service(kafka.bootstrap, tmp_path_factory.mktemp("verify"), partitions=METADATA_PARTITIONS)
+    try:
+        service.start(2)
+        nodes = addresses(service)
+        owners: Mapping[UserPartition, int] = create_topic(nodes, "orders", 9)
+        doomed = create_topic(nodes, "doomed", 4)
+        with Load(nodes, {**owners, **doomed}, seed=5, consumers=True) as load:
+            load.wait_flowing(30)
+            service.nodes[1].kill()
+            load.wait_flowing(10, timeout_s=40)
+            service.nodes[1].start()
+            load.wait_flowing(30)
+        service.wait_shared()
+        deleted = diskless("topics", "delete", "doomed", "--yes", "--bootstrap-server", ",".join(service.addresses))
+        assert deleted.status == Exit.OK, deleted.err
+        # Deletions are dated by the first file behind them.
+        with Load(nodes, owners, seed=6) as load:
+            load.wait_flowing(3)
+        yield service
+    finally:
+        service.stop()
+
+
+def verify(service: Service, *arguments: str | Path) -> Ended:
+    """Compare with the service's log."""
+    return diskless("monitor", "verify", "--kafka-bootstrap-server", service.bootstrap, "--topic", service.topic, *arguments)
+
+
+def test_log_and_service_agree(lived: Service) -> None:
+    nodes, states = ",".join(lived.addresses), [f"--state={lived.folder / f'node-{node_id}'}" for node_id in lived.nodes]
+    ended = verify(lived, "--bootstrap-server", nodes, *states, "-o", "json")
+    assert ended.status == Exit.OK, ended.out + ended.err
+    assert ended.outcome["agree"] is True
+    compared = {(one["kpart"], str(one["replica"]).split("/")[-1]) for one in ended.partitions}
+    for kpart in range(METADATA_PARTITIONS):
+        assert {(kpart, "node 1"), (kpart, "node 2"), (kpart, f"partition-{kpart}.db")} <= compared
+    assert len(ended.partitions) == 4 * METADATA_PARTITIONS
+    assert all(int(str(one["offset"])) > 30 for one in ended.partitions)
+    assert "batches read" in ended.err
+
+
+def test_one_flipped_row_in_a_copy_is_named(lived: Service, tmp_path: Path) -> None:
+    original = next((lived.folder / "node-2").glob("**/partition-1.db"))
+    copy = tmp_path / "partition-1.db"
+    assert diskless("db", "copy", original, copy).status == Exit.OK
+    sound = diskless("db", "digest", copy, "-o", "json")
+    assert sound.status == Exit.OK
+    assert json.loads(sound.out)[0]["sound"] is True
+    with sqlite3.connect(copy) as connection:
+        (key,) = connection.execute("SELECT object_key FROM file WHERE live_batches > 0 ORDER BY id LIMIT 1").fetchone()
+        connection.execute("UPDATE file SET file_size = file_size + 1 WHERE object_key = ?", (key,))
+    connection.close()
+    assert diskless("db", "digest", copy).status == Exit.AUDIT
+    ended = verify(lived, "--state", copy, "-o", "json")
+    assert ended.status == Exit.AUDIT, ended.out + ended.err
+    assert ended.outcome["agree"] is False
+    (one,) = ended.partitions
+    assert one["kpart"] == 1
+    assert one["agree"] is False
+    assert f"file object_key={key}: size_bytes is" in str(one["difference"])
+    assert "its header says" in str(one["difference"])
