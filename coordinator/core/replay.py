@@ -1,4 +1,4 @@
-"""Blocks from the log: what a follower applies together instead of record by record.
+"""Blocks from the log: what a follower applies together instead of entry by entry.
 
 A block is made only of files whose batches were all accepted and whose producers stay in their epoch; anything else is
 applied by the readable path. Either way the state is the same, and a test holds it so.
@@ -6,143 +6,156 @@ applied by the readable path. Either way the state is the same, and a test holds
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import chain
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import TypeAlias
 
 import numpy as np
 
-from coordinator.core.batches import SEQUENCE_MASK, partition_key
+from coordinator.core.batches import partition_key
 from coordinator.core.block import CommitBlock, Int64s, ProducerColumns, lengths_of, starts_of_equal
+from coordinator.core.commit_vector import Unusual
+from coordinator.core.events import ReadEntry
 from coordinator.core.hot import HotState
 from records.bulk import FileHead
-from records.model import FileCommitted
+from records.bulk_decode import decode_file_entries
+from records.bulk_expand import BatchColumns, expand_batches, expand_idempotent, topics_of_runs
+from records.bulk_files import FileColumns
+
+Parts: TypeAlias = Iterator[tuple[CommitBlock | None, Sequence[ReadEntry]]]
+"""Entries with the block they make, None when they make none."""
+
+UNUSUAL_MAX = 4
+"""After so many unusual files in one stretch the rest of it is not tried again: every try looks at all of the rest."""
 
 
-def is_plain(record: FileCommitted) -> bool:
-    """Whether all batches of the file were accepted, and there is one at least."""
-    return not record.other_index and bool(record.byte_size)
+def blocks_of(hot: HotState, entries: Sequence[ReadEntry], batches_min: int) -> Parts:
+    """Cut entries, in order, into blocks and into what only the readable path can tell (None).
+
+    Each part must be applied to the state before the next one is asked for. Fewer than `batches_min` batches make no block.
+    """
+    values = [entry.value or b"" for entry in entries]
+    sizes = np.array(list(map(len, values)), np.int64)
+    ends = sizes.cumsum()
+    _, files = decode_file_entries(np.frombuffer(b"".join(values), np.uint8), ends - sizes, ends)
+    plain = ((files.others.others_of_file == 0) & (files.numbers.batches_of_file > 0)).nonzero()[0]
+    if len(plain) == len(entries):
+        yield from _cut(hot, files, entries, batches_min)
+        return
+    place_of = dict(zip(files.message[plain].tolist(), plain.tolist(), strict=True))
+    for is_plain, places in groupby(range(len(entries)), place_of.__contains__):
+        stretch = list(places)
+        part = entries[stretch[0] : stretch[-1] + 1]
+        if is_plain:
+            yield from _cut(hot, files.take(np.array([place_of[place] for place in stretch])), part, batches_min)
+        else:
+            yield None, part
 
 
-def block_of(hot: HotState, records: Sequence[FileCommitted], encoded: Sequence[bytes]) -> CommitBlock | None:
-    """The block of plain records, None when only the readable path can tell what they do."""
-    batches_of_file = np.array([len(record.byte_size) for record in records], np.int64)
-    file_of = np.repeat(np.arange(len(records)), batches_of_file)
-    run_keys = [
-        partition_key(record.topic_ids[t], p) for record in records for t, p in zip(record.run_topic, record.run_partition, strict=True)
-    ]
-    numbers: dict[bytes, int] = {}
-    run_number = np.array([numbers.setdefault(key, len(numbers)) for key in run_keys], np.int64)
-    run_length = _column(records, "run_length")
-    number = run_number.repeat(run_length)
-    count = _column(records, "record_count_minus_one") + 1
-    append_times = np.array([record.append_time_ms for record in records], np.int64)
-    order = np.argsort(number, kind="stable")
-    starts = starts_of_equal(number[order])
-    keys = list(numbers)
-    base = _bases(_column(records, "run_base_offset"), run_length, count)
-    producers = _producers(hot, records, keys, number, count, batches_of_file)
-    if (producers is not None and not _stay_in_epoch(hot, producers)) or not _is_dense(base, count, order, starts):
-        return None
-    size = _column(records, "byte_size")
+def _cut(hot: HotState, files: FileColumns, entries: Sequence[ReadEntry], batches_min: int) -> Parts:
+    """Cut plain files at those that make no block."""
+    for _ in range(UNUSUAL_MAX):
+        block = block_of(hot, files, entries) if int(files.numbers.batches_of_file.sum()) >= batches_min else None
+        if block is None:
+            break
+        if isinstance(block, CommitBlock):
+            yield block, entries
+            return
+        at = block.file
+        before = files.take(np.arange(at))
+        usual = block_of(hot, before, entries[:at]) if int(before.numbers.batches_of_file.sum()) >= batches_min else None
+        yield usual if isinstance(usual, CommitBlock) else None, entries[:at]
+        yield None, entries[at : at + 1]
+        files, entries = files.take(np.arange(at + 1, len(files))), entries[at + 1 :]
+    yield None, entries
+
+
+def block_of(hot: HotState, files: FileColumns, entries: Sequence[ReadEntry]) -> CommitBlock | Unusual:
+    """The block of plain files, or the first of them that only the readable path can tell what it does."""
+    numbers = files.numbers
+    batches = expand_batches(files)
+    topic_ids = files.topic_id_list()
+    run_topic = _numbers_of(topic_ids)[topics_of_runs(files)]
+    # A number per partition, small enough to be sorted fast whenever there are few of them.
+    width = int(numbers.run_partition.max()) + 1
+    number = (run_topic * width + numbers.run_partition)[batches.run]
+    order = np.argsort(number.astype(np.uint16) if int(number.max()) < 1 << 16 else number, kind="stable")
+    sorted_number = number[order]
+    starts = starts_of_equal(sorted_number)
+    first_runs = batches.run[order[starts]]
+    partitions = numbers.run_partition[first_runs].tolist()
+    keys = [partition_key(topic_ids[at], one) for at, one in zip(topics_of_runs(files)[first_runs].tolist(), partitions, strict=True)]
+    producers, strangers = _producers(hot, files, batches, number, sorted_number[starts], keys)
+    unusual = np.concatenate((strangers, _gaps(batches, order, starts)))
+    if len(unusual):
+        return Unusual(int(batches.file[unusual].min()))
     return CommitBlock(
-        heads=[_head(record) for record in records],
-        append_times=append_times,
-        batches_of_file=batches_of_file,
-        file_of=file_of,
-        keys=[keys[one] for one in number[order][starts].tolist()],
+        heads=_heads(files),
+        append_times=files.append_time_ms,
+        batches_of_file=numbers.batches_of_file,
+        file_of=batches.file,
+        keys=keys,
         order=order,
         starts=starts,
         stops=starts + lengths_of(starts, len(order)),
-        base=base,
-        count=count,
-        byte_offset=_byte_offsets(records, size, batches_of_file),
-        size=size,
-        timestamp=append_times[file_of] - _column(records, "timestamp_age"),
-        timestamp_type=_sparse(records, "timestamp_type", batches_of_file),
-        log_start=np.zeros(len(base), np.int64),
+        base=batches.base_offset,
+        count=batches.record_count,
+        byte_offset=batches.byte_offset,
+        size=batches.byte_size,
+        timestamp=batches.timestamp_ms,
+        timestamp_type=batches.timestamp_type,
+        log_start=np.zeros(len(order), np.int64),
         producers=producers,
-        encoded=list(encoded),
+        encoded=[entry.value or b"" for entry in entries],
     )
 
 
-def _column(records: Sequence[FileCommitted], name: str) -> Int64s:
-    columns: list[list[int]] = [getattr(record, name) for record in records]
-    return np.fromiter(chain.from_iterable(columns), np.int64, sum(map(len, columns)))
+def _numbers_of(topic_ids: Sequence[bytes]) -> Int64s:
+    """A small number for each topic id."""
+    named: dict[bytes, int] = {}
+    return np.array([named.setdefault(topic_id, len(named)) for topic_id in topic_ids], np.int64)
 
 
-def _sparse(records: Sequence[FileCommitted], name: str, batches_of_file: Int64s) -> Int64s:
-    """A column that a file leaves out when all its values are 0."""
-    columns: list[list[int]] = [getattr(record, name) for record in records]
-    if not any(columns):
-        return np.zeros(int(batches_of_file.sum()), np.int64)
-    filled = [column or [0] * batches for column, batches in zip(columns, batches_of_file.tolist(), strict=True)]
-    return np.fromiter(chain.from_iterable(filled), np.int64)
-
-
-def _bases(run_base: Int64s, run_length: Int64s, count: Int64s) -> Int64s:
-    """Base offset of every batch: dense within its run."""
-    before = count.cumsum() - count
-    first = run_length.cumsum() - run_length
-    bases: Int64s = before + np.repeat(run_base - before[first], run_length)
-    return bases
-
-
-def _is_dense(base: Int64s, count: Int64s, order: Int64s, starts: Int64s) -> bool:
-    """Whether each partition's batches follow one another; the readable path names the one that does not."""
-    sorted_base, end = base[order], (base + count)[order]
-    follows = sorted_base[1:] == end[:-1]
-    follows[starts[1:] - 1] = True
-    return bool(follows.all())
-
-
-def _byte_offsets(records: Sequence[FileCommitted], size: Int64s, batches_of_file: Int64s) -> Int64s:
-    step = size.copy()
-    gap = _sparse(records, "byte_gap", batches_of_file)
-    before = step.cumsum() - step + gap.cumsum()
-    first = batches_of_file.cumsum() - batches_of_file
-    shift = before[first] - gap[first]
-    offsets: Int64s = before - shift.repeat(batches_of_file)
-    return offsets
+def _gaps(batches: BatchColumns, order: Int64s, starts: Int64s) -> Int64s:
+    """The batches that do not follow the one before them in their partition; the readable path says what is wrong."""
+    base = batches.base_offset[order]
+    differs = base[1:] != (base + batches.record_count[order])[:-1]
+    differs[starts[1:] - 1] = False
+    gaps: Int64s = order[1:][differs]
+    return gaps
 
 
 def _producers(
-    hot: HotState, records: Sequence[FileCommitted], keys: list[bytes], number: Int64s, count: Int64s, batches_of_file: Int64s
-) -> ProducerColumns | None:
-    """The idempotent batches sorted by producer, None when there are none."""
-    distance = _column(records, "producer_index")
-    if not len(distance):
-        return None
-    per_file = np.array([len(record.producer_index) for record in records], np.int64)
-    first_of_file = batches_of_file.cumsum() - batches_of_file
-    used = per_file > 0
-    steps = distance.cumsum()
-    first_step = (per_file.cumsum() - per_file)[used]
-    before = steps[first_step] - distance[first_step]
-    at = steps - before.repeat(per_file[used]) + first_of_file[used].repeat(per_file[used])
-    ids, epochs, first = _column(records, "producer_id"), _column(records, "producer_epoch"), _column(records, "base_sequence")
-    named: dict[tuple[int, int], int] = {}
-    of_batch = np.array([named.setdefault(one, len(named)) for one in zip(number[at].tolist(), ids.tolist(), strict=True)], np.int64)
-    order = np.argsort(of_batch, kind="stable")
-    at, first = at[order], first[order]
-    return ProducerColumns(
+    hot: HotState, files: FileColumns, batches: BatchColumns, number: Int64s, numbers: Int64s, keys: list[bytes]
+) -> tuple[ProducerColumns | None, Int64s]:
+    """The idempotent batches sorted by producer, None when there are none; and those that change their producer's epoch.
+
+    `number` is the partition's number of every batch; `numbers`, ascending, and `keys` are those of each partition.
+    """
+    found = expand_idempotent(files.numbers)
+    if not len(found.batch):
+        return None, found.batch
+    of_batch = number[found.batch]
+    order = np.lexsort((found.producer_id, of_batch))
+    sorted_number, sorted_id = of_batch[order], found.producer_id[order]
+    is_start = np.ones(len(order), bool)
+    is_start[1:] = (sorted_number[1:] != sorted_number[:-1]) | (sorted_id[1:] != sorted_id[:-1])
+    starts = is_start.nonzero()[0]
+    partition_keys = [keys[at] for at in np.searchsorted(numbers, sorted_number[starts]).tolist()]
+    producer_ids = sorted_id[starts].tolist()
+    at, epochs = found.batch[order], found.producer_epoch[order]
+    known = np.array([_epoch(hot, *one) for one in zip(partition_keys, producer_ids, strict=True)], np.int64)
+    due = np.where(known < 0, epochs[starts], known)
+    producers = ProducerColumns(
         at=at,
-        starts=starts_of_equal(of_batch[order]),
-        partition_keys=[keys[one] for one, _ in named],
-        producer_ids=[producer_id for _, producer_id in named],
-        epochs=epochs[order],
-        first_sequences=first,
-        last_sequences=(first + count[at] - 1) & SEQUENCE_MASK,
+        starts=starts,
+        partition_keys=partition_keys,
+        producer_ids=producer_ids,
+        epochs=due,
+        first_sequences=found.base_sequence[order],
+        last_sequences=found.last_sequence[order],
     )
-
-
-def _stay_in_epoch(hot: HotState, producers: ProducerColumns) -> bool:
-    """Whether every producer keeps the epoch it has, or begins and ends with the same one; reduces `epochs` to one each."""
-    known = [_epoch(hot, *one) for one in zip(producers.partition_keys, producers.producer_ids, strict=True)]
-    due = np.array(known, np.int64)
-    due = np.where(due < 0, producers.epochs[producers.starts], due)
-    stays = not (producers.epochs != due.repeat(lengths_of(producers.starts, len(producers.at)))).any()
-    producers.epochs = due
-    return stays
+    return producers, at[epochs != due.repeat(lengths_of(starts, len(at)))]
 
 
 def _epoch(hot: HotState, key: bytes, producer_id: int) -> int:
@@ -152,14 +165,23 @@ def _epoch(hot: HotState, key: bytes, producer_id: int) -> int:
     return -1 if slot is None else hot.producers.epoch.cells[slot]
 
 
-def _head(record: FileCommitted) -> FileHead:
-    return FileHead(
-        object_key=record.object_key,
-        object_format=record.object_format,
-        file_size=record.file_size,
-        uploader_broker_id=record.uploader_broker_id,
-        owner_ids=record.owner_ids,
-        created_ms=record.created_ms,
-        append_time_ms=record.append_time_ms,
-        content_hash=record.content_hash,
-    )
+def _heads(files: FileColumns) -> list[FileHead]:
+    return [
+        FileHead(*head)
+        for head in zip(
+            files.object_keys(),
+            files.object_format.tolist(),
+            files.file_size.tolist(),
+            files.uploader_broker_id.tolist(),
+            _owner_lists(files),
+            files.created_ms.tolist(),
+            files.append_time_ms.tolist(),
+            files.hash_list(),
+            strict=True,
+        )
+    ]
+
+
+def _owner_lists(files: FileColumns) -> list[list[int]]:
+    owners, ends = files.owner_ids.tolist(), files.owners_of_file.cumsum().tolist()
+    return [owners[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]

@@ -59,15 +59,18 @@ from coordinator.core.leadership import State, Trigger, transition
 from coordinator.core.limits import Limits
 from coordinator.core.queries import describe_file, list_offset
 from coordinator.core.refusals import refuse
-from coordinator.core.replay import block_of, is_plain
+from coordinator.core.replay import blocks_of
 from coordinator.core.state import ShardState
 from coordinator.core.term import PendingEntry, Term, TermCause, TermOver, Waiter
 from records.codec import UndecodableEntry, UnknownSchema, decode_entry, decode_key, encode_entry, encode_key
 from records.entry_key import key_of_term
 from records.model import Endpoint, EntryKey, FileCommitted, LeadershipClaimed, Record
 
-REPLAY_BATCHES_MAX = 20_000
-"""Bounds how long the event loop is held by one block of the log."""
+REPLAY_BYTES_MAX = 256 * 1024
+"""Entries of so many bytes are applied together: about 20 000 batches, whose columns stay in the cache of the processor."""
+
+REPLAY_BLOCK_BYTES_MIN = 4 * 1024
+"""From this many bytes of entries on, decoding and applying them together is cheaper than one by one (benchmarks/replay.py)."""
 
 LEADS = (State.LEADING, State.RESIGNING)
 
@@ -144,8 +147,8 @@ class Shard:
         self._claim_term_id = 0
         self._next_expiry_ms = 0
         self._untrimmed_reads: list[Waiter] = []
-        self._replayed: list[tuple[FileCommitted, int, bytes]] = []
-        self._replayed_batches = 0
+        self._due: list[ReadEntry] = []
+        self._due_bytes = 0
         self._effects: list[Effect] = []
 
     # ---- what the runtime may ask
@@ -324,7 +327,8 @@ class Shard:
         if self.phase is State.FAILED:
             return
         entries = event.entries
-        for entry in entries[self._read_own(entries) :] if self.is_leading else entries:
+        taken = self._read_own(entries) if self.is_leading else self._read_due(entries)
+        for entry in entries[taken:]:
             if entry.offset != self._next_read:
                 raise BrokenInvariant(f"read offset {entry.offset} where {self._next_read} was due: the log has a hole")
             self._next_read += 1
@@ -333,27 +337,73 @@ class Shard:
                     return
             else:
                 self._read_as_follower(entry)
-        self._apply_replayed()
+        self._apply_due()
         if self.phase is State.RECOVERING:
             self._claim_when_caught_up()
         if self.is_leading:
             self._pump(now_ms)
 
+    def _read_due(self, entries: Sequence[ReadEntry]) -> int:
+        """Take the entries of the term in force that stand where they are due, which is nearly everything a follower reads.
+
+        Returns how many; `_read_as_follower` judges the others, one by one. The verdicts are those of the fence.
+        """
+        fence = self.fence
+        if fence.epoch == 0:
+            return 0
+        head = key_of_term(fence.epoch, fence.term)
+        offset, due = self._next_read, fence.seq + 1
+        for entry in entries:
+            if entry.offset != offset or entry.key != head + due.to_bytes(8, "big"):
+                break
+            offset += 1
+            due += 1
+        passed = offset - self._next_read
+        if passed:
+            last = entries[passed - 1]
+            self._next_read = offset
+            self.fence = Fence(fence.epoch, fence.term, due - 1)
+            self.last_entry = (last.key or b"", last.value or b"")
+            for entry in entries[:passed]:
+                self._take_due(entry)
+        return passed
+
     def _read_as_follower(self, entry: ReadEntry) -> None:
         key = decode_key(entry.key)
         verdict = self.fence.judge(key)
+        self.last_entry = (entry.key or b"", entry.value or b"")
         if verdict is Verdict.APPLY:
             self.fence = self.fence.advanced()
-            self._apply_read(entry)
-            self.last_entry = (entry.key or b"", entry.value or b"")
+            self._take_due(entry)
             return
-        self._apply_replayed()
+        self._apply_due()
         if verdict is Verdict.CLAIM and key is not None and (claim := self._admitted_claim(key, entry)) is not None:
             self._take_claim(claim, entry)
         else:
             self._void(verdict)
             self.state.skip_entry(entry.offset)
-        self.last_entry = (entry.key or b"", entry.value or b"")
+
+    def _take_due(self, entry: ReadEntry) -> None:
+        """Keep an entry that counts until many can be applied together; the end of what was read applies the rest."""
+        self._due.append(entry)
+        self._due_bytes += len(entry.value or b"")
+        if self._due_bytes >= REPLAY_BYTES_MAX:
+            self._apply_due()
+
+    def _apply_due(self) -> None:
+        """Apply the entries that were kept: plain files together when they are many."""
+        due, size_bytes = self._due, self._due_bytes
+        self._due, self._due_bytes = [], 0
+        if size_bytes < REPLAY_BLOCK_BYTES_MIN:
+            for entry in due:
+                self._apply_read(entry)
+            return
+        for block, entries in blocks_of(self.state.hot, due, BLOCK_BATCHES_MIN):
+            if block is not None:
+                self.state.apply_block(block, [entry.offset for entry in entries])
+                continue
+            for entry in entries:
+                self._apply_read(entry)
 
     def _apply_read(self, entry: ReadEntry) -> None:
         value = entry.value or b""
@@ -361,27 +411,7 @@ class Shard:
             records = decode_entry(value)
         except (UnknownSchema, UndecodableEntry) as bad:
             raise BrokenInvariant(f"entry {entry.offset} of the term in force cannot be decoded: {bad}") from bad
-        if len(records) == 1 and isinstance(record := records[0], FileCommitted) and is_plain(record):
-            self._replayed.append((record, entry.offset, value))
-            self._replayed_batches += len(record.byte_size)
-            if self._replayed_batches >= REPLAY_BATCHES_MAX:
-                self._apply_replayed()
-            return
-        self._apply_replayed()
         self._apply(records, entry.offset, value)
-
-    def _apply_replayed(self) -> None:
-        """Apply the plain files read since the last other entry: together when they are many."""
-        replayed, batches = self._replayed, self._replayed_batches
-        self._replayed, self._replayed_batches = [], 0
-        block = None
-        if batches >= BLOCK_BATCHES_MIN:
-            block = block_of(self.state.hot, [record for record, _, _ in replayed], [encoded for _, _, encoded in replayed])
-        if block is not None:
-            self.state.apply_block(block, [offset for _, offset, _ in replayed])
-            return
-        for record, offset, encoded in replayed:
-            self._apply([record], offset, encoded)
 
     def _apply(self, records: list[Record], offset: int, encoded: bytes) -> None:
         touched_before = self.state.hot.touched.directory

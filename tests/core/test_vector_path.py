@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import coordinator.core.group as group
+import coordinator.core.shard as shard_module
 from coordinator.core.batches import BATCH, SEQUENCE_MASK, partition_key
 from coordinator.core.commands import (
     CommitFile,
@@ -245,13 +246,24 @@ def follow(leader: Leader, chunk: int) -> Leader:
     return follower
 
 
-@settings(max_examples=50, deadline=None)
-@given(seed=st.integers(0, 2**32), oddity=st.sampled_from([0.0, 0.01, 0.1]), chunk=st.sampled_from([1, 7, 1000]))
-def test_follower_that_applies_blocks_equals_the_leader(seed: int, oddity: float, chunk: int) -> None:
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    oddity=st.sampled_from([0.0, 0.01, 0.1]),
+    chunk=st.sampled_from([1, 7, 1000]),
+    bytes_max=st.sampled_from([1, 1000, shard_module.REPLAY_BYTES_MAX]),
+    always_blocks=st.booleans(),
+)
+def test_follower_that_applies_blocks_equals_the_leader(seed: int, oddity: float, chunk: int, bytes_max: int, always_blocks: bool) -> None:
     leader, traffic = Leader(), Traffic(seed, oddity)
     for step in range(12):
         leader.submit(traffic.group(), NOW_MS + step * 3)
-    assert follow(leader, chunk).fingerprint() == leader.fingerprint()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shard_module, "REPLAY_BYTES_MAX", bytes_max)
+        if always_blocks:
+            patch.setattr(shard_module, "REPLAY_BLOCK_BYTES_MIN", 1)
+            patch.setattr(shard_module, "BLOCK_BATCHES_MIN", 1)
+        assert follow(leader, chunk).fingerprint() == leader.fingerprint()
 
 
 def test_plain_group_takes_the_vector_path(block_batches_min: pytest.MonkeyPatch) -> None:

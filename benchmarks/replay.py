@@ -1,0 +1,212 @@
+"""What a cold replay costs inside one process, without Kafka: from log entries to state and to a written state database.
+
+    python -m benchmarks.replay [--batches N] [--profile]
+
+Files of 100 and of 10 batches over 100 partitions of 10 topics, 30 % of the batches idempotent, reach a following shard
+as the reader hands them over. Printed are the wall time per batch of the shard by step, and, with the thread that
+writes the state database beside it as in the service, until all is applied and written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import pstats
+import random
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from functools import wraps
+from itertools import groupby
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+from unittest import mock
+
+from coordinator.adapters.sqlite import StateDatabase
+from coordinator.core.events import EntriesRead, ReadEntry
+from coordinator.core.fencing import Fence
+from coordinator.core.limits import Limits
+from coordinator.core.packing import Packer
+from coordinator.core.replay import block_of
+from coordinator.core.shard import Shard
+from coordinator.core.state import ShardState
+from coordinator.testing.state_store import MemoryStateStore
+from records.bulk_decode import decode_file_entries
+from records.codec import encode_entry, encode_key
+from records.model import EntryKey, FileCommitted, LeadershipClaimed, PartitionCreated
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+TOPICS = [bytes([number]) * 16 for number in range(1, 11)]
+PARTITIONS_OF_TOPIC = 10
+PRODUCERS_OF_PARTITION = 3
+IDEMPOTENT_SHARE = 0.3
+CHUNK_ENTRIES = 500
+FLUSH_BATCHES_MAX = 100_000
+"""As `state.flush.max.batches` is by default."""
+START_MS = 1_760_000_000_000
+TERM = 77
+
+
+class Log:
+    """Makes the entries of a log whose offsets and sequences continue from file to file."""
+
+    def __init__(self, batches_per_file: int) -> None:
+        self._random = random.Random(batches_per_file)
+        self._batches_per_file = batches_per_file
+        self._next_offset: dict[tuple[int, int], int] = {}
+        self._next_sequence: dict[tuple[int, int, int], int] = {}
+
+    def entries(self, batches: int) -> list[ReadEntry]:
+        """A claim, the partitions, and files with so many batches."""
+        claim = LeadershipClaimed(epoch=1, term=TERM, node_id=1, rack="", endpoints=[])
+        values = [encode_entry([claim])]
+        for topic_id in TOPICS:
+            created = PartitionCreated(
+                topic_id=topic_id, name=f"t{topic_id[0]}", first_partition=0, num_partitions=PARTITIONS_OF_TOPIC, order_offset=1
+            )
+            values.append(encode_entry([created]))
+        values += [encode_entry([self._file(number)]) for number in range(batches // self._batches_per_file)]
+        return [ReadEntry(at, START_MS, encode_key(EntryKey(1, TERM, at)), value) for at, value in enumerate(values)]
+
+    def _file(self, number: int) -> FileCommitted:
+        rng, n = self._random, self._batches_per_file
+        places = sorted((rng.randrange(len(TOPICS)), rng.randrange(PARTITIONS_OF_TOPIC)) for _ in range(n))
+        used = sorted({topic for topic, _ in places})
+        sizes = [int(1024 * 64 ** rng.random()) for _ in places]
+        counts = [max(1, size // rng.randrange(100, 1200)) for size in sizes]
+        producers = [rng.randrange(PRODUCERS_OF_PARTITION) if rng.random() < IDEMPOTENT_SHARE else -1 for _ in places]
+        bases, sequences = [], []
+        for place, count, producer in zip(places, counts, producers, strict=True):
+            bases.append(self._next_offset.get(place, 0))
+            self._next_offset[place] = bases[-1] + count
+            sequences.append(self._next_sequence.get((*place, producer), 0))
+            self._next_sequence[*place, producer] = (sequences[-1] + count) % 2**31
+        runs = [(place, len(list(batches))) for place, batches in groupby(places)]
+        firsts = [sum(length for _, length in runs[:at]) for at in range(len(runs))]
+        idempotent = [at for at, producer in enumerate(producers) if producer >= 0]
+        return FileCommitted(
+            object_key=f"wal/01K{number:023d}", object_format=1, file_size=sum(sizes), uploader_broker_id=1, owner_ids=[0],
+            created_ms=START_MS + number - 250, append_time_ms=START_MS + number, content_hash=rng.randbytes(16),
+            topic_ids=[TOPICS[topic] for topic in used], run_topic=[used.index(topic) for (topic, _), _ in runs],
+            run_partition=[partition for (_, partition), _ in runs], run_length=[length for _, length in runs],
+            run_base_offset=[bases[first] for first in firsts], run_log_start=[], byte_gap=[], byte_size=sizes,
+            record_count_minus_one=[count - 1 for count in counts], timestamp_age=[rng.randrange(250) for _ in places],
+            timestamp_type=[], producer_index=[at - before for before, at in zip([0, *idempotent], idempotent, strict=False)],
+            producer_id=[places[at][0] * 1000 + places[at][1] * 10 + producers[at] for at in idempotent],
+            producer_epoch=[0] * len(idempotent), base_sequence=[sequences[at] for at in idempotent],
+        )  # fmt: skip
+
+
+def new_shard(state: ShardState) -> Shard:
+    """A shard that follows from the start of a log."""
+    return Shard(
+        partition=0, partition_count=1, node_id=2, rack="", endpoints=[], limits=Limits(), state=state, fence=Fence(), claim=None
+    )  # fmt: skip
+
+
+def chunks(entries: list[ReadEntry]) -> Iterator[list[ReadEntry]]:
+    """The entries as the reader hands them over."""
+    return (entries[at : at + CHUNK_ENTRIES] for at in range(0, len(entries), CHUNK_ENTRIES))
+
+
+class Stopwatch:
+    """Seconds spent in calls, by name."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    def timed(self, name: str, call: Callable[P, T]) -> Callable[P, T]:
+        """The call, timed under a name."""
+        self.seconds[name] = 0.0
+
+        @wraps(call)
+        def timed(*args: P.args, **kwargs: P.kwargs) -> T:
+            started = time.perf_counter()
+            try:
+                return call(*args, **kwargs)
+            finally:
+                self.seconds[name] += time.perf_counter() - started
+
+        return timed
+
+
+def apply_all(entries: list[ReadEntry]) -> tuple[float, dict[str, float]]:
+    """Seconds of the shard alone, and of its steps."""
+    watch = Stopwatch()
+    shard = new_shard(ShardState(cold=MemoryStateStore().reader()))
+    with (
+        mock.patch("coordinator.core.replay.decode_file_entries", watch.timed("decode", decode_file_entries)),
+        mock.patch("coordinator.core.replay.block_of", watch.timed("block", block_of)),
+        mock.patch.object(ShardState, "apply_block", watch.timed("apply", ShardState.apply_block)),
+    ):
+        started = time.perf_counter()
+        for chunk in chunks(entries):
+            shard.feed(EntriesRead(chunk), START_MS)
+        seconds = time.perf_counter() - started
+    if shard.failure is not None or shard.state.applied_offset != len(entries) - 1:
+        raise AssertionError(f"applied offset {shard.state.applied_offset} of {len(entries)} entries: {shard.failure}")
+    return seconds, {**watch.seconds, "rest": seconds - sum(watch.seconds.values())}
+
+
+def apply_and_write_all(entries: list[ReadEntry], path: Path, flush_batches_max: int) -> tuple[float, float]:
+    """Seconds until all is applied, and until all is written, with the writing thread of the service."""
+    database = StateDatabase(path, cluster_id="benchmark", topic_id=b"t" * 16, metadata_partition=0)
+    database.open()
+    shard, packer = new_shard(ShardState(cold=database.reader())), Packer()
+    writer = ThreadPoolExecutor(max_workers=1)
+    writing: Future[None] | None = None
+
+    def flush() -> Future[None]:
+        header = replace(shard.header("benchmark", b"t" * 16), last_entry_hash=b"h" * 16)
+        freeze = shard.state.freeze(header)
+        return writer.submit(lambda: database.write(packer.pack(freeze)))
+
+    started = time.perf_counter()
+    for chunk in chunks(entries):
+        shard.feed(EntriesRead(chunk), START_MS)
+        if writing is not None and writing.done():
+            writing.result()
+            shard.state.written()
+            writing = None
+        if writing is None and shard.state.unwritten_batches >= flush_batches_max:
+            writing = flush()
+    applied = time.perf_counter()
+    if writing is not None:
+        writing.result()
+        shard.state.written()
+    flush().result()
+    written = time.perf_counter()
+    writer.shutdown()
+    database.close(clean=False)
+    return applied - started, written - started
+
+
+def main() -> None:
+    """Print the figures of both shapes."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--batches", type=int, default=300_000)
+    parser.add_argument("--profile", action="store_true", help="print the functions that take the time")
+    options = parser.parse_args()
+    for batches_per_file in (100, 10):
+        entries = Log(batches_per_file).entries(options.batches)
+        profile = cProfile.Profile()
+        if options.profile:
+            profile.enable()
+        seconds, steps = apply_all(entries)
+        profile.disable()
+        parts = ", ".join(f"{name} {part / options.batches * 1e6:.3f}" for name, part in steps.items())
+        print(f"files of {batches_per_file}: {options.batches / seconds:,.0f} batches/s; us per batch: {parts}")
+        if options.profile:
+            pstats.Stats(profile).sort_stats("tottime").print_stats(30)
+            continue
+        with tempfile.TemporaryDirectory() as name:
+            applied, written = apply_and_write_all(entries, Path(name) / "state", FLUSH_BATCHES_MAX)
+        print(f"  with the state database: applied {options.batches / applied:,.0f} batches/s, written {options.batches / written:,.0f}")
+
+
+if __name__ == "__main__":
+    main()
