@@ -103,6 +103,11 @@ class Load:
 
         wait_until(is_flowing, f"{more} more acknowledged batches of every coordinator of {sorted(wanted)}", timeout_s)
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the clients work; they end early only by an error, which `wait_flowing` and leaving the context raise."""
+        return self._run is not None and not self._run.done()
+
     async def _work(self) -> None:
         pool = ConnectionPool(client_id="load")
         routes = Routes(pool, self._nodes)

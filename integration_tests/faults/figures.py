@@ -1,0 +1,110 @@
+"""Figures of a run, from its history: answers, latencies, and for how long each fault kept coordinators from acknowledging.
+
+Pure functions of the history and the list of faults; times in seconds of the monotonic clock.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from coordinator.core.errors import ErrorCode
+from integration_tests.faults.nemesis import Done
+from integration_tests.history import History, longest_gap_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """p50, p99 and the greatest of some values, with their number."""
+
+    count: int
+    p50: float
+    p99: float
+    most: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outage:
+    """The longest time without an acknowledgement within a window, over the coordinators."""
+
+    most_s: float
+    median_s: float
+    coordinators_hit: int
+    """How many coordinators acknowledged nothing for more than `HIT_S`."""
+
+
+HIT_S = 1.0
+
+
+def spread(values: Iterable[float]) -> Spread | None:
+    """None when there are no values."""
+    ordered = sorted(values)
+    if not ordered:
+        return None
+    return Spread(count=len(ordered), p50=_part(ordered, 0.5), p99=_part(ordered, 0.99), most=ordered[-1])
+
+
+def _part(ordered: Sequence[float], part: float) -> float:
+    return ordered[min(len(ordered) - 1, int(len(ordered) * part))]
+
+
+def answers_by_code(history: History, start_s: float, end_s: float) -> dict[str, int]:
+    """Answers to batches by the error's name, and attempts that were sent in the window and never answered."""
+    counts: Counter[str] = Counter()
+    for attempt in history.attempts:
+        if start_s <= attempt.invoked_s < end_s:
+            counts.update(code_name(answer.error_code) for answer in attempt.answers)
+            if not attempt.answers:
+                counts["no answer"] += 1
+    return dict(counts.most_common())
+
+
+def code_name(code: int) -> str:
+    """Kafka's name of an error."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)
+
+
+def file_times(history: History) -> list[tuple[float, float]]:
+    """For every file of which all batches have a final answer: when it was sent first, and how long the last of its answers took."""
+    sent_s: dict[str, float] = {}
+    told_s: dict[str, dict[int, float]] = defaultdict(dict)
+    for attempt in history.attempts:
+        sent_s[attempt.object_key] = min(attempt.invoked_s, sent_s.get(attempt.object_key, attempt.invoked_s))
+        told = told_s[attempt.object_key]
+        for place, answer in zip(attempt.places, attempt.answers, strict=False):
+            if answer.is_final:
+                told[place] = min(attempt.answered_s, told.get(place, attempt.answered_s))
+    return [(sent_s[key], max(told.values()) - sent_s[key]) for key, told in told_s.items() if len(told) == len(history.files[key].batches)]
+
+
+class Outages:
+    """Outages by window; looks the acknowledgements up once."""
+
+    def __init__(self, history: History) -> None:
+        self._acknowledged_s: dict[int, list[float]] = defaultdict(list)
+        for ack in history.acknowledgements():
+            self._acknowledged_s[history.batch(ack.origin).coordinator_id].append(ack.attempt.answered_s)
+        for times in self._acknowledged_s.values():
+            times.sort()
+
+    def within(self, start_s: float, end_s: float) -> Outage:
+        """What the clients missed between two moments."""
+        gaps = [longest_gap_s(times, start_s, end_s) for times in self._acknowledged_s.values()]
+        return Outage(
+            most_s=max(gaps, default=end_s - start_s),
+            median_s=median(gaps) if gaps else end_s - start_s,
+            coordinators_hit=sum(gap > HIT_S for gap in gaps),
+        )
+
+    def by_action(self, faults: Sequence[Done]) -> Mapping[str, list[tuple[Done, Outage]]]:
+        """Every fault that was healed, with its outage from its beginning until commits flowed again, by action."""
+        found: dict[str, list[tuple[Done, Outage]]] = defaultdict(list)
+        for fault in faults:
+            if fault.flowing_s > 0:
+                found[fault.action].append((fault, self.within(fault.begun_s, fault.flowing_s)))
+        return dict(sorted(found.items()))

@@ -1,0 +1,164 @@
+"""Writes a run down: `report.md` for people, `report.json` for programs. Says nothing that is not in the result."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from statistics import median
+from typing import Any, Final
+
+from integration_tests.faults.actions import ACTIONS
+from integration_tests.faults.figures import Outage, Outages, Spread, answers_by_code, file_times, spread
+from integration_tests.faults.nemesis import Done
+from integration_tests.faults.run import Result
+from integration_tests.metadata_log import read_log
+
+SHOWN: Final = 50
+
+
+def write_report(result: Result) -> None:
+    """Write both files into the run's folder."""
+    numbers = summary(result)
+    (result.settings.folder / "report.json").write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
+    (result.settings.folder / "report.md").write_text("\n".join(_lines(result, numbers)) + "\n", encoding="utf-8")
+
+
+def summary(result: Result) -> dict[str, Any]:
+    """Everything in numbers, ready for JSON; times in seconds since the start of the run."""
+    history = result.history
+    outages = Outages(history)
+    times = file_times(history)
+    faults = [(fault, outages.within(fault.begun_s, fault.flowing_s or fault.begun_s)) for fault in result.faults]
+    quiet = [took for sent_s, took in times if not any(one.begun_s - 1 < sent_s < (one.flowing_s or 1e18) for one in result.faults)]
+    voids = {} if result.final is None else {c: len(read_log(log).voids) for c, log in result.final.logs.items()}
+    claims = {} if result.final is None else {c: len(read_log(log).claims) for c, log in result.final.logs.items()}
+    return {
+        "violations": result.violations,
+        "seed": result.settings.seed,
+        "minutes": result.settings.minutes,
+        "broker_session_ms": result.settings.broker_session_ms,
+        "actions": list(result.settings.actions),
+        "missing": list(result.machine.missing),
+        "load_s": round(result.load_until_s - result.load_from_s, 1),
+        "files": len(history.files),
+        "attempts": len(history.attempts),
+        "acknowledged_batches": sum(1 for _ in history.acknowledgements()),
+        "strict_reads": len(history.reads) + len(history.start_reads),
+        "finds": len(history.finds),
+        "deletions": len(history.deletions),
+        "answers": answers_by_code(history, 0, float("inf")),
+        "file_s": _spread(spread(took for _, took in times)),
+        "file_without_faults_s": _spread(spread(quiet)),
+        "void_entries": voids,
+        "claims": claims,
+        "faults": [_fault(result, fault, outage) for fault, outage in faults],
+        "outages": {name: _outages(found) for name, found in outages.by_action(result.faults).items()},
+        "unusual_log_lines": result.unusual_log_lines,
+    }
+
+
+def _spread(found: Spread | None) -> dict[str, float] | None:
+    return None if found is None else {key: round(value, 4) for key, value in asdict(found).items()}
+
+
+def _fault(result: Result, fault: Done, outage: Outage) -> dict[str, Any]:
+    def since(moment_s: float | None) -> float | None:
+        return round(moment_s - result.start_s, 2) if moment_s else None
+
+    return {
+        "action": fault.action,
+        "target": fault.target,
+        "round": fault.round_number,
+        "alone": fault.alone,
+        "begun_s": since(fault.begun_s),
+        "healed_s": since(fault.healed_s),
+        "flowing_s": since(fault.flowing_s),
+        "shared_s": since(fault.shared_s),
+        "outage_most_s": round(outage.most_s, 2),
+        "outage_median_s": round(outage.median_s, 2),
+        "coordinators_hit": outage.coordinators_hit,
+        "answers": answers_by_code(result.history, fault.begun_s, fault.flowing_s or float("inf")),
+        "details": fault.details,
+    }
+
+
+def _outages(found: Sequence[tuple[Done, Outage]]) -> dict[str, Any]:
+    alone = [(fault, outage) for fault, outage in found if fault.alone]
+    used = alone or found
+    return {
+        "times": len(found),
+        "alone": len(alone),
+        "outage_p50_s": round(median(outage.most_s for _, outage in used), 2),
+        "outage_most_s": round(max(outage.most_s for _, outage in used), 2),
+        "after_healing_most_s": round(max(fault.flowing_s - fault.healed_s for fault, _ in used), 2),
+        "coordinators_hit_most": max(outage.coordinators_hit for _, outage in used),
+    }
+
+
+def _lines(result: Result, numbers: Mapping[str, Any]) -> Iterator[str]:
+    verdict = "no violation" if not result.violations else f"**{len(result.violations)} violations**"
+    asked = "every action once" if numbers["minutes"] is None else f"{numbers['minutes']:g} minutes"
+    yield f"# Run under faults: {verdict}"
+    yield ""
+    yield f"Seed {numbers['seed']}, {asked}; a broker's session is {numbers['broker_session_ms']} ms, a node's 6000 ms."
+    yield "Three brokers (replication factor 3, min.insync.replicas 2), three nodes, six coordinators, twelve user partitions."
+    for text in numbers["missing"]:
+        yield f"Not possible here: {text}."
+    yield ""
+    if result.violations:
+        yield "## Violations"
+        yield ""
+        for text in result.violations[:SHOWN]:
+            yield f"- {text}"
+        yield ""
+    yield "## What the clients did and saw"
+    yield ""
+    done = f"{numbers['files']} files in {numbers['attempts']} attempts, {numbers['acknowledged_batches']} batches acknowledged"
+    read = f"{numbers['strict_reads']} strict reads, {numbers['finds']} finds, {numbers['deletions']} deletions"
+    yield f"In {numbers['load_s']} s of load: {done}; {read}."
+    yield f"Answers to batches: {', '.join(f'{name} {count}' for name, count in numbers['answers'].items())}."
+    yield f"Claims by coordinator: {numbers['claims']}; void entries: {numbers['void_entries']}."
+    yield ""
+    yield "| from first sending to the last final answer of a file, s | count | p50 | p99 | most |"
+    yield "|---|---|---|---|---|"
+    for name, key in (("all", "file_s"), ("sent while no fault was there or healing", "file_without_faults_s")):
+        if numbers[key] is not None:
+            found = numbers[key]
+            yield f"| {name} | {found['count']} | {found['p50']:.3f} | {found['p99']:.3f} | {found['most']:.3f} |"
+    yield ""
+    yield from _outage_lines(numbers)
+    yield from _time_line(numbers)
+    if result.unusual_log_lines:
+        yield "## Unusual lines in the nodes' logs"
+        yield ""
+        yield "```"
+        yield from result.unusual_log_lines[:SHOWN]
+        yield "```"
+
+
+def _outage_lines(numbers: Mapping[str, Any]) -> Iterator[str]:
+    yield "## How long faults kept coordinators from acknowledging"
+    yield ""
+    yield "The longest time without an acknowledgement of the coordinator hit worst, from the fault's beginning until commits flowed again."
+    yield "Faults that were alone in their round count; where there were none, those in company."
+    yield ""
+    yield "| fault | what | times (alone) | p50 s | most s | after healing, most s | coordinators without any for 1 s |"
+    yield "|---|---|---|---|---|---|---|"
+    for name, found in numbers["outages"].items():
+        times = f"{found['times']} ({found['alone']})"
+        figures = f"{found['outage_p50_s']:.2f} | {found['outage_most_s']:.2f} | {found['after_healing_most_s']:.2f}"
+        yield f"| {name} | {ACTIONS[name].text} | {times} | {figures} | {found['coordinators_hit_most']} |"
+    yield ""
+
+
+def _time_line(numbers: Mapping[str, Any]) -> Iterator[str]:
+    yield "## Time line"
+    yield ""
+    yield "| round | fault | begun s | healed s | flowing s | all lead again s | outage s | details |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for fault in numbers["faults"]:
+        moments = " | ".join("-" if fault[key] is None else f"{fault[key]:.1f}" for key in ("begun_s", "healed_s", "flowing_s", "shared_s"))
+        details = "; ".join(fault["details"])
+        yield f"| {fault['round']} | {fault['action']} {fault['target']} | {moments} | {fault['outage_most_s']:.2f} | {details} |"
+    yield ""

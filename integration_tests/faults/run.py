@@ -1,0 +1,150 @@
+"""One run: start everything, let clients and faults loose, read what is left, judge it, write it down.
+
+Whatever happens, the history so far and the report are written and every process is ended.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka import KafkaException
+
+from cli.dev.coordinator import CoordinatorFailedError
+from coordinator.client.connection import ConnectionLost, RequestTimedOut
+from integration_tests.checker import check
+from integration_tests.faults.nemesis import SHARED_TIMEOUT_S, Done, Nemesis, plan
+from integration_tests.faults.topology import BROKERS, NODES, Machine, Topology
+from integration_tests.final_state import read_final_state
+from integration_tests.history import FinalState, History
+from integration_tests.load import Load
+from integration_tests.recording import write_recording
+
+HISTORY_FILE: Final = "history.jsonl.gz"
+SETTLE_TIMEOUT_S: Final = 120.0
+FIRST_FLOW_S: Final = 2.0
+"""Undisturbed load at the beginning and the end: what the figures under faults are compared with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What was asked for. `minutes` None: every action once, in full rounds of the shortest faults."""
+
+    actions: tuple[str, ...]
+    seed: int
+    minutes: float | None
+    broker_session_ms: int
+    folder: Path
+
+
+@dataclass(slots=True, kw_only=True)
+class Result:
+    """What was done and seen. `violations` are contradictions and failures; none of them is expected of a good service."""
+
+    settings: Settings
+    machine: Machine
+    history: History = field(default_factory=History)
+    final: FinalState | None = None
+    faults: list[Done] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
+    unusual_log_lines: list[str] = field(default_factory=list)
+    start_s: float = 0.0
+    load_from_s: float = 0.0
+    load_until_s: float = 0.0
+    story: list[tuple[float, str]] = field(default_factory=list)
+
+
+def run(settings: Settings, machine: Machine, say: Callable[[str], None]) -> Result:
+    """Carry a run out. Raises KafkaStartError when the brokers do not start, which is no fault of the service."""
+    result = Result(settings=settings, machine=machine, start_s=time.monotonic())
+
+    def tell(text: str) -> None:
+        at_s = time.monotonic() - result.start_s
+        result.story.append((at_s, text))
+        say(f"{at_s:7.1f} {text}")
+
+    work = settings.folder / "work"
+    topology = Topology(machine, work, broker_session_ms=settings.broker_session_ms)
+    try:
+        with topology:
+            tell(
+                f"three brokers and three nodes run, {len(topology.owners)} partitions in {len(set(topology.owners.values()))} coordinators"
+            )
+            try:
+                _disturb(topology, settings, result, tell)
+                _judge(topology, result, tell)
+            except (AssertionError, CoordinatorFailedError, ConnectionLost, RequestTimedOut, KafkaException) as failure:
+                result.violations.append(f"{type(failure).__name__}: {failure}")
+                tell(f"failed: {str(failure).splitlines()[0] if str(failure) else type(failure).__name__}")
+    finally:
+        write_recording(settings.folder / HISTORY_FILE, result.history, result.final)
+        result.unusual_log_lines = _unusual_lines(work)
+        _keep_logs(work, settings.folder / "logs")
+        if not result.violations:
+            shutil.rmtree(work, ignore_errors=True)
+    return result
+
+
+def _disturb(topology: Topology, settings: Settings, result: Result, tell: Callable[[str], None]) -> None:
+    load = Load(topology.addresses, topology.owners, seed=settings.seed, consumers=True)
+    result.history = load.history
+    nemesis = Nemesis(topology, load, tell, seed=settings.seed)
+    result.faults = nemesis.done
+    with load:
+        load.wait_flowing(timeout_s=30)
+        result.load_from_s = time.monotonic()
+        load.wait_flowing(10)
+        end_s = None if settings.minutes is None else result.load_from_s + settings.minutes * 60
+        left = set(settings.actions)
+        for planned in plan(settings.actions, settings.seed, brisk=end_s is None):
+            nemesis.run_round(planned, quiet_s=0 if end_s is None else None)
+            left -= {one.action.name for one in planned}
+            if (time.monotonic() > end_s) if end_s is not None else not left:
+                break
+        tell("no more faults")
+        topology.service.wait_shared(SHARED_TIMEOUT_S)
+        topology.kafka.wait_until_whole(SETTLE_TIMEOUT_S)
+        load.wait_flowing(10)
+        nemesis.check_processes()
+        result.load_until_s = time.monotonic()
+    tell("the clients have all their answers")
+
+
+def _judge(topology: Topology, result: Result, tell: Callable[[str], None]) -> None:
+    service = topology.service
+    result.final = read_final_state(
+        topology.addresses,
+        topology.owners,
+        bootstrap=service.bootstrap,
+        metadata_topic=service.topic,
+        metadata_partitions=len(set(topology.owners.values())),
+    )
+    result.violations += check(result.history, result.final)
+    tell(f"judged: {len(result.violations)} contradictions")
+
+
+def _unusual_lines(work: Path) -> list[str]:
+    """Lines of the nodes' logs that say a bug showed itself, though perhaps no client saw it."""
+    marks = ("Traceback (most recent call last)", " CRITICAL ", "AssertionError", "never retrieved", "Task was destroyed")
+    found: list[str] = []
+    for name in NODES:
+        log = work / f"node-{name[1:]}" / "coordinator.log"
+        if log.exists():
+            lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+            found += [f"{name}: {line[:300]}" for line in lines if any(mark in line for mark in marks)]
+    return found
+
+
+def _keep_logs(work: Path, logs: Path) -> None:
+    logs.mkdir(exist_ok=True)
+    sources: Sequence[tuple[str, Path]] = [
+        *((name, work / f"node-{name[1:]}" / "coordinator.log") for name in NODES),
+        *((name, work / "brokers" / f"node-{name[1:]}" / "broker.log") for name in BROKERS),
+    ]
+    for name, source in sources:
+        if source.exists():
+            shutil.copyfile(source, logs / f"{name}.log")

@@ -1,0 +1,99 @@
+"""What is put under faults: three brokers and three nodes, each on a host of its own where the machine allows, and a topic.
+
+Names: brokers are `k1` to `k3`, nodes (coordinator processes) `c1` to `c3`, the clients and this process `clients`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from cli.dev.coordinator import CoordinatorProcess
+from cli.dev.kafka import KafkaCluster
+from cli.dev.place import HERE, Place
+from integration_tests.faults.clock import ShiftedClock
+from integration_tests.faults.network import Network
+from integration_tests.final_state import create_topic
+from integration_tests.history import UserPartition
+from integration_tests.routes import Address
+from integration_tests.service import Service
+
+BROKERS: Final = ("k1", "k2", "k3")
+NODES: Final = ("c1", "c2", "c3")
+CLIENTS: Final = "clients"
+HOSTS: Final = (*BROKERS, *NODES, CLIENTS)
+COORDINATORS: Final = 6
+USER_PARTITIONS: Final = 12
+START_TIMEOUT_S: Final = 90.0
+PROPERTIES: Final = {
+    "diskless.metadata.topic.replication.factor": "3",
+    "diskless.metadata.topic.min.insync.replicas": "2",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What this machine allows; the texts say why something is missing."""
+
+    network: Network | None
+    clock_library: Path | None
+    missing: tuple[str, ...] = ()
+
+
+class Topology:
+    """A started cluster and service: a context manager. Every process ends with it."""
+
+    def __init__(self, machine: Machine, folder: Path, *, broker_session_ms: int) -> None:
+        self.network = machine.network
+        self.kafka = KafkaCluster(
+            3,
+            folder=folder / "brokers",
+            places=[self._place(name) for name in BROKERS],
+            session_timeout_ms=broker_session_ms,
+            heartbeat_interval_ms=max(500, broker_session_ms // 5),
+        )
+        self.clocks: dict[str, ShiftedClock] = {}
+        if machine.clock_library is not None:
+            self.clocks = {name: ShiftedClock(machine.clock_library, folder / "clocks" / name) for name in NODES}
+        self._folder = folder
+        self.owners: Mapping[UserPartition, int] = {}
+        self.addresses: dict[int, Address] = {}
+
+    def _place(self, name: str) -> Place:
+        return HERE if self.network is None else self.network.hosts[name].place
+
+    def __enter__(self) -> Self:
+        self.kafka.start(START_TIMEOUT_S)
+        try:
+            self.service = Service(self.kafka.bootstrap, self._folder, partitions=COORDINATORS, properties=PROPERTIES)
+            for name in NODES:
+                environment = self.clocks[name].environment if name in self.clocks else None
+                node = self.service.add(int(name[1:]), place=self._place(name), environment=environment)
+                node.start()
+                host, _, port = node.address.rpartition(":")
+                self.addresses[node.node_id] = Address(host, int(port))
+            self.service.wait_shared(START_TIMEOUT_S)
+            self.owners = create_topic(self.addresses, "orders", USER_PARTITIONS)
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        try:
+            if hasattr(self, "service"):
+                self.service.stop()
+        finally:
+            self.kafka.stop()
+
+    def node(self, name: str) -> CoordinatorProcess:
+        """The node of this name."""
+        return self.service.nodes[int(name[1:])]
+
+    @staticmethod
+    def broker_number(name: str) -> int:
+        """The cluster's number of the broker of this name."""
+        return int(name[1:])
