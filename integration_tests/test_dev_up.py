@@ -139,7 +139,7 @@ def test_the_printed_commands_work_a_killed_node_comes_back_and_down_ends_it_all
     up.wait_said("node 2 is back")
 
     children = up.children()
-    assert len(children) == 3
+    assert len(children) == 4, "Kafka, two nodes, the monitor"
     stopped = run("dev", "down", "--folder", str(folder))
     assert stopped.returncode == 0, stopped.stderr
     assert up.process.wait(STOP_TIMEOUT_S) == 0, up.messages.read_text()
@@ -161,7 +161,7 @@ async def _commit_and_read(addresses: list[str]) -> None:
 
 
 def test_an_interrupt_leaves_nothing_whether_it_is_ready_or_still_starting(started: list[Up], data_folder: Path) -> None:
-    ready = Up(data_folder, "--nodes", "1", "--no-demo", "--partitions", "2")
+    ready = Up(data_folder, "--nodes", "1", "--no-demo", "--no-monitor", "--partitions", "2")
     started.append(ready)
     text = ready.wait_ready()
     temporary = re.search(r"data folder +(\S+) \(temporary", text)

@@ -104,11 +104,14 @@ def open_spark(name: str, engine: Engine) -> Iterator[RunningSpark]:
     jvm = _start_jvm(home, engine, settings)
     try:
         running = RunningSpark(_connect(jvm, engine, settings), jvm, engine.log_file)
-        try:
-            yield running
-        finally:
-            _disconnect(running)
+    except BaseException:
+        jvm.kill()  # it would notice our end only once it has started
+        jvm.wait()
+        raise
+    try:
+        yield running
     finally:
+        _disconnect(running)
         _end(jvm)
 
 

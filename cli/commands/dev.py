@@ -28,6 +28,7 @@ def dev() -> None:
     help="Keep all data here, to go on with it next time. [default: a temporary folder, deleted at the end]",
 )
 @click.option("--no-demo", is_flag=True, help="Do not produce the demo load.")
+@click.option("--no-monitor", is_flag=True, help="Do not start the monitor, which needs Spark and most of a gigabyte of memory.")
 @click.option(
     "--restart-after",
     "restart_after_s",
@@ -37,7 +38,7 @@ def dev() -> None:
     metavar="SECONDS",
     help="How long a node that was killed stays away; fail-over takes about 7 s.",
 )
-def up(nodes: int, partitions: int | None, folder: Path | None, no_demo: bool, restart_after_s: float) -> None:
+def up(nodes: int, partitions: int | None, folder: Path | None, no_demo: bool, no_monitor: bool, restart_after_s: float) -> None:
     """Start a real Kafka and coordinator nodes, and stay until Ctrl-C.
 
     Everything listens on 127.0.0.1 only: Kafka on 9092, nodes on 9192, 9194, ..., their HTTP one higher; other ports where
@@ -48,7 +49,11 @@ def up(nodes: int, partitions: int | None, folder: Path | None, no_demo: bool, r
     """
     from cli.dev.up import UpOptions, run_up
 
-    run_up(UpOptions(nodes=nodes, partitions=partitions, folder=folder, demo=not no_demo, restart_after_s=restart_after_s))
+    run_up(
+        UpOptions(
+            nodes=nodes, partitions=partitions, folder=folder, demo=not no_demo, monitor=not no_monitor, restart_after_s=restart_after_s
+        )
+    )
 
 
 @dev.command()

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import signal
-import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
@@ -103,24 +102,42 @@ def run(
         metrics_host=metrics_host,
         metrics_port=metrics_port,
     )
-    with _stop_signals() as stopping, _failures(folder):
-        run_monitor(options, stopping, click.echo)
+    stopping = _Stopping()
+
+    def on_ready(line: str) -> None:
+        stopping.is_running = True
+        click.echo(line)
+
+    with suppress(_StopAsked), stopping, _failures(folder):
+        run_monitor(options, stopping, on_ready)
 
 
-@contextmanager
-def _stop_signals() -> Iterator[threading.Event]:
-    """SIGTERM and SIGINT ask for the end, until the block is left."""
-    stopping = threading.Event()
+class _StopAsked(BaseException):
+    """The end was asked for while the job still started."""
 
-    def on_signal(_number: int, _frame: FrameType | None) -> None:
-        stopping.set()
 
-    former = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield stopping
-    finally:
-        for number, handler in former.items():
+class _Stopping:
+    """SIGTERM and SIGINT ask for the end; before the job runs they end it at once."""
+
+    def __init__(self) -> None:
+        self.is_running = False
+        self._is_set = False
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def __enter__(self) -> _Stopping:
+        self._former = {number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._former.items():
             signal.signal(number, handler)
+
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        is_first, self._is_set = not self._is_set, True
+        if is_first and not self.is_running:
+            raise _StopAsked
 
 
 @contextmanager

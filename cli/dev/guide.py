@@ -10,12 +10,13 @@ from pathlib import Path
 
 from cli.dev.demo import ORDERS
 from cli.dev.local_service import LocalService
+from cli.dev.monitor import DevMonitor
 
 COMMAND_MARK = "  $ "
 SQL = "SELECT object_key, batch_count, live_batches FROM file ORDER BY object_key DESC LIMIT 5"
 
 
-def guide(service: LocalService, *, demo: bool, temporary: bool, took_s: float) -> str:
+def guide(service: LocalService, monitor: DevMonitor | None, *, demo: bool, temporary: bool, took_s: float) -> str:
     """Write the whole text."""
     folder = f"{service.folder}" + (" (temporary: deleted at the end)" if temporary else "")
     lines = [
@@ -28,8 +29,10 @@ def guide(service: LocalService, *, demo: bool, temporary: bool, took_s: float) 
         lines.append(
             f"  node {process.node_id}         {process.address}   {process.http}   pid {process.process.pid}   log {process.log_file}"
         )
+    if monitor is not None:
+        lines.append(f"  monitor        {monitor.metrics}   pid {monitor.pid}   log {monitor.log_file}")
     lines += [f"  object store   file://{service.objects}", f"  data folder    {folder}", "", "Try in another terminal:", ""]
-    for comment, command in commands(service, demo=demo):
+    for comment, command in commands(service, monitor, demo=demo):
         lines += [f"  # {comment}", f"{COMMAND_MARK}{command}"]
     victim = service.processes[-1]
     assert victim.process is not None
@@ -44,7 +47,7 @@ def guide(service: LocalService, *, demo: bool, temporary: bool, took_s: float) 
     return "\n".join([*lines, "", "Ctrl-C here, or `diskless dev down`, stops everything.", ""])
 
 
-def commands(service: LocalService, *, demo: bool) -> list[tuple[str, str]]:
+def commands(service: LocalService, monitor: DevMonitor | None, *, demo: bool) -> list[tuple[str, str]]:
     """What to try, each with a word of why; the first two set what the others need."""
     config = service.processes[0].folder / "coordinator.properties"
     listed = [
@@ -63,6 +66,8 @@ def commands(service: LocalService, *, demo: bool) -> list[tuple[str, str]]:
     database = _database(service)
     if database is not None:
         listed.append(("SQL over the state of a node", f"diskless db sql {shlex.quote(str(database))} {shlex.quote(SQL)}"))
+    if monitor is not None:
+        listed.append(("what Spark makes of the log, audit included", f"diskless monitor status --dir {shlex.quote(str(monitor.folder))}"))
     listed.append(("what is wrong, if anything", "diskless doctor"))
     return listed
 

@@ -29,12 +29,14 @@ from cli.dev.kafka import KafkaStartError
 from cli.dev.kafka.prepare import RuntimeUnavailableError
 from cli.dev.kafka.storage import StorageError
 from cli.dev.local_service import LOOK_EVERY_S, LocalService, ServiceFailedError
+from cli.dev.monitor import DevMonitor
 from cli.dev.ports import NoPortError
 from cli.dev.process import reap_leftovers
 from cli.dev.running import TEMPORARY_PREFIX, FolderInUseError, FolderLock, find_running, register
 from cli.outcome import Exit, Failed
 
 FACTS_FILE = "dev.json"
+MONITOR_FOLDER = "monitor"
 DEFAULT_PARTITIONS = 8
 
 # What may go wrong outside of us, each with a text that says what to do.
@@ -58,6 +60,7 @@ class UpOptions:
     partitions: int | None
     folder: Path | None
     demo: bool
+    monitor: bool
     restart_after_s: float
 
 
@@ -110,15 +113,22 @@ def run_up(options: UpOptions) -> None:
             )
             stack.callback(service.stop)
             service.start()
+            monitor = DevMonitor(service.kafka.bootstrap, folder / MONITOR_FOLDER, say) if options.monitor else None
+            if monitor is not None:
+                stack.callback(monitor.stop)
+                monitor = monitor if monitor.start() else None
             demo = DemoLoad(service.addresses, service.objects, say=say) if options.demo else None
             if demo is not None:
                 stack.callback(demo.stop)
                 demo.start()
-            print(guide(service, demo=demo is not None, temporary=options.folder is None, took_s=time.monotonic() - start_s), flush=True)
+            took_s = time.monotonic() - start_s
+            print(guide(service, monitor, demo=demo is not None, temporary=options.folder is None, took_s=took_s), flush=True)
             while not signals.is_asked:
                 service.look()
                 if demo is not None:
                     demo.look()
+                if monitor is not None:
+                    monitor.look()
                 time.sleep(LOOK_EVERY_S)
         except _StopAsked:
             pass
