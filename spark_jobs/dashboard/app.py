@@ -1,0 +1,180 @@
+"""The dashboard's server: routes, the overview that joins store and service, and its own metrics.
+
+Everything it answers comes from the store (`database`, `panels`), from the coordinators (`service_metrics`) or from the
+package's own static files. It keeps no state of its own but caches, so killing it at any time loses nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from spark_jobs.dashboard.cache import AnswerCache
+from spark_jobs.dashboard.catalogue import PANELS, Panel, catalogue, catalogue_page
+from spark_jobs.dashboard.database import Database, StoreUnreadableError
+from spark_jobs.dashboard.events import Events
+from spark_jobs.dashboard.guard import Guard
+from spark_jobs.dashboard.panels.overview import facts, overview
+from spark_jobs.dashboard.panels.query import BadQueryError, Query, parse_query
+from spark_jobs.dashboard.panels.rows import Json
+from spark_jobs.dashboard.service_metrics import ServiceMetrics
+from spark_jobs.dashboard.verdict import Level, Problem, Verdict, judge
+
+STATIC = Path(str(files("spark_jobs.dashboard").joinpath("static")))
+PANEL_SECONDS_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
+
+
+class Dashboard:
+    """One store, and the coordinators that were named. `clock_ms` gives the time."""
+
+    def __init__(self, folder: Path, coordinators: Sequence[str] = (), clock_ms: Callable[[], int] | None = None) -> None:
+        self.folder = folder
+        self.clock_ms = clock_ms or (lambda: time.time_ns() // 1_000_000)
+        self.database = Database(folder)
+        self.service = ServiceMetrics(coordinators, self.clock_ms)
+        self.cache = AnswerCache()
+        self.events = Events(f"{time.time_ns():x}", self.database.version, self.overview)
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        prefix = "diskless_dashboard_"
+        self.requests = Counter(f"{prefix}requests_total", "Answers, by panel and status.", ("panel", "status"), registry=self.registry)
+        self.seconds = Histogram(
+            f"{prefix}panel_seconds", "Time to make an answer anew.", ("panel",), registry=self.registry, buckets=PANEL_SECONDS_BUCKETS
+        )
+        Gauge(f"{prefix}event_streams", "Pages that listen.", registry=self.registry).set_function(lambda: self.events.streams)
+        Gauge(f"{prefix}scrape_failures", "Looks at a coordinator that failed since the start.", registry=self.registry).set_function(
+            lambda: self.service.failures
+        )
+
+    def application(self, hosts: Sequence[str] = ()) -> Starlette:
+        """Make the ASGI application; `hosts` restricts the names it is called by."""
+        routes = [
+            Route("/", _page),
+            Route("/favicon.ico", _favicon),
+            Route("/api", self._catalogue),
+            Route("/api/overview", self._overview),
+            Route("/api/service", self._service),
+            Route("/api/events", self._events),
+            *(Route(f"/api/{panel.name}", partial(self._panel, panel)) for panel in PANELS),
+            Route("/metrics", self._metrics),
+            Route("/healthz", self._healthz),
+            Mount("/static", StaticFiles(directory=STATIC)),
+        ]
+        return Starlette(routes=routes, lifespan=self._lifespan, middleware=[Middleware(Guard, hosts=hosts)])
+
+    @asynccontextmanager
+    async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
+        scraper = asyncio.create_task(self.service.run())
+        try:
+            yield
+        finally:
+            scraper.cancel()
+            await asyncio.gather(scraper, return_exceptions=True)
+            await self.events.close()
+            await self.database.close()
+
+    # ---- answers
+
+    async def overview(self) -> Json:
+        """The verdict and the numbers of the page's head. Never fails: a store that cannot be read is a verdict too."""
+        now_ms = self.clock_ms()
+        more = self.service.problems(now_ms)
+        common: Json = {"now_ms": now_ms, "folder": str(self.folder), "service_version": self.service.rounds}
+        if not self.database.exists():
+            return {**common, "state": "empty", "verdict": _verdict_json(_waiting(self.folder, more)), "numbers": None}
+        try:
+            known, numbers = await self.database.read(lambda db: (facts(db, now_ms), overview(db, Query(), now_ms)))
+        except StoreUnreadableError as error:
+            problem = Problem(level=Level.BAD, text=f"The store cannot be read: {error}", panel="monitor")
+            verdict = Verdict(level=Level.BAD, sentence=problem.text, problems=(problem, *more))
+            return {**common, "state": "unreadable", "verdict": _verdict_json(verdict), "numbers": None}
+        if not known.heads:
+            return {**common, "state": "empty", "verdict": _verdict_json(_waiting(self.folder, more)), "numbers": None}
+        lag = {"entries": known.behind_entries, "freshness_ms": known.freshness_ms, "alive_ms": known.alive_ms}
+        verdict = judge(known, more, now_ms)
+        return {**common, "state": "known", "verdict": _verdict_json(verdict), "numbers": {**numbers, "lag": lag}}
+
+    async def _overview(self, _request: Request) -> Response:
+        self.requests.labels("overview", "200").inc()
+        return JSONResponse(await self.overview())
+
+    async def _panel(self, panel: Panel, request: Request) -> Response:
+        try:
+            query = parse_query(request.query_params)
+        except BadQueryError as error:
+            self.requests.labels(panel.name, "400").inc()
+            return JSONResponse({"error": str(error)}, 400)
+
+        async def make() -> Json:
+            with self.seconds.labels(panel.name).time():
+                return await self.database.read(lambda db: panel.answer(db, query, self.clock_ms()))
+
+        try:
+            answer = await self.cache.get((panel.name, query), await self.database.version(), make)
+        except StoreUnreadableError as error:
+            self.requests.labels(panel.name, "503").inc()
+            return JSONResponse({"error": str(error)}, 503)
+        status = 304 if request.headers.get("if-none-match") == answer.etag else 200
+        self.requests.labels(panel.name, str(status)).inc()
+        headers = {"ETag": answer.etag}
+        return Response(None, 304, headers) if status == 304 else Response(answer.body, 200, headers, "application/json")
+
+    async def _service(self, request: Request) -> Response:
+        try:
+            query = parse_query(request.query_params)
+        except BadQueryError as error:
+            self.requests.labels("service", "400").inc()
+            return JSONResponse({"error": str(error)}, 400)
+        self.requests.labels("service", "200").inc()
+        return JSONResponse(self.service.panel(query, self.clock_ms()))
+
+    async def _events(self, request: Request) -> Response:
+        if self.events.is_full:
+            return PlainTextResponse("too many pages are open\n", 503, {"Retry-After": "10"})
+        last_id = request.headers.get("last-event-id") or request.query_params.get("last", "")
+        return StreamingResponse(self.events.stream(last_id), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+
+    async def _catalogue(self, request: Request) -> Response:
+        if "text/html" in request.headers.get("accept", ""):
+            return HTMLResponse(catalogue_page())
+        return JSONResponse(catalogue())
+
+    async def _metrics(self, _request: Request) -> Response:
+        return Response(generate_latest(self.registry), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def _healthz(self, _request: Request) -> Response:
+        return JSONResponse({"healthy": True, "store": "present" if self.database.exists() else "missing"})
+
+
+def _waiting(folder: Path, more: Sequence[Problem]) -> Verdict:
+    sentence = f"Waiting for the monitor: nothing in {folder} yet"
+    return Verdict(level=max([Level.UNKNOWN, *(problem.level for problem in more)]), sentence=sentence, problems=tuple(more))
+
+
+def _verdict_json(verdict: Verdict) -> Json:
+    return {
+        "level": verdict.level.name.lower(),
+        "sentence": verdict.sentence,
+        "problems": [{"level": problem.level.name.lower(), "text": problem.text, "panel": problem.panel} for problem in verdict.problems],
+    }
+
+
+async def _page(_request: Request) -> Response:
+    return FileResponse(STATIC / "index.html", media_type="text/html; charset=utf-8")
+
+
+async def _favicon(_request: Request) -> Response:
+    return FileResponse(STATIC / "favicon.svg", media_type="image/svg+xml")

@@ -1,0 +1,120 @@
+"""Which panels there are, what each answers and which parameters it takes: routes and `/api` are made of this table."""
+
+from __future__ import annotations
+
+import html
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from spark_jobs.dashboard.panels import (
+    activity,
+    agreement,
+    files,
+    findings,
+    histograms,
+    leadership,
+    monitor,
+    partitions,
+    quarantine,
+    snapshots,
+    topics,
+    uploaders,
+)
+from spark_jobs.dashboard.panels.query import RANGES_S, SORTS, SPLITS, Query
+from spark_jobs.dashboard.panels.rows import Json
+
+PanelFunction = Callable[[sqlite3.Connection, Query, int], Json]
+
+_RANGE = "range"
+_PAGE = ("offset", "limit")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """One panel; its address is `/api/<name>`. `parameters` are those that change the answer."""
+
+    name: str
+    answer: PanelFunction
+    help: str
+    parameters: tuple[str, ...] = ()
+
+
+PANELS = (
+    Panel(
+        name="activity",
+        answer=activity.activity,
+        help="Files, batches, records and bytes per second over the range, with exact sums.",
+        parameters=(_RANGE, "split", "topic"),
+    ),
+    Panel(name="topics", answer=topics.topics, help="Topics with exact sums, the largest first.", parameters=("search", *_PAGE)),
+    Panel(
+        name="partitions",
+        answer=partitions.partitions,
+        help="A page of the user partitions, and how unequal their load is.",
+        parameters=("topic", "search", "sort", *_PAGE),
+    ),
+    Panel(
+        name="leadership",
+        answer=leadership.leadership,
+        help="Terms of every coordinator in the range, and the nodes.",
+        parameters=(_RANGE,),
+    ),
+    Panel(name="histograms", answer=histograms.histograms, help="Distributions over the range.", parameters=(_RANGE,)),
+    Panel(name="files", answer=files.files, help="WAL files by state, nearly empty files, hand-overs that wait."),
+    Panel(
+        name="uploaders", answer=uploaders.uploaders, help="Uploaders and racks, share of files with several owners.", parameters=(_RANGE,)
+    ),
+    Panel(name="snapshots", answer=snapshots.snapshots, help="The newest snapshot of every coordinator, open transactions."),
+    Panel(name="findings", answer=findings.findings, help="Violations of the log's rules, the first first.", parameters=_PAGE),
+    Panel(name="quarantine", answer=quarantine.quarantine, help="Entries that could not be read, the newest first.", parameters=_PAGE),
+    Panel(
+        name="monitor", answer=monitor.monitor, help="The monitor itself: where it is, how far behind, its last micro-batches, all totals."
+    ),
+    Panel(name="agreement", answer=agreement.agreement, help="What `diskless monitor verify` found last."),
+    Panel(name="orphans", answer=agreement.orphans, help="What `diskless monitor orphans` found last."),
+)
+
+OTHERS = (
+    ("/api/overview", "The verdict with every problem, rates of the last ten seconds, exact totals.", ()),
+    ("/api/service", "What the coordinators' /metrics say: commit latency, rejects, processes, standby lag.", (_RANGE,)),
+    ("/api/events", "Server-sent events: `overview` when something changed and every few seconds.", ()),
+    ("/metrics", "The dashboard's own metrics for Prometheus.", ()),
+    ("/healthz", "Whether the dashboard answers.", ()),
+)
+
+PARAMETERS = {
+    "range": f"seconds back from now: {', '.join(map(str, RANGES_S))}",
+    "split": f"lines of the charts: {', '.join(SPLITS)}",
+    "topic": "only this topic, by name or id",
+    "search": "part of a topic's name; name-7 also finds partition 7",
+    "sort": f"order: {', '.join(SORTS)}",
+    "offset": "rows to pass over",
+    "limit": "rows to answer, at most 200",
+}
+
+
+def catalogue() -> Json:
+    """Everything there is, as JSON."""
+    panels = tuple((f"/api/{panel.name}", panel.help, panel.parameters) for panel in PANELS)
+    return {
+        "endpoints": [
+            {"path": path, "help": text, "parameters": {name: PARAMETERS[name] for name in names}}
+            for path, text, names in (*OTHERS[:2], *panels, *OTHERS[2:])
+        ]
+    }
+
+
+def catalogue_page() -> str:
+    """The same for people."""
+    items = []
+    for endpoint in catalogue()["endpoints"]:
+        parameters = "".join(
+            f"<li><code>{html.escape(name)}</code> {html.escape(text)}</li>" for name, text in endpoint["parameters"].items()
+        )
+        path = html.escape(endpoint["path"])
+        items.append(f'<section><h2><a href="{path}">{path}</a></h2><p>{html.escape(endpoint["help"])}</p><ul>{parameters}</ul></section>')
+    head = '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+    head += '<title>Endpoints of the dashboard</title><link rel="stylesheet" href="/static/style.css">'
+    introduction = '<h1>Endpoints</h1><p>All answer GET with JSON. <a href="/">Back to the page</a></p>'
+    return f'{head}<body class="plain"><main>{introduction}{"".join(items)}</main>'

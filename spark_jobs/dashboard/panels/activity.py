@@ -1,0 +1,180 @@
+"""The live charts: files, batches, records and bytes per second, together, by coordinator or by topic.
+
+Seconds are kept for two hours with the metadata partition, minutes for a day with the topic; a question that needs both
+gets what there is and a `note` that says so. Rates are over whole steps that are complete, so that no line dips at its end.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from spark_jobs.dashboard.panels.query import Query
+from spark_jobs.dashboard.panels.rows import Json, marks, rows, scalar, topic_ids, topic_names
+
+LINES_MAX = 8
+STEPS_S = {300: 1, 3600: 10, 86400: 60}
+UNITS = ("files", "batches", "records", "bytes")
+OTHERS = "others"
+
+
+class Window(NamedTuple):
+    """Complete steps `[first_s, end_s)`; both are multiples of the step."""
+
+    first_s: int
+    end_s: int
+    step_s: int
+
+    @property
+    def steps(self) -> int:
+        return (self.end_s - self.first_s) // self.step_s
+
+
+class Point(NamedTuple):
+    """Sums of one step of one line; `files` is None where nobody counted them."""
+
+    line: str
+    time_s: int
+    files: int | None
+    batches: int
+    records: int | None
+    size_bytes: int
+
+
+def activity(db: sqlite3.Connection, query: Query, now_ms: int) -> Json:
+    """Answer `/api/activity`."""
+    step_s = STEPS_S[query.range_s]
+    if query.topic:
+        return _by_topic(db, query, now_ms, topic_ids(db, query.topic))
+    if query.split == "topic":
+        return _by_topic(db, query, now_ms, None)
+    if query.range_s <= 3600:
+        return _by_second(db, query, now_ms, step_s)
+    if query.split == "coordinator":
+        answer = _by_second(db, query, now_ms, step_s)
+        answer["note"] = "by coordinator for the last 2 hours: longer is not kept"
+        return answer
+    return _by_minute(db, query, now_ms)
+
+
+def last_complete_s(db: sqlite3.Connection, now_ms: int) -> int:
+    """The end of the last second that will not grow any more, as far as can be told."""
+    now_s = now_ms // 1000
+    newest_s = scalar(db, "select max(second) from activity_second")
+    return newest_s if now_s - 10 <= newest_s <= now_s else now_s - 2
+
+
+def _window(end_s: int, range_s: int, step_s: int) -> Window:
+    end_s -= end_s % step_s
+    return Window(end_s - range_s, end_s, step_s)
+
+
+def _by_second(db: sqlite3.Connection, query: Query, now_ms: int, step_s: int) -> Json:
+    window = _window(last_complete_s(db, now_ms), query.range_s, step_s)
+    split = query.split == "coordinator"
+    line = "kpart" if split else "'all'"
+    found = rows(
+        db,
+        f"select {line}, second / ? * ?, sum(files), sum(batches), sum(records), sum(bytes) from activity_second"
+        " where second >= ? and second < ? group by 1, 2",
+        step_s,
+        step_s,
+        window.first_s,
+        window.end_s,
+    )
+    points = [Point(str(row[0]), row[1], row[2], row[3], row[4], row[5]) for row in found]
+    return _answer(window, points, (lambda line: f"coordinator {line}") if split else (lambda _: "all coordinators"))
+
+
+def _by_minute(db: sqlite3.Connection, query: Query, now_ms: int) -> Json:
+    window = _window(last_complete_s(db, now_ms), query.range_s, 60)
+    found = rows(
+        db,
+        "select minute * 60, sum(files), sum(batches), sum(bytes) from activity_uploader where minute >= ? and minute < ? group by 1",
+        window.first_s // 60,
+        window.end_s // 60,
+    )
+    counted = rows(
+        db,
+        "select minute * 60, sum(records) from activity_topic where minute >= ? and minute < ? group by 1",
+        window.first_s // 60,
+        window.end_s // 60,
+    )
+    records = {row[0]: row[1] for row in counted}
+    return _answer(
+        window, [Point("all", row[0], row[1], row[2], records.get(row[0], 0), row[3]) for row in found], lambda _: "all coordinators"
+    )
+
+
+def _by_topic(db: sqlite3.Connection, query: Query, now_ms: int, only: list[bytes] | None) -> Json:
+    window = _window(last_complete_s(db, now_ms), query.range_s, 60)
+    condition = "" if only is None else f" and topic_id in ({marks(only)})"
+    found = rows(
+        db,
+        f"select topic_id, minute * 60, batches, records, bytes from activity_topic where minute >= ? and minute < ?{condition}",
+        window.first_s // 60,
+        window.end_s // 60,
+        *(only or []),
+    )
+    names = topic_names(db, {bytes(row[0]) for row in found})
+    points = [Point(names[bytes(row[0])], row[1], None, row[2], row[3], row[4]) for row in found]
+    answer = _answer(window, points, lambda line: line)
+    answer["note"] = "by topic: whole minutes; a file belongs to many topics, so files are not split"
+    return answer
+
+
+def _answer(window: Window, points: Iterable[Point], label: Callable[[str], str]) -> Json:
+    """Lines of rates, the busiest first, the rest added up as one."""
+    sums: dict[str, dict[str, int]] = {}
+    cells: dict[str, dict[int, Point]] = {}
+    for point in points:
+        of_line = sums.setdefault(point.line, dict.fromkeys(UNITS, 0))
+        for unit, value in zip(UNITS, point[2:], strict=True):
+            of_line[unit] += value or 0
+        at_time = cells.setdefault(point.line, {})
+        before = at_time.get(point.time_s)
+        at_time[point.time_s] = point if before is None else _add(before, point)
+    order = sorted(sums, key=lambda line: (-sums[line]["batches"], line))
+    shown, rest = (order, []) if len(order) <= LINES_MAX else (order[: LINES_MAX - 1], order[LINES_MAX - 1 :])
+    lines = [_line(window, label(name), [cells[name]], [sums[name]]) for name in shown]
+    if rest:
+        lines.append(_line(window, f"{len(rest)} {OTHERS}", [cells[name] for name in rest], [sums[name] for name in rest]))
+    whole = {unit: sum(of_line[unit] for of_line in sums.values()) for unit in UNITS}
+    return {
+        "first_s": window.first_s,
+        "end_s": window.end_s,
+        "step_s": window.step_s,
+        "lines": lines,
+        "sums": {unit: {"value": value, "digits": str(value)} for unit, value in whole.items()},
+        "note": "",
+    }
+
+
+def _add(one: Point, other: Point) -> Point:
+    files = None if one.files is None or other.files is None else one.files + other.files
+    return Point(
+        one.line,
+        one.time_s,
+        files,
+        one.batches + other.batches,
+        (one.records or 0) + (other.records or 0),
+        one.size_bytes + other.size_bytes,
+    )
+
+
+def _line(window: Window, label: str, cells: list[dict[int, Point]], sums: list[dict[str, int]]) -> Json:
+    rates: dict[str, list[float | None]] = {unit: [0.0] * window.steps for unit in UNITS}
+    for of_line in cells:
+        for time_s, point in of_line.items():
+            place = (time_s - window.first_s) // window.step_s
+            for unit, value in zip(UNITS, point[2:], strict=True):
+                column = rates[unit]
+                column[place] = None if value is None else round((column[place] or 0.0) + value / window.step_s, 3)
+    counts_files = any(point.files is not None for of_line in cells for point in of_line.values())
+    kept = [unit for unit in UNITS if unit != "files" or counts_files]
+    return {
+        "label": label,
+        "rates": {unit: rates[unit] for unit in kept},
+        "sums": {unit: str(sum(of_line[unit] for of_line in sums)) for unit in kept},
+    }

@@ -1,0 +1,65 @@
+"""The life of the WAL files: how many are in which state, what nearly empty ones hold, which hand-overs wait and how long."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+
+from spark_jobs.dashboard.panels.query import Query
+from spark_jobs.dashboard.panels.rows import Json, dicts, rows
+
+STATES = ("live", "waiting", "deletable", "removed", "fenced")
+NEARLY_EMPTY_PERCENT = 10
+LIST_MAX = 20
+
+
+def files(db: sqlite3.Connection, query: Query, now_ms: int) -> Json:
+    """Answer `/api/files`."""
+    by_state = {
+        row["state"]: dict(row)
+        for row in rows(
+            db,
+            "select state, count(*) as files, coalesce(sum(file_bytes), 0) as file_bytes, coalesce(sum(live_bytes), 0) as live_bytes,"
+            " min(state_since_ms) as oldest_ms from file group by state",
+        )
+    }
+    nothing = {"files": 0, "file_bytes": 0, "live_bytes": 0, "oldest_ms": None}
+    known = [*STATES, *sorted(by_state.keys() - set(STATES))]
+    return {
+        "states": [
+            {"state": state, **{key: value for key, value in by_state.get(state, nothing).items() if key != "state"}} for state in known
+        ],
+        "nearly_empty": nearly_empty(db),
+        "hand_overs": [_hand_over(row, now_ms) for row in rows(db, _WAITING, LIST_MAX)],
+        "emptiest": dicts(db, _EMPTIEST, LIST_MAX),
+    }
+
+
+_WAITING = """select object_key, kpart, owners, next_owner, file_bytes, state_since_ms from file indexed by file_by_state
+where state = 'waiting' order by state_since_ms limit ?"""
+_EMPTIEST = """select object_key, kpart as coordinator, file_bytes, live_bytes, batches, live_batches, append_ms from file
+where state = 'live' and live_bytes < file_bytes order by file_bytes - live_bytes desc, file_number limit ?"""
+_NEARLY_EMPTY = f"""select count(*) as files, coalesce(sum(file_bytes), 0) as file_bytes, coalesce(sum(live_bytes), 0) as live_bytes
+from file where state = 'live' and live_bytes * 100 <= file_bytes * {NEARLY_EMPTY_PERCENT}"""
+
+
+def nearly_empty(db: sqlite3.Connection) -> Json:
+    """Live files at most a tenth of whose bytes still count: what a rewrite of them would free."""
+    (row,) = rows(db, _NEARLY_EMPTY)
+    return {"percent": NEARLY_EMPTY_PERCENT, **dict(row)}
+
+
+def _hand_over(row: sqlite3.Row, now_ms: int) -> Json:
+    return {
+        "object_key": row["object_key"],
+        "coordinator": row["kpart"],
+        "next_owner": row["next_owner"],
+        "owners": _owners(row["owners"]),
+        "file_bytes": row["file_bytes"],
+        "age_ms": now_ms - row["state_since_ms"],
+    }
+
+
+def _owners(text: str | None) -> list[int]:
+    value = json.loads(text) if text else []
+    return [int(one) for one in value] if isinstance(value, list) else []

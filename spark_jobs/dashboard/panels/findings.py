@@ -1,0 +1,54 @@
+"""What the audit found, each with where it is, what was expected, what it means, and the command that shows the entry."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from spark_jobs.dashboard.panels.query import Query
+from spark_jobs.dashboard.panels.rows import Json, dicts, rows, scalar, topic_names, totals
+from spark_jobs.dashboard.rules import meaning
+
+ENTRIES_BEFORE = 2
+
+
+def findings(db: sqlite3.Connection, query: Query, now_ms: int) -> Json:
+    """Answer `/api/findings`: the first found first, for what follows is often its consequence."""
+    found = rows(db, "select * from finding order by id limit ? offset ?", query.limit, query.offset)
+    names = topic_names(db, {bytes(row["topic_id"]) for row in found if row["topic_id"] is not None})
+    kept = scalar(db, "select count(*) from finding")
+    logs = rows(db, "select topic from log")
+    topic = str(logs[0]["topic"]) if logs else "__diskless_metadata"
+    return {
+        "count": max(kept, totals(db).get("findings", 0)),
+        "kept": kept,
+        "offset": query.offset,
+        "limit": query.limit,
+        "rules": dicts(db, "select rule, count(*) as count from finding group by rule order by 2 desc, 1"),
+        "rows": [_row(row, names, topic) for row in found],
+    }
+
+
+def _row(row: sqlite3.Row, names: dict[bytes, str], topic: str) -> Json:
+    return {
+        "id": row["id"],
+        "coordinator": row["kpart"],
+        "offset": row["offset"],
+        "rule": row["rule"],
+        "message": row["message"],
+        "meaning": meaning(row["rule"]),
+        "topic": None if row["topic_id"] is None else names[bytes(row["topic_id"])],
+        "partition": row["partition"],
+        "producer_id": row["producer_id"],
+        "object_key": row["object_key"],
+        "expected": None if row["expected"] is None else str(row["expected"]),
+        "found": None if row["found"] is None else str(row["found"]),
+        "seen_ms": row["seen_ms"],
+        "command": look_command(topic, row["kpart"], row["offset"]),
+    }
+
+
+def look_command(topic: str, kpart: int, offset: int) -> str:
+    """The command that prints the entry and the two before it."""
+    named = "" if topic == "__diskless_metadata" else f" --topic {topic}"
+    first = max(0, offset - ENTRIES_BEFORE)
+    return f"diskless log dump{named} --partition {kpart} --from {first} --max {offset - first + 1} -o yaml"

@@ -1,0 +1,43 @@
+"""Who led which metadata partition when, from the claims that came into force."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from spark_jobs.dashboard.panels.query import Query
+from spark_jobs.dashboard.panels.rows import Json, dicts, rows, scalar
+
+CLAIMS_MAX = 5000
+
+
+def leadership(db: sqlite3.Connection, query: Query, now_ms: int) -> Json:
+    """Answer `/api/leadership`: for each coordinator its terms in the range, the one that ran when it began included."""
+    from_ms = now_ms - query.range_s * 1000
+    before = "select c.* from head h join claim c on c.kpart = h.kpart and c.offset ="
+    before += " (select max(offset) from claim b where b.kpart = h.kpart and b.append_ms <= ?)"
+    inside = "select * from claim where append_ms > ? order by append_ms desc limit ?"
+    claims = [*rows(db, before, from_ms), *rows(db, inside, from_ms, CLAIMS_MAX)]
+    lanes: dict[int, list[sqlite3.Row]] = {row[0]: [] for row in rows(db, "select kpart from head order by kpart")}
+    for claim in claims:
+        lanes.setdefault(claim["kpart"], []).append(claim)
+    nodes = {row["node_id"]: row for row in dicts(db, "select node_id, rack, endpoints, schema_level_max from node")}
+    return {
+        "from_ms": from_ms,
+        "to_ms": now_ms,
+        "changes": scalar(db, "select count(*) from claim where append_ms > ?", from_ms),
+        "changes_total": scalar(db, "select count(*) from claim"),
+        "nodes": [
+            {"node_id": node_id, **{key: value for key, value in nodes.get(node_id, {}).items() if key != "node_id"}}
+            for node_id in sorted(nodes.keys() | {claim["node_id"] for claim in claims})
+        ],
+        "coordinators": [{"coordinator": kpart, "terms": _terms(lane)} for kpart, lane in sorted(lanes.items())],
+    }
+
+
+def _terms(claims: list[sqlite3.Row]) -> list[Json]:
+    ordered = sorted(claims, key=lambda claim: int(claim["offset"]))
+    ends = [*(claim["append_ms"] for claim in ordered[1:]), None]
+    return [
+        {"node_id": claim["node_id"], "epoch": claim["epoch"], "offset": claim["offset"], "from_ms": claim["append_ms"], "to_ms": end}
+        for claim, end in zip(ordered, ends, strict=True)
+    ]

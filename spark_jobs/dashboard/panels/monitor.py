@@ -1,0 +1,43 @@
+"""The monitor's own health: is it running, how far behind is it, how long do its micro-batches take."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from spark_jobs.dashboard.panels.query import Query
+from spark_jobs.dashboard.panels.rows import Json, dicts, exact, job, rows, totals
+
+MICRO_BATCHES = 120
+STATED = ("started_ms", "stopped_ms", "alive_ms", "pid", "trigger_s", "version")
+
+
+def monitor(db: sqlite3.Connection, query: Query, now_ms: int) -> Json:
+    """Answer `/api/monitor`."""
+    summed = totals(db)
+    logs = dicts(db, "select topic, topic_id, partitions, schema_version from log")
+    said = job(db)
+    return {
+        "log": logs[0] if logs else None,
+        "job": {name: said[name] for name in STATED if name in said},
+        "heads": [
+            {
+                "coordinator": row["kpart"],
+                "next_offset": row["next_offset"],
+                "log_end": row["log_end"],
+                "lag_entries": max(0, row["log_end"] - row["next_offset"]),
+                "from_offset": row["from_offset"],
+                "epoch": row["epoch"],
+                "append_ms": row["append_ms"],
+                "merged_ms": row["merged_ms"],
+                "freshness_ms": max(0, row["merged_ms"] - row["append_ms"]),
+            }
+            for row in rows(db, "select * from head order by kpart")
+        ],
+        "micro_batches": dicts(
+            db,
+            "select merged_ms, entries, batches, scan_ms, merge_ms, lag_entries from"
+            " (select * from micro_batch order by id desc limit ?) order by id",
+            MICRO_BATCHES,
+        ),
+        "totals": {name: exact(summed[name]) for name in sorted(summed)},
+    }

@@ -1,0 +1,91 @@
+"""The head of the page: facts for the verdict, rates of the last ten seconds, exact totals."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from spark_jobs.dashboard.panels.activity import UNITS, last_complete_s
+from spark_jobs.dashboard.panels.query import Query
+from spark_jobs.dashboard.panels.rows import Json, exact, job, job_json, rows, scalar, totals
+from spark_jobs.dashboard.verdict import Facts
+
+RATE_S = 10
+TOTALS = ("files", "batches", "records", "bytes", "file_bytes", "entries", "findings", "quarantined")
+
+
+def facts(db: sqlite3.Connection, now_ms: int) -> Facts:
+    """Collect what the verdict needs."""
+    summed, said = totals(db), job(db)
+    heads = rows(db, "select * from head order by kpart")
+    claimed = {row[0] for row in rows(db, "select distinct kpart from claim")}
+    behind = [row for row in heads if row["log_end"] > row["next_offset"]]
+    merged_ms = max((row["merged_ms"] for row in heads), default=0)
+    newest = max(heads, key=lambda row: int(row["merged_ms"]), default=None)
+    finding = db.execute("select kpart, offset, rule from finding order by id limit 1").fetchone()
+    started_ms, stopped_ms = (_milliseconds(said, name) for name in ("started_ms", "stopped_ms"))
+    last_s = scalar(db, "select max(second) from activity_second where files > 0")
+    verified = job_json(db, "last_verify")
+    return Facts(
+        entries=summed.get("entries", 0),
+        commits_per_s=rates(db, now_ms)["files"],
+        last_commit_ms=last_s * 1000 if last_s else None,
+        heads=len(heads),
+        unclaimed=[row["kpart"] for row in heads if row["kpart"] not in claimed and row["next_offset"] > 0],
+        behind_entries=sum(row["log_end"] - row["next_offset"] for row in behind),
+        behind_ms=max((now_ms - row["append_ms"] for row in behind), default=0),
+        freshness_ms=0 if newest is None else max(0, newest["merged_ms"] - newest["append_ms"]),
+        findings=max(summed.get("findings", 0), scalar(db, "select count(*) from finding")),
+        first_finding=None if finding is None else (finding[0], finding[1], finding[2]),
+        quarantined=max(summed.get("quarantined", 0), scalar(db, "select count(*) from quarantine")),
+        alive_ms=max(_milliseconds(said, "alive_ms") or 0, started_ms or 0, merged_ms),
+        stopped_ms=stopped_ms if stopped_ms is not None and stopped_ms >= max(started_ms or 0, merged_ms) else None,
+        disagreeing=_disagreeing(verified),
+        oldest_transaction_ms=_age(db, "select min(append_ms) from open_transaction", now_ms),
+        oldest_hand_over_ms=_age(db, "select min(state_since_ms) from file where state = 'waiting'", now_ms),
+    )
+
+
+def overview(db: sqlite3.Connection, query: Query, now_ms: int) -> Json:
+    """Answer the numbers of `/api/overview`; the server adds the verdict."""
+    summed = totals(db)
+    heads = rows(db, "select kpart, from_offset from head")
+    return {
+        "totals": {name: exact(summed.get(name, 0)) for name in TOTALS},
+        "void_entries": exact(sum(value for name, value in summed.items() if name.startswith("void."))),
+        "other_batches": {name.removeprefix("other."): exact(value) for name, value in sorted(summed.items()) if name.startswith("other.")},
+        "whole_log": all(row["from_offset"] == 0 for row in heads),
+        "rates": rates(db, now_ms),
+        "coordinators": len(heads),
+        "topics": scalar(db, "select count(*) from topic where deleted_ms is null"),
+    }
+
+
+def rates(db: sqlite3.Connection, now_ms: int) -> dict[str, float]:
+    """Per second, over the last ten complete seconds."""
+    end_s = last_complete_s(db, now_ms)
+    (row,) = rows(
+        db,
+        "select sum(files) as files, sum(batches) as batches, sum(records) as records, sum(bytes) as bytes from activity_second"
+        " where second >= ? and second < ?",
+        end_s - RATE_S,
+        end_s,
+    )
+    return {unit: round((row[unit] or 0) / RATE_S, 3) for unit in UNITS}
+
+
+def _milliseconds(said: dict[str, str], name: str) -> int | None:
+    text = str(said.get(name) or "")
+    return int(text) if text.isascii() and text.isdigit() else None
+
+
+def _age(db: sqlite3.Connection, sql: str, now_ms: int) -> int | None:
+    since_ms = scalar(db, sql)
+    return now_ms - since_ms if since_ms else None
+
+
+def _disagreeing(verified: Json | None) -> list[int] | None:
+    """Coordinators where the last `verify` found a difference; None when all agree, or it never ran."""
+    if verified is None or verified.get("agree") is True:
+        return None
+    parts = verified.get("partitions")
+    return [part.get("kpart", -1) for part in parts if not part.get("agree")] if isinstance(parts, list) else []

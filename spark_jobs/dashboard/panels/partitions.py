@@ -1,0 +1,107 @@
+"""The table of user partitions, searched, sorted and cut here: a page of it is all that travels. Skew comes with it.
+
+The rate is that of the last whole minute. Sorting by rate reads that minute alone; the other orders read the partitions.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from spark_jobs.dashboard.panels.activity import last_complete_s
+from spark_jobs.dashboard.panels.query import Query
+from spark_jobs.dashboard.panels.rows import Json, Value, marks, matching_ids, rows, scalar, topic_ids, topic_names
+
+TOPICS_MAX = 900  # SQLite's own limit of parameters is larger, a search that finds more is none
+ORDERS = {
+    "rate": "m.batches desc, p.topic_id, p.partition",
+    "batches": "p.batches desc, p.topic_id, p.partition",
+    "records": "p.records desc, p.topic_id, p.partition",
+    "bytes": "p.bytes desc, p.topic_id, p.partition",
+    "offset": "p.next_offset desc, p.topic_id, p.partition",
+    "last": "p.last_append_ms desc, p.topic_id, p.partition",
+    "name": "t.name, p.topic_id, p.partition",
+}
+COLUMNS = """p.kpart, p.topic_id, p.partition, p.start_offset, p.next_offset, p.since_offset, p.batches, p.records, p.bytes,
+p.last_append_ms, p.diskless_base, m.batches as minute_batches, m.records as minute_records, m.bytes as minute_bytes"""
+
+
+def partitions(db: sqlite3.Connection, query: Query, now_ms: int) -> Json:
+    """Answer `/api/partitions`."""
+    minute = last_complete_s(db, now_ms) // 60 - 1
+    condition, values = _condition(db, query)
+    found = rows(
+        db,
+        f"select {COLUMNS} from partition p"
+        " left join activity_partition m on m.minute = ? and m.topic_id = p.topic_id and m.partition = p.partition"
+        + (" left join topic t on t.topic_id = p.topic_id" if query.sort == "name" else "")
+        + f" where {condition} order by {ORDERS[query.sort]} limit ? offset ?",
+        minute,
+        *values,
+        query.limit,
+        query.offset,
+    )
+    names = topic_names(db, {bytes(row["topic_id"]) for row in found})
+    return {
+        "count": scalar(db, f"select count(*) from partition p where {condition}", *values),
+        "offset": query.offset,
+        "limit": query.limit,
+        "sort": query.sort,
+        "rows": [_row(row, names) for row in found],
+        "skew": skew(db, minute, scalar(db, "select count(*) from partition")),
+    }
+
+
+def _condition(db: sqlite3.Connection, query: Query) -> tuple[str, list[Value]]:
+    """The topics that are wanted: the filter's, or those whose name has the searched text; `name-7` is partition 7 of it."""
+    condition, values = "1", list[Value]()
+    if query.topic:
+        ids = topic_ids(db, query.topic)
+        condition, values = f"p.topic_id in ({marks(ids)})", list[Value](ids)
+    if query.search:
+        name, dash, number = query.search.rpartition("-")
+        ids = matching_ids(db, query.search, TOPICS_MAX)
+        parts, more = [f"p.topic_id in ({marks(ids)})"], list[Value](ids)
+        if dash and number.isascii() and number.isdigit() and len(number) < 10:
+            exact_ids = matching_ids(db, name, TOPICS_MAX)
+            parts.append(f"(p.partition = ? and p.topic_id in ({marks(exact_ids)}))")
+            more += [int(number), *exact_ids]
+        condition, values = f"{condition} and ({' or '.join(parts)})", [*values, *more]
+    return condition, values
+
+
+def _row(row: sqlite3.Row, names: dict[bytes, str]) -> Json:
+    return {
+        "topic": names[bytes(row["topic_id"])],
+        "partition": row["partition"],
+        "coordinator": row["kpart"],
+        "start_offset": row["start_offset"],
+        "next_offset": row["next_offset"],
+        "since_offset": row["since_offset"],
+        "diskless_base": row["diskless_base"],
+        "batches": str(row["batches"] or 0),
+        "records": str(row["records"] or 0),
+        "bytes": str(row["bytes"] or 0),
+        "last_append_ms": row["last_append_ms"],
+        "batches_per_s": round((row["minute_batches"] or 0) / 60, 3),
+        "bytes_per_s": round((row["minute_bytes"] or 0) / 60, 3),
+    }
+
+
+def skew(db: sqlite3.Connection, minute: int, partition_count: int) -> Json:
+    """How unequal the last whole minute was: shares of the hottest partitions, and how many of all took part."""
+    counts = [row[0] for row in rows(db, "select batches from activity_partition where minute = ? order by batches desc", minute)]
+    whole = sum(counts)
+    if not whole:
+        return {"minute": minute, "active": 0, "partitions": partition_count, "top1": None, "top10": None, "half": None}
+    half, seen = 0, 0
+    while 2 * seen < whole:
+        seen += counts[half]
+        half += 1
+    return {
+        "minute": minute,
+        "active": len(counts),
+        "partitions": partition_count,
+        "top1": counts[0] / whole,
+        "top10": sum(counts[:10]) / whole,
+        "half": half,  # this many partitions make half of the load
+    }

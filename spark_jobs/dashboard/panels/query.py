@@ -1,0 +1,79 @@
+"""What may be asked of a panel, parsed once at the edge: a range, a topic, how to split, and which page of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+RANGES_S = (300, 3600, 86400)
+SPLITS = ("total", "coordinator", "topic")
+SORTS = ("rate", "batches", "records", "bytes", "offset", "name", "last")
+LIMIT_MAX = 200
+TEXT_MAX = 300
+
+
+class BadQueryError(ValueError):
+    """A parameter that cannot be used; the text says which values can."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """One question. `topic` is a name or an id as text; `search` is part of a name."""
+
+    range_s: int = 300
+    topic: str = ""
+    split: str = "total"
+    search: str = ""
+    sort: str = "rate"
+    offset: int = 0
+    limit: int = 25
+
+
+def parse_query(parameters: Mapping[str, str]) -> Query:
+    """Read URL parameters; unknown names are ignored. Raises `BadQueryError`."""
+    return Query(
+        range_s=_number(parameters, "range", 300, RANGES_S),
+        topic=_text(parameters, "topic"),
+        split=_word(parameters, "split", SPLITS),
+        search=_text(parameters, "search"),
+        sort=_word(parameters, "sort", SORTS),
+        offset=_between(parameters, "offset", 0, 0, 100_000_000),
+        limit=_between(parameters, "limit", 25, 1, LIMIT_MAX),
+    )
+
+
+def _integer(parameters: Mapping[str, str], name: str, default: int) -> int:
+    text = parameters.get(name, "")
+    if not text:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) <= 12):
+        raise BadQueryError(f"{name} must be a whole number, not {text[:40]!r}")
+    return int(text)
+
+
+def _number(parameters: Mapping[str, str], name: str, default: int, allowed: tuple[int, ...]) -> int:
+    value = _integer(parameters, name, default)
+    if value not in allowed:
+        raise BadQueryError(f"{name} must be one of {', '.join(map(str, allowed))} (seconds), not {value}")
+    return value
+
+
+def _between(parameters: Mapping[str, str], name: str, default: int, low: int, high: int) -> int:
+    value = _integer(parameters, name, default)
+    if not low <= value <= high:
+        raise BadQueryError(f"{name} must be {low} to {high}, not {value}")
+    return value
+
+
+def _word(parameters: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> str:
+    value = parameters.get(name, "") or allowed[0]
+    if value not in allowed:
+        raise BadQueryError(f"{name} must be one of {', '.join(allowed)}, not {value[:40]!r}")
+    return value
+
+
+def _text(parameters: Mapping[str, str], name: str) -> str:
+    value = parameters.get(name, "")
+    if len(value) > TEXT_MAX:
+        raise BadQueryError(f"{name} may have {TEXT_MAX} characters, not {len(value)}")
+    return value

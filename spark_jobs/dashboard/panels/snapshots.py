@@ -1,0 +1,38 @@
+"""The newest snapshot of every metadata partition, and transactions that are open."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from spark_jobs.dashboard.panels.query import Query
+from spark_jobs.dashboard.panels.rows import Json, rows
+
+
+def snapshots(db: sqlite3.Connection, query: Query, now_ms: int) -> Json:
+    """Answer `/api/snapshots`."""
+    newest = rows(
+        db,
+        "select h.kpart, h.next_offset, s.end_offset, s.size_bytes, s.location, hex(s.digest) as digest, s.append_ms,"
+        " (select count(*) from snapshot c where c.kpart = h.kpart) as snapshots"
+        " from head h left join snapshot s on s.kpart = h.kpart and s.offset = (select max(offset) from snapshot m where m.kpart = h.kpart)"
+        " order by h.kpart",
+    )
+    return {
+        "coordinators": [
+            {
+                "coordinator": row["kpart"],
+                "snapshots": row["snapshots"],
+                "end_offset": row["end_offset"],
+                "entries_since": None if row["end_offset"] is None else max(0, row["next_offset"] - row["end_offset"]),
+                "size_bytes": row["size_bytes"],
+                "location": row["location"],
+                "digest": (row["digest"] or "").lower(),
+                "age_ms": None if row["append_ms"] is None else now_ms - row["append_ms"],
+            }
+            for row in newest
+        ],
+        "open_transactions": [
+            {"coordinator": row["kpart"], "name": row["name"], "offset": row["offset"], "age_ms": now_ms - row["append_ms"]}
+            for row in rows(db, "select kpart, name, offset, append_ms from open_transaction order by append_ms")
+        ],
+    }

@@ -1,0 +1,42 @@
+"""Who uploads: brokers or gateways with their racks, and how many files belong to more than one coordinator."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from spark_jobs.dashboard.panels.query import Query
+from spark_jobs.dashboard.panels.rows import Json, rows
+
+LIST_MAX = 100
+
+
+def uploaders(db: sqlite3.Connection, query: Query, now_ms: int) -> Json:
+    """Answer `/api/uploaders`."""
+    found = rows(
+        db,
+        "select a.uploader, b.rack, b.host, sum(a.files) as files, sum(a.batches) as batches, sum(a.bytes) as bytes,"
+        " sum(a.file_bytes) as file_bytes from activity_uploader a left join broker b on b.broker_id = a.uploader"
+        " where a.minute > ? group by a.uploader order by bytes desc, a.uploader",
+        now_ms // 60_000 - query.range_s // 60,
+    )
+    racks: dict[str, Json] = {}
+    for row in found:
+        rack = racks.setdefault(
+            row["rack"] or "", {"rack": row["rack"] or "", "uploaders": 0, "files": 0, "batches": 0, "bytes": 0, "file_bytes": 0}
+        )
+        rack["uploaders"] += 1
+        for unit in ("files", "batches", "bytes", "file_bytes"):
+            rack[unit] += row[unit]
+    (owned,) = rows(
+        db,
+        "select coalesce(sum(files), 0) as files, coalesce(sum(multi_owner_files), 0) as multi_owner_files"
+        " from activity_second where second > ?",
+        now_ms // 1000 - min(query.range_s, 7200),
+    )
+    return {
+        "uploaders": [dict(row) for row in found[:LIST_MAX]],
+        "uploader_count": len(found),
+        "racks": sorted(racks.values(), key=lambda rack: (-int(rack["bytes"]), str(rack["rack"]))),
+        "files": owned["files"],
+        "multi_owner_files": owned["multi_owner_files"],
+    }

@@ -1,0 +1,57 @@
+"""Running the dashboard: a listening socket, uvicorn, and an end that does not wait for open pages."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+
+from spark_jobs.dashboard.app import Dashboard
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeOptions:
+    """`folder` is the monitor's; `coordinators` are `host:port` of HTTP listeners. Port 0 takes any."""
+
+    folder: Path
+    coordinators: Sequence[str]
+    host: str
+    port: int
+
+
+class _Server(uvicorn.Server):
+    """Ends the event streams first: they would never end by themselves."""
+
+    def __init__(self, config: uvicorn.Config, dashboard: Dashboard) -> None:
+        super().__init__(config)
+        self._dashboard = dashboard
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End streams, then all else."""
+        await self._dashboard.events.close()
+        await super().shutdown(sockets)
+
+
+def serve(options: ServeOptions, ready: Callable[[str], None]) -> None:
+    """Serve until SIGINT or SIGTERM; `ready` is called with the page's address once it is listened on. Raises OSError."""
+    dashboard = Dashboard(options.folder, options.coordinators)
+    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+    listener = socket.create_server((options.host, options.port), family=family, backlog=128)
+    port = listener.getsockname()[1]
+    is_local = options.host in LOOPBACK
+    config = uvicorn.Config(
+        dashboard.application(hosts=(*LOOPBACK, "[::1]") if is_local else ()),
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=3,
+        lifespan="on",
+    )
+    shown = f"[{options.host}]" if ":" in options.host else options.host
+    ready(f"http://{shown}:{port}/")
+    _Server(config, dashboard).run([listener])

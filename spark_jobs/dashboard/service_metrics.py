@@ -1,0 +1,320 @@
+"""What only the service knows, from its coordinators' /metrics: commit latency, rejects by error, how far standbys are behind.
+
+Each coordinator is asked on its own, with a short time limit; one that does not answer is shown as down and disturbs
+nothing. Counters become differences between two looks; one that fell was restarted and counts from zero. What was seen is
+kept in memory for `KEPT_S`, bounded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import urllib.error
+import urllib.request
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from http.client import HTTPException
+from typing import NamedTuple
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from spark_jobs.dashboard.panels.query import Query
+from spark_jobs.dashboard.panels.rows import Json
+from spark_jobs.dashboard.verdict import Level, Problem
+
+log = logging.getLogger(__name__)
+
+PREFIX = "diskless_coordinator_"
+COMMIT_API = "COMMIT_FILE"
+EVERY_S = 5.0
+TIMEOUT_S = 2.0
+WINDOW_S = 60.0
+KEPT_S = 3600.0
+ANSWER_BYTES_MAX = 16 << 20
+LOOP_AGE_S_MAX = 60.0
+STANDBY_LAG_MAX = 10_000
+
+Buckets = dict[float, float]
+
+
+@dataclass(slots=True, kw_only=True)
+class Scrape:
+    """What one coordinator process said at one time."""
+
+    time_ms: int
+    commit_buckets: Buckets = field(default_factory=dict)
+    rejected: dict[str, float] = field(default_factory=dict)
+    requests: dict[tuple[str, str], float] = field(default_factory=dict)
+    commits: dict[int, float] = field(default_factory=dict)
+    duplicates: float = 0.0
+    states: dict[str, float] = field(default_factory=dict)
+    log_ends: dict[int, float] = field(default_factory=dict)
+    term_ends: dict[str, float] = field(default_factory=dict)
+    loop_ages_s: dict[str, float] = field(default_factory=dict)
+    kafka_errors: float = 0.0
+    oldest_unacknowledged_s: float = 0.0
+    connections: float = 0.0
+
+
+class Moment(NamedTuple):
+    """The service between two looks, for the charts."""
+
+    time_s: int
+    p50_ms: float | None
+    p99_ms: float | None
+    rejects_per_s: float
+    standby_lag: float
+
+
+@dataclass(slots=True)
+class Target:
+    """One coordinator and what is known of it. `failed_since_ms` is None while it answers."""
+
+    address: str
+    scrapes: deque[Scrape] = field(default_factory=deque)
+    error: str = ""
+    failed_since_ms: int | None = None
+
+    @property
+    def newest(self) -> Scrape | None:
+        return self.scrapes[-1] if self.scrapes and self.failed_since_ms is None else None
+
+
+def parse_scrape(text: str, time_ms: int) -> Scrape:
+    """Read an answer in Prometheus' text format; unknown metrics are passed over. Raises ValueError for another format."""
+    scrape = Scrape(time_ms=time_ms)
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            _take(scrape, sample.name.removeprefix(PREFIX), sample.labels, float(sample.value))
+    return scrape
+
+
+def _take(scrape: Scrape, name: str, labels: Mapping[str, str], value: float) -> None:
+    match name:
+        case "request_seconds_bucket" if labels.get("api") == COMMIT_API:
+            scrape.commit_buckets[float(labels["le"])] = value
+        case "rejected_batches_total":
+            error = labels.get("error", "")
+            scrape.rejected[error] = scrape.rejected.get(error, 0.0) + value
+        case "requests_total":
+            scrape.requests[(labels.get("api", ""), labels.get("error", ""))] = value
+        case "commits_total":
+            scrape.commits[int(labels["partition"])] = value
+        case "partitions":
+            scrape.states[labels.get("state", "")] = value
+        case "log_end_offset":
+            scrape.log_ends[int(labels["partition"])] = value
+        case "term_ends_total":
+            scrape.term_ends[labels.get("reason", "")] = value
+        case "background_loop_last_success_age_seconds":
+            scrape.loop_ages_s[labels.get("loop", "")] = value
+        case "duplicate_batches_total":
+            scrape.duplicates += value
+        case "kafka_client_errors_total":
+            scrape.kafka_errors += value
+        case "connections":
+            scrape.connections += value
+        case "oldest_unacknowledged_entry_age_seconds":
+            scrape.oldest_unacknowledged_s = max(scrape.oldest_unacknowledged_s, value)
+
+
+def bucket_quantile(buckets: Mapping[float, float], share: float) -> float | None:
+    """The value at `share` of cumulative buckets, straight within a bucket; None without values.
+
+    Beyond the last finite bucket nothing is known but that bound, which is returned.
+    """
+    bounds = sorted(buckets)
+    if not bounds or buckets[bounds[-1]] <= 0:
+        return None
+    rank, below, low = share * buckets[bounds[-1]], 0.0, 0.0
+    for bound in bounds:
+        count = buckets[bound]
+        if count >= rank and count > below:
+            return low if bound == float("inf") else low + (bound - low) * (rank - below) / (count - below)
+        below = count
+        low = bound if bound != float("inf") else low
+    return low
+
+
+def grown(before: float, after: float) -> float:
+    """By how much a counter grew; one that fell started again at zero."""
+    return after - before if after >= before else after
+
+
+def grown_buckets(pairs: Iterable[tuple[Scrape, Scrape]]) -> Buckets:
+    """Commit latency of several processes between two looks each, as cumulative buckets."""
+    sums: Buckets = {}
+    for before, after in pairs:
+        restarted = any(after.commit_buckets.get(bound, 0.0) < count for bound, count in before.commit_buckets.items())
+        for bound, count in after.commit_buckets.items():
+            sums[bound] = sums.get(bound, 0.0) + count - (0.0 if restarted else before.commit_buckets.get(bound, 0.0))
+    return sums
+
+
+def standby_lags(scrapes: Sequence[Scrape | None]) -> list[dict[int, float]]:
+    """For each process and metadata partition: how many entries behind the process that is furthest."""
+    furthest: dict[int, float] = {}
+    for scrape in scrapes:
+        for partition, end in (scrape.log_ends if scrape else {}).items():
+            furthest[partition] = max(furthest.get(partition, 0.0), end)
+    return [{partition: furthest[partition] - end for partition, end in (scrape.log_ends if scrape else {}).items()} for scrape in scrapes]
+
+
+class ServiceMetrics:
+    """Asks the coordinators in turn and keeps what they said. `clock_ms` gives the time."""
+
+    def __init__(self, addresses: Sequence[str], clock_ms: Callable[[], int]) -> None:
+        self.targets = [Target(address) for address in addresses]
+        self.moments: deque[Moment] = deque(maxlen=int(KEPT_S / EVERY_S))
+        self.rounds = 0
+        self.failures = 0
+        self._clock_ms = clock_ms
+
+    async def run(self) -> None:
+        """Look again and again until cancelled."""
+        while self.targets:
+            await self.look()
+            await asyncio.sleep(EVERY_S)
+
+    async def look(self) -> None:
+        """Ask every coordinator once, all at the same time."""
+        texts = await asyncio.gather(*(asyncio.to_thread(_fetch, target.address) for target in self.targets))
+        now_ms = self._clock_ms()
+        pairs = []
+        for target, (text, error) in zip(self.targets, texts, strict=True):
+            before = target.newest
+            self._note(target, text, error, now_ms)
+            if before is not None and target.newest is not None:
+                pairs.append((before, target.newest))
+        self.rounds += 1
+        self._keep_moment(pairs, now_ms)
+
+    def _note(self, target: Target, text: str, error: str, now_ms: int) -> None:
+        if not error:
+            try:
+                target.scrapes.append(parse_scrape(text, now_ms))
+            except (ValueError, KeyError) as wrong:
+                error = f"no metrics of a coordinator: {wrong}"
+        if error:
+            self.failures += 1
+            target.error = error
+            target.failed_since_ms = target.failed_since_ms if target.failed_since_ms is not None else now_ms
+            return
+        target.error, target.failed_since_ms = "", None
+        while target.scrapes[0].time_ms < now_ms - WINDOW_S * 1000:
+            target.scrapes.popleft()
+
+    def _keep_moment(self, pairs: list[tuple[Scrape, Scrape]], now_ms: int) -> None:
+        buckets = grown_buckets(pairs)
+        p50, p99 = bucket_quantile(buckets, 0.5), bucket_quantile(buckets, 0.99)
+        rejects = sum(
+            grown(sum(before.rejected.values()), sum(after.rejected.values())) / max(0.001, (after.time_ms - before.time_ms) / 1000)
+            for before, after in pairs
+        )
+        lag = max((value for lags in standby_lags([target.newest for target in self.targets]) for value in lags.values()), default=0.0)
+        self.moments.append(Moment(now_ms // 1000, _ms(p50), _ms(p99), round(rejects, 3), lag))
+
+    def problems(self, now_ms: int) -> list[Problem]:
+        """What an operator should look at, for the verdict."""
+        found = []
+        down = [target for target in self.targets if target.failed_since_ms is not None]
+        if down:
+            which = ", ".join(target.address for target in down[:3]) + (", ..." if len(down) > 3 else "")
+            level = Level.BAD if len(down) == len(self.targets) else Level.WARNING
+            found.append(
+                Problem(
+                    level=level, text=f"{len(down)} of {len(self.targets)} coordinator processes do not answer: {which}", panel="service"
+                )
+            )
+        for target in self.targets:
+            late = {loop: age for loop, age in (target.newest.loop_ages_s if target.newest else {}).items() if age > LOOP_AGE_S_MAX}
+            if late:
+                loop = max(late, key=lambda name: late[name])
+                text = f"{target.address}: background loop {loop} last succeeded {late[loop]:.0f} s ago"
+                found.append(Problem(level=Level.WARNING, text=text, panel="service"))
+        lags = standby_lags([target.newest for target in self.targets])
+        worst = max(((lag, kpart) for of_one in lags for kpart, lag in of_one.items()), default=(0.0, 0))
+        if worst[0] > STANDBY_LAG_MAX:
+            text = f"A standby of coordinator {worst[1]} is {worst[0]:.0f} entries behind"
+            found.append(Problem(level=Level.WARNING, text=text, panel="service"))
+        return found
+
+    def panel(self, query: Query, now_ms: int) -> Json:
+        """Answer `/api/service`."""
+        pairs = [(target.scrapes[0], target.scrapes[-1]) for target in self.targets if target.newest and len(target.scrapes) > 1]
+        buckets = grown_buckets(pairs)
+        lags = standby_lags([target.newest for target in self.targets])
+        first_s = now_ms // 1000 - min(query.range_s, int(KEPT_S))
+        return {
+            "configured": bool(self.targets),
+            "window_s": WINDOW_S,
+            "commit_latency_ms": {
+                f"p{name}": _ms(bucket_quantile(buckets, share)) for name, share in (("50", 0.5), ("90", 0.9), ("99", 0.99))
+            },
+            "commits_in_window": round(max(buckets.values(), default=0.0)),
+            "rejected": _rejected([target.newest for target in self.targets], pairs),
+            "processes": [_process(target, lag, now_ms) for target, lag in zip(self.targets, lags, strict=True)],
+            "standby_lag": [
+                {"coordinator": kpart, "entries": max(of_one.get(kpart, 0.0) for of_one in lags)}
+                for kpart in sorted({kpart for of_one in lags for kpart in of_one})
+            ],
+            "history": [moment._asdict() for moment in self.moments if moment.time_s >= first_s],
+        }
+
+
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds * 1000, 2)
+
+
+def _rejected(scrapes: Sequence[Scrape | None], pairs: Sequence[tuple[Scrape, Scrape]]) -> list[Json]:
+    whole: dict[str, float] = {}
+    lately: dict[str, float] = {}
+    for scrape in scrapes:
+        for error, count in (scrape.rejected if scrape else {}).items():
+            whole[error] = whole.get(error, 0.0) + count
+    for before, after in pairs:
+        for error, count in after.rejected.items():
+            lately[error] = lately.get(error, 0.0) + grown(before.rejected.get(error, 0.0), count)
+    return [
+        {"error": error, "batches": round(count), "in_window": round(lately.get(error, 0.0))}
+        for error, count in sorted(whole.items(), key=lambda item: (-item[1], item[0]))
+        if count
+    ]
+
+
+def _process(target: Target, lags: Mapping[int, float], now_ms: int) -> Json:
+    scrape = target.newest
+    return {
+        "address": target.address,
+        "up": scrape is not None,
+        "error": target.error,
+        "down_ms": None if target.failed_since_ms is None else now_ms - target.failed_since_ms,
+        "states": scrape.states if scrape else {},
+        "commits": round(sum(scrape.commits.values())) if scrape else None,
+        "connections": round(scrape.connections) if scrape else None,
+        "lag_entries": max(lags.values(), default=0.0),
+        "kafka_errors": round(scrape.kafka_errors) if scrape else None,
+        "oldest_unacknowledged_s": scrape.oldest_unacknowledged_s if scrape else None,
+        "slowest_loop": max(scrape.loop_ages_s.items(), key=lambda item: item[1], default=None) if scrape else None,
+        "term_ends": scrape.term_ends if scrape else {},
+    }
+
+
+# Directly, whatever proxies the environment names: these are the operator's own machines.
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def _fetch(address: str) -> tuple[str, str]:
+    """Get one answer: its text, or what went wrong."""
+    try:
+        with _OPENER.open(f"http://{address}/metrics", timeout=TIMEOUT_S) as answer:
+            body = answer.read(ANSWER_BYTES_MAX + 1)
+    except urllib.error.HTTPError as error:
+        error.close()
+        return "", f"answered {error.code} {error.reason}"
+    except (OSError, HTTPException, ValueError) as error:
+        return "", str(getattr(error, "reason", error)) or type(error).__name__
+    if len(body) > ANSWER_BYTES_MAX:
+        return "", f"its answer is larger than {ANSWER_BYTES_MAX} bytes"
+    return body.decode("utf-8", "replace"), ""

@@ -1,0 +1,214 @@
+// The page: its panels in sections, one stream of news, keyboard, theme. Everything shown can be asked for at /api.
+
+import { repaintCharts } from "/static/charts.js";
+import { h } from "/static/dom.js";
+import { clock, duration } from "/static/format.js";
+import { Live } from "/static/live.js";
+import { activityPanel } from "/static/panels/activity.js";
+import { agreementPanel, findingsPanel, orphansPanel, quarantinePanel } from "/static/panels/audit.js";
+import { filesPanel, uploadersPanel } from "/static/panels/files.js";
+import { histogramsPanel } from "/static/panels/histograms.js";
+import { leadershipPanel } from "/static/panels/leadership.js";
+import { monitorPanel } from "/static/panels/monitor.js";
+import { Now } from "/static/panels/now.js";
+import { partitionsPanel, topicsPanel } from "/static/panels/partitions.js";
+import { servicePanel } from "/static/panels/service.js";
+import { snapshotsPanel } from "/static/panels/snapshots.js";
+import * as state from "/static/state.js";
+
+const at = (id) => document.getElementById(id);
+const now = new Now();
+const problems = h("ul", { class: "problems", id: "problems", hidden: true, "aria-label": "What is wrong" });
+
+const sections = [
+  { id: "now", title: "Now", panels: [activityPanel()], before: [problems, now.element] },
+  { id: "audit", title: "Audit", panels: [findingsPanel(), agreementPanel(), quarantinePanel(), orphansPanel()] },
+  { id: "service", title: "Service", panels: [servicePanel(), leadershipPanel()] },
+  { id: "partitions", title: "Partitions", panels: [partitionsPanel()] },
+  { id: "files", title: "Files", panels: [topicsPanel(), uploadersPanel(), filesPanel(), snapshotsPanel(), histogramsPanel()] },
+  { id: "monitor", title: "Monitor", panels: [monitorPanel()] },
+];
+const panels = sections.flatMap((section) => section.panels);
+
+for (const { id, title, panels: own, before = [] } of sections) {
+  at("sections").append(h("a", { href: `#${id}` }, title));
+  at("main").append(h("div", { class: "section", id }, before, h("div", { class: "grid" }, own.map((panel) => panel.element))));
+}
+
+// ---- news
+
+let version = "";
+let serviceVersion = 0;
+let paused = false;
+let last = null;
+let announced = "";
+
+const versionFor = (panel) => (panel.service ? `${version}/${serviceVersion}` : version);
+const refresh = (force = false) => panels.forEach((panel) => panel.refresh(versionFor(panel), force));
+
+function showOverview(overview) {
+  last = overview;
+  if (paused) return;
+  version = overview.version;
+  serviceVersion = overview.service_version;
+  const { level, sentence, problems: wrong } = overview.verdict;
+  at("verdict").dataset.level = level;
+  at("sentence").textContent = sentence;
+  document.title = `${{ good: "", unknown: "… ", warning: "! ", bad: "✕ " }[level]}Diskless`;
+  const spoken = wrong.length ? `${level}: ${wrong.map((one) => one.text.replace(/[\d.,\u202f]+/g, "")).join("; ")}` : level;
+  if (spoken !== announced) {
+    announced = spoken;
+    at("announcement").textContent = sentence; // when what is wrong changes, not when a number does
+  }
+  problems.hidden = !wrong.length;
+  problems.replaceChildren(...wrong.map((one) => h("li", { "data-level": one.level }, h("a", { href: `#panel-${one.panel}` }, one.text))));
+  at("place").textContent = `${overview.folder}, ${clock(overview.now_ms)}`;
+  document.body.dataset.state = overview.state;
+  now.update(overview);
+  refresh();
+}
+
+function showLink(status, sinceMs) {
+  const texts = { live: "live", resting: "resting", lost: "lost", connecting: "connecting" };
+  at("link").dataset.state = paused && status === "live" ? "paused" : status;
+  at("link-text").textContent = paused && status === "live" ? "held" : texts[status];
+  const lost = status === "lost";
+  document.body.classList.toggle("lost-connection", lost);
+  at("lost").hidden = !lost;
+  if (lost) {
+    const text = sinceMs ? `Connection lost; what you see is ${duration(Date.now() - sinceMs)} old. It is tried again until it works.` : "The dashboard does not answer. It is tried again until it does.";
+    if (at("lost").textContent !== text) at("lost").textContent = text;
+  }
+}
+
+const observer = new IntersectionObserver((entries) => {
+  for (const entry of entries) {
+    const panel = panels.find((one) => one.element === entry.target);
+    panel.seen = entry.isIntersecting;
+    if (panel.seen && !paused) panel.refresh(versionFor(panel));
+  }
+}, { rootMargin: "200px" });
+for (const panel of panels) observer.observe(panel.element);
+
+const live = new Live({ overview: showOverview, state: showLink });
+
+// ---- what the user chooses
+
+function showChoices() {
+  for (const button of at("ranges").children) button.setAttribute("aria-pressed", button.dataset.range === state.get("range"));
+  if (document.activeElement !== at("topic")) at("topic").value = state.get("topic");
+  at("topic").classList.toggle("set", Boolean(state.get("topic")));
+}
+state.onChange(() => {
+  showChoices();
+  panels.forEach((panel) => panel.refresh(versionFor(panel)));
+});
+showChoices();
+at("ranges").addEventListener("click", (event) => event.target.dataset.range && state.set({ range: event.target.dataset.range }));
+
+let asked;
+async function offerTopics() {
+  const search = at("topic").value.trim();
+  if (search === asked) return;
+  asked = search;
+  try {
+    const answer = await fetch(`/api/topics?${new URLSearchParams({ search, limit: 20 })}`);
+    if (answer.ok) at("topic-names").replaceChildren(...(await answer.json()).rows.map((row) => h("option", { value: row.topic })));
+  } catch {
+    asked = undefined; // the connection is lost, which the head of the page says
+  }
+}
+at("topic").addEventListener("focus", offerTopics);
+at("topic").addEventListener("input", () => {
+  offerTopics();
+  const value = at("topic").value.trim();
+  if (!value || [...at("topic-names").children].some((option) => option.value === value)) state.set({ topic: value, page: "0" });
+});
+at("topic").addEventListener("change", () => state.set({ topic: at("topic").value.trim(), page: "0" }));
+
+function hold() {
+  paused = !paused;
+  at("pause").setAttribute("aria-pressed", paused);
+  at("pause").textContent = paused ? "▶" : "❚❚";
+  showLink(at("link").dataset.state === "paused" ? "live" : at("link").dataset.state);
+  if (!paused && last) showOverview(last);
+}
+at("pause").addEventListener("click", hold);
+
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const themeNow = () => document.documentElement.dataset.theme ?? (dark.matches ? "dark" : "light");
+function turn() {
+  document.documentElement.dataset.theme = themeNow() === "dark" ? "light" : "dark";
+  localStorage.setItem("diskless-theme", document.documentElement.dataset.theme);
+  repaintCharts();
+}
+at("theme").addEventListener("click", turn);
+dark.addEventListener("change", repaintCharts);
+
+at("verdict").addEventListener("click", () => wrong());
+function wrong() {
+  const first = last?.verdict.problems[0]?.panel ?? "findings";
+  focusPanel(at(`panel-${first}`));
+}
+
+// ---- keyboard
+
+const shortcuts = at("shortcuts");
+at("help").addEventListener("click", () => shortcuts.showModal());
+
+function focusPanel(element) {
+  element?.scrollIntoView({ block: "start" });
+  element?.focus({ preventScroll: true });
+}
+
+function step(by) {
+  const place = panels.findIndex((panel) => panel.element.contains(document.activeElement));
+  const next = place < 0 ? (by > 0 ? 0 : panels.length - 1) : Math.min(panels.length - 1, Math.max(0, place + by));
+  focusPanel(panels[next].element);
+}
+
+const keys = {
+  1: () => state.set({ range: "300" }), 2: () => state.set({ range: "3600" }), 3: () => state.set({ range: "86400" }),
+  j: () => step(1), k: () => step(-1), "/": () => at("search").focus(), f: () => at("topic").focus(), t: turn, p: hold, w: wrong, "?": () => shortcuts.showModal(),
+  s: () => {
+    const order = ["total", "coordinator", "topic"];
+    state.set({ split: order[(order.indexOf(state.get("split")) + 1) % order.length] });
+  },
+};
+addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || shortcuts.open) return;
+  const typing = event.target.matches("input, textarea, select");
+  if (event.key === "Escape" && typing) event.target.blur();
+  if (typing || !keys[event.key]) return;
+  event.preventDefault();
+  keys[event.key]();
+});
+
+// Links to parts of the page must not take the place of what the address says is shown.
+addEventListener("click", (event) => {
+  const link = event.target.closest?.('a[href^="#"]');
+  if (!link) return;
+  event.preventDefault();
+  const target = at(link.getAttribute("href").slice(1));
+  if (target === at("main")) scrollTo({ top: 0 });
+  const focusable = target?.matches("[tabindex]") ? target : target?.querySelector("section.card");
+  if (target !== at("main")) target?.scrollIntoView({ block: "start" });
+  focusable?.focus({ preventScroll: true });
+});
+
+// ---- a reload comes back to the same place, once the panels have their height again
+
+history.scrollRestoration = "manual";
+const wanted = Number(sessionStorage.getItem("diskless-scroll") ?? 0);
+addEventListener("pagehide", () => sessionStorage.setItem("diskless-scroll", String(scrollY)));
+if (wanted) {
+  const end = Date.now() + 3000;
+  const restore = () => {
+    scrollTo({ top: wanted });
+    if (Math.abs(scrollY - wanted) > 2 && Date.now() < end) requestAnimationFrame(restore);
+  };
+  requestAnimationFrame(restore);
+}
+for (const kind of ["wheel", "keydown", "pointerdown"]) addEventListener(kind, () => sessionStorage.removeItem("diskless-scroll"), { passive: true, once: true });
+
+export { live };

@@ -1,0 +1,102 @@
+// What is wrong: findings of the audit, entries that cannot be read, whether log and service agree, objects nobody knows.
+
+import { details, h, table } from "/static/dom.js";
+import { bytes, grouped, iso, moment, words } from "/static/format.js";
+import { Panel, pager } from "/static/panel.js";
+import * as state from "/static/state.js";
+
+const LIMIT = 10;
+const when = (ms) => h("time", { datetime: iso(ms), title: iso(ms) }, moment(ms));
+
+export function findingsPanel() {
+  return new Panel({
+    id: "findings", title: "Findings", wide: true, help: "Violations of the log's rules, derived from the log alone",
+    load: () => `findings?${new URLSearchParams({ offset: state.get("findings"), limit: LIMIT })}`,
+    draw(data, panel) {
+      panel.count(data.count, "bad");
+      if (!data.count) return [h("p", { class: "none good" }, "The audit found nothing: offsets, sequences, byte ranges, epochs and transactions are as they must be.")];
+      const rules = h("ul", { class: "chips" }, data.rules.map(({ rule, count }) => h("li", {}, words(rule), " ", h("b", {}, grouped(count)))));
+      const list = h("ol", { class: "findings" }, data.rows.map(finding));
+      return [rules, list, data.kept > LIMIT ? pager({ name: "findings", unit: "findings", count: data.kept, offset: data.offset, limit: data.limit, go: (page) => state.set({ findings: String(page * LIMIT) }) }) : null,
+        data.count > data.kept ? h("p", { class: "note" }, `${grouped(data.count)} were counted, ${grouped(data.kept)} of them kept.`) : null];
+    },
+  });
+}
+
+function finding(row) {
+  const facts = [["Where", `coordinator ${row.coordinator}, offset ${grouped(row.offset)}`], ["Topic", row.topic && `${row.topic}${row.partition === null ? "" : `-${row.partition}`}`],
+    ["Producer", row.producer_id], ["Object", row.object_key], ["Expected", row.expected && grouped(row.expected)], ["Found", row.found && grouped(row.found)], ["Seen", moment(row.seen_ms)]];
+  return h("li", { id: `finding-${row.id}` }, details(`finding-${row.id}`,
+    [h("span", { class: "rule" }, words(row.rule)), h("span", { class: "where" }, `${row.coordinator}@${row.offset}`), h("span", { class: "what" }, row.message)],
+    h("p", {}, row.meaning),
+    h("dl", { class: "facts" }, facts.filter(([, value]) => value !== null && value !== undefined && value !== "").map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])),
+    command(row.command, `command-${row.id}`)));
+}
+
+function command(text, key) {
+  const button = h("button", { type: "button", "data-key": key, class: "copy" }, "Copy");
+  const code = h("code", {}, text);
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      button.textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(code); // no right to the clipboard: ready for Ctrl-C
+    }
+  });
+  return h("div", { class: "command" }, code, button);
+}
+
+export function quarantinePanel() {
+  return new Panel({
+    id: "quarantine", title: "Quarantine", help: "Entries that could not be decoded; the monitor went on without them",
+    load: () => `quarantine?${new URLSearchParams({ offset: state.get("quarantine"), limit: LIMIT })}`,
+    draw(data, panel) {
+      panel.count(data.count, "warning");
+      if (!data.count) return [h("p", { class: "none good" }, "Every entry could be read.")];
+      return [h("ol", { class: "findings" }, data.rows.map((row) => h("li", {}, details(`quarantine-${row.coordinator}-${row.offset}`,
+        [h("span", { class: "where" }, `${row.coordinator}@${row.offset}`), h("span", { class: "what" }, row.error)],
+        h("p", {}, `${bytes(row.size_bytes)}, seen `, when(row.seen_ms), ". The first bytes:"), h("pre", { tabindex: 0, "aria-label": "first bytes" }, row.hex || "no bytes: a tombstone"))))),
+      data.kept > LIMIT ? pager({ name: "quarantine", unit: "entries", count: data.kept, offset: data.offset, limit: data.limit, go: (page) => state.set({ quarantine: String(page * LIMIT) }) }) : null];
+    },
+  });
+}
+
+export function agreementPanel() {
+  return new Panel({
+    id: "agreement", title: "Log and service agree", help: "The state rebuilt from the log alone, compared with what a replica says of itself",
+    load: () => "agreement", everyMs: () => 5000,
+    draw({ last_verify: last }, panel) {
+      panel.count(0);
+      if (!last) return [h("p", { class: "none" }, "Not compared yet: ", h("code", {}, "diskless monitor verify"), " rebuilds the state from the log and compares it with a replica's.")];
+      if (last.unreadable) return [h("p", { class: "failure" }, last.unreadable)];
+      const parts = last.partitions ?? [];
+      const bad = parts.filter((part) => !part.agree);
+      panel.count(bad.length, "bad");
+      return [h("p", { class: last.agree ? "none good" : "none bad" }, last.agree ? `Log and service agree in ${parts.length} of ${parts.length} coordinators` : `They disagree in ${bad.length} of ${parts.length} coordinators`, ", compared ", when(last.at_ms), "."),
+        bad.map((part) => h("p", { class: "difference" }, h("b", {}, `Coordinator ${part.kpart} at offset ${grouped(part.offset)}: `), part.difference || "the digests differ")),
+        details("agreement-all", `${parts.length} digests`, table("Digests", [
+          { title: "Coordinator", numeric: true, cell: (part) => part.kpart }, { title: "At offset", numeric: true, cell: (part) => grouped(part.offset) },
+          { title: "", cell: (part) => (part.agree ? "agrees" : "differs") }, { title: "Digest", wide: true, cell: (part) => h("code", {}, part.digest) }], parts))];
+    },
+  });
+}
+
+const ORPHAN_UNITS = { bytes, size_bytes: bytes, orphan_bytes: bytes };
+
+export function orphansPanel() {
+  return new Panel({
+    id: "orphans", title: "Orphans", help: "Objects in the bucket that no coordinator knows",
+    load: () => "orphans", everyMs: () => 5000,
+    draw({ last_orphans: last }) {
+      if (!last) return [h("p", { class: "none" }, "Not looked for yet: ", h("code", {}, "diskless monitor orphans"), " compares the bucket's inventory with the files the log knows.")];
+      if (last.unreadable) return [h("p", { class: "failure" }, last.unreadable)];
+      const show = (name, value) => (name.endsWith("_ms") ? moment(value) : ORPHAN_UNITS[name] ? ORPHAN_UNITS[name](value) : typeof value === "number" ? grouped(value) : String(value));
+      const plain = Object.entries(last).filter(([, value]) => ["number", "string", "boolean"].includes(typeof value));
+      const lists = Object.entries(last).filter(([, value]) => Array.isArray(value) && value.length);
+      return [h("dl", { class: "facts" }, plain.map(([name, value]) => [h("dt", {}, words(name.replace(/_ms$/, ""))), h("dd", { title: String(value) }, show(name, value))])),
+        lists.map(([name, value]) => details(`orphans-${name}`, `${words(name)} (${value.length})`, h("ul", { class: "keys" }, value.slice(0, 100).map((one) => h("li", {}, h("code", {}, typeof one === "object" ? JSON.stringify(one) : String(one)))))))];
+    },
+  });
+}
+

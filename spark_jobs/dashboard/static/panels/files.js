@@ -1,0 +1,60 @@
+// WAL files: where they are in their life, what nearly empty ones hold, which hand-overs wait; and who uploads them.
+
+import { bar, details, h, table } from "/static/dom.js";
+import { amount, bytes, duration, grouped, percent } from "/static/format.js";
+import { Panel } from "/static/panel.js";
+import * as state from "/static/state.js";
+
+const STATES = {
+  live: ["have live batches", "fill-1"], waiting: ["handed over, the next owner has not taken them", "fill-3"], deletable: ["no batch is live: to be deleted", "fill-4"],
+  removed: ["deleted from storage", "fill-8"], fenced: ["may never be committed any more", "fill-5"],
+};
+
+export function filesPanel() {
+  return new Panel({
+    id: "files", title: "Files", everyMs: () => 4000, help: "The life of the WAL files, as the log tells it", load: () => "files",
+    draw(data) {
+      const all = data.states.reduce((sum, one) => sum + one.files, 0);
+      if (!all) return [h("p", { class: "none" }, "No file yet.")];
+      const { nearly_empty: empty, hand_overs: waiting } = data;
+      const parts = data.states.map((one) => ({ share: one.files / all, kind: STATES[one.state]?.[1] ?? "fill-7", title: `${one.state}: ${one.files}` }));
+      return [bar(parts, data.states.map((one) => `${one.files} ${one.state}`).join(", ")),
+        table("Files by state", [
+          { title: "", cell: (one) => h("span", { class: `key ${(STATES[one.state]?.[1] ?? "fill-7").replace("fill", "line")}` }) },
+          { title: "State", cell: (one) => h("span", { title: STATES[one.state]?.[0] }, one.state) },
+          { title: "Files", numeric: true, cell: (one) => grouped(one.files) },
+          { title: "Size", numeric: true, cell: (one) => h("span", { title: `${one.file_bytes} bytes` }, one.files ? bytes(one.file_bytes) : "–") },
+          { title: "Still live", numeric: true, cell: (one) => (one.live_bytes ? bytes(one.live_bytes) : "–") },
+        ], data.states),
+        h("p", { class: "note" }, empty.files ? `${grouped(empty.files)} live files are nearly empty (at most ${empty.percent} % live): they hold ${bytes(empty.file_bytes)} for ${bytes(empty.live_bytes)}.` : "No live file is nearly empty."),
+        waiting.length ? details("hand-overs", `${waiting.length === 20 ? "20 or more" : waiting.length} hand-overs wait, the oldest for ${duration(waiting[0].age_ms)}`, table("Hand-overs", [
+          { title: "Object", wide: true, cell: (one) => h("code", {}, one.object_key) }, { title: "From", numeric: true, cell: (one) => one.coordinator },
+          { title: "To", numeric: true, cell: (one) => one.next_owner ?? "–" }, { title: "For", numeric: true, cell: (one) => duration(one.age_ms) }], waiting)) : h("p", { class: "note" }, "No hand-over waits."),
+        data.emptiest.length ? details("emptiest", "Files that hold the most dead bytes", table("Emptiest files", [
+          { title: "Object", wide: true, cell: (one) => h("code", {}, one.object_key) }, { title: "Size", numeric: true, cell: (one) => bytes(one.file_bytes) },
+          { title: "Live", numeric: true, cell: (one) => percent(one.live_bytes / one.file_bytes) }], data.emptiest)) : null];
+    },
+  });
+}
+
+export function uploadersPanel() {
+  return new Panel({
+    id: "uploaders", title: "Uploaders", help: "Brokers or gateways, by rack", everyMs: () => ({ 300: 4000, 3600: 10000, 86400: 30000 })[state.get("range")],
+    load: () => `uploaders?range=${state.get("range")}`,
+    draw(data) {
+      if (!data.uploaders.length) return [h("p", { class: "none" }, "No upload in this range.")];
+      const whole = data.racks.reduce((sum, rack) => sum + rack.bytes, 0) || 1;
+      const rackTable = table("Racks", [
+        { title: "Rack", cell: (rack) => rack.rack || "unknown" },
+        { title: "Share", numeric: true, cell: (rack) => [percent(rack.bytes / whole), bar([{ share: rack.bytes / whole, kind: "fill-2" }], "")] },
+        { title: "Uploaders", numeric: true, cell: (rack) => rack.uploaders }, { title: "Files", numeric: true, cell: (rack) => grouped(rack.files) },
+        { title: "Data", numeric: true, cell: (rack) => bytes(rack.bytes) }], data.racks);
+      const list = details("uploaders-all", `${grouped(data.uploader_count)} uploaders`, table("Uploaders", [
+        { title: "Uploader", numeric: true, cell: (one) => one.uploader }, { title: "Rack", cell: (one) => one.rack ?? "unknown" }, { title: "Host", cell: (one) => one.host ?? "–" },
+        { title: "Files", numeric: true, cell: (one) => grouped(one.files) }, { title: "Batches/file", numeric: true, cell: (one) => (one.files ? amount(one.batches / one.files) : "–") },
+        { title: "Data", numeric: true, cell: (one) => bytes(one.bytes) }, { title: "Fill", numeric: true, cell: (one) => (one.file_bytes ? percent(one.bytes / one.file_bytes) : "–") }], data.uploaders));
+      const shared = data.files ? `${percent(data.multi_owner_files / data.files)} of the files (${grouped(data.multi_owner_files)} of ${grouped(data.files)}) belong to more than one coordinator.` : "";
+      return [rackTable, h("p", { class: "note" }, shared), list];
+    },
+  });
+}

@@ -1,0 +1,33 @@
+// Distributions, one small picture each.
+
+import { h, svg } from "/static/dom.js";
+import { bytes, grouped, milliseconds } from "/static/format.js";
+import { Panel } from "/static/panel.js";
+import * as state from "/static/state.js";
+
+const SHOW = { bytes, ms: milliseconds, percent: (value) => `${value}\u00a0%`, count: grouped };
+
+export function histogramsPanel() {
+  return new Panel({
+    id: "histograms", title: "Distributions", wide: true, everyMs: () => ({ 300: 4000, 3600: 10000, 86400: 30000 })[state.get("range")],
+    load: () => `histograms?range=${state.get("range")}`,
+    draw: (data) => [h("div", { class: "histograms" }, data.histograms.map(picture))],
+  });
+}
+
+function picture({ name, title, unit, count, buckets, quantiles }) {
+  const show = SHOW[unit];
+  const short = { file_bytes: "File size", fill_percent: "Fill ratio", freshness_ms: "Freshness" }[name] ?? title;
+  const most = Math.max(...buckets.map((bucket) => bucket.count), 1);
+  const width = 100 / Math.max(buckets.length, 1);
+  const bars = buckets.map((bucket, place) => {
+    const height = bucket.count ? Math.max(0.8, bucket.count / most * 60) : 0;
+    return svg("rect", { x: (place * width + width * 0.08).toFixed(2), y: (60 - height).toFixed(2), width: (width * 0.84).toFixed(2), height: height.toFixed(2), class: "fill-1" },
+      svg("title", {}, `up to ${show(bucket.upper)}: ${grouped(bucket.count)}`));
+  });
+  const told = count ? `${short}: ${grouped(count)} values, half up to ${show(quantiles.p50)}, 90 % up to ${show(quantiles.p90)}, 99 % up to ${show(quantiles.p99)}` : `${short}: no values`;
+  return h("figure", { class: "histogram" }, h("figcaption", { title }, short),
+    count ? [svg("svg", { viewBox: "0 0 100 60", preserveAspectRatio: "none", role: "img", "aria-label": told }, bars),
+      h("div", { class: "ends" }, h("span", {}, `≤ ${show(buckets[0].upper)}`), h("span", {}, `≤ ${show(buckets.at(-1).upper)}`)),
+      h("p", {}, "half ≤ ", h("b", {}, show(quantiles.p50)), ", 99 % ≤ ", h("b", {}, show(quantiles.p99)))] : h("p", { class: "none" }, "Nothing in this range."));
+}

@@ -1,0 +1,65 @@
+// Who led which coordinator when: a lane per coordinator, a colour per node.
+
+import { details, h, svg, table } from "/static/dom.js";
+import { clock, grouped, iso, moment } from "/static/format.js";
+import { Panel } from "/static/panel.js";
+import * as state from "/static/state.js";
+
+const LANE = 22, LEFT = 34, FOOT = 20;
+
+export function leadershipPanel() {
+  const panel = new Panel({
+    id: "leadership", title: "Leadership", wide: true, moving: true, help: "Claims that came into force, from the log",
+    everyMs: () => ({ 300: 3000, 3600: 8000, 86400: 30000 })[state.get("range")],
+    load: () => `leadership?range=${state.get("range")}`,
+    draw(data, panel) {
+      panel.count(0);
+      if (!data.coordinators.length) return [h("p", { class: "none" }, "No coordinator yet.")];
+      panel.lastData = data;
+      const colour = new Map(data.nodes.map((node, place) => [node.node_id, (place % 8) + 1]));
+      const legend = h("ul", { class: "legend" }, data.nodes.map((node) => {
+        const led = data.coordinators.filter((one) => one.terms.at(-1)?.node_id === node.node_id).length;
+        return h("li", {}, h("span", { class: `key line-${colour.get(node.node_id)}` }), h("span", { class: "name", title: node.endpoints ?? "" }, `node ${node.node_id}${node.rack ? `, ${node.rack}` : ""}`), h("b", {}, `leads ${led}`));
+      }));
+      const changes = data.coordinators.flatMap((one) => one.terms.map((term) => ({ ...term, coordinator: one.coordinator }))).filter((term) => term.from_ms > data.from_ms).sort((a, b) => b.from_ms - a.from_ms);
+      return [legend, lanes(data, colour, panel.body.clientWidth),
+        h("p", { class: "note" }, `${grouped(data.changes)} ${data.changes === 1 ? "change" : "changes"} of leadership in this range, ${grouped(data.changes_total)} in all.`),
+        changes.length ? details("changes", "Last changes", table("Last changes of leadership", [
+          { title: "Time", cell: (term) => h("time", { datetime: iso(term.from_ms) }, moment(term.from_ms)) }, { title: "Coordinator", numeric: true, cell: (term) => term.coordinator },
+          { title: "Node", numeric: true, cell: (term) => term.node_id }, { title: "Epoch", numeric: true, cell: (term) => term.epoch }, { title: "At offset", numeric: true, cell: (term) => grouped(term.offset) }], changes.slice(0, 50))) : null];
+    },
+  });
+  let width = 0;
+  new ResizeObserver(() => {
+    if (panel.text !== null && Math.abs(panel.body.clientWidth - width) > 4) panel.render(panel.text);
+    width = panel.body.clientWidth;
+  }).observe(panel.body);
+  return panel;
+}
+
+function lanes(data, colour, width) {
+  const inner = Math.max(120, width - LEFT - 4);
+  const span = data.to_ms - data.from_ms;
+  const x = (ms) => LEFT + (Math.min(data.to_ms, Math.max(data.from_ms, ms)) - data.from_ms) / span * inner;
+  const height = data.coordinators.length * LANE;
+  const rows = data.coordinators.map(({ coordinator, terms }, place) => {
+    const y = place * LANE;
+    const last = terms.at(-1);
+    return svg("g", { role: "listitem", "aria-label": `coordinator ${coordinator}: ${last ? `led by node ${last.node_id}, epoch ${last.epoch}` : "no leader known"}` },
+      svg("text", { x: LEFT - 8, y: y + 15, class: "lane" }, coordinator),
+      svg("rect", { x: LEFT, y: y + 2, width: inner, height: LANE - 6, rx: 3, class: "rail" }),
+      terms.map((term) => {
+        const from = x(term.from_ms), to = x(term.to_ms ?? data.to_ms);
+        if (to <= LEFT) return null;
+        const wide = Math.max(2, to - from - 1);
+        return svg("g", {}, svg("rect", { x: from.toFixed(1), y: y + 2, width: wide.toFixed(1), height: LANE - 6, rx: 3, class: `fill-${colour.get(term.node_id)}` },
+          svg("title", {}, `node ${term.node_id}, epoch ${term.epoch}, from ${moment(term.from_ms)} (offset ${term.offset})`)),
+        wide > 26 ? svg("text", { x: (from + 6).toFixed(1), y: y + 15, class: "term" }, wide > 90 ? `node ${term.node_id} · ${term.epoch}` : term.node_id) : null);
+      }));
+  });
+  const ticks = Array.from({ length: Math.max(2, Math.floor(inner / 130)) }, (_, place, all = Math.max(2, Math.floor(inner / 130)) - 1) => data.from_ms + span * place / all);
+  const axis = ticks.map((ms, place) => svg("text", { x: x(ms), y: 13, class: `tick ${place === 0 ? "first" : place === ticks.length - 1 ? "last" : ""}` }, clock(ms, span <= 300000)));
+  return h("div", {}, h("div", { class: "scroll lanes", tabindex: 0, role: "region", "aria-label": "Leaders over time" },
+    svg("svg", { width: inner + LEFT + 2, height, role: "list", "aria-label": "Leaders of the coordinators over time" }, rows)),
+  svg("svg", { width: inner + LEFT + 2, height: FOOT, "aria-hidden": "true" }, axis));
+}

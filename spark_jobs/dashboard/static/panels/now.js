@@ -1,0 +1,59 @@
+// The numbers at the top: what happens now as rates, what happened so far to the last digit.
+
+import { h } from "/static/dom.js";
+import { amount, bytes, duration, grouped } from "/static/format.js";
+
+const TILES = [
+  { id: "files", title: "Files committed", show: amount },
+  { id: "batches", title: "Batches", show: amount },
+  { id: "records", title: "Records", show: amount },
+  { id: "bytes", title: "Data", show: bytes },
+];
+
+export class Now {
+  constructor() {
+    this.cells = {};
+    const tile = (id, title, link) => {
+      const big = h("strong", {}, "–");
+      const small = h("span", { class: "exact" }, "\u00a0");
+      this.cells[id] = { big, small, tile: h("a", { class: "tile", id: `tile-${id}`, href: link }, h("span", { class: "title" }, title), big, small) };
+      return this.cells[id].tile;
+    };
+    this.element = h("div", { class: "tiles", id: "tiles" },
+      TILES.map(({ id, title }) => tile(id, title, "#panel-activity")),
+      tile("lag", "Monitor behind", "#panel-monitor"), tile("audit", "Audit", "#panel-findings"));
+  }
+
+  update({ numbers }) {
+    if (!numbers) {
+      for (const { big, small, tile } of Object.values(this.cells)) {
+        big.textContent = "–";
+        small.textContent = "\u00a0";
+        delete tile.dataset.level;
+      }
+      return;
+    }
+    for (const { id, title, show } of TILES) {
+      const total = numbers.totals[id];
+      const { big, small, tile } = this.cells[id];
+      big.replaceChildren(show(numbers.rates[id]), h("small", {}, "/s"));
+      // Rounded only where the digits would not fit; all of them are one look away.
+      small.textContent = id === "bytes" ? `${bytes(total.value)} in all` : `${grouped(total.digits)} in all`;
+      small.dataset.exact = total.digits;
+      tile.title = `${title}: ${total.digits} ${numbers.whole_log ? "since the log began" : "since the monitor started"}`;
+    }
+    const { lag, totals } = numbers;
+    this.put("lag", lag.entries ? grouped(lag.entries) : duration(lag.freshness_ms), lag.entries ? "entries not read yet" : "from append to page", "");
+    const wrong = Number(totals.findings.digits), unread = Number(totals.quarantined.digits);
+    this.put("audit", wrong ? grouped(totals.findings.digits) : "clean", unread ? `${grouped(unread)} unreadable` : wrong ? "findings" : `${grouped(totals.entries.digits)} entries`,
+      wrong ? "bad" : unread ? "warning" : "good");
+    this.cells.audit.small.dataset.exact = totals.entries.digits;
+  }
+
+  put(id, big, small, level) {
+    const cell = this.cells[id];
+    cell.big.textContent = big;
+    cell.small.textContent = small;
+    cell.tile.dataset.level = level;
+  }
+}
