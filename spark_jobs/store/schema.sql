@@ -14,7 +14,15 @@ create table if not exists head (           -- where the job is, per partition o
     from_offset integer not null,           -- totals hold from here on
     log_end integer not null,               -- end of the log when last asked
     append_ms integer not null,             -- Kafka's time of the last entry read
-    merged_ms integer not null              -- when it was merged: merged_ms - append_ms is the freshness
+    merged_ms integer not null,             -- when it was merged: merged_ms - append_ms is the freshness
+    state text not null default '{}',       -- the rest of the scan's head, as JSON
+    restarted_at integer                    -- entries before it were lost: user partitions may exist that nobody saw created
+);
+create table if not exists held_entry (     -- entries of the open transaction
+    kpart integer, offset integer, append_ms integer, value blob, primary key (kpart, offset)
+) without rowid;
+create table if not exists note (           -- worth knowing, and not wrong
+    id integer primary key, kpart integer not null, offset integer not null, text text not null, seen_ms integer not null
 );
 
 -- activity. Kept: seconds 2 hours, minutes 24 hours, minute_partition 1 hour.
@@ -49,16 +57,24 @@ create table if not exists partition (      -- a chain per user partition
     start_offset integer, next_offset integer, since_offset integer, -- log start, high watermark; first entry seen of it
     batches integer, records integer, bytes integer, last_append_ms integer,
     diskless_base integer,                  -- B0 of a migrated partition
+    chained integer not null default 1,     -- 0: entries were lost since, the next commit may begin anywhere
+    block_offset integer, block_bytes integer,  -- the newest run_block, which is added to while it is small
     primary key (kpart, topic_id, partition)
 ) without rowid;
 create table if not exists producer (
     kpart integer, topic_id blob, partition integer, producer_id integer, epoch integer, next_sequence integer, last_append_ms integer,
     primary key (kpart, topic_id, partition, producer_id)
 ) without rowid;
+create table if not exists deleted_topic (  -- ids that do not come back to this partition of the metadata topic
+    kpart integer, topic_id blob, offset integer, append_ms integer, primary key (kpart, topic_id)
+) without rowid;
 create table if not exists claim (          -- leadership changes, those in force
     kpart integer, epoch integer, term integer, node_id integer, offset integer, append_ms integer, primary key (kpart, offset)
 ) without rowid;
 create table if not exists node (node_id integer primary key, rack text, endpoints text, schema_level_max integer) without rowid;
+create table if not exists node_directory (node_id integer, directory_id blob, online integer, primary key (node_id, directory_id)) without rowid;
+create table if not exists replica_directory (node_id integer, kpart integer, directory_id blob, primary key (node_id, kpart)) without rowid;
+create table if not exists feature (name text primary key, level integer) without rowid;
 create table if not exists broker (broker_id integer primary key, rack text, host text) without rowid; -- from Kafka, not the log
 create table if not exists snapshot (
     kpart integer, offset integer, mark_offset integer, end_offset integer, epoch integer, size_bytes integer, location text, digest blob,
@@ -71,11 +87,11 @@ create table if not exists file (
     file_number integer primary key, kpart integer not null, object_key text not null, offset integer not null, append_ms integer not null,
     uploader integer, file_bytes integer, batches integer, live_batches integer, live_bytes integer,
     owners text, next_owner integer,        -- JSON list of metadata partitions; whom it was handed to
-    state text not null, state_since_ms integer not null
+    state text not null, state_since_ms integer not null, created_ms integer not null default -1
 );
 create unique index if not exists file_by_key on file (kpart, object_key);
 create index if not exists file_by_state on file (state, state_since_ms);
-create table if not exists run_block (      -- which files hold the batches of a partition: packed little-endian columns
+create table if not exists run_block (      -- which files hold the batches of a partition: frames of spark_jobs.scan.blocks
     kpart integer, topic_id blob, partition integer, first_offset integer, end_offset integer, runs blob,
     primary key (kpart, topic_id, partition, first_offset)
 ) without rowid;

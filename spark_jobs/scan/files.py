@@ -1,0 +1,100 @@
+"""The files of a scan one by one: rows for their life cycle, and whether their batches lie where they may.
+
+Batches of a file must not overlap and must end within the file. They are in the order of the request, which need not be
+that of their bytes: a negative gap alone is no fault.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from spark_jobs.scan.audit import Audit
+from spark_jobs.scan.columns import FileColumns, Int64s, starts_of
+from spark_jobs.scan.summary import FileRow, FindingRow
+
+FILE_BYTES_MAX = 1 << 50
+"""A file that claims to be larger is a mistake; it counts as empty, so that sums stay within 64 bits."""
+
+
+def sums_per_file(values: Int64s, counts: Int64s) -> Int64s:
+    """Add up the values of each file."""
+    running = np.zeros(len(values) + 1, np.int64)
+    values.cumsum(out=running[1:])
+    ends = counts.cumsum()
+    sums: Int64s = running[ends] - running[ends - counts]
+    return sums
+
+
+def batch_bytes(files: FileColumns) -> Int64s:
+    """The bytes of the accepted batches of each file."""
+    return sums_per_file(files.byte_size, files.batches_of_file)
+
+
+def sane_sizes(files: FileColumns) -> Int64s:
+    """The size of each file, 0 where it is absurd."""
+    return np.where((files.file_size >= 0) & (files.file_size <= FILE_BYTES_MAX), files.file_size, 0)
+
+
+class Files:
+    """Rows of the files of one partition of the metadata topic."""
+
+    def __init__(self, kpart: int) -> None:
+        self._kpart = kpart
+        self._owner_texts: dict[tuple[int, ...], str] = {}
+        self.rows: list[FileRow] = []
+
+    def add(self, files: FileColumns, used: Int64s, sizes: Int64s) -> None:
+        """Describe files. `used` is `batch_bytes`, `sizes` is `sane_sizes`."""
+        kpart = self._kpart
+        columns = (
+            files.at.tolist(), files.offset.tolist(), files.number.tolist(), files.keys, self._owners(files), files.append_ms.tolist(),
+            files.created_ms.tolist(), files.uploader.tolist(), sizes.tolist(), files.batches_of_file.tolist(), used.tolist(),
+        )  # fmt: skip
+        self.rows += [FileRow(kpart, *row) for row in zip(*columns, strict=True)]
+
+    def _owners(self, files: FileColumns) -> list[str]:
+        texts = self._owner_texts
+        counts = files.owners_of_file
+        count = int(counts[0]) if len(counts) else 0
+        if (counts == count).all():
+            owners = zip(*(files.owner_ids[place::count].tolist() for place in range(count)), strict=True) if count else [()] * len(files)
+        else:
+            flat = files.owner_ids.tolist()
+            starts = starts_of(counts).tolist()
+            owners = [tuple(flat[start : start + size]) for start, size in zip(starts, counts.tolist(), strict=True)]
+        return [texts.get(one) or texts.setdefault(one, str(list(one))) for one in owners]
+
+
+def check_bytes(kpart: int, files: FileColumns, audit: Audit) -> None:
+    """Find batches that overlap or lie outside their file."""
+    ends = sums_per_file(files.byte_size + files.byte_gap, files.batches_of_file)
+    suspicious = (ends > files.file_size) & (files.batches_of_file > 0) | (files.file_size < 0) | (files.file_size > FILE_BYTES_MAX)
+    gaps = (files.byte_gap < 0).nonzero()[0]
+    if len(gaps):
+        suspicious[np.searchsorted(files.batches_of_file.cumsum(), gaps, "right")] = True
+    for file in suspicious.nonzero()[0].tolist():
+        _check_file(kpart, files, file, audit)
+
+
+def _check_file(kpart: int, files: FileColumns, file: int, audit: Audit) -> None:
+    start = int(starts_of(files.batches_of_file)[file])
+    which = slice(start, start + int(files.batches_of_file[file]))
+    # Plain integers: gaps of a broken file may lead beyond 64 bits.
+    ranges: list[tuple[int, int]] = []
+    end = 0
+    for gap, size in zip(files.byte_gap[which].tolist(), files.byte_size[which].tolist(), strict=True):
+        ranges.append((end + gap, end + gap + size))
+        end += gap + size
+    offset, key, size = int(files.offset[file]), files.keys[file], int(files.file_size[file])
+    ranges.sort()
+    furthest = max((end for _, end in ranges), default=0)
+    if not 0 <= size <= FILE_BYTES_MAX or furthest > size:
+        message = f"batches of file {key} reach to byte {furthest}, the file has {size} bytes"
+        audit.find(FindingRow(kpart, offset, "batches-beyond-file", message, object_key=key, expected=size, found=min(furthest, 2**63 - 1)))
+    for (_, before), (begin, _) in pairwise(ranges):
+        if begin < before:
+            message = f"batches of file {key} overlap at byte {begin}: the one before ends at {before}"
+            audit.find(FindingRow(kpart, offset, "byte-overlap", message, object_key=key, expected=before, found=begin))
+            return

@@ -1,0 +1,56 @@
+"""Where a scan of one partition of the metadata topic stands: all that a task must know of the entries before its own.
+
+Everything larger (chains of user partitions and producers, files) stays in the store; a task sends links that are joined
+there. Heads move in the very transaction that takes over what was derived from the entries below them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from records.model import EntryKey
+
+
+@dataclass(frozen=True, slots=True)
+class HeldEntry:
+    """An entry of a transaction that has not ended yet (KIP-868)."""
+
+    offset: int
+    append_ms: int
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """A transaction that began at `offset`. When it grew too large to be held, its entries count at once (`is_applied`)."""
+
+    name: str
+    offset: int
+    append_ms: int
+    entries: tuple[HeldEntry, ...] = ()
+    is_applied: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The claim in force and its last entry below `next_offset`; `epoch` None: nothing is known of it yet.
+
+    `is_adopted`: the claim itself was not seen, the term was taken from entries (two at least: `is_confirmed`); `rival` is
+    then an entry of another term, which wins if the next entry follows it.
+    With an `epoch` but no `term` only entries from that epoch on are adopted.
+    `epoch_floor` is that of a restored log.
+    """
+
+    next_offset: int
+    epoch: int | None = None
+    term: int | None = None
+    seq: int | None = None
+    epoch_floor: int = 0
+    is_adopted: bool = False
+    is_confirmed: bool = True
+    rival: EntryKey | None = None
+    transaction: OpenTransaction | None = field(default=None)
+
+
+START = Head(next_offset=0, epoch=0, term=0, seq=0)
+"""The head of a log that is read from its first entry on: nobody ever led."""

@@ -1,0 +1,68 @@
+"""What is wrong, as rows of the database: bounded per micro-batch, counted exactly."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable
+
+from spark_jobs.scan.audit import ROWS_MAX
+from spark_jobs.scan.summary import FindingRow, NoteRow, QuarantineRow
+
+_INSERT_FINDING = """insert into finding
+    (kpart, offset, rule, message, topic_id, partition, producer_id, object_key, expected, found, seen_ms) values (?,?,?,?,?,?,?,?,?,?,?)"""
+_INSERT_QUARANTINE = "insert or ignore into quarantine (kpart, offset, error, size_bytes, first_bytes, seen_ms) values (?,?,?,?,?,?)"
+_INSERT_NOTE = "insert into note (kpart, offset, text, seen_ms) values (?,?,?,?)"
+
+KEPT_MAX = 100_000
+"""Rows that are kept of each table; the oldest go first."""
+
+
+class Findings:
+    """Findings of one micro-batch, those of the scan and those of the merge. `found` counts those of the merge."""
+
+    def __init__(self, scanned: Iterable[FindingRow]) -> None:
+        self._rows: dict[int, list[FindingRow]] = {}
+        self.found: Counter[int] = Counter()
+        for row in scanned:
+            self._rows.setdefault(row.kpart, []).append(row)
+
+    def add(self, row: FindingRow) -> None:
+        """Note something that is wrong."""
+        self.found[row.kpart] += 1
+        rows = self._rows.setdefault(row.kpart, [])
+        # Those of the scan are bounded likewise, and those at the lowest offsets are kept of both together.
+        if len(rows) < 2 * ROWS_MAX:
+            rows.append(row)
+
+    def write(self, db: sqlite3.Connection, now_ms: int) -> None:
+        """Insert the rows, by offset."""
+        for rows in self._rows.values():
+            rows.sort(key=lambda row: (row.offset, row.rule, row.topic_id or b"", row.partition or 0, row.producer_id or 0))
+            db.executemany(_INSERT_FINDING, [(*_plain(row), now_ms) for row in rows[:ROWS_MAX]])
+
+
+def _plain(row: FindingRow) -> tuple[object, ...]:
+    # The key of a file travels as bytes.
+    key = row.object_key
+    return (*row[:7], key.decode() if isinstance(key, bytes) else key, *row[8:])
+
+
+def write_quarantine(db: sqlite3.Connection, rows: Iterable[QuarantineRow], now_ms: int) -> None:
+    """Insert what cannot be read."""
+    db.executemany(_INSERT_QUARANTINE, [(*row, now_ms) for row in rows])
+
+
+def write_notes(db: sqlite3.Connection, rows: Iterable[NoteRow], now_ms: int) -> None:
+    """Insert what is worth knowing."""
+    db.executemany(_INSERT_NOTE, [(*row, now_ms) for row in rows])
+
+
+def forget_old(db: sqlite3.Connection) -> None:
+    """Keep the newest rows only."""
+    for table in ("finding", "note"):
+        db.execute(f"delete from {table} where id <= (select max(id) from {table}) - ?", (KEPT_MAX,))
+    (count,) = db.execute("select count(*) from quarantine").fetchone()
+    if count > KEPT_MAX:
+        oldest = "select kpart, offset from quarantine order by seen_ms, kpart, offset limit ?"
+        db.execute(f"delete from quarantine where (kpart, offset) in ({oldest})", (count - KEPT_MAX,))

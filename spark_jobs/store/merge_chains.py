@@ -1,0 +1,254 @@
+"""Joining the links of one partition of the metadata topic to the stored chains, in the order of the log.
+
+Steps are links and events, sorted by `at`. Files and batches that die are taken along where their order matters: before an
+event about files everything of the steps before it is written. Cost grows with what a micro-batch touches; only lost entries
+and the expiry of producers look at all rows of the partition.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from records.codec import decode_entry
+from records.model import (
+    DisklessLogInitialized,
+    DisklessLogReset,
+    FileHandedOver,
+    FilesFenced,
+    FilesRemoved,
+    PartitionCreated,
+    ProducersExpired,
+    Record,
+    RecordsDeleted,
+    TombstonesExpired,
+    TopicDeleted,
+)
+from spark_jobs.scan.summary import EventRow, FileRow, FindingRow, LinkRow, ProducerLinkRow, RestartRow
+from spark_jobs.store import chain_rules
+from spark_jobs.store.books import PartitionBook, PartitionName, ProducerBook
+from spark_jobs.store.chain_rules import PartitionState, ProducerState
+from spark_jobs.store.findings import Findings
+from spark_jobs.store.merge_facts import merge_fact
+from spark_jobs.store.merge_files import FileMerge
+from spark_jobs.store.run_blocks import OFFSET_MAX, RunBlocks
+
+PARTITIONS_PER_RECORD_MAX = 200_000
+"""More partitions in one record than any configuration allows are not created here."""
+
+Step = LinkRow | ProducerLinkRow | EventRow | RestartRow
+
+
+class _Death(NamedTuple):
+    """Batches of a partition whose last offsets are in `[start, end)`; without a state the partition itself is gone."""
+
+    name: PartitionName
+    state: PartitionState | None
+    start: int
+    end: int
+
+
+@dataclass(slots=True, kw_only=True)
+class ChainRows:
+    """The rows of one partition of the metadata topic that are merged in order."""
+
+    links: list[LinkRow] = field(default_factory=list)
+    producer_links: list[ProducerLinkRow] = field(default_factory=list)
+    files: list[FileRow] = field(default_factory=list)
+    events: list[EventRow] = field(default_factory=list)
+    restarts: list[RestartRow] = field(default_factory=list)
+
+
+class ChainMerge:
+    """See the module's text. `is_complete`: all entries of the log were seen, so every partition was seen being created."""
+
+    def __init__(self, db: sqlite3.Connection, kpart: int, rows: ChainRows, findings: Findings, *, is_complete: bool) -> None:
+        self._db = db
+        self._kpart = kpart
+        self._findings = findings
+        self._is_complete = is_complete
+        self._records = [decode_entry(row.entry)[0] for row in rows.events]
+        self._rows = rows
+        names = {(row.topic_id, row.partition) for row in rows.links}
+        for record in self._records:
+            if isinstance(record, RecordsDeleted | DisklessLogInitialized | DisklessLogReset):
+                names.add((record.topic_id, record.partition))
+        self._partitions = PartitionBook(db, kpart, names)
+        producers = {(row.topic_id, row.partition, row.producer_id) for row in rows.producer_links}
+        self._producers = ProducerBook(db, kpart, producers | self._seeded())
+        self._files = FileMerge(db, kpart, rows.files, findings)
+        self._blocks = RunBlocks(db, kpart)
+        self._deaths: list[_Death] = []
+        self._append_ms = 0
+        self.restarted_at: int | None = None
+
+    def _seeded(self) -> set[tuple[bytes, int, int]]:
+        seeds = [record for record in self._records if isinstance(record, DisklessLogInitialized)]
+        return {(record.topic_id, record.partition, one.producer_id) for record in seeds for one in record.producers}
+
+    def run(self) -> None:
+        """Take all steps and write the result."""
+        rows = self._rows
+        steps: list[tuple[int, Step, Record | None]] = [(row.at, row, None) for row in rows.links]
+        steps += [(row.at, row, None) for row in rows.producer_links]
+        steps += [(row.at, row, record) for row, record in zip(rows.events, self._records, strict=True)]
+        steps += [(row.at, row, None) for row in rows.restarts]
+        if rows.events or rows.restarts or len(rows.links) != len(self._partitions.states):
+            steps.sort(key=lambda step: step[0])
+        for _, row, record in steps:
+            if isinstance(row, LinkRow):
+                self._link(row)
+            elif isinstance(row, ProducerLinkRow):
+                self._producer(row)
+            elif isinstance(row, EventRow):
+                self._append_ms = row.append_ms
+                if record is not None:
+                    self._event(row, record)
+            else:
+                self._restart(row)
+        self._files.take_all()
+        self._flush()
+        self._partitions.write()
+        self._producers.write()
+
+    # ---- links
+
+    def _link(self, row: LinkRow) -> None:
+        name = (row.topic_id, row.partition)
+        state = self._partitions.states.get(name)
+        for finding in chain_rules.check_link(state, row):
+            self._findings.add(finding)
+        if state is None:
+            self._report_unknown(row.topic_id, row.partition, row.offset)
+            state = self._partitions.states[name] = PartitionState(row.log_start, row.base_offset, row.offset)
+        elif row.log_start > state.start:
+            self._deaths.append(_Death(name, state, state.start, row.log_start))
+        chain_rules.follow_link(state, row)
+
+    def _report_unknown(self, topic_id: bytes, partition: int, offset: int) -> None:
+        query = "select offset from deleted_topic where kpart = ? and topic_id = ?"
+        deleted = self._db.execute(query, (self._kpart, topic_id)).fetchone()
+        if deleted is not None:
+            message = f"the topic was deleted at offset {deleted[0]}"
+            self._findings.add(FindingRow(self._kpart, offset, "deleted-topic", message, topic_id, partition, expected=deleted[0]))
+        elif self._is_complete:
+            message = "the partition was never created here"
+            self._findings.add(FindingRow(self._kpart, offset, "unknown-partition", message, topic_id, partition))
+
+    def _producer(self, row: ProducerLinkRow) -> None:
+        name = (row.topic_id, row.partition, row.producer_id)
+        state = self._producers.states.get(name)
+        finding = chain_rules.check_producer(state, row)
+        if finding is not None:
+            self._findings.add(finding)
+        self._producers.states[name] = ProducerState(row.epoch, row.next_sequence, row.append_time_ms)
+
+    # ---- events
+
+    def _restart(self, row: RestartRow) -> None:
+        self._partitions.unchain()
+        self._producers.drop_all()
+        self._is_complete = False
+        self.restarted_at = row.offset
+
+    def _event(self, row: EventRow, record: Record) -> None:
+        merge_fact(self._db, row, record)
+        match record:
+            case PartitionCreated():
+                self._create(row, record)
+            case TopicDeleted():
+                self._delete_topic(row, record)
+            case RecordsDeleted():
+                self._delete_records(row, record)
+            case DisklessLogInitialized():
+                self._initialize(row, record)
+            case DisklessLogReset():
+                state = self._state_of(record.topic_id, record.partition, row.offset)
+                self._report(chain_rules.reset(state, self._kpart, row.offset, record))
+            case ProducersExpired():
+                self._producers.drop_idle(record.before_ms)
+            case FilesFenced() | FileHandedOver() | FilesRemoved() | TombstonesExpired():
+                self._files.take_until(row.at)
+                self._flush()
+                self._files.apply(record, row)
+                if isinstance(record, TombstonesExpired):
+                    query = "delete from deleted_topic where kpart = ? and append_ms < ?"
+                    self._db.execute(query, (self._kpart, record.before_ms))
+            case _:
+                return
+
+    def _report(self, finding: FindingRow | None) -> None:
+        if finding is not None:
+            self._findings.add(finding)
+
+    def _state_of(self, topic_id: bytes, partition: int, offset: int) -> PartitionState:
+        """The state of a partition that an event is about; one that nobody saw created begins here."""
+        state = self._partitions.states.get((topic_id, partition))
+        if state is None:
+            self._report_unknown(topic_id, partition, offset)
+            state = self._partitions.states[(topic_id, partition)] = PartitionState(
+                0, 0, offset, chained=self._is_complete, is_changed=True
+            )
+        return state
+
+    def _create(self, row: EventRow, record: PartitionCreated) -> None:
+        self._db.execute("delete from deleted_topic where kpart = ? and topic_id = ?", (self._kpart, record.topic_id))
+        count = record.num_partitions
+        if count > PARTITIONS_PER_RECORD_MAX:
+            message = f"{count} partitions are created at once, only {PARTITIONS_PER_RECORD_MAX} of them are followed"
+            self._report(FindingRow(self._kpart, row.offset, "absurd-partition-count", message, record.topic_id, found=count))
+            count = PARTITIONS_PER_RECORD_MAX
+        self._partitions.read_topic(record.topic_id)
+        for partition in range(record.first_partition, record.first_partition + count):
+            name = (record.topic_id, partition)
+            if name not in self._partitions.states:
+                self._partitions.states[name] = PartitionState(0, 0, row.offset, append_ms=row.append_ms, is_changed=True)
+
+    def _delete_topic(self, row: EventRow, record: TopicDeleted) -> None:
+        topic_id = record.topic_id
+        self._files.take_until(row.at)
+        for name in self._partitions.read_topic(topic_id):
+            self._deaths.append(_Death(name, None, -1, OFFSET_MAX))
+        self._flush()
+        self._partitions.drop_topic(topic_id)
+        self._producers.drop_topic(topic_id)
+        insert = "insert or replace into deleted_topic (kpart, topic_id, offset, append_ms) values (?,?,?,?)"
+        self._db.execute(insert, (self._kpart, topic_id, row.offset, row.append_ms))
+
+    def _delete_records(self, row: EventRow, record: RecordsDeleted) -> None:
+        name = (record.topic_id, record.partition)
+        state = self._state_of(*name, row.offset)
+        start = state.start
+        self._report(chain_rules.delete_records(state, self._kpart, row.offset, record))
+        if state.start > start:
+            self._deaths.append(_Death(name, state, start, state.start))
+
+    def _initialize(self, row: EventRow, record: DisklessLogInitialized) -> None:
+        topic_id, partition = record.topic_id, record.partition
+        state = self._state_of(topic_id, partition, row.offset)
+        self._report(chain_rules.initialize(state, self._kpart, row.offset, record))
+        for one in record.producers:
+            following = (one.last_sequence + 1) & chain_rules.SEQUENCE_MASK
+            name = (topic_id, partition, one.producer_id)
+            self._producers.states[name] = ProducerState(one.producer_epoch, following, one.timestamp_ms)
+
+    # ---- files
+
+    def _flush(self) -> None:
+        """Write frames and count out what died since; all files that the deaths concern must have been taken."""
+        for (topic_id, partition), state in self._partitions.states.items():
+            if state.frames:
+                self._blocks.add(topic_id, partition, state)
+        self._blocks.write()
+        deaths, self._deaths = self._deaths, []
+        for (topic_id, partition), owner, start, end in deaths:
+            self._blocks.trim(topic_id, partition, owner, start, end)
+        if self._blocks.lost_batches:
+            self._files.lose(self._blocks, self._append_ms)
+
+
+def group_rows(kparts: Sequence[int]) -> dict[int, ChainRows]:
+    """An empty collection for each partition of the metadata topic."""
+    return {kpart: ChainRows() for kpart in kparts}

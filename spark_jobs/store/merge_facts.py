@@ -1,0 +1,74 @@
+"""Plain facts of the log: claims, snapshots, topics, nodes and directories. The newest entry wins; nothing is judged here."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+from records.model import (
+    Endpoint,
+    FeatureLevelSet,
+    LeadershipClaimed,
+    NodeDirectoriesChanged,
+    NodeRegistered,
+    PartitionCreated,
+    Record,
+    ReplicaDirectoryAssigned,
+    SnapshotCommitted,
+    TopicDeleted,
+    TopicDeleting,
+    TopicPlaced,
+)
+from spark_jobs.scan.summary import EventRow
+
+_CLAIM = "insert or replace into claim (kpart, epoch, term, node_id, offset, append_ms) values (?,?,?,?,?,?)"
+_SNAPSHOT = """insert or replace into snapshot
+    (kpart, offset, mark_offset, end_offset, epoch, size_bytes, location, digest, append_ms) values (?,?,?,?,?,?,?,?,?)"""
+_NODE = """insert into node (node_id, rack, endpoints, schema_level_max) values (?,?,?,?)
+    on conflict do update set rack = excluded.rack, endpoints = excluded.endpoints, schema_level_max = excluded.schema_level_max"""
+_NODE_OF_CLAIM = """insert into node (node_id, rack, endpoints, schema_level_max) values (?,?,?,null)
+    on conflict do update set rack = excluded.rack, endpoints = excluded.endpoints"""
+# An id comes back only long after it was deleted; partitions of the log are read at different speeds.
+_PLACED = """insert into topic (topic_id, name, partitions, deleted_ms) values (?,?,?,null) on conflict do update set name = excluded.name,
+    partitions = excluded.partitions, deleted_ms = case when deleted_ms > ? then deleted_ms end"""
+_CREATED = """insert into topic (topic_id, name, partitions, deleted_ms) values (?,?,?,null) on conflict do update set name = excluded.name,
+    partitions = max(coalesce(partitions, 0), excluded.partitions), deleted_ms = case when deleted_ms > ? then deleted_ms end"""
+_DELETED = """insert into topic (topic_id, name, partitions, deleted_ms) values (?,null,null,?)
+    on conflict do update set deleted_ms = coalesce(deleted_ms, excluded.deleted_ms)"""
+
+
+def merge_fact(db: sqlite3.Connection, row: EventRow, record: Record) -> None:
+    """Take over what a record says, if it is such a fact."""
+    match record:
+        case LeadershipClaimed():
+            db.execute(_CLAIM, (row.kpart, record.epoch, record.term, record.node_id, row.offset, row.append_ms))
+            db.execute(_NODE_OF_CLAIM, (record.node_id, record.rack, _text(record.endpoints)))
+        case SnapshotCommitted():
+            numbers = (record.mark_offset, record.end_offset, record.epoch, record.size_bytes)
+            db.execute(_SNAPSHOT, (row.kpart, row.offset, *numbers, record.location, record.digest, row.append_ms))
+        case TopicPlaced():
+            count = sum(placed.num_partitions for placed in record.ranges)
+            db.execute(_PLACED, (record.topic_id, record.name, count, row.append_ms))
+        case PartitionCreated():
+            end = record.first_partition + record.num_partitions
+            db.execute(_CREATED, (record.topic_id, record.name, end, row.append_ms))
+        case TopicDeleting() | TopicDeleted():
+            db.execute(_DELETED, (record.topic_id, row.append_ms))
+        case NodeRegistered():
+            db.execute(_NODE, (record.node_id, record.rack, _text(record.endpoints), record.schema_level_max))
+        case NodeDirectoriesChanged():
+            db.execute("delete from node_directory where node_id = ?", (record.node_id,))
+            directories = [(one, 1) for one in record.online] + [(one, 0) for one in record.offline]
+            insert = "insert or replace into node_directory (node_id, directory_id, online) values (?,?,?)"
+            db.executemany(insert, [(record.node_id, *one) for one in directories])
+        case ReplicaDirectoryAssigned():
+            insert = "insert or replace into replica_directory (node_id, kpart, directory_id) values (?,?,?)"
+            db.execute(insert, (record.node_id, record.metadata_partition, record.directory_id))
+        case FeatureLevelSet():
+            db.execute("insert or replace into feature (name, level) values ('schema', ?)", (record.level,))
+        case _:
+            return
+
+
+def _text(endpoints: Sequence[Endpoint]) -> str:
+    return ",".join(f"{one.listener}://{one.host}:{one.port}" for one in endpoints)

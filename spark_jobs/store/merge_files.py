@@ -1,0 +1,205 @@
+"""The life of the WAL files: live, waiting (for another owner), deletable, removed, fenced.
+
+A file is live while it has live batches in its owner's partition of the metadata topic. Then it is the turn of its owners one
+after the other: each hands it over to the next, the last one deletes it. Rows of the same key in several partitions are one
+object; which of them has its turn follows from the hand-overs. Each row is judged by its own partition's log alone, apart from
+the turn, because partitions are read at different speeds.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Sequence
+
+from records.model import FileHandedOver, FilesFenced, FilesRemoved, TombstonesExpired
+from spark_jobs.scan.blocks import file_number
+from spark_jobs.scan.summary import EventRow, FileRow, FindingRow
+from spark_jobs.store.findings import Findings
+from spark_jobs.store.run_blocks import RunBlocks
+
+LIVE, WAITING, DELETABLE, REMOVED, FENCED = "live", "waiting", "deletable", "removed", "fenced"
+
+DEAD_KEPT_MS = 24 * 3_600_000
+"""How long removed and fenced files are shown."""
+
+_INSERT = """insert or ignore into file (file_number, kpart, object_key, offset, append_ms, uploader, file_bytes, batches, live_batches,
+    live_bytes, owners, state, state_since_ms, created_ms) values (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"""
+_BY_KEY = "select file_number, offset, owners, next_owner, state, live_batches from file where kpart = ? and object_key = ?"
+_LOSE = "update file set live_batches = live_batches - ?, live_bytes = live_bytes - ? where file_number = ?"
+_SET_STATE = "update file set state = ?, state_since_ms = ? where file_number = ?"
+_FENCE = """insert or ignore into file (file_number, kpart, object_key, offset, append_ms, file_bytes, batches, live_batches, live_bytes,
+    owners, state, state_since_ms, created_ms)
+    values ((select min(coalesce(min(file_number), 0), 0) - 1 from file), ?,?,?,?,0,0,0,0,'[]',?,?,?)"""
+_EXPIRE = """delete from file where kpart = ? and created_ms >= 0 and created_ms < ?
+    and (state in ('removed', 'fenced') or state = 'waiting' and next_owner is not null)"""
+
+FileEvent = FilesFenced | FileHandedOver | FilesRemoved | TombstonesExpired
+
+
+class FileMerge:
+    """The files of one partition of the metadata topic while a micro-batch is merged."""
+
+    def __init__(self, db: sqlite3.Connection, kpart: int, rows: Sequence[FileRow], findings: Findings) -> None:
+        self._db = db
+        self._kpart = kpart
+        self._rows = rows
+        self._taken = 0
+        self._findings = findings
+
+    def take_until(self, at: int) -> None:
+        """Insert the files of steps before one."""
+        start, rows = self._taken, self._rows
+        stop = len(rows)
+        if rows and rows[-1].at >= at:
+            stop = next(place for place in range(start, len(rows)) if rows[place].at >= at)
+        if stop > start:
+            self._insert(rows[start:stop])
+            self._taken = stop
+
+    def take_all(self) -> None:
+        """Insert all files that are left."""
+        if self._taken < len(self._rows):
+            self._insert(self._rows[self._taken :])
+            self._taken = len(self._rows)
+
+    def _insert(self, rows: Sequence[FileRow]) -> None:
+        cursor = self._db.executemany(_INSERT, map(_values, rows))
+        if cursor.rowcount != len(rows):
+            self._find_repeated(rows)
+        for row in rows:
+            if not row.batches and row.owners.count(","):
+                self._settle(row.object_key, row.append_ms)
+
+    def _find_repeated(self, rows: Sequence[FileRow]) -> None:
+        for row in rows:
+            known = self._db.execute(_BY_KEY, (row.kpart, row.object_key)).fetchone()
+            if known is None or known[0] == _number(row):
+                continue
+            offset, state = known[1], known[4]
+            if state in (LIVE, DELETABLE, WAITING) and known[3] is None:
+                rule, message = "file-committed-twice", f"file {row.object_key} was committed at offset {offset} before"
+            else:
+                rule, message = (
+                    "file-committed-after-fence",
+                    f"file {row.object_key} was {state} at offset {offset}, it must not be committed",
+                )
+            self._find(row.offset, rule, message, row.object_key, offset)
+
+    def _find(self, offset: int, rule: str, message: str, key: str, expected: int | None = None, found: int | None = None) -> None:
+        self._findings.add(FindingRow(self._kpart, offset, rule, message, object_key=key, expected=expected, found=found))
+
+    # ---- batches that die
+
+    def lose(self, blocks: RunBlocks, append_ms: int) -> None:
+        """Count dead batches out of their files; the files must be there."""
+        lost = [(count, blocks.lost_bytes[number], number) for number, count in blocks.lost_batches.items()]
+        self._db.executemany(_LOSE, lost)
+        blocks.lost_batches.clear()
+        blocks.lost_bytes.clear()
+        for number in _empty(self._db, [number for _, _, number in lost]):
+            (key,) = self._db.execute("select object_key from file where file_number = ?", (number,)).fetchone()
+            self._settle(key, append_ms)
+
+    def _settle(self, object_key: str, since_ms: int) -> None:
+        """Give an empty file the state that its owners' turns give it."""
+        row = self._db.execute(_BY_KEY, (self._kpart, object_key)).fetchone()
+        if row is None:
+            return
+        number, _, owners_text, next_owner, state, live = row
+        if state not in (LIVE, WAITING, DELETABLE) or live > 0:
+            return
+        owners = json.loads(owners_text)
+        is_last = not owners or owners[-1] == self._kpart
+        has_turn = len(owners) <= 1 or owners[0] == self._kpart or self._was_handed(object_key, owners)
+        wanted = DELETABLE if is_last and has_turn and next_owner is None else WAITING
+        if wanted != state:
+            self._db.execute(_SET_STATE, (wanted, since_ms, number))
+
+    def _was_handed(self, object_key: str, owners: Iterable[int]) -> bool:
+        others = [(owner, object_key, self._kpart) for owner in owners if owner != self._kpart]
+        query = "select 1 from file where kpart = ? and object_key = ? and next_owner = ?"
+        return any(self._db.execute(query, other).fetchone() is not None for other in others)
+
+    def _is_removed(self, object_key: str, owners: Iterable[int]) -> bool:
+        query = "select 1 from file where kpart = ? and object_key = ? and state = 'removed'"
+        return any(self._db.execute(query, (owner, object_key)).fetchone() is not None for owner in owners)
+
+    # ---- events
+
+    def apply(self, record: FileEvent, row: EventRow) -> None:
+        """Apply a record about files; those committed before it must be there, and deleted batches counted out."""
+        match record:
+            case FilesFenced():
+                for key, created_ms in zip(record.object_keys, record.created_ms, strict=True):
+                    self._fence(key, created_ms, row)
+            case FileHandedOver():
+                self._hand_over(record, row)
+            case FilesRemoved():
+                for key in record.object_keys:
+                    self._remove(key, row)
+            case TombstonesExpired():
+                self._db.execute(_EXPIRE, (self._kpart, record.before_ms))
+
+    def _fence(self, key: str, created_ms: int, row: EventRow) -> None:
+        known = self._db.execute(_BY_KEY, (self._kpart, key)).fetchone()
+        if known is None:
+            self._db.execute(_FENCE, (self._kpart, key, row.offset, row.append_ms, FENCED, row.append_ms, created_ms))
+            return
+        if known[5] > 0 and known[4] == LIVE:
+            self._find(row.offset, "live-file-fenced", f"file {key} has {known[5]} live batches", key, 0, known[5])
+        self._db.execute(_SET_STATE, (FENCED, row.append_ms, known[0]))
+
+    def _hand_over(self, record: FileHandedOver, row: EventRow) -> None:
+        key = record.object_key
+        known = self._db.execute(_BY_KEY, (self._kpart, key)).fetchone()
+        if known is not None:
+            if known[5] > 0 and known[4] == LIVE:
+                self._find(row.offset, "live-file-handed-over", f"file {key} has {known[5]} live batches", key, 0, known[5])
+            self._db.execute("update file set next_owner = ? where file_number = ?", (record.next_owner_id, known[0]))
+            if known[4] not in (REMOVED, FENCED):
+                # The last owner's partition may have been read further than this one.
+                is_removed = self._is_removed(key, json.loads(known[2]))
+                self._db.execute(_SET_STATE, (REMOVED if is_removed else WAITING, row.append_ms, known[0]))
+        FileMerge(self._db, record.next_owner_id, (), self._findings)._settle(key, row.append_ms)
+
+    def _remove(self, key: str, row: EventRow) -> None:
+        known = self._db.execute(_BY_KEY, (self._kpart, key)).fetchone()
+        if known is None:
+            return
+        if known[5] > 0 and known[4] == LIVE:
+            self._find(row.offset, "live-file-removed", f"file {key} has {known[5]} live batches", key, 0, known[5])
+        self._db.execute(_SET_STATE, (REMOVED, row.append_ms, known[0]))
+        for owner in json.loads(known[2]):
+            if owner != self._kpart:
+                query = "update file set state = 'removed', state_since_ms = ? where kpart = ? and object_key = ? and state = 'waiting'"
+                self._db.execute(query, (row.append_ms, owner, key))
+
+
+def forget_old(db: sqlite3.Connection, now_ms: int) -> None:
+    """Delete the rows of files that are gone for long."""
+    for state in (REMOVED, FENCED):
+        db.execute("delete from file where state = ? and state_since_ms < ?", (state, now_ms - DEAD_KEPT_MS))
+
+
+def _number(row: FileRow) -> int:
+    return file_number(row.kpart, row.offset, row.number)
+
+
+def _values(row: FileRow) -> tuple[object, ...]:
+    state = LIVE if row.batches else WAITING if row.owners.count(",") else DELETABLE
+    return (
+        _number(row), row.kpart, row.object_key, row.offset, row.append_ms, row.uploader, row.file_bytes, row.batches, row.batches,
+        row.size_bytes, row.owners, state, row.append_ms, row.created_ms,
+    )  # fmt: skip
+
+
+def _empty(db: sqlite3.Connection, numbers: Sequence[int]) -> list[int]:
+    """Those of some files that have no live batches left and do not know it yet."""
+    found: list[int] = []
+    for start in range(0, len(numbers), 500):
+        some = numbers[start : start + 500]
+        places = ",".join("?" * len(some))
+        query = f"select file_number from file where file_number in ({places}) and live_batches <= 0 and state = 'live'"
+        found += [number for (number,) in db.execute(query, some)]
+    return found

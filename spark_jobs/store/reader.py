@@ -1,0 +1,66 @@
+"""Reading back what the store holds of the scan's own state."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from records.model import EntryKey
+from spark_jobs.scan.head import Head, HeldEntry, OpenTransaction
+
+_HEADS = "select kpart, next_offset, epoch, term, seq, state from head"
+_HELD = "select kpart, offset, append_ms, value from held_entry order by kpart, offset"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadState:
+    """What a head holds beyond its numbers. `has_held`: the entries held for a transaction are others than before."""
+
+    epoch_floor: int
+    is_adopted: bool
+    is_confirmed: bool
+    rival: EntryKey | None
+    transaction: OpenTransaction | None
+    has_held: bool
+
+
+def read_state(text: str, held: Sequence[HeldEntry] = ()) -> HeadState:
+    """Parse the JSON of a head row."""
+    state = json.loads(text)
+    rival, opened = state.get("rival"), state.get("transaction")
+    transaction = None
+    if opened is not None:
+        name, offset, append_ms, is_applied = opened
+        transaction = OpenTransaction(name, offset, append_ms, tuple(held), is_applied)
+    return HeadState(
+        epoch_floor=state.get("epoch_floor", 0),
+        is_adopted=state.get("is_adopted", False),
+        is_confirmed=state.get("is_confirmed", True),
+        rival=None if rival is None else EntryKey(*rival),
+        transaction=transaction,
+        has_held=state.get("has_held", False),
+    )
+
+
+def read_heads(db: sqlite3.Connection) -> dict[int, Head]:
+    """Return where the scan of each partition of the metadata topic stands."""
+    held: dict[int, list[HeldEntry]] = {}
+    for kpart, offset, append_ms, value in db.execute(_HELD):
+        held.setdefault(kpart, []).append(HeldEntry(offset, append_ms, value))
+    heads = {}
+    for kpart, next_offset, epoch, term, seq, text in db.execute(_HEADS):
+        state = read_state(text, held.get(kpart, ()))
+        heads[kpart] = Head(
+            next_offset=next_offset,
+            epoch=epoch,
+            term=term,
+            seq=seq,
+            epoch_floor=state.epoch_floor,
+            is_adopted=state.is_adopted,
+            is_confirmed=state.is_confirmed,
+            rival=state.rival,
+            transaction=state.transaction,
+        )
+    return heads

@@ -1,0 +1,212 @@
+"""The monitor's database as its one writer sees it.
+
+`merge` takes over the summary of a micro-batch in one transaction, which moves the heads together with everything that was
+derived from the entries below them. So a micro-batch that comes again after a crash changes nothing, and a second
+monitor on the same folder is noticed: its heads are not those of the database.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterable, Mapping
+from importlib.resources import files
+from pathlib import Path
+from types import TracebackType
+
+import pyarrow as pa
+
+from spark_jobs.scan.head import Head
+from spark_jobs.scan.summary import (
+    CountRow,
+    EventRow,
+    FileRow,
+    FindingRow,
+    HeadRow,
+    HeldRow,
+    LinkRow,
+    NoteRow,
+    ProducerLinkRow,
+    QuarantineRow,
+    RestartRow,
+    rows_of,
+)
+from spark_jobs.store import findings, merge_files, merge_sums
+from spark_jobs.store.books import TEMPORARY
+from spark_jobs.store.findings import Findings, write_notes, write_quarantine
+from spark_jobs.store.merge_chains import ChainMerge, group_rows
+from spark_jobs.store.reader import read_heads, read_state
+
+DATABASE = "monitor.db"
+SCHEMA_VERSION = 1
+BUSY_TIMEOUT_S = 30.0
+MICRO_BATCHES_KEPT = 1000
+
+_HEAD = """insert into head (kpart, next_offset, epoch, term, seq, from_offset, log_end, append_ms, merged_ms, state, restarted_at)
+    values (?,?,?,?,?,?,?,?,?,?,?) on conflict do update set next_offset = excluded.next_offset, epoch = excluded.epoch,
+    term = excluded.term, seq = excluded.seq, log_end = excluded.log_end, append_ms = excluded.append_ms,
+    merged_ms = excluded.merged_ms, state = excluded.state,
+    restarted_at = coalesce(excluded.restarted_at, restarted_at)"""
+_MICRO_BATCH = "insert into micro_batch (merged_ms, entries, batches, scan_ms, merge_ms, lag_entries) values (?,?,?,?,?,?)"
+
+
+class StaleHeadsError(Exception):
+    """A summary was scanned from other heads than those of the database: somebody else writes it."""
+
+
+class LogMismatchError(Exception):
+    """The database was built from another log."""
+
+
+class Store:
+    """See the module's text. Used by one thread at a time."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+        self._pruned_minute = -1
+
+    @staticmethod
+    def open(folder: Path | str) -> Store:
+        """Open the database of a folder, made if need be."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        db = sqlite3.connect(folder / DATABASE, isolation_level=None, timeout=BUSY_TIMEOUT_S, check_same_thread=False)
+        # WAL: readers never wait. A power cut may lose the last micro-batches whole, which are then read again.
+        db.executescript("pragma journal_mode = wal; pragma synchronous = normal; pragma temp_store = memory; pragma cache_size = -32768;")
+        db.executescript(files("spark_jobs.store").joinpath("schema.sql").read_text())
+        db.executescript(TEMPORARY)
+        return Store(db)
+
+    def close(self) -> None:
+        """Close the database."""
+        self._db.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    # ---- heads
+
+    def heads(self) -> dict[int, Head]:
+        """Return where the scan of each partition of the metadata topic stands; partitions never read are not in it."""
+        return read_heads(self._db)
+
+    def adopt_log(self, topic: str, topic_id: str, partitions: int) -> None:
+        """Note which log this database is of. Raises LogMismatchError when it is of another one."""
+        known = self._db.execute("select topic, topic_id from log").fetchone()
+        if known is not None and tuple(known) != (topic, topic_id):
+            raise LogMismatchError(
+                f"the database holds topic {known[0]} with id {known[1]}, not {topic} with id {topic_id}; use an empty folder"
+            )
+        insert = """insert into log (topic, topic_id, partitions, schema_version) values (?,?,?,?)
+            on conflict do update set partitions = excluded.partitions"""
+        self._db.execute(insert, (topic, topic_id, partitions, SCHEMA_VERSION))
+
+    def start_from(self, kpart: int, head: Head, now_ms: int) -> None:
+        """Begin a partition of the metadata topic that was never read at a snapshot's end. Raises StaleHeadsError if it was read."""
+        if kpart in self.heads():
+            raise StaleHeadsError(f"partition {kpart} of the metadata topic was read before; a snapshot is only for a fresh database")
+        self._db.execute(
+            _HEAD, (kpart, head.next_offset, head.epoch, head.term, head.seq, head.next_offset, head.next_offset, 0, now_ms, "{}", None)
+        )
+
+    # ---- merging
+
+    def merge(
+        self, summary: pa.Table, heads: Mapping[int, Head], log_ends: Mapping[int, int], now_ms: int, scan_ms: int | None = None
+    ) -> None:
+        """Take over a summary that was scanned from `heads`. Raises StaleHeadsError, then nothing has changed."""
+        begin_s = time.perf_counter()
+        db = self._db
+        db.execute("begin immediate")
+        try:
+            stored = read_heads(db)
+            if stored != dict(heads):
+                raise StaleHeadsError("the heads moved since the scan began: does another monitor use this folder? stop one of them")
+            self._merge(summary, stored, log_ends, now_ms)
+            merge_ms = round((time.perf_counter() - begin_s) * 1000)
+            self._note_micro_batch(summary, log_ends, now_ms, scan_ms, merge_ms)
+            db.execute("commit")
+        except BaseException:
+            db.execute("rollback")
+            raise
+
+    def _merge(self, summary: pa.Table, stored: Mapping[int, Head], log_ends: Mapping[int, int], now_ms: int) -> None:
+        db = self._db
+        rows = rows_of(summary, HeadRow)
+        found = Findings(rows_of(summary, FindingRow))
+        restarts = self._merge_chains(summary, rows, found)
+        found.write(db, now_ms)
+        write_quarantine(db, rows_of(summary, QuarantineRow), now_ms)
+        write_notes(db, rows_of(summary, NoteRow), now_ms)
+        merge_sums.add_totals(db, summary, found.found)
+        merge_sums.add_activity(db, summary, now_ms)
+        for row in rows:
+            self._move_head(row, log_ends.get(row.kpart, row.next_offset), now_ms, restarts.get(row.kpart))
+            merge_sums.add_freshness(db, now_ms - row.oldest_ms, now_ms)
+        self._merge_held(summary, rows)
+        db.executemany("update head set log_end = max(?, next_offset) where kpart = ?", [(end, kpart) for kpart, end in log_ends.items()])
+        self._forget_old(now_ms)
+
+    def _merge_chains(self, summary: pa.Table, heads: Iterable[HeadRow], found: Findings) -> dict[int, int | None]:
+        """Returns, per partition, where its chains were restarted last."""
+        grouped = group_rows([row.kpart for row in heads])
+        for link in rows_of(summary, LinkRow):
+            grouped[link.kpart].links.append(link)
+        for producer in rows_of(summary, ProducerLinkRow):
+            grouped[producer.kpart].producer_links.append(producer)
+        for file in rows_of(summary, FileRow):
+            grouped[file.kpart].files.append(file)
+        for event in rows_of(summary, EventRow):
+            grouped[event.kpart].events.append(event)
+        for restart in rows_of(summary, RestartRow):
+            grouped[restart.kpart].restarts.append(restart)
+        firsts = {row.kpart: row.first_offset for row in heads}
+        restarted: dict[int, int | None] = {}
+        for kpart, rows in grouped.items():
+            known = self._db.execute("select from_offset, restarted_at from head where kpart = ?", (kpart,)).fetchone()
+            is_complete = firsts[kpart] == 0 if known is None else known == (0, None)
+            merge = ChainMerge(self._db, kpart, rows, found, is_complete=is_complete)
+            merge.run()
+            restarted[kpart] = merge.restarted_at
+        return restarted
+
+    def _move_head(self, row: HeadRow, log_end: int, now_ms: int, restarted_at: int | None) -> None:
+        values = (row.kpart, row.next_offset, row.epoch, row.term, row.seq, row.first_offset, max(log_end, row.next_offset))
+        self._db.execute(_HEAD, (*values, row.append_ms, now_ms, row.state, restarted_at))
+
+    def _merge_held(self, summary: pa.Table, heads: Iterable[HeadRow]) -> None:
+        db = self._db
+        for row in heads:
+            state = read_state(row.state)
+            if not state.has_held:
+                continue
+            db.execute("delete from held_entry where kpart = ?", (row.kpart,))
+            db.execute("delete from open_transaction where kpart = ?", (row.kpart,))
+            if state.transaction is not None:
+                opened = state.transaction
+                insert = "insert into open_transaction (kpart, name, offset, append_ms) values (?,?,?,?)"
+                db.execute(insert, (row.kpart, opened.name, opened.offset, opened.append_ms))
+        db.executemany("insert into held_entry (kpart, offset, append_ms, value) values (?,?,?,?)", rows_of(summary, HeldRow))
+
+    def _note_micro_batch(self, summary: pa.Table, log_ends: Mapping[int, int], now_ms: int, scan_ms: int | None, merge_ms: int) -> None:
+        db = self._db
+        counts = {"entries": 0, "batches": 0}
+        for row in rows_of(summary, CountRow):
+            if row.name in counts:
+                counts[row.name] += row.value
+        heads = dict(db.execute("select kpart, next_offset from head"))
+        lag = sum(max(0, end - heads.get(kpart, 0)) for kpart, end in log_ends.items())
+        db.execute(_MICRO_BATCH, (now_ms, counts["entries"], counts["batches"], scan_ms, merge_ms, lag))
+        db.execute("delete from micro_batch where id <= (select max(id) from micro_batch) - ?", (MICRO_BATCHES_KEPT,))
+
+    def _forget_old(self, now_ms: int) -> None:
+        minute = now_ms // merge_sums.MINUTE_MS
+        if minute == self._pruned_minute:
+            return
+        self._pruned_minute = minute
+        merge_sums.forget_old(self._db, now_ms)
+        merge_files.forget_old(self._db, now_ms)
+        findings.forget_old(self._db)
