@@ -195,6 +195,11 @@ LEADERSHIP: Final = Section(
             queries=(Query(expr=f"max by (partition) ({metric('leader_epoch', per_partition=True)})", legend=BY_PARTITION),),
         ),
         Panel(
+            title="Leaderships won",
+            help="Within ten minutes, by the process that won. A process that was just started shows its second one first.",
+            queries=(Query(expr=f"sum by (instance) (increase({metric('leader_changes_total')}[10m]))", legend=INSTANCE),),
+        ),
+        Panel(
             title="Replicas by what they do",
             help="Leading and following are the normal ones; failed ones have an alert.",
             queries=(Query(expr=f"sum by (state) ({metric('partitions')})", legend="{{state}}"),),

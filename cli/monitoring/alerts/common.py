@@ -18,4 +18,5 @@ DESCRIBE: Final = "diskless coordinator describe PARTITION --bootstrap-server NO
 DOCTOR: Final = "diskless doctor --bootstrap-server NODE:9192 --kafka-bootstrap-server KAFKA:9092"
 LOG_DUMP: Final = "diskless log dump --partition PARTITION --kafka-bootstrap-server KAFKA:9092"
 BENCH: Final = "diskless bench --bootstrap-server NODE:9192"
-MONITOR_STATUS: Final = "diskless monitor status"
+MONITOR_STATUS: Final = "diskless monitor status --dir FOLDER"
+MONITOR_FINDINGS: Final = "diskless monitor findings --dir FOLDER"

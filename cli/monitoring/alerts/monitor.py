@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from cli.monitoring.alerts.common import DESCRIBE, DOCTOR, LOG_DUMP, MONITOR_STATUS, MONITOR_UP
+from cli.monitoring.alerts.common import DESCRIBE, DOCTOR, LOG_DUMP, MONITOR_FINDINGS, MONITOR_STATUS, MONITOR_UP
 from cli.monitoring.model import Alert, Runbook, Severity
 from cli.monitoring.recording import GROUP
 
@@ -30,7 +30,7 @@ MONITOR: Final = (
                 "Its log and exit status. It ends by itself when the topic was recreated, or another monitor has the folder.",
                 "Java, memory (the job wants about 1.2 GB) and disk space of its folder.",
             ),
-            commands=(MONITOR_STATUS, "diskless monitor run --config FILE"),
+            commands=(MONITOR_STATUS, "diskless monitor run --config FILE --dir FOLDER"),
             harmless="During its own upgrade.",
         ),
     ),
@@ -90,7 +90,7 @@ MONITOR: Final = (
                 "Whether DisklessDigestMismatch or DisklessReplicaFailed fires as well.",
             ),
             commands=(
-                "diskless monitor findings",
+                MONITOR_FINDINGS,
                 LOG_DUMP,
                 DESCRIBE,
             ),
@@ -116,7 +116,7 @@ MONITOR: Final = (
             look=(
                 "The error of each entry: *unknown fingerprint* means a newer version. Upgrade the monitor then, and let it read again.",
             ),
-            commands=("diskless monitor quarantine", LOG_DUMP),
+            commands=("diskless monitor quarantine --dir FOLDER", LOG_DUMP),
             harmless="During an upgrade of the service before the monitor's. The alert ends an hour after the last such entry.",
         ),
     ),

@@ -27,7 +27,7 @@ PROCESSES: Final = (
             ),
             look=(
                 "CPU: at one core the process is at its limit; add processes, or partitions of the metadata topic for new topics.",
-                "CPU limits of the container (throttling), swapping, a slow scrape or very large answers (panel *Latency by operation*).",
+                "CPU limits of the container (throttling), swapping, very large answers (panel *Latency by operation (p99)*).",
             ),
             commands=(STATUS, BENCH),
             harmless="While a process reads a long log at its start.",

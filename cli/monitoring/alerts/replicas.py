@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from cli.monitoring.alerts.common import DESCRIBE, DOCTOR, STATUS
+from cli.monitoring.alerts.common import DESCRIBE, DOCTOR, MONITOR_FINDINGS, STATUS
 from cli.monitoring.model import Alert, Runbook, Severity
 from cli.monitoring.recording import DIGESTS_DIFFER, GROUP, LOG_END
 
@@ -79,7 +79,7 @@ REPLICAS: Final = (
                 DESCRIBE,
                 DOCTOR,
                 "diskless db dump DATA_DIR/partition-N.db",
-                "diskless monitor findings",
+                MONITOR_FINDINGS,
             ),
             harmless=(
                 "For seconds while records are trimmed, which each replica does at its own pace; that is why three samples are wanted."

@@ -1,0 +1,313 @@
+"""For each alert series that make it fire and similar ones that must not, in promtool's notation: one value a minute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+Series = Mapping[str, str]
+
+ONE = 'job="diskless-coordinator", instance="one:9193"'
+TWO = 'job="diskless-coordinator", instance="two:9193"'
+WATCH = 'job="diskless-monitor", instance="three:9194"'
+COMMIT = f'{ONE}, api="COMMIT_FILE"'
+PARTITION = ', partition="3"'
+PREFIX = "diskless_coordinator_"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """`fires` lists variants; each must give exactly one alert at minute `at`, with these labels and this description."""
+
+    alert: str
+    at: int
+    fires: tuple[Series, ...]
+    quiet: tuple[Series, ...]
+    labels: Mapping[str, str]
+    description: str
+
+
+SERVICE = {"job": "diskless-coordinator"}
+ON_ONE = {**SERVICE, "instance": "one:9193"}
+ON_TWO = {**SERVICE, "instance": "two:9193"}
+OF_MONITOR = {"job": "diskless-monitor"}
+ON_MONITOR = {**OF_MONITOR, "instance": "three:9194"}
+
+
+def commits(errors: str, error: str = "REQUEST_TIMED_OUT") -> Series:
+    return {
+        f'{PREFIX}requests_total{{{COMMIT}, error="NONE"}}': "0+100x600",
+        f'{PREFIX}requests_total{{{COMMIT}, error="{error}"}}': errors,
+    }
+
+
+def seconds(in_time: str) -> Series:
+    return {
+        f'{PREFIX}request_seconds_bucket{{{COMMIT}, le="0.5"}}': in_time,
+        f"{PREFIX}request_seconds_count{{{COMMIT}}}": "0+100x600",
+    }
+
+
+def pair(metric: str, one: str, two: str, more: str = PARTITION) -> Series:
+    return {f"{PREFIX}{metric}{{{ONE}{more}}}": one, f"{PREFIX}{metric}{{{TWO}{more}}}": two}
+
+
+def single(metric: str, values: str, more: str = "") -> Series:
+    return {f"{PREFIX}{metric}{{{ONE}{more}}}": values}
+
+
+def monitor(metric: str, values: str, more: str = "") -> Series:
+    return {f"diskless_monitor_{metric}{{{WATCH}{more}}}": values}
+
+
+def files(opened: str, **kind: str) -> Series:
+    return {f"process_open_fds{{{ONE}}}": opened, f"process_max_fds{{{ONE}}}": "100x20", **kind}
+
+
+READY = {f"{PREFIX}ready{{{ONE}}}": "1x60"}
+NOW_AND_THEN = "1x2 0 1x30"
+
+CASES = (
+    Case(
+        alert="DisklessServiceDown",
+        at=5,
+        fires=({f"up{{{ONE}}}": "0x10", f"up{{{TWO}}}": "0x10"},),
+        quiet=({f"up{{{ONE}}}": "0x10", f"up{{{TWO}}}": "1x10"}, {'up{job="node-exporter", instance="one:9100"}': "0x10"}),
+        labels=SERVICE,
+        description="None of the coordinator processes of diskless-coordinator can be scraped."
+        " Diskless topics can neither be written nor read.",
+    ),
+    Case(
+        alert="DisklessCoordinatorDown",
+        at=8,
+        fires=({f"up{{{ONE}}}": "0x10", f"up{{{TWO}}}": "1x10"},),
+        quiet=({f"up{{{ONE}}}": "1 1 0 0 0 1 1 1 1 1", f"up{{{TWO}}}": "1x10"},),
+        labels=ON_ONE,
+        description="one:9193 cannot be scraped for 5 minutes. The others have taken over what it led; there is one standby less.",
+    ),
+    Case(
+        alert="DisklessNoLeader",
+        at=4,
+        fires=(pair("leading", "0x9", "0x9"), pair("leading", "1 1 stale", "0x9")),
+        quiet=(pair("leading", "1 1 0 0 0 0", "0 0 0 1 1 1"), pair("leading", "1x9", "0x9")),
+        labels={**SERVICE, "partition": "3"},
+        description="Nobody leads metadata partition 3 of diskless-coordinator for a minute: commits to its topics are refused.",
+    ),
+    Case(
+        alert="DisklessTwoLeaders",
+        at=8,
+        fires=(pair("leading", "1x9", "1x9"),),
+        quiet=(pair("leading", "1x9", "0x4 1 0x9"), pair("leading", "1x9", "0x9")),
+        labels={**SERVICE, "partition": "3"},
+        description="2 processes say that they lead metadata partition 3 of diskless-coordinator.",
+    ),
+    Case(
+        alert="DisklessLeaderFlapping",
+        at=6,
+        fires=(pair("leader_epoch", "1+1x10", "1x10"),),
+        quiet=(pair("leader_epoch", "1 2 3 4 5x20", "1x20"), pair("leader_epoch", "7x20", "7x20")),
+        labels={**SERVICE, "partition": "3"},
+        description="Metadata partition 3 of diskless-coordinator had 6 changes of leadership in 15 minutes.",
+    ),
+    Case(
+        alert="DisklessReplicaFailed",
+        at=4,
+        fires=(single("partitions", "0 2x9", ', state="failed"'),),
+        quiet=(single("partitions", "0 2 0x9", ', state="failed"'), single("partitions", "2x9", ', state="following"')),
+        labels={**ON_ONE, "state": "failed"},
+        description="2 replicas on one:9193 have failed: they neither lead nor follow.",
+    ),
+    Case(
+        alert="DisklessNotReady",
+        at=12,
+        fires=(single("ready", "0x20"),),
+        quiet=(single("ready", "0x5 1 0x20"), single("ready", "1x20")),
+        labels=ON_ONE,
+        description="one:9193 says on /ready for 10 minutes that it is not ready.",
+    ),
+    Case(
+        alert="DisklessCommitErrorsFast",
+        at=80,
+        fires=(commits("0+10x90"), commits("0+10x90", "NOT_COORDINATOR")),
+        quiet=(commits("0+10x90", "OUT_OF_ORDER_SEQUENCE_NUMBER"), commits("0+1x90"), commits("0+10x70 700x20")),
+        labels=SERVICE,
+        description="9.091% of the commit requests of diskless-coordinator fail through the service's fault.",
+    ),
+    Case(
+        alert="DisklessCommitErrorsSlow",
+        at=400,
+        fires=(commits("0+1x600"),),
+        quiet=(commits("0+0.5x600"), commits("0+1x360 360x600")),
+        labels=SERVICE,
+        description="0.9901% of the commit requests of diskless-coordinator failed in the last hours.",
+    ),
+    Case(
+        alert="DisklessCommitLatencyFast",
+        at=80,
+        fires=(seconds("0+80x90"),),
+        quiet=(seconds("0+90x90"), seconds("0+80x70 5700+100x30")),
+        labels=SERVICE,
+        description="20% of the commits of diskless-coordinator take longer than 0.5 s.",
+    ),
+    Case(
+        alert="DisklessCommitLatencySlow",
+        at=400,
+        fires=(seconds("0+92x600"),),
+        quiet=(seconds("0+95x600"),),
+        labels=SERVICE,
+        description="8% of the commits of diskless-coordinator took longer than 0.5 s in the last hours.",
+    ),
+    Case(
+        alert="DisklessPendingBytesHigh",
+        at=3,
+        fires=({**single("pending_bytes", "90x9", PARTITION), **single("pending_bytes_limit", "100x9")},),
+        quiet=({**single("pending_bytes", "70x9", PARTITION), **single("pending_bytes_limit", "100x9")},),
+        labels={**ON_ONE, "partition": "3"},
+        description="Waiting commits of metadata partition 3 on one:9193 use 90% of partition.pending.max.bytes.",
+    ),
+    Case(
+        alert="DisklessStandbyLags",
+        at=10,
+        fires=(pair("log_end_offset", "0+100x20", "50x20"), pair("log_end_offset", "0+100x20", "0 0 0 0 0+100x20")),
+        quiet=(pair("log_end_offset", "0+100x20", "0 0+100x20"), pair("log_end_offset", "9x20", "9x20")),
+        labels={**ON_TWO, "partition": "3"},
+        description="two:9193 has not read yet what others had read of metadata partition 3 two minutes ago.",
+    ),
+    Case(
+        alert="DisklessStateBehind",
+        at=10,
+        fires=({**single("state_applied_offset", "5x20", PARTITION), **single("log_end_offset", "0+100x20", PARTITION)},),
+        quiet=({**single("state_applied_offset", "0 0+100x20", PARTITION), **single("log_end_offset", "0+100x20", PARTITION)},),
+        labels={**ON_ONE, "partition": "3"},
+        description="one:9193 has not written to its state database what it had applied of metadata partition 3 two minutes ago.",
+    ),
+    Case(
+        alert="DisklessDigestMismatch",
+        at=5,
+        fires=({**pair("state_applied_offset", "10x9", "10x9"), **pair("state_digest", "7x9", "8x9")},),
+        quiet=(
+            {**pair("state_applied_offset", "10x9", "11x9"), **pair("state_digest", "7x9", "8x9")},
+            {**pair("state_applied_offset", "10x9", "10x9"), **pair("state_digest", "7x9", "7x9")},
+            {**pair("state_applied_offset", "10x9", "10x9"), **pair("state_digest", "7x9", "8x1 7x9")},
+        ),
+        labels={**SERVICE, "partition": "3"},
+        description="Replicas of metadata partition 3 of diskless-coordinator that have written up to the same offset differ.",
+    ),
+    Case(
+        alert="DisklessEntriesUnacknowledged",
+        at=4,
+        fires=(single("oldest_unacknowledged_entry_age_seconds", "10x9", PARTITION),),
+        quiet=(single("oldest_unacknowledged_entry_age_seconds", "0 10 0x9", PARTITION),),
+        labels={**ON_ONE, "partition": "3"},
+        description="An entry of metadata partition 3 on one:9193 waits for 10s.",
+    ),
+    Case(
+        alert="DisklessKafkaProduceErrors",
+        at=20,
+        fires=(single("produce_errors_total", "0+1x30"),),
+        quiet=(single("produce_errors_total", "5x30"), single("produce_errors_total", "0 5x30")),
+        labels=ON_ONE,
+        description="Kafka did not write 10 entries of one:9193 in 10 minutes. Each ended a leadership.",
+    ),
+    Case(
+        alert="DisklessTopicCheckFails",
+        at=10,
+        fires=(single("topic_check_failures_total", "0+1x20", ', reason="missing"'),),
+        quiet=(
+            single("topic_check_failures_total", "0+1x20", ', reason="unavailable"'),
+            single("topic_check_failures_total", "3x20", ', reason="missing"'),
+        ),
+        labels={**ON_ONE, "reason": "missing"},
+        description="one:9193: looks at the metadata topic end with `missing`.",
+    ),
+    Case(
+        alert="DisklessForeignEntries",
+        at=3,
+        fires=(single("void_entries_total", "1x9", ', partition="3", reason="foreign"'),),
+        quiet=(single("void_entries_total", "9x9", ', partition="3", reason="stale"'),),
+        labels={**SERVICE, "partition": "3"},
+        description="Metadata partition 3 of diskless-coordinator has entries that no coordinator wrote.",
+    ),
+    Case(
+        alert="DisklessEventLoopStalls",
+        at=14,
+        fires=({**single("event_loop_lag_seconds_sum", "0+60x20"), **single("event_loop_lag_seconds_count", "0+200x20")},),
+        quiet=({**single("event_loop_lag_seconds_sum", "0+1x20"), **single("event_loop_lag_seconds_count", "0+600x20")},),
+        labels=ON_ONE,
+        description="Timers on one:9193 come 300ms late on average.",
+    ),
+    Case(
+        alert="DisklessBackgroundLoopStalled",
+        at=3,
+        fires=(single("background_loop_last_success_age_seconds", "400x9", ', loop="topic-guard"'),),
+        quiet=(single("background_loop_last_success_age_seconds", "10x9", ', loop="topic-guard"'),),
+        labels={**ON_ONE, "loop": "topic-guard"},
+        description="Loop topic-guard on one:9193 last succeeded 6m 40s ago.",
+    ),
+    Case(
+        alert="DisklessOpenFilesHigh",
+        at=8,
+        fires=({**files("90x20"), **READY}, {**files("90x20"), f"diskless_monitor_up{{{ONE}}}": "1x20"}),
+        quiet=({**files("50x20"), **READY}, files("90x20")),
+        labels=ON_ONE,
+        description="one:9193 uses 90% of the files it may have open.",
+    ),
+    Case(
+        alert="DisklessRestarts",
+        at=8,
+        fires=({f"process_start_time_seconds{{{ONE}}}": "1 1 2 2 3 3 4 4 4", **READY},),
+        quiet=(
+            {f"process_start_time_seconds{{{ONE}}}": "1 1 2 2 3 3 3 3 3", **READY},
+            {f"process_start_time_seconds{{{ONE}}}": "1 1 2 2 3 3 4 4 4"},
+        ),
+        labels=ON_ONE,
+        description="one:9193 restarted 3 times within an hour.",
+    ),
+    Case(
+        alert="DisklessMonitorDown",
+        at=8,
+        fires=(monitor("up", "0x9"), {f"up{{{WATCH}}}": "0x9"}),
+        quiet=({**monitor("up", "1x9"), f"up{{{WATCH}}}": "1x9"}, monitor("up", "0x3 1x9")),
+        labels=ON_MONITOR,
+        description="The monitor three:9194 cannot be scraped, or its query has ended. Nobody audits the log meanwhile.",
+    ),
+    Case(
+        alert="DisklessMonitorLagging",
+        at=25,
+        fires=(monitor("lag_entries", "20000x40", PARTITION),),
+        quiet=(
+            monitor("lag_entries", "90000-1000x40", PARTITION),
+            monitor("lag_entries", "500x40", PARTITION),
+            monitor("lag_entries", "20000x20 0 20000x40", PARTITION),
+        ),
+        labels=ON_MONITOR,
+        description="The monitor three:9194 was at least 20000 entries behind for 10 minutes, and does not catch up.",
+    ),
+    Case(
+        alert="DisklessMonitorNotFresh",
+        at=8,
+        fires=(
+            {**monitor("freshness_seconds", "60x9"), **monitor("last_progress_timestamp_seconds", "0+60x9")},
+            {**monitor("freshness_seconds", "60x9"), **monitor("last_progress_timestamp_seconds", "0x9")},
+        ),
+        quiet=({**monitor("freshness_seconds", "2x9"), **monitor("last_progress_timestamp_seconds", "0+60x9")},),
+        labels=ON_MONITOR,
+        description="What the monitor three:9194 shows is 1m 0s old.",
+    ),
+    Case(
+        alert="DisklessAuditFindings",
+        at=75,
+        fires=(monitor("findings_total", "0x70 2x20", ', rule="gap"'), monitor("findings_total", "_x72 2x9", ', rule="gap"')),
+        quiet=(monitor("findings_total", "5x90", ', rule="gap"'), monitor("findings_total", "0x90", ', rule="gap"')),
+        labels={**OF_MONITOR, "rule": "gap"},
+        description="2 findings of rule `gap` within an hour: the metadata log says what must not be.",
+    ),
+    Case(
+        alert="DisklessQuarantine",
+        at=75,
+        fires=(monitor("quarantined_total", "0x70 4x20"),),
+        quiet=(monitor("quarantined_total", "4x90"), monitor("quarantined_total", "0x90")),
+        labels=OF_MONITOR,
+        description="4 entries in force were put into quarantine within an hour.",
+    ),
+)
