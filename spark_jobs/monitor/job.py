@@ -181,8 +181,7 @@ class _Job:
 
     def _merge(self, frame: DataFrame, batch_id: int) -> None:
         """Scan and merge one micro-batch. Entries below the heads, which come again after a kill, are dropped by the scan."""
-        from spark_jobs.scan import scan_function
-        from spark_jobs.scan.summary import SUMMARY_DDL
+        from spark_jobs.scan import SUMMARY_DDL, scan_function
 
         try:
             heads = self._store.heads()
@@ -190,7 +189,7 @@ class _Job:
             summary = frame.selectExpr(*INPUT_COLUMNS).mapInArrow(scan_function(heads), SUMMARY_DDL).toArrow()
             scanned_s = time.monotonic()
             now_ms = time.time_ns() // 1_000_000
-            self._store.merge(summary, heads, self._watcher.ends(), now_ms)
+            self._store.merge(summary, heads, self._watcher.ends(), now_ms, round((scanned_s - start_s) * 1000))
             merged_s = time.monotonic()
             self._on_merged(merged_s - scanned_s)
             LOG.debug("micro-batch %d: scan %.3f s, merge %.3f s", batch_id, scanned_s - start_s, merged_s - scanned_s)

@@ -1,0 +1,192 @@
+"""A metadata log made up, for tests and benchmarks of the monitor: sound entries by the thousand, and what they add up to.
+
+Each partition of the metadata topic has one claim, five topics of ten partitions, and files whose batches are spread over
+them; about a third of the batches has a producer. Made with `records.bulk`, many files at once. Deterministic by seed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from coordinator.client.ulid import new_key
+from records.bulk import FileHead, FileNumbers, encode_file_entries
+from records.codec import encode_entry, encode_key
+from records.model import EntryKey, LeadershipClaimed, PartitionCreated, Record
+from records.varints import Int64s
+
+TOPICS = 5
+PARTITIONS = 10
+SEQUENCE_MASK = 0x7FFFFFFF
+FIRST_APPEND_MS = 1_760_000_000_000
+
+Entry = tuple[bytes | None, bytes | None]
+
+
+@dataclass
+class MadePartition:
+    """The log of one partition of the metadata topic. `totals` counts what was made, by the monitor's names."""
+
+    kpart: int
+    batches_per_file: int
+    seed: int = 1
+    now_ms: Callable[[], int] | None = None
+    totals: Counter[str] = field(default_factory=Counter)
+    epoch: int = 1
+    seq: int = 0
+
+    def __post_init__(self) -> None:
+        self._random = np.random.default_rng((self.seed, self.kpart))
+        self.term = int(self._random.integers(1, 1 << 62))
+        self.topic_ids = [self._random.bytes(16) for _ in range(TOPICS)]
+        self.next_offset = np.zeros(TOPICS * PARTITIONS, np.int64)
+        self.next_sequence = np.zeros(TOPICS * PARTITIONS, np.int64)
+        self._clock_ms = FIRST_APPEND_MS
+
+    # ---- entries of every kind
+
+    def key(self) -> bytes:
+        """The key of the next entry."""
+        self.seq += 1
+        return encode_key(EntryKey(self.epoch, self.term, self.seq))
+
+    def entry(self, *records: Record) -> Entry:
+        """The next entry, with these records."""
+        self.totals["entries"] += 1
+        return self.key(), encode_entry(list(records))
+
+    def claim(self) -> Entry:
+        """The claim of the epoch, which starts the term."""
+        self.totals["entries"] += 1
+        self.seq = 0
+        record = LeadershipClaimed(epoch=self.epoch, term=self.term, node_id=1, rack="", endpoints=[])
+        return encode_key(EntryKey(self.epoch, self.term, 0)), encode_entry([record])
+
+    def beginning(self) -> list[Entry]:
+        """The claim and the topics."""
+        created = [
+            PartitionCreated(topic_id=topic_id, name=f"made-{self.kpart}-{n}", first_partition=0, num_partitions=PARTITIONS, order_offset=n)
+            for n, topic_id in enumerate(self.topic_ids)
+        ]
+        return [self.claim(), *(self.entry(record) for record in created)]
+
+    # ---- files
+
+    def files(self, count: int) -> list[Entry]:
+        """The next entries, each with one sound file."""
+        heads, topics, numbers = self._columns(count)
+        values = encode_file_entries(heads, topics, numbers)
+        self.totals["entries"] += count
+        return [(self.key(), value) for value in values]
+
+    def _columns(self, count: int) -> tuple[list[FileHead], list[list[bytes]], FileNumbers]:
+        per_file = self.batches_per_file
+        where = np.sort(self._random.integers(0, TOPICS * PARTITIONS, (count, per_file)), axis=1).ravel()
+        record_counts = self._random.integers(1, 100, count * per_file)
+        sizes = self._random.integers(100, 60_000, count * per_file)
+        file_of = np.repeat(np.arange(count), per_file)
+        is_first = np.r_[True, (where[1:] != where[:-1]) | (file_of[1:] != file_of[:-1])]
+        first = np.flatnonzero(is_first)
+        run_where, run_file = where[first], file_of[first]
+        bases = _continue(self.next_offset, run_where, np.add.reduceat(record_counts, first))
+        has_producer = np.flatnonzero(self._random.random(count * per_file) < 0.3)
+        sequences = _continue(self.next_sequence, where[has_producer], record_counts[has_producer]) & SEQUENCE_MASK
+        place = has_producer % per_file
+        new_file = np.r_[True, file_of[has_producer][1:] != file_of[has_producer][:-1]][: len(place)]
+        distance = np.where(new_file, place, place - np.r_[0, place[:-1]][: len(place)])
+        used = np.zeros((count, TOPICS), bool)
+        used[run_file, run_where // PARTITIONS] = True
+        topic_index = np.cumsum(used, axis=1) - 1
+        file_sizes = sizes.reshape(count, per_file).sum(axis=1)
+        self.totals.update(
+            files=count,
+            batches=count * per_file,
+            records=int(record_counts.sum()),
+            bytes=int(sizes.sum()),
+            file_bytes=int(file_sizes.sum()),
+        )
+        numbers = FileNumbers(
+            runs_of_file=np.bincount(run_file, minlength=count),
+            batches_of_file=np.full(count, per_file),
+            producers_of_file=np.bincount(file_of[has_producer], minlength=count),
+            run_topic=topic_index[run_file, run_where // PARTITIONS],
+            run_partition=run_where % PARTITIONS,
+            run_length=np.diff(first, append=len(where)),
+            run_base_offset=bases,
+            run_log_start=np.zeros(len(first), np.int64),
+            byte_gap=np.zeros(len(where), np.int64),
+            byte_size=sizes,
+            record_count_minus_one=record_counts - 1,
+            timestamp_age=np.full(len(where), 5),
+            timestamp_type=np.zeros(len(where), np.int64),
+            producer_index=distance,
+            producer_id=7_000 + where[has_producer],
+            producer_epoch=np.zeros(len(has_producer), np.int64),
+            base_sequence=sequences,
+        )
+        return self._heads(file_sizes.tolist()), [[self.topic_ids[n] for n in np.flatnonzero(row)] for row in used], numbers
+
+    def _heads(self, sizes: Sequence[int]) -> list[FileHead]:
+        heads = []
+        for size in sizes:
+            self._clock_ms = self._clock_ms + 2 if self.now_ms is None else self.now_ms()
+            key = new_key(self._clock_ms, self._random.bytes(10))
+            heads.append(
+                FileHead(
+                    object_key=key,
+                    object_format=1,
+                    file_size=size,
+                    uploader_broker_id=1 + self.kpart,
+                    owner_ids=[self.kpart],
+                    created_ms=self._clock_ms,
+                    append_time_ms=self._clock_ms,
+                    content_hash=key.encode()[-16:],
+                )
+            )
+        return heads
+
+
+def _continue(next_values: Int64s, group: Int64s, amounts: Int64s) -> Int64s:
+    """Where each amount begins when those of a group follow each other from its next value, which moves."""
+    order = np.argsort(group, kind="stable")
+    sorted_group, sorted_amounts = group[order], amounts[order]
+    before = np.cumsum(sorted_amounts) - sorted_amounts
+    starts = np.flatnonzero(np.r_[True, sorted_group[1:] != sorted_group[:-1]]) if len(group) else np.zeros(0, np.int64)
+    lengths = np.diff(starts, append=len(group))
+    begin = np.empty(len(group), np.int64)
+    begin[order] = before - np.repeat(before[starts], lengths) + next_values[sorted_group]
+    np.add.at(next_values, group, amounts)
+    return begin
+
+
+@dataclass(slots=True)
+class MadeLog:
+    """A whole made log."""
+
+    partitions: list[MadePartition]
+
+    @classmethod
+    def of(cls, kparts: int, batches_per_file: int, *, seed: int = 1, now_ms: Callable[[], int] | None = None) -> MadeLog:
+        """A log without entries yet."""
+        return cls([MadePartition(kpart, batches_per_file, seed=seed, now_ms=now_ms) for kpart in range(kparts)])
+
+    @property
+    def totals(self) -> Counter[str]:
+        """What was made so far."""
+        return sum((one.totals for one in self.partitions), Counter())
+
+    def beginning(self) -> Iterator[tuple[int, Entry]]:
+        """Claims and topics, with the partition each belongs to."""
+        for one in self.partitions:
+            for entry in one.beginning():
+                yield one.kpart, entry
+
+    def files(self, count: int) -> Iterator[tuple[int, Entry]]:
+        """Files, evenly over the partitions."""
+        for one in self.partitions:
+            share = count // len(self.partitions) + (one.kpart < count % len(self.partitions))
+            for entry in one.files(share) if share else ():
+                yield one.kpart, entry

@@ -1,0 +1,144 @@
+"""`diskless monitor run` as tests start it: a real process with its JVM and Python workers, and what its folder says."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+from cli.dev.process import ChildProcess, start_child
+from integration_tests.waiting import wait_until
+from spark_jobs.monitor.report import open_report
+
+START_TIMEOUT_S = 90
+
+
+class MonitorProcess:
+    """One folder, and at most one process that writes it. Use as a context manager: what runs at the end is killed."""
+
+    def __init__(self, bootstrap: str, topic: str, folder: Path) -> None:
+        self.bootstrap = bootstrap
+        self.topic = topic
+        self.folder = folder / "monitor"
+        self.log_file = folder / "monitor.log"
+        self._process: ChildProcess | None = None
+        self._seen = 0
+
+    def __enter__(self) -> MonitorProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None and self._process.is_running():
+            family = self.family()
+            self._process.kill()
+            wait_until(lambda: not any(alive(pid) for pid in family), "Spark to end after its driver")
+
+    # ---- life
+
+    def command(self, *options: str) -> list[str]:
+        """The command line."""
+        where = ["--bootstrap-server", self.bootstrap, "--topic", self.topic, "--dir", str(self.folder)]
+        return [sys.executable, "-m", "cli.main", "monitor", "run", *where, *options]
+
+    def start(self, *options: str) -> MonitorProcess:
+        """Start it without waiting."""
+        self._seen = self.log_file.stat().st_size if self.log_file.exists() else 0
+        self._process = start_child(self.command(*options), marker="cli.main", log=self.log_file)
+        return self
+
+    def start_ready(self, *options: str) -> MonitorProcess:
+        """Start it and wait until its query runs."""
+        self.start(*options)
+        wait_until(lambda: self.has_ended() or "ready topic=" in self.said(), "the line `ready`", START_TIMEOUT_S)
+        assert not self.has_ended(), self.said()
+        return self
+
+    def run_once(self, *options: str) -> None:
+        """Merge what is in the log."""
+        self.start("--once", *options)
+        status = self.process.wait(START_TIMEOUT_S)
+        assert status == 0, self.said()
+
+    @property
+    def process(self) -> ChildProcess:
+        """The process started last."""
+        assert self._process is not None
+        return self._process
+
+    def has_ended(self) -> bool:
+        """Whether it ended."""
+        return not self.process.is_running()
+
+    def wait_ended(self, timeout_s: float) -> int:
+        """Wait for its end by itself; its status."""
+        return self.process.wait(timeout_s)
+
+    def terminate(self, timeout_s: float) -> int:
+        """SIGTERM; its status."""
+        self.process.send(signal.SIGTERM)
+        return self.process.wait(timeout_s)
+
+    def said(self) -> str:
+        """What the process started last wrote."""
+        if not self.log_file.exists():
+            return ""
+        return self.log_file.read_bytes()[self._seen :].decode(errors="replace")
+
+    def ended_with_one_message(self) -> str:
+        """The message it ended with, which is all it said besides `ready` and its log."""
+        lines = [line for line in self.said().splitlines() if line.startswith("diskless: ")]
+        assert len(lines) == 1, self.said()
+        assert "Traceback" not in self.said()
+        return lines[0]
+
+    # ---- its processes
+
+    def family(self) -> dict[int, str]:
+        """Its pid and those of all it started, with their command lines."""
+        answer = subprocess.run(["ps", "-e", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True, timeout=10)
+        rows = [line.split(None, 2) for line in answer.stdout.splitlines()]
+        found = {self.process.pid}
+        while True:
+            more = {int(pid) for pid, parent, *_ in rows if int(parent) in found} - found
+            if not more:
+                return {int(row[0]): row[2] if len(row) > 2 else "" for row in rows if int(row[0]) in found}
+            found |= more
+
+    def jvm(self) -> int | None:
+        """The JVM's pid, if it has one now."""
+        return next((pid for pid, line in self.family().items() if "org.apache.spark.deploy.SparkSubmit" in line), None)
+
+    def workers(self) -> list[int]:
+        """Pids of the Python processes of Spark: the one that makes the others comes first."""
+        return sorted(pid for pid, line in self.family().items() if "pyspark.daemon" in line)
+
+    # ---- what it found
+
+    def total(self, name: str) -> int:
+        """One total, 0 while there is none."""
+        if not (self.folder / "monitor.db").exists():
+            return 0
+        with open_report(self.folder) as report:
+            return report.totals().get(name, 0)
+
+    def wait_total(self, name: str, at_least: int, timeout_s: float = 60) -> None:
+        """Wait until a total is that high; the process must not end meanwhile."""
+        wait_until(lambda: self.has_ended() or self.total(name) >= at_least, f"{name} >= {at_least}", timeout_s)
+        assert self.total(name) >= at_least, self.said()
+
+    def scrape(self) -> dict[str, float]:
+        """Its metrics by name and labels; the port is in the line `ready`."""
+        url = next(word.removeprefix("metrics=") for word in self.said().split() if word.startswith("metrics="))
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            lines = answer.read().decode().splitlines()
+        return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if not line.startswith("#"))}
+
+
+def alive(pid: int) -> bool:
+    """Whether there is such a process; one that nobody has waited for yet does not count."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
