@@ -34,6 +34,7 @@ from coordinator.adapters.server.server import Server
 from coordinator.adapters.sqlite.stores import StateDatabases
 from coordinator.api.topics import wanted_topics
 from coordinator.app.dispatch import Dispatcher
+from coordinator.app.main import settle_garbage_collector
 from coordinator.app.telemetry import MetricsTelemetry
 from coordinator.core.batches import partition_key
 from coordinator.core.limits import Limits
@@ -269,6 +270,7 @@ async def measure(shapes: Sequence[tuple[int, int]], runs: int, is_read: bool, p
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(1) as writer:
         bench = Bench(Path(folder), writer, is_read=is_read)
         await bench.ready()
+        settle_garbage_collector()
         keys = [partition_key(TOPIC_ID, number) for number in range(PARTITIONS)]
         print(f"{'batches':>8}{'files':>6}{'loop us/batch':>15}{'others':>8}{'loop us/file':>14}")
         for batches, files in shapes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -35,37 +36,26 @@ class CommitRequest(NamedTuple):
 
 def read_commit(data: bytes, body_offset: int, client_id: str | None) -> CommitRequest:
     """Decode a CommitFile body. Raises MalformedMessage."""
-    request = decode_commit_file(data, body_offset)
-    command = CommitFile(
-        object_key=request.object_key,
-        object_format=request.object_format,
-        file_size=request.file_size,
-        owner_ids=request.owner_ids,
-        batches=request.batches.view(CORE_BATCH),
-        uploader_broker_id=_uploader(request.uploader_broker_id, client_id),
-        created_ms=_created_ms(request.created_ms, request.object_key),
-    )
+    key, object_format, file_size, owner_ids, rows, timeout_ms, broker_id, created_ms = decode_commit_file(data, body_offset)
+    batches = rows.view(CORE_BATCH)
+    if broker_id < 0:
+        broker_id = _uploader(client_id)
+    if created_ms < 0:
+        from_key = created_ms_of_key(key)
+        created_ms = -1 if from_key is None else from_key
+    command = CommitFile(key, object_format, file_size, owner_ids, batches, broker_id, created_ms)
     refusal = None
-    if request.timeout_ms <= 0:
-        message = f"timeout {request.timeout_ms} ms; it must be above 0"
-        refusal = CommitResult.refused(len(request.batches), ErrorCode.INVALID_REQUEST, message)
-    return CommitRequest(command, request.timeout_ms, refusal)
+    if timeout_ms <= 0:
+        message = f"timeout {timeout_ms} ms; it must be above 0"
+        refusal = CommitResult.refused(len(batches), ErrorCode.INVALID_REQUEST, message)
+    return CommitRequest(command, timeout_ms, refusal)
 
 
-def _uploader(broker_id: int, client_id: str | None) -> int:
-    """The uploading broker: as stated, else from a client id `broker-<n>`, else -1."""
-    if broker_id >= 0:
-        return broker_id
+@lru_cache(maxsize=4096)
+def _uploader(client_id: str | None) -> int:
+    """The uploading broker from a client id `broker-<n>`, else -1."""
     match = _BROKER_CLIENT_ID.fullmatch(client_id or "")
     return int(match.group(1)) if match else -1
-
-
-def _created_ms(stated_ms: int, object_key: str) -> int:
-    """When the file was created: as stated, else from the ULID that ends its key, else -1."""
-    if stated_ms >= 0:
-        return stated_ms
-    from_key = created_ms_of_key(object_key)
-    return -1 if from_key is None else from_key
 
 
 def write_commit(answer: CommitAnswer) -> bytes:

@@ -122,11 +122,7 @@ class Process:
         node.start()
         announced = ",".join(f"{e.listener}://{e.host}:{e.port}" for e in endpoints)
         print(f"ready node={settings.node_id} listeners={announced} http={http[1]}", flush=True)
-        # What is loaded now lives as long as the process: the collector need not look at it again.
-        gc.collect()
-        gc.freeze()
-        # Commits make many objects that die by their reference counts; looking for cycles every 700 of them costs latency.
-        gc.set_threshold(GC_OBJECTS, 50, 100)
+        settle_garbage_collector()
         status = await self._until_the_end()
         # After a fatal error (the topic is another one, or loses entries) no moment longer is led.
         await node.stop(hand_over=self._fatal is None)
@@ -294,6 +290,15 @@ def node_config(settings: Settings, endpoints: list[Endpoint]) -> NodeConfig:
         load_timeout_ms=settings.leader_load_timeout_ms,
         shutdown_timeout_ms=settings.leader_shutdown_timeout_ms,
     )
+
+
+def settle_garbage_collector() -> None:
+    """Make the collector of cycles rare, once everything is loaded."""
+    # What is loaded now lives as long as the process: the collector need not look at it again.
+    gc.collect()
+    gc.freeze()
+    # Commits make many objects that die by their reference counts; looking for cycles every 700 of them costs latency.
+    gc.set_threshold(GC_OBJECTS, 50, 100)
 
 
 def wall_clock_ms() -> int:

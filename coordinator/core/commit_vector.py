@@ -12,15 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coordinator.core.batches import BATCH, SEQUENCE_MASK, BatchArray
+from coordinator.core.batches import BATCH, KEY_PARTS, SEQUENCE_MASK, BatchArray, is_start_of_run
 from coordinator.core.block import CommitBlock, Int64s, ProducerColumns, lengths_of, starts_of_equal
 from coordinator.core.commands import OK, CommitFile, Outcome
 from coordinator.core.commit import RECORDS_PER_BATCH_MAX, Batch, check_batches, check_file
 from coordinator.core.hot import HotState
 from coordinator.core.tables import REMEMBERED_BATCHES
 from records.bulk import FileHead, FileNumbers, encode_file_entries
-
-_KEY_PARTS = np.dtype({"names": ["high", "low", "partition"], "formats": ["<u8", "<u8", ">i4"], "offsets": [5, 13, 21], "itemsize": 77})
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +34,15 @@ class _Unusual(Exception):
         self.file = file
 
 
-def decide_block(hot: HotState, commands: Sequence[CommitFile], hashes: Sequence[bytes], append_time_ms: int) -> CommitBlock | Unusual:
-    """Decide plain commits, in order; their heads must have been checked. Every file has a batch."""
+def decide_block(
+    hot: HotState, commands: Sequence[CommitFile], hashes: Sequence[bytes], append_time_ms: int, batches: BatchArray | None = None
+) -> CommitBlock | Unusual:
+    """Decide plain commits, in order; their heads must have been checked. Every file has a batch.
+
+    `batches` are those of all commands, if they are joined already.
+    """
     try:
-        return _decide(hot, commands, hashes, append_time_ms)
+        return _decide(hot, commands, hashes, append_time_ms, _join(commands) if batches is None else batches)
     except _Unusual as unusual:
         return Unusual(unusual.file)
 
@@ -61,13 +64,16 @@ def _is_sound(command: CommitFile) -> bool:
     return True
 
 
-def _decide(hot: HotState, commands: Sequence[CommitFile], hashes: Sequence[bytes], append_time_ms: int) -> CommitBlock:
-    batches = _join(commands)
+def _decide(
+    hot: HotState, commands: Sequence[CommitFile], hashes: Sequence[bytes], append_time_ms: int, batches: BatchArray
+) -> CommitBlock:
     batches_of_file = np.array([len(command.batches) for command in commands], np.int64)
     first_of_file = batches_of_file.cumsum() - batches_of_file
     file_of = np.repeat(np.arange(len(commands)), batches_of_file)
     count, byte_offset, size, gap = _check(batches, commands, file_of, first_of_file)
-    run_start = _run_starts(batches, first_of_file)
+    is_start = is_start_of_run(batches)
+    is_start[first_of_file] = True
+    run_start = is_start.nonzero()[0]
     run_keys: list[bytes] = batches["topic_partition"][run_start].tolist()
     run_row = _rows_of(hot, run_keys, file_of[run_start])
     run_length = lengths_of(run_start, len(batches))
@@ -104,7 +110,7 @@ def _decide(hot: HotState, commands: Sequence[CommitFile], hashes: Sequence[byte
         batches_of_file=batches_of_file,
         producers_of_file=np.bincount(file_of[at], minlength=len(commands)),
         run_topic=run_topic,
-        run_partition=batches.view(_KEY_PARTS)["partition"][run_start].astype(np.int64),
+        run_partition=batches.view(KEY_PARTS)["partition"][run_start].astype(np.int64),
         run_length=run_length,
         run_base_offset=base[run_start],
         run_log_start=log_start[run_start],
@@ -168,17 +174,6 @@ def _check(
     return span.view(np.int64) + 1, byte_offset, size, gap
 
 
-def _run_starts(batches: BatchArray, first_of_file: Int64s) -> Int64s:
-    """Where a file begins, or the topic partition differs from that of the batch before."""
-    parts = batches.view(_KEY_PARTS)
-    is_start = np.zeros(len(batches), bool)
-    is_start[first_of_file] = True
-    for name in ("high", "low", "partition"):
-        column = np.ascontiguousarray(parts[name])
-        is_start[1:] |= column[1:] != column[:-1]
-    return is_start.nonzero()[0]
-
-
 def _rows_of(hot: HotState, keys: list[bytes], files: Int64s) -> Int64s:
     index = hot.partitions.index
     try:
@@ -212,7 +207,7 @@ def _distances(at: Int64s, file_of: Int64s, first_of_file: Int64s) -> Int64s:
 
 def _topics(run_keys: list[bytes], batches: BatchArray, run_start: Int64s, runs_of_file: Int64s) -> tuple[list[list[bytes]], Int64s]:
     """The topics of each file in order of first appearance, and each run's place among them."""
-    parts = batches.view(_KEY_PARTS)[run_start]
+    parts = batches.view(KEY_PARTS)[run_start]
     is_new = np.zeros(len(run_start), bool)
     is_new[runs_of_file.cumsum() - runs_of_file] = True
     for name in ("high", "low"):

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from coordinator.core.batches import content_hash
+import numpy as np
+
+from coordinator.core.batches import BATCH, BatchArray, content_hash, join_batches
 from coordinator.core.block import BlockShare, CommitBlock
 from coordinator.core.block_apply import apply_block
 from coordinator.core.commands import Barrier, CommitFile, CommitResult, DescribeFiles, ListOffsets
@@ -95,22 +97,22 @@ class GroupBuilder:
     def _decide_commits(self) -> None:
         """Decide the commits since the last other request: runs of plain ones together, the rest one by one."""
         commits, self._commits = self._commits, []
-        if sum(len(command.batches) for _, command in commits) < BLOCK_BATCHES_MIN:
-            for request, command in commits:
-                self._take_commit(request, command, _hash(command))
-            return
+        joined = join_batches([command.batches for _, command in commits])
+        masked = memoryview(joined)
         plain: list[_Plain] = []
         keys: set[str] = set()
+        at = 0
         for request, command in commits:
-            one = _Plain(request, command, _hash(command))
+            start, at = at, at + command.batches.nbytes
+            hashed = content_hash(command.object_format, command.file_size, command.owner_ids, masked[start:at])
             if command.object_key not in keys and self._is_plain(command):
-                plain.append(one)
+                plain.append(_Plain(request, command, hashed))
                 keys.add(command.object_key)
             else:
                 self._take_plain(plain)
                 plain, keys = [], set()
-                self._take_commit(request, command, one.content_hash)
-        self._take_plain(plain)
+                self._take_commit(request, command, hashed)
+        self._take_plain(plain, np.frombuffer(joined, BATCH) if len(plain) == len(commits) else None)
 
     def _is_plain(self, command: CommitFile) -> bool:
         """Whether nothing about the file as a whole needs the readable path."""
@@ -118,15 +120,21 @@ class GroupBuilder:
         is_known = key in self._term.by_key or self._state.find_file(key) is not None or self._state.find_tombstone(key) is not None
         return not is_known and len(command.batches) > 0 and check_head(command, self._context) is None
 
-    def _take_plain(self, plain: list[_Plain]) -> None:
-        """Decide files together; where one turns out to be unusual, those before it, itself, and those after it."""
+    def _take_plain(self, plain: list[_Plain], batches: BatchArray | None = None) -> None:
+        """Decide files together; where one turns out to be unusual, those before it, itself, and those after it.
+
+        `batches` are those of all of them, if somebody has joined them already.
+        """
         while plain:
             if sum(len(one.command.batches) for one in plain) < BLOCK_BATCHES_MIN:
                 for one in plain:
                     self._take_commit(*one)
                 return
             append_time_ms = max(self._context.now_ms, self._overlay.log_time_ms)
-            block = decide_block(self._overlay, [one.command for one in plain], [one.content_hash for one in plain], append_time_ms)
+            block = decide_block(
+                self._overlay, [one.command for one in plain], [one.content_hash for one in plain], append_time_ms, batches
+            )
+            batches = None
             unusual = block.file if isinstance(block, Unusual) else self._first_too_large(block)
             if unusual is None and isinstance(block, CommitBlock):
                 self._append_block(block, plain)
@@ -235,10 +243,6 @@ class GroupBuilder:
         if waiter is None:
             raise AssertionError(message)
         self.replies.append(Reply(waiter.token, refuse(waiter.command, ErrorCode.INVALID_REQUEST, message)))
-
-
-def _hash(command: CommitFile) -> bytes:
-    return content_hash(command.object_format, command.file_size, command.owner_ids, command.batches)
 
 
 def _other_content(command: CommitFile) -> CommitResult:

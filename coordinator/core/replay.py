@@ -112,8 +112,8 @@ def block_of(hot: HotState, files: FileColumns, entries: Sequence[ReadEntry]) ->
 
 def _numbers_of(topic_ids: Sequence[bytes]) -> Int64s:
     """A small number for each topic id."""
-    named: dict[bytes, int] = {}
-    return np.array([named.setdefault(topic_id, len(named)) for topic_id in topic_ids], np.int64)
+    number_of = {topic_id: number for number, topic_id in enumerate(dict.fromkeys(topic_ids))}
+    return np.fromiter(map(number_of.__getitem__, topic_ids), np.int64, len(topic_ids))
 
 
 def _gaps(batches: BatchColumns, order: Int64s, starts: Int64s) -> Int64s:

@@ -67,10 +67,10 @@ class ClusterView:
                 self._owners[partition_key] = owner
         return owner
 
-    def owners_of(self, partition_keys: list[bytes]) -> set[int | None]:
+    def owners_of(self, partition_keys: set[bytes]) -> set[int | None]:
         """The coordinators of many topic partitions; None is among them when one has no owner."""
         owners = set(map(self._owners.get, partition_keys))
-        return {self.owner_of(key) for key in set(partition_keys)} if None in owners else owners
+        return {self.owner_of(key) for key in partition_keys} if None in owners else owners
 
     def former_owner_of(self, partition_key: bytes) -> int | None:
         """The coordinator that a partition of a deleted topic had: it still knows which files were committed there."""

@@ -12,7 +12,7 @@ from typing import TypeVar, cast
 
 import numpy as np
 
-from coordinator.core.batches import partition_key, split_partition_key
+from coordinator.core.batches import partition_key, partition_keys, split_partition_key
 from coordinator.core.commands import (
     Answer,
     Barrier,
@@ -38,6 +38,13 @@ from coordinator.core.queries import FetchBudget, find_batches, past_the_end
 from coordinator.runtime.cluster_view import DIRECTORY_PARTITION, ClusterView
 from coordinator.runtime.ports import Cluster, KafkaUnavailable, TopicMissing
 from coordinator.runtime.replica import Replica
+
+
+def _keys(command: CommitFile) -> list[bytes]:
+    """The partition of each batch."""
+    keys: list[bytes] = command.batches["topic_partition"].tolist()
+    return keys
+
 
 _NOTHING_LOGGED = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 
@@ -121,18 +128,17 @@ class Router:
 
         Returns whether it has reached its coordinators (or was answered), so that a later commit cannot overtake it.
         """
-        keys = cast(list[bytes], command.batches["topic_partition"].tolist())
-        owners = self._view.owners_of(keys)
-        if not keys:
+        owners = self._view.owners_of(partition_keys(command.batches))
+        if not len(command.batches):
             respond(CommitResult.refused(0, ErrorCode.NONE, None))
         elif None in owners:
-            work = self._commit_unplaced(command, keys, timeout_ms, respond, size_bytes)
+            work = self._commit_unplaced(command, _keys(command), timeout_ms, respond, size_bytes)
             self._spawn(asyncio.get_running_loop().create_task(work))
             return False
         elif len(owners) == 1 and (owner := cast(int, owners.pop())) in self._replicas:
             self._replicas[owner].submit(command, timeout_ms, cast(Callable[[Answer], None], respond), size_bytes)
         else:
-            self._commit_split(command, [self._view.owner_of(key) for key in keys], timeout_ms, respond, size_bytes)
+            self._commit_split(command, [self._view.owner_of(key) for key in _keys(command)], timeout_ms, respond, size_bytes)
         return True
 
     def _commit_split(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from coordinator.core import group
-from coordinator.core.batches import content_hash, partition_key, split_partition_key
+from coordinator.core.batches import BatchArray, content_hash, join_batches, partition_key, split_partition_key
 from coordinator.core.commands import CommitFile
 from coordinator.core.errors import ErrorCode
 from coordinator.core.limits import Limits
@@ -435,7 +439,17 @@ def test_a_partition_key_splits_into_what_it_was_made_of() -> None:
         assert split_partition_key(partition_key(OTHER_TOPIC, partition)) == (OTHER_TOPIC, partition)
 
 
-def test_the_content_hash_does_not_change_the_batches() -> None:
-    array = batch_array([batch(request_id=7)])
-    content_hash(1, 1, [0], array)
-    assert array["request_id"].tolist() == [7]
+def hashed(batches: BatchArray) -> bytes:
+    return content_hash(1, 1, [0], memoryview(join_batches([batches])))
+
+
+def test_the_content_hash_knows_no_request_ids_and_does_not_change_the_batches() -> None:
+    array, other = batch_array([batch(request_id=7), batch(1, request_id=8)]), batch_array([batch(request_id=-1), batch(1, request_id=2**31 - 1)])
+    assert hashed(array) == hashed(other)
+    assert array["request_id"].tolist() == [7, 8]
+
+
+@given(st.integers(1, 60))
+def test_the_content_hash_is_that_of_all_the_bytes(count: int) -> None:
+    array = batch_array([batch(place, request_id=0) for place in range(count)])
+    assert hashed(array) == sha256(b"1 1 0 " + array.tobytes()).digest()[:16]
