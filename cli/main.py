@@ -28,6 +28,7 @@ COMMANDS = {
         "Commit files as fast as the service takes them (or at a rate) and show throughput and latency.",
     ),
     "monitor": Lazy("cli.commands.monitor", "monitor", "Follow and audit the metadata topic with Spark; look at what was found."),
+    "dashboard": Lazy("cli.commands.dashboard", "dashboard", "Serve a page that shows what the monitor found: activity, health, findings."),
     "simulate": Lazy("cli.commands.simulate", "simulate", "Live whole clusters on virtual time, with faults from a seed."),
     "config": Lazy("cli.commands.config", "config", "Show and check the settings of a coordinator."),
     "dev": Lazy("cli.commands.dev", "dev", "Run a whole service on this machine: Kafka, nodes, object store, load."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -54,4 +55,10 @@ def serve(options: ServeOptions, ready: Callable[[str], None]) -> None:
     )
     shown = f"[{options.host}]" if ":" in options.host else options.host
     ready(f"http://{shown}:{port}/")
-    _Server(config, dashboard).run([listener])
+    # uvicorn hands the signal that ended it on, once it has ended: to end by a signal is how this is meant to end.
+    former = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        _Server(config, dashboard).run([listener])
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)

@@ -112,7 +112,7 @@ def _findings_text(facts: Facts) -> str:
     if facts.first_finding is None:
         return text
     kpart, offset, rule = facts.first_finding
-    return f"{text}, the first at {kpart}@{offset} ({rule.replace('_', ' ')})"
+    return f"{text}, the first at {kpart}@{offset} ({rule.replace('-', ' ')})"
 
 
 def _healthy(facts: Facts, now_ms: int) -> str:

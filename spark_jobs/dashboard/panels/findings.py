@@ -9,6 +9,7 @@ from spark_jobs.dashboard.panels.rows import Json, dicts, rows, scalar, topic_na
 from spark_jobs.dashboard.rules import meaning
 
 ENTRIES_BEFORE = 2
+NOTES_MAX = 20
 
 
 def findings(db: sqlite3.Connection, query: Query, now_ms: int) -> Json:
@@ -23,6 +24,7 @@ def findings(db: sqlite3.Connection, query: Query, now_ms: int) -> Json:
         "kept": kept,
         "offset": query.offset,
         "limit": query.limit,
+        "notes": dicts(db, "select kpart as coordinator, offset, text, seen_ms from note order by id desc limit ?", NOTES_MAX),
         "rules": dicts(db, "select rule, count(*) as count from finding group by rule order by 2 desc, 1"),
         "rows": [_row(row, names, topic) for row in found],
     }

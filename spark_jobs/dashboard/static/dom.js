@@ -42,6 +42,12 @@ export function bar(parts, label) {
     svg("rect", { x: 0, y: 0, width: 100, height: 8, class: "rail" }), rects);
 }
 
+// Names and values; those without a value are left out.
+export function facts(pairs, properties = {}) {
+  const known = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
+  return h("dl", { class: "facts", ...properties }, known.map(([name, value, more]) => h("div", {}, h("dt", {}, name), h("dd", more, value))));
+}
+
 export function details(key, summary, ...children) {
   return h("details", { "data-key": key }, h("summary", {}, summary), ...children);
 }

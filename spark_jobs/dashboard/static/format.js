@@ -49,4 +49,4 @@ export function moment(ms) {
 }
 
 export const iso = (ms) => (ms ? new Date(ms).toISOString() : "");
-export const words = (rule) => String(rule).replaceAll("_", " ");
+export const words = (rule) => String(rule).replace(/[_-]/g, " ");

@@ -20,8 +20,9 @@ const at = (id) => document.getElementById(id);
 const now = new Now();
 const problems = h("ul", { class: "problems", id: "problems", hidden: true, "aria-label": "What is wrong" });
 
+const start = h("section", { class: "card start", id: "start", hidden: true, "aria-labelledby": "start-title" });
 const sections = [
-  { id: "now", title: "Now", panels: [activityPanel()], before: [problems, now.element] },
+  { id: "now", title: "Now", panels: [activityPanel()], before: [problems, start, now.element] },
   { id: "audit", title: "Audit", panels: [findingsPanel(), agreementPanel(), quarantinePanel(), orphansPanel()] },
   { id: "service", title: "Service", panels: [servicePanel(), leadershipPanel()] },
   { id: "partitions", title: "Partitions", panels: [partitionsPanel()] },
@@ -60,12 +61,23 @@ function showOverview(overview) {
     announced = spoken;
     at("announcement").textContent = sentence; // when what is wrong changes, not when a number does
   }
-  problems.hidden = !wrong.length;
+  problems.hidden = wrong.length < 2; // one is the verdict itself
   problems.replaceChildren(...wrong.map((one) => h("li", { "data-level": one.level }, h("a", { href: `#panel-${one.panel}` }, one.text))));
   at("place").textContent = `${overview.folder}, ${clock(overview.now_ms)}`;
-  document.body.dataset.state = overview.state;
+  showStart(overview);
   now.update(overview);
   refresh();
+}
+
+// Before the monitor has read anything, how to start it takes the place of empty panels.
+function showStart({ state: known, folder }) {
+  if (document.body.dataset.state === known) return;
+  document.body.dataset.state = known;
+  start.hidden = known !== "empty";
+  start.replaceChildren(h("h2", { id: "start-title" }, "Nothing to show yet"),
+    h("p", {}, "This page shows what the monitor reads from the log. It appears here by itself as soon as the monitor runs:"),
+    h("p", { class: "command" }, h("code", {}, `diskless monitor run --bootstrap-server KAFKA:9092 --dir ${folder}`)),
+    h("p", { class: "note" }, "To try it all on this machine: ", h("code", {}, "diskless dev up"), " starts Kafka, coordinators, a load, the monitor and this page."));
 }
 
 function showLink(status, sinceMs) {

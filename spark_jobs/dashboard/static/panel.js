@@ -6,12 +6,12 @@ import { grouped } from "/static/format.js";
 // `load` names the answer ("activity?range=300"), `draw(data, body)` returns elements or draws by itself and returns null.
 // `everyMs()` is the shortest pause between two loads; a `moving` panel is loaded again although the store did not change.
 export class Panel {
-  constructor({ id, title, help, load, draw, actions = [], everyMs = () => 2000, moving = false, wide = false, service = false }) {
+  constructor({ id, title, help, load, draw, actions = [], everyMs = () => 2000, moving = false, size = "", service = false }) {
     Object.assign(this, { id, load, draw, everyMs, moving, service, shown: null, version: null, loadedMs: 0, seen: false, text: null });
     this.badge = h("span", { class: "badge", hidden: true });
     this.body = h("div", { class: "body" }, h("p", { class: "none" }, "Loading…"));
     this.failure = h("p", { class: "failure", hidden: true, role: "status" });
-    this.element = h("section", { class: `card${wide ? " wide" : ""}`, id: `panel-${id}`, "aria-labelledby": `title-${id}`, tabindex: -1 },
+    this.element = h("section", { class: `card ${size}`, id: `panel-${id}`, "aria-labelledby": `title-${id}`, tabindex: -1 },
       h("div", { class: "head" }, h("h2", { id: `title-${id}`, title: help }, title, this.badge), h("div", { class: "actions" }, actions)),
       this.failure, this.body);
   }
@@ -27,18 +27,24 @@ export class Panel {
     const request = new AbortController();
     this.request = request;
     [this.loadedMs, this.version, this.shown] = [now, version, address];
+    let answer, text;
     try {
-      const answer = await fetch(`/api/${address}`, { signal: request.signal, headers: { Accept: "application/json" } });
-      const text = await answer.text();
+      answer = await fetch(`/api/${address}`, { signal: request.signal, headers: { Accept: "application/json" } });
+      text = await answer.text();
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      this.version = null; // the connection is lost: the head of the page says so
+      this.element.classList.add("old");
+      return;
+    }
+    try {
       if (!answer.ok) throw new Error(JSON.parse(text).error ?? `status ${answer.status}`);
       this.failure.hidden = true;
       this.element.classList.remove("old");
       if (text !== this.text || asked || force) this.render(text);
     } catch (error) {
-      if (error.name === "AbortError") return;
       this.version = null;
       this.element.classList.add("old");
-      if (error instanceof TypeError) return; // the connection is lost: the head of the page says so
       this.failure.textContent = `Cannot be shown: ${error.message}`;
       this.failure.hidden = false;
     }

@@ -23,7 +23,7 @@ export function activityPanel() {
   const note = h("p", { class: "note" });
   const grid = h("div", { class: "charts" }, Object.values(charts).map((chart) => chart.element));
   return new Panel({
-    id: "activity", title: "Commits", wide: true, moving: true, everyMs: chartPauseMs,
+    id: "activity", title: "Commits", size: "wide", moving: true, everyMs: chartPauseMs,
     help: "Rates over whole steps, from the append time of the log's entries",
     actions: [h("div", { class: "segments", role: "group", "aria-label": "Lines of the charts" }, buttons)],
     load: () => `activity?${new URLSearchParams({ range: state.get("range"), split: state.get("split"), topic: state.get("topic") })}`,

@@ -1,6 +1,6 @@
 // What is wrong: findings of the audit, entries that cannot be read, whether log and service agree, objects nobody knows.
 
-import { details, h, table } from "/static/dom.js";
+import { details, facts, h, table } from "/static/dom.js";
 import { bytes, grouped, iso, moment, words } from "/static/format.js";
 import { Panel, pager } from "/static/panel.js";
 import * as state from "/static/state.js";
@@ -10,26 +10,32 @@ const when = (ms) => h("time", { datetime: iso(ms), title: iso(ms) }, moment(ms)
 
 export function findingsPanel() {
   return new Panel({
-    id: "findings", title: "Findings", wide: true, help: "Violations of the log's rules, derived from the log alone",
+    id: "findings", title: "Findings", size: "wide", help: "Violations of the log's rules, derived from the log alone",
     load: () => `findings?${new URLSearchParams({ offset: state.get("findings"), limit: LIMIT })}`,
     draw(data, panel) {
       panel.count(data.count, "bad");
-      if (!data.count) return [h("p", { class: "none good" }, "The audit found nothing: offsets, sequences, byte ranges, epochs and transactions are as they must be.")];
+      const noted = notes(data.notes);
+      if (!data.count) return [h("p", { class: "none good" }, "The audit found nothing: offsets, sequences, byte ranges, epochs and transactions are as they must be."), noted];
       const rules = h("ul", { class: "chips" }, data.rules.map(({ rule, count }) => h("li", {}, words(rule), " ", h("b", {}, grouped(count)))));
       const list = h("ol", { class: "findings" }, data.rows.map(finding));
       return [rules, list, data.kept > LIMIT ? pager({ name: "findings", unit: "findings", count: data.kept, offset: data.offset, limit: data.limit, go: (page) => state.set({ findings: String(page * LIMIT) }) }) : null,
-        data.count > data.kept ? h("p", { class: "note" }, `${grouped(data.count)} were counted, ${grouped(data.kept)} of them kept.`) : null];
+        data.count > data.kept ? h("p", { class: "note" }, `${grouped(data.count)} were counted, ${grouped(data.kept)} of them kept.`) : null, noted];
     },
   });
 }
 
+function notes(list) {
+  if (!list.length) return null;
+  return details("notes", `${list.length === 20 ? "The last 20 notes" : `${list.length} ${list.length === 1 ? "note" : "notes"}`}: worth knowing, not wrong`, h("ul", { class: "keys" }, list.map((one) => h("li", {}, h("code", {}, `${one.coordinator}@${one.offset}`), ` ${one.text}, `, when(one.seen_ms)))));
+}
+
 function finding(row) {
-  const facts = [["Where", `coordinator ${row.coordinator}, offset ${grouped(row.offset)}`], ["Topic", row.topic && `${row.topic}${row.partition === null ? "" : `-${row.partition}`}`],
+  const known = [["Where", `coordinator ${row.coordinator}, offset ${grouped(row.offset)}`], ["Topic", row.topic && `${row.topic}${row.partition === null ? "" : `-${row.partition}`}`],
     ["Producer", row.producer_id], ["Object", row.object_key], ["Expected", row.expected && grouped(row.expected)], ["Found", row.found && grouped(row.found)], ["Seen", moment(row.seen_ms)]];
   return h("li", { id: `finding-${row.id}` }, details(`finding-${row.id}`,
     [h("span", { class: "rule" }, words(row.rule)), h("span", { class: "where" }, `${row.coordinator}@${row.offset}`), h("span", { class: "what" }, row.message)],
     h("p", {}, row.meaning),
-    h("dl", { class: "facts" }, facts.filter(([, value]) => value !== null && value !== undefined && value !== "").map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])),
+    facts(known),
     command(row.command, `command-${row.id}`)));
 }
 
@@ -49,7 +55,7 @@ function command(text, key) {
 
 export function quarantinePanel() {
   return new Panel({
-    id: "quarantine", title: "Quarantine", help: "Entries that could not be decoded; the monitor went on without them",
+    size: "third", id: "quarantine", title: "Quarantine", help: "Entries that could not be decoded; the monitor went on without them",
     load: () => `quarantine?${new URLSearchParams({ offset: state.get("quarantine"), limit: LIMIT })}`,
     draw(data, panel) {
       panel.count(data.count, "warning");
@@ -64,7 +70,7 @@ export function quarantinePanel() {
 
 export function agreementPanel() {
   return new Panel({
-    id: "agreement", title: "Log and service agree", help: "The state rebuilt from the log alone, compared with what a replica says of itself",
+    size: "third", id: "agreement", title: "Log and service agree", help: "The state rebuilt from the log alone, compared with what a replica says of itself",
     load: () => "agreement", everyMs: () => 5000,
     draw({ last_verify: last }, panel) {
       panel.count(0);
@@ -86,7 +92,7 @@ const ORPHAN_UNITS = { bytes, size_bytes: bytes, orphan_bytes: bytes };
 
 export function orphansPanel() {
   return new Panel({
-    id: "orphans", title: "Orphans", help: "Objects in the bucket that no coordinator knows",
+    size: "third", id: "orphans", title: "Orphans", help: "Objects in the bucket that no coordinator knows",
     load: () => "orphans", everyMs: () => 5000,
     draw({ last_orphans: last }) {
       if (!last) return [h("p", { class: "none" }, "Not looked for yet: ", h("code", {}, "diskless monitor orphans"), " compares the bucket's inventory with the files the log knows.")];
@@ -94,7 +100,7 @@ export function orphansPanel() {
       const show = (name, value) => (name.endsWith("_ms") ? moment(value) : ORPHAN_UNITS[name] ? ORPHAN_UNITS[name](value) : typeof value === "number" ? grouped(value) : String(value));
       const plain = Object.entries(last).filter(([, value]) => ["number", "string", "boolean"].includes(typeof value));
       const lists = Object.entries(last).filter(([, value]) => Array.isArray(value) && value.length);
-      return [h("dl", { class: "facts" }, plain.map(([name, value]) => [h("dt", {}, words(name.replace(/_ms$/, ""))), h("dd", { title: String(value) }, show(name, value))])),
+      return [facts(plain.map(([name, value]) => [words(name.replace(/_ms$/, "")), show(name, value), { title: String(value) }])),
         lists.map(([name, value]) => details(`orphans-${name}`, `${words(name)} (${value.length})`, h("ul", { class: "keys" }, value.slice(0, 100).map((one) => h("li", {}, h("code", {}, typeof one === "object" ? JSON.stringify(one) : String(one)))))))];
     },
   });

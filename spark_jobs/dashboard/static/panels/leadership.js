@@ -9,7 +9,7 @@ const LANE = 22, LEFT = 34, FOOT = 20;
 
 export function leadershipPanel() {
   const panel = new Panel({
-    id: "leadership", title: "Leadership", wide: true, moving: true, help: "Claims that came into force, from the log",
+    id: "leadership", title: "Leadership", size: "wide", moving: true, help: "Claims that came into force, from the log",
     everyMs: () => ({ 300: 3000, 3600: 8000, 86400: 30000 })[state.get("range")],
     load: () => `leadership?range=${state.get("range")}`,
     draw(data, panel) {

@@ -1,7 +1,7 @@
 // The monitor itself: where it is, how far behind, how long its micro-batches take, and every total to the last digit.
 
 import { TimeChart } from "/static/charts.js";
-import { details, h, table } from "/static/dom.js";
+import { details, facts, h, table } from "/static/dom.js";
 import { duration, grouped, iso, milliseconds, moment, short } from "/static/format.js";
 import { Panel } from "/static/panel.js";
 
@@ -11,7 +11,7 @@ export function monitorPanel() {
   const charts = h("div", { class: "charts two" }, work.element, lag.element);
   const rest = h("div", {});
   return new Panel({
-    id: "monitor", title: "Monitor", wide: true, everyMs: () => 2000, help: "The job that reads the log", load: () => "monitor",
+    id: "monitor", title: "Monitor", size: "wide", everyMs: () => 2000, help: "The job that reads the log", load: () => "monitor",
     draw(data, panel) {
       if (!data.heads.length) return [h("p", { class: "none" }, "The monitor has not read anything yet. Start it with ", h("code", {}, "diskless monitor run"), ".")];
       if (!panel.body.contains(charts)) panel.body.replaceChildren(charts, rest);
@@ -21,15 +21,15 @@ export function monitorPanel() {
       work.update(times, [{ label: "reading", values: batches.map((one) => one.scan_ms) }, { label: "merging", values: batches.map((one) => one.merge_ms) }], seconds);
       lag.update(times, [{ label: "entries", values: batches.map((one) => one.lag_entries) }], seconds);
       const { job, log } = data;
-      const facts = [["Topic", log?.topic], ["Topic id", log?.topic_id], ["Version", job.version], ["Process", job.pid], ["Started", job.started_ms && moment(Number(job.started_ms))], ["Trigger", job.trigger_s && `every ${job.trigger_s} s`]];
+      const known = [["Topic", log?.topic], ["Topic id", log?.topic_id], ["Version", job.version], ["Process", job.pid], ["Started", job.started_ms && moment(Number(job.started_ms))], ["Trigger", job.trigger_s && `every ${job.trigger_s} s`]];
       const open = [...rest.querySelectorAll("details")].filter((one) => one.open).map((one) => one.dataset.key);
       rest.replaceChildren(
-        h("dl", { class: "facts" }, facts.filter(([, value]) => value).map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])),
+        facts(known),
         details("heads", `${data.heads.length} partitions of the log`, table("Partitions of the log", [
           { title: "Partition", numeric: true, cell: (one) => one.coordinator }, { title: "Next offset", numeric: true, cell: (one) => grouped(one.next_offset) }, { title: "Log end", numeric: true, cell: (one) => grouped(one.log_end) },
           { title: "Behind", numeric: true, cell: (one) => grouped(one.lag_entries) }, { title: "Freshness", numeric: true, cell: (one) => duration(one.freshness_ms) }, { title: "Epoch", numeric: true, cell: (one) => one.epoch ?? "–" },
           { title: "Totals since", numeric: true, cell: (one) => grouped(one.from_offset) }, { title: "Last merge", numeric: true, cell: (one) => h("time", { datetime: iso(one.merged_ms) }, moment(one.merged_ms)) }], data.heads)),
-        details("totals", "All totals, exact", h("dl", { class: "facts totals" }, Object.entries(data.totals).map(([name, total]) => [h("dt", {}, name), h("dd", { "data-total": name }, grouped(total.digits))]))));
+        details("totals", "All totals, exact", facts(Object.entries(data.totals).map(([name, total]) => [name, grouped(total.digits), { "data-total": name }]), { class: "facts totals" })));
       for (const one of rest.querySelectorAll("details")) one.open = open.includes(one.dataset.key);
       return null;
     },

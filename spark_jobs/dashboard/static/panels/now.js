@@ -3,6 +3,7 @@
 import { h } from "/static/dom.js";
 import { amount, bytes, duration, grouped } from "/static/format.js";
 
+const SILENT_MS = 60000;
 const TILES = [
   { id: "files", title: "Files committed", show: amount },
   { id: "batches", title: "Batches", show: amount },
@@ -24,7 +25,7 @@ export class Now {
       tile("lag", "Monitor behind", "#panel-monitor"), tile("audit", "Audit", "#panel-findings"));
   }
 
-  update({ numbers }) {
+  update({ numbers, now_ms }) {
     if (!numbers) {
       for (const { big, small, tile } of Object.values(this.cells)) {
         big.textContent = "–";
@@ -43,7 +44,10 @@ export class Now {
       tile.title = `${title}: ${total.digits} ${numbers.whole_log ? "since the log began" : "since the monitor started"}`;
     }
     const { lag, totals } = numbers;
-    this.put("lag", lag.entries ? grouped(lag.entries) : duration(lag.freshness_ms), lag.entries ? "entries not read yet" : "from append to page", "");
+    const silentMs = now_ms - lag.alive_ms;
+    const isSilent = silentMs > SILENT_MS;
+    this.put("lag", isSilent ? duration(silentMs) : duration(lag.freshness_ms), isSilent ? "without a sign of it" : lag.entries ? `${grouped(lag.entries)} entries to read` : "everything is read",
+      isSilent ? "bad" : "");
     const wrong = Number(totals.findings.digits), unread = Number(totals.quarantined.digits);
     this.put("audit", wrong ? grouped(totals.findings.digits) : "clean", unread ? `${grouped(unread)} unreadable` : wrong ? "findings" : `${grouped(totals.entries.digits)} entries`,
       wrong ? "bad" : unread ? "warning" : "good");

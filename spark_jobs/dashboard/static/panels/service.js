@@ -2,7 +2,7 @@
 
 import { TimeChart } from "/static/charts.js";
 import { h, table } from "/static/dom.js";
-import { duration, grouped, milliseconds, short, words } from "/static/format.js";
+import { duration, grouped, milliseconds, short } from "/static/format.js";
 import { Panel } from "/static/panel.js";
 import * as state from "/static/state.js";
 
@@ -13,7 +13,7 @@ export function servicePanel() {
   const tables = h("div", { class: "pair" });
   const charts = h("div", { class: "charts two" }, latency.element, lag.element);
   return new Panel({
-    id: "service", title: "Service", wide: true, moving: true, everyMs: () => 4000, help: "From the coordinators' /metrics",
+    id: "service", title: "Service", size: "wide", moving: true, everyMs: () => 4000, help: "From the coordinators' /metrics",
     load: () => `service?range=${state.get("range")}`,
     draw(data, panel) {
       const down = data.processes.filter((one) => !one.up).length;
@@ -53,7 +53,7 @@ function processes(data) {
 
 function rejected(data) {
   return h("div", {}, h("h3", {}, "Rejected batches"), table("Rejected batches by error", [
-    { title: "Error", cell: (one) => words(one.error) },
+    { title: "Error", cell: (one) => one.error },
     { title: `Last ${data.window_s} s`, numeric: true, cell: (one) => grouped(one.in_window) },
     { title: "Since start", numeric: true, cell: (one) => grouped(one.batches) },
   ], data.rejected, "No batch was rejected."));
