@@ -92,8 +92,8 @@ READER: Final = Section(
         ),
         Panel(
             title="Errors of partitions while reading",
-            help="Within ten minutes, by error. Empty when all is well.",
-            queries=(Query(expr=f"sum by (error) (increase({metric('read_errors_total')}[10m]))", legend="{{error}}"),),
+            help="Within ten minutes, by process; their reasons are in the log. Zero when all is well.",
+            queries=(Query(expr=f"sum by (instance) (increase({metric('read_errors_total')}[10m]))", legend=INSTANCE),),
         ),
         Panel(
             title="Membership",

@@ -118,8 +118,7 @@ def kafka_samples(stats: KafkaStats) -> Iterable[Sample]:
     yield Sample("producers_unready_total", (), stats.producers_opened_unready)
     yield Sample("read_entries_total", (), stats.reader_entries)
     yield Sample("read_bytes_total", (), stats.reader_value_bytes)
-    for error, count in stats.reader_partition_errors.items():
-        yield Sample("read_errors_total", (error,), count)
+    yield Sample("read_errors_total", (), stats.reader_partition_errors.total())
     events = {
         "assigned": stats.member_assignments,
         "revoked": stats.member_revoked,
