@@ -14,7 +14,7 @@ from spark_jobs.dashboard.panels.query import Query
 from spark_jobs.dashboard.panels.rows import Json, marks, rows, scalar, topic_ids, topic_names
 
 LINES_MAX = 8
-STEPS_S = {300: 1, 3600: 10, 86400: 60}
+STEPS_S = {300: 1, 3600: 10, 86400: 120}
 UNITS = ("files", "batches", "records", "bytes")
 OTHERS = "others"
 
@@ -88,37 +88,41 @@ def _by_second(db: sqlite3.Connection, query: Query, now_ms: int, step_s: int) -
 
 
 def _by_minute(db: sqlite3.Connection, query: Query, now_ms: int) -> Json:
-    window = _window(last_complete_s(db, now_ms), query.range_s, 60)
+    window = _window(last_complete_s(db, now_ms), query.range_s, STEPS_S[query.range_s])
+    span = (window.step_s, window.step_s, window.first_s // 60, window.end_s // 60)
     found = rows(
         db,
-        "select minute * 60, sum(files), sum(batches), sum(bytes) from activity_uploader where minute >= ? and minute < ? group by 1",
-        window.first_s // 60,
-        window.end_s // 60,
+        "select minute * 60 / ? * ?, sum(files), sum(batches), sum(bytes) from activity_uploader"
+        " where minute >= ? and minute < ? group by 1",
+        *span,
     )
-    counted = rows(
-        db,
-        "select minute * 60, sum(records) from activity_topic where minute >= ? and minute < ? group by 1",
-        window.first_s // 60,
-        window.end_s // 60,
-    )
+    counted = rows(db, "select minute * 60 / ? * ?, sum(records) from activity_topic where minute >= ? and minute < ? group by 1", *span)
     records = {row[0]: row[1] for row in counted}
-    return _answer(
-        window, [Point("all", row[0], row[1], row[2], records.get(row[0], 0), row[3]) for row in found], lambda _: "all coordinators"
-    )
+    points = [Point("all", row[0], row[1], row[2], records.get(row[0], 0), row[3]) for row in found]
+    return _answer(window, points, lambda _: "all coordinators")
 
 
 def _by_topic(db: sqlite3.Connection, query: Query, now_ms: int, only: list[bytes] | None) -> Json:
-    window = _window(last_complete_s(db, now_ms), query.range_s, 60)
+    window = _window(last_complete_s(db, now_ms), query.range_s, STEPS_S[query.range_s] if query.range_s > 3600 else 60)
+    span = (window.first_s // 60, window.end_s // 60)
     condition = "" if only is None else f" and topic_id in ({marks(only)})"
+    within = f"from activity_topic where minute >= ? and minute < ?{condition}"
+    busiest = rows(db, f"select topic_id {within} group by 1 order by sum(batches) desc, 1", *span, *(only or []))
+    ids = [bytes(row[0]) for row in busiest]
+    shown = ids if len(ids) <= LINES_MAX else ids[: LINES_MAX - 1]
     found = rows(
         db,
-        f"select topic_id, minute * 60, batches, records, bytes from activity_topic where minute >= ? and minute < ?{condition}",
-        window.first_s // 60,
-        window.end_s // 60,
+        f"select case when topic_id in ({marks(shown)}) then topic_id end, minute * 60 / ? * ?, sum(batches), sum(records), sum(bytes)"
+        f" {within} group by 1, 2",
+        *shown,
+        window.step_s,
+        window.step_s,
+        *span,
         *(only or []),
     )
-    names = topic_names(db, {bytes(row[0]) for row in found})
-    points = [Point(names[bytes(row[0])], row[1], None, row[2], row[3], row[4]) for row in found]
+    names = topic_names(db, shown)
+    rest = f"{len(ids) - len(shown)} {OTHERS}"
+    points = [Point(rest if row[0] is None else names[bytes(row[0])], row[1], None, row[2], row[3], row[4]) for row in found]
     answer = _answer(window, points, lambda line: line)
     answer["note"] = "by topic: whole minutes; a file belongs to many topics, so files are not split"
     return answer
