@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("monitor")
 
 LOOK_EVERY_S = 0.25
+ALIVE_EVERY_S = 5.0
 STOP_WAIT_S = 6.0
 STOP_LOOK_S = 0.02
 EARLIEST = -2  # Spark's word in starting offsets
@@ -138,6 +140,8 @@ class _Job:
             )
             with open_spark("diskless-monitor", options.engine) as spark:
                 self._run_query(spark, stopping, lambda: on_ready(self._ready_line(address)))
+            # Not after a failure: whoever watches must see that the signs of life ended without a word.
+            record_job(options.folder, stopped_ms=time.time_ns() // 1_000_000)
         finally:
             self._metrics.on_up(False)
             self._watcher.stop()
@@ -207,7 +211,11 @@ class _Job:
 
     def _follow(self, query: StreamingQuery, spark: RunningSpark, stopping: StopSignal) -> bool:
         """Wait; True when the query must be stopped, False when it is done by itself."""
+        alive_due_s = time.monotonic()
         while not stopping.is_set():
+            if time.monotonic() >= alive_due_s:
+                self._say_alive()
+                alive_due_s = time.monotonic() + ALIVE_EVERY_S
             if query.awaitTermination(LOOK_EVERY_S):  # type: ignore[arg-type]
                 return False
             if self._watcher.replaced is not None:
@@ -216,6 +224,13 @@ class _Job:
             if not spark.is_alive():
                 raise JobFailedError(_jvm_ended(spark))
         return True
+
+    def _say_alive(self) -> None:
+        """A log without entries has no micro-batches: without this it would look like a monitor that died."""
+        try:
+            record_job(self._options.folder, alive_ms=time.time_ns() // 1_000_000)
+        except sqlite3.OperationalError as error:
+            LOG.warning("no sign of life could be written: %s", error)  # a merge takes long; the next one is due soon
 
     def _explain(self, error: Exception, spark: RunningSpark) -> str:
         if not spark.is_alive():
