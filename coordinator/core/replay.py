@@ -7,7 +7,7 @@ applied by the readable path. Either way the state is the same, and a test holds
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, repeat
 from typing import TypeAlias
 
 import numpy as np
@@ -17,6 +17,7 @@ from coordinator.core.block import CommitBlock, Int64s, ProducerColumns, lengths
 from coordinator.core.commit_vector import Unusual
 from coordinator.core.events import ReadEntry
 from coordinator.core.hot import HotState
+from coordinator.core.tables import ProducerTable
 from records.bulk import FileHead
 from records.bulk_decode import decode_file_entries
 from records.bulk_expand import BatchColumns, expand_batches, expand_idempotent, topics_of_runs
@@ -141,16 +142,18 @@ def _producers(
     is_start = np.ones(len(order), bool)
     is_start[1:] = (sorted_number[1:] != sorted_number[:-1]) | (sorted_id[1:] != sorted_id[:-1])
     starts = is_start.nonzero()[0]
-    partition_keys = [keys[at] for at in np.searchsorted(numbers, sorted_number[starts]).tolist()]
-    producer_ids = sorted_id[starts].tolist()
+    segments = np.searchsorted(numbers, sorted_number[starts])
+    producer_ids = sorted_id[starts]
     at, epochs = found.batch[order], found.producer_epoch[order]
-    known = np.array([_epoch(hot, *one) for one in zip(partition_keys, producer_ids, strict=True)], np.int64)
-    due = np.where(known < 0, epochs[starts], known)
+    rows = [hot.partitions.index.get(key, -1) for key in keys]
+    slots = _slots(hot.producers, [rows[segment] for segment in segments.tolist()], producer_ids.tolist())
+    due = np.where(slots < 0, epochs[starts], hot.producers.epoch.array[slots])
     producers = ProducerColumns(
         at=at,
         starts=starts,
-        partition_keys=partition_keys,
+        segments=segments,
         producer_ids=producer_ids,
+        slots=slots,
         epochs=due,
         first_sequences=found.base_sequence[order],
         last_sequences=found.last_sequence[order],
@@ -158,11 +161,11 @@ def _producers(
     return producers, at[epochs != due.repeat(lengths_of(starts, len(at)))]
 
 
-def _epoch(hot: HotState, key: bytes, producer_id: int) -> int:
-    """The epoch of a producer, -1 when nothing is known of it."""
-    row = hot.partitions.index.get(key)
-    slot = None if row is None else hot.producers.find(row, producer_id)
-    return -1 if slot is None else hot.producers.epoch.cells[slot]
+def _slots(table: ProducerTable, rows: list[int], producer_ids: list[int]) -> Int64s:
+    """The row of each producer, -1 when nothing is known of it."""
+    nothing: dict[int, int] = {}
+    of_partition = map(table.index.get, rows, repeat(nothing))
+    return np.array([known.get(one, -1) for known, one in zip(of_partition, producer_ids, strict=True)], np.int64)
 
 
 def _heads(files: FileColumns) -> list[FileHead]:

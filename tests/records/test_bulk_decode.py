@@ -55,12 +55,13 @@ MESSAGES = st.one_of(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(MESSAGES, max_size=8))
 def test_any_messages_are_judged_as_by_the_codec(values: list[bytes]) -> None:
     assert_judged_as_by_the_codec(values)
 
 
+@settings(deadline=None)
 @given(st.lists(PLAIN_FILES, min_size=1, max_size=6))
 def test_every_plain_file_is_taken(records: list[FileCommitted]) -> None:
     taken, files = decode([encode_entry([record]) for record in records])
@@ -70,7 +71,7 @@ def test_every_plain_file_is_taken(records: list[FileCommitted]) -> None:
     assert files.topic_id_list() == [topic_id for record in records for topic_id in record.topic_ids]
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(
     records=st.lists(PLAIN_FILES, min_size=1, max_size=3),
     mutations=st.lists(

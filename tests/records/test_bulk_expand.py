@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.records_codec import make_file
@@ -48,6 +48,7 @@ def spelled_out_together(files: FileColumns) -> list[tuple[object, ...]]:
     return [tuple(row) for row in zip(batches.file.tolist(), topics, *(column.tolist() for column in columns), strict=True)]
 
 
+@settings(deadline=None)
 @given(st.lists(files_committed(), max_size=6))
 def test_any_files(records: list[FileCommitted]) -> None:
     assert spelled_out_together(files_of(list(enumerate(records)))) == spelled_out(records)
