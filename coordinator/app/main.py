@@ -14,7 +14,6 @@ import logging
 import random
 import signal
 import sys
-import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -39,6 +38,7 @@ from coordinator.core.leadership import State
 from coordinator.core.limits import Limits
 from coordinator.core.topic_rules import TopicExpectations
 from coordinator.protocol.api_table import ApiTable
+from coordinator.runtime.clock import SteadyClock
 from coordinator.runtime.node import FatalError, Node, NodeConfig, NodePorts
 from coordinator.runtime.ports import LogListener, LogReader, StateStores, TermProducers
 from records.model import Endpoint
@@ -69,6 +69,7 @@ class Process:
         self._settings = settings
         self._fatal: FatalError | None = None
         self._stop = asyncio.Event()
+        self._clock_ms = SteadyClock()
         self._stats = KafkaStats()
         self._metrics = Metrics()
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="state-writer")
@@ -109,7 +110,7 @@ class Process:
         node = Node(
             config=node_config(settings, endpoints),
             ports=ports,
-            clock_ms=wall_clock_ms,
+            clock_ms=self._clock_ms,
             rng=random.Random(),
             on_fatal=self._on_fatal,
         )
@@ -217,7 +218,7 @@ class Process:
         return [Endpoint(listener=a.name, host=a.host, port=a.port or ports[a.name]) for a in advertised], handler
 
     async def _serve_http(self, node: Node) -> tuple[HttpServer | None, str]:
-        self._metrics.read_from(partial(node_samples, node, wall_clock_ms))
+        self._metrics.read_from(partial(node_samples, node, self._clock_ms))
         self._metrics.read_from(lambda: [Sample("ready", (), readiness(node)[0])])
         self._metrics.read_from(partial(server_samples, self._servers))
         self._metrics.read_from(partial(kafka_samples, self._stats))
@@ -299,11 +300,6 @@ def settle_garbage_collector() -> None:
     gc.freeze()
     # Commits make many objects that die by their reference counts; looking for cycles every 700 of them costs latency.
     gc.set_threshold(GC_OBJECTS, 50, 100)
-
-
-def wall_clock_ms() -> int:
-    """Milliseconds since the epoch."""
-    return time.time_ns() // 1_000_000
 
 
 async def _run(settings: Settings) -> int:
