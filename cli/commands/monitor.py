@@ -14,6 +14,11 @@ COMMANDS = {
     "verify": Lazy(
         "cli.commands.monitor_verify", "verify", "Rebuild the service's state from the log alone, and compare it with live replicas."
     ),
+    "orphans": Lazy(
+        "cli.commands.monitor_orphans",
+        "orphans",
+        "Find objects in the bucket that no coordinator knows, and live files that are missing in it.",
+    ),
     "quarantine": Lazy("cli.commands.monitor_read", "quarantine", "List the entries that could not be read."),
 }
 

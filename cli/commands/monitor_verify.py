@@ -109,7 +109,7 @@ def verify(
             if bootstrap_server is not None:
                 results = _ask_again(rebuilder, results, log_starts, bootstrap_server, timeout_s)
     outcome = _outcome(results)
-    if folder is not None:
+    if folder is not None and outcome["partitions"]:
         note_result(folder, "last_verify", json.dumps(outcome))
     if output == "table":
         print_rows([one.as_json() for one in results], output, COLUMNS)
@@ -182,9 +182,14 @@ def _ask_again(
 
 
 def _outcome(results: Sequence[Comparison]) -> dict[str, object]:
-    verdicts = [one.agree for one in results]
-    agree = False if False in verdicts else None if None in verdicts or not verdicts else True
-    return {"at_ms": time.time_ns() // 1_000_000, "agree": agree, "partitions": [one.as_json() for one in results]}
+    """What is printed and kept; `not_compared` are replicas of which nothing can be said."""
+    compared = [one for one in results if one.agree is not None]
+    return {
+        "at_ms": time.time_ns() // 1_000_000,
+        "agree": bool(compared) and all(one.agree for one in compared),
+        "partitions": [one.as_json() for one in compared],
+        "not_compared": [one.as_json() for one in results if one.agree is None],
+    }
 
 
 def _end(results: Sequence[Comparison]) -> None:

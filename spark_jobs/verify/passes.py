@@ -53,7 +53,7 @@ def find_deletions(batches: Batches) -> Batches:
     """First pass: one row for each metadata partition."""
     readers: dict[int, DeletionScan] = {}
     faults: dict[int, str] = {}
-    _walk(batches, lambda kpart: readers.setdefault(kpart, DeletionScan()), faults)
+    walk(batches, lambda kpart: readers.setdefault(kpart, DeletionScan()), faults)
     for kpart, reader in readers.items():
         row: dict[str, object] = {
             "kpart": kpart,
@@ -61,7 +61,7 @@ def find_deletions(batches: Batches) -> Batches:
             "fault": faults.get(kpart),
             "deletions": pickle.dumps(reader.deletions),
         }
-        yield from _to_batches([row], DELETIONS_SCHEMA)
+        yield from to_batches([row], DELETIONS_SCHEMA)
 
 
 def rebuild_states(deletions: Mapping[int, bytes], wanted: Mapping[int, Set[Group]]) -> Callable[[Batches], Batches]:
@@ -76,10 +76,10 @@ def rebuild_states(deletions: Mapping[int, bytes], wanted: Mapping[int, Set[Grou
                 readers[kpart] = Rebuild(_deletions(deletions, kpart), Tally(wanted.get(kpart, frozenset())))
             return readers[kpart]
 
-        _walk(batches, reader_of, faults)
+        walk(batches, reader_of, faults)
         for kpart, reader in readers.items():
             rows = _fault_rows(kpart, faults.pop(kpart, None)) or _state_rows(kpart, reader)
-            yield from _to_batches(rows, STATE_SCHEMA)
+            yield from to_batches(rows, STATE_SCHEMA)
 
     return run
 
@@ -89,7 +89,8 @@ def _deletions(deletions: Mapping[int, bytes], kpart: int) -> Deletions:
     return found
 
 
-def _walk(batches: Batches, reader_of: Callable[[int], Reader], faults: dict[int, str]) -> None:
+def walk(batches: Batches, reader_of: Callable[[int], Reader], faults: dict[int, str]) -> None:
+    """Give every entry to the reader of its metadata partition; one that reports a fault gets no more, and `faults` says why."""
     for batch in batches:
         columns = [batch.column(name).to_pylist() for name in INPUT_COLUMNS]
         for kpart, offset, key, value in zip(*columns, strict=True):
@@ -123,7 +124,8 @@ def _row(kpart: int, what: str, **columns: object) -> dict[str, object]:
     return {**dict.fromkeys(STATE_SCHEMA.names), "kpart": kpart, "what": what, **columns}
 
 
-def _to_batches(rows: Iterable[dict[str, object]], schema: pa.Schema) -> Batches:
+def to_batches(rows: Iterable[dict[str, object]], schema: pa.Schema) -> Batches:
+    """Rows as Arrow batches of bounded length."""
     waiting: list[dict[str, object]] = []
     for row in rows:
         waiting.append(row)

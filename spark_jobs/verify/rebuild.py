@@ -117,15 +117,21 @@ class Rebuild:
             self._waiting.append((offset, records[0]))
             self._waiting_batches += len(records[0].byte_size)
             if self._waiting_batches >= BATCHES_TOGETHER_MAX:
-                self._apply_waiting()
+                self.apply_waiting()
             return
-        self._apply_waiting()
+        self.apply_waiting()
         for record in records:
             self._apply(record, offset)
 
+    def apply_waiting(self) -> None:
+        """Apply the plain commits that wait for more of them. Raises `LogFault`."""
+        if self._waiting:
+            waiting, self._waiting, self._waiting_batches = self._waiting, [], 0
+            self._commit([offset for offset, _ in waiting], [file for _, file in waiting])
+
     def finish(self) -> Tally:
         """Count everything that is not a batch, and return the tally."""
-        self._apply_waiting()
+        self.apply_waiting()
         tally = self.tally
         for key, one in self.partitions.items():
             tally.add_partition(
@@ -218,11 +224,6 @@ class Rebuild:
         self.tombstones[object_key] = Tombstone(reason, self.log_time_ms, known[0].created_ms if known is not None else -1)
 
     # ---- commits
-
-    def _apply_waiting(self) -> None:
-        if self._waiting:
-            waiting, self._waiting, self._waiting_batches = self._waiting, [], 0
-            self._commit([offset for offset, _ in waiting], [file for _, file in waiting])
 
     def _commit(self, offsets: list[int], files: list[FileCommitted]) -> None:
         commits = gather(offsets, files)
