@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
-from confluent_kafka import KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from integration_tests.made_log import Entry, MadeLog
+from integration_tests.waiting import wait_until
 
 TIMEOUT_S = 60
 
@@ -26,9 +27,18 @@ class LogProducer:
         )
 
     def create_topic(self, partitions: int) -> None:
-        """Make the topic."""
+        """Make the topic; one of the name that is being deleted is waited for."""
         config = {"retention.ms": "-1", "message.timestamp.type": "CreateTime"}
-        self._admin.create_topics([NewTopic(self.topic, partitions, 1, config=config)])[self.topic].result(TIMEOUT_S)
+        wait_until(lambda: self._is_created(NewTopic(self.topic, partitions, 1, config=config)), f"topic {self.topic} to be created")
+
+    def _is_created(self, topic: NewTopic) -> bool:
+        try:
+            self._admin.create_topics([topic])[self.topic].result(TIMEOUT_S)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+            return False
+        return True
 
     def delete_topic(self) -> None:
         """Delete the topic."""

@@ -1,0 +1,204 @@
+"""`diskless monitor run` killed at every moment, stopped, and run twice at once: nothing is lost and nothing counts twice."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from integration_tests.made_load import LogProducer
+from integration_tests.made_log import MadeLog
+from integration_tests.monitor_process import START_TIMEOUT_S, MonitorProcess, alive
+from integration_tests.waiting import wait_until
+
+KPARTS = 4
+BATCHES_PER_FILE = 20
+FILES_PER_S = 300
+TRIGGER = ("--trigger-interval", "0.2")
+KILLS = ("worker", "driver", "worker", "jvm", "worker", "worker") * 2
+STOP_MAX_S = 10
+JVM_GONE_MAX_S = 10
+
+
+@contextmanager
+def load(producer: LogProducer, log: MadeLog) -> Iterator[None]:
+    """Files all the time while the block runs; what was made is written when it is left."""
+    done = threading.Event()
+    failed: list[BaseException] = []
+
+    def write() -> None:
+        try:
+            producer.write_at(log, FILES_PER_S, done.is_set)
+        except BaseException as error:
+            failed.append(error)
+            raise
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join(60)
+        assert not failed
+        assert not thread.is_alive()
+
+
+def assert_exact(monitor: MonitorProcess, log: MadeLog) -> None:
+    """What the folder says is what was made, to the record."""
+    for name, value in log.totals.items():
+        assert monitor.total(name) == value, name
+    for name in ("findings", "quarantined"):
+        assert monitor.total(name) == 0, name
+
+
+@pytest.fixture
+def log_and_producer(bootstrap: str, unique_name: Callable[[str], str]) -> tuple[MadeLog, LogProducer]:
+    """A topic with the beginning of a made log."""
+    log = MadeLog.of(KPARTS, BATCHES_PER_FILE)
+    producer = LogProducer(bootstrap, unique_name("metadata"))
+    producer.create_topic(KPARTS)
+    producer.write(log.beginning())
+    producer.flush()
+    return log, producer
+
+
+@pytest.mark.timeout(300)
+def test_whatever_is_killed_at_whatever_moment_every_entry_counts_once(
+    log_and_producer: tuple[MadeLog, LogProducer], bootstrap: str, data_folder: Path
+) -> None:
+    log, producer = log_and_producer
+    moments = random.Random(5)
+    with MonitorProcess(bootstrap, producer.topic, data_folder) as monitor:
+        with load(producer, log):
+            monitor.start_ready(*TRIGGER)
+            for victim in KILLS:
+                if victim == "worker":
+                    _kill_worker(monitor, moments)
+                else:
+                    _kill_and_restart(monitor, victim, moments)
+            _kill_between_the_two_commits(monitor)
+            shutil.rmtree(monitor.folder / "spark" / "checkpoint")
+            monitor.start_ready(*TRIGGER)
+            monitor.wait_total("entries", monitor.total("entries") + 1)
+        status = monitor.terminate(STOP_MAX_S)
+        assert status == 0, monitor.said()
+        monitor.run_once()
+        assert_exact(monitor, log)
+        monitor.run_once()  # nothing is there; nothing changes
+        assert_exact(monitor, log)
+
+
+def _kill_worker(monitor: MonitorProcess, moments: random.Random) -> None:
+    """The query goes on."""
+    wait_until(lambda: len(monitor.workers()) > 1, "Python workers", START_TIMEOUT_S)
+    pids = monitor.workers()
+    os.kill(pids[moments.randrange(len(pids))], signal.SIGKILL)
+    monitor.wait_total("entries", monitor.total("entries") + FILES_PER_S)
+    assert not monitor.has_ended(), monitor.said()
+
+
+def _kill_and_restart(monitor: MonitorProcess, victim: str, moments: random.Random) -> None:
+    family = monitor.family()
+    jvm = monitor.jvm()
+    assert jvm is not None
+    _spend(moments.random())
+    if victim == "jvm":
+        os.kill(jvm, signal.SIGKILL)
+        assert monitor.wait_ended(STOP_MAX_S) == 1
+        assert "Spark's JVM was ended by signal 9" in monitor.ended_with_one_message()
+    else:
+        monitor.process.kill()
+    monitor.start(*TRIGGER)  # at once: the old JVM may still be there
+    wait_until(lambda: not any(alive(pid) for pid in family), "everything of the killed job to end", JVM_GONE_MAX_S)
+    before = monitor.total("entries")
+    wait_until(lambda: monitor.total("entries") > before, "numbers again", START_TIMEOUT_S)
+
+
+def _spend(seconds: float) -> None:
+    """A random moment is no condition: let the time pass."""
+    threading.Event().wait(seconds)
+
+
+def _kill_between_the_two_commits(monitor: MonitorProcess) -> None:
+    """SIGKILL when the database has a micro-batch that Spark's checkpoint does not have."""
+    for _ in range(10):
+        if monitor.has_ended():
+            monitor.start_ready(*TRIGGER)
+            monitor.wait_total("entries", monitor.total("entries") + 1)
+        checkpoint = monitor.folder / "spark" / "checkpoint"
+        jvm = monitor.jvm()
+        assert jvm is not None
+        with sqlite3.connect(f"file:{monitor.folder / 'monitor.db'}?mode=ro", uri=True) as database:
+            _wait_for_commit(database)
+            os.kill(jvm, signal.SIGKILL)  # it writes the checkpoint
+        monitor.process.kill()
+        planned, committed = (_newest(checkpoint / name) for name in ("offsets", "commits"))
+        if planned > committed:
+            return
+    raise AssertionError("the kill never hit the moment between the two commits")
+
+
+def _wait_for_commit(database: sqlite3.Connection) -> None:
+    """Return as soon as the heads moved."""
+    query = "SELECT sum(next_offset) FROM head"
+    (before,) = database.execute(query).fetchone()
+    deadline_s = time.monotonic() + START_TIMEOUT_S
+    while database.execute(query).fetchone() == (before,):
+        assert time.monotonic() < deadline_s
+        time.sleep(0.0005)
+
+
+def _newest(folder: Path) -> int:
+    return max((int(file.name) for file in folder.iterdir() if file.name.isdigit()), default=-1)
+
+
+def test_a_stop_under_load_is_clean_a_second_monitor_is_refused_and_once_ends(
+    log_and_producer: tuple[MadeLog, LogProducer], bootstrap: str, data_folder: Path
+) -> None:
+    log, producer = log_and_producer
+    with MonitorProcess(bootstrap, producer.topic, data_folder) as monitor:
+        with load(producer, log):
+            monitor.start_ready(*TRIGGER, "--metrics-port", "0")
+            monitor.wait_total("files", 100)
+            second = subprocess.run(monitor.command(), capture_output=True, text=True, check=False, timeout=START_TIMEOUT_S)
+            assert second.returncode == 1
+            assert f"another monitor (pid {monitor.process.pid}) writes {monitor.folder}" in second.stderr
+            metrics = monitor.scrape()
+            assert metrics["diskless_monitor_up"] == 1
+            assert metrics["diskless_monitor_batches_total"] == metrics["diskless_monitor_files_total"] * BATCHES_PER_FILE > 0
+            family = monitor.family()
+            status = monitor.terminate(STOP_MAX_S)
+            assert status == 0, monitor.said()
+            assert not any(alive(pid) for pid in family)
+        monitor.run_once()
+        assert_exact(monitor, log)
+
+        fresh = MonitorProcess(bootstrap, producer.topic, data_folder / "fresh")
+        fresh.folder.parent.mkdir()
+        fresh.run_once("--max-entries", "700")  # cut into other micro-batches
+        assert_exact(fresh, log)
+
+        # A signal to every process at once, as a service manager sends it, is no failure either.
+        with load(producer, log):
+            monitor.start_ready(*TRIGGER)
+            monitor.wait_total("entries", monitor.total("entries") + 1)
+            for pid in monitor.family():
+                os.kill(pid, signal.SIGTERM)
+            assert monitor.wait_ended(STOP_MAX_S) == 0, monitor.said()
+            # One that comes while it starts ends it at once.
+            monitor.start(*TRIGGER)
+            wait_until(lambda: monitor.jvm() is not None, "the JVM")
+            assert monitor.terminate(STOP_MAX_S) == 0, monitor.said()
+        monitor.run_once()
+        assert_exact(monitor, log)
