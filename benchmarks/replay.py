@@ -60,9 +60,9 @@ class Log:
         self._next_offset: dict[tuple[int, int], int] = {}
         self._next_sequence: dict[tuple[int, int, int], int] = {}
 
-    def entries(self, batches: int) -> list[ReadEntry]:
+    def entries(self, batches: int, *, epoch: int = 1) -> list[ReadEntry]:
         """A claim, the partitions, and files with so many batches."""
-        claim = LeadershipClaimed(epoch=1, term=TERM, node_id=1, rack="", endpoints=[])
+        claim = LeadershipClaimed(epoch=epoch, term=TERM, node_id=1, rack="", endpoints=[])
         values = [encode_entry([claim])]
         for topic_id in TOPICS:
             created = PartitionCreated(
@@ -70,7 +70,7 @@ class Log:
             )
             values.append(encode_entry([created]))
         values += [encode_entry([self._file(number)]) for number in range(batches // self._batches_per_file)]
-        return [ReadEntry(at, START_MS, encode_key(EntryKey(1, TERM, at)), value) for at, value in enumerate(values)]
+        return [ReadEntry(at, START_MS, encode_key(EntryKey(epoch, TERM, at)), value) for at, value in enumerate(values)]
 
     def _file(self, number: int) -> FileCommitted:
         rng, n = self._random, self._batches_per_file
