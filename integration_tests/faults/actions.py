@@ -304,14 +304,26 @@ def broker_loss(topology: Topology, target: str, rng: Random, say: Say) -> Itera
         yield
 
 
-@_action("reset", "every connection of a node is reset", needs=Needs.NETWORK, hits=Hits.NODE, lasts_s=(0.3, 1.5))
+@_action(
+    "reset",
+    "whoever sends to a node gets a reset; the node is left with half-open connections",
+    needs=Needs.NETWORK,
+    hits=Hits.NODE,
+    lasts_s=(0.3, 1.5),
+)
 def reset(topology: Topology, target: str, rng: Random, say: Say) -> Iterator[None]:
     net = _network(topology)
     with net.rules(target, net.reset()):
         yield
 
 
-@_action("broker_reset", "every connection of a broker is reset", needs=Needs.NETWORK, hits=Hits.BROKER, lasts_s=(0.3, 1.5))
+@_action(
+    "broker_reset",
+    "whoever sends to a broker gets a reset; the broker is left with half-open connections",
+    needs=Needs.NETWORK,
+    hits=Hits.BROKER,
+    lasts_s=(0.3, 1.5),
+)
 def broker_reset(topology: Topology, target: str, rng: Random, say: Say) -> Iterator[None]:
     net = _network(topology)
     with net.rules(target, net.reset()):

@@ -64,7 +64,7 @@ class ShiftedClock:
         self.shift_s = 0.0
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(bytes(8))
-        self.environment: Mapping[str, str] = {"LD_PRELOAD": str(library), "DISKLESS_CLOCK_FILE": str(file)}
+        self.environment: Mapping[str, str] = {"LD_PRELOAD": str(library), "FAULTS_CLOCK_FILE": str(file)}
 
     def set(self, shift_s: float) -> None:
         """Make the clock jump, to this many seconds before (negative) or after the machine's."""

@@ -1,4 +1,4 @@
-/* Shifts the wall clock of one process, preloaded into it (LD_PRELOAD). The file named by DISKLESS_CLOCK_FILE holds the
+/* Shifts the wall clock of one process, preloaded into it (LD_PRELOAD). The file named by FAULTS_CLOCK_FILE holds the
  * shift as 8 bytes, nanoseconds in the machine's byte order; whoever writes it makes the clock jump at once. The monotonic
  * clock is the machine's. A wait until a time of the shifted clock gets longer or shorter when the clock jumps, as it does in
  * the kernel; librdkafka has such waits.
@@ -43,7 +43,7 @@ static const long none = 0;
 
 static long shift_now(void) {
     if (!shift) {
-        const char *path = getenv("DISKLESS_CLOCK_FILE");
+        const char *path = getenv("FAULTS_CLOCK_FILE");
         int file = path ? open(path, 0 /* O_RDONLY */) : -1;
         void *at = file >= 0 ? mmap(0, 8, 1 /* PROT_READ */, 1 /* MAP_SHARED */, file, 0) : (void *)-1;
         shift = at == (void *)-1 ? &none : (const long *)at;

@@ -54,14 +54,14 @@ class Done:
     details: list[str] = field(default_factory=list)
 
 
-def plan(actions: Sequence[str], seed: int, *, brisk: bool) -> Iterator[list[Planned]]:
-    """Yield rounds without end; a brisk plan has full rounds of the shortest faults. A cycle through all actions ends with a round."""
+def plan(actions: Sequence[str], seed: int, *, brisk: bool, together_max: int = 3) -> Iterator[list[Planned]]:
+    """Yield rounds without end, of at most `together_max` faults; a brisk plan has full rounds of the shortest faults."""
     rng = Random(seed)
     while True:
         left = list(actions)
         rng.shuffle(left)
         while left:
-            count = max(MORE_TOGETHER) if brisk else rng.choice(MORE_TOGETHER)
+            count = together_max if brisk else min(together_max, rng.choice(MORE_TOGETHER))
             chosen: list[Planned] = []
             for name in list(left):
                 planned = _fit(ACTIONS[name], chosen, rng, brisk=brisk)

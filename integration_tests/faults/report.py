@@ -37,7 +37,7 @@ def summary(result: Result) -> dict[str, Any]:
         "violations": result.violations,
         "seed": result.settings.seed,
         "minutes": result.settings.minutes,
-        "broker_session_ms": result.settings.broker_session_ms,
+        "quick_brokers": result.settings.quick_brokers,
         "actions": list(result.settings.actions),
         "missing": list(result.machine.missing),
         "load_s": round(result.load_until_s - result.load_from_s, 1),
@@ -101,7 +101,12 @@ def _lines(result: Result, numbers: Mapping[str, Any]) -> Iterator[str]:
     asked = "every action once" if numbers["minutes"] is None else f"{numbers['minutes']:g} minutes"
     yield f"# Run under faults: {verdict}"
     yield ""
-    yield f"Seed {numbers['seed']}, {asked}; a broker's session is {numbers['broker_session_ms']} ms, a node's 6000 ms."
+    brokers = (
+        "brokers that miss each other quickly (3 s, replicas 6 s)"
+        if numbers["quick_brokers"]
+        else "Kafka's own timeouts (9 s, replicas 30 s)"
+    )
+    yield f"Seed {numbers['seed']}, {asked}; {brokers}; a node's session is 6 s."
     yield "Three brokers (replication factor 3, min.insync.replicas 2), three nodes, six coordinators, twelve user partitions."
     for text in numbers["missing"]:
         yield f"Not possible here: {text}."

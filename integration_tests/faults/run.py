@@ -37,7 +37,8 @@ class Settings:
     actions: tuple[str, ...]
     seed: int
     minutes: float | None
-    broker_session_ms: int
+    together_max: int
+    quick_brokers: bool
     folder: Path
 
 
@@ -68,7 +69,8 @@ def run(settings: Settings, machine: Machine, say: Callable[[str], None]) -> Res
         say(f"{at_s:7.1f} {text}")
 
     work = settings.folder / "work"
-    topology = Topology(machine, work, broker_session_ms=settings.broker_session_ms)
+    is_done = False
+    topology = Topology(machine, work, quick_brokers=settings.quick_brokers)
     try:
         with topology:
             tell(
@@ -80,11 +82,12 @@ def run(settings: Settings, machine: Machine, say: Callable[[str], None]) -> Res
             except (AssertionError, CoordinatorFailedError, ConnectionLost, RequestTimedOut, KafkaException) as failure:
                 result.violations.append(f"{type(failure).__name__}: {failure}")
                 tell(f"failed: {str(failure).splitlines()[0] if str(failure) else type(failure).__name__}")
+        is_done = True
     finally:
         write_recording(settings.folder / HISTORY_FILE, result.history, result.final)
         result.unusual_log_lines = _unusual_lines(work)
         _keep_logs(work, settings.folder / "logs")
-        if not result.violations:
+        if is_done and not result.violations:
             shutil.rmtree(work, ignore_errors=True)
     return result
 
@@ -100,7 +103,7 @@ def _disturb(topology: Topology, settings: Settings, result: Result, tell: Calla
         load.wait_flowing(10)
         end_s = None if settings.minutes is None else result.load_from_s + settings.minutes * 60
         left = set(settings.actions)
-        for planned in plan(settings.actions, settings.seed, brisk=end_s is None):
+        for planned in plan(settings.actions, settings.seed, brisk=end_s is None, together_max=settings.together_max):
             nemesis.run_round(planned, quiet_s=0 if end_s is None else None)
             left -= {one.action.name for one in planned}
             if (time.monotonic() > end_s) if end_s is not None else not left:

@@ -28,6 +28,11 @@ HOSTS: Final = (*BROKERS, *NODES, CLIENTS)
 COORDINATORS: Final = 6
 USER_PARTITIONS: Final = 12
 START_TIMEOUT_S: Final = 90.0
+KAFKA_SESSION_MS: Final = 9_000
+"""Kafka's default: a dead broker is missed after this time, and until then every acks=all waits for it."""
+QUICK_SESSION_MS: Final = 3_000
+QUICK_REPLICATION: Final = {"replica.socket.timeout.ms": "3000", "replica.lag.time.max.ms": "6000"}
+"""30 s each by default: so long a broker waits on a half-open connection to another, and acks=all with it."""
 PROPERTIES: Final = {
     "diskless.metadata.topic.replication.factor": "3",
     "diskless.metadata.topic.min.insync.replicas": "2",
@@ -46,14 +51,15 @@ class Machine:
 class Topology:
     """A started cluster and service: a context manager. Every process ends with it."""
 
-    def __init__(self, machine: Machine, folder: Path, *, broker_session_ms: int) -> None:
+    def __init__(self, machine: Machine, folder: Path, *, quick_brokers: bool) -> None:
         self.network = machine.network
         self.kafka = KafkaCluster(
             3,
             folder=folder / "brokers",
             places=[self._place(name) for name in BROKERS],
-            session_timeout_ms=broker_session_ms,
-            heartbeat_interval_ms=max(500, broker_session_ms // 5),
+            session_timeout_ms=QUICK_SESSION_MS if quick_brokers else KAFKA_SESSION_MS,
+            heartbeat_interval_ms=500,
+            properties=QUICK_REPLICATION if quick_brokers else {},
         )
         self.clocks: dict[str, ShiftedClock] = {}
         if machine.clock_library is not None:
@@ -75,6 +81,8 @@ class Topology:
                 node.start()
                 host, _, port = node.address.rpartition(":")
                 self.addresses[node.node_id] = Address(host, int(port))
+            for node in self.service.nodes.values():
+                node.wait_serving(START_TIMEOUT_S)
             self.service.wait_shared(START_TIMEOUT_S)
             self.owners = create_topic(self.addresses, "orders", USER_PARTITIONS)
         except BaseException:

@@ -1,0 +1,126 @@
+"""A short run of every kind of fault against real brokers and nodes, judged; and the proof that its history can be found bad.
+
+Longer ones: `python -m integration_tests.faults --minutes 5 --seed 1 --report FOLDER`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from cli.dev import die_with_parent
+from cli.dev.kafka import BrokerRuntime
+from integration_tests.checker import check
+from integration_tests.faults.actions import ACTIONS, Needs
+from integration_tests.faults.run import HISTORY_FILE
+from integration_tests.history import BatchAnswer, FinalState, History
+from integration_tests.recording import read_recording
+
+SEED = 7
+RUN_TIMEOUT_S = 400
+pytestmark = pytest.mark.timeout(RUN_TIMEOUT_S + 60)
+REPOSITORY = Path(__file__).parent.parent
+
+
+class Run(NamedTuple):
+    """A run that has ended."""
+
+    output: str
+    report: dict[str, Any]
+    history: History
+    final: FinalState
+
+
+@pytest.fixture(scope="module")
+def once(broker_runtime: BrokerRuntime, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Every action once that this machine allows."""
+    folder = tmp_path_factory.mktemp("faults")
+    command = [sys.executable, "-m", "integration_tests.faults", "--once", "--seed", str(SEED), "--quick-brokers"]
+    # It dies with this process: a test that is broken off leaves neither processes nor (at the next run) namespaces.
+    wrapper = [sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid())]
+    done = subprocess.run(
+        [*wrapper, *command, "--report", str(folder)],
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=RUN_TIMEOUT_S,
+    )
+    assert done.returncode == 0, f"exit status {done.returncode}; the report is in {folder}\n{done.stdout[-6000:]}"
+    history, final = read_recording(folder / HISTORY_FILE)
+    assert final is not None
+    return Run(done.stdout, json.loads((folder / "report.json").read_text(encoding="utf-8")), history, final)
+
+
+def test_under_every_kind_of_fault_nothing_acknowledged_is_lost_doubled_or_moved(once: Run) -> None:
+    print(once.output)
+    report = once.report
+    assert report["violations"] == []
+    assert report["unusual_log_lines"] == []
+    assert {fault["action"] for fault in report["faults"]} == set(report["actions"])
+    assert len(once.history.finds) > 100
+    assert sum(deletion.error_code == 0 for deletion in once.history.deletions) > 5
+    assert len(once.final.copies) == 3
+
+
+@pytest.mark.parametrize("needs", [Needs.NETWORK, Needs.CLOCK], ids=lambda needs: needs.name.lower())
+def test_faults_that_need_something_were_there(once: Run, needs: Needs) -> None:
+    wanted = {name for name, action in ACTIONS.items() if action.needs is needs}
+    missing = [text for text in once.report["missing"] if text.startswith("clock" if needs is Needs.CLOCK else "faults of the network")]
+    if missing:
+        pytest.skip(missing[0])
+    assert wanted <= {fault["action"] for fault in once.report["faults"]}
+
+
+Plant = Callable[[History, FinalState], tuple[History, FinalState]]
+
+
+def lose_an_acknowledged_commit(history: History, final: FinalState) -> tuple[History, FinalState]:
+    """Take the last batch of a partition away, as if its entry had been lost after the answer."""
+    where, partition = next((w, p) for w, p in final.partitions.items() if len(p.batches) > 1)
+    *rest, lost = partition.batches
+    end = lost.base_offset
+    shorter = replace(partition, batches=tuple(rest), high_watermark=end, latest_offset=end)
+    return history, replace(final, partitions={**final.partitions, where: shorter})
+
+
+def double_a_commit(history: History, final: FinalState) -> tuple[History, FinalState]:
+    """Commit the first batch of a partition again at its end."""
+    where, partition = next((w, p) for w, p in final.partitions.items() if len(p.batches) > 1)
+    first = partition.batches[0]
+    again = first._replace(
+        base_offset=partition.high_watermark, last_offset=partition.high_watermark + first.last_offset - first.base_offset
+    )
+    end = again.last_offset + 1
+    longer = replace(partition, batches=(*partition.batches, again), high_watermark=end, latest_offset=end)
+    return history, replace(final, partitions={**final.partitions, where: longer})
+
+
+def answer_a_retry_otherwise(history: History, final: FinalState) -> tuple[History, FinalState]:
+    """Tell one client another offset than the log has."""
+    at, attempt = next((i, a) for i, a in enumerate(history.attempts) if a.answers and a.answers[0].error_code == 0)
+    first: BatchAnswer = attempt.answers[0]
+    wrong = replace(attempt, answers=(first._replace(base_offset=first.base_offset + 1), *attempt.answers[1:]))
+    return replace(history, attempts=[*history.attempts[:at], wrong, *history.attempts[at + 1 :]]), final
+
+
+def read_the_past(history: History, final: FinalState) -> tuple[History, FinalState]:
+    """Let the last strict read see the beginning."""
+    late = max(range(len(history.reads)), key=lambda at: history.reads[at].invoked_s)
+    reads = [replace(read, offset=0) if at == late else read for at, read in enumerate(history.reads)]
+    return replace(history, reads=reads), final
+
+
+@pytest.mark.parametrize("plant", [lose_an_acknowledged_commit, double_a_commit, answer_a_retry_otherwise, read_the_past])
+def test_a_violation_planted_in_the_recorded_history_is_found(once: Run, plant: Plant) -> None:
+    assert check(once.history, once.final) == []
+    assert check(*plant(once.history, once.final)) != []
