@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +38,10 @@ class Batches:
     records: Int64s
     size_bytes: Int64s
     file: Int64s
+
+    def keep(self, mask: npt.NDArray[np.bool_]) -> Batches:
+        """The batches where a mask holds."""
+        return Batches(self.base_offset[mask], self.records[mask], self.size_bytes[mask], self.file[mask])
 
 
 def file_number(kpart: int, offset: int, index: int) -> int:
@@ -70,6 +75,15 @@ def _pack_few(base_offset: int, first: int, *columns: list[int]) -> bytes:
     size = len(columns[0])
     head = _HEADER.pack(size, base_offset, first, *widths)
     return head + b"".join([struct.pack(f"<{size}{_FORMATS[width]}", *column) for column, width in zip(columns, widths, strict=True)])
+
+
+def pack_batches(batches: Batches) -> bytes:
+    """Return the frames of any batches, of which there is one at least."""
+    base, records, files = batches.base_offset, batches.records, batches.file
+    breaks = (base[1:] != base[:-1] + records[:-1]) | (files[1:] < files[:-1])
+    edges = [0, *(breaks.nonzero()[0] + 1).tolist(), len(base)]
+    parts = [slice(*edge) for edge in pairwise(edges)]
+    return b"".join([pack(int(base[part][0]), records[part] - 1, batches.size_bytes[part], files[part]) for part in parts])
 
 
 def unpack(block: bytes) -> Batches:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from records.codec import decode_entry
 from records.model import (
@@ -39,15 +38,6 @@ PARTITIONS_PER_RECORD_MAX = 200_000
 """More partitions in one record than any configuration allows are not created here."""
 
 Step = LinkRow | ProducerLinkRow | EventRow | RestartRow
-
-
-class _Death(NamedTuple):
-    """Batches of a partition whose last offsets are in `[start, end)`; without a state the partition itself is gone."""
-
-    name: PartitionName
-    state: PartitionState | None
-    start: int
-    end: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -80,8 +70,6 @@ class ChainMerge:
         self._producers = ProducerBook(db, kpart, producers | self._seeded())
         self._files = FileMerge(db, kpart, rows.files, findings)
         self._blocks = RunBlocks(db, kpart)
-        self._deaths: list[_Death] = []
-        self._append_ms = 0
         self.restarted_at: int | None = None
 
     def _seeded(self) -> set[tuple[bytes, int, int]]:
@@ -103,7 +91,6 @@ class ChainMerge:
             elif isinstance(row, ProducerLinkRow):
                 self._producer(row)
             elif isinstance(row, EventRow):
-                self._append_ms = row.append_ms
                 if record is not None:
                     self._event(row, record)
             else:
@@ -124,7 +111,7 @@ class ChainMerge:
             self._report_unknown(row.topic_id, row.partition, row.offset)
             state = self._partitions.states[name] = PartitionState(row.log_start, row.base_offset, row.offset)
         elif row.log_start > state.start:
-            self._deaths.append(_Death(name, state, state.start, row.log_start))
+            self._die(name, state, row.log_start, row.append_ms)
         chain_rules.follow_link(state, row)
 
     def _report_unknown(self, topic_id: bytes, partition: int, offset: int) -> None:
@@ -208,10 +195,8 @@ class ChainMerge:
 
     def _delete_topic(self, row: EventRow, record: TopicDeleted) -> None:
         topic_id = record.topic_id
-        self._files.take_until(row.at)
         for name in self._partitions.read_topic(topic_id):
-            self._deaths.append(_Death(name, None, -1, OFFSET_MAX))
-        self._flush()
+            self._die(name, self._partitions.states[name], OFFSET_MAX, row.append_ms)
         self._partitions.drop_topic(topic_id)
         self._producers.drop_topic(topic_id)
         insert = "insert or replace into deleted_topic (kpart, topic_id, offset, append_ms) values (?,?,?,?)"
@@ -223,7 +208,7 @@ class ChainMerge:
         start = state.start
         self._report(chain_rules.delete_records(state, self._kpart, row.offset, record))
         if state.start > start:
-            self._deaths.append(_Death(name, state, start, state.start))
+            self._die(name, state, state.start, row.append_ms)
 
     def _initialize(self, row: EventRow, record: DisklessLogInitialized) -> None:
         topic_id, partition = record.topic_id, record.partition
@@ -236,17 +221,22 @@ class ChainMerge:
 
     # ---- files
 
+    def _die(self, name: PartitionName, state: PartitionState, end: int, append_ms: int) -> None:
+        """Batches of a partition that end before an offset are deleted."""
+        if state.frames:
+            self._blocks.add(*name, state)
+            self._blocks.write()
+        self._blocks.trim(*name, state, end, append_ms)
+
     def _flush(self) -> None:
-        """Write frames and count out what died since; all files that the deaths concern must have been taken."""
-        for (topic_id, partition), state in self._partitions.states.items():
+        """Write what is still in memory of files; those that deaths concern must have been taken."""
+        for name, state in self._partitions.states.items():
             if state.frames:
-                self._blocks.add(topic_id, partition, state)
+                self._blocks.add(*name, state)
         self._blocks.write()
-        deaths, self._deaths = self._deaths, []
-        for (topic_id, partition), owner, start, end in deaths:
-            self._blocks.trim(topic_id, partition, owner, start, end)
-        if self._blocks.lost_batches:
-            self._files.lose(self._blocks, self._append_ms)
+        losses, self._blocks.losses = self._blocks.losses, []
+        if losses:
+            self._files.lose(losses)
 
 
 def group_rows(kparts: Sequence[int]) -> dict[int, ChainRows]:

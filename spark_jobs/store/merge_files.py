@@ -16,7 +16,7 @@ from records.model import FileHandedOver, FilesFenced, FilesRemoved, TombstonesE
 from spark_jobs.scan.blocks import file_number
 from spark_jobs.scan.summary import EventRow, FileRow, FindingRow
 from spark_jobs.store.findings import Findings
-from spark_jobs.store.run_blocks import RunBlocks
+from spark_jobs.store.run_blocks import Loss
 
 LIVE, WAITING, DELETABLE, REMOVED, FENCED = "live", "waiting", "deletable", "removed", "fenced"
 
@@ -91,15 +91,14 @@ class FileMerge:
 
     # ---- batches that die
 
-    def lose(self, blocks: RunBlocks, append_ms: int) -> None:
+    def lose(self, losses: Sequence[Loss]) -> None:
         """Count dead batches out of their files; the files must be there."""
-        lost = [(count, blocks.lost_bytes[number], number) for number, count in blocks.lost_batches.items()]
-        self._db.executemany(_LOSE, lost)
-        blocks.lost_batches.clear()
-        blocks.lost_bytes.clear()
-        for number in _empty(self._db, [number for _, _, number in lost]):
+        self._db.executemany(_LOSE, [(loss.batches, loss.size_bytes, loss.file_number) for loss in losses])
+        # The last loss of a file is what emptied it.
+        last_ms = {loss.file_number: loss.append_ms for loss in losses}
+        for number in _empty(self._db, list(last_ms)):
             (key,) = self._db.execute("select object_key from file where file_number = ?", (number,)).fetchone()
-            self._settle(key, append_ms)
+            self._settle(key, last_ms[number])
 
     def _settle(self, object_key: str, since_ms: int) -> None:
         """Give an empty file the state that its owners' turns give it."""

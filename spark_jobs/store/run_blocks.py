@@ -1,28 +1,28 @@
 """Blocks of the store that say which files hold the batches of a user partition, and counting deleted batches out of them.
 
-A batch is dead when its last offset is before the log start; a deleted partition's batches are all dead. Only blocks that
-overlap the range that died are looked at. New frames are added to the newest block of a partition while it is small.
+A batch is dead when its last offset is before the log start; a deleted partition's batches are all dead. Dead batches leave
+their block, so only blocks that begin before the log start are looked at, and each batch dies once. New frames are added
+to the newest block of a partition while it is small. `first_offset` of a block is the least offset in it.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections import Counter
+from typing import NamedTuple
 
 import numpy as np
 
-from spark_jobs.scan.blocks import file_numbers, unpack
+from spark_jobs.scan.blocks import Batches, file_numbers, pack_batches, unpack
 from spark_jobs.store.chain_rules import PartitionState
 
 BLOCK_BYTES_MAX = 4096
 """A block of this size is not added to any more; frames larger than that are blocks of their own."""
 
 _NEW = """insert into run_block (kpart, topic_id, partition, first_offset, end_offset, runs) values (?,?,?,?,?,?)
-    on conflict do update set runs = runs || excluded.runs, end_offset = max(end_offset, excluded.end_offset)"""
-_MORE = """update run_block set runs = runs || ?, end_offset = max(end_offset, ?)
+    on conflict do update set runs = cast(runs || excluded.runs as blob), end_offset = max(end_offset, excluded.end_offset)"""
+_MORE = """update run_block set runs = cast(runs || ? as blob), end_offset = max(end_offset, ?)
     where kpart = ? and topic_id = ? and partition = ? and first_offset = ?"""
-_OVERLAPPING = """select first_offset, end_offset, runs from run_block
-    where kpart = ? and topic_id = ? and partition = ? and first_offset < ? and end_offset > ?"""
+_BEGINNING = "select first_offset, runs from run_block where kpart = ? and topic_id = ? and partition = ? and first_offset < ?"
 _DELETE = "delete from run_block where kpart = ? and topic_id = ? and partition = ? and first_offset = ?"
 
 OFFSET_MAX = 2**63 - 1
@@ -30,14 +30,22 @@ OFFSET_MAX = 2**63 - 1
 Name = tuple[int, bytes, int]
 
 
+class Loss(NamedTuple):
+    """Batches of a file that died at a time."""
+
+    append_ms: int
+    file_number: int
+    batches: int
+    size_bytes: int
+
+
 class RunBlocks:
-    """The blocks of one partition of the metadata topic while a micro-batch is merged; `lost` are batches and bytes by file."""
+    """The blocks of one partition of the metadata topic while a micro-batch is merged; `losses` are in log order."""
 
     def __init__(self, db: sqlite3.Connection, kpart: int) -> None:
         self._db = db
         self._kpart = kpart
-        self.lost_batches: Counter[int] = Counter()
-        self.lost_bytes: Counter[int] = Counter()
+        self.losses: list[Loss] = []
         self._new: list[tuple[object, ...]] = []
         self._more: list[tuple[object, ...]] = []
 
@@ -60,27 +68,25 @@ class RunBlocks:
         self._db.executemany(_NEW, self._new)
         self._more, self._new = [], []
 
-    def trim(self, topic_id: bytes, partition: int, state: PartitionState | None, start: int, end: int = OFFSET_MAX) -> None:
-        """Count batches out whose last offsets are in `[start, end)`. Frames must be written before."""
+    def trim(self, topic_id: bytes, partition: int, state: PartitionState | None, end: int, append_ms: int) -> None:
+        """Count batches out that end before an offset. Frames must be written before. Without a state, the partition goes."""
         name = (self._kpart, topic_id, partition)
-        gone = []
-        for first, block_end, runs in self._db.execute(_OVERLAPPING, (*name, end, start)).fetchall():
+        for first, runs in self._db.execute(_BEGINNING, (*name, end)).fetchall():
             batches = unpack(runs)
-            last = batches.base_offset + batches.records - 1
-            dead = (last >= start) & (last < end)
-            self._lose(batches.file[dead], batches.size_bytes[dead])
-            if block_end <= end:
-                gone.append((*name, first))
-                if state is not None and state.block_offset == first:
-                    state.block_offset, state.block_bytes = None, 0
-        self._db.executemany(_DELETE, gone)
+            is_dead = batches.base_offset + batches.records <= end
+            if not is_dead.any():
+                continue
+            self._lose(batches.keep(is_dead), append_ms)
+            self._db.execute(_DELETE, (*name, first))
+            alive = batches.keep(~is_dead)
+            if len(alive.file):
+                least, last = int(alive.base_offset.min()), int((alive.base_offset + alive.records).max())
+                self._db.execute(_NEW, (*name, least, last, pack_batches(alive)))
+            if state is not None and state.block_offset == first:
+                state.block_offset, state.block_bytes = None, 0
 
-    def _lose(self, files: np.ndarray[tuple[int, ...], np.dtype[np.int64]], sizes: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> None:
-        if not len(files):
-            return
-        kinds, place, counts = np.unique(files, return_inverse=True, return_counts=True)
+    def _lose(self, gone: Batches, append_ms: int) -> None:
+        kinds, place, counts = np.unique(gone.file, return_inverse=True, return_counts=True)
         numbers = file_numbers(self._kpart, kinds).tolist()
-        lost = np.bincount(place, sizes).astype(np.int64)
-        for number, count, size in zip(numbers, counts.tolist(), lost.tolist(), strict=True):
-            self.lost_batches[number] += count
-            self.lost_bytes[number] += size
+        sizes = np.bincount(place, gone.size_bytes).astype(np.int64).tolist()
+        self.losses += [Loss(append_ms, *loss) for loss in zip(numbers, counts.tolist(), sizes, strict=True)]

@@ -73,7 +73,8 @@ class Store:
         db = sqlite3.connect(folder / DATABASE, isolation_level=None, timeout=BUSY_TIMEOUT_S, check_same_thread=False)
         # WAL: readers never wait. A power cut may lose the last micro-batches whole, which are then read again.
         db.executescript("pragma journal_mode = wal; pragma synchronous = normal; pragma temp_store = memory; pragma cache_size = -32768;")
-        db.executescript(files("spark_jobs.store").joinpath("schema.sql").read_text())
+        schema = files("spark_jobs.store").joinpath("schema.sql").read_text()
+        db.executescript(f"begin immediate; {schema}; commit;")
         db.executescript(TEMPORARY)
         return Store(db)
 

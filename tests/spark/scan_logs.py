@@ -1,0 +1,293 @@
+"""Logs to scan: written entry by entry, or by real coordinators that live a random life; and ways to scan and look at them."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from coordinator.core.commands import CommitFile, RemoveTopics, TopicRemoval
+from coordinator.core.events import Assigned, Unassigned
+from coordinator.core.limits import Limits
+from coordinator.testing.shard_harness import START_MS, Replica, World
+from records.codec import encode_entry, encode_key
+from records.model import EntryKey, FileCommitted, LeadershipClaimed, PartitionCreated, Record
+from spark_jobs.scan import SUMMARY_SCHEMA, scan_function
+from spark_jobs.scan.head import Head
+from spark_jobs.store.sink import DATABASE, Store
+from tests.core.build import batch, commit, delete_records, place
+
+INPUT_SCHEMA = pa.schema(
+    [("partition", pa.int32()), ("offset", pa.int64()), ("key", pa.binary()), ("value", pa.binary()), ("timestamp_ms", pa.int64())]
+)
+TOPIC = bytes([7] * 16)
+MASK = 0x7FFFFFFF
+
+
+class Entry(NamedTuple):
+    """One message of the metadata topic."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+
+
+class LogWriter:
+    """Writes a log as a leader would, and whatever else a test wants; knows nothing of the rules."""
+
+    def __init__(self, *, first_offset: int = 0, partitions: int = 3) -> None:
+        self.entries: list[Entry] = []
+        self.first_offset = first_offset
+        self.epoch, self.term, self.seq = 0, 0, 0
+        self.now_ms = START_MS
+        self.next: dict[tuple[bytes, int], int] = {}
+        self.starts: dict[tuple[bytes, int], int] = {}
+        self.files = 0
+        if not first_offset:
+            self.claim()
+            self.create(TOPIC, partitions)
+
+    @property
+    def end(self) -> int:
+        return self.first_offset + len(self.entries)
+
+    def raw(self, key: bytes | None, value: bytes | None) -> int:
+        """Append any message; returns its offset."""
+        self.entries.append(Entry(self.end, key, value, self.now_ms))
+        return self.end - 1
+
+    def add(self, *records: Record) -> int:
+        """Append an entry of the term in force."""
+        self.seq += 1
+        return self.raw(encode_key(EntryKey(self.epoch, self.term, self.seq)), encode_entry(records))
+
+    def claim(self, node_id: int = 1) -> int:
+        """A claim that comes into force."""
+        self.epoch += 1
+        self.term = 7_000_000_000_000 + self.epoch * 13
+        self.seq = 0
+        claim = LeadershipClaimed(epoch=self.epoch, term=self.term, node_id=node_id, rack="a", endpoints=[])
+        return self.raw(encode_key(EntryKey(self.epoch, self.term, 0)), encode_entry([claim]))
+
+    def create(self, topic_id: bytes, partitions: int, name: str = "orders") -> int:
+        return self.add(
+            PartitionCreated(topic_id=topic_id, name=name, first_partition=0, num_partitions=partitions, order_offset=self.end)
+        )
+
+    def file(self, runs: Sequence[tuple[int, int]], *, topic_id: bytes = TOPIC, **fields: object) -> FileCommitted:
+        """A file with runs (partition, batches), each batch of 2 records and 10 bytes, that continue what was written before."""
+        self.files += 1
+        self.now_ms += 3
+        bases = []
+        for partition, batches in runs:
+            base = self.next.get((topic_id, partition), 0)
+            bases.append(base)
+            self.next[(topic_id, partition)] = base + 2 * batches
+        total = sum(batches for _, batches in runs)
+        starts = [self.starts.get((topic_id, partition), 0) for partition, _ in runs]
+        record = FileCommitted(
+            object_key=f"wal/{self.files:06}", object_format=1, file_size=10 * total + 5, uploader_broker_id=3, owner_ids=[0],
+            created_ms=self.now_ms - 50, append_time_ms=self.now_ms, content_hash=bytes(16), topic_ids=[topic_id],
+            run_topic=[0] * len(runs), run_partition=[partition for partition, _ in runs], run_length=[batches for _, batches in runs],
+            run_base_offset=bases, run_log_start=starts if any(starts) else [], byte_gap=[], byte_size=[10] * total,
+            record_count_minus_one=[1] * total, timestamp_age=[0] * total, timestamp_type=[], producer_index=[], producer_id=[],
+            producer_epoch=[], base_sequence=[],
+        )  # fmt: skip
+        return replace(record, **fields)  # type: ignore[arg-type]
+
+    def commit(self, *runs: tuple[int, int], **fields: object) -> int:
+        """Append `file`."""
+        return self.add(self.file(runs, **fields))
+
+    def produce(self, sequence: int, *, partition: int = 0, epoch: int = 0, producer_id: int = 5, **fields: object) -> int:
+        """Append a file with one idempotent batch of 2 records."""
+        columns = {"producer_index": [0], "producer_id": [producer_id], "producer_epoch": [epoch], "base_sequence": [sequence]}
+        return self.add(self.file([(partition, 1)], **columns, **fields))
+
+
+class Life:
+    """Coordinators that live a random life over one log: fail-overs, late entries, deletes, duplicates, expiry."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.world = World()
+        self.limits = Limits(producer_id_expiration_ms=5000, expiration_interval_ms=1000, deleted_topic_retention_ms=4000)
+        self.replicas = [self.world.add_replica(limits=self.limits) for _ in range(2)]
+        self.leader = self.replicas[0]
+        self.leader.lead()
+        self.files = 0
+        self.sequences: dict[tuple[bytes, int, int], tuple[int, int]] = {}
+        self.topics: list[bytes] = []
+        self.times: list[int] = []
+        self.new_topic()
+
+    def new_topic(self) -> None:
+        topic_id = bytes([len(self.times) % 251 + 1, len(self.topics) + 1] * 8)
+        self.topics.append(topic_id)
+        self.leader.ask(place(topic_id, 3, name=f"topic-{topic_id[0]}-{topic_id[1]}", order=len(self.world.log) + 1))
+
+    def run(self, steps: int) -> list[Entry]:
+        """Live on and return the log."""
+        actions = [self.commit, self.delete_records, self.fail_over, self.delete_topic, self.wait, self.stray]
+        for _ in range(steps):
+            self.random.choices(actions, [12, 2, 1, 1, 2, 2])[0]()
+            self._note_times()
+        return [Entry(offset, *message, self.times[offset]) for offset, message in enumerate(self.world.log)]
+
+    def _note_times(self) -> None:
+        self.times += [self.world.now_ms] * (len(self.world.log) - len(self.times))
+
+    def command(self) -> CommitFile:
+        rows = []
+        for _ in range(self.random.randint(1, 5)):
+            topic_id, partition = self.random.choice(self.topics), self.random.randrange(3)
+            fields: dict[str, int] = {}
+            count = self.random.randint(1, 4)
+            if self.random.random() < 0.6:
+                fields = self.idempotent(topic_id, partition, count)
+            rows.append(batch(partition, count, topic_id=topic_id, size=self.random.randint(1, 40), **fields))
+        self.files += 1
+        return commit(f"wal/{self.files:05}", rows, owner_ids=self.random.choice([[0], [0, 1], [1, 0]]), created_ms=self.world.now_ms - 10)
+
+    def idempotent(self, topic_id: bytes, partition: int, count: int) -> dict[str, int]:
+        """The next batch of a producer, or one that was sent before, out of order or of another epoch."""
+        producer_id = self.random.randint(1, 3)
+        name = (topic_id, partition, producer_id)
+        epoch, sequence = self.sequences.get(name, (0, self.random.choice([0, MASK - 3])))
+        kind = self.random.random()
+        if kind < 0.1:
+            epoch, sequence = epoch + 1, 0
+        elif kind < 0.2:
+            sequence = (sequence + 7) & MASK
+        if kind < 0.1 or kind >= 0.3:
+            self.sequences[name] = (epoch, (sequence + count) & MASK)
+        last = (sequence + count - 1) & MASK
+        return {"producer_id": producer_id, "producer_epoch": epoch, "base_sequence": sequence, "last_sequence": last}
+
+    def commit(self) -> None:
+        self.leader.submit(*[self.command() for _ in range(self.random.randint(1, 3))])
+        self.world.settle()
+
+    def delete_records(self) -> None:
+        topic_id, partition = self.random.choice(self.topics), self.random.randrange(3)
+        state = self.leader.shard.state.hot.partitions
+        row = state.index[topic_id + partition.to_bytes(4, "big")]
+        self.leader.ask(delete_records((partition, self.random.randint(0, state.high_watermark.cells[row])), topic_id=topic_id))
+        while self.leader.shard.state.trimming:
+            self.leader.tick()
+
+    def delete_topic(self) -> None:
+        if len(self.topics) > 1:
+            topic_id = self.topics.pop(self.random.randrange(len(self.topics)))
+            self.leader.ask(RemoveTopics(removals=[TopicRemoval(topic_id=topic_id, order_offset=len(self.world.log))]))
+            while self.leader.shard.state.trimming:
+                self.leader.tick()
+        self._note_times()
+        self.new_topic()
+
+    def wait(self) -> None:
+        self.leader.tick(self.random.choice([100, 1500, 6000]))
+        self.world.settle()
+
+    def fail_over(self) -> None:
+        """The other replica takes over; what the old leader had under way lands behind its claim."""
+        old, new = self.leader, next(replica for replica in self.replicas if replica is not self.leader)
+        old.submit(self.command(), self.command())
+        old.feed(Unassigned())
+        new.feed(Assigned())
+        if new.recover is not None:
+            new.read()
+            new.may_claim()
+        new.land()
+        self.world.settle()
+        assert new.shard.is_leading
+        self.leader = new
+
+    def stray(self) -> None:
+        """Messages of outsiders; replicas read them like all others."""
+        epoch, term, seq = self.leader.shard.fence.epoch, self.leader.shard.fence.term, self.leader.shard.fence.seq
+        keys = [None, b"stray", b"x" * 20, encode_key(EntryKey(epoch - 1, term ^ 1, seq + 1)), encode_key(EntryKey(epoch, term ^ 1, 0))]
+        value = self.random.choice([None, b"", b"junk", self.world.log[0][1]])
+        self.world.append(self.random.choice(keys), value)
+        self.world.settle()
+
+    def follower(self) -> Replica:
+        """A replica that has read the whole log."""
+        replica = self.world.add_replica(limits=self.limits)
+        replica.read()
+        while replica.shard.state.trimming:
+            replica.shard.state.trim_step()
+        return replica
+
+
+# ---- scanning
+
+
+def arrow(entries: Sequence[Entry], kpart: int = 0) -> pa.RecordBatch:
+    """Entries as Spark hands them over."""
+    columns = zip(*[(kpart, entry.offset, entry.key, entry.value, entry.timestamp_ms) for entry in entries], strict=True)
+    return pa.RecordBatch.from_arrays([pa.array(column, field.type) for column, field in zip(columns, INPUT_SCHEMA, strict=True)], schema=INPUT_SCHEMA)
+
+
+def pieces(entries: Sequence[Entry], cuts: Iterable[int]) -> list[Sequence[Entry]]:
+    """The entries cut at these places."""
+    edges = [0, *sorted({cut for cut in cuts if 0 < cut < len(entries)}), len(entries)]
+    return [entries[start:stop] for start, stop in zip(edges, edges[1:], strict=False) if start < stop]
+
+
+def scan(entries: Sequence[Entry], head: Head | None, arrow_cuts: Iterable[int] = (), kpart: int = 0) -> pa.Table:
+    """The summary of some entries, handed over in the pieces that the cuts give."""
+    heads = {} if head is None else {kpart: head}
+    batches = [arrow(piece, kpart) for piece in pieces(entries, arrow_cuts)]
+    return pa.Table.from_batches(list(scan_function(heads)(iter(batches))), SUMMARY_SCHEMA)
+
+
+def follow(
+    store: Store, entries: Sequence[Entry], *, cuts: Iterable[int] = (), arrow_cuts: Sequence[int] = (), now_ms: int | None = None, kpart: int = 0
+) -> None:
+    """Scan and merge a log in micro-batches."""
+    for piece in pieces(entries, cuts):
+        heads = store.heads()
+        summary = scan(piece, heads.get(kpart), arrow_cuts, kpart)
+        store.merge(summary, heads, {kpart: piece[-1].offset + 1}, entries[-1].timestamp_ms + 1000 if now_ms is None else now_ms)
+
+
+def rows(folder: Path, query: str, *parameters: object) -> list[tuple[object, ...]]:
+    """Ask the database of a folder."""
+    db = sqlite3.connect(folder / DATABASE)
+    try:
+        return db.execute(query, parameters).fetchall()
+    finally:
+        db.close()
+
+
+def findings(folder: Path) -> list[tuple[object, ...]]:
+    """(offset, rule, expected, found) of all findings, by offset."""
+    return rows(folder, "select offset, rule, expected, found from finding order by offset, rule, expected, found")
+
+
+_COMPARED = {
+    "head": "kpart, next_offset, epoch, term, seq, from_offset, append_ms, restarted_at",
+    "activity_second": "*", "activity_topic": "*", "activity_partition": "*", "activity_uploader": "*", "total": "*", "topic": "*",
+    "partition": "kpart, topic_id, partition, start_offset, next_offset, since_offset, batches, records, bytes, last_append_ms,"
+    " diskless_base, chained",
+    "producer": "*", "deleted_topic": "*", "claim": "*", "node": "*", "node_directory": "*", "replica_directory": "*", "feature": "*",
+    "snapshot": "*", "open_transaction": "*", "held_entry": "*",
+    "file": "kpart, object_key, offset, append_ms, uploader, file_bytes, batches, live_batches, live_bytes, owners, next_owner, state,"
+    " state_since_ms, created_ms",
+    "finding": "kpart, offset, rule, message, topic_id, partition, producer_id, object_key, expected, found",
+    "quarantine": "kpart, offset, error, size_bytes, first_bytes", "note": "kpart, offset, text",
+}  # fmt: skip
+
+
+def content(folder: Path) -> dict[str, list[tuple[object, ...]]]:
+    """Everything in the database that must not depend on how the log was cut; rows in an order of their own."""
+    found = {table: sorted(rows(folder, f"select {columns} from {table}"), key=repr) for table, columns in _COMPARED.items()}
+    histogram = "select * from histogram where name != 'freshness_ms'"
+    return found | {"histogram": sorted(rows(folder, histogram), key=repr)}

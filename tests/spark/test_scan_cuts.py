@@ -1,0 +1,198 @@
+"""What is found and counted does not depend on how a log was cut into Arrow batches and micro-batches."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from records.codec import encode_key
+from records.model import (
+    DisklessLogInitialized,
+    DisklessLogReset,
+    EntryKey,
+    FileCommitted,
+    FileHandedOver,
+    FilesFenced,
+    FilesRemoved,
+    NoOp,
+    ProducersExpired,
+    RecordsDeleted,
+    Restored,
+    SeededProducerBatch,
+    TombstonesExpired,
+    TopicDeleted,
+    TransactionAborted,
+    TransactionBegan,
+    TransactionEnded,
+)
+from spark_jobs.store.sink import Store
+from tests.spark.scan_logs import MASK, TOPIC, Entry, Life, LogWriter, content, follow
+
+OTHER = bytes([9] * 16)
+
+
+class HostileWriter:
+    """A log in which everything happens that may, and much that must not."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.log = LogWriter(first_offset=self.random.choice([0, 0, 40]))
+        if self.log.first_offset:
+            self.log.epoch, self.log.term, self.log.seq = 3, 99, 5
+
+    def write(self, steps: int) -> list[Entry]:
+        actions = [
+            self.file, self.file, self.file, self.broken_file, self.producer, self.producer, self.delete, self.topic, self.keys,
+            self.void, self.transaction, self.migration, self.claim, self.hole, self.junk, self.several,
+        ]  # fmt: skip
+        for _ in range(steps):
+            self.random.choice(actions)()
+            self.log.now_ms += self.random.choice([1, 1, 1, 900, 20_000])
+        return self.log.entries
+
+    def topic_id(self) -> bytes:
+        return self.random.choice([TOPIC, TOPIC, OTHER])
+
+    def runs(self) -> list[tuple[int, int]]:
+        return [(self.random.randrange(4), self.random.randint(1, 3)) for _ in range(self.random.randint(1, 4))]
+
+    def record(self) -> FileCommitted:
+        record = self.log.file(self.runs(), topic_id=self.topic_id())
+        if self.random.random() < 0.2:
+            others = {"other_index": [0], "other_code": [45], "other_base_offset": [-1], "other_time": [-1], "other_log_start": [-1]}
+            record = replace(record, **others, other_message=["no"])  # type: ignore[arg-type]
+        return replace(record, owner_ids=self.random.choice([[0], [0, 2], [2, 0]]))
+
+    def file(self) -> None:
+        self.log.add(self.record())
+
+    def broken_file(self) -> None:
+        record = self.record()
+        shift = self.random.choice([-5, -2, 3, 10])
+        change = self.random.choice(
+            [
+                {"run_base_offset": [max(0, base + shift) for base in record.run_base_offset]},
+                {"run_log_start": [self.random.randint(0, 12) for _ in record.run_topic]},
+                {"file_size": self.random.choice([-1, 0, 15, 2**62])},
+                {"byte_gap": [0] * (len(record.byte_size) - 1) + [-5 if len(record.byte_size) > 1 else 1]},
+                {"object_key": f"wal/{self.random.randint(1, self.log.files):06}"},
+            ]
+        )
+        self.log.add(replace(record, **change))  # type: ignore[arg-type]
+
+    def producer(self) -> None:
+        sequence = self.random.choice([0, 2, 4, 6, MASK - 1])
+        self.log.produce(sequence, partition=self.random.randrange(2), epoch=self.random.randint(0, 1), producer_id=self.random.randint(5, 6))
+
+    def delete(self) -> None:
+        topic_id, partition = self.topic_id(), self.random.randrange(4)
+        start = self.random.randint(0, 12)
+        self.log.starts[(topic_id, partition)] = start
+        deleted = RecordsDeleted(topic_id=topic_id, partition=partition, new_log_start_offset=start)
+        before = self.log.now_ms - self.random.choice([0, 50, 5000])
+        self.log.add(*self.random.choice([[deleted], [deleted, NoOp(), deleted], [ProducersExpired(before_ms=before)]]))
+
+    def topic(self) -> None:
+        topic_id = self.topic_id()
+        if self.random.random() < 0.5:
+            self.log.add(TopicDeleted(topic_id=topic_id, order_offset=1))
+            for partition in range(4):
+                self.log.next.pop((topic_id, partition), None)
+                self.log.starts.pop((topic_id, partition), None)
+        else:
+            self.log.create(topic_id, self.random.randint(1, 4))
+
+    def keys(self) -> None:
+        names = [f"wal/{self.random.randint(1, self.log.files + 3):06}" for _ in range(2)]
+        self.log.add(
+            self.random.choice(
+                [
+                    FilesFenced(object_keys=names, created_ms=[self.log.now_ms, -1]),
+                    FilesRemoved(object_keys=names),
+                    FileHandedOver(object_key=names[0], next_owner_id=2),
+                    TombstonesExpired(before_ms=self.log.now_ms - 1000),
+                ]
+            )
+        )
+
+    def void(self) -> None:
+        log = self.log
+        key = self.random.choice(
+            [(log.epoch, log.term, log.seq), (log.epoch, log.term, log.seq + 2), (log.epoch + 1, 5, 0), (log.epoch + 9, 5, 0), (0, 1, 1)]
+        )
+        log.raw(self.random.choice([None, b"short", encode_key(EntryKey(*key))]), self.random.choice([None, b"", b"junk"]))
+
+    def transaction(self) -> None:
+        log = self.log
+        log.add(TransactionBegan(name="t"))
+        for _ in range(self.random.randint(0, 3)):
+            self.random.choice([self.file, self.producer, self.delete, self.void, self.junk])()
+        ends = [TransactionEnded(num_chunks=2), TransactionAborted(reason="r"), None]
+        end = self.random.choice(ends)
+        if end is not None:
+            log.add(end)
+
+    def migration(self) -> None:
+        partition, base = self.random.randrange(4), self.random.choice([0, 4, 100])
+        seed = SeededProducerBatch(
+            producer_id=5, producer_epoch=0, base_sequence=0, last_sequence=3, base_offset=1, timestamp_ms=self.log.now_ms
+        )
+        started = DisklessLogInitialized(
+            topic_id=TOPIC, partition=partition, base_offset=base, prefix_start_offset=0, leader_epoch=1, producers=[seed]
+        )
+        self.log.add(self.random.choice([started, started, DisklessLogReset(topic_id=TOPIC, partition=partition, leader_epoch=2)]))
+
+    def claim(self) -> None:
+        if self.random.random() < 0.1:
+            self.log.add(Restored(old_topic_id=OTHER, old_end_offset=5, epoch_floor=self.log.epoch + 5))
+        self.log.claim()
+
+    def hole(self) -> None:
+        if self.random.random() < 0.3:
+            self.log.first_offset += self.random.randint(1, 9)
+
+    def junk(self) -> None:
+        self.log.seq += 1
+        key = encode_key(EntryKey(self.log.epoch, self.log.term, self.log.seq))
+        self.log.raw(key, self.random.choice([None, b"", b"\xc3\x01" + b"z" * 20, (self.log.entries or [Entry(0, None, b"", 0)])[0].value]))
+
+    def several(self) -> None:
+        self.log.add(self.record(), RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=2), self.record())
+
+
+def cut(entries: list[Entry], cuts: list[int], arrow_cuts: list[int]) -> dict[str, list[tuple[object, ...]]]:
+    with TemporaryDirectory() as folder:
+        with Store.open(folder) as store:
+            follow(store, entries, cuts=cuts, arrow_cuts=arrow_cuts)
+        return content(Path(folder))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 10**6), st.lists(st.integers(1, 60), max_size=12), st.lists(st.integers(1, 30), max_size=6))
+def test_a_hostile_log_is_judged_alike_however_it_is_cut(seed: int, cuts: list[int], arrow_cuts: list[int]) -> None:
+    entries = HostileWriter(seed).write(40)
+    whole = cut(entries, [], [])
+    assert cut(entries, cuts, arrow_cuts) == whole
+
+
+def test_entry_by_entry_is_like_all_at_once() -> None:
+    for seed in range(12):
+        entries = HostileWriter(1000 + seed).write(60)
+        assert cut(entries, list(range(len(entries))), []) == cut(entries, [], []), seed
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_real_log_is_judged_alike_however_it_is_cut(seed: int) -> None:
+    entries = Life(seed).run(60)
+    chance = random.Random(seed)
+    whole = cut(entries, [], [])
+    assert not whole["finding"]
+    for _ in range(3):
+        cuts = [chance.randrange(len(entries)) for _ in range(8)]
+        assert cut(entries, cuts, [chance.randrange(20)]) == whole
