@@ -34,6 +34,7 @@ from spark_jobs.dashboard.service_metrics import ServiceMetrics
 from spark_jobs.dashboard.verdict import Level, Problem, Verdict, judge
 
 STATIC = Path(str(files("spark_jobs.dashboard").joinpath("static")))
+VERSION_HEADER = "X-Store-Version"
 PANEL_SECONDS_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 
 
@@ -129,7 +130,7 @@ class Dashboard:
             return JSONResponse({"error": str(error)}, 503)
         status = 304 if request.headers.get("if-none-match") == answer.etag else 200
         self.requests.labels(panel.name, str(status)).inc()
-        headers = {"ETag": answer.etag}
+        headers = {"ETag": answer.etag, VERSION_HEADER: answer.version}
         return Response(None, 304, headers) if status == 304 else Response(answer.body, 200, headers, "application/json")
 
     async def _service(self, request: Request) -> Response:

@@ -31,6 +31,7 @@ export class Panel {
     try {
       answer = await fetch(`/api/${address}`, { signal: request.signal, headers: { Accept: "application/json" } });
       text = await answer.text();
+      this.version = answer.headers.get("X-Store-Version") ?? version; // an answer that is dear to make may be older than the news
     } catch (error) {
       if (error.name === "AbortError") return;
       this.version = null; // the connection is lost: the head of the page says so

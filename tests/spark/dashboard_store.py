@@ -1,0 +1,128 @@
+"""Stores made for tests of the dashboard: the tables of the contract, filled row by row."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+
+from spark_jobs.dashboard.database import DATABASE_FILE
+
+NOW_MS = 1_800_000_000_000  # a whole minute
+NOW_S = NOW_MS // 1000
+ORDERS = bytes(range(16))
+CLICKS = bytes(range(1, 17))
+EVIL = bytes(range(2, 18))
+EVIL_NAME = '<img src=x onerror="document.title=1"></script><script>document.title=1</script>'
+
+
+class StoreMaker:
+    """An empty store in a folder, and words for filling it."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.db = sqlite3.connect(folder / DATABASE_FILE, isolation_level=None)
+        self.db.execute("pragma journal_mode = wal")
+        self.db.execute("pragma synchronous = off")
+        self.db.executescript(files("spark_jobs.store").joinpath("schema.sql").read_text(encoding="utf-8"))
+
+    def close(self) -> None:
+        """Close the writer's connection."""
+        self.db.close()
+
+    def row(self, table: str, **values: object) -> None:
+        """Insert or replace one row."""
+        marks = ",".join("?" * len(values))
+        self.db.execute(f"insert or replace into {table} ({','.join(values)}) values ({marks})", list(values.values()))
+
+    def head(self, kpart: int, next_offset: int, *, now_ms: int = NOW_MS, lag: int = 0, age_ms: int = 800) -> None:
+        """Where the job is in one partition of the log."""
+        self.row(
+            "head",
+            kpart=kpart,
+            next_offset=next_offset,
+            epoch=3,
+            term=7,
+            seq=next_offset - 1,
+            from_offset=0,
+            log_end=next_offset + lag,
+            append_ms=now_ms - age_ms,
+            merged_ms=now_ms,
+        )
+
+    def claim(self, kpart: int, epoch: int, node_id: int, offset: int, append_ms: int) -> None:
+        """A claim that came into force."""
+        self.row("claim", kpart=kpart, epoch=epoch, term=epoch * 10, node_id=node_id, offset=offset, append_ms=append_ms)
+
+    def second(self, second: int, kpart: int, files_count: int, batches: int) -> None:
+        """Activity of a second: ten records of 100 bytes a batch."""
+        self.row(
+            "activity_second",
+            second=second,
+            kpart=kpart,
+            files=files_count,
+            batches=batches,
+            records=batches * 10,
+            bytes=batches * 1000,
+            file_bytes=batches * 1100,
+            multi_owner_files=files_count // 2,
+            void_entries=0,
+            entries=files_count,
+        )
+
+    def topic(self, topic_id: bytes, name: str, partitions: int) -> None:
+        """A topic."""
+        self.row("topic", topic_id=topic_id, name=name, partitions=partitions)
+
+    def partition(self, topic_id: bytes, number: int, batches: int, *, kpart: int = 0) -> None:
+        """A user partition."""
+        self.row(
+            "partition",
+            kpart=kpart,
+            topic_id=topic_id,
+            partition=number,
+            start_offset=0,
+            next_offset=batches * 10,
+            since_offset=0,
+            batches=batches,
+            records=batches * 10,
+            bytes=batches * 1000,
+            last_append_ms=NOW_MS - 1000,
+        )
+
+    def totals(self, kpart: int, values: Mapping[str, int]) -> None:
+        """Totals of one partition of the log."""
+        for name, value in values.items():
+            self.row("total", name=name, kpart=kpart, value=value)
+
+    def finding(self, kpart: int, offset: int, rule: str, **values: object) -> None:
+        """Something that is wrong."""
+        row: dict[str, object] = {
+            "message": f"{rule} here",
+            "topic_id": ORDERS,
+            "partition": 7,
+            "expected": 5,
+            "found": 6,
+            "seen_ms": NOW_MS,
+        }
+        self.row("finding", **{**row, "kpart": kpart, "offset": offset, "rule": rule, **values})
+
+    def healthy(self, now_ms: int = NOW_MS) -> None:
+        """Two coordinators with a little activity, all well."""
+        now_s = now_ms // 1000
+        self.row("log", topic="__diskless_metadata", topic_id="abc", partitions=2, schema_version=1)
+        for kpart in (0, 1):
+            self.head(kpart, 100 + kpart, now_ms=now_ms)
+            self.claim(kpart, 3, 1 + kpart, 1, now_ms - 100_000)
+            self.row("node", node_id=1 + kpart, rack=f"rack-{kpart}", endpoints=f"node-{kpart}:9192", schema_level_max=1)
+            for second in range(now_s - 60, now_s):
+                self.second(second, kpart, 2 + kpart, 20 + kpart)
+            self.totals(kpart, {"files": 120 + 60 * kpart, "batches": 1200, "records": 12000, "bytes": 1_200_000, "entries": 100 + kpart})
+        self.topic(ORDERS, "orders", 2)
+        self.topic(CLICKS, "clicks", 1)
+        for number, topic_id, batches in ((0, ORDERS, 900), (1, ORDERS, 100), (0, CLICKS, 1400)):
+            self.partition(topic_id, number, batches, kpart=number)
+        for name, value in (("started_ms", now_ms - 50_000), ("alive_ms", now_ms), ("pid", 1), ("trigger_s", 2), ("version", "1")):
+            self.row("job", name=name, value=str(value))

@@ -1,0 +1,347 @@
+"""Each panel over a made store: what it says is what is in the tables, cut, sorted and named."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import spark_jobs
+from spark_jobs.dashboard.catalogue import PANELS, Panel
+from spark_jobs.dashboard.panels.activity import activity
+from spark_jobs.dashboard.panels.agreement import agreement, orphans
+from spark_jobs.dashboard.panels.files import files
+from spark_jobs.dashboard.panels.findings import findings
+from spark_jobs.dashboard.panels.histograms import histograms, quantile
+from spark_jobs.dashboard.panels.leadership import leadership
+from spark_jobs.dashboard.panels.monitor import monitor
+from spark_jobs.dashboard.panels.overview import facts, overview
+from spark_jobs.dashboard.panels.partitions import partitions
+from spark_jobs.dashboard.panels.quarantine import hex_dump, quarantine
+from spark_jobs.dashboard.panels.query import BadQueryError, Query, parse_query
+from spark_jobs.dashboard.panels.rows import topic_text
+from spark_jobs.dashboard.panels.snapshots import snapshots
+from spark_jobs.dashboard.panels.topics import topics
+from spark_jobs.dashboard.panels.uploaders import uploaders
+from spark_jobs.dashboard.rules import MEANINGS, UNKNOWN
+from spark_jobs.dashboard.verdict import Level, Problem, judge
+from tests.spark.dashboard_store import CLICKS, NOW_MS, NOW_S, ORDERS, StoreMaker
+
+MINUTE = NOW_S // 60
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[StoreMaker]:
+    made = StoreMaker(tmp_path)
+    made.healthy()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def db(store: StoreMaker) -> sqlite3.Connection:
+    store.db.row_factory = sqlite3.Row
+    return store.db
+
+
+@pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel.name)
+@pytest.mark.parametrize("range_s", [300, 3600, 86400])
+def test_every_panel_answers_json_of_an_empty_store(tmp_path: Path, panel: Panel, range_s: int) -> None:
+    empty = StoreMaker(tmp_path / "empty")
+    empty.db.row_factory = sqlite3.Row
+    assert isinstance(json.loads(json.dumps(panel.answer(empty.db, Query(range_s=range_s), NOW_MS))), dict)
+    empty.close()
+
+
+# ---- overview and verdict
+
+
+def test_totals_are_exact_beyond_what_sqlite_can_sum(store: StoreMaker, db: sqlite3.Connection) -> None:
+    most = 2**63 - 1
+    for kpart in (0, 1):
+        store.totals(kpart, {"bytes": most})
+    assert overview(db, Query(), NOW_MS)["totals"]["bytes"]["digits"] == str(2 * most)
+
+
+def test_rates_are_those_of_the_last_ten_complete_seconds(db: sqlite3.Connection) -> None:
+    # The newest second is NOW_S - 1 and may still grow: the ten before it are counted.
+    assert overview(db, Query(), NOW_MS)["rates"] == {"files": 5.0, "batches": 41.0, "records": 410.0, "bytes": 41000.0}
+    assert overview(db, Query(), NOW_MS + 60_000)["rates"]["files"] == 0
+
+
+def verdict_of(db: sqlite3.Connection, now_ms: int = NOW_MS, more: tuple[Problem, ...] = ()) -> tuple[Level, str, list[str]]:
+    found = judge(facts(db, now_ms), more, now_ms)
+    return found.level, found.sentence, [problem.panel for problem in found.problems]
+
+
+def test_a_healthy_store_is_said_to_be_so_with_its_numbers(db: sqlite3.Connection) -> None:
+    level, sentence, problems = verdict_of(db)
+    assert (level, problems) == (Level.GOOD, [])
+    assert sentence == "Healthy: 5.0 commits/s, audit clean over 201 entries, 0.8 s behind"
+
+
+def test_a_quiet_log_with_signs_of_life_is_healthy(store: StoreMaker, db: sqlite3.Connection) -> None:
+    store.row("job", name="alive_ms", value=str(NOW_MS + 3_599_000))
+    assert verdict_of(db, NOW_MS + 3_600_000)[:2] == (
+        Level.GOOD,
+        "Healthy and quiet: last commit 60 min ago, audit clean over 201 entries",
+    )
+
+
+def test_a_monitor_without_signs_of_life_is_bad_and_a_stopped_one_is_a_warning(store: StoreMaker, db: sqlite3.Connection) -> None:
+    level, sentence, problems = verdict_of(db, NOW_MS + 300_000)
+    assert (level, problems) == (Level.BAD, ["monitor"])
+    assert sentence.startswith("No sign of the monitor for 5 min")
+    store.row("job", name="stopped_ms", value=str(NOW_MS + 1000))
+    level, sentence, problems = verdict_of(db, NOW_MS + 300_000)
+    assert (level, problems) == (Level.WARNING, ["monitor"])
+    assert sentence.startswith("The monitor was stopped 4 min ago")
+    store.row("job", name="started_ms", value=str(NOW_MS + 299_000))
+    assert verdict_of(db, NOW_MS + 300_000)[0] is Level.GOOD
+
+
+def test_findings_come_first_and_name_the_first(store: StoreMaker, db: sqlite3.Connection) -> None:
+    store.row("quarantine", kpart=1, offset=9, error="cut", size_bytes=1, first_bytes=b"x", seen_ms=NOW_MS)
+    store.finding(1, 1234, "offset-gap")
+    store.finding(0, 7, "sequence-gap")
+    level, sentence, problems = verdict_of(db)
+    assert (level, problems) == (Level.BAD, ["findings", "quarantine"])
+    assert sentence == "2 findings, the first at 1@1234 (offset gap), and 1 more to look at"
+
+
+def test_lag_open_transactions_disagreement_and_missing_leaders_are_told(store: StoreMaker, db: sqlite3.Connection) -> None:
+    store.head(1, 101, lag=5000, age_ms=30_000)
+    store.head(2, 50)
+    store.row("open_transaction", kpart=0, name="move", offset=9, append_ms=NOW_MS - 120_000)
+    store.row("job", name="last_verify", value=json.dumps({"agree": False, "partitions": [{"kpart": 1, "agree": False}]}))
+    level, sentence, problems = verdict_of(db)
+    assert level is Level.BAD
+    assert sentence.startswith("Log and service disagree (coordinator 1)")
+    assert sorted(problems) == ["agreement", "leadership", "monitor", "snapshots"]
+
+
+def test_problems_of_others_count(db: sqlite3.Connection) -> None:
+    other = Problem(level=Level.WARNING, text="One of two processes does not answer", panel="service")
+    assert verdict_of(db, more=(other,)) == (Level.WARNING, other.text, ["service"])
+
+
+# ---- activity
+
+
+def test_activity_adds_up_and_splits_by_coordinator(db: sqlite3.Connection) -> None:
+    together = activity(db, Query(), NOW_MS)
+    assert together["step_s"] == 1
+    assert [line["label"] for line in together["lines"]] == ["all coordinators"]
+    # The newest second is not complete yet, so 59 of 60 are shown.
+    assert together["sums"]["files"]["digits"] == str(59 * 5)
+    assert len(together["lines"][0]["rates"]["files"]) == 300
+    assert together["lines"][0]["rates"]["batches"][-1] == 41.0
+    split = activity(db, Query(split="coordinator"), NOW_MS)
+    assert {line["label"]: line["sums"]["batches"] for line in split["lines"]} == {
+        "coordinator 1": str(59 * 21),
+        "coordinator 0": str(59 * 20),
+    }
+    hour = activity(db, Query(range_s=3600), NOW_MS)
+    assert hour["step_s"] == 10
+    assert hour["lines"][0]["rates"]["files"][-1] == 5.0
+
+
+def test_activity_by_topic_shows_the_busiest_and_adds_up_the_rest(store: StoreMaker, db: sqlite3.Connection) -> None:
+    for number in range(20):
+        store.row("activity_topic", minute=MINUTE - 2, topic_id=bytes([number]) * 16, batches=600 * (number + 1), records=1, bytes=1)
+    answer = activity(db, Query(split="topic"), NOW_MS)
+    assert len(answer["lines"]) == 8
+    assert {line["label"] for line in answer["lines"]} >= {"13 others", topic_text(bytes([19]) * 16)}
+    assert answer["sums"]["batches"]["value"] == 600 * sum(range(1, 21))
+    assert sum(int(line["sums"]["batches"]) for line in answer["lines"]) == 600 * sum(range(1, 21))
+    assert all("files" not in line["rates"] for line in answer["lines"])
+
+
+def test_activity_of_one_topic_and_of_a_day(store: StoreMaker, db: sqlite3.Connection) -> None:
+    for topic_id, batches in ((ORDERS, 60), (CLICKS, 120)):
+        store.row("activity_topic", minute=MINUTE - 3, topic_id=topic_id, batches=batches, records=7, bytes=9)
+    store.row("activity_uploader", minute=MINUTE - 3, uploader=1, files=5, batches=180, bytes=18, file_bytes=20)
+    only = activity(db, Query(topic="orders"), NOW_MS)
+    assert [(line["label"], line["sums"]["batches"]) for line in only["lines"]] == [("orders", "60")]
+    assert activity(db, Query(topic="nobody"), NOW_MS)["lines"] == []
+    day = activity(db, Query(range_s=86400), NOW_MS)
+    assert {unit: total["value"] for unit, total in day["sums"].items()} == {"files": 5, "batches": 180, "records": 14, "bytes": 18}
+
+
+# ---- tables
+
+
+def test_partitions_are_searched_sorted_and_paged(store: StoreMaker, db: sqlite3.Connection) -> None:
+    def names(**question: object) -> list[str]:
+        return [f"{row['topic']}-{row['partition']}" for row in partitions(db, Query(**question), NOW_MS)["rows"]]  # type: ignore[arg-type]
+
+    assert names(sort="batches") == ["clicks-0", "orders-0", "orders-1"]
+    assert names(sort="name") == ["clicks-0", "orders-0", "orders-1"]
+    assert names(search="RDER", sort="batches") == ["orders-0", "orders-1"]
+    assert names(search="orders-1") == ["orders-1"]
+    assert names(search="%") == []
+    assert names(topic="orders", search="clicks") == []
+    assert names(sort="batches", limit=1, offset=1) == ["orders-0"]
+    assert partitions(db, Query(topic="orders", limit=1), NOW_MS)["count"] == 2
+    store.row("activity_partition", minute=MINUTE - 2, topic_id=ORDERS, partition=1, batches=120, records=1, bytes=60)
+    assert names(sort="rate") == ["orders-1", "orders-0", "clicks-0"]
+    assert names(sort="rate", limit=1) == ["orders-1"]
+    hottest = partitions(db, Query(), NOW_MS)
+    assert hottest["rows"][0]["batches_per_s"] == 2.0
+    assert hottest["skew"] == {"minute": MINUTE - 2, "active": 1, "partitions": 3, "top1": 1.0, "top10": 1.0, "half": 1}
+
+
+def test_topics_are_summed_over_their_partitions(store: StoreMaker, db: sqlite3.Connection) -> None:
+    store.row("topic", topic_id=CLICKS, name="clicks", partitions=1, deleted_ms=NOW_MS)
+    answer = topics(db, Query(), NOW_MS)
+    assert [(row["topic"], row["batches"], row["records"], row["deleted_ms"]) for row in answer["rows"]] == [
+        ("clicks", "1400", "14000", NOW_MS),
+        ("orders", "1000", "10000", None),
+    ]
+    assert [row["topic"] for row in topics(db, Query(search="ord"), NOW_MS)["rows"]] == ["orders"]
+
+
+def test_leadership_has_the_term_before_the_range_and_ends_it_at_the_next_claim(store: StoreMaker, db: sqlite3.Connection) -> None:
+    store.claim(0, 4, 2, 60, NOW_MS - 1000)
+    store.claim(1, 2, 2, 0, NOW_MS - 10_000_000)
+    answer = leadership(db, Query(), NOW_MS)
+    assert [[(term["node_id"], term["to_ms"]) for term in one["terms"]] for one in answer["coordinators"]] == [
+        [(1, NOW_MS - 1000), (2, None)],
+        [(2, NOW_MS - 100_000), (2, None)],
+    ]
+    assert (answer["changes"], answer["changes_total"]) == (3, 4)
+    assert [node["rack"] for node in answer["nodes"]] == ["rack-0", "rack-1"]
+
+
+def test_histograms_add_up_minutes_in_the_range(store: StoreMaker, db: sqlite3.Connection) -> None:
+    for minute, upper, count in ((MINUTE, 10, 5), (MINUTE - 1, 10, 4), (MINUTE, 100, 1), (MINUTE - 5, 1, 99)):
+        store.row("histogram", name="batches_per_file", minute=minute, upper=upper, count=count)
+    one = histograms(db, Query(), NOW_MS)["histograms"][0]
+    assert (one["count"], one["buckets"]) == (10, [{"upper": 10, "count": 9}, {"upper": 100, "count": 1}])
+    assert one["quantiles"] == {"p50": 10, "p90": 10, "p99": 100}
+
+
+@pytest.mark.parametrize(("buckets", "share", "expected"), [([], 0.5, None), ([(1, 0), (2, 3)], 0.01, 2), ([(1, 1), (2, 1)], 0.5, 1)])
+def test_quantile_of_buckets(buckets: list[tuple[int, int]], share: float, expected: int | None) -> None:
+    assert quantile(buckets, share) == expected
+
+
+def test_files_by_state_nearly_empty_ones_and_hand_overs(store: StoreMaker, db: sqlite3.Connection) -> None:
+    for number, (state, size, live) in enumerate([("live", 100, 100), ("live", 1000, 100), ("waiting", 50, 0), ("removed", 10, 0)]):
+        store.row(
+            "file",
+            file_number=number,
+            kpart=0,
+            object_key=f"key-{number}",
+            offset=number,
+            append_ms=NOW_MS,
+            file_bytes=size,
+            live_bytes=live,
+            owners="[0, 1]",
+            next_owner=1,
+            state=state,
+            state_since_ms=NOW_MS - 5000,
+        )
+    answer = files(db, Query(), NOW_MS)
+    assert {one["state"]: one["files"] for one in answer["states"]} == {"live": 2, "waiting": 1, "deletable": 0, "removed": 1, "fenced": 0}
+    assert answer["nearly_empty"] == {"percent": 10, "files": 1, "file_bytes": 1000, "live_bytes": 100}
+    assert [(one["object_key"], one["age_ms"], one["owners"]) for one in answer["hand_overs"]] == [("key-2", 5000, [0, 1])]
+    assert [one["object_key"] for one in answer["emptiest"]] == ["key-1"]
+
+
+def test_uploaders_by_rack_and_the_share_of_files_of_several_owners(store: StoreMaker, db: sqlite3.Connection) -> None:
+    for uploader, rack in ((1, "a"), (2, "a")):
+        store.row("broker", broker_id=uploader, rack=rack, host="h")
+    for uploader in (1, 2, 3):
+        store.row("activity_uploader", minute=MINUTE, uploader=uploader, files=2, batches=4, bytes=100, file_bytes=110)
+    answer = uploaders(db, Query(), NOW_MS)
+    assert [(rack["rack"], rack["uploaders"], rack["bytes"]) for rack in answer["racks"]] == [("a", 2, 200), ("", 1, 100)]
+    assert (answer["files"], answer["multi_owner_files"]) == (60 * 5, 60 * 2)
+
+
+def test_snapshots_are_the_newest_and_transactions_are_those_open(store: StoreMaker, db: sqlite3.Connection) -> None:
+    for offset in (10, 20):
+        store.row(
+            "snapshot", kpart=0, offset=offset, end_offset=offset - 1, size_bytes=5, location="s3://x", digest=b"\xab", append_ms=NOW_MS
+        )
+    store.row("open_transaction", kpart=1, name="move", offset=9, append_ms=NOW_MS - 10)
+    answer = snapshots(db, Query(), NOW_MS)
+    assert [(one["snapshots"], one["end_offset"], one["entries_since"], one["digest"]) for one in answer["coordinators"]] == [
+        (2, 19, 81, "ab"),
+        (0, None, None, ""),
+    ]
+    assert answer["open_transactions"] == [{"coordinator": 1, "name": "move", "offset": 9, "age_ms": 10}]
+
+
+def test_a_finding_says_where_what_it_means_and_how_to_look(store: StoreMaker, db: sqlite3.Connection) -> None:
+    store.finding(1, 1234, "offset-gap")
+    store.finding(1, 1, "from-the-future", topic_id=None, partition=None)
+    store.row("note", kpart=1, offset=3, text="a term was adopted", seen_ms=NOW_MS)
+    answer = findings(db, Query(), NOW_MS)
+    first, second = answer["rows"]
+    assert first["topic"] == "orders"
+    assert first["meaning"] == MEANINGS["offset-gap"]
+    assert first["command"] == "diskless log dump --partition 1 --from 1232 --max 3 -o yaml"
+    assert (second["meaning"], second["topic"]) == (UNKNOWN, None)
+    assert second["command"] == "diskless log dump --partition 1 --from 0 --max 2 -o yaml"
+    assert [note["text"] for note in answer["notes"]] == ["a term was adopted"]
+    store.totals(0, {"findings": 99_000})
+    assert findings(db, Query(limit=1), NOW_MS)["count"] == 99_000
+
+
+def test_every_rule_of_scan_and_store_has_its_meaning() -> None:
+    package = Path(spark_jobs.__file__).parent
+    sources = [path.read_text(encoding="utf-8") for folder in ("scan", "store") for path in (package / folder).glob("*.py")]
+    rules = {rule for source in sources for rule in re.findall(r'"([a-z]+(?:-[a-z]+)+)"', source)}
+    assert "offset-gap" in rules
+    assert rules - set(MEANINGS) == set()
+
+
+def test_quarantine_shows_hex_and_counts_what_was_not_kept(store: StoreMaker, db: sqlite3.Connection) -> None:
+    store.row("quarantine", kpart=1, offset=9, error="cut", size_bytes=20, first_bytes=b"<b>" + bytes(17), seen_ms=NOW_MS)
+    store.totals(1, {"quarantined": 3})
+    answer = quarantine(db, Query(), NOW_MS)
+    assert (answer["count"], answer["kept"]) == (3, 1)
+    assert answer["rows"][0]["hex"] == hex_dump(b"<b>" + bytes(17))
+    assert hex_dump(b"<b>" + bytes(17)).splitlines()[0] == "0000  3c 62 3e" + " 00" * 13 + "  <b>............."
+
+
+def test_monitor_shows_heads_and_every_total(store: StoreMaker, db: sqlite3.Connection) -> None:
+    store.head(1, 101, lag=7)
+    store.row("micro_batch", id=1, merged_ms=NOW_MS, entries=1, batches=2, scan_ms=3, merge_ms=4, lag_entries=7)
+    answer = monitor(db, Query(), NOW_MS)
+    assert [one["lag_entries"] for one in answer["heads"]] == [0, 7]
+    assert answer["totals"]["files"] == {"value": 300, "digits": "300"}
+    assert answer["micro_batches"][0]["lag_entries"] == 7
+    assert answer["job"]["pid"] == "1"
+
+
+def test_results_of_batch_jobs_are_passed_on_and_garbage_is_said_to_be_that(store: StoreMaker, db: sqlite3.Connection) -> None:
+    assert agreement(db, Query(), NOW_MS) == {"last_verify": None}
+    store.row("job", name="last_verify", value='{"agree": true, "partitions": []}')
+    store.row("job", name="last_orphans", value="[]")
+    assert agreement(db, Query(), NOW_MS) == {"last_verify": {"agree": True, "partitions": []}}
+    assert orphans(db, Query(), NOW_MS) == {"last_orphans": {"unreadable": "job.last_orphans is not a JSON object"}}
+
+
+# ---- questions
+
+
+@pytest.mark.parametrize(
+    ("parameters", "told"),
+    [
+        ({"range": "7"}, "range must be one of 300, 3600, 86400"),
+        ({"range": "x"}, "range must be a whole number"),
+        ({"split": "'; drop"}, "split must be one of total, coordinator, topic"),
+        ({"limit": "201"}, "limit must be 1 to 200"),
+        ({"offset": "-1"}, "offset must be a whole number"),
+        ({"search": "x" * 301}, "search may have 300 characters"),
+    ],
+)
+def test_a_bad_question_is_told_what_is_possible(parameters: dict[str, str], told: str) -> None:
+    with pytest.raises(BadQueryError, match=told):
+        parse_query(parameters)

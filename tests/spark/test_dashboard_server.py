@@ -1,0 +1,380 @@
+"""The server: addresses, headers, caching, events, a store that comes, goes and breaks, coordinators that are down."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from starlette.testclient import TestClient
+
+from spark_jobs.dashboard.app import STATIC, Dashboard
+from spark_jobs.dashboard.cache import AnswerCache
+from spark_jobs.dashboard.catalogue import PANELS
+from spark_jobs.dashboard.database import DATABASE_FILE, Database, StoreUnreadableError
+from spark_jobs.dashboard.events import Events
+from spark_jobs.dashboard.panels.query import Query
+from spark_jobs.dashboard.service_metrics import Scrape, ServiceMetrics, bucket_quantile, grown_buckets, parse_scrape, standby_lags
+from spark_jobs.store.sink import DATABASE
+from tests.spark.dashboard_store import NOW_MS, StoreMaker
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[StoreMaker]:
+    made = StoreMaker(tmp_path)
+    made.healthy()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def client(store: StoreMaker) -> Iterator[TestClient]:
+    with TestClient(Dashboard(store.folder, clock_ms=lambda: NOW_MS).application()) as made:
+        yield made
+
+
+def test_it_reads_the_file_the_job_writes() -> None:
+    assert DATABASE_FILE == DATABASE
+
+
+# ---- addresses
+
+
+@pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel.name)
+def test_every_panel_has_its_address_and_is_documented(client: TestClient, panel) -> None:  # type: ignore[no-untyped-def]
+    answer = client.get(f"/api/{panel.name}")
+    assert answer.status_code == 200
+    assert isinstance(answer.json(), dict)
+    (listed,) = [one for one in client.get("/api").json()["endpoints"] if one["path"] == f"/api/{panel.name}"]
+    assert listed["help"] == panel.help
+    assert set(listed["parameters"]) == set(panel.parameters)
+
+
+def test_everything_that_is_documented_answers(client: TestClient) -> None:
+    for endpoint in client.get("/api").json()["endpoints"]:
+        if endpoint["path"] != "/api/events":
+            assert client.get(endpoint["path"]).status_code == 200, endpoint
+    page = client.get("/api", headers={"Accept": "text/html"})
+    assert page.headers["content-type"].startswith("text/html")
+    assert "/api/findings" in page.text
+
+
+def test_the_page_and_all_its_files_are_served_and_come_from_here(client: TestClient) -> None:
+    assert "/static/main.js" in client.get("/").text
+    for path in STATIC.rglob("*.*"):
+        address = f"/static/{path.relative_to(STATIC).as_posix()}"
+        answer = client.get(address)
+        assert answer.status_code == 200, address
+        if path.suffix in (".html", ".css", ".js") and path.parent.name != "vendor":
+            assert "http://" not in answer.text.replace("http://www.w3.org/2000/svg", ""), address
+            assert "https://" not in answer.text, address
+            assert "innerHTML" not in answer.text, address
+    assert client.get("/favicon.ico").headers["content-type"] == "image/svg+xml"
+    assert client.get("/static/../app.py").status_code == 404
+
+
+def test_nothing_but_get_and_nothing_inline_and_nobody_elses_frame(client: TestClient) -> None:
+    for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
+        assert client.request(method, "/api/overview").status_code == 405
+    for address in ("/", "/api/overview", "/static/main.js", "/nowhere"):
+        policy = client.get(address).headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "script-src 'self';" in policy
+        assert "unsafe" not in policy
+        assert client.get(address).headers["x-content-type-options"] == "nosniff"
+
+
+def test_on_loopback_only_loopback_names_are_answered(store: StoreMaker) -> None:
+    app = Dashboard(store.folder).application(hosts=("127.0.0.1", "localhost", "[::1]"))
+    with TestClient(app) as client:
+        for host, status in (
+            ("localhost:9180", 200),
+            ("127.0.0.1", 200),
+            ("[::1]:9180", 200),
+            ("evil.example", 421),
+            ("evil.example:9180", 421),
+        ):
+            assert client.get("/healthz", headers={"Host": host}).status_code == status, host
+
+
+def test_a_bad_question_is_answered_with_what_is_possible(client: TestClient) -> None:
+    for panel in ("activity", "service"):
+        answer = client.get(f"/api/{panel}?range=1")
+        assert (answer.status_code, answer.json()["error"]) == (400, "range must be one of 300, 3600, 86400 (seconds), not 1")
+
+
+def test_an_unchanged_answer_travels_once(client: TestClient, store: StoreMaker) -> None:
+    first = client.get("/api/findings")
+    assert client.get("/api/findings", headers={"If-None-Match": first.headers["etag"]}).status_code == 304
+    store.finding(0, 5, "offset-gap")
+    assert client.get("/api/findings?limit=3", headers={"If-None-Match": first.headers["etag"]}).status_code == 200
+
+
+def test_its_own_metrics_and_health(client: TestClient) -> None:
+    client.get("/api/files")
+    metrics = client.get("/metrics").text
+    assert 'diskless_dashboard_requests_total{panel="files",status="200"} 1.0' in metrics
+    assert 'diskless_dashboard_panel_seconds_count{panel="files"} 1.0' in metrics
+    assert client.get("/healthz").json() == {"healthy": True, "store": "present"}
+
+
+# ---- the store
+
+
+def test_without_a_store_it_waits_and_shows_it_when_it_comes(tmp_path: Path) -> None:
+    folder = tmp_path / "later"
+    with TestClient(Dashboard(folder, clock_ms=lambda: NOW_MS).application()) as client:
+        waiting = client.get("/api/overview").json()
+        assert (waiting["state"], waiting["verdict"]["level"]) == ("empty", "unknown")
+        assert client.get("/api/partitions").json()["count"] == 0
+        assert not folder.exists()
+        made = StoreMaker(folder)
+        made.healthy()
+        assert client.get("/api/overview").json()["verdict"]["level"] == "good"
+        assert client.get("/api/partitions?limit=9").json()["count"] == 3
+        made.close()
+
+
+def test_numbers_move_with_the_store_and_it_is_never_written(client: TestClient, store: StoreMaker) -> None:
+    assert client.get("/api/overview").json()["numbers"]["totals"]["files"]["digits"] == "300"
+    store.totals(0, {"files": 12345678901234567890 % 2**62})
+    expected = 12345678901234567890 % 2**62 + 180
+    assert client.get("/api/overview").json()["numbers"]["totals"]["files"]["digits"] == str(expected)
+
+
+async def test_the_reader_cannot_write(store: StoreMaker) -> None:
+    database = Database(store.folder)
+    with pytest.raises(StoreUnreadableError, match="readonly"):
+        await database.read(lambda db: db.execute("delete from total"))
+    assert (await database.read(lambda db: db.execute("select count(*) from total").fetchone()))[0] == 10
+    await database.close()
+
+
+async def test_the_version_changes_with_every_commit_and_with_the_file(store: StoreMaker) -> None:
+    database = Database(store.folder)
+    first = await database.version()
+    assert await database.version() == first
+    store.finding(0, 5, "offset-gap")
+    second = await database.version()
+    assert second != first
+    store.close()
+    for path in store.folder.glob(f"{DATABASE_FILE}*"):
+        path.unlink()
+    assert (await database.read(lambda db: db.execute("select count(*) from head").fetchone()))[0] == 0
+    assert await database.version() not in (first, second)
+    await database.close()
+
+
+def test_a_damaged_store_is_a_verdict_and_no_crash(tmp_path: Path) -> None:
+    (tmp_path / DATABASE_FILE).write_bytes(b"this is no database" * 1000)
+    with TestClient(Dashboard(tmp_path).application()) as client:
+        overview = client.get("/api/overview").json()
+        assert (overview["state"], overview["verdict"]["level"]) == ("unreadable", "bad")
+        assert "not a database" in overview["verdict"]["sentence"]
+        answer = client.get("/api/files")
+        assert (answer.status_code, "not a database" in answer.json()["error"]) == (503, True)
+        assert client.get("/healthz").status_code == 200
+
+
+async def test_a_query_that_takes_too_long_is_ended(store: StoreMaker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark_jobs.dashboard.database.QUERY_SECONDS_MAX", 0.05)
+    endless = "with recursive n(x) as (select 1 union all select x + 1 from n) select count(*) from n"
+    database = Database(store.folder)
+    with pytest.raises(StoreUnreadableError, match="was ended; ask for less"):
+        await database.read(lambda db: db.execute(endless).fetchone())
+    assert (await database.read(lambda db: db.execute("select 1").fetchone()))[0] == 1
+    await database.close()
+
+
+async def test_who_asks_while_an_answer_is_made_waits_for_it() -> None:
+    now_s, made = 100.0, 0
+    cache = AnswerCache(lambda: now_s)
+
+    async def make() -> dict[str, int]:
+        nonlocal made
+        made += 1
+        await asyncio.sleep(0)
+        return {"made": made}
+
+    answers = await asyncio.gather(*(cache.get("key", "v1", make) for _ in range(5)))
+    assert {answer.body for answer in answers} == {b'{"made":1}'}
+    assert (await cache.get("key", "v1", make)).body == b'{"made":1}'
+    assert (await cache.get("key", "v2", make)).body == b'{"made":2}'
+    now_s += 10  # the store is the same, the time is not
+    assert (await cache.get("key", "v2", make)).body == b'{"made":3}'
+
+
+async def test_a_dear_answer_is_used_for_longer_and_says_how_old_it_is() -> None:
+    now_s = 100.0
+    cache = AnswerCache(lambda: now_s)
+
+    async def make() -> dict[str, float]:
+        nonlocal now_s
+        now_s += 0.5
+        return {"at": now_s}
+
+    first = await cache.get("key", "v1", make)
+    now_s += 9.9
+    assert await cache.get("key", "v2", make) is first
+    assert first.version == "v1"
+    now_s += 0.2
+    assert (await cache.get("key", "v2", make)).version == "v2"
+
+
+# ---- events
+
+
+@contextlib.asynccontextmanager
+async def opened(events: Events, last_id: str = "") -> AsyncIterator[AsyncIterator[bytes]]:
+    stream = events.stream(last_id)
+    assert (await anext(stream)).startswith(b"retry: ")
+    try:
+        yield stream
+    finally:
+        await stream.aclose()  # type: ignore[attr-defined]
+
+
+async def test_events_carry_the_overview_and_go_on_from_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark_jobs.dashboard.events.LOOK_EVERY_S", 0.001)
+    monkeypatch.setattr("spark_jobs.dashboard.events.CHANGES_EVERY_S", 0.0)
+    version, asked = "1", 0
+
+    async def read_version() -> str:
+        nonlocal asked
+        asked += 1
+        return version
+
+    async def overview() -> dict[str, object]:
+        return {"level": version}
+
+    events = Events("boot", read_version, overview)
+    async with opened(events) as stream:
+        first = (await anext(stream)).decode()
+        identity = first.splitlines()[0].removeprefix("id: ")
+        assert json.loads(first.splitlines()[2].removeprefix("data: ")) == {"level": "1", "version": "1"}
+        # One that comes back with the newest id hears nothing until there is something new; another hears the newest at once.
+        async with opened(events, identity) as again, opened(events, "boot-0") as other:
+            assert (await anext(other)).decode() == first
+            waiting = asyncio.ensure_future(anext(again))
+            await asyncio.sleep(0)
+            assert not waiting.done()
+            version = "2"
+            assert '"level":"2"' in (await waiting).decode()
+            assert events.streams == 3
+    assert events.streams == 0
+    seen = asked
+    for _ in range(20):
+        await asyncio.sleep(0.001)
+    assert asked <= seen + 1  # nobody listens: nobody looks
+
+
+async def test_closing_ends_streams() -> None:
+    async def version() -> str:
+        return "1"
+
+    async def overview() -> dict[str, object]:
+        return {}
+
+    events = Events("boot", version, overview)
+    async with opened(events) as stream:
+        await anext(stream)
+        rest = asyncio.ensure_future(anext(stream, None))
+        await asyncio.sleep(0)
+        await events.close()
+        assert await rest is None
+
+
+# ---- coordinators
+
+METRICS = """# TYPE diskless_coordinator_request_seconds histogram
+diskless_coordinator_request_seconds_bucket{api="COMMIT_FILE",le="0.01"} 90.0
+diskless_coordinator_request_seconds_bucket{api="COMMIT_FILE",le="0.1"} 99.0
+diskless_coordinator_request_seconds_bucket{api="COMMIT_FILE",le="+Inf"} 100.0
+diskless_coordinator_request_seconds_bucket{api="METADATA",le="+Inf"} 5.0
+# TYPE diskless_coordinator_rejected_batches counter
+diskless_coordinator_rejected_batches_total{partition="0",error="OUT_OF_ORDER_SEQUENCE_NUMBER"} 3.0
+diskless_coordinator_rejected_batches_total{partition="1",error="OUT_OF_ORDER_SEQUENCE_NUMBER"} 4.0
+# TYPE diskless_coordinator_partitions gauge
+diskless_coordinator_partitions{state="leading"} 2.0
+diskless_coordinator_log_end_offset{partition="0"} 50.0
+diskless_coordinator_commits_total{partition="0"} 10.0
+diskless_coordinator_background_loop_last_success_age_seconds{loop="snapshots"} 500.0
+something_new{x="y"} 1
+"""
+
+
+def test_a_scrape_is_read() -> None:
+    scrape = parse_scrape(METRICS, 1)
+    assert scrape.commit_buckets == {0.01: 90, 0.1: 99, float("inf"): 100}
+    assert scrape.rejected == {"OUT_OF_ORDER_SEQUENCE_NUMBER": 7}
+    assert (scrape.states, scrape.log_ends, scrape.commits) == ({"leading": 2}, {0: 50}, {0: 10})
+    assert bucket_quantile(scrape.commit_buckets, 0.5) == pytest.approx(0.01 * 50 / 90)
+    assert bucket_quantile(scrape.commit_buckets, 0.945) == pytest.approx(0.055)
+    assert bucket_quantile(scrape.commit_buckets, 0.999) == 0.1
+    assert bucket_quantile({}, 0.5) is None
+    assert bucket_quantile({0.1: 0.0, float("inf"): 0.0}, 0.5) is None
+
+
+def test_what_grew_between_two_looks_and_after_a_restart() -> None:
+    before, after, restarted = (Scrape(time_ms=0, commit_buckets=buckets) for buckets in ({1.0: 5.0}, {1.0: 7.0}, {1.0: 3.0}))
+    assert grown_buckets([(before, after)]) == {1.0: 2.0}
+    assert grown_buckets([(before, restarted), (before, after)]) == {1.0: 5.0}
+
+
+def test_standbys_are_behind_the_furthest() -> None:
+    lags = standby_lags([Scrape(time_ms=0, log_ends={0: 10, 1: 5}), None, Scrape(time_ms=0, log_ends={0: 8})])
+    assert lags == [{0: 0, 1: 0}, {}, {0: 2}]
+
+
+@pytest.fixture
+def coordinator() -> Iterator[str]:
+    """Something that answers /metrics on a real socket."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = METRICS.encode() if self.path == "/metrics" else b"no"
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Silent."""
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    yield f"127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+async def test_coordinators_up_and_down_are_both_shown(coordinator: str) -> None:
+    now_ms = 1000
+    service = ServiceMetrics([coordinator, "127.0.0.1:1"], lambda: now_ms)
+    await service.look()
+    now_ms = 6000
+    await service.look()
+    answer = service.panel(Query(), now_ms)
+    up, down = answer["processes"]
+    assert (up["up"], up["states"], up["slowest_loop"]) == (True, {"leading": 2}, ("snapshots", 500))
+    assert (down["up"], down["down_ms"], "refused" in down["error"]) == (False, 5000, True)
+    assert answer["rejected"] == [{"error": "OUT_OF_ORDER_SEQUENCE_NUMBER", "batches": 7, "in_window": 0}]
+    assert len(answer["history"]) == 2
+    assert [problem.text for problem in service.problems(now_ms)] == [
+        "1 of 2 coordinator processes do not answer: 127.0.0.1:1",
+        f"{coordinator}: background loop snapshots last succeeded 500 s ago",
+    ]
+
+
+async def test_something_else_on_the_port_is_told() -> None:
+    service = ServiceMetrics([], lambda: 1)
+    assert service.panel(Query(), 1)["configured"] is False
+    with pytest.raises(ValueError, match="could not convert"):
+        parse_scrape("foo{ 1", 1)
