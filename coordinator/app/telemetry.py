@@ -14,6 +14,8 @@ from coordinator.core.leadership import State
 from coordinator.runtime.node import Node
 
 LOOP_LOOK_S = 0.1
+CHECK_FAILURES = ("missing", "refused", "unavailable")
+"""All are there from the beginning: a counter that begins with its first failure shows no increase."""
 DIGEST_BYTES = 6
 """As many as a float holds exactly."""
 
@@ -86,8 +88,8 @@ def node_samples(node: Node, clock_ms: Callable[[], int]) -> Iterable[Sample]:
         yield Sample("partitions", (state,), count)
     for reason, count in ends.items():
         yield Sample("term_ends_total", (reason,), count)
-    for reason, count in node.failed_checks.items():
-        yield Sample("topic_check_failures_total", (reason,), count)
+    for reason in CHECK_FAILURES:
+        yield Sample("topic_check_failures_total", (reason,), node.failed_checks[reason])
     now = time.monotonic()
     for loop, then in node.loop_ages_s.items():
         yield Sample("background_loop_last_success_age_seconds", (loop,), max(0.0, now - then))
