@@ -1,0 +1,46 @@
+"""Figures of a run: what counts as an outage, as an answer, and as the time of a file."""
+
+from __future__ import annotations
+
+import pytest
+
+from integration_tests.faults.figures import Outages, Spread, answers_by_code, file_times, spread
+from integration_tests.faults.nemesis import Done
+from tests.faults.test_checker import good
+
+
+def test_spread() -> None:
+    assert spread([]) is None
+    assert spread(float(value) for value in range(100, 0, -1)) == Spread(count=100, p50=51.0, p99=100.0, most=100.0)
+
+
+def test_answers_are_counted_by_the_time_of_their_attempt() -> None:
+    history, _ = good()
+    assert answers_by_code(history, 0, 100) == {"NONE": 5, "no answer": 1, "NOT_COORDINATOR": 1}
+    assert answers_by_code(history, 3.0, 6.1) == {"NONE": 1, "no answer": 1, "NOT_COORDINATOR": 1}
+
+
+def test_a_file_takes_from_its_first_sending_to_its_first_final_answer() -> None:
+    history, _ = good()
+    assert dict(zip(["a", "b", "c", "d"], file_times(history), strict=True)) == {
+        "a": (1.0, pytest.approx(1.0)),
+        "b": (3.0, pytest.approx(4.0)),
+        "c": (3.5, pytest.approx(0.5)),
+        "d": (8.0, pytest.approx(1.0)),
+    }
+
+
+def test_an_outage_is_the_longest_time_without_an_acknowledgement() -> None:
+    history, _ = good()
+    outages = Outages(history)
+    found = outages.within(4.5, 8.0)
+    assert (found.most_s, found.coordinators_hit) == (pytest.approx(2.5), 1)
+    assert outages.within(6.9, 7.3).coordinators_hit == 0
+
+
+def test_outages_are_those_of_faults_that_were_recovered_from() -> None:
+    history, _ = good()
+    healed = Done(action="kill", target="c1", round_number=1, begun_s=4.5, healed_s=6.0, flowing_s=8.0)
+    open_end = Done(action="kill", target="c1", round_number=2, begun_s=8.0)
+    found = Outages(history).by_action([healed, open_end])
+    assert [fault for fault, _ in found["kill"]] == [healed]
