@@ -86,8 +86,9 @@ def block_of(hot: HotState, files: FileColumns, entries: Sequence[ReadEntry]) ->
     first_runs = batches.run[order[starts]]
     partitions = numbers.run_partition[first_runs].tolist()
     keys = [partition_key(topic_ids[at], one) for at, one in zip(topics_of_runs(files)[first_runs].tolist(), partitions, strict=True)]
-    producers, strangers = _producers(hot, files, batches, number, sorted_number[starts], keys)
-    unusual = np.concatenate((strangers, _gaps(batches, order, starts)))
+    rows = np.array([hot.partitions.index.get(key, -1) for key in keys], np.int64)
+    producers, strangers = _producers(hot, files, batches, number, sorted_number[starts], rows)
+    unusual = np.concatenate((strangers, _gaps(hot, batches, order, starts, rows)))
     if len(unusual):
         return Unusual(int(batches.file[unusual].min()))
     return CommitBlock(
@@ -117,21 +118,22 @@ def _numbers_of(topic_ids: Sequence[bytes]) -> Int64s:
     return np.fromiter(map(number_of.__getitem__, topic_ids), np.int64, len(topic_ids))
 
 
-def _gaps(batches: BatchColumns, order: Int64s, starts: Int64s) -> Int64s:
+def _gaps(hot: HotState, batches: BatchColumns, order: Int64s, starts: Int64s, rows: Int64s) -> Int64s:
     """The batches that do not follow the one before them in their partition; the readable path says what is wrong."""
     base = batches.base_offset[order]
-    differs = base[1:] != (base + batches.record_count[order])[:-1]
-    differs[starts[1:] - 1] = False
-    gaps: Int64s = order[1:][differs]
+    due = np.empty_like(base)
+    due[1:] = (base + batches.record_count[order])[:-1]
+    due[starts] = np.where(rows < 0, -1, hot.partitions.high_watermark.array[rows])
+    gaps: Int64s = order[base != due]
     return gaps
 
 
 def _producers(
-    hot: HotState, files: FileColumns, batches: BatchColumns, number: Int64s, numbers: Int64s, keys: list[bytes]
+    hot: HotState, files: FileColumns, batches: BatchColumns, number: Int64s, numbers: Int64s, rows: Int64s
 ) -> tuple[ProducerColumns | None, Int64s]:
     """The idempotent batches sorted by producer, None when there are none; and those that change their producer's epoch.
 
-    `number` is the partition's number of every batch; `numbers`, ascending, and `keys` are those of each partition.
+    `number` is the partition's number of every batch; `numbers`, ascending, and `rows` are those of each partition.
     """
     found = expand_idempotent(files.numbers)
     if not len(found.batch):
@@ -145,8 +147,7 @@ def _producers(
     segments = np.searchsorted(numbers, sorted_number[starts])
     producer_ids = sorted_id[starts]
     at, epochs = found.batch[order], found.producer_epoch[order]
-    rows = [hot.partitions.index.get(key, -1) for key in keys]
-    slots = _slots(hot.producers, [rows[segment] for segment in segments.tolist()], producer_ids.tolist())
+    slots = _slots(hot.producers, rows[segments].tolist(), producer_ids.tolist())
     due = np.where(slots < 0, epochs[starts], hot.producers.epoch.array[slots])
     producers = ProducerColumns(
         at=at,

@@ -1,0 +1,166 @@
+"""What a follower reads together it applies as if it had come entry by entry, also with void and bad entries in between."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+import coordinator.core.shard as shard_module
+from benchmarks.replay import START_MS, Log, new_shard
+from coordinator.core.block import CommitBlock
+from coordinator.core.events import EntriesRead, ReadEntry
+from coordinator.core.replay import UNUSUAL_MAX, blocks_of
+from coordinator.core.shard import Shard
+from coordinator.core.state import ShardState
+from coordinator.testing.state_store import MemoryStateStore
+from records.codec import decode_entry, decode_key, encode_entry, encode_key
+from records.model import FileCommitted, NoOp
+
+BATCHES_PER_FILE = 10
+
+
+@pytest.fixture
+def log() -> list[ReadEntry]:
+    """A claim, ten topics and sixty files."""
+    return Log(BATCHES_PER_FILE).entries(60 * BATCHES_PER_FILE)
+
+
+def follow(entries: list[ReadEntry], patch: pytest.MonkeyPatch, *, together: bool) -> Shard:
+    """A shard that read everything at once, deciding by blocks or entry by entry."""
+    with patch.context() as limits:
+        limits.setattr(shard_module, "REPLAY_BLOCK_BYTES_MIN", 1 if together else 1 << 60)
+        shard = new_shard(ShardState(cold=MemoryStateStore().reader()))
+        shard.feed(EntriesRead(entries), START_MS)
+    return shard
+
+
+def state_of(shard: Shard) -> object:
+    hot = shard.state.hot
+    table = hot.partitions
+    partitions = {
+        key: tuple(column.cells[row] for column in (table.high_watermark, table.max_timestamp, table.max_timestamp_offset))
+        for key, row in hot.partitions.index.items()
+    }
+    producers = {
+        (hot.partitions.keys[owner], producer): (hot.producers.epoch.cells[row], list(hot.producers.remembered(row)))
+        for owner, rows in hot.producers.index.items()
+        for producer, row in rows.items()
+    }
+    rows = {key: [row for part in shard.state.rows_from(at, 0) for row in part.tolist()] for key, at in hot.partitions.index.items()}
+    files = shard.state.files_after("", 10_000)
+    return partitions, producers, rows, files, shard.fence, shard.last_entry, shard.state.applied_offset, shard.void_entries, shard.failure
+
+
+def placed(entries: list[ReadEntry]) -> list[ReadEntry]:
+    """The entries at the offsets where they stand."""
+    return [entry._replace(offset=offset) for offset, entry in enumerate(entries)]
+
+
+def changed(entry: ReadEntry, **fields: object) -> ReadEntry:
+    """The entry of a file with other fields."""
+    (record,) = decode_entry(entry.value or b"")
+    assert isinstance(record, FileCommitted)
+    values = {name: getattr(record, name) for name in record.__dataclass_fields__} | fields
+    return entry._replace(value=encode_entry([FileCommitted(**values)]))
+
+
+def files_with_producers(entries: list[ReadEntry]) -> Iterator[int]:
+    """Where files with idempotent batches stand."""
+    for place, entry in enumerate(entries):
+        (record,) = decode_entry(entry.value or b"")
+        if isinstance(record, FileCommitted) and record.producer_index:
+            yield place
+
+
+def test_void_entries_among_files(log: list[ReadEntry], monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(1)
+    mixed = log[:15]
+    for entry in log[15:]:
+        key = decode_key(entry.key)
+        assert key is not None
+        voids = [
+            entry._replace(key=encode_key(key._replace(seq=key.seq + 1))),
+            entry._replace(key=encode_key(key._replace(seq=key.seq - 1)), value=b"not read"),
+            entry._replace(key=encode_key(key._replace(term=3))),
+            entry._replace(key=None, value=None),
+        ]
+        mixed += rng.sample(voids, rng.choice([0, 0, 1, 2]))
+        mixed.append(entry)
+    together = follow(placed(mixed), monkeypatch, together=True)
+    assert state_of(together) == state_of(follow(placed(mixed), monkeypatch, together=False))
+    assert together.failure is None
+    assert set(together.void_entries) == {"gap", "duplicate", "stale", "foreign"}
+
+
+def test_other_records_among_files(log: list[ReadEntry], monkeypatch: pytest.MonkeyPatch) -> None:
+    no_op = encode_entry([NoOp()])
+    rejected = {"other_index": [BATCHES_PER_FILE], "other_code": [3], "other_base_offset": [-1], "other_time": [-1]}
+    log = [*log[:30], *(log[30]._replace(value=no_op) for _ in range(3)), *log[30:]]
+    keys = [encode_key(key._replace(seq=offset)) for offset, entry in enumerate(log) if (key := decode_key(entry.key))]
+    log = placed([entry._replace(key=key) for entry, key in zip(log, keys, strict=True)])
+    log[40] = changed(log[40], **rejected, other_log_start=[-1], other_message=["unknown topic"])
+    log[41] = changed(log[41], **{**rejected, "other_code": [0]}, other_log_start=[0], other_message=[""])
+    together = follow(log, monkeypatch, together=True)
+    assert together.failure is None
+    assert state_of(together) == state_of(follow(log, monkeypatch, together=False))
+
+
+@pytest.mark.parametrize("value", [b"", b"\xc3\x01", None])
+def test_an_entry_that_cannot_be_decoded_fails_the_replica_behind_what_came_before(
+    log: list[ReadEntry], value: bytes | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log[40] = log[40]._replace(value=value)
+    shard = follow(log, monkeypatch, together=True)
+    assert shard.failure is not None
+    assert "entry 40 of the term in force cannot be decoded" in shard.failure
+    assert shard.state.applied_offset == 39
+
+
+def test_an_offset_that_does_not_follow_fails_the_replica_behind_what_came_before(
+    log: list[ReadEntry], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (record,) = decode_entry(log[40].value or b"")
+    assert isinstance(record, FileCommitted)
+    log[40] = changed(log[40], run_base_offset=[*record.run_base_offset[:-1], record.run_base_offset[-1] + 1])
+    shard = follow(log, monkeypatch, together=True)
+    assert shard.failure is not None
+    assert "entry 40 assigns offset" in shard.failure
+    assert shard.state.applied_offset == 39
+    assert shard.failure == follow(log, monkeypatch, together=False).failure
+
+
+def test_a_file_for_an_unknown_partition_fails_the_replica_behind_what_came_before(
+    log: list[ReadEntry], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log[40] = changed(log[40], topic_ids=[b"?" * 16] * 10)
+    shard = follow(log, monkeypatch, together=True)
+    assert shard.failure is not None
+    assert "entry 40 commits" in shard.failure
+    assert shard.state.applied_offset == 39
+
+
+@pytest.mark.parametrize("epochs_raised", [1, UNUSUAL_MAX, 12])
+def test_files_that_raise_an_epoch_cut_the_block(log: list[ReadEntry], epochs_raised: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    raising = random.Random(epochs_raised).sample(list(files_with_producers(log)), epochs_raised)
+    epoch = 0
+    for place in range(len(log)):
+        if place in raising:
+            epoch += 1
+        (record,) = decode_entry(log[place].value or b"")
+        if epoch and isinstance(record, FileCommitted):
+            log[place] = changed(log[place], producer_epoch=[epoch] * len(record.producer_index))
+    together = follow(log, monkeypatch, together=True)
+    assert together.failure is None
+    assert state_of(together) == state_of(follow(log, monkeypatch, together=False))
+
+
+def test_plain_files_make_one_block(log: list[ReadEntry]) -> None:
+    shard = new_shard(ShardState(cold=MemoryStateStore().reader()))
+    shard.feed(EntriesRead(log[:11]), START_MS)
+    ((block, entries),) = blocks_of(shard.state.hot, log[11:], 1)
+    assert isinstance(block, CommitBlock)
+    assert list(entries) == log[11:]
+    assert block.encoded == [entry.value for entry in log[11:]]
+    assert block.batches == 60 * BATCHES_PER_FILE
