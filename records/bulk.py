@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -65,31 +66,49 @@ def encode_file_entries(heads: Sequence[FileHead], topic_ids: Sequence[Sequence[
     stops = ends[last_of_file].tolist()
     entries: list[bytes] = []
     start = 0
-    for head, topics, stop in zip(heads, topic_ids, stops, strict=True):
-        entries.append(_encode_head(head, topics) + data[start:stop])
+    topics: Sequence[bytes] = ()
+    encoded_topics = _encode_topics(topics)
+    for head, topics_of_file, stop in zip(heads, topic_ids, stops, strict=True):
+        if topics_of_file is not topics:
+            topics, encoded_topics = topics_of_file, _encode_topics(topics_of_file)
+        entries.append(_encode_head(head, encoded_topics) + data[start:stop])
         start = stop
     return entries
 
 
-def _encode_head(head: FileHead, topics: Sequence[bytes]) -> bytes:
+def _encode_head(head: FileHead, topics: bytes) -> bytes:
     key = head.object_key.encode()
-    owners = head.owner_ids
-    parts = [
-        PREFIX_OF_LEVEL[LATEST],
-        write_number(len(key)),
-        key,
-        write_number(head.object_format),
-        write_number(head.file_size),
-        write_number(head.uploader_broker_id),
-    ]
-    if owners:
-        parts.append(write_number(len(owners)))
-        parts.extend(map(write_number, owners))
-    parts += (b"\0", write_number(head.created_ms), write_number(head.append_time_ms), head.content_hash)
-    parts.append(write_number(len(topics)))
-    parts.extend(topics)
-    parts.append(b"\0")
-    return b"".join(parts)
+    return b"".join(
+        (
+            PREFIX_OF_LEVEL[LATEST],
+            write_number(len(key)),
+            key,
+            write_number(head.object_format),
+            write_number(head.file_size),
+            write_number(head.uploader_broker_id),
+            _owners(tuple(head.owner_ids)),
+            _time(head.created_ms),
+            _time(head.append_time_ms),
+            head.content_hash,
+            topics,
+        )
+    )
+
+
+@lru_cache(maxsize=1024)
+def _owners(owner_ids: tuple[int, ...]) -> bytes:
+    """The owners, which are those of many files."""
+    return b"".join((write_number(len(owner_ids)), *map(write_number, owner_ids), b"\0")) if owner_ids else b"\0"
+
+
+@lru_cache(maxsize=1024)
+def _time(time_ms: int) -> bytes:
+    """A time, which is that of many files."""
+    return write_number(time_ms)
+
+
+def _encode_topics(topics: Sequence[bytes]) -> bytes:
+    return b"".join((write_number(len(topics)), *topics, b"\0"))
 
 
 def _lay_out(numbers: FileNumbers) -> tuple[Int64s, Int64s]:

@@ -8,6 +8,7 @@ the committed and the speculative tables number their rows on their own.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -42,13 +43,16 @@ def lengths_of(starts: Int64s, end: int) -> Int64s:
 class ProducerColumns:
     """The idempotent batches of a block, sorted by producer, in sequence order within each.
 
-    `starts` are where the producers begin; `partition_keys` and `producer_ids` name each of them.
+    `starts` are where the producers begin; `segments`, the place of the partition among the block's, and `producer_ids`
+    name each of them. `slots` are their rows in the table the block was made from, below 0 for new ones: in other tables
+    they are likely to be the same, and whoever relies on that looks.
     """
 
     at: Int64s
     starts: Int64s
-    partition_keys: list[bytes]
-    producer_ids: list[int]
+    segments: Int64s
+    producer_ids: Int64s
+    slots: Int64s
     epochs: Int64s
     first_sequences: Int64s
     last_sequences: Int64s
@@ -151,6 +155,16 @@ class BlockFile:
         )
 
 
+class Segment(NamedTuple):
+    """Consecutive batches of one partition: its row, first and last offset, and rows `[start, stop)` of the block."""
+
+    partition_row: int
+    base: int
+    last: int
+    start: int
+    stop: int
+
+
 @dataclass(slots=True)
 class AppliedBlock:
     """A block with its place in the log: file ids, and the committed rows of its segments' partitions."""
@@ -174,6 +188,13 @@ class AppliedBlock:
             rows["append_time"] = block.append_times[file_of]
             self._rows = rows
         return self._rows
+
+    def segments(self) -> Iterator[Segment]:
+        """The batches of each partition."""
+        block = self.block
+        first, last = block.order[block.starts], block.order[block.stops - 1]
+        bases, lasts = block.base[first].tolist(), (block.base[last] + block.count[last] - 1).tolist()
+        return map(Segment, self.partition_rows, bases, lasts, block.starts.tolist(), block.stops.tolist())
 
     def owners(self) -> Int64s:
         """The partition row of each of `rows`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from coordinator.core.batches import LOG_APPEND_TIME
-from coordinator.core.block import CommitBlock, ProducerColumns, lengths_of
+from coordinator.core.block import CommitBlock, Int64s, ProducerColumns, lengths_of
 from coordinator.core.hot import BrokenInvariant, HotState
 from coordinator.core.tables import REMEMBERED_BATCHES
 
@@ -29,11 +29,11 @@ def apply_block(hot: HotState, block: CommitBlock) -> list[int]:
     hot.touched.partitions.update(row_list)
     _raise_max_timestamps(hot, block, rows)
     if block.producers is not None:
-        _remember(hot, block, block.producers)
+        _remember(hot, block, block.producers, rows)
     return row_list
 
 
-def _raise_max_timestamps(hot: HotState, block: CommitBlock, rows: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> None:
+def _raise_max_timestamps(hot: HotState, block: CommitBlock, rows: Int64s) -> None:
     """Keep each partition's greatest effective timestamp and the last offset of the first batch that has it."""
     append_time = block.append_times[block.file_of]
     effective = np.where(block.timestamp_type == LOG_APPEND_TIME, append_time, block.timestamp)[block.order]
@@ -49,12 +49,24 @@ def _raise_max_timestamps(hot: HotState, block: CommitBlock, rows: np.ndarray[tu
     table.max_timestamp_offset.array[rows[is_greater]] = block.base[first] + block.count[first] - 1
 
 
-def _remember(hot: HotState, block: CommitBlock, producers: ProducerColumns) -> None:
+def _slots(hot: HotState, producers: ProducerColumns, rows: Int64s) -> Int64s:
+    """The rows of the producers, made where there are none; `rows` are those of the segments' partitions."""
+    table = hot.producers
+    owners, ids = rows[producers.segments], producers.producer_ids
+    slots = producers.slots
+    is_right = table.are(slots, owners, ids)
+    if is_right.all():
+        return slots
+    slots = slots.copy()
+    for place in np.flatnonzero(~is_right).tolist():
+        slots[place] = table.add(int(owners[place]), int(ids[place]))
+    return slots
+
+
+def _remember(hot: HotState, block: CommitBlock, producers: ProducerColumns, rows: Int64s) -> None:
     """Put each producer's batches into its ring; only the last ones of many stay."""
-    table, index = hot.producers, hot.partitions.index
-    named = zip(producers.partition_keys, producers.producer_ids, strict=True)
-    slot_list = [table.add(index[key], producer_id) for key, producer_id in named]
-    slots = np.array(slot_list, np.int64)
+    table = hot.producers
+    slots = _slots(hot, producers, rows)
     new = table.epoch.array[slots] < 0
     table.epoch.array[slots[new]] = producers.epochs[new]
     lengths = lengths_of(producers.starts, len(producers.at))
@@ -72,4 +84,4 @@ def _remember(hot: HotState, block: CommitBlock, producers: ProducerColumns) -> 
     table.count.array[slots] = np.minimum(table.count.array[slots] + lengths, REMEMBERED_BATCHES)
     newest = producers.at[producers.starts + lengths - 1]
     table.last_append.array[slots] = block.append_times[block.file_of[newest]]
-    hot.touched.producers.update(slot_list)
+    hot.touched.producers.update(slots.tolist())

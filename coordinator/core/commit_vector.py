@@ -20,6 +20,8 @@ from coordinator.core.hot import HotState
 from coordinator.core.tables import REMEMBERED_BATCHES
 from records.bulk import FileHead, FileNumbers, encode_file_entries
 
+_TOPIC_ID_BYTES = 16
+
 
 @dataclass(frozen=True, slots=True)
 class Unusual:
@@ -84,21 +86,21 @@ def _decide(
     stops = starts + lengths_of(starts, len(order))
     segment_row = sorted_row[starts]
     base = _assign(hot, count, order, starts, stops, segment_row)
-    producers = _producers(hot, batches, row, count, file_of)
+    producers = _producers(hot, batches, row, segment_row, count, file_of)
     key_of_row = dict(zip(run_row.tolist(), run_keys, strict=True))
     log_start = hot.partitions.log_start.array[row]
     timestamp = batches["max_timestamp"].astype(np.int64)
     timestamp_type = batches["timestamp_type"].astype(np.int64)
     heads = [
         FileHead(
-            object_key=command.object_key,
-            object_format=command.object_format,
-            file_size=command.file_size,
-            uploader_broker_id=command.uploader_broker_id,
-            owner_ids=command.owner_ids,
-            created_ms=command.created_ms,
-            append_time_ms=append_time_ms,
-            content_hash=content_hash,
+            command.object_key,
+            command.object_format,
+            command.file_size,
+            command.uploader_broker_id,
+            command.owner_ids,
+            command.created_ms,
+            append_time_ms,
+            content_hash,
         )
         for command, content_hash in zip(commands, hashes, strict=True)
     ]
@@ -207,6 +209,9 @@ def _distances(at: Int64s, file_of: Int64s, first_of_file: Int64s) -> Int64s:
 
 def _topics(run_keys: list[bytes], batches: BatchArray, run_start: Int64s, runs_of_file: Int64s) -> tuple[list[list[bytes]], Int64s]:
     """The topics of each file in order of first appearance, and each run's place among them."""
+    topic_ids = {key[:_TOPIC_ID_BYTES] for key in run_keys}
+    if len(topic_ids) == 1:
+        return [list(topic_ids)] * len(runs_of_file), np.zeros(len(run_keys), np.int64)
     parts = batches.view(KEY_PARTS)[run_start]
     is_new = np.zeros(len(run_start), bool)
     is_new[runs_of_file.cumsum() - runs_of_file] = True
@@ -231,7 +236,9 @@ def _topics(run_keys: list[bytes], batches: BatchArray, run_start: Int64s, runs_
     return topics, np.repeat(np.array(ordinals, np.int64), lengths_of(changes, len(run_start)))
 
 
-def _producers(hot: HotState, batches: BatchArray, row: Int64s, count: Int64s, file_of: Int64s) -> ProducerColumns | None:
+def _producers(
+    hot: HotState, batches: BatchArray, row: Int64s, segment_row: Int64s, count: Int64s, file_of: Int64s
+) -> ProducerColumns | None:
     """Prove that every idempotent batch follows on its producer's last one, in the same epoch."""
     at = np.flatnonzero((batches["producer_id"] >= 0) & (batches["producer_epoch"] >= 0))
     if not len(at):
@@ -241,8 +248,8 @@ def _producers(hot: HotState, batches: BatchArray, row: Int64s, count: Int64s, f
     is_bad = (first < 0) | (last != (first + count[at] - 1) & SEQUENCE_MASK)
     if is_bad.any():
         raise _Unusual(int(file_of[at[is_bad.argmax()]]))
-    rows, ids = row[at].tolist(), batches["producer_id"][at].tolist()
-    slots = _slots(hot, rows, ids)
+    rows, ids = row[at], batches["producer_id"][at].astype(np.int64)
+    slots = _slots(hot, rows.tolist(), ids.tolist())
     order = np.argsort(slots, kind="stable")
     at, first, last, slots = at[order], first[order], last[order], slots[order]
     epoch = batches["producer_epoch"][at].astype(np.int64)
@@ -262,13 +269,13 @@ def _producers(hot: HotState, batches: BatchArray, row: Int64s, count: Int64s, f
     is_bad = (first != expected) | (epoch != epoch_due.repeat(lengths_of(starts, len(at))))
     if is_bad.any():
         raise _Unusual(int(file_of[at[is_bad]].min()))
-    sources = order[starts].tolist()
-    keys: list[bytes] = batches["topic_partition"][at[starts]].tolist()
+    sources = order[starts]
     return ProducerColumns(
         at=at,
         starts=starts,
-        partition_keys=keys,
-        producer_ids=[ids[source] for source in sources],
+        segments=segment_row.searchsorted(rows[sources]),
+        producer_ids=ids[sources],
+        slots=leaders,
         epochs=epoch[starts],
         first_sequences=first,
         last_sequences=last,

@@ -167,9 +167,11 @@ class Packer:
 
     def _pack_runs(self, generation: Generation) -> list[RunRow]:
         """All partitions at once: a generation may hold one batch of each in every file, which numpy is slow at one by one."""
-        if not generation.runs:
+        if not generation.blocks:
             return []
         rows = np.concatenate([block.rows() for block in generation.blocks])
+        if not len(rows):
+            return []
         owners = np.concatenate([block.owners() for block in generation.blocks])
         # Stable: blocks are in log order, so that every partition's batches stay in offset order.
         order = np.argsort(owners, kind="stable")

@@ -8,12 +8,13 @@ active one: for each partition the three hold consecutive offsets, so nothing is
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
-from coordinator.core.block import AppliedBlock, BlockFile, Int64s
+from coordinator.core.block import AppliedBlock, BlockFile, Int64s, Segment
 from coordinator.core.cold import ROW, FileRow, Rows, Tombstone
 from records.file_columns import expand as committed_batches
 from records.model import FileCommitted
@@ -66,6 +67,17 @@ class FileBlock:
             self.encoded,
         )
 
+    def segments(self) -> Iterator[Segment]:
+        """The runs of the record."""
+        record = self.record
+        counts = record.record_count_minus_one
+        start = 0
+        for run, length in enumerate(record.run_length):
+            stop = start + length
+            base = record.run_base_offset[run]
+            yield Segment(self.partition_rows[run], base, base + sum(counts[start:stop]) + length - 1, start, stop)
+            start = stop
+
 
 class TailRun(NamedTuple):
     """Consecutive batches of one partition inside a block: rows `[start, stop)`."""
@@ -101,7 +113,8 @@ class Generation:
     """Everything applied between two writes of the state database."""
 
     blocks: list[FileBlock | AppliedBlock] = field(default_factory=list)
-    runs: dict[int, list[TailRun]] = field(default_factory=dict)
+    _runs: dict[int, list[TailRun]] = field(default_factory=dict)
+    _indexed: int = 0
     files: dict[str, FileBlock | BlockFile] = field(default_factory=dict)
     files_by_id: dict[int, FileBlock | BlockFile] = field(default_factory=dict)
     tombstones: dict[str, Tombstone] = field(default_factory=dict)
@@ -118,30 +131,23 @@ class Generation:
         self.blocks.append(block)
         self.files[block.record.object_key] = block
         self.files_by_id[block.file_id] = block
-        record = block.record
-        self.batches += len(record.byte_size) + 1
-        counts = record.record_count_minus_one
-        start = 0
-        for run, length in enumerate(record.run_length):
-            stop = start + length
-            base = record.run_base_offset[run]
-            last = base + sum(counts[start:stop]) + length - 1
-            self.runs.setdefault(block.partition_rows[run], []).append(TailRun(base, last, block, start, stop))
-            start = stop
+        self.batches += len(block.record.byte_size) + 1
 
     def add_block(self, applied: AppliedBlock) -> None:
         """Take the committed files of a block."""
         self.blocks.append(applied)
-        block = applied.block
         for file in applied.files:
             self.files[file.object_key] = file
             self.files_by_id[file.file_id] = file
-        self.batches += block.batches + len(applied.files)
-        first, last = block.order[block.starts], block.order[block.stops - 1]
-        bases, lasts = block.base[first].tolist(), (block.base[last] + block.count[last] - 1).tolist()
-        for row, *run in zip(applied.partition_rows, bases, lasts, block.starts.tolist(), block.stops.tolist(), strict=True):
-            base, last_offset, start, stop = run
-            self.runs.setdefault(row, []).append(TailRun(base, last_offset, applied, start, stop))
+        self.batches += applied.block.batches + len(applied.files)
+
+    def _runs_of(self, partition_row: int) -> list[TailRun] | None:
+        """The runs of a partition. Blocks are looked through when somebody reads: most are written before that."""
+        for block in self.blocks[self._indexed :]:
+            for row, base, last, start, stop in block.segments():
+                self._runs.setdefault(row, []).append(TailRun(base, last, block, start, stop))
+        self._indexed = len(self.blocks)
+        return self._runs.get(partition_row)
 
     def expire_tombstones(self, before_ms: int) -> None:
         """Forget the tombstones so far of keys created before a time; those that come later are not concerned."""
@@ -150,7 +156,7 @@ class Generation:
 
     def runs_from(self, partition_row: int, offset: int) -> list[TailRun]:
         """The runs that end at or after an offset, in order."""
-        runs = self.runs.get(partition_row)
+        runs = self._runs_of(partition_row)
         if not runs:
             return []
         at = bisect_left(runs, offset, key=lambda run: run.last)
@@ -158,7 +164,7 @@ class Generation:
 
     def first_base(self, partition_row: int) -> int | None:
         """Offset where this generation's batches of a partition begin."""
-        runs = self.runs.get(partition_row)
+        runs = self._runs_of(partition_row)
         return runs[0].base if runs else None
 
     def lose(self, file_id: int, count: int) -> int | None:

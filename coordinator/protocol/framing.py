@@ -16,6 +16,9 @@ from coordinator.protocol.wire import MalformedMessage, read_tagged_fields, read
 
 _SIZE: Final = struct.Struct(">i")
 _REQUEST_HEAD: Final = struct.Struct(">hhih")
+_REQUEST_START: Final = struct.Struct(">hhi")
+REQUEST_HEAD_BYTES: Final = _REQUEST_START.size
+"""Of every header: key, version and correlation id."""
 _REPLY_HEAD: Final = struct.Struct(">ii")
 _REPLY_HEAD_TAGGED: Final = struct.Struct(">iix")
 _NO_TAGS: Final[frozenset[int]] = frozenset()
@@ -95,7 +98,7 @@ def read_request_head(frame: bytes) -> RequestHead:
     """Read what decides the header's version. Raises MalformedMessage."""
     if len(frame) < 8:
         raise MalformedMessage(f"a frame of {len(frame)} bytes has no request header")
-    return RequestHead._make(struct.unpack_from(">hhi", frame))
+    return RequestHead._make(_REQUEST_START.unpack_from(frame))
 
 
 def read_request_header(frame: bytes, *, flexible: bool) -> RequestHeader:

@@ -245,3 +245,12 @@ def check_equal(subject: Replica, plain: Replica, model: LogModel) -> None:
         assert found[question] == answer, question
     for key, count in model.live.items():
         assert live(subject, key) == count, key
+
+
+def test_files_of_which_nothing_was_accepted_are_written_alone(open_store: OpenStore) -> None:
+    replica = started(open_store)
+    replica.flush()
+    replica.apply([file("nothing", {})], 10)
+    replica.flush()
+    replica.restart()
+    assert live(replica, "nothing") == 0

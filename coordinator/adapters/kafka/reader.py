@@ -35,6 +35,10 @@ POLL_S = 0.1
 CHUNK_ENTRIES_MAX = 500
 CHUNKS_WAITING_MAX = 8
 BYTES_WAITING_MAX = 32 * 1024 * 1024
+FETCH_WAIT_MS = 25
+FETCH_BYTES = 128 * 1024
+"""A broker answers when it has so many bytes or so much time has passed: a leader learns of its own entries from their
+reports, and a follower is new enough. Without them every group would be fetched by every node in a request of its own."""
 REOPEN_DELAY_S = 1.0
 ASK_TIMEOUT_S = 3.0
 
@@ -102,7 +106,12 @@ class KafkaLogReader:
             bootstrap_servers=bootstrap_servers,
             client_id=client_id,
             role="reader",
-            defaults={"fetch.wait.max.ms": 100, "fetch.min.bytes": 1, "fetch.error.backoff.ms": 100, "queued.max.messages.kbytes": 65536},
+            defaults={
+                "fetch.wait.max.ms": FETCH_WAIT_MS,
+                "fetch.min.bytes": FETCH_BYTES,
+                "fetch.error.backoff.ms": 100,
+                "queued.max.messages.kbytes": 65536,
+            },
             fixed={
                 # A name is required although no group is ever joined.
                 "group.id": f"{client_id}-reader",

@@ -16,10 +16,13 @@ from typing import Protocol, cast
 from coordinator.adapters.server.close_log import CloseLog
 from coordinator.adapters.server.contract import CloseReason, Handler, Request, ServerLimits, ServerStats
 from coordinator.protocol.api_table import ApiKey, ApiTable, decode_request
-from coordinator.protocol.framing import FrameReader, Pending, ReplyQueue, read_request_head, read_request_header
+from coordinator.protocol.framing import REQUEST_HEAD_BYTES, FrameReader, Pending, ReplyQueue, read_request_head, read_request_header
 from coordinator.protocol.wire import MalformedMessage
 
 log = logging.getLogger(__name__)
+
+
+_API_VERSIONS = int(ApiKey.API_VERSIONS)
 
 
 class Owner(Protocol):
@@ -55,6 +58,9 @@ class Connection(asyncio.Protocol):
         # Complete requests that may not be dispatched yet, with the time they were read; at most one read's worth.
         self._backlog: deque[tuple[bytes, float]] = deque()
         self._active_s = 0.0
+        # The end of the last flexible request's header: its length stands in it, so no other header begins with it.
+        self._header = b""
+        self._client_id: str | None = None
         self._end: CloseReason | None = None
         self._is_draining = False
         self._is_dispatching = False
@@ -188,21 +194,21 @@ class Connection(asyncio.Protocol):
         key, version, correlation_id = read_request_head(frame)
         api = self._owner.table.find(key)
         schema = None if api is None else api.versions.get(version)
-        if api is None or (schema is None and key != ApiKey.API_VERSIONS):
+        if api is None or (schema is None and key != _API_VERSIONS):
             self.close(CloseReason.UNSUPPORTED, f"request {key} version {version}; ApiVersions tells what is served")
             return
         self._stats.requests[key] += 1
         pending = self._queue.expect(correlation_id, len(frame), tagged=api.response_tagged, large=api.is_answer_unbounded)
         if schema is not None:
-            header = read_request_header(frame, flexible=schema.flexible)
-            if key != ApiKey.API_VERSIONS:
+            client_id, body_offset = self._read_header(frame, flexible=schema.flexible)
+            if key != _API_VERSIONS:
                 request = Request(
-                    int(api.canonical),
+                    api.canonical,
                     version,
                     correlation_id,
-                    header.client_id,
+                    client_id,
                     frame,
-                    header.body_offset,
+                    body_offset,
                     self.connection_id,
                     key,
                     received_s,
@@ -211,9 +217,18 @@ class Connection(asyncio.Protocol):
                 )
                 self._owner.handler.handle(request, partial(self._respond, pending))
                 return
-            decode_request(key, version, frame, header.body_offset)
+            decode_request(key, version, frame, body_offset)
         # A client that knows a later ApiVersions than we do asks again with one we do know, so nothing more is read here.
         self._respond(pending, self._owner.table.api_versions_body(version))
+
+    def _read_header(self, frame: bytes, *, flexible: bool) -> tuple[str | None, int]:
+        """(client id, where the body begins); a client says the same in every request of a connection."""
+        if flexible and self._header and frame.startswith(self._header, REQUEST_HEAD_BYTES):
+            return self._client_id, REQUEST_HEAD_BYTES + len(self._header)
+        header = read_request_header(frame, flexible=flexible)
+        if flexible:
+            self._header, self._client_id = frame[REQUEST_HEAD_BYTES : header.body_offset], header.client_id
+        return header.client_id, header.body_offset
 
     def _set_reading(self, wanted: bool) -> None:
         if wanted == self._is_reading or self._transport.is_closing():

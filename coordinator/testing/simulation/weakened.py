@@ -205,7 +205,7 @@ def _no_joining() -> list[Patch]:
 
 
 def _any_content() -> list[Patch]:
-    return [(group, "_hash", lambda _command: bytes(16))]
+    return [(group, "content_hash", lambda *_: bytes(16))]
 
 
 # ---- topics and disks
