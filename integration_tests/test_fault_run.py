@@ -20,6 +20,7 @@ from cli.dev import die_with_parent
 from cli.dev.kafka import BrokerRuntime
 from integration_tests.checker import check
 from integration_tests.faults.actions import ACTIONS, Needs
+from integration_tests.faults.network import Network, delete_leftovers
 from integration_tests.faults.run import HISTORY_FILE
 from integration_tests.history import BatchAnswer, FinalState, History
 from integration_tests.recording import read_recording
@@ -79,6 +80,28 @@ def test_faults_that_need_something_were_there(once: Run, needs: Needs) -> None:
     if missing:
         pytest.skip(missing[0])
     assert wanted <= {fault["action"] for fault in once.report["faults"]}
+
+
+def test_faults_of_brokers_are_felt_by_every_commit(once: Run) -> None:
+    """Otherwise the run says nothing: replication waits for a broker that is frozen or cut off, until the others miss it."""
+    felt = {fault["action"]: fault["outage_most_s"] for fault in once.report["faults"]}
+    wanted = {"broker_pause", "broker_cut"} & set(felt)
+    assert wanted
+    assert all(felt[action] > 1.0 for action in wanted), felt
+
+
+def test_what_a_killed_run_left_is_deleted_by_the_next(once: Run) -> None:
+    if "network" in str(once.report["missing"]):
+        pytest.skip(once.report["missing"][0])
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    left = Network(gone.pid, ("k1", "c1"))
+    left.create()
+    try:
+        assert sorted(delete_leftovers()) == [f"dfr{gone.pid}-{name}" for name in ("c1", "k1", "switch")]
+        assert delete_leftovers() == []
+    finally:
+        left.delete()
 
 
 Plant = Callable[[History, FinalState], tuple[History, FinalState]]

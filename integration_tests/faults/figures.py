@@ -12,7 +12,8 @@ from statistics import median
 
 from coordinator.core.errors import ErrorCode
 from integration_tests.faults.nemesis import Done
-from integration_tests.history import History, longest_gap_s
+from integration_tests.history import Attempt, History, longest_gap_s
+from integration_tests.watched import COMMIT_TIMEOUT_S, GRACE_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,7 @@ class Outage:
 
 
 HIT_S = 1.0
+HEALING_S = 3.0
 
 
 def spread(values: Iterable[float]) -> Spread | None:
@@ -59,6 +61,21 @@ def answers_by_code(history: History, start_s: float, end_s: float) -> dict[str,
             if not attempt.answers:
                 counts["no answer"] += 1
     return dict(counts.most_common())
+
+
+def late_answers(history: History) -> list[Attempt]:
+    """Attempts answered later than their TimeoutMs and a grace allow: their node was frozen, cut off, or did not honour it."""
+    return [one for one in history.attempts if one.answers and one.answered_s - one.invoked_s > COMMIT_TIMEOUT_S + GRACE_S]
+
+
+def is_hit(attempt: Attempt, faults: Iterable[Done]) -> bool:
+    """Whether a fault of the attempt's own node was there, or healing, while it waited. TCP takes about as long to heal as the cut was."""
+    return any(
+        one.target == f"c{attempt.node_id}"
+        and one.begun_s < attempt.answered_s
+        and attempt.invoked_s < one.healed_s + max(HEALING_S, one.healed_s - one.begun_s)
+        for one in faults
+    )
 
 
 def code_name(code: int) -> str:

@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any, Final
 
 from integration_tests.faults.actions import ACTIONS
-from integration_tests.faults.figures import Outage, Outages, Spread, answers_by_code, file_times, spread
+from integration_tests.faults.figures import Outage, Outages, Spread, answers_by_code, file_times, is_hit, late_answers, spread
 from integration_tests.faults.nemesis import Done
 from integration_tests.faults.run import Result
 from integration_tests.metadata_log import read_log
@@ -48,6 +48,12 @@ def summary(result: Result) -> dict[str, Any]:
         "finds": len(history.finds),
         "deletions": len(history.deletions),
         "answers": answers_by_code(history, 0, float("inf")),
+        "late_answers": len(late := late_answers(history)),
+        "late_answers_of_nodes_not_hit": [
+            f"c{one.node_id} after {one.answered_s - one.invoked_s:.1f} s, asked at {one.invoked_s - result.start_s:.1f}"
+            for one in late
+            if not is_hit(one, result.faults)
+        ],
         "file_s": _spread(spread(took for _, took in times)),
         "file_without_faults_s": _spread(spread(quiet)),
         "void_entries": voids,
@@ -123,6 +129,9 @@ def _lines(result: Result, numbers: Mapping[str, Any]) -> Iterator[str]:
     read = f"{numbers['strict_reads']} strict reads, {numbers['finds']} finds, {numbers['deletions']} deletions"
     yield f"In {numbers['load_s']} s of load: {done}; {read}."
     yield f"Answers to batches: {', '.join(f'{name} {count}' for name, count in numbers['answers'].items())}."
+    without_cause = numbers["late_answers_of_nodes_not_hit"]
+    late = f"Answers later than TimeoutMs (5 s) and 1.5 s of grace: {numbers['late_answers']}"
+    yield f"{late}, of nodes that no fault had hit: {'; '.join(without_cause[:SHOWN]) or 'none'}."
     yield f"Claims by coordinator: {numbers['claims']}; void entries: {numbers['void_entries']}."
     yield ""
     yield "| from first sending to the last final answer of a file, s | count | p50 | p99 | most |"
