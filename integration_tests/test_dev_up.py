@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import signal
 import socket
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -133,13 +135,19 @@ def test_the_printed_commands_work_a_killed_node_comes_back_and_down_ends_it_all
     assert f"pid {up.process.pid}" in second.stderr
     assert "diskless dev down --folder" in second.stderr
 
+    page = re.search(r"dashboard +(http://127\.0\.0\.1:(\d+)/) +pid", text)
+    assert page is not None
+    ports.append(int(page[2]))
+    with urllib.request.urlopen(f"{page[1]}api/service", timeout=10) as answer:
+        assert len(json.load(answer)["processes"]) == 2
+
     asyncio.run(_commit_and_read([address for address, _, _ in addresses]))
     os.kill(int(addresses[1][2]), signal.SIGKILL)
     up.wait_said("node 2 was killed by SIGKILL")
     up.wait_said("node 2 is back")
 
     children = up.children()
-    assert len(children) == 4, "Kafka, two nodes, the monitor"
+    assert len(children) == 5, "Kafka, two nodes, the monitor, its page"
     stopped = run("dev", "down", "--folder", str(folder))
     assert stopped.returncode == 0, stopped.stderr
     assert up.process.wait(STOP_TIMEOUT_S) == 0, up.messages.read_text()

@@ -29,6 +29,7 @@ def dev() -> None:
 )
 @click.option("--no-demo", is_flag=True, help="Do not produce the demo load.")
 @click.option("--no-monitor", is_flag=True, help="Do not start the monitor, which needs Spark and most of a gigabyte of memory.")
+@click.option("--no-dashboard", is_flag=True, help="Do not serve the monitor's page.")
 @click.option(
     "--restart-after",
     "restart_after_s",
@@ -38,7 +39,15 @@ def dev() -> None:
     metavar="SECONDS",
     help="How long a node that was killed stays away; fail-over takes about 7 s.",
 )
-def up(nodes: int, partitions: int | None, folder: Path | None, no_demo: bool, no_monitor: bool, restart_after_s: float) -> None:
+def up(
+    nodes: int,
+    partitions: int | None,
+    folder: Path | None,
+    no_demo: bool,
+    no_monitor: bool,
+    no_dashboard: bool,
+    restart_after_s: float,
+) -> None:
     """Start a real Kafka and coordinator nodes, and stay until Ctrl-C.
 
     Everything listens on 127.0.0.1 only: Kafka on 9092, nodes on 9192, 9194, ..., their HTTP one higher; other ports where
@@ -51,7 +60,13 @@ def up(nodes: int, partitions: int | None, folder: Path | None, no_demo: bool, n
 
     run_up(
         UpOptions(
-            nodes=nodes, partitions=partitions, folder=folder, demo=not no_demo, monitor=not no_monitor, restart_after_s=restart_after_s
+            nodes=nodes,
+            partitions=partitions,
+            folder=folder,
+            demo=not no_demo,
+            monitor=not no_monitor,
+            dashboard=not no_dashboard,
+            restart_after_s=restart_after_s,
         )
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
+from cli.dev.dashboard import DevDashboard
 from cli.dev.demo import ORDERS
 from cli.dev.local_service import LocalService
 from cli.dev.monitor import DevMonitor
@@ -16,7 +17,9 @@ COMMAND_MARK = "  $ "
 SQL = "SELECT object_key, batch_count, live_batches FROM file ORDER BY object_key DESC LIMIT 5"
 
 
-def guide(service: LocalService, monitor: DevMonitor | None, *, demo: bool, temporary: bool, took_s: float) -> str:
+def guide(
+    service: LocalService, monitor: DevMonitor | None, dashboard: DevDashboard | None, *, demo: bool, temporary: bool, took_s: float
+) -> str:
     """Write the whole text."""
     folder = f"{service.folder}" + (" (temporary: deleted at the end)" if temporary else "")
     lines = [
@@ -31,6 +34,8 @@ def guide(service: LocalService, monitor: DevMonitor | None, *, demo: bool, temp
         )
     if monitor is not None:
         lines.append(f"  monitor        {monitor.metrics}   pid {monitor.pid}   log {monitor.log_file}")
+    if dashboard is not None:
+        lines.append(f"  dashboard      {dashboard.address}   pid {dashboard.pid}   log {dashboard.log_file}")
     lines += [f"  object store   file://{service.objects}", f"  data folder    {folder}", "", "Try in another terminal:", ""]
     for comment, command in commands(service, monitor, demo=demo):
         lines += [f"  # {comment}", f"{COMMAND_MARK}{command}"]

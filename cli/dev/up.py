@@ -21,6 +21,7 @@ from pathlib import Path
 from types import FrameType
 
 from cli.dev.coordinator import CoordinatorFailedError
+from cli.dev.dashboard import DevDashboard
 from cli.dev.demo import DemoLoad
 from cli.dev.guide import guide
 from cli.dev.jars import JarError
@@ -37,6 +38,7 @@ from cli.outcome import Exit, Failed
 
 FACTS_FILE = "dev.json"
 MONITOR_FOLDER = "monitor"
+DASHBOARD_FOLDER = "dashboard"
 DEFAULT_PARTITIONS = 8
 
 # What may go wrong outside of us, each with a text that says what to do.
@@ -61,6 +63,7 @@ class UpOptions:
     folder: Path | None
     demo: bool
     monitor: bool
+    dashboard: bool
     restart_after_s: float
 
 
@@ -117,18 +120,25 @@ def run_up(options: UpOptions) -> None:
             if monitor is not None:
                 stack.callback(monitor.stop)
                 monitor = monitor if monitor.start() else None
+            page = _dashboard(service, folder) if options.dashboard and monitor is not None else None
+            if page is not None:
+                stack.callback(page.stop)
+                page.start()
             demo = DemoLoad(service.addresses, service.objects, say=say) if options.demo else None
             if demo is not None:
                 stack.callback(demo.stop)
                 demo.start()
+            page = page if page is None or page.wait_ready() else None
             took_s = time.monotonic() - start_s
-            print(guide(service, monitor, demo=demo is not None, temporary=options.folder is None, took_s=took_s), flush=True)
+            print(guide(service, monitor, page, demo=demo is not None, temporary=options.folder is None, took_s=took_s), flush=True)
             while not signals.is_asked:
                 service.look()
                 if demo is not None:
                     demo.look()
                 if monitor is not None:
                     monitor.look()
+                if page is not None:
+                    page.look()
                 time.sleep(LOOK_EVERY_S)
         except _StopAsked:
             pass
@@ -143,6 +153,11 @@ def run_up(options: UpOptions) -> None:
             stop_s = time.monotonic()
             stack.close()
             say(f"stopped in {time.monotonic() - stop_s:.1f} s; nothing is left running")
+
+
+def _dashboard(service: LocalService, folder: Path) -> DevDashboard:
+    coordinators = [process.http.removeprefix("http://").rstrip("/") for process in service.processes]
+    return DevDashboard(monitor_folder=folder / MONITOR_FOLDER, coordinators=coordinators, folder=folder / DASHBOARD_FOLDER, say=say)
 
 
 @contextmanager
