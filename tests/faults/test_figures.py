@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from integration_tests.faults.figures import Outages, Spread, answers_by_code, file_times, spread
+from integration_tests.faults.figures import Outages, Spread, answers_by_code, file_times, is_hit, late_answers, spread
 from integration_tests.faults.nemesis import Done
-from tests.faults.test_checker import good
+from tests.faults.test_checker import good, with_attempt
 
 
 def test_spread() -> None:
@@ -44,3 +46,13 @@ def test_outages_are_those_of_faults_that_were_recovered_from() -> None:
     open_end = Done(action="kill", target="c1", round_number=2, begun_s=8.0)
     found = Outages(history).by_action([healed, open_end])
     assert [fault for fault, _ in found["kill"]] == [healed]
+
+
+def test_an_answer_that_comes_too_late_is_explained_only_by_a_fault_of_its_own_node() -> None:
+    history, _ = good()
+    assert late_answers(history) == []
+    (late,) = late_answers(with_attempt(history, 0, answered_s=8.0))
+    cut = Done(action="isolate", target="c1", round_number=1, begun_s=0.5, healed_s=7.0, flowing_s=8.0)
+    assert is_hit(late, [cut])
+    assert not is_hit(late, [replace(cut, target="c2"), replace(cut, target="k1")])
+    assert not is_hit(late, [replace(cut, begun_s=8.5, healed_s=9.0), replace(cut, begun_s=-9.0, healed_s=-8.0)])
