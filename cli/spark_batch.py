@@ -66,13 +66,22 @@ def log_place(place: KafkaPlace) -> LogPlace:
 @contextmanager
 def topic_watch(place: KafkaPlace) -> Iterator[TopicWatch]:
     """Questions about the metadata topic; what Kafka says becomes `Failed`."""
+    from spark_jobs.monitor.topic import TopicWatch
+
+    with topic_errors():
+        yield TopicWatch(place.bootstrap_servers, place.topic, place.properties)
+
+
+@contextmanager
+def topic_errors() -> Iterator[None]:
+    """Turn what Kafka says of the metadata topic into `Failed`."""
     from confluent_kafka import KafkaException
 
     from cli.kafka import plain
-    from spark_jobs.monitor.topic import KafkaUnavailableError, TopicMissingError, TopicWatch
+    from spark_jobs.monitor.topic import KafkaUnavailableError, TopicMissingError
 
     try:
-        yield TopicWatch(place.bootstrap_servers, place.topic, place.properties)
+        yield
     except TopicMissingError as error:
         raise Failed(f"{error}; name it with --topic, or create it with `diskless init`", Exit.NOT_FOUND) from error
     except KafkaUnavailableError as error:

@@ -19,6 +19,7 @@ COMMANDS = {
         "orphans",
         "Find objects in the bucket that no coordinator knows, and live files that are missing in it.",
     ),
+    "archive": Lazy("cli.commands.monitor_archive", "archive", "Keep the decoded metadata log as a Delta table, for questions in SQL."),
     "quarantine": Lazy("cli.commands.monitor_read", "quarantine", "List the entries that could not be read."),
 }
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
 import rich_click as click
 
@@ -16,6 +14,7 @@ from cli.options import KAFKA_VARIABLE, config_option, kafka_options
 from cli.outcome import Exit, Failed
 from cli.output import say
 from cli.spark import find_engine, folder_option, spark_options
+from cli.stopping import stop_signals
 
 
 @click.command()
@@ -102,42 +101,8 @@ def run(
         metrics_host=metrics_host,
         metrics_port=metrics_port,
     )
-    stopping = _Stopping()
-
-    def on_ready(line: str) -> None:
-        stopping.is_running = True
-        click.echo(line)
-
-    with suppress(_StopAsked), stopping, _failures(folder):
-        run_monitor(options, stopping, on_ready)
-
-
-class _StopAsked(BaseException):
-    """The end was asked for while the job still started."""
-
-
-class _Stopping:
-    """SIGTERM and SIGINT ask for the end; before the job runs they end it at once."""
-
-    def __init__(self) -> None:
-        self.is_running = False
-        self._is_set = False
-
-    def is_set(self) -> bool:
-        return self._is_set
-
-    def __enter__(self) -> _Stopping:
-        self._former = {number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._former.items():
-            signal.signal(number, handler)
-
-    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
-        is_first, self._is_set = not self._is_set, True
-        if is_first and not self.is_running:
-            raise _StopAsked
+    with stop_signals() as stopping, _failures(folder):
+        run_monitor(options, stopping, stopping.on_ready)
 
 
 @contextmanager
