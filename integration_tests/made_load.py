@@ -76,11 +76,8 @@ class LogProducer:
         start_s = time.monotonic()
         done = 0
         while not until():
-            due = int((time.monotonic() - start_s + chunk_s) * files_per_s)
-            if due > done:
-                self.write(log.files(due - done))
-                done = due
-            ahead_s = start_s + done / files_per_s - chunk_s - time.monotonic()
-            if ahead_s > 0:
-                self._producer.poll(min(ahead_s, chunk_s))
+            due = int((time.monotonic() - start_s) * files_per_s)
+            self.write(log.files(due - done))
+            done = due
+            self._producer.poll(chunk_s)
         self.flush()

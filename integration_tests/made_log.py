@@ -167,6 +167,7 @@ class MadeLog:
     """A whole made log."""
 
     partitions: list[MadePartition]
+    given: int = 0
 
     @classmethod
     def of(cls, kparts: int, batches_per_file: int, *, seed: int = 1, now_ms: Callable[[], int] | None = None) -> MadeLog:
@@ -186,7 +187,10 @@ class MadeLog:
 
     def files(self, count: int) -> Iterator[tuple[int, Entry]]:
         """Files, evenly over the partitions."""
-        for one in self.partitions:
-            share = count // len(self.partitions) + (one.kpart < count % len(self.partitions))
+        size = len(self.partitions)
+        for place in range(size):
+            one = self.partitions[(self.given + place) % size]
+            share = (count + size - 1 - place) // size
             for entry in one.files(share) if share else ():
                 yield one.kpart, entry
+        self.given += count

@@ -121,7 +121,8 @@ def test_numbers_are_what_a_service_committed_and_a_fail_over_is_no_finding(serv
     async def load() -> tuple[list[Writer], dict[int, int], TopicDescription]:
         done = [0]
         async with DisklessClient(service.addresses) as client:
-            topic = await client.create_topic("orders", PARTITIONS)
+            await client.create_topic("orders", PARTITIONS)
+            topic = await client.describe_topic("orders")
             writers = [Writer(topic, number) for number in range(WRITERS)]
             await asyncio.gather(*(one.write(client, FILES_PER_WRITER, lambda: kill_at_half(done)) for one in writers))
             places = [PartitionId(topic.topic_id, partition) for partition in range(PARTITIONS)]
