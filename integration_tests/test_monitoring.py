@@ -1,0 +1,198 @@
+"""Every panel and every alert has data: a real Prometheus scrapes a real service and a real monitor that live through something.
+
+One broker, two nodes, a load: the second node joins and takes over, a stranger writes to the metadata topic, batches are
+refused, the broker restarts. Afterwards the service is killed and entries that must not be are planted behind its log.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import pytest
+from confluent_kafka import Producer
+
+from cli.dev.kafka import BrokerRuntime, KafkaCluster
+from cli.monitoring.alerts import ALERTS
+from cli.monitoring.model import Board
+from cli.monitoring.recording import RECORDINGS
+from cli.monitoring.write import BOARDS
+from integration_tests.final_state import create_topic, dump_topic
+from integration_tests.history import UserPartition
+from integration_tests.load import Load
+from integration_tests.metadata_log import read_log
+from integration_tests.monitor_process import MonitorProcess
+from integration_tests.prometheus import Prometheus
+from integration_tests.routes import Address
+from integration_tests.service import Service
+from integration_tests.waiting import wait_until
+from integration_tests.wire import OUT_OF_ORDER_SEQUENCE, Batch, Topic, connected, refused
+from records.codec import decode_key, encode_entry, encode_key
+from records.model import EntryKey, RecordsDeleted
+from tests.monitoring.prometheus_tools import program
+
+pytestmark = pytest.mark.timeout(300)
+
+PARTITIONS = 3
+USER_PARTITIONS = 9
+RULES_LOOK_BACK_S = 125
+"""Conditions look two minutes back: they are evaluated as of two minutes from now, when what is there now is old enough."""
+
+ONLY_WITH_FINDINGS = {"Findings by rule"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """What runs."""
+
+    service: Service
+    monitor: MonitorProcess
+    prometheus: Prometheus
+    cluster: KafkaCluster
+    owners: Mapping[UserPartition, int]
+    load: Load
+    load_ends: ExitStack
+
+
+def address(node_address: str) -> Address:
+    host, _, port = node_address.rpartition(":")
+    return Address(host, int(port))
+
+
+@pytest.fixture(scope="module")
+def stage(broker_runtime: BrokerRuntime, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """The service with its load, the monitor and Prometheus; everything is stopped afterwards."""
+    prometheus_program = program("prometheus")
+    folder = tmp_path_factory.mktemp("monitoring")
+    with ExitStack() as stack:
+        cluster = stack.enter_context(KafkaCluster(1, folder / "kafka", runtime=broker_runtime))
+        service = Service(cluster.bootstrap, folder / "service", partitions=PARTITIONS, properties={"topic.check.interval.ms": "300"})
+        stack.callback(service.stop)
+        service.start(1)
+        monitor = stack.enter_context(MonitorProcess(cluster.bootstrap, service.topic, folder / "monitor"))
+        monitor.start("--metrics-port", "0", "--trigger-interval", "1")
+        second = service.add(2)
+        nodes = {node_id: address(node.address) for node_id, node in service.nodes.items()}
+        owners = create_topic({1: nodes[1]}, "orders", USER_PARTITIONS)
+        load_ends = stack.enter_context(ExitStack())
+        load = load_ends.enter_context(Load(nodes, owners, seed=4))
+        load.wait_flowing()
+        wait_until(lambda: "ready topic=" in monitor.said() or monitor.has_ended(), "the monitor to be ready", 90)
+        assert not monitor.has_ended(), monitor.said()
+        port = next(word.removeprefix("metrics=") for word in monitor.said().split() if word.startswith("metrics="))
+        targets = {
+            "diskless-coordinator": [node.http.removeprefix("http://") for node in service.nodes.values()],
+            "diskless-monitor": [port.removeprefix("http://").removesuffix("/metrics")],
+        }
+        prometheus = stack.enter_context(Prometheus(prometheus_program, folder / "prometheus", targets))
+        second.start()
+        yield Stage(service=service, monitor=monitor, prometheus=prometheus, cluster=cluster, owners=owners, load=load, load_ends=load_ends)
+
+
+def applied(expr: str) -> str:
+    """An expression of a dashboard with every choice at "All"."""
+    for name in ("job", "instance", "partition"):
+        expr = expr.replace(f"${name}", ".*")
+    return expr.replace("$__rate_interval", "1m")
+
+
+def without_data(prometheus: Prometheus, expressions: Mapping[str, str], at_s: float | None = None) -> list[str]:
+    """What returns nothing, or nothing but "not a number"."""
+    return [name for name, expr in expressions.items() if all(math.isnan(sample.value) for sample in prometheus.query(expr, at_s=at_s))]
+
+
+def panel_expressions(board: Board) -> dict[str, str]:
+    return {
+        f"{board.title} / {section.title} / {panel.title} / {query.legend}": applied(query.expr)
+        for section in board.sections
+        for panel in section.panels
+        for query in panel.queries
+        if panel.title not in ONLY_WITH_FINDINGS
+    }
+
+
+async def refuse_something(stage: Stage) -> None:
+    """Commit a batch whose sequence does not follow, to whoever leads its coordinator."""
+    where, coordinator = next(iter(stage.owners.items()))
+    node = next(node for node in stage.service.nodes.values() if coordinator in list(node.readiness()[1]["leading"]))  # type: ignore[call-overload]
+    topic = Topic(where.topic_id, "orders")
+    async with connected(node.address) as wire:
+        await wire.commit(Batch(topic, where.partition, producer=77, epoch=0, sequence=0))
+        assert await wire.commit(Batch(topic, where.partition, producer=77, epoch=0, sequence=9)) == [refused(OUT_OF_ORDER_SEQUENCE)]
+
+
+def write(stage: Stage, partition: int, *entries: tuple[bytes, bytes]) -> None:
+    """Write into the metadata topic as no coordinator would."""
+    producer = Producer({"bootstrap.servers": stage.cluster.bootstrap, "acks": "all"})
+    for key, value in entries:
+        producer.produce(stage.service.topic, key=key, value=value, partition=partition)
+    assert producer.flush(20) == 0
+
+
+def last_key(stage: Stage, partition: int) -> EntryKey:
+    """The key of the last entry in force."""
+    messages = dump_topic(stage.service.bootstrap, stage.service.topic, PARTITIONS)[partition]
+    claim = read_log(messages).claims[-1]
+    keys = [key for message in messages if (key := decode_key(message.key)) is not None and key.term == claim.term]
+    return max(keys, key=lambda key: key.seq)
+
+
+async def test_every_panel_and_every_alert_has_data(stage: Stage) -> None:
+    prometheus, service = stage.prometheus, stage.service
+    service.wait_shared()
+    await refuse_something(stage)
+    write(stage, 0, (b"a stranger", b"who is lost"))
+    stage.load.wait_flowing()
+    stage.cluster.restart(1)
+    stage.load.wait_flowing(timeout_s=60)
+    service.wait_shared(60)
+
+    expressions = {name: expr for board in BOARDS.values() for name, expr in panel_expressions(board).items()}
+    expressions |= {one.record: one.record for one in RECORDINGS}
+    deadline = time.monotonic() + 60
+    while (missing := without_data(prometheus, expressions)) and time.monotonic() < deadline:
+        stage.load.wait_flowing(1)
+    assert missing == []
+
+    looked_at = {f"{alert.name}: {expr}": expr for alert in ALERTS for expr in alert.looks_at}
+    looked_at = {name: expr for name, expr in looked_at.items() if "findings" not in expr}
+    assert without_data(prometheus, looked_at, time.time() + RULES_LOOK_BACK_S) == []
+    for alert in ALERTS:
+        prometheus.query(alert.expr)
+
+    # What the numbers say is what happened.
+    assert sorted(sample.labels["partition"] for sample in prometheus.query("diskless_coordinator_leading == 1")) == ["0", "1", "2"]
+    assert prometheus.query('sum(diskless_coordinator_rejected_batches_total{error="OUT_OF_ORDER_SEQUENCE_NUMBER"})')[0].value == 1
+    wait_until(lambda: "DisklessForeignEntries" in prometheus.firing(), "the alert about a stranger's entries")
+    assert prometheus.firing() <= {"DisklessForeignEntries", "DisklessLeaderFlapping"}
+
+
+def test_replicas_that_stand_at_the_same_offset_agree(stage: Stage) -> None:
+    stage.load_ends.close()
+    by_partition = "by (namespace, job, partition) (diskless_coordinator_state_applied_offset)"
+    at_the_same = f"count {by_partition} == 2 and max {by_partition} == min {by_partition}"
+    wait_until(lambda: len(stage.prometheus.query(at_the_same)) == PARTITIONS, "both replicas of each coordinator to have written all")
+    digests = {(one.labels["partition"], one.value) for one in stage.prometheus.query("diskless_coordinator_state_digest")}
+    assert len(digests) == PARTITIONS
+    assert all(value > 0 for _, value in digests)
+    assert {one.value for one in stage.prometheus.query("max_over_time(diskless_coordinator:digests_differ[5m])")} == {0}
+
+
+def test_what_must_not_be_in_the_log_raises_the_alarm(stage: Stage) -> None:
+    for node in stage.service.nodes.values():
+        node.kill()
+    last = last_key(stage, 0)
+    keys = [EntryKey(last.epoch, last.term, last.seq + more) for more in (1, 2)]
+    where = next(where for where, owner in stage.owners.items() if owner == 0)
+    beyond = RecordsDeleted(topic_id=where.topic_id, partition=where.partition, new_log_start_offset=10**12)
+    write(stage, 0, (encode_key(keys[0]), encode_entry([beyond])), (encode_key(keys[1]), b"broken"))
+    wanted = {"DisklessAuditFindings", "DisklessQuarantine"}
+    wait_until(lambda: wanted <= stage.prometheus.firing(), "the alerts about the log")
+    panels = {panel.title: panel for section in BOARDS["monitor"].sections for panel in section.panels}
+    for title in ONLY_WITH_FINDINGS:
+        assert stage.prometheus.query(applied(panels[title].queries[0].expr))
+    # It fires after a minute.
+    assert stage.prometheus.query('ALERTS{alertname="DisklessServiceDown", alertstate="pending"}')
