@@ -1,0 +1,217 @@
+"""The parts of the monitor's job that need neither Spark nor Kafka: lock, metrics, translated properties, the log's identity."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from spark_jobs.kafka_properties import UntranslatableError, java_properties
+from spark_jobs.monitor.endpoint import JobMetrics, MetricsPortError
+from spark_jobs.monitor.facts import record_brokers, record_job
+from spark_jobs.monitor.lock import FolderInUseError, hold_folder
+from spark_jobs.monitor.metrics import METRICS, PREFIX
+from spark_jobs.monitor.report import DATABASE, NoMonitorError, open_report
+from spark_jobs.monitor.topic import Broker, TopicFacts
+from spark_jobs.monitor.watcher import LogReplacedError, check_ends, check_identity
+from spark_jobs.session import find_spark
+from spark_jobs.settings import JVM_OPTIONS, KAFKA_SOURCE, LOCAL_MASTER
+from spark_jobs.store import sink
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with an empty database."""
+    sink.Store.open(tmp_path).close()
+    return tmp_path
+
+
+# ---- the folder
+
+
+def test_one_process_holds_a_folder_and_a_dead_one_holds_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "monitor"
+    program = f"""
+import sys
+from pathlib import Path
+from spark_jobs.monitor.lock import hold_folder
+with hold_folder(Path({str(folder)!r})):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+    other = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert other.stdout is not None
+    assert other.stdin is not None
+    assert other.stdout.readline() == "held\n"
+    with pytest.raises(FolderInUseError, match=f"pid {other.pid}") as refused, hold_folder(folder):
+        pass
+    assert "--dir" in str(refused.value)
+    other.kill()
+    other.wait(10)
+    other.stdin.close()
+    other.stdout.close()
+    with hold_folder(folder):
+        assert (folder / "monitor.lock").read_text() == str(os.getpid())
+    with hold_folder(folder):
+        pass
+
+
+def test_a_folder_without_a_database_is_refused_for_reading(tmp_path: Path) -> None:
+    with pytest.raises(NoMonitorError, match="no monitor has written it"), open_report(tmp_path):
+        pass
+
+
+def test_the_database_has_one_name() -> None:
+    assert DATABASE == sink.DATABASE
+
+
+def test_facts_are_written_beside_what_the_log_says(folder: Path) -> None:
+    record_brokers(folder, [Broker(1, "a", "one"), Broker(2, "", "two")])
+    record_brokers(folder, [Broker(2, "b", "two")])
+    record_job(folder, pid=7, trigger_s=2.0)
+    record_job(folder, pid=8)
+    with open_report(folder) as report:
+        brokers = report.connection.execute("SELECT broker_id, rack, host FROM broker ORDER BY 1").fetchall()
+        assert [tuple(row.values()) for row in brokers] == [(1, "a", "one"), (2, "b", "two")]
+        assert report.job() == {"pid": "8", "trigger_s": "2.0"}
+        assert report.log() is None
+        assert report.heads() == []
+
+
+# ---- metrics
+
+
+def scraped(metrics: JobMetrics) -> dict[str, dict[tuple[str, ...], float]]:
+    """Samples by name and label values."""
+    found: dict[str, dict[tuple[str, ...], float]] = {}
+    for family in text_string_to_metric_families(generate_latest(metrics.registry).decode()):
+        for sample in family.samples:
+            found.setdefault(sample.name, {})[tuple(sample.labels.values())] = sample.value
+    return found
+
+
+def test_the_endpoint_shows_exactly_the_metrics_of_the_list(folder: Path) -> None:
+    with sink.Store.open(folder) as store:
+        store.adopt_log("metadata", "id", 2)
+        insert = "INSERT INTO total (name, kpart, value) VALUES (?, ?, ?)"
+        rows = [("entries", 0, 5), ("entries", 1, 7), ("void.stale", 0, 2), ("void.gap", 1, 3), ("batches", 0, 100), ("quarantined", 0, 1)]
+        store._db.executemany(insert, rows)
+        finding = "INSERT INTO finding (kpart, offset, rule, message, seen_ms) VALUES (0, ?, ?, 'm', 1)"
+        store._db.executemany(finding, [(1, "offset-gap"), (2, "offset-gap"), (3, "log-lost")])
+        store._db.execute("INSERT INTO head VALUES (0, 40, 1, 1, 1, 0, 40, 1, 1, '{}', NULL)")
+    metrics = JobMetrics(folder, lambda: {0: 50, 1: 6})
+    metrics.on_up(True)
+    metrics.on_batch(12, 0.7)
+    metrics.on_merge(0.1, 1.5)
+    metrics.on_progress()
+    metrics.on_kafka_error()
+    found = scraped(metrics)
+    ours = {name for name in found if name.startswith(PREFIX) and not name.endswith("_created")}
+    expected = {name for name, one in METRICS.items() if one.kind != "histogram"}
+    expected |= {f"{name}_{end}" for name, one in METRICS.items() if one.kind == "histogram" for end in ("bucket", "sum", "count")}
+    assert ours == expected
+    assert found[PREFIX + "entries_total"] == {(): 12}
+    assert found[PREFIX + "batches_total"] == {(): 100}
+    assert found[PREFIX + "files_total"] == {(): 0}
+    assert found[PREFIX + "void_entries_total"] == {("stale",): 2, ("gap",): 3}
+    assert found[PREFIX + "findings_total"] == {("offset-gap",): 2, ("log-lost",): 1}
+    assert found[PREFIX + "lag_entries"] == {("0",): 10, ("1",): 6}
+    assert found[PREFIX + "up"] == {(): 1}
+    assert found[PREFIX + "rows_total"] == {(): 12}
+    assert found[PREFIX + "freshness_seconds"] == {(): 1.5}
+
+
+def test_a_port_in_use_is_refused_with_a_remedy(folder: Path) -> None:
+    first = JobMetrics(folder, dict)
+    host, port = first.serve("127.0.0.1", 0)
+    with pytest.raises(MetricsPortError, match="--metrics-port"):
+        JobMetrics(folder, dict).serve(host, port)
+
+
+# ---- the log's identity
+
+
+def test_another_topic_under_the_name_is_told_by_its_id() -> None:
+    known = TopicFacts("AAAA", 4)
+    check_identity("metadata", known, TopicFacts("AAAA", 4))
+    with pytest.raises(LogReplacedError, match="created anew"):
+        check_identity("metadata", known, TopicFacts("BBBB", 4))
+    with pytest.raises(LogReplacedError, match="has 5 partitions"):
+        check_identity("metadata", known, TopicFacts("AAAA", 5))
+
+
+def test_a_log_that_ends_before_what_was_merged_is_refused() -> None:
+    check_ends("metadata", {0: 10, 1: 3}, {0: 10, 1: 3, 2: 0})
+    with pytest.raises(LogReplacedError, match="metadata-1 ends at offset 2"):
+        check_ends("metadata", {0: 10, 1: 3}, {0: 10, 1: 2})
+
+
+# ---- settings
+
+
+def test_settings_that_would_break_the_order_or_the_job_are_not_there() -> None:
+    assert not {"minPartitions", "maxRecordsPerPartition"} & set(KAFKA_SOURCE)
+    assert KAFKA_SOURCE["failOnDataLoss"] == "false"
+    assert LOCAL_MASTER.endswith(",3]"), "a killed worker must be tried again"
+    assert any(option.startswith("-Xss") for option in JVM_OPTIONS)
+    assert (find_spark() / "jars").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("given", "made"),
+    [
+        ({}, {}),
+        ({"socket.timeout.ms": "3000", "client.rack": "a"}, {"client.rack": "a"}),
+        ({"security.protocol": "ssl"}, {"security.protocol": "SSL"}),
+        (
+            {"security.protocol": "sasl_plaintext", "sasl.mechanisms": "PLAIN", "sasl.username": "u", "sasl.password": 'p"\\'},
+            {
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": "PLAIN",
+                "sasl.jaas.config": 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p\\"\\\\";',
+            },
+        ),
+        ({"ssl.endpoint.identification.algorithm": "none"}, {"ssl.endpoint.identification.algorithm": ""}),
+        ({"ssl.ca.pem": "CA"}, {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": "CA"}),
+        (
+            {"ssl.certificate.pem": "CHAIN", "ssl.key.pem": "-----BEGIN PRIVATE KEY-----", "ssl.key.password": "x"},
+            {
+                "ssl.keystore.type": "PEM",
+                "ssl.keystore.certificate.chain": "CHAIN",
+                "ssl.keystore.key": "-----BEGIN PRIVATE KEY-----",
+                "ssl.key.password": "x",
+            },
+        ),
+    ],
+)
+def test_properties_are_translated(given: dict[str, str], made: dict[str, str]) -> None:
+    assert java_properties(given) == made
+
+
+def test_authorities_are_read_from_their_file(tmp_path: Path) -> None:
+    file = tmp_path / "ca.pem"
+    file.write_text("CA")
+    assert java_properties({"ssl.ca.location": str(file)})["ssl.truststore.certificates"] == "CA"
+    with pytest.raises(FileNotFoundError):
+        java_properties({"ssl.ca.location": str(tmp_path / "none")})
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"enable.ssl.certificate.verification": "false"}, "enable.ssl.certificate.verification"),
+        ({"sasl.oauthbearer.config": "x"}, "sasl.oauthbearer.config"),
+        ({"security.protocol": "SASL_SSL"}, "GSSAPI"),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}, "OAUTHBEARER"),
+        ({"ssl.certificate.pem": "CHAIN"}, "needs both"),
+        ({"ssl.certificate.pem": "CHAIN", "ssl.key.pem": "-----BEGIN RSA PRIVATE KEY-----"}, "PKCS#8"),
+    ],
+)
+def test_what_cannot_be_translated_is_refused(given: dict[str, str], named: str) -> None:
+    with pytest.raises(UntranslatableError, match=named):
+        java_properties(given)
