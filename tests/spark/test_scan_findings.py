@@ -1,0 +1,429 @@
+"""Every planted violation is found, with its Kafka offset, and nothing else is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from records.codec import encode_entry, encode_key
+from records.model import (
+    DisklessLogInitialized,
+    DisklessLogReset,
+    EntryKey,
+    FileHandedOver,
+    FilesFenced,
+    FilesRemoved,
+    LeadershipClaimed,
+    NoOp,
+    ProducersExpired,
+    RecordsDeleted,
+    SeededProducerBatch,
+    SnapshotCommitted,
+    TopicDeleted,
+    TransactionAborted,
+    TransactionBegan,
+    TransactionEnded,
+)
+from spark_jobs.scan import audit
+from spark_jobs.scan.head import Head
+from spark_jobs.store.sink import Store
+from tests.spark.scan_logs import MASK, TOPIC, LogWriter, findings, follow, rows
+
+Found = list[tuple[object, ...]]
+Plant = Callable[[LogWriter], Found]
+
+
+def offset_gap(log: LogWriter) -> Found:
+    log.next[(TOPIC, 0)] = 9
+    return [(log.commit((0, 1)), "offset-gap", 4, 9)]
+
+
+def offset_overlap(log: LogWriter) -> Found:
+    log.next[(TOPIC, 0)] = 3
+    return [(log.commit((1, 1), (0, 1)), "offset-overlap", 4, 3)]
+
+
+def offset_regression(log: LogWriter) -> Found:
+    log.next[(TOPIC, 0)] = 0
+    return [(log.commit((0, 2)), "offset-regression", 4, 0)]
+
+
+def offset_gap_within_a_file(log: LogWriter) -> Found:
+    record = log.file([(0, 1), (1, 1), (0, 1)])
+    return [(log.add(replace(record, run_base_offset=[4, record.run_base_offset[1], 8])), "offset-gap", 6, 8)]
+
+
+def sequence_gap(log: LogWriter) -> Found:
+    log.produce(0)
+    return [(log.produce(4), "sequence-gap", 2, 4)]
+
+
+def sequence_duplicate(log: LogWriter) -> Found:
+    log.produce(0)
+    log.produce(2)
+    return [(log.produce(2), "sequence-duplicate", 4, 2)]
+
+
+def sequence_gap_after_the_last_number(log: LogWriter) -> Found:
+    log.produce(MASK - 1)
+    return [(log.produce(1), "sequence-gap", 0, 1)]
+
+
+def new_epoch_with_another_sequence(log: LogWriter) -> Found:
+    log.produce(0)
+    return [(log.produce(2, epoch=1), "sequence-gap", 0, 2)]
+
+
+def producer_epoch_regression(log: LogWriter) -> Found:
+    log.produce(0, epoch=3)
+    return [(log.produce(2, epoch=2), "producer-epoch-regression", 3, 2)]
+
+
+def seeded_producer(log: LogWriter) -> Found:
+    seed = SeededProducerBatch(producer_id=5, producer_epoch=2, base_sequence=0, last_sequence=9, base_offset=0, timestamp_ms=log.now_ms)
+    log.add(DisklessLogInitialized(topic_id=TOPIC, partition=2, base_offset=50, prefix_start_offset=7, leader_epoch=1, producers=[seed]))
+    log.next[(TOPIC, 2)] = 50
+    log.starts[(TOPIC, 2)] = 7
+    log.produce(10, partition=2, epoch=2)
+    return [(log.produce(13, partition=2, epoch=2), "sequence-gap", 12, 13)]
+
+
+def byte_overlap(log: LogWriter) -> Found:
+    return [(log.commit((0, 2), byte_gap=[0, -3]), "byte-overlap", 10, 7)]
+
+
+def batches_beyond_file(log: LogWriter) -> Found:
+    return [(log.commit((0, 2), file_size=19), "batches-beyond-file", 19, 20)]
+
+
+def absurd_file_size(log: LogWriter) -> Found:
+    return [(log.commit((0, 2), file_size=2**62), "batches-beyond-file", 2**62, 20)]
+
+
+def log_start_above_high_watermark(log: LogWriter) -> Found:
+    offset = log.add(RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=5))
+    return [(offset, "log-start-above-high-watermark", 4, 5)]
+
+
+def log_start_of_a_run_above_high_watermark(log: LogWriter) -> Found:
+    return [(log.commit((0, 1), run_log_start=[5]), "log-start-above-high-watermark", 4, 5)]
+
+
+def log_start_backwards(log: LogWriter) -> Found:
+    log.add(RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=3))
+    return [(log.add(RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=2)), "log-start-backwards", 3, 2)]
+
+
+def log_start_of_a_run_backwards(log: LogWriter) -> Found:
+    log.add(RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=3))
+    return [(log.commit((0, 1), run_log_start=[2]), "log-start-backwards", 3, 2)]
+
+
+def diskless_base_moved(log: LogWriter) -> Found:
+    started = DisklessLogInitialized(topic_id=TOPIC, partition=2, base_offset=50, prefix_start_offset=0, leader_epoch=1, producers=[])
+    log.add(started)
+    return [(log.add(replace(started, base_offset=60)), "diskless-base-moved", 50, 60)]
+
+
+def diskless_base_behind_batches(log: LogWriter) -> Found:
+    started = DisklessLogInitialized(topic_id=TOPIC, partition=0, base_offset=50, prefix_start_offset=0, leader_epoch=1, producers=[])
+    return [(log.add(started), "diskless-base-moved", 4, 50)]
+
+
+def diskless_base_reset_with_batches(log: LogWriter) -> Found:
+    log.add(DisklessLogInitialized(topic_id=TOPIC, partition=2, base_offset=50, prefix_start_offset=0, leader_epoch=1, producers=[]))
+    log.next[(TOPIC, 2)] = 50
+    log.commit((2, 1))
+    return [(log.add(DisklessLogReset(topic_id=TOPIC, partition=2, leader_epoch=1)), "diskless-base-moved", 50, 52)]
+
+
+def transaction_ended_by_a_claim(log: LogWriter) -> Found:
+    began = log.add(TransactionBegan(name="t"))
+    log.add(RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=99))
+    claim = log.claim()
+    return [(claim, "transaction-unclosed", began, claim)]
+
+
+def transaction_in_a_transaction(log: LogWriter) -> Found:
+    began = log.add(TransactionBegan(name="t"))
+    second = log.add(TransactionBegan(name="u"))
+    log.add(TransactionEnded(num_chunks=0))
+    return [(second, "transaction-unclosed", began, second)]
+
+
+def transaction_of_other_length(log: LogWriter) -> Found:
+    log.add(TransactionBegan(name="t"))
+    log.commit((0, 1))
+    return [(log.add(TransactionEnded(num_chunks=2)), "transaction-chunks", 2, 1)]
+
+
+def transaction_that_never_began(log: LogWriter) -> Found:
+    return [(log.add(TransactionEnded(num_chunks=1)), "transaction-unopened", None, None)]
+
+
+def gap_inside_a_transaction(log: LogWriter) -> Found:
+    log.add(TransactionBegan(name="t"))
+    log.next[(TOPIC, 0)] = 9
+    gap = log.commit((0, 1))
+    log.add(TransactionEnded(num_chunks=1))
+    return [(gap, "offset-gap", 4, 9)]
+
+
+def claim_that_skips_epochs(log: LogWriter) -> Found:
+    claim = LeadershipClaimed(epoch=9, term=5, node_id=1, rack="", endpoints=[])
+    return [(log.raw(encode_key(EntryKey(9, 5, 0)), encode_entry([claim])), "epoch-jump", 2, 9)]
+
+
+def snapshot_of_a_later_epoch(log: LogWriter) -> Found:
+    snapshot = SnapshotCommitted(mark_offset=1, end_offset=2, epoch=3, size_bytes=1, sha256=bytes(32), digest=bytes(16), location="s")
+    return [(log.add(snapshot), "epoch-regression", 1, 3)]
+
+
+def entry_again(log: LogWriter) -> Found:
+    value = log.entries[-1].value
+    return [(log.raw(encode_key(EntryKey(log.epoch, log.term, log.seq)), value), "void-carries-live-term", log.seq + 1, log.seq)]
+
+
+def entry_after_a_hole(log: LogWriter) -> Found:
+    return [(log.raw(encode_key(EntryKey(1, log.term, log.seq + 5)), b""), "void-carries-live-term", log.seq + 1, log.seq + 5)]
+
+
+def entry_of_another_epoch_with_the_live_term(log: LogWriter) -> Found:
+    return [(log.raw(encode_key(EntryKey(0, log.term, log.seq + 1)), b""), "void-carries-live-term", log.seq + 1, log.seq + 1)]
+
+
+def file_committed_twice(log: LogWriter) -> Found:
+    first = log.end - 1
+    return [(log.commit((0, 1), object_key=log.file([]).object_key[:4] + "000001"), "file-committed-twice", first, None)]
+
+
+def file_committed_after_fence(log: LogWriter) -> Found:
+    fence = log.add(FilesFenced(object_keys=["wal/late"], created_ms=[1]))
+    return [(log.commit((0, 1), object_key="wal/late"), "file-committed-after-fence", fence, None)]
+
+
+def file_committed_after_removal(log: LogWriter) -> Found:
+    first = log.commit((2, 1))
+    log.add(RecordsDeleted(topic_id=TOPIC, partition=2, new_log_start_offset=2))
+    log.starts[(TOPIC, 2)] = 2
+    log.add(FilesRemoved(object_keys=["wal/000002"]))
+    return [(log.commit((2, 1), object_key="wal/000002"), "file-committed-after-fence", first, None)]
+
+
+def live_file_removed(log: LogWriter) -> Found:
+    return [(log.add(FilesRemoved(object_keys=["wal/000001"])), "live-file-removed", 0, 4)]
+
+
+def live_file_handed_over(log: LogWriter) -> Found:
+    return [(log.add(FileHandedOver(object_key="wal/000001", next_owner_id=1)), "live-file-handed-over", 0, 4)]
+
+
+def live_file_fenced(log: LogWriter) -> Found:
+    return [(log.add(FilesFenced(object_keys=["wal/000001"], created_ms=[1])), "live-file-fenced", 0, 4)]
+
+
+def entries_lost(log: LogWriter) -> Found:
+    expected = log.end
+    log.first_offset += 7
+    log.next[(TOPIC, 0)] = 400
+    log.next[(TOPIC, 1)] = 500
+    log.seq += 7
+    return [(log.commit((0, 1), (1, 1)), "log-lost", expected, expected + 7)]
+
+
+def unknown_partition(log: LogWriter) -> Found:
+    offset = log.commit((9, 1))
+    log.commit((9, 1))
+    return [(offset, "unknown-partition", None, None)]
+
+
+def deleted_topic(log: LogWriter) -> Found:
+    deleted = log.add(TopicDeleted(topic_id=TOPIC, order_offset=1))
+    log.next.clear()
+    offset = log.commit((0, 1))
+    log.create(TOPIC, 3)
+    return [(offset, "deleted-topic", deleted, None)]
+
+
+PLANTS: list[Plant] = [
+    offset_gap, offset_overlap, offset_regression, offset_gap_within_a_file, sequence_gap, sequence_duplicate,
+    sequence_gap_after_the_last_number, new_epoch_with_another_sequence, producer_epoch_regression, seeded_producer, byte_overlap,
+    batches_beyond_file, absurd_file_size, log_start_above_high_watermark, log_start_of_a_run_above_high_watermark,
+    log_start_backwards, log_start_of_a_run_backwards, diskless_base_moved, diskless_base_behind_batches,
+    diskless_base_reset_with_batches, transaction_ended_by_a_claim, transaction_in_a_transaction, transaction_of_other_length,
+    transaction_that_never_began, gap_inside_a_transaction, claim_that_skips_epochs, snapshot_of_a_later_epoch, entry_again,
+    entry_after_a_hole, entry_of_another_epoch_with_the_live_term, file_committed_twice, file_committed_after_fence,
+    file_committed_after_removal, live_file_removed, live_file_handed_over, live_file_fenced, entries_lost, unknown_partition,
+    deleted_topic,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("plant", PLANTS, ids=[plant.__name__ for plant in PLANTS])
+def test_a_planted_violation_is_found_at_its_offset(plant: Plant, tmp_path: Path) -> None:
+    log = LogWriter(partitions=3)
+    log.commit((0, 2), (1, 2))
+    expected = plant(log)
+    log.add(NoOp())
+    for name, cuts in (("whole", range(0)), ("cut", range(len(log.entries)))):
+        with Store.open(tmp_path / name) as store:
+            follow(store, log.entries, cuts=cuts)
+        assert findings(tmp_path / name) == expected
+        assert rows(tmp_path / name, "select value from total where name = 'findings'") == [(len(expected),)]
+
+
+def healthy(log: LogWriter) -> None:
+    """What looks odd and is right."""
+    log.produce(0, epoch=4)
+    log.now_ms += 10
+    log.add(ProducersExpired(before_ms=log.now_ms))
+    log.produce(77, epoch=1)  # forgotten, so it may begin anywhere
+    log.produce(MASK - 3, producer_id=6)
+    log.produce(MASK - 1, producer_id=6)
+    log.produce(0, producer_id=6)  # sequences wrap
+    log.produce(2, producer_id=6)
+    log.produce(0, producer_id=6, epoch=1)
+    log.produce(9, producer_id=8)  # not known: any sequence
+    log.commit((0, 2), byte_gap=[10, -20])  # the second batch lies before the first
+    stale, value = encode_key(EntryKey(log.epoch, log.term, log.seq + 1)), log.entries[-1].value
+    log.claim()
+    log.raw(stale, value)
+    rival = LeadershipClaimed(epoch=log.epoch, term=1, node_id=2, rack="", endpoints=[])
+    log.raw(encode_key(EntryKey(log.epoch, 1, 0)), encode_entry([rival]))
+    log.raw(None, None)
+    log.commit((0, 1), (1, 1), (0, 1))
+    log.add(RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=3))
+    log.starts[(TOPIC, 0)] = 3
+    log.commit((0, 1))
+    other = {"other_index": [0, 1], "other_code": [0, 45], "other_base_offset": [0, -1], "other_time": [-1, -1]}
+    log.commit(**other, other_log_start=[0, -1], other_message=["", "no"])
+    log.add(FilesFenced(object_keys=["wal/never"], created_ms=[1]))
+    log.add(TransactionBegan(name="t"))
+    log.commit((1, 3))
+    log.add(TransactionEnded(num_chunks=1))
+    log.add(TopicDeleted(topic_id=TOPIC, order_offset=1))
+    log.next.clear()
+    log.starts.clear()
+    log.create(TOPIC, 2)
+    log.commit((1, 1))
+    log.add(DisklessLogInitialized(topic_id=TOPIC, partition=0, base_offset=50, prefix_start_offset=0, leader_epoch=1, producers=[]))
+    log.add(DisklessLogReset(topic_id=TOPIC, partition=0, leader_epoch=1))
+    log.add(TransactionBegan(name="t"), NoOp())
+    log.add(TransactionAborted(reason="changed my mind"))
+
+
+def test_nothing_is_found_in_a_healthy_log(tmp_path: Path) -> None:
+    log = LogWriter()
+    healthy(log)
+    with Store.open(tmp_path) as store:
+        follow(store, log.entries, cuts=[5, 9, 20])
+    assert findings(tmp_path) == []
+    assert rows(tmp_path, "select name, value from total where name like 'void%' order by 1") == [("void.foreign", 1), ("void.stale", 2)]
+    assert rows(tmp_path, "select name, value from total where name like 'other%' order by 1") == [("other.0", 1), ("other.45", 1)]
+
+
+def test_what_a_transaction_holds_counts_only_when_it_ends(tmp_path: Path) -> None:
+    log = LogWriter()
+    log.add(TransactionBegan(name="restore"))
+    log.commit((0, 4))
+    query = "select coalesce(sum(value), 0) from total where name = 'batches'"
+    with Store.open(tmp_path) as store:
+        follow(store, log.entries, cuts=[3])
+        assert rows(tmp_path, query) == [(0,)]
+        assert rows(tmp_path, "select name, offset from open_transaction") == [("restore", 2)]
+        taken = len(log.entries)
+        log.add(TransactionEnded(num_chunks=1))
+        follow(store, log.entries[taken:])
+    assert rows(tmp_path, query) == [(4,)]
+    assert rows(tmp_path, "select (select count(*) from open_transaction), (select count(*) from held_entry)") == [(0, 0)]
+    assert findings(tmp_path) == []
+
+
+def test_what_a_claim_interrupts_never_counts(tmp_path: Path) -> None:
+    log = LogWriter()
+    log.add(TransactionBegan(name="restore"))
+    log.commit((0, 4))
+    log.claim()
+    log.next.clear()
+    log.commit((0, 1))
+    with Store.open(tmp_path) as store:
+        follow(store, log.entries, cuts=[3, 4])
+    assert rows(tmp_path, "select value from total where name = 'batches'") == [(1,)]
+    assert [rule for _, rule, _, _ in findings(tmp_path)] == ["transaction-unclosed"]
+
+
+def test_a_fresh_monitor_of_a_pruned_log_adopts_the_term_and_says_so(tmp_path: Path) -> None:
+    log = LogWriter()
+    log.commit((0, 2))
+    for _ in range(6):
+        log.commit((0, 2), (1, 1))
+    pruned = log.entries[5:]
+    pruned.insert(0, pruned[0]._replace(key=b"x" * 20, offset=pruned[0].offset - 1))  # a stray one comes first
+    with Store.open(tmp_path) as store:
+        follow(store, pruned, cuts=[1, 2])
+        assert store.heads()[0].epoch == 1
+        assert store.heads()[0].seq == log.seq
+    assert findings(tmp_path) == []
+    notes = [text for (text,) in rows(tmp_path, "select text from note order by id")]
+    assert notes[0] == "the log begins at offset 4: totals hold from here on, the term in force is adopted"
+    assert rows(tmp_path, "select from_offset from head") == [(4,)]
+    # The stray key was taken for the term's until two entries of the other followed each other.
+    assert rows(tmp_path, "select value from total where name = 'void.stale'") == [(1,)]
+
+
+def test_a_monitor_that_begins_at_a_snapshot_knows_the_term(tmp_path: Path) -> None:
+    log = LogWriter()
+    for _ in range(6):
+        log.commit((0, 2))
+    with Store.open(tmp_path) as store:
+        store.start_from(0, Head(next_offset=4, epoch=1, term=log.term, seq=3), log.now_ms)
+        follow(store, log.entries[4:], cuts=[1])
+    assert findings(tmp_path) == []
+    assert rows(tmp_path, "select * from note") == []
+    assert rows(tmp_path, "select name, value from total where name in ('batches', 'void.stale')") == [("batches", 8)]
+
+
+def test_lost_entries_restart_every_chain(tmp_path: Path) -> None:
+    log = LogWriter(partitions=2)
+    log.produce(0)
+    log.commit((0, 1), (1, 1))
+    entries_lost(log)
+    log.produce(99)
+    log.next[(TOPIC, 1)] += 5
+    gap = log.commit((1, 1))
+    with Store.open(tmp_path) as store:
+        follow(store, log.entries, cuts=[3])
+    assert [(offset, rule) for offset, rule, _, _ in findings(tmp_path)] == [(gap - 2, "log-lost"), (gap, "offset-gap")]
+
+
+def test_unreadable_entries_are_quarantined_and_counted_exactly(tmp_path: Path) -> None:
+    log = LogWriter()
+    bad = [None, b"", b"\xc3\x01", b"\xc3\x01" + bytes(8) + b"abc", log.entries[1].value[:-2], log.entries[1].value + b"\0"]  # type: ignore
+    for value in bad * 300:
+        log.seq += 1
+        log.raw(encode_key(EntryKey(log.epoch, log.term, log.seq)), value)
+    log.seq += 1
+    log.raw(encode_key(EntryKey(log.epoch, log.term, log.seq)), b"z" * 5000)
+    log.commit((0, 1))
+    with Store.open(tmp_path) as store:
+        follow(store, log.entries)
+    assert rows(tmp_path, "select value from total where name = 'quarantined'") == [(1801,)]
+    assert rows(tmp_path, "select value from total where name = 'batches'") == [(1,)]
+    assert rows(tmp_path, "select count(*) from quarantine") == [(audit.ROWS_MAX,)]
+    assert findings(tmp_path) == []
+    with Store.open(tmp_path / "b") as store:
+        follow(store, log.entries, cuts=[900, 1802])
+    assert rows(tmp_path / "b", "select count(*), max(length(first_bytes)), max(size_bytes) from quarantine") == [(1801, 1024, 5000)]
+
+
+def test_findings_are_bounded_and_counted_exactly(tmp_path: Path) -> None:
+    log = LogWriter()
+    for number in range(1500):
+        log.next[(TOPIC, 0)] = 10 * number + 5
+        log.commit((0, 1))
+    with Store.open(tmp_path) as store:
+        follow(store, log.entries)
+    assert rows(tmp_path, "select value from total where name = 'findings'") == [(1500,)]
+    assert rows(tmp_path, "select count(*), min(offset), max(offset) from finding") == [(1000, 2, 1001)]
