@@ -88,9 +88,8 @@ def main() -> None:
                 started = time.perf_counter()
                 applied = wait_until_at(node, "log_end_offset", len(entries)) - started
                 written = wait_until_at(node, "state_applied_offset", len(entries)) - started
-                print(
-                    f"{options.batches} batches in files of {options.batches_per_file}: applied after {applied:.2f} s, written after {written:.2f} s"
-                )
+                what = f"{options.batches} batches in files of {options.batches_per_file}"
+                print(f"{what}: applied after {applied:.2f} s, written after {written:.2f} s")
                 node.terminate()
         finally:
             node.close()
