@@ -33,6 +33,7 @@ from integration_tests.routes import Address, Routes, describe_coordinators, exp
 DEADLINE_S: Final = 20.0
 RETRY_PAUSE_S: Final = 0.05
 DIRECTORY: Final = 0
+READINGS_MAX: Final = 5
 NO_LIMIT_BYTES: Final = 2**31 - 1
 OFFSET_OUT_OF_RANGE: Final = 1
 Logs = Mapping[int, tuple[LogMessage, ...]]
@@ -169,34 +170,48 @@ def create_topic(nodes: Mapping[int, Address], name: str, partitions: int) -> di
 def read_final_state(
     nodes: Mapping[int, Address], owners: Mapping[UserPartition, int], *, bootstrap: str, metadata_topic: str, metadata_partitions: int
 ) -> FinalState:
-    """Everything a quiet service and its log have; `nodes` are those that run."""
+    """Everything a quiet service and its log have, as of one moment; `nodes` are those that run.
+
+    A request that its client has given up may still be on its way through a network that was cut, and take effect between
+    the reading of the log and that of the state. Then everything is read once more.
+    """
     logs = dump_topic(bootstrap, metadata_topic, metadata_partitions)
-
-    async def read() -> FinalState:
-        observer = Observer(nodes)
-        try:
-            partitions = {where: await observer.final_partition(where, owner) for where, owner in owners.items()}
-            digests = await observer.digests({c: read_log(log).last_change for c, log in logs.items()}, nodes)
-            copies = {
-                node_id: {where: await observer.copy(where, node_id, one.log_start_offset) for where, one in partitions.items()}
-                for node_id in nodes
-            }
-        finally:
-            await observer.close()
-        return FinalState(partitions=partitions, logs=logs, digests=digests, copies=copies)
-
-    return asyncio.run(read())
+    for _ in range(READINGS_MAX):
+        last_changes = {coordinator_id: read_log(log).last_change for coordinator_id, log in logs.items()}
+        final = asyncio.run(_read_state(nodes, owners, logs, last_changes))
+        logs = dump_topic(bootstrap, metadata_topic, metadata_partitions, known=logs)
+        if last_changes == {coordinator_id: read_log(log).last_change for coordinator_id, log in logs.items()}:
+            return final
+    raise AssertionError(f"the log was changed during each of {READINGS_MAX} readings, though no client works any more")
 
 
-def dump_topic(bootstrap: str, topic: str, partitions: int) -> Logs:
-    """Every message of a topic from its first to its last one now."""
+async def _read_state(
+    nodes: Mapping[int, Address], owners: Mapping[UserPartition, int], logs: Logs, last_changes: Mapping[int, int]
+) -> FinalState:
+    observer = Observer(nodes)
+    try:
+        partitions = {where: await observer.final_partition(where, owner) for where, owner in owners.items()}
+        digests = await observer.digests(last_changes, nodes)
+        copies = {
+            node_id: {where: await observer.copy(where, node_id, one.log_start_offset) for where, one in partitions.items()}
+            for node_id in nodes
+        }
+    finally:
+        await observer.close()
+    return FinalState(partitions=partitions, logs=logs, digests=digests, copies=copies)
+
+
+def dump_topic(bootstrap: str, topic: str, partitions: int, known: Logs | None = None) -> Logs:
+    """Every message of a topic from its first to its last one now; `known` is an earlier dump of it, which is continued."""
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": "dump", "enable.auto.commit": False, "isolation.level": "read_uncommitted"}
     )
     try:
         logs: dict[int, tuple[LogMessage, ...]] = {}
         for partition in range(partitions):
+            earlier = () if known is None else known[partition]
             start, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10, cached=False)
+            start = earlier[-1].offset + 1 if earlier else start
             messages: list[LogMessage] = []
             consumer.assign([TopicPartition(topic, partition, start)])
             end_s = time.monotonic() + DEADLINE_S
@@ -206,7 +221,7 @@ def dump_topic(bootstrap: str, topic: str, partitions: int) -> Logs:
                     error = message.error()
                     assert error is None, f"{topic}-{partition}: {error}"
                     messages.append(LogMessage(message.offset() or 0, message.key(), message.value(), message.timestamp()[1]))
-            logs[partition] = tuple(messages[: end - start])
+            logs[partition] = (*earlier, *messages[: end - start])
             consumer.unassign()
         return logs
     finally:
