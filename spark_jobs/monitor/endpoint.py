@@ -6,6 +6,7 @@ running job knows is kept here. Invariant: a scrape never waits for the job.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -32,6 +33,8 @@ TOTALS = {
 """Counters by the name of their total in the database."""
 
 VOID_PREFIX = "void."
+
+LAST_VERIFY = ("verify_disagrees", "last_verify_timestamp_seconds")
 
 
 class MetricsPortError(Exception):
@@ -100,7 +103,9 @@ class _FromDatabase(Collector):
         return self._families()
 
     def _families(self) -> list[Family]:
-        return [_counter_family(name) for name in (*TOTALS, "void_entries_total", "findings_total")] + [_gauge_family("lag_entries")]
+        return [_counter_family(name) for name in (*TOTALS, "void_entries_total", "findings_total")] + [
+            _gauge_family(name) for name in ("lag_entries", *LAST_VERIFY)
+        ]
 
     def collect(self) -> Iterator[Family]:
         """Every metric that comes from the database."""
@@ -131,6 +136,11 @@ class _FromDatabase(Collector):
         for partition, end in sorted(ends.items()):
             lag.add_metric([str(partition)], max(0, end - heads.get(partition, 0)))
         yield lag
+        verified = json.loads(report.job().get("last_verify", "null")) or {"agree": True, "at_ms": 0}
+        for name, value in zip(LAST_VERIFY, (float(not verified["agree"]), verified["at_ms"] / 1000), strict=True):
+            family = _gauge_family(name)
+            family.add_metric([], value)
+            yield family
 
 
 def _gauge(registry: CollectorRegistry, name: str) -> Gauge:

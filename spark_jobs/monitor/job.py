@@ -236,11 +236,18 @@ class _Job:
         if not spark.is_alive():
             return _jvm_ended(spark)
         cause = self._failure or error
-        text = str(cause).strip().splitlines()
-        return f"the query failed: {type(cause).__name__}: {text[0] if text else 'no message'}; Spark's log: {spark.log_file}"
+        return f"the query failed: {type(cause).__name__}: {_essence(str(cause))}; Spark's log: {spark.log_file}"
 
     def _on_brokers(self, brokers: Sequence[Broker]) -> None:
         record_brokers(self._options.folder, brokers)
+
+
+def _essence(text: str) -> str:
+    """The one line that says what happened: the first, or the end of a Python worker's traceback."""
+    lines = [line for line in text.partition("JVM stacktrace:")[0].splitlines() if line.strip()]
+    if not any("Traceback (most recent" in line for line in lines):
+        return lines[0] if lines else "no message"
+    return next(line for line in reversed(lines) if not line[0].isspace() and "SQLSTATE" not in line)
 
 
 def _jvm_ended(spark: RunningSpark) -> str:

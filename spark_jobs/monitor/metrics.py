@@ -42,6 +42,8 @@ _ALL = (
     Metric(name="void_entries_total", kind="counter", help="Entries that count for nobody, by reason.", labels=("reason",)),
     Metric(name="quarantined_total", kind="counter", help="Entries in force that cannot be read."),
     Metric(name="findings_total", kind="counter", help="Violations of the log's rules, by rule.", labels=("rule",)),
+    Metric(name="verify_disagrees", kind="gauge", help="1 while the last `diskless monitor verify` found log and replicas to differ."),
+    Metric(name="last_verify_timestamp_seconds", kind="gauge", help="When log and replicas were last compared; 0 before the first time."),
     Metric(name="kafka_errors_total", kind="counter", help="Looks at the topic, its ends or the brokers that Kafka did not answer."),
 )
 
