@@ -1,0 +1,204 @@
+"""The page in a real browser: its states, keyboard, reload, lost connection, themes, hostile names, on stores made for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from integration_tests.dashboard_browser import DashboardProcess, looked_at, open_chromium
+from tests.spark.dashboard_store import EVIL, EVIL_NAME, StoreMaker
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        made = open_chromium(playwright)
+        yield made
+        made.close()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[StoreMaker]:
+    made = StoreMaker(tmp_path / "monitor")
+    made.healthy(time.time_ns() // 1_000_000)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def dashboard(tmp_path: Path) -> Iterator[DashboardProcess]:
+    made = DashboardProcess(tmp_path / "monitor", tmp_path)
+    yield made
+    made.close()
+
+
+def test_an_empty_folder_says_how_to_start_and_fills_by_itself(browser: Browser, dashboard: DashboardProcess, tmp_path: Path) -> None:
+    dashboard.start()
+    with looked_at(browser) as watched:
+        page = watched.open(dashboard.address)
+        watched.wait_text("#start", "diskless monitor run")
+        assert page.locator("#verdict").get_attribute("data-level") == "unknown"
+        assert not page.locator("#tiles").is_visible()
+        made = StoreMaker(tmp_path / "monitor")
+        made.healthy(time.time_ns() // 1_000_000)
+        watched.wait_exact("#tile-files .exact", "300")
+        watched.wait_text("#sentence", "Healthy: 5.0 commits/s, audit clean over 201 entries")
+        assert not page.locator("#start").is_visible()
+        made.totals(0, {"records": 2**62 + 1})
+        watched.wait_exact("#tile-records .exact", str(2**62 + 1 + 12000))
+        made.close()
+        watched.assert_quiet()
+
+
+def test_findings_are_shown_with_detail_and_survive_a_reload(browser: Browser, dashboard: DashboardProcess, store: StoreMaker) -> None:
+    store.finding(1, 1234, "offset-gap", message="offsets 5 to 5 are missing")
+    store.row("quarantine", kpart=0, offset=9, error="unknown fingerprint", size_bytes=3, first_bytes=b"<b>", seen_ms=1)
+    for number in range(60):
+        store.partition(EVIL, number, 10 + number)
+    store.topic(EVIL, EVIL_NAME, 60)
+    dashboard.start()
+    with looked_at(browser) as watched:
+        page = watched.open(dashboard.address)
+        watched.wait_text("#sentence", "1 finding, the first at 1@1234 (offset gap)")
+        assert page.locator("#verdict").get_attribute("data-level") == "bad"
+        page.click("#verdict")
+        assert page.evaluate("document.activeElement.id") == "panel-findings"
+        page.click("#panel-findings .findings summary")
+        watched.wait_text("#panel-findings .findings details[open]", "diskless log dump --partition 1 --from 1232 --max 3")
+        watched.wait_text("#panel-quarantine", "unknown fingerprint")
+
+        page.click("[data-range='3600']")
+        page.fill("#search", "orders-1")
+        page.wait_for_function("() => document.querySelectorAll('#panel-partitions tbody tr').length === 1")
+        page.fill("#search", "img src")
+        page.wait_for_function("() => document.querySelectorAll('#panel-partitions tbody tr').length === 15")
+        page.click("[aria-label='next page']")
+        watched.wait_text("#panel-partitions .pager", "30 of 60 partitions")
+        page.click("#panel-partitions tbody button")  # filters by the hostile topic
+        page.locator("#panel-activity").scroll_into_view_if_needed()  # what nobody sees is not asked for
+        watched.wait_text("#panel-activity .note", "By topic")
+
+        before = page.evaluate("location.hash")
+        page.reload()
+        page.wait_for_selector("#link[data-state=live]")
+        assert page.evaluate("location.hash") == before
+        assert page.input_value("#topic") == EVIL_NAME
+        assert page.input_value("#search") == "img src"
+        assert page.locator("[data-range='3600']").get_attribute("aria-pressed") == "true"
+
+        # Names from the log are text and nothing else.
+        page.locator("#panel-partitions").scroll_into_view_if_needed()
+        watched.wait_text("#panel-partitions tbody", EVIL_NAME)
+        assert page.locator("main img, main script").count() == 0
+        assert page.title() != "1"
+        watched.assert_quiet()
+
+
+def test_a_lost_connection_is_shown_and_resumes(browser: Browser, dashboard: DashboardProcess, store: StoreMaker) -> None:
+    dashboard.start()
+    with looked_at(browser) as watched:
+        page = watched.open(dashboard.address)
+        watched.wait_exact("#tile-files .exact", "300")
+        dashboard.kill()
+        watched.wait_text("#lost", "Connection lost")
+        assert page.locator("#link").get_attribute("data-state") == "lost"
+        assert page.locator("#tile-files .exact").get_attribute("data-exact") == "300", "what was known stays"
+        store.totals(0, {"files": 1000})
+        dashboard.start()
+        watched.wait_exact("#tile-files .exact", "1180")
+        page.wait_for_selector("#link[data-state=live]")
+        assert not page.locator("#lost").is_visible()
+        # A clean stop does not wait for open pages.
+        start_s = time.monotonic()
+        assert dashboard.terminate() == 0
+        assert time.monotonic() - start_s < 10
+        watched.assert_quiet(but_lost=True)
+
+
+def test_everything_can_be_reached_by_keyboard(browser: Browser, dashboard: DashboardProcess, store: StoreMaker) -> None:
+    dashboard.start()
+    with looked_at(browser) as watched:
+        page = watched.open(dashboard.address)
+        watched.wait_exact("#tile-files .exact", "300")
+        for panel in page.locator("section.card[id^=panel-]").all():
+            panel.scroll_into_view_if_needed()
+            page.wait_for_function("id => 'ready' in document.getElementById(id).dataset", arg=panel.get_attribute("id"))
+        page.evaluate("scrollTo(0, 0); document.activeElement.blur()")
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.className") == "skip"
+        seen: list[str] = []
+        hidden: list[str] = []
+        for _ in range(150):
+            page.keyboard.press("Tab")
+            said = page.evaluate(
+                """() => { const one = document.activeElement;
+                  if (one === document.body) return null;
+                  const style = getComputedStyle(one);
+                  const shown = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0;
+                  return [one.closest("[id]")?.id ?? "", shown]; }"""
+            )
+            if said is None:
+                break
+            seen.append(said[0])
+            hidden += [] if said[1] else [said[0]]
+        assert hidden == [], "focus is always visible"
+        assert {"verdict", "ranges", "topic", "theme", "help", "sections", "search", "panel-partitions", "panel-monitor"} <= set(seen)
+
+        page.evaluate("document.activeElement.blur()")
+        page.keyboard.press("?")
+        assert page.locator("#shortcuts").evaluate("one => one.open")
+        page.keyboard.press("Escape")
+        assert not page.locator("#shortcuts").evaluate("one => one.open")
+        page.keyboard.press("3")
+        assert page.locator("[data-range='86400']").get_attribute("aria-pressed") == "true"
+        page.keyboard.press("s")
+        assert page.locator("[data-split=coordinator]").get_attribute("aria-pressed") == "true"
+        page.keyboard.press("j")
+        page.keyboard.press("j")
+        assert page.evaluate("document.activeElement.id") == "panel-findings"
+        page.keyboard.press("/")
+        assert page.evaluate("document.activeElement.id") == "search"
+        page.keyboard.type("3?")  # in a field they are letters
+        assert page.input_value("#search") == "3?"
+        page.keyboard.press("Escape")
+        assert page.evaluate("document.activeElement === document.body")
+
+        page.keyboard.press("p")
+        watched.wait_text("#link-text", "held")
+        store.totals(0, {"files": 5})
+        with page.expect_response("**/api/overview"):
+            page.evaluate("fetch('/api/overview')")
+        assert page.locator("#tile-files .exact").get_attribute("data-exact") == "300"
+        page.keyboard.press("p")
+        watched.wait_exact("#tile-files .exact", "185")
+        watched.assert_quiet()
+
+
+def test_light_and_dark_and_no_width_makes_it_scroll_sideways(browser: Browser, dashboard: DashboardProcess, store: StoreMaker) -> None:
+    store.finding(1, 1234, "offset-gap", message="x" * 400, object_key="k" * 300)
+    dashboard.start()
+    paper = "getComputedStyle(document.body).backgroundColor"
+    with looked_at(browser, dark=True) as watched:
+        page = watched.open(dashboard.address)
+        watched.wait_exact("#tile-files .exact", "300")
+        dark = page.evaluate(paper)
+        page.keyboard.press("t")
+        light = page.evaluate(paper)
+        assert light != dark
+        page.reload()
+        page.wait_for_selector("#link[data-state=live]")
+        assert page.evaluate(paper) == light, "the choice is kept"
+        watched.assert_quiet()
+    for width in (360, 800, 1920):
+        with looked_at(browser, width=width) as watched:
+            page = watched.open(dashboard.address)
+            assert page.evaluate(paper) == light
+            for panel in page.locator("section.card[id^=panel-]").all():
+                panel.scroll_into_view_if_needed()
+                page.wait_for_function("id => 'ready' in document.getElementById(id).dataset", arg=panel.get_attribute("id"))
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            watched.assert_quiet()
