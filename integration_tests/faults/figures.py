@@ -119,9 +119,9 @@ class Outages:
         )
 
     def by_action(self, faults: Sequence[Done]) -> Mapping[str, list[tuple[Done, Outage]]]:
-        """Every fault that was healed, with its outage from its beginning until commits flowed again, by action."""
+        """Every fault that was healed, with its outage from its beginning until its round was over, by action."""
         found: dict[str, list[tuple[Done, Outage]]] = defaultdict(list)
         for fault in faults:
             if fault.flowing_s > 0:
-                found[fault.action].append((fault, self.within(fault.begun_s, fault.flowing_s)))
+                found[fault.action].append((fault, self.within(fault.begun_s, fault.over_s or fault.flowing_s)))
         return dict(sorted(found.items()))

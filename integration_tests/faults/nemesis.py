@@ -50,6 +50,8 @@ class Done:
     """When every coordinator had acknowledged commits again, after all faults of the round were healed."""
     shared_s: float | None = None
     """When every node led its share again; None: the round did not wait for that."""
+    over_s: float = 0.0
+    """When the round was over, after some quiet: an outage until then is put down to it."""
     alone: bool = True
     details: list[str] = field(default_factory=list)
 
@@ -124,6 +126,8 @@ class Nemesis:
                 round_done[place].healed_s = time.monotonic()
         self._wait_recovered(round_done)
         self._let_pass(time.monotonic() + (self._rng.uniform(0, QUIET_MAX_S) if quiet_s is None else quiet_s))
+        for done in round_done:
+            done.over_s = time.monotonic()
 
     def _wait_recovered(self, round_done: Sequence[Done]) -> None:
         self.check_processes()

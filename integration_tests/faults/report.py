@@ -29,7 +29,7 @@ def summary(result: Result) -> dict[str, Any]:
     history = result.history
     outages = Outages(history)
     times = file_times(history)
-    faults = [(fault, outages.within(fault.begun_s, fault.flowing_s or fault.begun_s)) for fault in result.faults]
+    faults = [(fault, outages.within(fault.begun_s, fault.over_s or fault.flowing_s or fault.begun_s)) for fault in result.faults]
     quiet = [took for sent_s, took in times if not any(one.begun_s - 1 < sent_s < (one.flowing_s or 1e18) for one in result.faults)]
     voids = {} if result.final is None else {c: len(read_log(log).voids) for c, log in result.final.logs.items()}
     claims = {} if result.final is None else {c: len(read_log(log).claims) for c, log in result.final.logs.items()}
@@ -84,7 +84,7 @@ def _fault(result: Result, fault: Done, outage: Outage) -> dict[str, Any]:
         "outage_most_s": round(outage.most_s, 2),
         "outage_median_s": round(outage.median_s, 2),
         "coordinators_hit": outage.coordinators_hit,
-        "answers": answers_by_code(result.history, fault.begun_s, fault.flowing_s or float("inf")),
+        "answers": answers_by_code(result.history, fault.begun_s, fault.over_s or float("inf")),
         "details": fault.details,
     }
 
@@ -136,7 +136,7 @@ def _lines(result: Result, numbers: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     yield "| from first sending to the last final answer of a file, s | count | p50 | p99 | most |"
     yield "|---|---|---|---|---|"
-    for name, key in (("all", "file_s"), ("sent while no fault was there or healing", "file_without_faults_s")):
+    for name, key in (("all", "file_s"), ("sent between rounds, when commits flowed again", "file_without_faults_s")):
         if numbers[key] is not None:
             found = numbers[key]
             yield f"| {name} | {found['count']} | {found['p50']:.3f} | {found['p99']:.3f} | {found['most']:.3f} |"
@@ -154,7 +154,7 @@ def _lines(result: Result, numbers: Mapping[str, Any]) -> Iterator[str]:
 def _outage_lines(numbers: Mapping[str, Any]) -> Iterator[str]:
     yield "## How long faults kept coordinators from acknowledging"
     yield ""
-    yield "The longest time without an acknowledgement of the coordinator hit worst, from the fault's beginning until commits flowed again."
+    yield "The longest time without an acknowledgement of the coordinator hit worst, from the fault's beginning until its round was over."
     yield "Faults that were alone in their round count; where there were none, those in company."
     yield ""
     yield "| fault | what | times (alone) | p50 s | most s | after healing, most s | coordinators without any for 1 s |"

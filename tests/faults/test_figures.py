@@ -48,6 +48,14 @@ def test_outages_are_those_of_faults_that_were_recovered_from() -> None:
     assert [fault for fault, _ in found["kill"]] == [healed]
 
 
+def test_an_outage_that_begins_after_the_first_commits_is_put_down_to_the_round_too() -> None:
+    history, _ = good()
+    fault = Done(action="kill", target="c1", round_number=1, begun_s=1.0, healed_s=1.5, flowing_s=2.5)
+    until_flowing = Outages(history).by_action([fault])["kill"][0][1]
+    until_over = Outages(history).by_action([replace(fault, over_s=6.5)])["kill"][0][1]
+    assert (until_flowing.most_s, until_over.most_s) == (pytest.approx(1.0), pytest.approx(2.5))
+
+
 def test_an_answer_that_comes_too_late_is_explained_only_by_a_fault_of_its_own_node() -> None:
     history, _ = good()
     assert late_answers(history) == []
