@@ -48,6 +48,13 @@ NOW: Final = Section(
         number(
             "Quarantined", "Entries in force that could not be read, ever.", f"sum({metric('quarantined_total')}) or vector(0)", bad_from=1
         ),
+        number("Log and service differ", "1 while the last verify found a difference.", f"max({metric('verify_disagrees')})", bad_from=1),
+        number(
+            "Last verify",
+            "Time since `diskless monitor verify --dir` last compared log and replicas; since 1970 if it never did.",
+            f"max(time() - {metric('last_verify_timestamp_seconds')})",
+            Unit.SECONDS,
+        ),
         number("Void", "Entries that count for nobody, ever.", f"sum({metric('void_entries_total')}) or vector(0)"),
     ),
 )

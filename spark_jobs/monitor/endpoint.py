@@ -138,9 +138,9 @@ class _FromDatabase(Collector):
         yield lag
         verified = json.loads(report.job().get("last_verify", "null")) or {"agree": True, "at_ms": 0}
         for name, value in zip(LAST_VERIFY, (float(not verified["agree"]), verified["at_ms"] / 1000), strict=True):
-            family = _gauge_family(name)
-            family.add_metric([], value)
-            yield family
+            compared = _gauge_family(name)
+            compared.add_metric([], value)
+            yield compared
 
 
 def _gauge(registry: CollectorRegistry, name: str) -> Gauge:

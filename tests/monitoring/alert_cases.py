@@ -303,6 +303,14 @@ CASES = (
         description="2 findings of rule `gap` within an hour: the metadata log says what must not be.",
     ),
     Case(
+        alert="DisklessLogAndServiceDisagree",
+        at=2,
+        fires=(monitor("verify_disagrees", "0 1x9"),),
+        quiet=(monitor("verify_disagrees", "1 0x9"),),
+        labels=OF_MONITOR,
+        description="The last `diskless monitor verify` of diskless-monitor rebuilt a state from the log that a replica does not have.",
+    ),
+    Case(
         alert="DisklessQuarantine",
         at=75,
         fires=(monitor("quarantined_total", "0x70 4x20"),),

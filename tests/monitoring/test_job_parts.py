@@ -121,6 +121,11 @@ def test_the_endpoint_shows_exactly_the_metrics_of_the_list(folder: Path) -> Non
     assert found[PREFIX + "void_entries_total"] == {("stale",): 2, ("gap",): 3}
     assert found[PREFIX + "findings_total"] == {("offset-gap",): 2, ("log-lost",): 1}
     assert found[PREFIX + "lag_entries"] == {("0",): 10, ("1",): 6}
+    assert found[PREFIX + "verify_disagrees"] == {(): 0}
+    assert found[PREFIX + "last_verify_timestamp_seconds"] == {(): 0}
+    record_job(folder, last_verify='{"agree": false, "at_ms": 5000}')
+    assert scraped(metrics)[PREFIX + "verify_disagrees"] == {(): 1}
+    assert scraped(metrics)[PREFIX + "last_verify_timestamp_seconds"] == {(): 5}
     assert found[PREFIX + "up"] == {(): 1}
     assert found[PREFIX + "rows_total"] == {(): 12}
     assert found[PREFIX + "freshness_seconds"] == {(): 1.5}

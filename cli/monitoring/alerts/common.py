@@ -19,4 +19,5 @@ DOCTOR: Final = "diskless doctor --bootstrap-server NODE:9192 --kafka-bootstrap-
 LOG_DUMP: Final = "diskless log dump --partition PARTITION --kafka-bootstrap-server KAFKA:9092"
 BENCH: Final = "diskless bench --bootstrap-server NODE:9192"
 MONITOR_STATUS: Final = "diskless monitor status --dir FOLDER"
+VERIFY: Final = "diskless monitor verify --dir FOLDER --bootstrap-server NODE:9192 --kafka-bootstrap-server KAFKA:9092"
 MONITOR_FINDINGS: Final = "diskless monitor findings --dir FOLDER"

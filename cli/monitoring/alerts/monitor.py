@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from cli.monitoring.alerts.common import DESCRIBE, DOCTOR, LOG_DUMP, MONITOR_FINDINGS, MONITOR_STATUS, MONITOR_UP
+from cli.monitoring.alerts.common import DESCRIBE, DOCTOR, LOG_DUMP, MONITOR_FINDINGS, MONITOR_STATUS, MONITOR_UP, VERIFY
 from cli.monitoring.model import Alert, Runbook, Severity
 from cli.monitoring.recording import GROUP
 
@@ -98,6 +98,25 @@ MONITOR: Final = (
                 "A monitor that was off for longer than the log is kept finds a hole once. The alert ends an hour after the last new"
                 " finding; the findings stay on the dashboard."
             ),
+        ),
+    ),
+    Alert(
+        name="DisklessLogAndServiceDisagree",
+        expr=f"max by ({GROUP}) (diskless_monitor_verify_disagrees) > 0",
+        looks_at=(f"max by ({GROUP}) (diskless_monitor_verify_disagrees)",),
+        wait="0m",
+        severity=Severity.CRITICAL,
+        summary="The log and the service do not agree",
+        description="The last `diskless monitor verify` of {{ $labels.job }} rebuilt a state from the log that a replica does not have.",
+        runbook=Runbook(
+            means="A replica is damaged or was computed wrongly. If all replicas of a coordinator differ in the same way, the code that"
+            " runs reads the log in another way than the code that wrote it.",
+            look=(
+                "Which replicas differ: one (rebuild it) or all of a coordinator (keep everything, roll back the last upgrade).",
+                "With `--state` and copies of the state databases the rows that differ are named.",
+            ),
+            commands=(VERIFY, DESCRIBE, MONITOR_FINDINGS),
+            harmless="Never. The alert ends with the next verify that finds nothing.",
         ),
     ),
     Alert(
