@@ -35,12 +35,13 @@ def summary(result: Result) -> dict[str, Any]:
     claims = {} if result.final is None else {c: len(read_log(log).claims) for c, log in result.final.logs.items()}
     return {
         "violations": result.violations,
+        "broken_off": result.broken_off,
         "seed": result.settings.seed,
         "minutes": result.settings.minutes,
         "quick_brokers": result.settings.quick_brokers,
         "actions": list(result.settings.actions),
         "missing": list(result.machine.missing),
-        "load_s": round(result.load_until_s - result.load_from_s, 1),
+        "load_s": round(max(0.0, result.load_until_s - result.load_from_s), 1),
         "files": len(history.files),
         "attempts": len(history.attempts),
         "acknowledged_batches": sum(1 for _ in history.acknowledgements()),
@@ -117,6 +118,9 @@ def _lines(result: Result, numbers: Mapping[str, Any]) -> Iterator[str]:
     for text in numbers["missing"]:
         yield f"Not possible here: {text}."
     yield ""
+    if result.broken_off is not None:
+        yield f"**Broken off:** {result.broken_off}"
+        yield ""
     if result.violations:
         yield "## Violations"
         yield ""

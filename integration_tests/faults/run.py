@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -15,6 +16,7 @@ from typing import Final
 from confluent_kafka import KafkaException
 
 from cli.dev.coordinator import CoordinatorFailedError
+from cli.dev.kafka import KafkaStartError
 from coordinator.client.connection import ConnectionLost, RequestTimedOut
 from integration_tests.checker import check
 from integration_tests.faults.nemesis import SHARED_TIMEOUT_S, Done, Nemesis, plan
@@ -52,6 +54,8 @@ class Result:
     final: FinalState | None = None
     faults: list[Done] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
+    broken_off: str | None = None
+    """Why the run came to no end, when that is no fault of the service: a broker did not start."""
     unusual_log_lines: list[str] = field(default_factory=list)
     start_s: float = 0.0
     load_from_s: float = 0.0
@@ -60,7 +64,7 @@ class Result:
 
 
 def run(settings: Settings, machine: Machine, say: Callable[[str], None]) -> Result:
-    """Carry a run out. Raises KafkaStartError when the brokers do not start, which is no fault of the service."""
+    """Carry a run out."""
     result = Result(settings=settings, machine=machine, start_s=time.monotonic())
 
     def tell(text: str) -> None:
@@ -70,19 +74,15 @@ def run(settings: Settings, machine: Machine, say: Callable[[str], None]) -> Res
 
     work = settings.folder / "work"
     is_done = False
-    topology = Topology(machine, work, quick_brokers=settings.quick_brokers)
     try:
-        with topology:
-            tell(
-                f"three brokers and three nodes run, {len(topology.owners)} partitions in {len(set(topology.owners.values()))} coordinators"
-            )
-            try:
+        with _failures_are_violations(result, tell), Topology(machine, work, quick_brokers=settings.quick_brokers) as topology:
+            tell(f"three brokers and three nodes run; {len(topology.owners)} partitions")
+            with _failures_are_violations(result, tell):
                 _disturb(topology, settings, result, tell)
-                _judge(topology, result, tell)
-            except (AssertionError, CoordinatorFailedError, ConnectionLost, RequestTimedOut, KafkaException) as failure:
-                result.violations.append(f"{type(failure).__name__}: {failure}")
-                tell(f"failed: {str(failure).splitlines()[0] if str(failure) else type(failure).__name__}")
+            _judge(topology, result, tell)
         is_done = True
+    except KafkaStartError as problem:
+        result.broken_off = f"a broker did not start or come back: {problem}"
     finally:
         write_recording(settings.folder / HISTORY_FILE, result.history, result.final)
         result.unusual_log_lines = _unusual_lines(work)
@@ -90,6 +90,16 @@ def run(settings: Settings, machine: Machine, say: Callable[[str], None]) -> Res
         if is_done and not result.violations:
             shutil.rmtree(work, ignore_errors=True)
     return result
+
+
+@contextmanager
+def _failures_are_violations(result: Result, tell: Callable[[str], None]) -> Iterator[None]:
+    """A service that does not start, does not recover or does not answer in the end has failed, like one that contradicts itself."""
+    try:
+        yield
+    except (AssertionError, CoordinatorFailedError, ConnectionLost, RequestTimedOut, KafkaException) as failure:
+        result.violations.append(f"{type(failure).__name__}: {failure}")
+        tell(f"failed: {(str(failure) or type(failure).__name__).splitlines()[0]}")
 
 
 def _disturb(topology: Topology, settings: Settings, result: Result, tell: Callable[[str], None]) -> None:
