@@ -30,7 +30,8 @@ PRODUCER_RING = np.dtype([("first", "<i4"), ("last", "<i4"), ("base", "<i8"), ("
 _LANE_SEEDS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03))
 _MULTIPLY_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MULTIPLY_2 = np.uint64(0x94D049BB133111EB)
-_S30, _S27, _S31 = np.uint64(30), np.uint64(27), np.uint64(31)
+_S27, _S30, _S31, _S32 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(32)
+_SLICE_ROWS = 1 << 12
 
 
 class Digest(NamedTuple):
@@ -57,23 +58,16 @@ class Digest(NamedTuple):
 EMPTY = Digest()
 
 
-def _mix(x: U64) -> U64:
-    """The finaliser of splitmix64."""
-    x = (x ^ (x >> _S30)) * _MULTIPLY_1
-    x = (x ^ (x >> _S27)) * _MULTIPLY_2
-    result: U64 = x ^ (x >> _S31)
-    return result
-
-
-def hash_rows(columns: list[Int64s]) -> tuple[U64, U64]:
-    """Two 64-bit hashes per row of equally long int64 columns; the order of the columns counts."""
-    low = np.full(len(columns[0]), _LANE_SEEDS[0], np.uint64)
-    high = np.full(len(columns[0]), _LANE_SEEDS[1], np.uint64)
-    for column in columns:
-        values = column.astype(np.int64, copy=False).view(np.uint64)
-        low = _mix(low ^ values) + _LANE_SEEDS[0]
-        high = _mix(high + values) ^ _LANE_SEEDS[1]
-    return low, high
+def _mix(x: U64, scratch: U64) -> None:
+    """The finaliser of splitmix64, in place."""
+    np.right_shift(x, _S30, out=scratch)
+    x ^= scratch
+    x *= _MULTIPLY_1
+    np.right_shift(x, _S27, out=scratch)
+    x ^= scratch
+    x *= _MULTIPLY_2
+    np.right_shift(x, _S31, out=scratch)
+    x ^= scratch
 
 
 def hash_bytes(*parts: bytes) -> Digest:
@@ -86,14 +80,38 @@ def hash_bytes(*parts: bytes) -> Digest:
 
 
 def key_lanes(key: bytes) -> tuple[int, int]:
-    """A 20-byte partition key as two int64 values for `hash_rows`."""
+    """A 20-byte partition key as two int64 values for `hash_batches`."""
     raw = blake2b(key, digest_size=16).digest()
     return int.from_bytes(raw[:8], "big", signed=True), int.from_bytes(raw[8:], "big", signed=True)
 
 
 def hash_batches(lane_low: Int64s, lane_high: Int64s, batches: Mapping[str, Int64s] | npt.NDArray[np.void]) -> tuple[U64, U64]:
     """Two hashes per batch, given the lanes of its partition key and the `BATCH_COLUMNS` by name."""
-    return hash_rows([lane_low, lane_high, *(batches[name] for name in BATCH_COLUMNS)])
+    low = lane_low.view(np.uint64) ^ _LANE_SEEDS[0]
+    high = lane_high.view(np.uint64) ^ _LANE_SEEDS[1]
+    words = _words(batches)
+    scratch = np.empty(min(len(low), _SLICE_ROWS), np.uint64)
+    # Slices that stay in the cache of the processor.
+    for start in range(0, len(low), _SLICE_ROWS):
+        stop = min(start + _SLICE_ROWS, len(low))
+        low_lane, high_lane, free = low[start:stop], high[start:stop], scratch[: stop - start]
+        for word in words:
+            values = word[start:stop]
+            low_lane ^= values
+            _mix(low_lane, free)
+            low_lane += _LANE_SEEDS[0]
+            high_lane += values
+            _mix(high_lane, free)
+            high_lane ^= _LANE_SEEDS[1]
+    return low, high
+
+
+def _words(batches: Mapping[str, Int64s] | npt.NDArray[np.void]) -> list[U64]:
+    """The columns of a batch in as few numbers as hold them: sizes and places in a file have 31 bits, counts 32."""
+    base, count, byte_offset, size, file, index, timestamp, kind = (
+        np.ascontiguousarray(batches[name], np.int64).view(np.uint64) for name in BATCH_COLUMNS
+    )
+    return [base, count | byte_offset << _S32, size | kind << _S31 | index << _S32, file, timestamp]
 
 
 def hash_partition(key: bytes, high_watermark: int, log_start: int, first_offset: int) -> Digest:

@@ -24,6 +24,7 @@ for _name in CORE_BATCH.names or ():
 
 _NO_THROTTLE = bytes(4)
 _BROKER_CLIENT_ID = re.compile(r"broker-(\d{1,9})")
+_BROKER_CLIENT_ID_LENGTH_MAX = 16
 
 
 class CommitRequest(NamedTuple):
@@ -39,7 +40,7 @@ def read_commit(data: bytes, body_offset: int, client_id: str | None) -> CommitR
     key, object_format, file_size, owner_ids, rows, timeout_ms, broker_id, created_ms = decode_commit_file(data, body_offset)
     batches = rows.view(CORE_BATCH)
     if broker_id < 0:
-        broker_id = _uploader(client_id)
+        broker_id = -1 if client_id is None or len(client_id) > _BROKER_CLIENT_ID_LENGTH_MAX else _uploader(client_id)
     if created_ms < 0:
         from_key = created_ms_of_key(key)
         created_ms = -1 if from_key is None else from_key
@@ -52,9 +53,9 @@ def read_commit(data: bytes, body_offset: int, client_id: str | None) -> CommitR
 
 
 @lru_cache(maxsize=4096)
-def _uploader(client_id: str | None) -> int:
+def _uploader(client_id: str) -> int:
     """The uploading broker from a client id `broker-<n>`, else -1."""
-    match = _BROKER_CLIENT_ID.fullmatch(client_id or "")
+    match = _BROKER_CLIENT_ID.fullmatch(client_id)
     return int(match.group(1)) if match else -1
 
 
@@ -65,7 +66,8 @@ def write_commit(answer: CommitAnswer) -> bytes:
         if block.response is None:
             block.response = _block_response(block)
         start, stop = answer.bounds()
-        return _NO_THROTTLE + varint(stop - start + 1) + block.response[start * RESULT.itemsize : stop * RESULT.itemsize] + b"\0"
+        results = block.response[start * RESULT.itemsize : stop * RESULT.itemsize]
+        return b"".join((_NO_THROTTLE, varint(stop - start + 1), results, b"\0"))
     result = answer.result()
     messages = None
     if any(result.errors):

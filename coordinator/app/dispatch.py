@@ -56,6 +56,7 @@ from coordinator.runtime.node import Node
 
 LOG = logging.getLogger("coordinator.dispatch")
 
+_COMMIT_FILE = int(ApiKey.COMMIT_FILE)
 DIRECTORY_TIMEOUT_MS = 2_000
 LIST_FILES_MAX = 10_000
 
@@ -102,10 +103,11 @@ class Dispatcher:
 
     def handle(self, request: Request, respond: Respond) -> None:
         """Take a request; see `Handler`. What cannot be decoded raises here, so that the server closes the connection."""
-        api = ApiKey(request.api_key)
-        if api is ApiKey.COMMIT_FILE:
+        if request.api_key == _COMMIT_FILE:
             self._commit(request, respond)
-        elif api is ApiKey.FIND_BATCHES:
+            return
+        api = ApiKey(request.api_key)
+        if api is ApiKey.FIND_BATCHES:
             self._run(api, partial(self._find_batches, decode_find_batches(request.data, request.body_offset)), request, respond)
         else:
             message = decode_request(request.wire_api_key, request.api_version, request.data, request.body_offset)

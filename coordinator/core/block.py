@@ -82,9 +82,10 @@ class CommitBlock:
     response: bytes | None = None
     """The answers of all files as bytes of the wire, kept here by whoever encodes them first."""
     first_batch: list[int] = field(default_factory=list)
+    """Where each file's batches begin, and the end of the last one's."""
 
     def __post_init__(self) -> None:
-        self.first_batch = (self.batches_of_file.cumsum() - self.batches_of_file).tolist()
+        self.first_batch = [0, *self.batches_of_file.cumsum().tolist()]
 
     @property
     def batches(self) -> int:
@@ -105,8 +106,8 @@ class BlockShare(NamedTuple):
 
     def bounds(self) -> tuple[int, int]:
         """The batches of the file in the block's columns."""
-        start = self.block.first_batch[self.file]
-        return start, start + int(self.block.batches_of_file[self.file])
+        first_batch = self.block.first_batch
+        return first_batch[self.file], first_batch[self.file + 1]
 
     def result(self) -> CommitResult:
         """The answer as the readable path gives it."""

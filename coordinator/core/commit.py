@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 from coordinator.core.batches import LOG_APPEND_TIME, SEQUENCE_MASK, split_partition_key
@@ -129,19 +130,24 @@ def check_file(command: CommitFile, coordinator_ids: Collection[int], coordinato
         return ErrorCode.INVALID_REQUEST, f"object format {command.object_format} is unknown; send {OBJECT_FORMAT_WAL_MULTI_SEGMENT}"
     if command.file_size < 0:
         return ErrorCode.INVALID_REQUEST, f"file size {command.file_size} is negative"
-    owners = command.owner_ids
-    if len(owners) > OWNERS_MAX:
-        return ErrorCode.INVALID_REQUEST, f"{len(owners)} owners; at most {OWNERS_MAX} are allowed"
+    if len(command.owner_ids) > OWNERS_MAX:
+        return ErrorCode.INVALID_REQUEST, f"{len(command.owner_ids)} owners; at most {OWNERS_MAX} are allowed"
+    return _check_owners(tuple(command.owner_ids), tuple(coordinator_ids), coordinator_count)
+
+
+@lru_cache(maxsize=1024)
+def _check_owners(owners: tuple[int, ...], coordinator_ids: tuple[int, ...], coordinator_count: int) -> tuple[ErrorCode, str] | None:
+    """The checks on the owner list, which is that of many files."""
     if len(set(owners)) != len(owners):
-        return ErrorCode.INVALID_REQUEST, f"owner list {owners} names a coordinator twice"
+        return ErrorCode.INVALID_REQUEST, f"owner list {list(owners)} names a coordinator twice"
     if any(owner < 0 for owner in owners):
-        return ErrorCode.INVALID_REQUEST, f"owner list {owners} has a negative coordinator id"
+        return ErrorCode.INVALID_REQUEST, f"owner list {list(owners)} has a negative coordinator id"
     unknown = [owner for owner in owners if owner >= coordinator_count]
     if unknown:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE, f"coordinators {unknown} are not known here (yet); retry"
     missing = [coordinator_id for coordinator_id in coordinator_ids if coordinator_id not in owners]
     if missing:
-        return ErrorCode.INVALID_REQUEST, f"owner list {owners} lacks coordinator {missing[0]}, which owns partitions of the file"
+        return ErrorCode.INVALID_REQUEST, f"owner list {list(owners)} lacks coordinator {missing[0]}, which owns partitions of the file"
     return None
 
 

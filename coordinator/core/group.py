@@ -117,8 +117,11 @@ class GroupBuilder:
     def _is_plain(self, command: CommitFile) -> bool:
         """Whether nothing about the file as a whole needs the readable path."""
         key = command.object_key
-        is_known = key in self._term.by_key or self._state.find_file(key) is not None or self._state.find_tombstone(key) is not None
-        return not is_known and len(command.batches) > 0 and check_head(command, self._context) is None
+        if key in self._term.by_key or not len(command.batches) or check_head(command, self._context) is not None:
+            return False
+        if not self._state.may_know(key):
+            return True
+        return self._state.find_file(key) is None and self._state.find_tombstone(key) is None
 
     def _take_plain(self, plain: list[_Plain], batches: BatchArray | None = None) -> None:
         """Decide files together; where one turns out to be unusual, those before it, itself, and those after it.

@@ -202,9 +202,13 @@ class ShardState:
     def _generations(self) -> tuple[Generation, ...]:
         return (self.active,) if self.frozen is None else (self.frozen, self.active)
 
+    def may_know(self, object_key: str) -> bool:
+        """Whether there may be a file or a tombstone of this key; False is certain."""
+        return hash(object_key) in self.known_keys
+
     def find_file(self, object_key: str) -> FileRow | None:
         """A known file, with its live batches as of now."""
-        if hash(object_key) not in self.known_keys:
+        if not self.may_know(object_key):
             return None
         for generation in reversed(self._generations()):
             if object_key in generation.files_removed:
@@ -220,7 +224,7 @@ class ShardState:
 
     def find_tombstone(self, object_key: str) -> Tombstone | None:
         """The tombstone of a key, if it has one."""
-        if hash(object_key) not in self.known_keys:
+        if not self.may_know(object_key):
             return None
         for generation in reversed(self._generations()):
             stone = generation.tombstones.get(object_key)

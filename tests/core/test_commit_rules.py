@@ -444,7 +444,10 @@ def hashed(batches: BatchArray) -> bytes:
 
 
 def test_the_content_hash_knows_no_request_ids_and_does_not_change_the_batches() -> None:
-    array, other = batch_array([batch(request_id=7), batch(1, request_id=8)]), batch_array([batch(request_id=-1), batch(1, request_id=2**31 - 1)])
+    array, other = (
+        batch_array([batch(request_id=7), batch(1, request_id=8)]),
+        batch_array([batch(request_id=-1), batch(1, request_id=2**31 - 1)]),
+    )
     assert hashed(array) == hashed(other)
     assert array["request_id"].tolist() == [7, 8]
 

@@ -13,7 +13,7 @@ import pytest
 
 from coordinator.adapters.sqlite import DirectoryFailed, StateCorrupt, StateDatabase, StateDatabases, StateLocked, kept_results
 from coordinator.adapters.sqlite.inspect import open_for_inspection
-from coordinator.adapters.sqlite.schema import PAGE_BYTES, VERSION, connect_writer, fetch
+from coordinator.adapters.sqlite.schema import PAGE_BYTES, VERSION, VERSION_MIN, connect_writer, fetch
 from coordinator.core.cold import RunRow, unpack
 from coordinator.core.names import topic_id_text
 from coordinator.core.packing import RUN_ROWS_MAX
@@ -139,13 +139,14 @@ def test_a_database_of_another_log_is_discarded(tmp_path: Path, other: dict[str,
     again.close()
 
 
-def test_a_newer_schema_is_discarded(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [VERSION + 1, VERSION_MIN - 1])
+def test_a_schema_of_another_time_is_discarded(tmp_path: Path, version: int) -> None:
     path = written(tmp_path, clean=True)
     with apsw.Connection(str(path)) as connection:
-        connection.execute(f"PRAGMA user_version = {VERSION + 1}")
+        connection.execute(f"PRAGMA user_version = {version}")
     connection.close()
     again = database(tmp_path)
-    assert f"version {VERSION + 1}" in str(again.open())
+    assert f"version {version}" in str(again.open())
     assert again.load() is None
     again.close()
 

@@ -100,14 +100,17 @@ MIGRATIONS = (
         content TEXT NOT NULL
     );
     """,
+    "-- The digest of a batch is another one; nothing is brought up to date, see VERSION_MIN.",
 )
 """Number n brings a database from version n to n + 1; never change one that was released."""
 
 VERSION = len(MIGRATIONS)
+VERSION_MIN = 2
+"""Databases before this one hold numbers that cannot be converted; they are built anew from the log."""
 
 
 class UnknownVersion(Exception):
-    """The database was written by a newer release."""
+    """The database was written by a newer release, or by one too old."""
 
 
 def connect_writer(path: Path) -> apsw.Connection:
@@ -148,6 +151,8 @@ def migrate(connection: apsw.Connection) -> None:
     version = connection.pragma("user_version")
     if not isinstance(version, int) or version > VERSION:
         raise UnknownVersion(f"its schema has version {version}, this release knows up to {VERSION}")
+    if 0 < version < VERSION_MIN:
+        raise UnknownVersion(f"its schema has version {version}, this release reads from {VERSION_MIN} on")
     for number in range(version, VERSION):
         with connection:
             connection.execute(MIGRATIONS[number])
