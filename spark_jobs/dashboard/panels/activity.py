@@ -123,13 +123,13 @@ def _by_topic(db: sqlite3.Connection, query: Query, now_ms: int, only: list[byte
     names = topic_names(db, shown)
     rest = f"{len(ids) - len(shown)} {OTHERS}"
     points = [Point(rest if row[0] is None else names[bytes(row[0])], row[1], None, row[2], row[3], row[4]) for row in found]
-    answer = _answer(window, points, lambda line: line)
+    answer = _answer(window, points, lambda line: line, last=rest)
     answer["note"] = "by topic: whole minutes; a file belongs to many topics, so files are not split"
     return answer
 
 
-def _answer(window: Window, points: Iterable[Point], label: Callable[[str], str]) -> Json:
-    """Lines of rates, the busiest first, the rest added up as one."""
+def _answer(window: Window, points: Iterable[Point], label: Callable[[str], str], last: str = "") -> Json:
+    """Lines of rates, the busiest first (`last` after them), the rest added up as one."""
     sums: dict[str, dict[str, int]] = {}
     cells: dict[str, dict[int, Point]] = {}
     for point in points:
@@ -139,7 +139,7 @@ def _answer(window: Window, points: Iterable[Point], label: Callable[[str], str]
         at_time = cells.setdefault(point.line, {})
         before = at_time.get(point.time_s)
         at_time[point.time_s] = point if before is None else _add(before, point)
-    order = sorted(sums, key=lambda line: (-sums[line]["batches"], line))
+    order = sorted(sums, key=lambda line: (line == last, -sums[line]["batches"], line))
     shown, rest = (order, []) if len(order) <= LINES_MAX else (order[: LINES_MAX - 1], order[LINES_MAX - 1 :])
     lines = [_line(window, label(name), [cells[name]], [sums[name]]) for name in shown]
     if rest:

@@ -54,7 +54,7 @@ function lanes(data, colour, width) {
         const wide = Math.max(2, to - from - 1);
         return svg("g", {}, svg("rect", { x: from.toFixed(1), y: y + 2, width: wide.toFixed(1), height: LANE - 6, rx: 3, class: `fill-${colour.get(term.node_id)}` },
           svg("title", {}, `node ${term.node_id}, epoch ${term.epoch}, from ${moment(term.from_ms)} (offset ${term.offset})`)),
-        wide > 26 ? svg("text", { x: (from + 6).toFixed(1), y: y + 15, class: "term" }, wide > 90 ? `node ${term.node_id} · ${term.epoch}` : term.node_id) : null);
+        wide > 26 ? svg("text", { x: (from + 6).toFixed(1), y: y + 15, class: "term" }, wide > 130 ? `node ${term.node_id} · epoch ${term.epoch}` : wide > 60 ? `node ${term.node_id}` : term.node_id) : null);
       }));
   });
   const ticks = Array.from({ length: Math.max(2, Math.floor(inner / 130)) }, (_, place, all = Math.max(2, Math.floor(inner / 130)) - 1) => data.from_ms + span * place / all);

@@ -19,7 +19,7 @@ export function partitionsPanel() {
     if (document.activeElement !== input) input.value = state.get("q");
   });
   const sorts = { name: "Partition", rate: "Batches/s", batches: "Batches", records: "Records", bytes: "Data", offset: "High watermark", last: "Last" };
-  const title = (sort) => h("button", { type: "button", class: "sort", "data-key": `sort-${sort}`, "aria-pressed": state.get("sort") === sort, onclick: () => state.set({ sort, page: "0" }) }, sorts[sort]);
+  const title = (sort) => h("button", { type: "button", class: "sort", "data-key": `sort-${sort}`, "aria-pressed": String(state.get("sort") === sort), onclick: () => state.set({ sort, page: "0" }) }, sorts[sort]);
   return new Panel({
     id: "partitions", title: "Partitions", size: "wide", actions: [input], everyMs: () => 4000, help: "The partitions of users' topics; rates are those of the last whole minute",
     load: () => `partitions?${new URLSearchParams({ topic: state.get("topic"), search: state.get("q"), sort: state.get("sort"), offset: Number(state.get("page")) * LIMIT, limit: LIMIT })}`,
