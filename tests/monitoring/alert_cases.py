@@ -36,7 +36,7 @@ ON_MONITOR = {**OF_MONITOR, "instance": "three:9194"}
 
 def commits(errors: str, error: str = "REQUEST_TIMED_OUT") -> Series:
     return {
-        f'{PREFIX}requests_total{{{COMMIT}, error="NONE"}}': "0+100x600",
+        f'{PREFIX}requests_total{{{COMMIT}, error="NONE"}}': "0+100x90",
         f'{PREFIX}requests_total{{{COMMIT}, error="{error}"}}': errors,
     }
 
@@ -44,7 +44,7 @@ def commits(errors: str, error: str = "REQUEST_TIMED_OUT") -> Series:
 def seconds(in_time: str) -> Series:
     return {
         f'{PREFIX}request_seconds_bucket{{{COMMIT}, le="0.5"}}': in_time,
-        f"{PREFIX}request_seconds_count{{{COMMIT}}}": "0+100x600",
+        f"{PREFIX}request_seconds_count{{{COMMIT}}}": "0+100x90",
     }
 
 
@@ -127,33 +127,33 @@ CASES = (
     ),
     Case(
         alert="DisklessCommitErrorsFast",
-        at=80,
+        at=30,
         fires=(commits("0+10x90"), commits("0+10x90", "NOT_COORDINATOR")),
-        quiet=(commits("0+10x90", "OUT_OF_ORDER_SEQUENCE_NUMBER"), commits("0+1x90"), commits("0+10x70 700x20")),
+        quiet=(commits("0+10x90", "OUT_OF_ORDER_SEQUENCE_NUMBER"), commits("0+1x90"), commits("0+10x15 150x90")),
         labels=SERVICE,
         description="9.091% of the commit requests of diskless-coordinator fail through the service's fault.",
     ),
     Case(
         alert="DisklessCommitErrorsSlow",
-        at=400,
-        fires=(commits("0+1x600"),),
-        quiet=(commits("0+0.5x600"), commits("0+1x360 360x600")),
+        at=60,
+        fires=(commits("0+1x90"),),
+        quiet=(commits("0+0.5x90"), commits("0+5x20 100x90")),
         labels=SERVICE,
         description="0.9901% of the commit requests of diskless-coordinator failed in the last hours.",
     ),
     Case(
         alert="DisklessCommitLatencyFast",
-        at=80,
+        at=30,
         fires=(seconds("0+80x90"),),
-        quiet=(seconds("0+90x90"), seconds("0+80x70 5700+100x30")),
+        quiet=(seconds("0+90x90"), seconds("0+80x15 1200+100x90")),
         labels=SERVICE,
         description="20% of the commits of diskless-coordinator take longer than 0.5 s.",
     ),
     Case(
         alert="DisklessCommitLatencySlow",
-        at=400,
-        fires=(seconds("0+92x600"),),
-        quiet=(seconds("0+95x600"),),
+        at=60,
+        fires=(seconds("0+92x90"),),
+        quiet=(seconds("0+95x90"),),
         labels=SERVICE,
         description="8% of the commits of diskless-coordinator took longer than 0.5 s in the last hours.",
     ),
