@@ -2,8 +2,9 @@
 
     python -m benchmarks.monitor_scan [--batches 1000000]
 
-Times are CPU seconds, so that a busy machine does not matter. Prints, for files of 10, 100 and 1000 batches (50 user partitions, 30 % idempotent): the scan in batches per second of one
-core, the merge of the whole as one micro-batch, and the merge of micro-batches that touch many user partitions.
+Prints, for files of 10, 100 and 1000 batches (50 user partitions, 30 % idempotent): the scan in batches per second of one
+core, the merge of the whole as one micro-batch, and the merge of micro-batches that touch many user partitions. Times
+are CPU seconds, so that a busy machine matters less.
 """
 
 from __future__ import annotations
@@ -49,7 +50,11 @@ class Log:
         self._add(encode_entry([claim]))
         for topic_id in topics:
             created = PartitionCreated(
-                topic_id=topic_id, name=f"t{topic_id[0]}-{topic_id[1]}", first_partition=0, num_partitions=partitions_per_topic, order_offset=1
+                topic_id=topic_id,
+                name=f"t{topic_id[0]}-{topic_id[1]}",
+                first_partition=0,
+                num_partitions=partitions_per_topic,
+                order_offset=1,
             )
             self._add(encode_entry([created]))
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from spark_jobs.scan.head import Head
 from spark_jobs.scan.partition import PartitionScan
-from spark_jobs.scan.summary import SUMMARY_DDL, SUMMARY_SCHEMA, batches_of
+from spark_jobs.scan.summary import SUMMARY_DDL, SUMMARY_SCHEMA
 
 __all__ = ["INPUT_COLUMNS", "SUMMARY_DDL", "SUMMARY_SCHEMA", "Head", "scan_function"]
 
@@ -36,6 +36,7 @@ def scan_function(heads: Mapping[int, Head]) -> Callable[[Iterator[pa.RecordBatc
                 if kpart not in scans:
                     scans[kpart] = PartitionScan(kpart, heads.get(kpart))
                 scans[kpart].feed(batch.slice(start, stop - start))
-        yield from batches_of([row for one in scans.values() for row in one.rows()])
+        for one in scans.values():
+            yield from one.summary()
 
     return scan

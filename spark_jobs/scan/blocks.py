@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -25,7 +26,6 @@ KPARTS_MAX = 1 << KPART_BITS
 
 _HEADER = struct.Struct("<IqqBBB")
 _WIDTHS = ((1 << 8, 1), (1 << 16, 2), (1 << 32, 4))
-_FORMATS = {1: "B", 2: "H", 4: "I", 8: "q"}
 _SMALL = 12
 """Up to this many batches plain Python packs faster than numpy."""
 
@@ -63,18 +63,19 @@ def pack(base_offset: int, counts_minus_one: Int64s, sizes: Int64s, files: Int64
     """Return the frame of batches that follow each other from an offset on. There is one batch at least."""
     first = int(files[0])
     if len(files) <= _SMALL:
-        return _pack_few(base_offset, first, counts_minus_one.tolist(), sizes.tolist(), [file - first for file in files.tolist()])
+        distances = [file - first for file in files.tolist()]
+        if distances[-1] < 1 << 32:
+            return _few(len(files)).pack(len(files), base_offset, first, 4, 4, 4, *counts_minus_one.tolist(), *sizes.tolist(), *distances)
     columns = (counts_minus_one, sizes, files - first)
     widths = [_width(int(column.max())) for column in columns]
     packed = [column.astype(f"<u{width}").tobytes() for column, width in zip(columns, widths, strict=True)]
     return b"".join((_HEADER.pack(len(files), base_offset, first, *widths), *packed))
 
 
-def _pack_few(base_offset: int, first: int, *columns: list[int]) -> bytes:
-    widths = [_width(max(column)) for column in columns]
-    size = len(columns[0])
-    head = _HEADER.pack(size, base_offset, first, *widths)
-    return head + b"".join([struct.pack(f"<{size}{_FORMATS[width]}", *column) for column, width in zip(columns, widths, strict=True)])
+@cache
+def _few(size: int) -> struct.Struct:
+    """The layout of a frame with columns of 4 bytes."""
+    return struct.Struct(f"{_HEADER.format}{3 * size}I")
 
 
 def pack_batches(batches: Batches) -> bytes:

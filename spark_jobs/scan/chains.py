@@ -76,7 +76,7 @@ class Runs(NamedTuple):
 def runs_of(files: FileColumns, topic_codes: dict[bytes, int]) -> Runs:
     """Describe the runs of files. `topic_codes` numbers topics; new ones are added to it."""
     file = np.repeat(np.arange(len(files)), files.runs_of_file)
-    codes = np.array([topic_codes.setdefault(topic_id, len(topic_codes)) for topic_id in files.topic_ids], np.int64)
+    codes = _topic_codes(files.topic_ids, topic_codes)
     topic = codes[starts_of(files.topics_of_file)[file] + files.run_topic]
     wide = (topic << 32) | files.run_partition
     kinds, partition = _number(wide, topic, files.run_partition)
@@ -87,6 +87,22 @@ def runs_of(files: FileColumns, topic_codes: dict[bytes, int]) -> Runs:
         records = np.add.reduceat(files.record_count_minus_one, first) + files.run_length
         size = np.add.reduceat(files.byte_size, first)
     return Runs(file, partition, files.run_base_offset, files.run_log_start, first, files.run_length, records, size, names)
+
+
+_FEW_TOPICS = 24
+
+
+def _topic_codes(ids: Int64s, codes: dict[bytes, int]) -> Int64s:
+    """The number of each topic id; while there are few of them, comparing all at once beats looking each one up."""
+    found = np.full(len(ids), -1, np.int64)
+    for _ in range(_FEW_TOPICS):
+        unknown = found < 0
+        place = int(unknown.argmax()) if len(ids) else 0
+        if not len(ids) or not unknown[place]:
+            return found
+        one = ids[place]
+        found[(ids[:, 0] == one[0]) & (ids[:, 1] == one[1])] = codes.setdefault(one.tobytes(), len(codes))
+    return np.array([codes.setdefault(one.tobytes(), len(codes)) for one in ids], np.int64)
 
 
 _DENSE_MAX = 1 << 16

@@ -21,6 +21,7 @@ from records.model import FileCommitted
 
 Int64s = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+Bytes = npt.NDArray[np.uint8]
 
 
 class Place(NamedTuple):
@@ -34,13 +35,17 @@ class Place(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class FileColumns:
-    """One value per file in the first block, then one per run, batch, idempotent batch and batch not accepted anew."""
+    """One value per file in the first block, then one per run, batch, idempotent batch and batch not accepted anew.
+
+    `keys` are the object keys one after the other, `topic_ids` a row of two numbers per id.
+    """
 
     at: Int64s
     offset: Int64s
     append_ms: Int64s
     number: Int64s
-    keys: list[str]
+    key_size: Int64s
+    keys: Bytes
     file_size: Int64s
     uploader: Int64s
     created_ms: Int64s
@@ -52,7 +57,7 @@ class FileColumns:
     producers_of_file: Int64s
     others_of_file: Int64s
     owner_ids: Int64s
-    topic_ids: list[bytes]
+    topic_ids: Int64s
     run_topic: Int64s
     run_partition: Int64s
     run_length: Int64s
@@ -70,20 +75,24 @@ class FileColumns:
     def __len__(self) -> int:
         return len(self.at)
 
+    def key(self, file: int) -> str:
+        """The object key of a file."""
+        start = int(self.key_size[:file].sum())
+        return self.keys[start : start + int(self.key_size[file])].tobytes().decode()
+
     def take(self, which: Int64s) -> FileColumns:
         """The files at these places, in their order."""
         values: dict[str, object] = {}
         pickers = {count: ragged(starts_of(getattr(self, count))[which], getattr(self, count)[which]) for count in _COUNTS}
         for field in fields(self):
-            column = getattr(self, field.name)
             count = _COUNT_OF.get(field.name)
-            picker = which if count is None else pickers[count]
-            values[field.name] = [column[one] for one in picker.tolist()] if isinstance(column, list) else column[picker]
+            values[field.name] = getattr(self, field.name)[which if count is None else pickers[count]]
         return FileColumns(**values)  # type: ignore[arg-type]
 
 
-_COUNTS = ("owners_of_file", "topics_of_file", "runs_of_file", "batches_of_file", "producers_of_file", "others_of_file")
+_COUNTS = ("key_size", "owners_of_file", "topics_of_file", "runs_of_file", "batches_of_file", "producers_of_file", "others_of_file")
 _COUNT_OF = {
+    "keys": "key_size",
     "owner_ids": "owners_of_file",
     "topic_ids": "topics_of_file",
     **dict.fromkeys(("run_topic", "run_partition", "run_length", "run_base_offset", "run_log_start"), "runs_of_file"),
@@ -107,7 +116,8 @@ def columns_of_decoded(files: bulk_files.FileColumns, at: Int64s, offset: Int64s
         offset=offset[message],
         append_ms=append_ms[message],
         number=np.zeros(len(message), np.int64),
-        keys=files.object_keys(),
+        key_size=files.key_size,
+        keys=np.frombuffer(files.keys, np.uint8),
         file_size=files.file_size,
         uploader=files.uploader_broker_id,
         created_ms=files.created_ms,
@@ -119,7 +129,7 @@ def columns_of_decoded(files: bulk_files.FileColumns, at: Int64s, offset: Int64s
         producers_of_file=numbers.producers_of_file,
         others_of_file=files.others.others_of_file,
         owner_ids=files.owner_ids,
-        topic_ids=files.topic_id_list(),
+        topic_ids=_ids(files.topic_ids),
         run_topic=numbers.run_topic,
         run_partition=numbers.run_partition,
         run_length=numbers.run_length,
@@ -136,6 +146,10 @@ def columns_of_decoded(files: bulk_files.FileColumns, at: Int64s, offset: Int64s
     )
 
 
+def _ids(ids: bytes) -> Int64s:
+    return np.frombuffer(ids, np.int64).reshape(-1, 2)
+
+
 def columns_of_records(records: Sequence[tuple[Place, FileCommitted]]) -> FileColumns:
     """The files of records that were decoded one by one."""
 
@@ -150,6 +164,7 @@ def columns_of_records(records: Sequence[tuple[Place, FileCommitted]]) -> FileCo
     def lengths(name: str) -> Int64s:
         return per_file([len(getattr(record, name)) for _, record in records])
 
+    keys = [record.object_key.encode() for _, record in records]
     runs, batches, producers = lengths("run_length"), lengths("byte_size"), lengths("producer_index")
     owners, others = lengths("owner_ids"), lengths("other_code")
     return FileColumns(
@@ -157,7 +172,8 @@ def columns_of_records(records: Sequence[tuple[Place, FileCommitted]]) -> FileCo
         offset=per_file([place.offset for place, _ in records]),
         append_ms=per_file([place.append_ms for place, _ in records]),
         number=per_file([place.number for place, _ in records]),
-        keys=[record.object_key for _, record in records],
+        key_size=per_file(list(map(len, keys))),
+        keys=np.frombuffer(b"".join(keys), np.uint8),
         file_size=per_file([record.file_size for _, record in records]),
         uploader=per_file([record.uploader_broker_id for _, record in records]),
         created_ms=per_file([record.created_ms for _, record in records]),
@@ -169,7 +185,7 @@ def columns_of_records(records: Sequence[tuple[Place, FileCommitted]]) -> FileCo
         producers_of_file=producers,
         others_of_file=others,
         owner_ids=flat("owner_ids", owners),
-        topic_ids=[topic_id for _, record in records for topic_id in record.topic_ids],
+        topic_ids=_ids(b"".join([topic_id for _, record in records for topic_id in record.topic_ids])),
         run_topic=flat("run_topic", runs),
         run_partition=flat("run_partition", runs),
         run_length=flat("run_length", runs),
@@ -190,7 +206,6 @@ def merged(first: FileColumns, second: FileColumns) -> FileColumns:
     """The files of both, in log order."""
     values: dict[str, object] = {}
     for field in fields(FileColumns):
-        one, other = getattr(first, field.name), getattr(second, field.name)
-        values[field.name] = one + other if isinstance(one, list) else np.concatenate((one, other))
+        values[field.name] = np.concatenate((getattr(first, field.name), getattr(second, field.name)))
     both = FileColumns(**values)  # type: ignore[arg-type]
     return both.take(np.argsort(both.at, kind="stable"))

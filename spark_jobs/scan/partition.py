@@ -2,7 +2,7 @@
 
     scan = PartitionScan(kpart, head)
     scan.feed(batch)    # Arrow batches in log order: offset, key, value, timestamp_ms
-    rows = scan.rows()  # what the store has to take over
+    scan.summary()      # what the store has to take over, as Arrow batches
 
 Whatever the bytes are, nothing throws: what cannot be read is quarantined. What is found never depends on how the log was
 cut into Arrow batches or micro-batches. A step number (`at`) orders everything within a pass: entries count by `STEP`,
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -48,11 +48,12 @@ from spark_jobs.scan.chains import Chains, runs_of
 from spark_jobs.scan.columns import FileColumns, Int64s, Place, columns_of_decoded, columns_of_records, merged
 from spark_jobs.scan.files import Files, batch_bytes, check_bytes, sane_sizes
 from spark_jobs.scan.force import Force, Keys, Verdicts
+from spark_jobs.scan.garbage import without_collection
 from spark_jobs.scan.head import START, Head, HeldEntry, OpenTransaction
-from spark_jobs.scan.summary import CountRow, EventRow, FindingRow, HeadRow, HeldRow, RestartRow, SummaryRow
+from spark_jobs.scan.summary import CountRow, EventRow, FindingRow, HeadRow, HeldRow, RestartRow, SummaryRow, batches_of
 from spark_jobs.scan.transaction import ENTRIES_MAX, Transaction
 
-STEP = 1 << 24
+STEP = 1 << 27
 """Steps per entry: more records than any entry and any held transaction has."""
 
 _KEY = np.dtype([("epoch", ">i4"), ("term", ">i8"), ("seq", ">i8")])
@@ -118,8 +119,9 @@ class PartitionScan:
         if not len(offsets):
             return
         edges = [0, *(np.flatnonzero(np.diff(offsets) != 1) + 1).tolist(), len(offsets)]
-        for start, stop in pairwise(edges):
-            self._take(batch.slice(start, stop - start), offsets[start:stop])
+        with without_collection():
+            for start, stop in pairwise(edges):
+                self._take(batch.slice(start, stop - start), offsets[start:stop])
 
     def _take(self, batch: pa.RecordBatch, offsets: Int64s) -> None:
         """Take entries without a hole between them."""
@@ -376,8 +378,14 @@ class PartitionScan:
 
     # ---- the summary
 
-    def rows(self) -> list[SummaryRow]:
+    def summary(self) -> Iterator[pa.RecordBatch]:
         """Everything that the store has to take over; nothing but a counter if no entry was new."""
+        with without_collection():
+            batches = list(batches_of(self._rows()))
+        yield from batches
+        yield from self._files.batches
+
+    def _rows(self) -> list[SummaryRow]:
         counts = self._counts.copy()
         if self._first is None:
             return [CountRow(self._kpart, name, value) for name, value in counts.items()]
@@ -388,7 +396,6 @@ class PartitionScan:
         rows += self._audit.count_rows()
         rows += self._activity.rows()
         rows += self._chains.minutes()
-        rows += self._files.rows
         rows += self._chains.links
         rows += self._chains.producer_links
         rows += self._events

@@ -7,7 +7,7 @@ what `batches_of` wrote. Rows of a kind keep their order within a partition of t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar, cast
 
 import pyarrow as pa
@@ -223,8 +223,8 @@ class NoteRow(NamedTuple):
 
 
 SummaryRow = (
-    HeadRow | HeldRow | CountRow | SecondRow | MinuteRow | UploaderRow | BucketRow | LinkRow | ProducerLinkRow | FileRow | EventRow
-    | RestartRow | FindingRow | QuarantineRow | NoteRow
+    HeadRow | HeldRow | CountRow | SecondRow | MinuteRow | UploaderRow | BucketRow | LinkRow | ProducerLinkRow | EventRow | RestartRow
+    | FindingRow | QuarantineRow | NoteRow
 )  # fmt: skip
 
 _LAYOUT: dict[type[tuple[object, ...]], tuple[str, tuple[str, ...]]] = {
@@ -270,6 +270,22 @@ def _batch(row_type: type[tuple[object, ...]], rows: Sequence[SummaryRow]) -> pa
             arrays.append(pa.repeat(pa.scalar(kind), size))
         elif field.name in values:
             arrays.append(pa.array(values[field.name], field.type))
+        else:
+            arrays.append(pa.nulls(size, field.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=SUMMARY_SCHEMA)
+
+
+def batch_of_columns(row_type: type[tuple[object, ...]], kpart: int, values: Mapping[str, object], size: int) -> pa.RecordBatch:
+    """Return rows of a kind as an Arrow batch, given a column for each of its fields but `kpart`."""
+    kind, columns = _LAYOUT[row_type]
+    named = dict(zip(columns, row_type._fields, strict=True))  # type: ignore[attr-defined]
+    constant = {"kind": kind, "kpart": kpart}
+    arrays = []
+    for field in SUMMARY_SCHEMA:
+        if field.name in constant:
+            arrays.append(pa.repeat(pa.scalar(constant[field.name], field.type), size))
+        elif field.name in named:
+            arrays.append(pa.array(values[named[field.name]], field.type))
         else:
             arrays.append(pa.nulls(size, field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=SUMMARY_SCHEMA)

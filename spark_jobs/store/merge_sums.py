@@ -28,6 +28,7 @@ _TOTALS = "insert into total (name, kpart, value) values (?,?,?) on conflict do 
 
 SECOND_MS = 1000
 MINUTE_MS = 60_000
+AGE_MAX_MS = 1 << 40
 SECONDS_KEPT = 2 * 3600
 MINUTES_KEPT = 24 * 60
 PARTITION_MINUTES_KEPT = 60
@@ -65,7 +66,8 @@ def _add_minutes(db: sqlite3.Connection, rows: list[MinuteRow], now_ms: int) -> 
 
 def add_freshness(db: sqlite3.Connection, age_ms: int, now_ms: int) -> None:
     """Count how old the oldest entry of a micro-batch was when it was merged."""
-    upper = 1 << (age_ms - 1).bit_length() if age_ms > 1 else 1
+    age_ms = min(max(age_ms, 1), AGE_MAX_MS)
+    upper = 1 << (age_ms - 1).bit_length()
     db.execute(_BUCKETS, ("freshness_ms", now_ms // MINUTE_MS, upper, 1))
 
 

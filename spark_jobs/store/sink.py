@@ -16,6 +16,7 @@ from types import TracebackType
 
 import pyarrow as pa
 
+from spark_jobs.scan.garbage import without_collection
 from spark_jobs.scan.head import Head
 from spark_jobs.scan.summary import (
     CountRow,
@@ -126,7 +127,8 @@ class Store:
             stored = read_heads(db)
             if stored != dict(heads):
                 raise StaleHeadsError("the heads moved since the scan began: does another monitor use this folder? stop one of them")
-            self._merge(summary, stored, log_ends, now_ms)
+            with without_collection():
+                self._merge(summary, stored, log_ends, now_ms)
             merge_ms = round((time.perf_counter() - begin_s) * 1000)
             self._note_micro_batch(summary, log_ends, now_ms, scan_ms, merge_ms)
             db.execute("commit")

@@ -6,6 +6,7 @@ import random
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -76,9 +77,7 @@ class LogWriter:
         return self.raw(encode_key(EntryKey(self.epoch, self.term, 0)), encode_entry([claim]))
 
     def create(self, topic_id: bytes, partitions: int, name: str = "orders") -> int:
-        return self.add(
-            PartitionCreated(topic_id=topic_id, name=name, first_partition=0, num_partitions=partitions, order_offset=self.end)
-        )
+        return self.add(PartitionCreated(topic_id=topic_id, name=name, first_partition=0, num_partitions=partitions, order_offset=self.end))
 
     def file(self, runs: Sequence[tuple[int, int]], *, topic_id: bytes = TOPIC, **fields: object) -> FileCommitted:
         """A file with runs (partition, batches), each batch of 2 records and 10 bytes, that continue what was written before."""
@@ -232,13 +231,15 @@ class Life:
 def arrow(entries: Sequence[Entry], kpart: int = 0) -> pa.RecordBatch:
     """Entries as Spark hands them over."""
     columns = zip(*[(kpart, entry.offset, entry.key, entry.value, entry.timestamp_ms) for entry in entries], strict=True)
-    return pa.RecordBatch.from_arrays([pa.array(column, field.type) for column, field in zip(columns, INPUT_SCHEMA, strict=True)], schema=INPUT_SCHEMA)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(columns, INPUT_SCHEMA, strict=True)], schema=INPUT_SCHEMA
+    )
 
 
 def pieces(entries: Sequence[Entry], cuts: Iterable[int]) -> list[Sequence[Entry]]:
     """The entries cut at these places."""
     edges = [0, *sorted({cut for cut in cuts if 0 < cut < len(entries)}), len(entries)]
-    return [entries[start:stop] for start, stop in zip(edges, edges[1:], strict=False) if start < stop]
+    return [entries[start:stop] for start, stop in pairwise(edges) if start < stop]
 
 
 def scan(entries: Sequence[Entry], head: Head | None, arrow_cuts: Iterable[int] = (), kpart: int = 0) -> pa.Table:
@@ -249,7 +250,13 @@ def scan(entries: Sequence[Entry], head: Head | None, arrow_cuts: Iterable[int] 
 
 
 def follow(
-    store: Store, entries: Sequence[Entry], *, cuts: Iterable[int] = (), arrow_cuts: Sequence[int] = (), now_ms: int | None = None, kpart: int = 0
+    store: Store,
+    entries: Sequence[Entry],
+    *,
+    cuts: Iterable[int] = (),
+    arrow_cuts: Sequence[int] = (),
+    now_ms: int | None = None,
+    kpart: int = 0,
 ) -> None:
     """Scan and merge a log in micro-batches."""
     for piece in pieces(entries, cuts):

@@ -88,7 +88,9 @@ class HostileWriter:
 
     def producer(self) -> None:
         sequence = self.random.choice([0, 2, 4, 6, MASK - 1])
-        self.log.produce(sequence, partition=self.random.randrange(2), epoch=self.random.randint(0, 1), producer_id=self.random.randint(5, 6))
+        self.log.produce(
+            sequence, partition=self.random.randrange(2), epoch=self.random.randint(0, 1), producer_id=self.random.randint(5, 6)
+        )
 
     def delete(self) -> None:
         topic_id, partition = self.topic_id(), self.random.randrange(4)

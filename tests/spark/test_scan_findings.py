@@ -400,7 +400,8 @@ def test_lost_entries_restart_every_chain(tmp_path: Path) -> None:
 
 def test_unreadable_entries_are_quarantined_and_counted_exactly(tmp_path: Path) -> None:
     log = LogWriter()
-    bad = [None, b"", b"\xc3\x01", b"\xc3\x01" + bytes(8) + b"abc", log.entries[1].value[:-2], log.entries[1].value + b"\0"]  # type: ignore
+    whole = encode_entry([NoOp()])
+    bad = [None, b"", b"\xc3\x01", b"\xc3\x01" + bytes(8) + b"abc", whole[:-1], whole + b"\0"]
     for value in bad * 300:
         log.seq += 1
         log.raw(encode_key(EntryKey(log.epoch, log.term, log.seq)), value)

@@ -66,6 +66,12 @@ def test_a_healthy_log_of_real_coordinators_gives_their_state_and_no_finding(tmp
         _compare(seed, tmp_path / str(seed))
 
 
+def _name(topic_id: object, partition: object) -> bytes:
+    assert isinstance(topic_id, bytes)
+    assert isinstance(partition, int)
+    return topic_id + partition.to_bytes(4)
+
+
 def _compare(seed: int, folder: Path) -> None:
     life = Life(seed)
     entries = life.run(120)
@@ -79,7 +85,7 @@ def _compare(seed: int, folder: Path) -> None:
         key: (hot.partitions.log_start.cells[row], hot.partitions.high_watermark.cells[row]) for key, row in hot.partitions.index.items()
     }
     query = "select topic_id, partition, start_offset, next_offset from partition"
-    assert {topic + partition.to_bytes(4): (start, end) for topic, partition, start, end in rows(folder, query)} == partitions  # type: ignore
+    assert {_name(topic, partition): (start, end) for topic, partition, start, end in rows(folder, query)} == partitions
     known = {
         (hot.partitions.keys[row], producer_id): (
             hot.producers.epoch.cells[at], (hot.producers.last_sequence(at) + 1) & 0x7FFFFFFF, hot.producers.last_append.cells[at],
@@ -88,7 +94,7 @@ def _compare(seed: int, folder: Path) -> None:
         for producer_id, at in of_partition.items()
     }  # fmt: skip
     query = "select topic_id, partition, producer_id, epoch, next_sequence, last_append_ms from producer"
-    assert {(topic + partition.to_bytes(4), one): tuple(state) for topic, partition, one, *state in rows(folder, query)} == known  # type: ignore
+    assert {(_name(topic, partition), one): tuple(state) for topic, partition, one, *state in rows(folder, query)} == known
     files = {row.object_key: (row.batch_count, row.live_batches) for row in replica.shard.state.files_after("", 10**6)}
     assert {key: (count, live) for key, count, live in rows(folder, "select object_key, batches, live_batches from file")} == files
     topics = {(topic_id, topic.name) for topic_id, topic in hot.topics.items()}

@@ -1,0 +1,252 @@
+"""The store: one transaction per micro-batch, replays that change nothing, the life of files, retention."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from records.model import FileHandedOver, FilesFenced, FilesRemoved, RecordsDeleted, TombstonesExpired, TopicDeleted
+from spark_jobs.scan import SUMMARY_DDL, SUMMARY_SCHEMA
+from spark_jobs.scan.blocks import pack, pack_batches, unpack
+from spark_jobs.scan.head import Head
+from spark_jobs.scan.summary import FindingRow, HeadRow, LinkRow, batches_of, rows_of
+from spark_jobs.store.sink import LogMismatchError, StaleHeadsError, Store
+from tests.records.examples import EXAMPLES
+from tests.spark.scan_logs import TOPIC, LogWriter, content, findings, follow, rows, scan
+
+COUNTS = st.integers(0, 2**31 - 1)
+
+
+def a_log() -> LogWriter:
+    log = LogWriter()
+    for _ in range(8):
+        log.commit((0, 2), (1, 1))
+        log.produce(log.next.get((TOPIC, 2), 0), partition=2)
+    return log
+
+
+def test_entries_that_come_again_change_nothing_but_their_counter(tmp_path: Path) -> None:
+    log = a_log()
+    with Store.open(tmp_path) as store:
+        follow(store, log.entries, cuts=[5])
+        before = content(tmp_path)
+        follow(store, log.entries, cuts=[3, 7])
+        after = content(tmp_path)
+    totals = {name: value for name, _, value in after["total"]}
+    assert totals.pop("replayed") == len(log.entries)
+    assert totals == {name: value for name, _, value in before["total"]}
+    assert {**after, "total": []} == {**before, "total": []}
+
+
+def test_a_summary_of_old_heads_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    log = a_log()
+    with Store.open(tmp_path) as store, Store.open(tmp_path) as second:
+        heads = second.heads()
+        summary = scan(log.entries, None)
+        follow(store, log.entries[:6])
+        before = content(tmp_path)
+        with pytest.raises(StaleHeadsError, match="another monitor"):
+            second.merge(summary, heads, {0: 99}, log.now_ms)
+        assert content(tmp_path) == before
+        follow(second, log.entries[6:])
+    assert findings(tmp_path) == []
+
+
+def test_a_merge_that_fails_half_way_leaves_everything_as_it_was(tmp_path: Path) -> None:
+    log = a_log()
+    with Store.open(tmp_path) as store:
+        follow(store, log.entries[:6])
+        before = content(tmp_path)
+        heads = store.heads()
+        summary = scan(log.entries[6:], heads[0])
+        nameless = pa.array([None] * summary.num_rows, pa.string())
+        broken = summary.set_column(summary.column_names.index("text"), "text", nameless)
+        with pytest.raises(sqlite3.IntegrityError):
+            store.merge(broken, heads, {}, log.now_ms)
+        assert content(tmp_path) == before
+        store.merge(summary, heads, {}, log.now_ms)
+    assert findings(tmp_path) == []
+
+
+def test_the_database_belongs_to_one_log(tmp_path: Path) -> None:
+    with Store.open(tmp_path) as store:
+        store.adopt_log("meta", "id-1", 4)
+        store.adopt_log("meta", "id-1", 6)
+        with pytest.raises(LogMismatchError, match="id-2"):
+            store.adopt_log("meta", "id-2", 4)
+    assert rows(tmp_path, "select topic, topic_id, partitions from log") == [("meta", "id-1", 6)]
+
+
+def test_a_partition_that_was_read_does_not_begin_at_a_snapshot(tmp_path: Path) -> None:
+    with Store.open(tmp_path) as store:
+        follow(store, a_log().entries)
+        with pytest.raises(StaleHeadsError):
+            store.start_from(0, Head(next_offset=99), 0)
+
+
+def state_of(folder: Path, key: str, kpart: int = 0) -> tuple[object, ...]:
+    query = "select state, live_batches, live_bytes from file where object_key = ? and kpart = ?"
+    (row,) = rows(folder, query, key, kpart)
+    return row
+
+
+def test_a_file_of_one_owner_is_live_then_deletable_then_removed(tmp_path: Path) -> None:
+    log = LogWriter()
+    log.commit((0, 2), (1, 1))
+    with Store.open(tmp_path) as store:
+        follow(store, log.entries)
+        assert state_of(tmp_path, "wal/000001") == ("live", 3, 30)
+        log.add(RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=3))
+        follow(store, log.entries)
+        assert state_of(tmp_path, "wal/000001") == ("live", 2, 20)
+        log.add(RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=4))
+        log.now_ms += 500
+        log.add(TopicDeleted(topic_id=TOPIC, order_offset=1))
+        follow(store, log.entries)
+        assert state_of(tmp_path, "wal/000001") == ("deletable", 0, 0)
+        assert rows(tmp_path, "select state_since_ms from file") == [(log.now_ms,)]
+        assert rows(tmp_path, "select count(*) from run_block") == [(0,)]
+        log.add(FilesRemoved(object_keys=["wal/000001"]))
+        follow(store, log.entries)
+        assert state_of(tmp_path, "wal/000001") == ("removed", 0, 0)
+        log.add(TombstonesExpired(before_ms=log.now_ms + 1))
+        follow(store, log.entries)
+    assert rows(tmp_path, "select * from file") == []
+    assert findings(tmp_path) == []
+
+
+@pytest.mark.parametrize("order", ["0011", "0101", "1100", "1010"])
+def test_a_file_of_two_owners_is_handed_over_and_deleted_by_the_last(order: str, tmp_path: Path) -> None:
+    """Partitions of the metadata topic are read at different speeds: the end is the same."""
+    logs = [LogWriter(), LogWriter()]
+    for log in logs:
+        log.commit((0, 1), owner_ids=[0, 1])
+        log.add(RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=2))
+    middle = [len(log.entries) for log in logs]
+    logs[0].add(FileHandedOver(object_key="wal/000001", next_owner_id=1))
+    logs[1].add(FilesRemoved(object_keys=["wal/000001"]))
+    with Store.open(tmp_path) as store:
+        seen = [0, 0]
+        for kpart in map(int, order):
+            stop = middle[kpart] if not seen[kpart] else len(logs[kpart].entries)
+            follow(store, logs[kpart].entries[seen[kpart] : stop], kpart=kpart)
+            seen[kpart] = stop
+    assert [state_of(tmp_path, "wal/000001", kpart)[0] for kpart in (0, 1)] == ["removed", "removed"]
+    assert findings(tmp_path) == []
+
+
+def test_an_empty_file_waits_for_its_turn(tmp_path: Path) -> None:
+    logs = [LogWriter(), LogWriter()]
+    for kpart, log in enumerate(logs):
+        log.commit((0, 1), owner_ids=[0, 1])
+        log.add(RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=2))
+        with Store.open(tmp_path) as store:
+            follow(store, log.entries, kpart=kpart)
+        assert state_of(tmp_path, "wal/000001", kpart)[0] == "waiting"
+    logs[0].add(FileHandedOver(object_key="wal/000001", next_owner_id=1))
+    with Store.open(tmp_path) as store:
+        follow(store, logs[0].entries)
+    assert [state_of(tmp_path, "wal/000001", kpart)[0] for kpart in (0, 1)] == ["waiting", "deletable"]
+    assert rows(tmp_path, "select next_owner from file where kpart = 0") == [(1,)]
+
+
+def test_keys_that_were_never_committed_are_shown_as_fenced(tmp_path: Path) -> None:
+    log = LogWriter()
+    log.add(FilesFenced(object_keys=["wal/a", "wal/b"], created_ms=[log.now_ms, -1]))
+    with Store.open(tmp_path) as store:
+        follow(store, log.entries)
+    assert [state_of(tmp_path, key)[0] for key in ("wal/a", "wal/b")] == ["fenced", "fenced"]
+
+
+def test_batches_are_found_in_many_small_blocks_and_in_large_ones(tmp_path: Path) -> None:
+    log = LogWriter()
+    for _ in range(300):
+        log.commit((0, 3))
+    with Store.open(tmp_path) as store:
+        follow(store, log.entries, cuts=[*range(0, 40, 2), 200])
+        log.add(RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=6 * 100 + 3))
+        follow(store, log.entries)
+    assert rows(tmp_path, "select sum(live_batches), sum(state = 'deletable') from file") == [(300 * 3 - 301, 100)]
+    assert rows(tmp_path, "select live_batches, live_bytes from file where object_key = 'wal/000101'") == [(2, 20)]
+
+
+def test_old_activity_is_forgotten_and_totals_stay(tmp_path: Path) -> None:
+    log = a_log()
+    with Store.open(tmp_path) as store:
+        follow(store, log.entries)
+        assert rows(tmp_path, "select count(*) > 0 from activity_partition") == [(1,)]
+        store.merge(scan([], store.heads()[0]), store.heads(), {}, log.now_ms + 3 * 3_600_000)
+        assert rows(tmp_path, "select count(*) from activity_partition union all select count(*) from activity_second") == [(0,), (0,)]
+        assert rows(tmp_path, "select count(*) > 0 from activity_topic") == [(1,)]
+        store.merge(scan([], store.heads()[0]), store.heads(), {}, log.now_ms + 25 * 3_600_000)
+    for table in ("activity_topic", "activity_uploader", "histogram"):
+        assert rows(tmp_path, f"select count(*) from {table}") == [(0,)]
+    assert rows(tmp_path, "select value from total where name = 'files'") == [(16,)]
+
+
+def test_what_is_too_old_to_be_kept_is_never_written(tmp_path: Path) -> None:
+    with Store.open(tmp_path) as store:
+        follow(store, a_log().entries, now_ms=1_900_000_000_000)
+    assert rows(tmp_path, "select count(*) from activity_second union all select count(*) from activity_topic") == [(0,), (0,)]
+
+
+def test_the_lag_and_the_freshness_of_a_micro_batch_are_noted(tmp_path: Path) -> None:
+    log = a_log()
+    with Store.open(tmp_path) as store:
+        heads = store.heads()
+        store.merge(scan(log.entries, None), heads, {0: len(log.entries) + 30, 1: 12}, log.entries[0].timestamp_ms + 700, scan_ms=5)
+    assert rows(tmp_path, "select entries, batches, scan_ms, lag_entries from micro_batch") == [(len(log.entries), 32, 5, 42)]
+    assert rows(tmp_path, "select upper, count from histogram where name = 'freshness_ms'") == [(1024, 1)]
+    assert rows(tmp_path, "select log_end - next_offset from head") == [(30,)]
+
+
+def test_every_record_type_is_taken_over(tmp_path: Path) -> None:
+    log = LogWriter()
+    for record in EXAMPLES[1:]:
+        log.add(record)
+    with Store.open(tmp_path) as store:
+        follow(store, log.entries, cuts=range(len(log.entries)))
+    counted = {name for (name,) in rows(tmp_path, "select name from total where name like 'record.%'")}
+    assert counted == {f"record.{type(record).__name__}" for record in EXAMPLES}
+    assert rows(tmp_path, "select * from quarantine") == []
+    for table in ("claim", "node", "node_directory", "replica_directory", "feature", "snapshot", "topic"):
+        assert rows(tmp_path, f"select count(*) > 0 from {table}") == [(1,)], table
+    assert rows(tmp_path, "select rack, endpoints, schema_level_max from node") == [
+        ("", "CLIENT://node-1.example:9192,INTERNAL://10.0.0.1:9193", 1)
+    ]
+
+
+# ---- formats
+
+
+@given(st.integers(0, 2**40), st.lists(st.tuples(COUNTS, COUNTS, st.integers(0, 2**33)), min_size=1, max_size=40))
+def test_frames_are_read_back_as_they_were_written(base: int, batches: list[tuple[int, int, int]]) -> None:
+    counts, sizes = (np.array([batch[which] for batch in batches], np.int64) for which in (0, 1))
+    files = np.cumsum(np.array([batch[2] for batch in batches], np.int64))
+    frame = pack(base, counts, sizes, files)
+    found = unpack(frame + pack(base, counts, sizes, files))
+    starts = base + np.cumsum(counts + 1) - (counts + 1)
+    for column, wanted in ((found.base_offset, starts), (found.records, counts + 1), (found.size_bytes, sizes), (found.file, files)):
+        assert column.tolist() == wanted.tolist() * 2
+    again = unpack(pack_batches(found))
+    assert again.base_offset.tolist() == found.base_offset.tolist()
+    assert again.file.tolist() == found.file.tolist()
+
+
+def test_rows_of_a_summary_are_read_back_and_the_schema_is_that_of_spark() -> None:
+    head = HeadRow(1, 7, 3, 3, 9, 8, None, None, None, "{}")
+    link = LinkRow(1, 5, 6, TOPIC, 2, 0, 4, 8, 0, 3, 8, 30, 9, b"frame")
+    finding = FindingRow(1, 6, "offset-gap", "text", expected=3)
+    table = pa.Table.from_batches(list(batches_of([head, link, finding, link])), SUMMARY_SCHEMA)
+    assert rows_of(table, HeadRow) == [head]
+    assert rows_of(table, LinkRow) == [link, link]
+    assert rows_of(table, FindingRow) == [finding]
+    words = {"string": "string", "int32": "int", "int64": "long", "binary": "binary"}
+    spark = ", ".join(f"{field.name} {words[str(field.type)]}" for field in SUMMARY_SCHEMA)
+    assert spark == SUMMARY_DDL
