@@ -113,7 +113,7 @@ def decode_commit_file(data: bytes, offset: int = 0) -> CommitFile:
     # Rows of 77 bytes up to here, so this byte is a tag count; the first that is not 0 ends the pattern.
     if count < 0 or stop > end or owners + count > ELEMENTS_MAX or data[position + 76 : stop : 77].count(0) != count:
         return _decode_generally(data, offset)
-    owner_ids = list(struct.unpack_from(f">{owners}i", data, owners_position))
+    owner_ids = list(_INT32.unpack_from(data, owners_position) if owners == 1 else struct.unpack_from(f">{owners}i", data, owners_position))
     batches = np.frombuffer(data, BATCH, count, position)
     if end - stop < 5:
         raise MalformedMessage("CommitFileRequest: the bytes end inside timeout_ms")

@@ -21,6 +21,8 @@ class UnencodableMessage(ValueError):
 
 def read_varint(data: bytes, position: int, end: int) -> tuple[int, int]:
     """Read an unsigned varint of at most 31 bits; returns (value, next position)."""
+    if position < end and (byte := data[position]) < 0x80:
+        return byte, position + 1
     value = shift = 0
     while shift < 35:
         if position >= end:

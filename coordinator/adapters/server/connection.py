@@ -89,11 +89,12 @@ class Connection(asyncio.Protocol):
         if self._end is not None:
             return
         self._stats.bytes_in += len(data)
+        now_s = self._loop.time()
         try:
             for frame in self._frames.feed(data):
                 # Only whole requests count as activity: one that trickles in for ever must not hold the connection.
-                self._active_s = self._loop.time()
-                self._backlog.append((frame, self._active_s))
+                self._active_s = now_s
+                self._backlog.append((frame, now_s))
         except MalformedMessage as error:
             self._proceed()
             self.close(CloseReason.MALFORMED, str(error))
@@ -164,10 +165,10 @@ class Connection(asyncio.Protocol):
         try:
             # What is written makes room, so each look at the bounds comes after a flush: nothing else would look again.
             self._flush()
-            while self._backlog and self._may_dispatch():
-                while self._backlog and self._may_dispatch():
-                    frame, received_s = self._backlog.popleft()
-                    self._serve(frame, received_s)
+            backlog = self._backlog
+            while backlog and self._may_dispatch():
+                while backlog and self._may_dispatch():
+                    self._serve(*backlog.popleft())
                 self._flush()
         finally:
             self._is_dispatching = False
