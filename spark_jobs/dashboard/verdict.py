@@ -52,6 +52,7 @@ class Facts:
     alive_ms: int
     stopped_ms: int | None
     disagreeing: Sequence[int] | None
+    missing_files: int
     oldest_transaction_ms: int | None
     oldest_hand_over_ms: int | None
 
@@ -83,6 +84,9 @@ def _problems(facts: Facts, now_ms: int) -> list[Problem]:
     if facts.disagreeing is not None:
         named = ", ".join(map(str, facts.disagreeing)) or "unknown"
         found.append(Problem(level=Level.BAD, text=f"Log and service disagree (coordinator {named})", panel="agreement"))
+    if facts.missing_files:
+        text = f"{counted(facts.missing_files, 'file', 'files')} with live batches not in the bucket: data is lost"
+        found.append(Problem(level=Level.BAD, text=text, panel="orphans"))
     if facts.stopped_ms is not None:
         text = f"The monitor was stopped {duration(now_ms - facts.stopped_ms)} ago: what follows is not watched"
         found.append(Problem(level=Level.WARNING, text=text, panel="monitor"))

@@ -124,6 +124,18 @@ def test_lag_open_transactions_disagreement_and_missing_leaders_are_told(store: 
     assert sorted(problems) == ["agreement", "leadership", "monitor", "snapshots"]
 
 
+def test_a_verify_that_compared_nothing_is_no_disagreement(store: StoreMaker, db: sqlite3.Connection) -> None:
+    store.row(
+        "job", name="last_verify", value=json.dumps({"agree": False, "partitions": [], "not_compared": [{"kpart": 1, "agree": None}]})
+    )
+    assert verdict_of(db)[0] is Level.GOOD
+
+
+def test_files_that_are_missing_in_the_bucket_are_lost_data(store: StoreMaker, db: sqlite3.Connection) -> None:
+    store.row("job", name="last_orphans", value=json.dumps({"missing_files": 2}))
+    assert verdict_of(db) == (Level.BAD, "2 files with live batches not in the bucket: data is lost", ["orphans"])
+
+
 def test_problems_of_others_count(db: sqlite3.Connection) -> None:
     other = Problem(level=Level.WARNING, text="One of two processes does not answer", panel="service")
     assert verdict_of(db, more=(other,)) == (Level.WARNING, other.text, ["service"])

@@ -24,7 +24,7 @@ def facts(db: sqlite3.Connection, now_ms: int) -> Facts:
     finding = db.execute("select kpart, offset, rule from finding order by id limit 1").fetchone()
     started_ms, stopped_ms = (_milliseconds(said, name) for name in ("started_ms", "stopped_ms"))
     last_s = scalar(db, "select max(second) from activity_second where files > 0")
-    verified = job_json(db, "last_verify")
+    orphans = job_json(db, "last_orphans") or {}
     return Facts(
         entries=summed.get("entries", 0),
         commits_per_s=rates(db, now_ms)["files"],
@@ -39,7 +39,8 @@ def facts(db: sqlite3.Connection, now_ms: int) -> Facts:
         quarantined=max(summed.get("quarantined", 0), scalar(db, "select count(*) from quarantine")),
         alive_ms=max(_milliseconds(said, "alive_ms") or 0, started_ms or 0, merged_ms),
         stopped_ms=stopped_ms if stopped_ms is not None and stopped_ms >= max(started_ms or 0, merged_ms) else None,
-        disagreeing=_disagreeing(verified),
+        disagreeing=_disagreeing(job_json(db, "last_verify")),
+        missing_files=int(orphans.get("missing_files") or 0),
         oldest_transaction_ms=_age(db, "select min(append_ms) from open_transaction", now_ms),
         oldest_hand_over_ms=_age(db, "select min(state_since_ms) from file where state = 'waiting'", now_ms),
     )
@@ -84,8 +85,8 @@ def _age(db: sqlite3.Connection, sql: str, now_ms: int) -> int | None:
 
 
 def _disagreeing(verified: Json | None) -> list[int] | None:
-    """Coordinators where the last `verify` found a difference; None when all agree, or it never ran."""
-    if verified is None or verified.get("agree") is True:
+    """Coordinators where the last `verify` found a difference; None when it found none, compared nothing, or never ran."""
+    parts = (verified or {}).get("partitions")
+    if not isinstance(parts, list):
         return None
-    parts = verified.get("partitions")
-    return [part.get("kpart", -1) for part in parts if not part.get("agree")] if isinstance(parts, list) else []
+    return sorted({part.get("kpart", -1) for part in parts if part.get("agree") is False}) or None

@@ -77,32 +77,43 @@ export function agreementPanel() {
       if (!last) return [h("p", { class: "none" }, "Not compared yet: ", h("code", {}, "diskless monitor verify"), " rebuilds the state from the log and compares it with a replica's.")];
       if (last.unreadable) return [h("p", { class: "failure" }, last.unreadable)];
       const parts = last.partitions ?? [];
-      const bad = parts.filter((part) => !part.agree);
+      const bad = parts.filter((part) => part.agree === false);
+      const left = last.not_compared ?? [];
       panel.count(bad.length, "bad");
-      return [h("p", { class: last.agree ? "none good" : "none bad" }, last.agree ? `Log and service agree in ${parts.length} of ${parts.length} coordinators` : `They disagree in ${bad.length} of ${parts.length} coordinators`, ", compared ", when(last.at_ms), "."),
-        bad.map((part) => h("p", { class: "difference" }, h("b", {}, `Coordinator ${part.kpart} at offset ${grouped(part.offset)}: `), part.difference || "the digests differ")),
-        details("agreement-all", `${parts.length} digests`, table("Digests", [
-          { title: "Coordinator", numeric: true, cell: (part) => part.kpart }, { title: "At offset", numeric: true, cell: (part) => grouped(part.offset) },
-          { title: "", cell: (part) => (part.agree ? "agrees" : "differs") }, { title: "Digest", wide: true, cell: (part) => h("code", {}, part.digest) }], parts))];
+      const told = bad.length ? `They disagree in ${bad.length} of ${parts.length} comparisons` : parts.length ? `Log and service agree in all ${parts.length} comparisons` : "Nothing could be compared";
+      return [h("p", { class: `none ${bad.length ? "bad" : parts.length ? "good" : ""}` }, `${told}, `, when(last.at_ms), "."),
+        bad.map((part) => h("p", { class: "difference" }, h("b", {}, `Coordinator ${part.kpart} at offset ${grouped(part.offset)}${part.replica ? ` (${part.replica})` : ""}: `), part.difference || "the digests differ")),
+        bad.some((part) => part.rows?.length) ? details("agreement-rows", "Rows that differ", table("Rows that differ", [
+          { title: "What", cell: (row) => words(row.kind) }, { title: "Which", wide: true, cell: (row) => h("code", {}, text(row.id)) },
+          { title: "In the log", wide: true, cell: (row) => h("code", {}, text(row.log)) }, { title: "In the replica", wide: true, cell: (row) => h("code", {}, text(row.replica)) }], bad.flatMap((part) => part.rows ?? []))) : null,
+        left.length ? details("agreement-left", `${left.length} not compared`, h("ul", { class: "keys" }, left.map((part) => h("li", {}, `coordinator ${part.kpart}${part.replica ? ` (${part.replica})` : ""}: ${part.difference}`)))) : null,
+        parts.length ? details("agreement-all", `${parts.length} digests`, table("Digests", [
+          { title: "Coordinator", numeric: true, cell: (part) => part.kpart }, { title: "Replica", cell: (part) => part.replica ?? "–" }, { title: "At offset", numeric: true, cell: (part) => grouped(part.offset) },
+          { title: "", cell: (part) => (part.agree ? "agrees" : "differs") }, { title: "Digest", wide: true, cell: (part) => h("code", {}, part.digest) }], parts)) : null];
     },
   });
 }
 
-const ORPHAN_UNITS = { bytes, size_bytes: bytes, orphan_bytes: bytes };
+const text = (value) => (value === null || value === undefined ? "–" : typeof value === "string" ? value : JSON.stringify(value));
 
 export function orphansPanel() {
   return new Panel({
-    size: "third", id: "orphans", title: "Orphans", help: "Objects in the bucket that no coordinator knows",
+    size: "third", id: "orphans", title: "Orphans", help: "Objects in the bucket that no coordinator knows, and files that are missing in it",
     load: () => "orphans", everyMs: () => 5000,
-    draw({ last_orphans: last }) {
+    draw({ last_orphans: last }, panel) {
+      panel.count(0);
       if (!last) return [h("p", { class: "none" }, "Not looked for yet: ", h("code", {}, "diskless monitor orphans"), " compares the bucket's inventory with the files the log knows.")];
       if (last.unreadable) return [h("p", { class: "failure" }, last.unreadable)];
-      const show = (name, value) => (name.endsWith("_ms") ? moment(value) : ORPHAN_UNITS[name] ? ORPHAN_UNITS[name](value) : typeof value === "number" ? grouped(value) : String(value));
-      const plain = Object.entries(last).filter(([, value]) => ["number", "string", "boolean"].includes(typeof value));
-      const lists = Object.entries(last).filter(([, value]) => Array.isArray(value) && value.length);
-      return [facts(plain.map(([name, value]) => [words(name.replace(/_ms$/, "")), show(name, value), { title: String(value) }])),
-        lists.map(([name, value]) => details(`orphans-${name}`, `${words(name)} (${value.length})`, h("ul", { class: "keys" }, value.slice(0, 100).map((one) => h("li", {}, h("code", {}, typeof one === "object" ? JSON.stringify(one) : String(one)))))))];
+      const { missing = [], missing_files: lost = 0 } = last;
+      panel.count(lost ? `${grouped(lost)} missing` : 0, "bad");
+      const list = (key, title, name, rows) => (rows?.length ? details(`orphans-${key}`, title, table(title, [
+        { title: name[0].toUpperCase() + name.slice(1), wide: true, cell: (row) => words(text(row[name])) }, { title: "Objects", numeric: true, cell: (row) => grouped(row.count) }, { title: "Size", numeric: true, cell: (row) => bytes(row.bytes) }], rows)) : null);
+      return [lost ? h("p", { class: "none bad" }, `${grouped(lost)} files with live batches are not in the bucket (${bytes(last.missing_bytes)}): their data is lost.`) : null,
+        h("p", { class: lost ? "note" : "none good" }, last.orphans ? `${grouped(last.orphans)} objects (${bytes(last.orphan_bytes)}) are known to nobody and would be fenced, then deleted` : "Every object is known", ", looked at ", when(last.at_ms), "."),
+        facts([["Objects", grouped(last.objects ?? 0)], ["Size", last.bytes && bytes(last.bytes)], ["Known", last.known_objects && grouped(last.known_objects)], ["Too young to judge", last.young_objects && grouped(last.young_objects)]]),
+        list("age", "By age", "age", last.by_age), list("reason", "By reason", "reason", last.by_reason), list("folder", "By folder", "folder", last.by_folder),
+        missing.length ? details("orphans-missing", "Missing files", table("Missing files", [
+          { title: "Object", wide: true, cell: (row) => h("code", {}, row.object_key) }, { title: "Size", numeric: true, cell: (row) => bytes(row.size_bytes) }, { title: "Coordinators", cell: (row) => (row.coordinators ?? []).join(", ") }], missing)) : null];
     },
   });
 }
-
