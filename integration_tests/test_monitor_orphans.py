@@ -37,10 +37,12 @@ from records.model import (
 from spark_jobs.store.sink import Store
 from tests.sqlite.small_records import TOPIC, file
 
+pytestmark = pytest.mark.timeout(300)  # Spark starts in several of them, on machines that may be busy
+
 HERE = Path(__file__).parents[1]
 NOW_MS = time.time_ns() // 1_000_000
 HOUR_MS = 3_600_000
-COMMAND_TIMEOUT_S = 110
+COMMAND_TIMEOUT_S = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +108,7 @@ def scene(kafka: Kafka, tmp_path: Path, unique_name: Callable[[str], str]) -> Sc
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     for made in admin.create_topics([NewTopic(topic, 3, 1)]).values():
         made.result()
-    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "enable.idempotence": True})
     produce(producer, topic, 0, ENTRIES)
     produce(producer, topic, 1, OTHER_ENTRIES)
     assert producer.flush(20) == 0

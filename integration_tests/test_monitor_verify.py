@@ -24,9 +24,11 @@ from integration_tests.load import Load
 from integration_tests.routes import Address
 from integration_tests.service import Service
 
+pytestmark = pytest.mark.timeout(300)  # Spark starts in several of them, on machines that may be busy
+
 HERE = Path(__file__).parents[1]
 METADATA_PARTITIONS = 3
-COMMAND_TIMEOUT_S = 110
+COMMAND_TIMEOUT_S = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

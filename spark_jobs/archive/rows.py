@@ -16,6 +16,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from records.bulk_decode import decode_file_entries
 from records.bulk_expand import topics_of_runs
@@ -215,13 +216,13 @@ def archive_function(heads: Mapping[int, Head]) -> Callable[[Batches], Batches]:
 
 def split_heads(table: pa.Table) -> tuple[pa.Table, dict[int, Head]]:
     """Take the new heads out of the rows."""
-    is_head = pa.compute.equal(table.column("verdict"), HEAD)
+    is_head = pc.equal(table.column("verdict"), HEAD)
     heads: dict[int, Head] = {}
     for row in table.filter(is_head).select(["kpart", "body"]).to_pylist():
         fields = json.loads(row["body"])
         rival = fields.pop("rival")
         heads[row["kpart"]] = Head(**fields, rival=None if rival is None else EntryKey(*rival))
-    return table.filter(pa.compute.invert(is_head)), heads
+    return table.filter(pc.invert(is_head)), heads
 
 
 # ---- columns

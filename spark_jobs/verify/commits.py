@@ -1,15 +1,14 @@
-"""Columns of many plain commits at once, sorted by user partition: what the rebuild hashes and counts in a few numpy calls."""
+"""The batches of many commits as columns, with user partitions numbered: what the rebuild works on in a few numpy calls."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from records.file_columns import CommittedBatches, expand
-from records.model import FileCommitted
+from records.bulk_expand import IdempotentBatches, expand_batches, expand_idempotent, topics_of_runs
+from records.bulk_files import FileColumns
 
 Int64s = npt.NDArray[np.int64]
 
@@ -18,17 +17,14 @@ LOG_APPEND_TIME = 1
 
 @dataclass(slots=True, kw_only=True)
 class Commits:
-    """Accepted batches of some files. `columns` has `BATCH_COLUMNS` and more, in log order; `keys` of `number` name partitions."""
+    """Accepted batches of some files in log order. `columns` are `BATCH_COLUMNS`; `keys[number[i]]` is the partition of batch i."""
 
     keys: list[bytes]
     number: Int64s
     file: Int64s
     columns: dict[str, Int64s]
     append_time: Int64s
-    producer_id: Int64s
-    producer_epoch: Int64s
-    first_sequence: Int64s
-    last_sequence: Int64s
+    idempotent: IdempotentBatches
 
     def effective_time(self) -> Int64s:
         """Append time for LogAppendTime batches, else the batch's largest timestamp."""
@@ -36,44 +32,38 @@ class Commits:
         return times
 
 
-def gather(offsets: Sequence[int], files: Sequence[FileCommitted]) -> Commits:
-    """The batches of files committed by the entries at these offsets."""
-    batches = [expand(file) for file in files]
-    counts = np.array([len(one) for one in batches], np.int64)
-    keys: dict[bytes, int] = {}
-    numbers: list[Int64s] = []
-    for file, one in zip(files, batches, strict=True):
-        of_run = [
-            keys.setdefault(file.topic_ids[topic] + partition.to_bytes(4, "big", signed=True), len(keys))
-            for topic, partition in zip(file.run_topic, file.run_partition, strict=True)
-        ]
-        numbers.append(np.array(of_run, np.int64)[one.run])
-    file_of = np.repeat(np.arange(len(files)), counts)
-    offset_of = np.array(offsets, np.int64)[file_of]
-    firsts = counts.cumsum() - counts
+def gather(offsets: Int64s, files: FileColumns) -> Commits:
+    """The batches of files, each committed by the entry at its offset."""
+    batches = expand_batches(files)
+    per_file = files.numbers.batches_of_file
+    keys, number_of_run = _number_partitions(files)
+    first = per_file.cumsum() - per_file
     columns = {
-        "base": _joined(batches, "base_offset"),
-        "count": _joined(batches, "record_count"),
-        "byte_offset": _joined(batches, "byte_offset"),
-        "size": _joined(batches, "byte_size"),
-        "file": offset_of,
-        "index": np.arange(len(file_of)) - firsts[file_of],
-        "timestamp": _joined(batches, "timestamp_ms"),
-        "type": _joined(batches, "timestamp_type"),
+        "base": batches.base_offset,
+        "count": batches.record_count,
+        "byte_offset": batches.byte_offset,
+        "size": batches.byte_size,
+        "file": offsets[batches.file],
+        "index": np.arange(len(batches.file)) - first[batches.file],
+        "timestamp": batches.timestamp_ms,
+        "type": batches.timestamp_type,
     }
     return Commits(
-        keys=list(keys),
-        number=np.concatenate(numbers) if numbers else np.zeros(0, np.int64),
-        file=file_of,
+        keys=keys,
+        number=number_of_run[batches.run],
+        file=batches.file,
         columns=columns,
-        append_time=np.array([file.append_time_ms for file in files], np.int64)[file_of],
-        producer_id=_joined(batches, "producer_id"),
-        producer_epoch=_joined(batches, "producer_epoch"),
-        first_sequence=_joined(batches, "base_sequence"),
-        last_sequence=_joined(batches, "last_sequence"),
+        append_time=files.append_time_ms[batches.file],
+        idempotent=expand_idempotent(files.numbers),
     )
 
 
-def _joined(batches: Sequence[CommittedBatches], name: str) -> Int64s:
-    joined: Int64s = np.concatenate([getattr(one, name) for one in batches]) if batches else np.zeros(0, np.int64)
-    return joined
+def _number_partitions(files: FileColumns) -> tuple[list[bytes], Int64s]:
+    """The keys of all partitions that have runs, and which of them each run is of."""
+    codes: dict[bytes, int] = {}
+    code_of_topic = np.array([codes.setdefault(topic_id, len(codes)) for topic_id in files.topic_id_list()], np.int64)
+    named = code_of_topic[topics_of_runs(files)] << 32 | files.numbers.run_partition
+    found, number_of_run = np.unique(named, return_inverse=True)
+    topics = list(codes)
+    keys = [topics[one >> 32] + (one & 0xFFFF_FFFF).to_bytes(4, "big") for one in found.tolist()]
+    return keys, number_of_run.astype(np.int64)

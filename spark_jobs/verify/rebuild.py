@@ -14,6 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from records.bulk_decode import decode_file_entries
+from records.bulk_files import FileColumns, files_of, merge_files
 from records.model import (
     FileCommitted,
     FileHandedOver,
@@ -31,14 +33,14 @@ from records.model import (
 )
 from records.state_digest import PRODUCER_RING, Digest, hash_batches, key_lanes
 from spark_jobs.verify.commits import LOG_APPEND_TIME, Commits, gather
-from spark_jobs.verify.deletions import Deletions, key_of
+from spark_jobs.verify.deletions import PLAIN_COMMIT_PREFIXES, Deletions, key_of
 from spark_jobs.verify.directory import Directory
 from spark_jobs.verify.judged import Judge, LogFault, records_of
 from spark_jobs.verify.tally import Kind, KnownFile, Tally
 
 Int64s = npt.NDArray[np.int64]
 
-BATCHES_TOGETHER_MAX = 100_000
+BYTES_TOGETHER_MAX = 1 << 20
 REMEMBERED_BATCHES = 5
 NO_TIMESTAMP = -1
 
@@ -105,29 +107,35 @@ class Rebuild:
     files: dict[str, tuple[KnownFile, int]] = field(default_factory=dict)
     tombstones: dict[str, Tombstone] = field(default_factory=dict)
     directory: Directory = field(default_factory=Directory)
-    _waiting: list[tuple[int, FileCommitted]] = field(default_factory=list)
-    _waiting_batches: int = 0
+    _waiting: list[tuple[int, bytes]] = field(default_factory=list)
+    _waiting_bytes: int = 0
 
     def read(self, offset: int, key: bytes | None, value: bytes | None) -> None:
         """Take the next entry. Raises `LogFault`."""
         if not self.judge.counts(offset, key, value):
             return
-        records = records_of(offset, value)
-        if len(records) == 1 and isinstance(records[0], FileCommitted):
-            self._waiting.append((offset, records[0]))
-            self._waiting_batches += len(records[0].byte_size)
-            if self._waiting_batches >= BATCHES_TOGETHER_MAX:
+        if value is not None and value.startswith(PLAIN_COMMIT_PREFIXES):
+            self._waiting.append((offset, value))
+            self._waiting_bytes += len(value)
+            if self._waiting_bytes >= BYTES_TOGETHER_MAX:
                 self.apply_waiting()
             return
         self.apply_waiting()
-        for record in records:
+        for record in records_of(offset, value):
             self._apply(record, offset)
 
     def apply_waiting(self) -> None:
         """Apply the plain commits that wait for more of them. Raises `LogFault`."""
-        if self._waiting:
-            waiting, self._waiting, self._waiting_batches = self._waiting, [], 0
-            self._commit([offset for offset, _ in waiting], [file for _, file in waiting])
+        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        if not waiting:
+            return
+        ends = np.cumsum(np.array([len(value) for _, value in waiting], np.int64))
+        starts = np.concatenate((np.zeros(1, np.int64), ends[:-1]))
+        taken, files = decode_file_entries(np.frombuffer(b"".join(value for _, value in waiting), np.uint8), starts, ends)
+        slow = [(at, _single_commit(*waiting[at])) for at in np.flatnonzero(~taken).tolist()]
+        if slow:
+            files = merge_files(files, files_of(slow))
+        self._commit(np.array([offset for offset, _ in waiting], np.int64)[files.message], files)
 
     def finish(self) -> Tally:
         """Count everything that is not a batch, and return the tally."""
@@ -162,7 +170,7 @@ class Rebuild:
     def _apply(self, record: Record, offset: int) -> None:
         match record:
             case FileCommitted():
-                self._commit([offset], [record])
+                self._commit(np.array([offset], np.int64), files_of([(0, record)]))
             case PartitionCreated():
                 self._create(record)
             case TopicDeleted():
@@ -225,39 +233,58 @@ class Rebuild:
 
     # ---- commits
 
-    def _commit(self, offsets: list[int], files: list[FileCommitted]) -> None:
+    def _commit(self, offsets: Int64s, files: FileColumns) -> None:
         commits = gather(offsets, files)
         self.batches += len(commits.number)
-        self._advance_time(files)
+        self._advance_time(files.append_time_ms)
         survives = np.zeros(len(commits.number), bool)
         # Stable: the batches of a partition stay in the order of the log.
         order = np.argsort(commits.number, kind="stable")
         bounds = np.searchsorted(commits.number[order], np.arange(len(commits.keys) + 1))
-        owners = [self._owner(commits, number, offsets) for number in range(len(commits.keys))]
+        owners = [self._owner(commits, number) for number in range(len(commits.keys))]
         effective = commits.effective_time()
         for number, owner in enumerate(owners):
             self._take(owner, commits, order[bounds[number] : bounds[number + 1]], effective, survives)
         self._count_batches(commits, owners, order, bounds, survives)
         self._remember(commits, owners)
-        live = np.bincount(commits.file, weights=survives, minlength=len(files)).astype(np.int64).tolist()
-        for offset, file, live_batches in zip(offsets, files, live, strict=True):
-            self.files[file.object_key] = (_known(offset, file), live_batches)
+        live = np.bincount(commits.file, weights=survives, minlength=len(files)).astype(np.int64)
+        self._know(offsets, files, live)
 
-    def _owner(self, commits: Commits, number: int, offsets: list[int]) -> UserPartition:
-        owner = self.partitions.get(commits.keys[number])
+    def _owner(self, commits: Commits, number: int) -> UserPartition:
+        key = commits.keys[number]
+        owner = self.partitions.get(key)
         if owner is None:
-            offset = offsets[int(commits.file[(commits.number == number).argmax()])]
-            key = commits.keys[number]
+            offset = int(commits.columns["file"][(commits.number == number).argmax()])
             partition = int.from_bytes(key[16:], "big", signed=True)
             raise LogFault(offset, f"it commits to partition {partition} of topic {key[:16].hex()}, which does not exist")
         return owner
 
-    def _advance_time(self, files: list[FileCommitted]) -> None:
+    def _advance_time(self, append_times_ms: Int64s) -> None:
         """The log has no other clock: deletions get the time of the first file behind them."""
-        first_ms = files[0].append_time_ms
+        first_ms = int(append_times_ms[0])
         self.gone = {topic_id: gone if gone.time_ms else gone._replace(time_ms=first_ms) for topic_id, gone in self.gone.items()}
         self.directory.date(first_ms)
-        self.log_time_ms = max(self.log_time_ms, *(file.append_time_ms for file in files))
+        self.log_time_ms = max(self.log_time_ms, int(append_times_ms.max()))
+
+    def _know(self, offsets: Int64s, files: FileColumns, live: Int64s) -> None:
+        """Remember the files with their live batches."""
+        stops = files.owners_of_file.cumsum().tolist()
+        owner_ids = list(map(str, files.owner_ids.tolist()))
+        rows = zip(
+            files.object_keys(),
+            offsets.tolist(),
+            files.hash_list(),
+            files.file_size.tolist(),
+            files.append_time_ms.tolist(),
+            files.numbers.batches_of_file.tolist(),
+            files.object_format.tolist(),
+            files.uploader_broker_id.tolist(),
+            [",".join(owner_ids[start:stop]) for start, stop in zip([0, *stops[:-1]], stops, strict=True)],
+            files.created_ms.tolist(),
+            strict=True,
+        )
+        for row, live_batches in zip(rows, live.tolist(), strict=True):
+            self.files[row[0]] = (KnownFile(*row), live_batches)
 
     def _take(self, owner: UserPartition, commits: Commits, at: Int64s, effective: Int64s, survives: npt.NDArray[np.bool_]) -> None:
         """Move a partition's high watermark past its batches, which must follow it without a gap."""
@@ -296,16 +323,17 @@ class Rebuild:
             self.tally.add_hashed_batches(owner.key, Digest(int(low[part].sum()), int(high[part].sum())), count, wanted)
 
     def _remember(self, commits: Commits, owners: list[UserPartition]) -> None:
-        at = np.flatnonzero(commits.producer_id >= 0)
+        idempotent = commits.idempotent
+        at = idempotent.batch
         appended = commits.append_time[at]
         own_time = np.where(commits.columns["type"][at] == LOG_APPEND_TIME, appended, -1)
         columns = (
             commits.number[at],
-            commits.producer_id[at],
-            commits.producer_epoch[at],
+            idempotent.producer_id,
+            idempotent.producer_epoch,
             appended,
-            commits.first_sequence[at],
-            commits.last_sequence[at],
+            idempotent.base_sequence,
+            idempotent.last_sequence,
             commits.columns["base"][at],
             own_time,
         )
@@ -321,16 +349,9 @@ class Rebuild:
             producer.ring.append((first, last, base, time_ms))
 
 
-def _known(offset: int, file: FileCommitted) -> KnownFile:
-    return KnownFile(
-        object_key=file.object_key,
-        file_offset=offset,
-        content_hash=file.content_hash,
-        size_bytes=file.file_size,
-        append_time_ms=file.append_time_ms,
-        batches=len(file.byte_size),
-        object_format=file.object_format,
-        uploader=file.uploader_broker_id,
-        owner_ids=",".join(map(str, file.owner_ids)),
-        created_ms=file.created_ms,
-    )
+def _single_commit(offset: int, value: bytes) -> FileCommitted:
+    """The commit of an entry that begins like one alone. Avro lets more records follow, but nobody writes them so."""
+    match records_of(offset, value):
+        case [FileCommitted() as record]:
+            return record
+    raise LogFault(offset, "it holds more records than its beginning says, which no coordinator writes and this job does not read")

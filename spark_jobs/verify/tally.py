@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import blake2b
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -175,8 +176,7 @@ class Tally:
         self.add(Kind.HEADER, b"", {"epoch": epoch, "term": term, "seq": seq, "log_time_ms": log_time_ms})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownFile:
+class KnownFile(NamedTuple):
     """A committed file. `owner_ids` is the list as text, separated by commas."""
 
     object_key: str

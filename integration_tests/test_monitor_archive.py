@@ -1,0 +1,195 @@
+"""`diskless monitor archive` on a real topic and a real Delta table: everything once, however often and wherever it is killed."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
+
+from cli.dev.kafka import Kafka
+from cli.outcome import Exit
+from integration_tests.waiting import wait_until
+from records.codec import encode_entry, encode_key
+from records.file_columns import expand
+from records.model import EntryKey, FileCommitted, LeadershipClaimed, NoOp
+from tests.sqlite.random_log import LogModel
+
+pytestmark = pytest.mark.timeout(300)  # Spark starts in several of them, on machines that may be busy
+
+HERE = Path(__file__).parents[1]
+PARTITIONS = 2
+COMMAND_TIMEOUT_S = 200
+
+
+@dataclass(slots=True)
+class MadeLog:
+    """Random logs, one for each partition of a topic, and what the archive must hold of them."""
+
+    bootstrap: str
+    topic: str
+    runs: Counter[tuple[object, ...]] = field(default_factory=Counter)
+    others: Counter[tuple[object, ...]] = field(default_factory=Counter)
+    _offsets: list[int] = field(default_factory=lambda: [0] * PARTITIONS)
+    _models: list[LogModel] = field(default_factory=lambda: [LogModel(random.Random(one)) for one in range(PARTITIONS)])
+    _seqs: list[int] = field(default_factory=lambda: [0] * PARTITIONS)
+
+    def produce(self, entries: int) -> None:
+        """Write more entries into each partition: most count, some are void or unreadable."""
+        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5, "enable.idempotence": True})
+        for kpart in range(PARTITIONS):
+            if self._offsets[kpart] == 0:
+                claim = LeadershipClaimed(epoch=1, term=-7, node_id=1, rack="", endpoints=[])
+                self._send(producer, kpart, EntryKey(1, -7, 0), encode_entry([claim]), [("claim", "LeadershipClaimed", 0)])
+            for number in range(entries):
+                self._one(producer, kpart, number)
+        assert producer.flush(30) == 0
+
+    def _one(self, producer: Producer, kpart: int, number: int) -> None:
+        if number % 20 == 5:
+            self._send(producer, kpart, EntryKey(1, -7, self._seqs[kpart]), encode_entry([NoOp()]), [("void", "NoOp", 0)])
+            return
+        self._seqs[kpart] += 1
+        key = EntryKey(1, -7, self._seqs[kpart])
+        if number % 20 == 6:
+            self._send(producer, kpart, key, b"\xc3\x01junk", [("unreadable", None, 0)])
+            return
+        record = self._models[kpart].next_record()
+        if not isinstance(record, FileCommitted):
+            self._send(producer, kpart, key, encode_entry([record]), [("applied", type(record).__name__, 0)])
+            return
+        is_alone = number % 3 > 0
+        self._expect_runs(kpart, 0 if is_alone else 1, record)
+        others = [] if is_alone else [("applied", "NoOp", 0)]
+        self._send(producer, kpart, key, encode_entry([record] if is_alone else [NoOp(), record]), others)
+
+    def _expect_runs(self, kpart: int, number: int, record: FileCommitted) -> None:
+        batches = expand(record)
+        for run, partition in enumerate(record.run_partition):
+            own = batches.run == run
+            topic_id = base64.urlsafe_b64encode(record.topic_ids[record.run_topic[run]]).rstrip(b"=").decode()
+            sums = (int(own.sum()), int(batches.record_count[own].sum()), int(batches.byte_size[own].sum()))
+            place = (kpart, self._offsets[kpart], number, run, record.object_key, topic_id, partition, record.run_base_offset[run])
+            self.runs[*place, *sums, record.append_time_ms] += 1
+
+    def _send(self, producer: Producer, kpart: int, key: EntryKey, value: bytes, others: list[tuple[object, ...]]) -> None:
+        for verdict, record, number in others:
+            self.others[kpart, self._offsets[kpart], number, verdict, record] += 1
+        producer.produce(self.topic, value, encode_key(key), kpart)
+        producer.poll(0)
+        self._offsets[kpart] += 1
+
+    def check(self, table: Path) -> None:
+        """The table holds exactly this."""
+        runs: Counter[tuple[object, ...]] = Counter()
+        others: Counter[tuple[object, ...]] = Counter()
+        for row in DeltaTable(table).to_pyarrow_table().to_pylist():
+            place = (row["kpart"], row["offset"], row["record_number"])
+            assert row["verdict"] != "void" or row["record"] == "NoOp"
+            if row["record"] != "FileCommitted":
+                others[*place, row["verdict"], row["record"]] += 1
+                assert row["date"] == row["entry_time"].date()
+                continue
+            named = (row["run_number"], row["object_key"], row["topic_id"], row["partition"], row["base_offset"])
+            sums = (row["batches"], row["records"], row["bytes"])
+            assert row["next_offset"] == row["base_offset"] + row["records"]
+            runs[*place, *named, *sums, round(row["append_time"].timestamp() * 1000)] += 1
+        assert runs == self.runs
+        assert others == self.others
+
+
+@dataclass(slots=True)
+class Archive:
+    """The command, on a table."""
+
+    log: MadeLog
+    table: Path
+    output: Path
+    started: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def command(self, *arguments: str) -> list[str]:
+        place = ("--kafka-bootstrap-server", self.log.bootstrap, "--topic", self.log.topic, "--to", str(self.table))
+        return [sys.executable, "-m", "cli.main", "monitor", "archive", *place, *arguments]
+
+    def once(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command("--once", *arguments), cwd=HERE, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, check=False
+        )
+
+    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        with self.output.open("ab") as output:
+            process = subprocess.Popen(self.command(*arguments), cwd=HERE, stdout=output, stderr=output, start_new_session=True)
+        self.started.append(process)
+        return process
+
+    def version(self) -> int:
+        try:
+            return DeltaTable(self.table).version()
+        except TableNotFoundError:
+            return -1
+
+
+@pytest.fixture
+def archive(kafka: Kafka, tmp_path: Path, unique_name: Callable[[str], str]) -> Iterator[Archive]:
+    topic = unique_name("metadata")
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    for made in admin.create_topics([NewTopic(topic, PARTITIONS, 1)]).values():
+        made.result()
+    made_archive = Archive(MadeLog(kafka.bootstrap, topic), tmp_path / "table", tmp_path / "output.log")
+    yield made_archive
+    for process in made_archive.started:
+        if process.poll() is None:
+            process.kill()
+        process.wait(20)
+
+
+def test_killed_right_behind_a_commit_nothing_is_doubled_and_nothing_missing(archive: Archive) -> None:
+    archive.log.produce(400)
+    first = archive.start("--trigger-interval", "0.1", "--max-entries", "100")
+    # The table is made before Spark starts; every later version is a commit of rows.
+    wait_until(lambda: archive.version() >= 2 or first.poll() is not None, "some commits", 150)
+    assert first.poll() is None, archive.output.read_text(encoding="utf-8")
+    os.kill(first.pid, signal.SIGKILL)
+    first.wait(20)
+    version = archive.version()
+    archive.log.produce(100)
+    done = archive.once("--compact-every", "0", "--vacuum-hours", "0")
+    assert done.returncode == Exit.OK, done.stderr
+    assert "joined into" in done.stderr
+    assert archive.version() > version
+    archive.log.check(archive.table)
+
+
+def test_stopped_it_ends_well_and_a_recreated_topic_is_refused(archive: Archive) -> None:
+    archive.log.produce(60)
+    process = archive.start("--trigger-interval", "0.2")
+    wait_until(lambda: archive.version() >= 1 or process.poll() is not None, "a commit", 150)
+    archive.log.produce(60)
+    os.kill(process.pid, signal.SIGTERM)
+    assert process.wait(60) == Exit.OK, archive.output.read_text(encoding="utf-8")
+    held = DeltaTable(archive.table).to_pyarrow_table(columns=["kpart", "offset"]).to_pydict()
+    assert len(held["kpart"]) > 0
+    admin = AdminClient({"bootstrap.servers": archive.log.bootstrap})
+    admin.delete_topics([archive.log.topic])[archive.log.topic].result()
+
+    def is_made_anew() -> bool:
+        return admin.create_topics([NewTopic(archive.log.topic, PARTITIONS, 1)])[archive.log.topic].exception() is None
+
+    wait_until(is_made_anew, "the topic to be made anew")
+    refused = archive.once()
+    assert refused.returncode == Exit.NOT_FOUND, refused.stderr
+    assert "was it recreated?" in refused.stderr
+    assert json.loads(DeltaTable(archive.table).metadata().description)["topic_id"] in refused.stderr
