@@ -8,6 +8,7 @@ no difference how a log was cut into pieces, and a scan needs no state of user p
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
@@ -16,13 +17,16 @@ import numpy as np
 
 from records.bulk_files import ragged
 from spark_jobs.scan.blocks import INDEX_BITS, pack
-from spark_jobs.scan.columns import FileColumns, Int64s, starts_of
+from spark_jobs.scan.columns import FileColumns, Int64s, Mask, starts_of
 from spark_jobs.scan.summary import LinkRow, MinuteRow, ProducerLinkRow
 
 SEQUENCE_MASK = 0x7FFFFFFF
 MINUTE_MS = 60_000
 
 PartitionName = tuple[bytes, int]
+
+Cut = tuple[int, PartitionName]
+"""A step at which something happened to the offsets of a user partition: the link before it does not go on after it."""
 
 
 @dataclass(slots=True)
@@ -36,7 +40,9 @@ class _Link:
     batches: int
     records: int
     size_bytes: int
+    first_append_ms: int
     append_ms: int
+    last_at: int
     pieces: list[tuple[Int64s, Int64s, Int64s, int, int]] = field(default_factory=list)
 
 
@@ -133,6 +139,7 @@ class Chains:
         self._open: dict[PartitionName, _Link] = {}
         self._producers: dict[tuple[bytes, int, int], _ProducerLink] = {}
         self._activity: dict[tuple[int, PartitionName], list[int]] = {}
+        self._cuts: Sequence[Cut] = ()
         self.links: list[LinkRow] = []
         self.producer_links: list[ProducerLinkRow] = []
 
@@ -178,7 +185,7 @@ class Chains:
         self.links.append(
             LinkRow(
                 self._kpart, link.at, link.offset, *name, link.base_offset, link.first_end, link.next_offset, link.log_start,
-                link.batches, link.records, link.size_bytes, link.append_ms, frame,
+                link.batches, link.records, link.size_bytes, link.first_append_ms, link.append_ms, frame,
             )
         )  # fmt: skip
 
@@ -196,10 +203,17 @@ class Chains:
 
     # ---- files
 
-    def add(self, files: FileColumns, runs: Runs) -> None:
-        """Continue the chains with files between which nothing else happened to a chain."""
-        if not len(runs.file):
-            return
+    def add(self, files: FileColumns, runs: Runs, cuts: Sequence[Cut] = ()) -> None:
+        """Continue the chains with files between which nothing happened to a chain but `cuts`."""
+        self._cuts = cuts
+        if len(runs.file):
+            self._add(files, runs)
+        for at, name in cuts:
+            link = self._open.get(name)
+            if link is not None and link.last_at < at:
+                self._close(name)
+
+    def _add(self, files: FileColumns, runs: Runs) -> None:
         minute = files.append_ms[runs.file] // MINUTE_MS
         first_minute = int(minute[0])
         if (minute == first_minute).all():
@@ -221,6 +235,9 @@ class Chains:
         is_first = np.ones(len(order), bool)
         np.not_equal(partition[1:], partition[:-1], out=is_first[1:])
         is_first[1:] |= (base[1:] != end[:-1]) | (log_start[1:] != log_start[:-1])
+        ats = files.at[runs.file[order]]
+        is_cut = self._find_cuts(runs.names, partition, ats)
+        is_first |= is_cut
         starts = is_first.nonzero()[0]
         lasts = np.append(starts[1:], len(order)) - 1
         batch_counts = np.add.reduceat(length, starts)
@@ -230,21 +247,24 @@ class Chains:
         file = runs.file[order]
         names_of_files = ((files.offset << INDEX_BITS) | files.number)[np.repeat(file, length)]
         rows = zip(
-            partition[starts].tolist(), files.at[file[starts]].tolist(), files.offset[file[starts]].tolist(), base[starts].tolist(),
+            partition[starts].tolist(), is_cut[starts].tolist(), ats[starts].tolist(), ats[lasts].tolist(),
+            files.offset[file[starts]].tolist(), base[starts].tolist(),
             end[starts].tolist(), end[lasts].tolist(), log_start[starts].tolist(), batch_counts.tolist(),
             np.add.reduceat(runs.records[order], starts).tolist(), np.add.reduceat(runs.size_bytes[order], starts).tolist(),
-            files.append_ms[file[lasts]].tolist(), stops.tolist(), strict=True,
+            files.append_ms[file[starts]].tolist(), files.append_ms[file[lasts]].tolist(), stops.tolist(), strict=True,
         )  # fmt: skip
         names, is_open, activity = runs.names, self._open, self._activity
-        for code, at, offset, first, first_end, next_offset, start, batches, records, size, append_ms, stop in rows:
+        for code, cut, at, last_at, offset, first, first_end, next_offset, start, batches, records, size, first_ms, append_ms, stop in rows:
             name = names[code]
             link = is_open.get(name)
-            if link is None or link.next_offset != first or link.log_start != start:
+            if link is None or cut or link.next_offset != first or link.log_start != start:
                 if link is not None:
                     self._close(name)
-                link = is_open[name] = _Link(at, offset, first, first_end, next_offset, start, batches, records, size, append_ms)
+                link = is_open[name] = _Link(
+                    at, offset, first, first_end, next_offset, start, batches, records, size, first_ms, append_ms, last_at
+                )
             else:
-                link.next_offset, link.append_ms = next_offset, append_ms
+                link.next_offset, link.append_ms, link.last_at = next_offset, append_ms, last_at
                 link.batches += batches
                 link.records += records
                 link.size_bytes += size
@@ -256,6 +276,22 @@ class Chains:
                 numbers[0] += batches
                 numbers[1] += records
                 numbers[2] += size
+
+    def _find_cuts(self, names: list[PartitionName], partition: Int64s, ats: Int64s) -> Mask:
+        """Which of some sorted runs are the first of their partition after a cut."""
+        is_cut = np.zeros(len(partition), bool)
+        if not self._cuts:
+            return is_cut
+        codes = {name: code for code, name in enumerate(names)}
+        for at, name in self._cuts:
+            code = codes.get(name)
+            if code is None:
+                continue
+            start, stop = np.searchsorted(partition, [code, code + 1]).tolist()
+            place = start + int(np.searchsorted(ats[start:stop], at))
+            if place < stop:
+                is_cut[place] = True
+        return is_cut
 
     def _add_producers(self, files: FileColumns, runs: Runs) -> None:
         file = np.repeat(np.arange(len(files)), files.producers_of_file)

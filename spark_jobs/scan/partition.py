@@ -44,7 +44,7 @@ from records.model import (
 from spark_jobs.scan.activity import Activity
 from spark_jobs.scan.audit import Audit
 from spark_jobs.scan.blocks import FILES_PER_ENTRY_MAX
-from spark_jobs.scan.chains import Chains, runs_of
+from spark_jobs.scan.chains import Chains, Cut, runs_of
 from spark_jobs.scan.columns import FileColumns, Int64s, Place, columns_of_decoded, columns_of_records, merged
 from spark_jobs.scan.files import Files, batch_bytes, check_bytes, sane_sizes
 from spark_jobs.scan.force import Force, Keys, Verdicts
@@ -197,26 +197,25 @@ class PartitionScan:
         else:
             cuts = []
         self._counts["record.FileCommitted"] += len(files)
-        if not cuts:
-            self._add_files(files)
-            return
         start = 0
+        soft: list[Cut] = []
         for at, record in cuts:
+            if isinstance(record, RecordsDeleted):
+                soft.append((at, (record.topic_id, record.partition)))
+                continue
             stop = int(np.searchsorted(files.at, at))
-            if stop > start:
-                self._add_files(files.take(np.arange(start, stop)))
-            start = stop
+            self._add_files(files.take(np.arange(start, stop)), soft)
+            start, soft = stop, []
             self._cut(record)
-        if start < len(files):
-            self._add_files(files.take(np.arange(start, len(files))))
+        self._add_files(files.take(np.arange(start, len(files))) if start else files, soft)
 
-    def _add_files(self, files: FileColumns) -> None:
-        if not len(files):
-            return
+    def _add_files(self, files: FileColumns, cuts: Sequence[Cut]) -> None:
         runs = runs_of(files, self._topic_codes)
         used, sizes = batch_bytes(files), sane_sizes(files)
         check_bytes(self._kpart, files, self._audit)
-        self._chains.add(files, runs)
+        self._chains.add(files, runs, cuts)
+        if not len(files):
+            return
         self._files.add(files, used, sizes)
         self._activity.add_files(files, runs, used, sizes)
         batches = int(files.batches_of_file.sum())
@@ -231,9 +230,9 @@ class PartitionScan:
                 self._counts[f"other.{code}"] += count
 
     def _cut(self, record: Record) -> None:
-        """End the links of the chains that a record changes."""
+        """End the links of the chains that a record changes; `RecordsDeleted`, which is frequent, is left to `Chains.add`."""
         match record:
-            case RecordsDeleted() | DisklessLogInitialized() | DisklessLogReset():
+            case DisklessLogInitialized() | DisklessLogReset():
                 self._chains.close_partition((record.topic_id, record.partition))
             case TopicDeleted():
                 self._chains.close_topic(record.topic_id)

@@ -135,6 +135,7 @@ class LinkRow(NamedTuple):
     batches: int
     records: int
     size_bytes: int
+    first_append_ms: int
     append_ms: int
     frame: bytes
 
@@ -235,7 +236,7 @@ _LAYOUT: dict[type[tuple[object, ...]], tuple[str, tuple[str, ...]]] = {
     MinuteRow: ("minute", ("kpart", "a", "topic", "part", "b", "c", "d")),
     UploaderRow: ("uploader", ("kpart", "a", "b", "c", "d", "e", "f")),
     BucketRow: ("bucket", ("kpart", "text", "a", "b", "c")),
-    LinkRow: ("link", ("kpart", "a", "offset", "topic", "part", "b", "c", "d", "e", "f", "g", "h", "i", "raw")),
+    LinkRow: ("link", ("kpart", "a", "offset", "topic", "part", "b", "c", "d", "e", "f", "g", "h", "i", "j", "raw")),
     ProducerLinkRow: ("producer", ("kpart", "a", "offset", "topic", "part", "b", "c", "d", "e", "f")),
     FileRow: ("file", ("kpart", "a", "offset", "b", "text", "detail", "c", "d", "e", "f", "g", "h")),
     EventRow: ("event", ("kpart", "a", "offset", "b", "raw")),

@@ -111,7 +111,7 @@ class ChainMerge:
             self._report_unknown(row.topic_id, row.partition, row.offset)
             state = self._partitions.states[name] = PartitionState(row.log_start, row.base_offset, row.offset)
         elif row.log_start > state.start:
-            self._die(name, state, row.log_start, row.append_ms)
+            self._die(name, state, row.log_start, row.first_append_ms)
         chain_rules.follow_link(state, row)
 
     def _report_unknown(self, topic_id: bytes, partition: int, offset: int) -> None:

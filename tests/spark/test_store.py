@@ -241,7 +241,7 @@ def test_frames_are_read_back_as_they_were_written(base: int, batches: list[tupl
 
 def test_rows_of_a_summary_are_read_back_and_the_schema_is_that_of_spark() -> None:
     head = HeadRow(1, 7, 3, 3, 9, 8, None, None, None, "{}")
-    link = LinkRow(1, 5, 6, TOPIC, 2, 0, 4, 8, 0, 3, 8, 30, 9, b"frame")
+    link = LinkRow(1, 5, 6, TOPIC, 2, 0, 4, 8, 0, 3, 8, 30, 7, 9, b"frame")
     finding = FindingRow(1, 6, "offset-gap", "text", expected=3)
     table = pa.Table.from_batches(list(batches_of([head, link, finding, link])), SUMMARY_SCHEMA)
     assert rows_of(table, HeadRow) == [head]
