@@ -56,8 +56,8 @@ class NetworkSettings:
         256 * 1024 * 1024,
         low=1_024,
         high=INT64_MAX,
-        why="""Request bytes that wait for one metadata partition, over all connections; above it connections that bring more for it
-        are not read. It bounds memory while Kafka does not acknowledge.""",
+        why="""Request bytes that wait for one metadata partition, over all connections; a request beyond them is answered
+        REQUEST_TIMED_OUT at once, and nothing of it is done. It bounds memory while Kafka does not acknowledge.""",
     )
     max_partitions_per_topic: int = integer(
         "max.partitions.per.topic",

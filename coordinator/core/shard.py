@@ -506,13 +506,25 @@ class Shard:
     # ---- writing
 
     def _submit(self, event: Submitted, now_ms: int) -> None:
+        limit = self.limits.queue_bytes_max
         for request in event.requests:
+            if self.queue and self.queue_bytes + request.size_bytes > limit:
+                self._refuse_excess(request)
+                continue
             self.queue.append(request)
             self.queue_bytes += request.size_bytes
         if not self.is_leading:
             self._refuse_queue()
             return
         self._pump(now_ms)
+
+    def _refuse_excess(self, request: Request) -> None:
+        """Memory stays bounded while Kafka acknowledges less than clients send."""
+        message = (
+            f"{self.queue_bytes} bytes of requests wait for coordinator {self.partition}, {self.limits.queue_bytes_max} may"
+            " (partition.pending.max.bytes); nothing of this request was done: retry"
+        )
+        self._effects.append(Reply(request.token, refuse(request.command, ErrorCode.REQUEST_TIMED_OUT, message)))
 
     def _refuse_queue(self) -> None:
         """Nobody serves what is queued: say why, so that the client knows whether to look elsewhere."""

@@ -31,7 +31,10 @@ from coordinator.core.events import (
     ProduceFailed,
     ReadEntry,
     Recover,
+    Reply,
+    Request,
     Stopping,
+    Submitted,
     Unassigned,
 )
 from coordinator.core.leadership import State
@@ -368,6 +371,21 @@ def test_a_queued_request_times_out_too() -> None:
     assert first.shard.queue_bytes == 0
     world.settle()
     assert first.answers[sent] == OK
+
+
+def test_requests_beyond_the_bytes_that_may_wait_are_refused_and_undone() -> None:
+    world, first, _ = two(Limits(groups_in_flight_max=1, queue_bytes_max=100))
+    tokens = [object() for _ in range(4)]
+    # The first is under way at once; then one waits, whatever its size, one more does not fit, and a small one does.
+    effects = [
+        effect
+        for token, size in zip(tokens, (1000, 90, 11, 10), strict=True)
+        for effect in first.shard.feed(Submitted([Request(token, Barrier(), world.now_ms + 1000, size)]), world.now_ms)
+    ]
+    refused = [effect for effect in effects if isinstance(effect, Reply)]
+    assert [reply.token for reply in refused] == [tokens[2]]
+    assert error_of(refused[0].answer) == ErrorCode.REQUEST_TIMED_OUT
+    assert first.shard.queue_bytes == 100
 
 
 def waiting_for_trimming(replica: Replica) -> int:

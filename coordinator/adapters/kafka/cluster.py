@@ -1,7 +1,8 @@
 """Administration of the metadata topic: description, creation, log ranges and single entries.
 
 Blocking calls run in threads of this module's own, each with a deadline and one retry: after an idle disconnect the
-first call of an admin client may fail with "no leaders found". Nothing here decides anything; what a fact means is
+first call of an admin client may fail with "no leaders found". An admin client sends descriptions to the broker it takes for
+the controller; when that one dies it waits for it until its knowledge is renewed, which is done here. Nothing here decides anything; what a fact means is
 `coordinator.core.topic_rules`.
 """
 
@@ -30,9 +31,12 @@ from coordinator.runtime.ports import ClusterRefused, KafkaUnavailable, LogEntry
 T = TypeVar("T")
 
 RETRY_DELAY_S = 0.2
+FIRST_WAIT_S = 1.0
+"""How long a broker is waited for before the cluster's brokers are asked for anew. A claim waits for the topic's id."""
 UINT64 = (1 << 64) - 1
 
 MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID, KafkaError._UNKNOWN_TOPIC})
+NO_ANSWER = frozenset({KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE, KafkaError._TRANSPORT})
 REFUSED = frozenset(
     {
         KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.SASL_AUTHENTICATION_FAILED,
@@ -121,7 +125,7 @@ class KafkaCluster:
 
     async def topic_id(self) -> bytes:
         """Ask only for the topic id (under 1 ms). Raises `TopicMissing`, `KafkaUnavailable`, `ClusterRefused`."""
-        return await self._ask("read the topic id", lambda: topic_id_bytes(self._describe_topic_only().topic_id))
+        return await self._ask("read the topic id", lambda: topic_id_bytes(self._describe_by_whoever_lives().topic_id))
 
     async def log_range(self, partition: int) -> tuple[int, int]:
         """Return (log start offset, log end offset). Raises `TopicMissing`, `KafkaUnavailable`, `ClusterRefused`."""
@@ -166,9 +170,19 @@ class KafkaCluster:
             self._admin.poll(0)  # serves what the client logs
             return self._admin
 
-    def _describe_topic_only(self) -> TopicDescription:
-        futures = self._open_admin().describe_topics(TopicCollection([self._topic]), request_timeout=self._timeout_s)
-        description: TopicDescription = futures[self._topic].result(self._timeout_s + 1.0)
+    def _describe_by_whoever_lives(self) -> TopicDescription:
+        try:
+            return self._describe_topic_only(min(FIRST_WAIT_S, self._timeout_s))
+        except (KafkaException, FutureTimeoutError) as error:
+            if isinstance(error, KafkaException) and _code(error) not in NO_ANSWER:
+                raise
+        # The answer names a controller among the brokers that are not missed yet; without it the dead one is waited for again.
+        self._open_admin().list_topics(timeout=self._timeout_s)
+        return self._describe_topic_only(self._timeout_s)
+
+    def _describe_topic_only(self, timeout_s: float) -> TopicDescription:
+        futures = self._open_admin().describe_topics(TopicCollection([self._topic]), request_timeout=timeout_s)
+        description: TopicDescription = futures[self._topic].result(timeout_s + 1.0)
         return description
 
     def _describe(self) -> TopicFacts:
@@ -176,7 +190,7 @@ class KafkaCluster:
         cluster = admin.describe_cluster(request_timeout=self._timeout_s)
         resource = ConfigResource(ResourceType.TOPIC, self._topic)
         configs = admin.describe_configs([resource], request_timeout=self._timeout_s)
-        description = self._describe_topic_only()
+        description = self._describe_topic_only(self._timeout_s)
         entries = next(iter(configs.values())).result(self._timeout_s + 1.0)
         return TopicFacts(
             cluster_id=cluster.result(self._timeout_s + 1.0).cluster_id or "",
