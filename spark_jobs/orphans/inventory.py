@@ -63,7 +63,7 @@ class Inventory:
 
     def _read_raw(self, session: SparkSession) -> DataFrame:
         place = self.path.absolute().as_uri()
-        match self.format or self._guess():
+        match self.format or self.guess_format():
             case "parquet":
                 return session.read.parquet(place)
             case "json":
@@ -76,7 +76,8 @@ class Inventory:
             case _:
                 return session.read.csv(place, header=True)
 
-    def _guess(self) -> str:
+    def guess_format(self) -> str:
+        """The format that the name tells. Raises `InventoryError`."""
         files = sorted(self.path.rglob("*")) if self.path.is_dir() else [self.path]
         for file in files:
             for suffix in reversed(file.suffixes):

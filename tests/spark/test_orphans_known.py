@@ -1,0 +1,64 @@
+"""Which files the log knows, without Spark: what random logs leave is what replicas of them know."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from cli.replica_state import open_state
+from records.codec import encode_entry, encode_key
+from records.model import EntryKey, TransactionBegan
+from spark_jobs.orphans.inventory import OBJECTS_SCHEMA, Inventory, InventoryError, ObjectWriter
+from spark_jobs.orphans.known import EMPTY, FAULT, LIVE, known_files
+from spark_jobs.verify.passes import find_deletions
+from tests.spark.test_verify_rebuild import Log, claim, write
+from tests.sqlite.replicas import PARTITION
+
+
+def known(log: Log) -> list[dict[str, object]]:
+    """The rows of a whole log."""
+    end = len(log.entries)
+    (found,) = [row for batch in find_deletions(log.batches(end, plain_commits=False)) for row in batch.to_pylist()]
+    batches = known_files({PARTITION: found["deletions"]})(log.batches(end, plain_commits=True))
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_known_files_are_those_of_a_replica(tmp_path: Path, seed: int) -> None:
+    written = write(tmp_path, seed)
+    rows = known(written.log)
+    with open_state(written.path) as state:
+        files = {(file.object_key, LIVE if file.live_batches else EMPTY, file.file_id) for file in state.files()}
+        stones = {(stone.object_key, stone.reason, -1) for stone in state.tombstones()}
+    assert {(row["object_key"], row["state"], row["file_offset"]) for row in rows} == files | stones
+    assert len(rows) == len(files) + len(stones)
+
+
+def test_a_log_that_cannot_be_followed_is_told() -> None:
+    key = encode_key(EntryKey(1, 5, 1))
+    (row,) = known(Log([claim(1, 5), (key, encode_entry([TransactionBegan(name="t")]))]))
+    assert row["state"] == FAULT
+    assert "TransactionBegan" in str(row["object_key"])
+
+
+def test_a_listing_is_written_chunk_by_chunk(tmp_path: Path) -> None:
+    file = tmp_path / "listing.parquet"
+    with ObjectWriter(file) as writer:
+        writer.write([("a", 1, 2), ("b", 3, 4)])
+        writer.write([])
+        writer.write([("c", 5, 6)])
+    assert writer.objects == 3
+    table = pa.parquet.read_table(file)
+    assert table.schema == OBJECTS_SCHEMA
+    assert table.to_pydict() == {"key": ["a", "b", "c"], "size_bytes": [1, 3, 5], "modified_ms": [2, 4, 6]}
+
+
+def test_a_name_that_does_not_tell_the_format_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "inventory"
+    file.write_bytes(b"")
+    with pytest.raises(InventoryError, match="--inventory-format"):
+        Inventory(path=file).guess_format()
+    assert Inventory(path=tmp_path / "i.csv.gz").guess_format() == "csv"
+    assert Inventory(path=tmp_path / "i.jsonl").guess_format() == "json"
