@@ -290,3 +290,36 @@ async def test_reading_writing_and_membership_go_on_after_a_broker_outage(kafka_
     ends: dict[str, Callable[[int], None]] = {"terminate": kafka.terminate, "kill": kafka.kill}
     async with world(kafka.bootstrap) as made:
         await during_outage(made, kafka, ends[how])
+
+
+async def test_the_topic_is_known_again_soon_after_any_broker_has_died(kafka_cluster: Callable[..., KafkaCluster]) -> None:
+    """An admin client asks the broker it takes for the controller, which may be the dead one; claims wait for this answer."""
+    kafka = kafka_cluster(nodes=3, session_timeout_ms=30_000, heartbeat_interval_ms=2_000)
+    topic = f"__diskless_test_{os.urandom(5).hex()}"
+    # Several clients, each of which may take another broker for the controller.
+    clusters = [ClusterAdapter(bootstrap_servers=kafka.bootstrap, topic=topic, client_id=f"test-{number}") for number in range(9)]
+    try:
+        for cluster in clusters:
+            cluster.start()
+        await clusters[0].create_topic(partitions=1, replication_factor=3, config=TOPIC_CONFIG)
+        end_s = time.monotonic() + WAIT_S
+        known = 0
+        while known < len(clusters):
+            assert time.monotonic() < end_s, "the topic did not come"
+            with contextlib.suppress(TopicMissing, KafkaUnavailable):
+                await clusters[known].topic_id()
+                known += 1
+        topic_id = await clusters[0].topic_id()
+        kafka.kill(2)
+
+        async def ask(cluster: ClusterAdapter) -> float:
+            start_s = time.monotonic()
+            while True:
+                with contextlib.suppress(KafkaUnavailable):
+                    assert await cluster.topic_id() == topic_id
+                    return time.monotonic() - start_s
+
+        took_s = await asyncio.wait_for(asyncio.gather(*(ask(cluster) for cluster in clusters)), 25)
+        print(f"known again after {sorted(round(one, 2) for one in took_s)} s; the broker is missed only after 30 s")
+    finally:
+        await asyncio.gather(*(cluster.close() for cluster in clusters))
