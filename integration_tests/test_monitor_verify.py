@@ -23,6 +23,8 @@ from integration_tests.history import UserPartition
 from integration_tests.load import Load
 from integration_tests.routes import Address
 from integration_tests.service import Service
+from spark_jobs.monitor.report import open_report
+from spark_jobs.store.sink import Store
 
 pytestmark = pytest.mark.timeout(300)  # Spark starts in several of them, on machines that may be busy
 
@@ -98,9 +100,10 @@ def verify(service: Service, *arguments: str | Path) -> Ended:
     return diskless("monitor", "verify", "--kafka-bootstrap-server", service.bootstrap, "--topic", service.topic, *arguments)
 
 
-def test_log_and_service_agree(lived: Service) -> None:
+def test_log_and_service_agree(lived: Service, tmp_path: Path) -> None:
+    Store.open(tmp_path).close()
     nodes, states = ",".join(lived.addresses), [f"--state={lived.folder / f'node-{node_id}'}" for node_id in lived.nodes]
-    ended = verify(lived, "--bootstrap-server", nodes, *states, "-o", "json")
+    ended = verify(lived, "--bootstrap-server", nodes, *states, "--dir", tmp_path, "-o", "json")
     assert ended.status == Exit.OK, ended.out + ended.err
     assert ended.outcome["agree"] is True
     compared = {(one["kpart"], str(one["replica"]).split("/")[-1]) for one in ended.partitions}
@@ -109,6 +112,8 @@ def test_log_and_service_agree(lived: Service) -> None:
     assert len(ended.partitions) == 4 * METADATA_PARTITIONS
     assert all(int(str(one["offset"])) > 30 for one in ended.partitions)
     assert "batches read" in ended.err
+    with open_report(tmp_path) as report:
+        assert json.loads(report.job()["last_verify"]) == ended.outcome
 
 
 def test_one_flipped_row_in_a_copy_is_named(lived: Service, tmp_path: Path) -> None:
