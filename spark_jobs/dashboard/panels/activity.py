@@ -129,7 +129,10 @@ def _by_topic(db: sqlite3.Connection, query: Query, now_ms: int, only: list[byte
 
 
 def _answer(window: Window, points: Iterable[Point], label: Callable[[str], str], last: str = "") -> Json:
-    """Lines of rates, the busiest first (`last` after them), the rest added up as one."""
+    """Lines of the busiest, the rest added up as one after them; `last` is such a rest already.
+
+    Those shown stand in the order of their names: by load, lines would change their places and colours all the time.
+    """
     sums: dict[str, dict[str, int]] = {}
     cells: dict[str, dict[int, Point]] = {}
     for point in points:
@@ -141,6 +144,7 @@ def _answer(window: Window, points: Iterable[Point], label: Callable[[str], str]
         at_time[point.time_s] = point if before is None else _add(before, point)
     order = sorted(sums, key=lambda line: (line == last, -sums[line]["batches"], line))
     shown, rest = (order, []) if len(order) <= LINES_MAX else (order[: LINES_MAX - 1], order[LINES_MAX - 1 :])
+    shown.sort(key=lambda line: (line == last, len(line) if line.isdecimal() else 0, line))
     lines = [_line(window, label(name), [cells[name]], [sums[name]]) for name in shown]
     if rest:
         lines.append(_line(window, f"{len(rest)} {OTHERS}", [cells[name] for name in rest], [sums[name] for name in rest]))

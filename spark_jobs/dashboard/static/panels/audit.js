@@ -109,7 +109,7 @@ export function orphansPanel() {
       const list = (key, title, name, rows) => (rows?.length ? details(`orphans-${key}`, title, table(title, [
         { title: name[0].toUpperCase() + name.slice(1), wide: true, cell: (row) => words(text(row[name])) }, { title: "Objects", numeric: true, cell: (row) => grouped(row.count) }, { title: "Size", numeric: true, cell: (row) => bytes(row.bytes) }], rows)) : null);
       return [lost ? h("p", { class: "none bad" }, `${grouped(lost)} files with live batches are not in the bucket (${bytes(last.missing_bytes)}): their data is lost.`) : null,
-        h("p", { class: lost ? "note" : "none good" }, last.orphans ? `${grouped(last.orphans)} objects (${bytes(last.orphan_bytes)}) are known to nobody and would be fenced, then deleted` : "Every object is known", ", looked at ", when(last.at_ms), "."),
+        h("p", { class: lost || last.orphans ? "note" : "none good" }, last.orphans ? `${grouped(last.orphans)} objects (${bytes(last.orphan_bytes)}) are known to nobody and would be fenced, then deleted` : "Every object is known", ", looked at ", when(last.at_ms), "."),
         facts([["Objects", grouped(last.objects ?? 0)], ["Size", last.bytes && bytes(last.bytes)], ["Known", last.known_objects && grouped(last.known_objects)], ["Too young to judge", last.young_objects && grouped(last.young_objects)]]),
         list("age", "By age", "age", last.by_age), list("reason", "By reason", "reason", last.by_reason), list("folder", "By folder", "folder", last.by_folder),
         missing.length ? details("orphans-missing", "Missing files", table("Missing files", [

@@ -27,7 +27,7 @@ export function servicePanel() {
         h("div", {}, h("span", {}, title), h("b", {}, milliseconds(value)))),
       h("div", {}, h("span", {}, `Commits, last ${data.window_s} s`), h("b", {}, grouped(data.commits_in_window))));
       const times = data.history.map((one) => one.time_s);
-      const seconds = Number(state.get("range"));
+      const seconds = times.length > 1 ? times.at(-1) - times[0] : 60;
       latency.update(times, [{ label: "99 %", values: data.history.map((one) => one.p99_ms) }, { label: "50 %", values: data.history.map((one) => one.p50_ms) }], seconds);
       lag.update(times, [{ label: "entries", values: data.history.map((one) => one.standby_lag) }], seconds);
       tables.replaceChildren(processes(data), rejected(data));
