@@ -38,7 +38,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """How to load. `rate` 0 is a closed loop of `depth` requests per connection."""
+    """How to load. `rate` 0 is a closed loop of `depth` requests per connection; `templates` are the different files of each."""
 
     shape: Shape
     targets: Sequence[Target]
@@ -46,6 +46,7 @@ class Load:
     rate: float = 0.0
     warm_up_s: float = 2.0
     window_s: float = 5.0
+    templates: int = 8
 
 
 @dataclass(slots=True, kw_only=True)
@@ -107,7 +108,8 @@ class _Run:
         load, loop = self.load, self._loop
         connections: list[_Connection] = []
         for number, target in enumerate(load.targets):
-            workload = Workload(load.shape, target.partition_keys, [target.coordinator_id], seed=number + 1)
+            owners = [target.coordinator_id]
+            workload = Workload(load.shape, target.partition_keys, owners, seed=number + 1, templates=load.templates)
             connection = _Connection(self, workload)
             await loop.create_connection(lambda made=connection: made, target.host, target.port)  # type: ignore[misc]
             connections.append(connection)

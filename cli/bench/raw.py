@@ -6,15 +6,21 @@ import random
 import tempfile
 import threading
 import time
+import uuid
 from array import array
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 import apsw
 from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 SQLITE_TRANSACTION_ROWS = 10_000
+TOPIC_TIMEOUT_S = 10
 
 
 @dataclass(slots=True, kw_only=True)
@@ -92,23 +98,47 @@ def measure_produce(
     return measured
 
 
+@contextmanager
+def raw_topic(bootstrap: str) -> Iterator[str]:
+    """A topic of one partition for raw produces; deleted afterwards."""
+    topic = f"bench-raw-{uuid.uuid4().hex[:12]}"
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(topic, 1)])[topic].result(TOPIC_TIMEOUT_S)
+    try:
+        yield topic
+    finally:
+        admin.delete_topics([topic])[topic].result(TOPIC_TIMEOUT_S)
+
+
+def open_sqlite(path: Path) -> apsw.Connection:
+    """A new database with the settings of the state database and a table of plain rows, one per batch."""
+    database = apsw.Connection(str(path))
+    database.pragma("page_size", 16384)
+    database.pragma("journal_mode", "wal")
+    database.pragma("synchronous", "OFF")
+    database.execute(
+        "CREATE TABLE batch(partition INTEGER, base INTEGER, last INTEGER, file INTEGER, byte_offset INTEGER, size INTEGER,"
+        " timestamp INTEGER, PRIMARY KEY(partition, base)) WITHOUT ROWID"
+    )
+    return database
+
+
+def fill_sqlite(database: apsw.Connection, rows: int, partitions: int = 100) -> None:
+    """Insert batches of 10 records, in order, partition after partition."""
+    for first in range(0, rows, SQLITE_TRANSACTION_ROWS):
+        with database:
+            block = range(first, min(rows, first + SQLITE_TRANSACTION_ROWS))
+            places = ((n % partitions, n // partitions * 10, n) for n in block)
+            values = ((p, base, base + 9, n // 100, n * 7, 4096, 1_760_000_000_000 + n) for p, base, n in places)
+            database.executemany("INSERT INTO batch VALUES(?,?,?,?,?,?,?)", values)
+
+
 def measure_sqlite(rows: int) -> float:
     """Insert plain rows, one per batch, with the settings of the state database; returns rows per second."""
     with tempfile.TemporaryDirectory() as folder:
-        database = apsw.Connection(str(Path(folder) / "raw.db"))
-        database.pragma("page_size", 16384)
-        database.pragma("journal_mode", "wal")
-        database.pragma("synchronous", "OFF")
-        database.execute(
-            "CREATE TABLE batch(partition INTEGER, base INTEGER, last INTEGER, file INTEGER, byte_offset INTEGER, size INTEGER,"
-            " timestamp INTEGER, PRIMARY KEY(partition, base)) WITHOUT ROWID"
-        )
+        database = open_sqlite(Path(folder) / "raw.db")
         started = time.perf_counter()
-        for first in range(0, rows, SQLITE_TRANSACTION_ROWS):
-            with database:
-                block = range(first, min(rows, first + SQLITE_TRANSACTION_ROWS))
-                values = ((n % 100, n, n + 9, n // 100, n * 7, 4096, 1_760_000_000_000 + n) for n in block)
-                database.executemany("INSERT INTO batch VALUES(?,?,?,?,?,?,?)", values)
+        fill_sqlite(database, rows)
         seconds = time.perf_counter() - started
         database.close()
     return rows / seconds

@@ -8,23 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
-import os
 import statistics
 import time
-import urllib.request
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
+from cli.bench.counters import cpu_seconds, log_counts
 from cli.bench.generator import Load, Measured, Target, run_load
-from cli.bench.raw import RawProduce, measure_produce, measure_sqlite
+from cli.bench.raw import RawProduce, measure_produce, measure_sqlite, raw_topic
+from cli.bench.targets import create_targets, delete_topic
 from cli.bench.workload import Shape
-from coordinator.client.client import DisklessClient
-from coordinator.core.batches import partition_key
 
 SQLITE_ROWS = 300_000
+ENTRY_BYTES_PER_BATCH = 15.0
+"""What raw produces assume when the nodes' metrics are not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +51,7 @@ Row = dict[str, object]
 def run_plan(plan: Plan, say: Callable[[str], None]) -> list[Row]:
     """Measure everything; returns one row of medians per shape."""
     topic = f"bench-{uuid.uuid4().hex[:12]}"
-    targets = asyncio.run(_prepare(plan, topic))
+    targets = asyncio.run(create_targets(plan.servers, topic, plan.partitions, plan.connections))
     try:
         with (
             ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as load,
@@ -62,29 +61,7 @@ def run_plan(plan: Plan, say: Callable[[str], None]) -> list[Row]:
             rows[0]["raw_sqlite_rows_per_s"] = round(raw.submit(measure_sqlite, SQLITE_ROWS).result())
             return rows
     finally:
-        asyncio.run(_clean_up(plan, topic))
-
-
-async def _prepare(plan: Plan, topic: str) -> list[Target]:
-    """Create the topic and spread the connections over the coordinators that own it."""
-    async with DisklessClient(plan.servers, client_id="diskless-bench") as client:
-        created = await client.create_topic(topic, plan.partitions)
-        described = await client.describe_topic(created.topic_id)
-        cluster = await client.describe_coordinators()
-    addresses = {c.coordinator_id: (c.host, c.port) for c in cluster.coordinators}
-    owned: dict[int, list[bytes]] = {}
-    for partition in described.partitions:
-        owned.setdefault(partition.coordinator_id, []).append(partition_key(described.topic_id, partition.partition))
-    owners = sorted(owned)
-    return [
-        Target(host=addresses[owner][0], port=addresses[owner][1], coordinator_id=owner, partition_keys=owned[owner])
-        for owner in (owners[number % len(owners)] for number in range(max(plan.connections, len(owners))))
-    ]
-
-
-async def _clean_up(plan: Plan, topic: str) -> None:
-    async with DisklessClient(plan.servers, client_id="diskless-bench") as client:
-        await client.delete_topic(topic)
+        asyncio.run(delete_topic(plan.servers, topic))
 
 
 def _measure_shape(
@@ -112,21 +89,17 @@ class _Run:
 def _one_run(plan: Plan, shape: Shape, targets: list[Target], pool: ProcessPoolExecutor) -> tuple[_Run, dict[str, float]]:
     rate = plan.rate / shape.batches_per_file
     load = Load(shape=shape, targets=targets, depth=plan.depth, rate=rate, warm_up_s=plan.warm_up_s, window_s=plan.window_s)
-    before, counts = {name: cpu_seconds(pid) for name, pid in plan.processes.items()}, _log_counts(plan)
+    before, counts = {name: cpu_seconds(pid) for name, pid in plan.processes.items()}, log_counts(plan.metrics_urls)
     started = time.monotonic()
     measured = pool.submit(run_load, load).result()
     seconds = time.monotonic() - started
     cpu = {name: (cpu_seconds(pid) - before[name]) / seconds for name, pid in plan.processes.items()}
-    after = _log_counts(plan)
-    batches = after[1] - counts[1]
-    return _Run(measured, (after[0] - counts[0]) / batches if batches else 15.0), cpu
+    return _Run(measured, log_counts(plan.metrics_urls).bytes_per_batch_since(counts) or ENTRY_BYTES_PER_BATCH), cpu
 
 
 def _raw_run(plan: Plan, n: int, entry_bytes: int, pool: ProcessPoolExecutor) -> RawProduce:
-    topic = f"bench-raw-{uuid.uuid4().hex[:12]}"
-    _create_raw_topic(plan.kafka, topic)
-    try:
-        in_flight = 10_000 if plan.rate else plan.connections * plan.depth
+    in_flight = 10_000 if plan.rate else plan.connections * plan.depth
+    with raw_topic(plan.kafka) as topic:
         return pool.submit(
             measure_produce,
             plan.kafka,
@@ -137,23 +110,6 @@ def _raw_run(plan: Plan, n: int, entry_bytes: int, pool: ProcessPoolExecutor) ->
             warm_up_s=min(1.0, plan.warm_up_s),
             window_s=min(3.0, plan.window_s),
         ).result()
-    finally:
-        _delete_raw_topic(plan.kafka, topic)
-
-
-def _create_raw_topic(bootstrap: str, topic: str) -> None:
-    from confluent_kafka.admin import AdminClient
-    from confluent_kafka.cimpl import NewTopic
-
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(topic, 1)])[topic].result(10)
-
-
-def _delete_raw_topic(bootstrap: str, topic: str) -> None:
-    from confluent_kafka.admin import AdminClient
-
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.delete_topics([topic])[topic].result(10)
 
 
 def _row(plan: Plan, n: int, run: _Run, cpu: dict[str, float], raw: RawProduce) -> Row:
@@ -185,23 +141,3 @@ def _medians(runs: list[Row]) -> Row:
         key: value if key == "batches_per_file" else round(statistics.median(float(str(run[key])) for run in runs), 2)
         for key, value in runs[0].items()
     }
-
-
-def cpu_seconds(pid: int) -> float:
-    """CPU time of a process so far, all threads."""
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def _log_counts(plan: Plan) -> tuple[float, float]:
-    """(bytes appended to the log, batches accepted) of all nodes, from their metrics."""
-    appended = batches = 0.0
-    for url in plan.metrics_urls:
-        with urllib.request.urlopen(url, timeout=10) as answer:
-            for line in answer.read().decode().splitlines():
-                name, _, value = line.rpartition(" ")
-                if name.startswith("diskless_coordinator_appended_bytes_total{"):
-                    appended += float(value)
-                elif name.startswith("diskless_coordinator_batches_total{"):
-                    batches += float(value)
-    return appended, batches

@@ -1,0 +1,80 @@
+"""What processes have used and done so far; a benchmark takes differences."""
+
+from __future__ import annotations
+
+import os
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogCounts:
+    """Bytes appended to the log and batches accepted, of all nodes together."""
+
+    appended_bytes: float
+    batches: float
+
+    def bytes_per_batch_since(self, before: LogCounts) -> float:
+        """Log bytes per batch between two looks; 0 when there was none."""
+        batches = self.batches - before.batches
+        return (self.appended_bytes - before.appended_bytes) / batches if batches else 0.0
+
+
+def log_counts(metrics_urls: Sequence[str]) -> LogCounts:
+    """Read the counts from the /metrics of nodes."""
+    appended = batches = 0.0
+    for url in metrics_urls:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            for line in answer.read().decode().splitlines():
+                name, _, value = line.rpartition(" ")
+                if name.startswith("diskless_coordinator_appended_bytes_total{"):
+                    appended += float(value)
+                elif name.startswith("diskless_coordinator_batches_total{"):
+                    batches += float(value)
+    return LogCounts(appended_bytes=appended, batches=batches)
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU time of a process so far, all threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadCpu:
+    """CPU seconds of a process: its main thread (the event loop of a coordinator), and everything else in it."""
+
+    main_s: float
+    others_s: float
+
+    @property
+    def total_s(self) -> float:
+        """All threads, also those that have ended."""
+        return self.main_s + self.others_s
+
+    def since(self, before: ThreadCpu) -> ThreadCpu:
+        """What was used between two looks."""
+        return ThreadCpu(main_s=self.main_s - before.main_s, others_s=self.others_s - before.others_s)
+
+
+def thread_cpu(pid: int) -> ThreadCpu:
+    """CPU time of a process so far. The main thread's is exact where the kernel keeps nanoseconds, else in ticks."""
+    try:
+        main_s = int(Path(f"/proc/{pid}/task/{pid}/schedstat").read_text(encoding="ascii").split()[0]) / 1e9
+    except FileNotFoundError:
+        main_s = cpu_seconds_of_thread(pid, pid)
+    return ThreadCpu(main_s=main_s, others_s=max(0.0, cpu_seconds(pid) - main_s))
+
+
+def cpu_seconds_of_thread(pid: int, thread_id: int) -> float:
+    """CPU time of one thread so far, in ticks of the kernel."""
+    fields = Path(f"/proc/{pid}/task/{thread_id}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def resident_bytes(pid: int) -> int:
+    """Memory that a process holds now."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,32 @@
+"""The user partitions a benchmark commits to, and the connections that reach their coordinators."""
+
+from __future__ import annotations
+
+from cli.bench.generator import Target
+from coordinator.client.client import DisklessClient
+from coordinator.core.batches import partition_key
+
+CLIENT_ID = "diskless-bench"
+
+
+async def create_targets(servers: str, topic: str, partitions: int, connections: int) -> list[Target]:
+    """Create a topic and spread at least `connections` connections over the coordinators that own it."""
+    async with DisklessClient(servers, client_id=CLIENT_ID) as client:
+        created = await client.create_topic(topic, partitions)
+        described = await client.describe_topic(created.topic_id)
+        cluster = await client.describe_coordinators()
+    addresses = {c.coordinator_id: (c.host, c.port) for c in cluster.coordinators}
+    owned: dict[int, list[bytes]] = {}
+    for partition in described.partitions:
+        owned.setdefault(partition.coordinator_id, []).append(partition_key(described.topic_id, partition.partition))
+    owners = sorted(owned)
+    return [
+        Target(host=addresses[owner][0], port=addresses[owner][1], coordinator_id=owner, partition_keys=owned[owner])
+        for owner in (owners[number % len(owners)] for number in range(max(connections, len(owners))))
+    ]
+
+
+async def delete_topic(servers: str, topic: str) -> None:
+    """Delete the topic of a benchmark."""
+    async with DisklessClient(servers, client_id=CLIENT_ID) as client:
+        await client.delete_topic(topic)
