@@ -33,6 +33,7 @@ T = TypeVar("T")
 RETRY_DELAY_S = 0.2
 FIRST_WAIT_S = 1.0
 """How long a broker is waited for before the cluster's brokers are asked for anew. A claim waits for the topic's id."""
+FIRST_WAITS = 3
 UINT64 = (1 << 64) - 1
 
 MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID, KafkaError._UNKNOWN_TOPIC})
@@ -171,13 +172,14 @@ class KafkaCluster:
             return self._admin
 
     def _describe_by_whoever_lives(self) -> TopicDescription:
-        try:
-            return self._describe_topic_only(min(FIRST_WAIT_S, self._timeout_s))
-        except (KafkaException, FutureTimeoutError) as error:
-            if isinstance(error, KafkaException) and _code(error) not in NO_ANSWER:
-                raise
-        # The answer names a controller among the brokers that are not missed yet; without it the dead one is waited for again.
-        self._open_admin().list_topics(timeout=self._timeout_s)
+        for _ in range(FIRST_WAITS):
+            try:
+                return self._describe_topic_only(min(FIRST_WAIT_S, self._timeout_s))
+            except (KafkaException, FutureTimeoutError) as error:
+                if isinstance(error, KafkaException) and _code(error) not in NO_ANSWER:
+                    raise
+            # The answer names any broker that is not missed yet, perhaps the dead one again; without it that one is waited for.
+            self._open_admin().list_topics(timeout=self._timeout_s)
         return self._describe_topic_only(self._timeout_s)
 
     def _describe_topic_only(self, timeout_s: float) -> TopicDescription:
