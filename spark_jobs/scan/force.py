@@ -165,5 +165,6 @@ class Force:
 
     def _void(self, reason: str, key: EntryKey, index: int, verdicts: Verdicts) -> None:
         self.void[reason] += 1
-        if self.term is not None and key.term == self.term and self.epoch:
+        is_sure = self.epoch and (self.is_confirmed or not self.is_adopted)
+        if self.term is not None and key.term == self.term and is_sure:
             verdicts.suspects.append(Suspect(index, "void-carries-live-term", (self.seq or 0) + 1, key.seq))

@@ -27,8 +27,10 @@ from records.model import (
     TransactionBegan,
     TransactionEnded,
 )
-from spark_jobs.scan import audit
+from spark_jobs.scan import audit, transaction
 from spark_jobs.scan.head import Head
+from spark_jobs.store import sink
+from spark_jobs.store.rules import RULES
 from spark_jobs.store.sink import Store
 from tests.spark.scan_logs import MASK, TOPIC, LogWriter, findings, follow, rows
 
@@ -182,6 +184,16 @@ def snapshot_of_a_later_epoch(log: LogWriter) -> Found:
     return [(log.add(snapshot), "epoch-regression", 1, 3)]
 
 
+def snapshot_of_entries_to_come(log: LogWriter) -> Found:
+    end = log.end + 1
+    snapshot = SnapshotCommitted(mark_offset=1, end_offset=end, epoch=1, size_bytes=1, sha256=bytes(32), digest=bytes(16), location="s")
+    return [(log.add(snapshot), "snapshot-beyond-log", end - 1, end)]
+
+
+def claim_inside_a_term(log: LogWriter) -> Found:
+    return [(log.add(LeadershipClaimed(epoch=2, term=5, node_id=1, rack="", endpoints=[])), "misplaced-claim", None, None)]
+
+
 def entry_again(log: LogWriter) -> Found:
     value = log.entries[-1].value
     return [(log.raw(encode_key(EntryKey(log.epoch, log.term, log.seq)), value), "void-carries-live-term", log.seq + 1, log.seq)]
@@ -254,7 +266,8 @@ PLANTS: list[Plant] = [
     batches_beyond_file, absurd_file_size, log_start_above_high_watermark, log_start_of_a_run_above_high_watermark,
     log_start_backwards, log_start_of_a_run_backwards, diskless_base_moved, diskless_base_behind_batches,
     diskless_base_reset_with_batches, transaction_ended_by_a_claim, transaction_in_a_transaction, transaction_of_other_length,
-    transaction_that_never_began, gap_inside_a_transaction, claim_that_skips_epochs, snapshot_of_a_later_epoch, entry_again,
+    transaction_that_never_began, gap_inside_a_transaction, claim_that_skips_epochs, snapshot_of_a_later_epoch,
+    snapshot_of_entries_to_come, claim_inside_a_term, entry_again,
     entry_after_a_hole, entry_of_another_epoch_with_the_live_term, file_committed_twice, file_committed_after_fence,
     file_committed_after_removal, live_file_removed, live_file_handed_over, live_file_fenced, entries_lost, unknown_partition,
     deleted_topic,
@@ -341,6 +354,21 @@ def test_what_a_transaction_holds_counts_only_when_it_ends(tmp_path: Path) -> No
     assert findings(tmp_path) == []
 
 
+@pytest.mark.parametrize("cuts", [range(0), range(20)])
+def test_a_transaction_too_large_to_be_held_counts_as_it_comes(cuts: range, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transaction, "ENTRIES_MAX", 3)
+    log = LogWriter()
+    log.add(TransactionBegan(name="restore"))
+    offsets = [log.commit((0, 1)) for _ in range(6)]
+    log.add(TransactionEnded(num_chunks=6))
+    log.commit((0, 1))
+    with Store.open(tmp_path) as store:
+        follow(store, log.entries, cuts=cuts)
+    assert findings(tmp_path) == [(offsets[3], "transaction-too-large", None, None)]
+    assert rows(tmp_path, "select value from total where name = 'batches'") == [(7,)]
+    assert rows(tmp_path, "select (select count(*) from open_transaction), (select count(*) from held_entry)") == [(0, 0)]
+
+
 def test_what_a_claim_interrupts_never_counts(tmp_path: Path) -> None:
     log = LogWriter()
     log.add(TransactionBegan(name="restore"))
@@ -371,6 +399,32 @@ def test_a_fresh_monitor_of_a_pruned_log_adopts_the_term_and_says_so(tmp_path: P
     assert rows(tmp_path, "select from_offset from head") == [(4,)]
     # The stray key was taken for the term's until two entries of the other followed each other.
     assert rows(tmp_path, "select value from total where name = 'void.stale'") == [(1,)]
+
+
+def test_a_log_that_begins_inside_a_transaction_is_no_finding(tmp_path: Path) -> None:
+    log = LogWriter()
+    log.add(TransactionBegan(name="t"))
+    log.commit((0, 1))
+    log.commit((0, 1))
+    log.add(TransactionEnded(num_chunks=2))
+    with Store.open(tmp_path) as store:
+        follow(store, log.entries[4:], cuts=[1])
+    assert findings(tmp_path) == []
+    assert rows(tmp_path, "select value from total where name = 'batches'") == [(1,)]
+
+
+def test_every_rule_is_explained() -> None:
+    """Every rule that a plant breaks has a text for operators, and every text belongs to a rule of the sources."""
+    named = set()
+    for source in (Path(audit.__file__).parent, Path(sink.__file__).parent):
+        for file in source.glob("*.py"):
+            if file.name != "rules.py":
+                named |= {rule for rule in RULES if f'"{rule}"' in file.read_text()}
+    assert named == set(RULES)
+    for plant in PLANTS:
+        log = LogWriter(partitions=3)
+        log.commit((0, 2), (1, 2))
+        assert {str(rule) for _, rule, _, _ in plant(log)} <= set(RULES), plant.__name__
 
 
 def test_a_monitor_that_begins_at_a_snapshot_knows_the_term(tmp_path: Path) -> None:
