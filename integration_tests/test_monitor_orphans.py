@@ -168,8 +168,8 @@ def test_orphans_of_an_inventory_as_s3_writes_it(scene: Scene, tmp_path: Path) -
     found = json.loads(ended.stdout)
     assert (found["objects"], found["known_objects"], found["orphans"], found["orphan_bytes"]) == (8, 4, 4, 48)
     assert found["missing_files"] == 0
-    (written,) = (tmp_path / "found").glob("*.csv")
-    assert "wal/c/never é,12," in written.read_text(encoding="utf-8")
+    written = "".join(part.read_text(encoding="utf-8") for part in (tmp_path / "found").glob("*.csv"))
+    assert "wal/c/never é,12," in written
 
 
 def test_a_pruned_log_calls_nothing_an_orphan(scene: Scene) -> None:
