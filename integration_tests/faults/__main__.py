@@ -123,7 +123,7 @@ def run_here(options: argparse.Namespace, why_no_network: str | None) -> int:
         missing.append(f"faults of the network ({why_no_network or 'not wanted'})")
     library: Path | None = None
     try:
-        library = build_library(folder)
+        library = build_library(folder / "work")
     except NoClockShift as reason:
         missing.append(f"clock jumps ({reason})")
     machine = Machine(network=network, clock_library=library, missing=tuple(missing))

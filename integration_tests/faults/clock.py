@@ -36,6 +36,7 @@ def build_library(folder: Path) -> Path:
     compiler = next((found for name in COMPILERS if (found := shutil.which(name))), None)
     if compiler is None:
         raise NoClockShift("no C compiler (cc, gcc or clang): install gcc")
+    folder.mkdir(parents=True, exist_ok=True)
     library = folder / "clock_shift.so"
     done = subprocess.run(
         [compiler, "-shared", "-fPIC", "-O2", "-o", str(library), str(SOURCE)], capture_output=True, text=True, check=False, timeout=60
