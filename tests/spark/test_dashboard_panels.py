@@ -358,3 +358,31 @@ def test_results_of_batch_jobs_are_passed_on_and_garbage_is_said_to_be_that(stor
 def test_a_bad_question_is_told_what_is_possible(parameters: dict[str, str], told: str) -> None:
     with pytest.raises(BadQueryError, match=told):
         parse_query(parameters)
+
+
+# ---- cost
+
+LARGE = ("activity_second", "activity_topic", "activity_partition", "activity_uploader", "histogram", "micro_batch", "finding")
+
+
+@pytest.mark.parametrize("range_s", [300, 3600, 86400])
+def test_no_panel_reads_a_table_of_history_as_a_whole(store: StoreMaker, db: sqlite3.Connection, range_s: int) -> None:
+    asked: list[str] = []
+    db.set_trace_callback(asked.append)
+    facts(db, NOW_MS)
+    overview(db, Query(), NOW_MS)
+    for panel in PANELS:
+        for split in ("total", "coordinator", "topic"):
+            panel.answer(db, Query(range_s=range_s, split=split), NOW_MS)
+    db.set_trace_callback(None)
+    assert len(asked) > 30
+    plans = {sql: [row[3] for row in db.execute(f"explain query plan {sql}")] for sql in asked if sql.lower().startswith("select")}
+    # Counting findings, and walking a few rows from one end of a table, are no such thing.
+    allowed = re.compile(r"^select count\(\*\)|order by id( desc)? limit|max\(second\)|group by rule", re.IGNORECASE)
+    whole = [
+        (sql, step)
+        for sql, steps in plans.items()
+        for step in steps
+        if step.startswith("SCAN") and any(name in step.split() for name in LARGE) and not allowed.search(sql)
+    ]
+    assert whole == []

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import socket
 from collections.abc import AsyncIterator, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
 
 import pytest
+from click.testing import CliRunner
 from starlette.testclient import TestClient
 
+from cli.main import root
+from cli.outcome import Exit
 from spark_jobs.dashboard.app import STATIC, Dashboard
 from spark_jobs.dashboard.cache import AnswerCache
 from spark_jobs.dashboard.catalogue import PANELS
@@ -378,3 +382,26 @@ async def test_something_else_on_the_port_is_told() -> None:
     assert service.panel(Query(), 1)["configured"] is False
     with pytest.raises(ValueError, match="could not convert"):
         parse_scrape("foo{ 1", 1)
+
+
+# ---- the command
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "told"),
+    [
+        (("--listen", "9180"), Exit.USAGE, "--listen takes HOST:PORT, not '9180'"),
+        (("--listen", "127.0.0.1:70000"), Exit.USAGE, "--listen takes HOST:PORT"),
+        (("--coordinators", "node-1:9193,http://node-2:9193"), Exit.USAGE, "--coordinators takes HOST:PORT, not 'http://node-2:9193'"),
+    ],
+)
+def test_addresses_that_cannot_be_are_refused(tmp_path: Path, options: tuple[str, ...], status: Exit, told: str) -> None:
+    result = CliRunner().invoke(root, ["dashboard", "--dir", str(tmp_path), *options], prog_name="diskless")
+    assert (result.exit_code, told in result.stderr) == (status, True)
+
+
+def test_a_port_in_use_is_told(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        result = CliRunner().invoke(root, ["dashboard", "--dir", str(tmp_path), "--listen", address], prog_name="diskless")
+    assert (result.exit_code, f"cannot listen on {address}" in result.stderr) == (Exit.UNAVAILABLE, True)
