@@ -9,13 +9,16 @@ from dataclasses import dataclass, field
 
 from records.fast import PREFIX_OF_LEVEL
 from records.model import PartitionCreated, RecordsDeleted, TopicDeleted
-from spark_jobs.verify.judged import Judge, records_of
+from spark_jobs.verify.judged import Judge, LogFault, records_of
 
 PLAIN_COMMIT_PREFIXES = tuple(PREFIX_OF_LEVEL.values())
 """How entries begin that hold one FileCommitted and nothing else."""
 
 PLAIN_COMMIT = b""
 """Stands for the value of such an entry."""
+
+PARTITIONS_MAX = 10_000_000
+"""Far more than a topic can have; bounds what one entry of garbage can cost."""
 
 
 @dataclass(slots=True)
@@ -41,8 +44,8 @@ class DeletionScan:
         for record in records_of(offset, value):
             match record:
                 case PartitionCreated():
-                    partitions = range(record.first_partition, record.first_partition + record.num_partitions)
-                    self._partitions.setdefault(record.topic_id, set()).update(key_of(record.topic_id, one) for one in partitions)
+                    made = (key_of(record.topic_id, one) for one in partitions_of(record, offset))
+                    self._partitions.setdefault(record.topic_id, set()).update(made)
                 case TopicDeleted():
                     self.deletions.deleted_at[record.topic_id] = offset
                     for gone in self._partitions.pop(record.topic_id, ()):
@@ -56,6 +59,14 @@ class DeletionScan:
         if key in self._partitions.get(record.topic_id, ()):
             starts = self.deletions.log_starts
             starts[key] = max(starts.get(key, 0), record.new_log_start_offset)
+
+
+def partitions_of(record: PartitionCreated, offset: int) -> range:
+    """The partitions that an entry creates. Raises `LogFault` for a range that no coordinator can hold."""
+    end = record.first_partition + record.num_partitions
+    if not 0 <= record.first_partition <= end <= PARTITIONS_MAX:
+        raise LogFault(offset, f"it creates partitions {record.first_partition} to {end - 1} of a topic")
+    return range(record.first_partition, end)
 
 
 def key_of(topic_id: bytes, partition: int) -> bytes:

@@ -33,7 +33,7 @@ from records.model import (
 )
 from records.state_digest import PRODUCER_RING, Digest, hash_batches, key_lanes
 from spark_jobs.verify.commits import LOG_APPEND_TIME, Commits, gather
-from spark_jobs.verify.deletions import PLAIN_COMMIT_PREFIXES, Deletions, key_of
+from spark_jobs.verify.deletions import PLAIN_COMMIT_PREFIXES, Deletions, key_of, partitions_of
 from spark_jobs.verify.directory import Directory
 from spark_jobs.verify.judged import Judge, LogFault, records_of
 from spark_jobs.verify.tally import Kind, KnownFile, Tally
@@ -172,7 +172,7 @@ class Rebuild:
             case FileCommitted():
                 self._commit(np.array([offset], np.int64), files_of([(0, record)]))
             case PartitionCreated():
-                self._create(record)
+                self._create(record, partitions_of(record, offset))
             case TopicDeleted():
                 self._delete_topic(record)
             case RecordsDeleted():
@@ -196,13 +196,13 @@ class Rebuild:
                 if not self.directory.apply(record, offset):
                     raise LogFault(offset, f"it holds a {type(record).__name__}, which replicas of this version cannot apply")
 
-    def _create(self, record: PartitionCreated) -> None:
+    def _create(self, record: PartitionCreated, partitions: range) -> None:
         topic = self.topics.get(record.topic_id)
         if topic is None:
             topic = self.topics[record.topic_id] = Topic(record.name, record.order_offset)
             self.gone.pop(record.topic_id, None)
         topic.order_offset = max(topic.order_offset, record.order_offset)
-        for partition in range(record.first_partition, record.first_partition + record.num_partitions):
+        for partition in partitions:
             if partition not in topic.partitions:
                 topic.partitions.add(partition)
                 key = key_of(record.topic_id, partition)

@@ -14,7 +14,7 @@ import pytest
 from cli.replica_state import DatabaseReplica, ToldReplica, database_replica, open_state
 from coordinator.adapters.sqlite import StateDatabases
 from records.codec import encode_entry, encode_key
-from records.model import EntryKey, FileCommitted, LeadershipClaimed, NoOp, Record, SnapshotMark, TransactionBegan
+from records.model import EntryKey, FileCommitted, LeadershipClaimed, NoOp, PartitionCreated, Record, SnapshotMark, TransactionBegan
 from records.state_digest import Digest
 from spark_jobs.verify.compare import Comparison, compare
 from spark_jobs.verify.deletions import PLAIN_COMMIT, PLAIN_COMMIT_PREFIXES
@@ -25,6 +25,7 @@ from tests.sqlite.random_log import LogModel
 from tests.sqlite.replicas import CLUSTER_ID, PARTITION, TOPIC_ID, Replica
 
 TERM = -(1 << 62)
+HUGE = PartitionCreated(topic_id=b"t" * 16, name="t", first_partition=0, num_partitions=(1 << 31) - 1, order_offset=1)
 ENTRIES = 150
 
 Entry = tuple[bytes | None, bytes | None]
@@ -241,6 +242,7 @@ def test_a_pruned_log_or_an_unknown_partition_is_said_and_is_no_disagreement(tmp
         ((encode_key(EntryKey(1, 5, 1)), b"\xc3\x01junk"), "cannot be decoded"),
         ((encode_key(EntryKey(1, 5, 1)), None), "cannot be decoded"),
         ((encode_key(EntryKey(1, 5, 1)), encode_entry([TransactionBegan(name="t")])), "TransactionBegan"),
+        ((encode_key(EntryKey(1, 5, 1)), encode_entry([HUGE])), "creates partitions"),
     ],
 )
 def test_a_log_that_no_replica_can_have_applied_is_a_disagreement(entry: Entry, says: str) -> None:
