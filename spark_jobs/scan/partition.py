@@ -23,7 +23,6 @@ import pyarrow as pa
 
 from records.bulk_decode import decode_file_entries
 from records.codec import UnreadableEntry, decode_entry, encode_entry
-from records.entry_key import KEY_SIZE_BYTES
 from records.model import (
     DisklessLogInitialized,
     DisklessLogReset,
@@ -46,8 +45,9 @@ from spark_jobs.scan.audit import Audit
 from spark_jobs.scan.blocks import FILES_PER_ENTRY_MAX
 from spark_jobs.scan.chains import Chains, Cut, runs_of
 from spark_jobs.scan.columns import FileColumns, Int64s, Place, columns_of_decoded, columns_of_records, merged
+from spark_jobs.scan.entries import Piece, bytes_of, keys_of, numbers_of
 from spark_jobs.scan.files import Files, batch_bytes, check_bytes, sane_sizes
-from spark_jobs.scan.force import Force, Keys, Verdicts
+from spark_jobs.scan.force import Force, Verdicts
 from spark_jobs.scan.garbage import without_collection
 from spark_jobs.scan.head import START, Head, HeldEntry, OpenTransaction
 from spark_jobs.scan.summary import CountRow, EventRow, FindingRow, HeadRow, HeldRow, RestartRow, SummaryRow, batches_of
@@ -55,25 +55,6 @@ from spark_jobs.scan.transaction import ENTRIES_MAX, Transaction
 
 STEP = 1 << 27
 """Steps per entry: more records than any entry and any held transaction has."""
-
-_KEY = np.dtype([("epoch", ">i4"), ("term", ">i8"), ("seq", ">i8")])
-
-
-@dataclass(slots=True)
-class _Piece:
-    """Contiguous fresh entries."""
-
-    offsets: Int64s
-    append_ms: Int64s
-    at: Int64s
-    data: npt.NDArray[np.uint8]
-    starts: Int64s
-    ends: Int64s
-    is_null: npt.NDArray[np.bool_]
-
-    def value(self, index: int) -> bytes | None:
-        """The value of an entry; None for a tombstone."""
-        return None if self.is_null[index] else self.data[self.starts[index] : self.ends[index]].tobytes()
 
 
 @dataclass(slots=True)
@@ -110,7 +91,7 @@ class PartitionScan:
 
     def feed(self, batch: pa.RecordBatch) -> None:
         """Take the next entries of the log."""
-        offsets = _numbers(batch.column("offset"))
+        offsets = numbers_of(batch.column("offset"))
         is_fresh = offsets >= self._next
         if not is_fresh.all():
             self._counts["replayed"] += int((~is_fresh).sum())
@@ -128,24 +109,20 @@ class PartitionScan:
         first, size = int(offsets[0]), len(offsets)
         if first != self._next:
             self._skip_to(first)
-        append_ms = _numbers(batch.column("timestamp_ms"))
+        append_ms = numbers_of(batch.column("timestamp_ms"))
         if self._first is None:
             self._first = first
             self._oldest_ms = int(append_ms[0])
         self._next = first + size
         self._append_ms = int(append_ms[-1])
         self._counts["entries"] += size
-        piece = self._piece(batch, offsets, append_ms)
-        verdicts = self._force.judge(_keys(batch.column("key")), lambda index: self._read_claim(piece, index))
+        at = (self._step + np.arange(1, size + 1)) * STEP
+        self._step += size
+        piece = Piece(offsets, append_ms, at, *bytes_of(batch.column("value")))
+        verdicts = self._force.judge(keys_of(batch.column("key")), lambda index: self._read_claim(piece, index))
         self._report(piece, verdicts)
         self._activity.add_entries(append_ms, verdicts.counts)
         self._apply(piece, verdicts)
-
-    def _piece(self, batch: pa.RecordBatch, offsets: Int64s, append_ms: Int64s) -> _Piece:
-        data, starts, ends, is_null = _bytes_of(batch.column("value"))
-        at = (self._step + np.arange(1, len(offsets) + 1)) * STEP
-        self._step += len(offsets)
-        return _Piece(offsets, append_ms, at, data, starts, ends, is_null)
 
     def _skip_to(self, offset: int) -> None:
         """Entries are missing: either this log was never read before, or they were lost."""
@@ -160,7 +137,7 @@ class PartitionScan:
             self._transaction.end()
         self._force.forget()
 
-    def _read_claim(self, piece: _Piece, index: int) -> LeadershipClaimed | None:
+    def _read_claim(self, piece: Piece, index: int) -> LeadershipClaimed | None:
         try:
             records = decode_entry(piece.value(index) or b"")
         except UnreadableEntry as error:
@@ -168,7 +145,7 @@ class PartitionScan:
             return None
         return records[0] if len(records) == 1 and isinstance(records[0], LeadershipClaimed) else None
 
-    def _report(self, piece: _Piece, verdicts: Verdicts) -> None:
+    def _report(self, piece: Piece, verdicts: Verdicts) -> None:
         messages = {
             "epoch-jump": "a claim skips epochs; it is void, but who wrote it?",
             "void-carries-live-term": "an entry of the term in force is out of its order and void",
@@ -182,7 +159,7 @@ class PartitionScan:
 
     # ---- what counts
 
-    def _apply(self, piece: _Piece, verdicts: Verdicts) -> None:
+    def _apply(self, piece: Piece, verdicts: Verdicts) -> None:
         live = verdicts.counts.nonzero()[0]
         taken, decoded = decode_file_entries(piece.data, piece.starts[live], piece.ends[live])
         files = columns_of_decoded(decoded, piece.at[live], piece.offsets[live], piece.append_ms[live])
@@ -242,7 +219,7 @@ class PartitionScan:
                 raise AssertionError(f"{type(record).__name__} cuts no chain")
 
     def _apply_slowly(
-        self, piece: _Piece, rest: Int64s, verdicts: Verdicts, files: FileColumns
+        self, piece: Piece, rest: Int64s, verdicts: Verdicts, files: FileColumns
     ) -> tuple[_Slow, npt.NDArray[np.int64] | None]:
         """Apply the other entries one by one; also returns which files count, if not all do: those of no transaction."""
         slow = _Slow([], [])
@@ -263,14 +240,14 @@ class PartitionScan:
         return slow, np.array([file for file in range(len(files)) if file not in held], np.int64)
 
     @staticmethod
-    def _begins(piece: _Piece, index: int) -> bool:
+    def _begins(piece: Piece, index: int) -> bool:
         """Whether an entry may open a transaction, so that what follows must be looked at one by one."""
         try:
             return any(isinstance(record, TransactionBegan) for record in decode_entry(piece.value(index) or b""))
         except UnreadableEntry:
             return False
 
-    def _apply_entry(self, piece: _Piece, index: int, claim: LeadershipClaimed | None, slow: _Slow) -> None:
+    def _apply_entry(self, piece: Piece, index: int, claim: LeadershipClaimed | None, slow: _Slow) -> None:
         offset, append_ms, at = int(piece.offsets[index]), int(piece.append_ms[index]), int(piece.at[index])
         value = piece.value(index)
         try:
@@ -438,31 +415,3 @@ class PartitionScan:
 
 class _Unreadable(Exception):
     """An entry that could be decoded, but must not be."""
-
-
-def _numbers(column: pa.Array) -> Int64s:
-    numbers: Int64s = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
-    return numbers
-
-
-def _bytes_of(column: pa.Array) -> tuple[npt.NDArray[np.uint8], Int64s, Int64s, npt.NDArray[np.bool_]]:
-    """The data of a binary column, where its values begin and end, and which of them are null."""
-    width = np.int64 if pa.types.is_large_binary(column.type) else np.int32
-    buffers, size = column.buffers(), len(column)
-    edges = np.frombuffer(buffers[1], width, size + 1, column.offset * np.dtype(width).itemsize).astype(np.int64)
-    data = np.frombuffer(buffers[2], np.uint8) if buffers[2] is not None and buffers[2].size else np.zeros(0, np.uint8)
-    is_null = np.asarray(column.is_null()) if column.null_count else np.zeros(size, bool)
-    return data, edges[:-1], edges[1:], is_null
-
-
-def _keys(column: pa.Array) -> Keys:
-    data, starts, ends, is_null = _bytes_of(column)
-    is_well_formed = (ends - starts == KEY_SIZE_BYTES) & ~is_null
-    raw = np.zeros((len(starts), KEY_SIZE_BYTES), np.uint8)
-    if is_well_formed.all() and (np.diff(starts) == KEY_SIZE_BYTES).all():
-        raw = data[starts[0] : ends[-1]].reshape(-1, KEY_SIZE_BYTES)
-    elif is_well_formed.any():
-        raw[is_well_formed] = data[starts[is_well_formed, None] + np.arange(KEY_SIZE_BYTES)]
-    keys = np.ascontiguousarray(raw).view(_KEY).ravel()
-    epoch, term, seq = (keys[name].astype(np.int64) for name in ("epoch", "term", "seq"))
-    return Keys(epoch, term, seq, is_well_formed & (epoch >= 0) & (seq >= 0))

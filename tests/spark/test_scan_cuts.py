@@ -175,7 +175,7 @@ def cut(entries: list[Entry], cuts: list[int], arrow_cuts: list[int]) -> dict[st
         return content(Path(folder))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.integers(0, 10**6), st.lists(st.integers(1, 60), max_size=12), st.lists(st.integers(1, 30), max_size=6))
 def test_a_hostile_log_is_judged_alike_however_it_is_cut(seed: int, cuts: list[int], arrow_cuts: list[int]) -> None:
     entries = HostileWriter(seed).write(40)

@@ -20,7 +20,7 @@ from tests.spark.scan_logs import TOPIC, Entry, LogWriter, follow, rows, scan
 NUMBERS = st.integers(-(2**63), 2**63 - 1)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.none() | st.binary(max_size=24), st.none() | st.binary(max_size=60), NUMBERS), min_size=1, max_size=20))
 def test_any_messages_are_scanned_and_merged(messages: list[tuple[bytes | None, bytes | None, int]]) -> None:
     summary = scan([Entry(offset, *message) for offset, message in enumerate(messages)], None)
@@ -31,7 +31,7 @@ def test_any_records_in_force_are_merged(tmp_path: Path) -> None:
     """Every value that a record can hold, in a store that goes on: absurd offsets, sizes, times, ids."""
     counter = iter(range(10**6))
 
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=40, deadline=None)
     @given(st.lists(st.lists(ANY_RECORD, max_size=3), min_size=1, max_size=6), NUMBERS)
     def check(entries: list[list[object]], timestamp_ms: int) -> None:
         log = LogWriter()

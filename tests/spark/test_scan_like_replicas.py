@@ -62,7 +62,7 @@ def test_the_same_entries_are_void_for_the_same_reasons(messages: list[tuple[byt
 
 
 def test_a_healthy_log_of_real_coordinators_gives_their_state_and_no_finding(tmp_path: Path) -> None:
-    for seed in range(100, 112):
+    for seed in range(100, 106):
         _compare(seed, tmp_path / str(seed))
 
 
