@@ -130,8 +130,12 @@ class Archive:
         )
 
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        # A killed process leaves its scratch folder behind.
+        environment = {**os.environ, "TMPDIR": str(self.output.parent)}
         with self.output.open("ab") as output:
-            process = subprocess.Popen(self.command(*arguments), cwd=HERE, stdout=output, stderr=output, start_new_session=True)
+            process = subprocess.Popen(
+                self.command(*arguments), cwd=HERE, env=environment, stdout=output, stderr=output, start_new_session=True
+            )
         self.started.append(process)
         return process
 
