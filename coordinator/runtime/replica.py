@@ -267,14 +267,15 @@ class Replica:
             return
         self._store = None
         if keep_evidence:
-            # Reads go through the store, which is closed now: nobody may find the way to it.
-            self.shard = None
+            self.shard = None  # see below
             name = await self._set_aside(store)
             LOG.error("state database set aside partition=%d file=%s", self.partition, name)
             return
         clean = False
         if self.shard is not None and self.flush_failures == 0 and self.shard.phase is not State.FAILED:
             clean = await self._write_last(self.shard, store)
+        # Reads go through the store, which is closed now: nobody may find the way to it.
+        self.shard = None
         await self._loop.run_in_executor(self._ports.writer, partial(store.close, clean=clean))
 
     async def _write_last(self, shard: Shard, store: StateStore) -> bool:

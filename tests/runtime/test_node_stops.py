@@ -55,3 +55,11 @@ async def test_a_clean_stop_leads_on_for_its_successors() -> None:
         stopping.cancel()
         await asyncio.gather(stopping, return_exceptions=True)
         started.node.config = replace(started.node.config, shutdown_timeout_ms=0)
+
+
+async def test_a_stopped_node_shows_no_state_whose_database_is_closed() -> None:
+    """Requests are still served then: one that found the state would read from a closed database."""
+    async with running(in_memory(), MemoryStateStores()) as started:
+        await started.leads()
+        await started.node.stop(hand_over=False)
+        assert [started.node.view.shard(partition) for partition in (0, 1)] == [None, None]
