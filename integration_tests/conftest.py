@@ -19,6 +19,8 @@ from cli.dev.jars import JarError
 from cli.dev.java import NoJavaError
 from cli.dev.kafka import BrokerRuntime, Kafka, KafkaCluster, find_kafka, find_runtime
 from cli.dev.kafka.prepare import RuntimeUnavailableError
+from cli.outcome import Failed
+from cli.spark import prepare_spark
 from integration_tests.service import Service
 from integration_tests.wire import Wire, connected
 
@@ -54,6 +56,11 @@ def broker_runtime() -> BrokerRuntime:
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Fetch and prepare the broker before the first test: done once per machine, it may take longer than a test may."""
     used = {name for item in session.items for name in getattr(item, "fixturenames", ())}
+    if any(item.path.parent == HERE and item.path.name.startswith("test_monitor") for item in session.items):
+        try:
+            prepare_spark()
+        except Failed as failed:
+            pytest.exit(f"the monitor's tests have no Spark: {failed}", returncode=pytest.ExitCode.USAGE_ERROR)
     starts_here = not os.environ.get("KAFKA_BOOTSTRAP_SERVERS") and not os.environ.get("DISKLESS_KAFKA")
     if "broker_runtime" in used or ("kafka" in used and starts_here):
         try:

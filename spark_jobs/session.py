@@ -7,6 +7,7 @@ Invariant: everything Spark writes on this machine is below the scratch folder, 
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import logging
 import os
@@ -17,7 +18,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,15 @@ STOP_TIMEOUT_S = 10.0
 LOOK_EVERY_S = 0.02
 LOG_TAIL_BYTES = 4000
 
+KAFKA_CLASSES = (
+    "org.apache.spark.sql.kafka010.KafkaSourceProvider",
+    "org.apache.spark.sql.kafka010.KafkaMicroBatchStream",
+    "org.apache.spark.sql.kafka010.KafkaBatchPartitionReader",
+    "org.apache.spark.sql.kafka010.consumer.KafkaDataConsumer",
+    "org.apache.kafka.clients.admin.KafkaAdminClient",
+    "org.apache.kafka.clients.consumer.KafkaConsumer",
+)
+
 JARS_LOCK = Path(__file__).with_name("jars.lock")
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
@@ -44,7 +54,10 @@ class SparkStartError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """What Spark runs on: a Java program, the jars of `JARS_LOCK`, a folder for everything temporary, and the master."""
+    """What Spark runs on: a Java program, the jars of `JARS_LOCK`, a folder for everything temporary, and the master.
+
+    `jvm_options` come after ours; `stop_timeout_s` is how long a JVM may take to end before it is killed.
+    """
 
     java: Path
     jars: Sequence[Path]
@@ -52,6 +65,8 @@ class Engine:
     master: str = LOCAL_MASTER
     settings: Mapping[str, str] = field(default_factory=dict)
     log_level: str = "WARN"
+    jvm_options: Sequence[str] = ()
+    stop_timeout_s: float = STOP_TIMEOUT_S
 
     @property
     def log_file(self) -> Path:
@@ -112,7 +127,45 @@ def open_spark(name: str, engine: Engine) -> Iterator[RunningSpark]:
         yield running
     finally:
         _disconnect(running)
-        _end(jvm)
+        _end(jvm, engine.stop_timeout_s)
+
+
+def class_archive(engine: Engine, folder: Path) -> Path:
+    """Return where the archive of loaded classes for this Java, these jars and options is, or would be, in a folder."""
+    parts = [str(engine.java), *sorted(str(jar) for jar in (find_spark() / "jars").iterdir()), *map(str, engine.jars), *JVM_OPTIONS]
+    return folder / f"{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:16]}.jsa"
+
+
+def make_class_archive(engine: Engine, archive: Path) -> None:
+    """Let a JVM do once what jobs do and keep the classes it loaded: with them a job starts in half the processor time.
+
+    Takes some 20 s and 150 MB. Raises `SparkStartError`.
+    """
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    part = archive.with_suffix(".part")
+    part.unlink(missing_ok=True)
+    training = replace(engine, jvm_options=(f"-XX:ArchiveClassesAtExit={part}",), stop_timeout_s=START_TIMEOUT_S)
+    with open_spark("training", training) as running:
+        _exercise(running.session, str(engine.scratch / "checkpoint"))
+    if not part.exists():
+        raise SparkStartError(f"Java made no archive of its classes; log: {training.log_file}")
+    part.replace(archive)
+
+
+def _exercise(session: SparkSession, checkpoint: str) -> None:
+    """Stream a few rows the way jobs do, and load what reads Kafka, which is not there."""
+    rows = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
+    query = (
+        rows.writeStream.foreachBatch(lambda frame, _: frame.mapInArrow(lambda batches: batches, frame.schema).toArrow())
+        .option("checkpointLocation", checkpoint)
+        .start()
+    )
+    deadline_s = time.monotonic() + START_TIMEOUT_S
+    while query.lastProgress is None and time.monotonic() < deadline_s:  # there are always more rows
+        time.sleep(LOOK_EVERY_S)
+    query.stop()
+    for name in KAFKA_CLASSES:
+        session._jvm.java.lang.Class.forName(name)  # type: ignore[union-attr]
 
 
 def _settings(name: str, engine: Engine) -> dict[str, str]:
@@ -124,7 +177,13 @@ def _settings(name: str, engine: Engine) -> dict[str, str]:
 
 def _start_jvm(home: Path, engine: Engine, settings: Mapping[str, str]) -> subprocess.Popen[bytes]:
     class_path = [str(home / "jars" / "*"), *map(str, engine.jars)]
-    command = [str(engine.java), *JVM_OPTIONS, f"-Djava.io.tmpdir={engine.scratch}", f"-Dlog4j2.configurationFile={LOG_SETTINGS}"]
+    command = [
+        str(engine.java),
+        *JVM_OPTIONS,
+        *engine.jvm_options,
+        f"-Djava.io.tmpdir={engine.scratch}",
+        f"-Dlog4j2.configurationFile={LOG_SETTINGS}",
+    ]
     command += [f"-Ddiskless.log.level={engine.log_level}", "-cp", os.pathsep.join(class_path), "org.apache.spark.deploy.SparkSubmit"]
     for key, value in settings.items():
         command += ["--conf", f"{key}={value}"]
@@ -215,12 +274,12 @@ def _disconnect(running: RunningSpark) -> None:
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
 
 
-def _end(jvm: subprocess.Popen[bytes]) -> None:
+def _end(jvm: subprocess.Popen[bytes], timeout_s: float) -> None:
     if jvm.stdin is not None:
         with suppress(BrokenPipeError):
             jvm.stdin.close()
     try:
-        jvm.wait(STOP_TIMEOUT_S)
+        jvm.wait(timeout_s)
     except subprocess.TimeoutExpired:
         jvm.kill()
         jvm.wait()
