@@ -266,6 +266,27 @@ def test_files_by_state_nearly_empty_ones_and_hand_overs(store: StoreMaker, db: 
     assert [one["object_key"] for one in answer["emptiest"]] == ["key-1"]
 
 
+def test_emptiness_of_a_file_is_judged_over_all_its_coordinators(store: StoreMaker, db: sqlite3.Connection) -> None:
+    known = [("full", 0, 50), ("full", 1, 950), ("empty", 0, 30), ("empty", 1, 40)]
+    for number, (key, kpart, live) in enumerate(known):
+        store.row(
+            "file",
+            file_number=number,
+            kpart=kpart,
+            object_key=key,
+            offset=number,
+            append_ms=NOW_MS,
+            file_bytes=1000,
+            live_bytes=live,
+            owners="[0, 1]",
+            state="live",
+            state_since_ms=NOW_MS,
+        )
+    answer = files(db, Query(), NOW_MS)
+    assert answer["nearly_empty"] == {"percent": 10, "files": 1, "file_bytes": 1000, "live_bytes": 70}
+    assert [(one["object_key"], one["live_bytes"]) for one in answer["emptiest"]] == [("empty", 70)]
+
+
 def test_uploaders_by_rack_and_the_share_of_files_of_several_owners(store: StoreMaker, db: sqlite3.Connection) -> None:
     for uploader, rack in ((1, "a"), (2, "a")):
         store.row("broker", broker_id=uploader, rack=rack, host="h")

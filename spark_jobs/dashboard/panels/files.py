@@ -1,4 +1,8 @@
-"""The life of the WAL files: how many are in which state, what nearly empty ones hold, which hand-overs wait and how long."""
+"""The life of the WAL files: how many are in which state, what nearly empty ones hold, which hand-overs wait and how long.
+
+A file with batches of several coordinators has a state in each, so the states count it in each; what is told of emptiness
+takes the coordinators together and counts it once.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from spark_jobs.dashboard.panels.rows import Json, dicts, rows
 STATES = ("live", "waiting", "deletable", "removed", "fenced")
 NEARLY_EMPTY_PERCENT = 10
 LIST_MAX = 20
+CANDIDATES = 10 * LIST_MAX
 
 
 def files(db: sqlite3.Connection, query: Query, now_ms: int) -> Json:
@@ -37,10 +42,19 @@ def files(db: sqlite3.Connection, query: Query, now_ms: int) -> Json:
 
 _WAITING = """select object_key, kpart, owners, next_owner, file_bytes, state_since_ms from file indexed by file_by_state
 where state = 'waiting' order by state_since_ms limit ?"""
-_EMPTIEST = """select object_key, kpart as coordinator, file_bytes, live_bytes, batches, live_batches, append_ms from file
-where state = 'live' and live_bytes < file_bytes order by file_bytes - live_bytes desc, file_number limit ?"""
-_NEARLY_EMPTY = f"""select count(*) as files, coalesce(sum(file_bytes), 0) as file_bytes, coalesce(sum(live_bytes), 0) as live_bytes
-from file where state = 'live' and live_bytes * 100 <= file_bytes * {NEARLY_EMPTY_PERCENT}"""
+# A coordinator knows only its own batches of a file: what still counts of it is the sum over its owners.
+_LIVE_OF_ALL = """coalesce((select sum(o.live_bytes) from json_each(f.owners) j join file o
+on o.kpart = j.value and o.object_key = f.object_key), f.live_bytes)"""
+# Among the rows with the most bytes that are not live for their coordinator, which is never less than what is dead for all.
+_EMPTIEST = f"""select object_key, min(kpart) as coordinator, file_bytes, min(live) as live_bytes from
+(select f.object_key, f.kpart, f.file_bytes, {_LIVE_OF_ALL} as live from
+(select * from file where state = 'live' and live_bytes < file_bytes
+order by file_bytes - live_bytes desc, file_number limit {CANDIDATES}) f)
+group by object_key having min(live) < file_bytes order by file_bytes - min(live) desc, object_key limit ?"""
+_NEARLY_EMPTY = f"""select count(*) as files, coalesce(sum(file_bytes), 0) as file_bytes, coalesce(sum(live), 0) as live_bytes from
+(select f.object_key, max(f.file_bytes) as file_bytes, max({_LIVE_OF_ALL}) as live from file f
+where f.state = 'live' and f.live_bytes * 100 <= f.file_bytes * {NEARLY_EMPTY_PERCENT} group by f.object_key)
+where live * 100 <= file_bytes * {NEARLY_EMPTY_PERCENT}"""
 
 
 def nearly_empty(db: sqlite3.Connection) -> Json:

@@ -22,7 +22,7 @@ export function filesPanel() {
         table("Files by state", [
           { title: "", cell: (one) => h("span", { class: `key ${(STATES[one.state]?.[1] ?? "fill-7").replace("fill", "line")}` }) },
           { title: "State", cell: (one) => h("span", { title: STATES[one.state]?.[0] }, one.state) },
-          { title: "Files", numeric: true, cell: (one) => grouped(one.files) },
+          { title: "Files", help: "one with batches of several coordinators counts in each", numeric: true, cell: (one) => grouped(one.files) },
           { title: "Size", numeric: true, cell: (one) => h("span", { title: `${one.file_bytes} bytes` }, one.files ? bytes(one.file_bytes) : "–") },
           { title: "Still live", numeric: true, cell: (one) => (one.live_bytes ? bytes(one.live_bytes) : "–") },
         ], data.states),
