@@ -1,0 +1,314 @@
+"""How long clients wait when a leader goes: killed, frozen, or stopped cleanly; and what a standby costs.
+
+    python -m benchmarks.failover [--rounds N] [--only KIND ...] [--json FILE]
+
+Three coordinator processes share 6 metadata partitions. Clients of the Python library in a process of their own commit
+small files to a user partition of each, one after the other, all the time; the outage of a coordinator is the longest
+time between two acknowledgements around the fault. In every round one process is killed (SIGKILL), frozen (SIGSTOP,
+woken when others lead) or stopped (SIGTERM), and brought back before the next round. A frozen process keeps its
+connections, so a client turns away only after its own `--request-timeout-ms`. Kafka replaces a dead or frozen
+member only after `session.timeout.ms` (6 s, the least a broker allows by default), so that is most of what is seen.
+The standby: two processes, one metadata partition, 20 000 batches/s and saturation in files of 100; CPU of the process
+that follows as a share of the leader's, until the standby has applied and written everything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import multiprocessing
+import os
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from multiprocessing.queues import Queue
+from multiprocessing.synchronize import Event
+from typing import TypeAlias
+
+from benchmarks.bed import Row, broker, own_process, say, service, table, wait_for, write_json
+from cli.bench.counters import thread_cpu
+from cli.bench.generator import Load, run_load
+from cli.bench.targets import CLIENT_ID, create_targets
+from cli.bench.workload import Shape
+from cli.dev.coordinator import CoordinatorProcess
+from cli.dev.kafka import KafkaCluster
+from coordinator.client.client import DisklessClient
+from coordinator.client.model import PartitionId
+from coordinator.client.ulid import new_ulid
+from coordinator.protocol.messages import CommitBatch
+from integration_tests.service import Service
+
+NODES = 3
+METADATA_PARTITIONS = 6
+COMMIT_EVERY_S = 0.01
+SETTLED_S = 1.0
+STOP_TIMEOUT_S = 30.0
+BATCH_BYTES = 4096
+KINDS = ("kill", "freeze", "stop")
+STANDBY_BAR = 0.30
+STANDBY_LOADS = (("20,000 batches/s", 200.0), ("saturation", 0.0))
+STANDBY_WINDOW_S = 4.0
+
+Acks: TypeAlias = "Queue[tuple[int, float]]"
+
+
+# ---- the clients, in a process of their own
+
+
+def run_clients(servers: str, request_timeout_ms: int, acks: Acks, stopped: Event) -> None:
+    """Commit until `stopped`; every acknowledgement is put as (coordinator, time)."""
+    asyncio.run(_commit_all(servers, request_timeout_ms, acks, stopped))
+
+
+async def _commit_all(servers: str, request_timeout_ms: int, acks: Acks, stopped: Event) -> None:
+    async with DisklessClient(servers, client_id=CLIENT_ID, request_timeout_ms=request_timeout_ms) as client:
+        created = await client.create_topic("failover", METADATA_PARTITIONS * 2)
+        described = await client.describe_topic(created.topic_id)
+        chosen = {one.coordinator_id: PartitionId(created.topic_id, one.partition) for one in described.partitions}
+        await asyncio.gather(*(_commit(client, owner, partition, acks, stopped) for owner, partition in chosen.items()))
+
+
+async def _commit(client: DisklessClient, owner: int, partition: PartitionId, acks: Acks, stopped: Event) -> None:
+    while not stopped.is_set():
+        now_ms = time.time_ns() // 1_000_000
+        batch = CommitBatch(
+            magic=2,
+            request_id=0,
+            topic_id=partition.topic_id,
+            partition_index=partition.partition,
+            byte_offset=0,
+            size=BATCH_BYTES,
+            base_offset=0,
+            last_offset=9,
+            batch_max_timestamp=now_ms,
+            timestamp_type=0,
+            producer_id=-1,
+            producer_epoch=-1,
+            base_sequence=-1,
+            last_sequence=-1,
+        )
+        outcome = await client.commit_file(f"wal/{new_ulid(now_ms, os.urandom(10))}", BATCH_BYTES, [batch])
+        outcome.raise_for_errors()
+        acks.put((owner, time.monotonic()))
+        await asyncio.sleep(COMMIT_EVERY_S)
+
+
+class Clients:
+    """The acknowledgements so far, by coordinator; times are those of the monotonic clock, which processes share."""
+
+    def __init__(self, acks: Acks) -> None:
+        self._acks = acks
+        self.at_s: dict[int, list[float]] = {owner: [] for owner in range(METADATA_PARTITIONS)}
+
+    def look(self) -> None:
+        """Take what has come."""
+        while not self._acks.empty():
+            owner, at_s = self._acks.get()
+            self.at_s[owner].append(at_s)
+
+    def wait_flowing(self, since_s: float) -> None:
+        """Wait until every coordinator has acknowledged something that late."""
+
+        def all_flow() -> bool:
+            self.look()
+            return all(times and times[-1] > since_s for times in self.at_s.values())
+
+        wait_for(all_flow, "every coordinator to acknowledge commits")
+
+    def outages_s(self, owners: Sequence[int], start_s: float) -> list[float]:
+        """The longest time without an acknowledgement since a moment, per coordinator."""
+        self.look()
+        longest = []
+        for owner in owners:
+            times = [at_s for at_s in self.at_s[owner] if at_s > start_s - SETTLED_S]
+            longest.append(max((after - before for before, after in pairwise(times)), default=float("nan")))
+        return longest
+
+
+@contextmanager
+def clients(servers: str, request_timeout_ms: int) -> Iterator[Clients]:
+    """Clients that commit all the while."""
+    context = multiprocessing.get_context("spawn")
+    acks: Acks = context.Queue()
+    stopped = context.Event()
+    process = context.Process(target=run_clients, args=(servers, request_timeout_ms, acks, stopped), daemon=True)
+    process.start()
+    made = Clients(acks)
+    try:
+        made.wait_flowing(0.0)
+        yield made
+    finally:
+        stopped.set()
+        process.join(1)
+        process.kill()
+        process.join()
+
+
+# ---- faults
+
+
+def led_by(node: CoordinatorProcess) -> list[int]:
+    """The coordinators a node leads, by its own account."""
+    leading = node.readiness()[1].get("leading", [])
+    assert isinstance(leading, list)
+    return leading
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outages:
+    """Seconds without an acknowledgement of the coordinators that a node led, and of the others; until others led them."""
+
+    led_s: list[float]
+    others_s: list[float]
+    taken_over_s: float
+
+
+def one_round(running: Service, seen: Clients, kind: str, node: CoordinatorProcess) -> Outages:
+    """What a fault of the node costs clients; the node is back afterwards."""
+    led = led_by(node)
+    seen.wait_flowing(time.monotonic())
+    start_s = time.monotonic()
+    if kind == "kill":
+        node.kill()
+    elif kind == "freeze":
+        node.pause()
+    else:
+        node.request_stop()
+    others = [one for one in running.nodes.values() if one is not node]
+    wait_for(lambda: sum(len(led_by(one)) for one in others) == METADATA_PARTITIONS, "the other nodes to lead everything")
+    taken_over_s = time.monotonic() - start_s
+    seen.wait_flowing(time.monotonic())
+    bystanders = [partition for partition in range(METADATA_PARTITIONS) if partition not in led]
+    outages = Outages(led_s=seen.outages_s(led, start_s), others_s=seen.outages_s(bystanders, start_s), taken_over_s=taken_over_s)
+    if kind == "freeze":
+        node.resume()
+    else:
+        if kind == "stop" and not node.wait_ended(STOP_TIMEOUT_S):
+            raise TimeoutError(f"node {node.node_id} did not end within {STOP_TIMEOUT_S:g} s\n{node.log_tail()}")
+        node.start()
+    running.wait_shared(60)
+    seen.wait_flowing(time.monotonic())
+    return outages
+
+
+def measure_faults(kafka: KafkaCluster, kinds: Sequence[str], rounds: int, request_timeout_ms: int) -> list[Row]:
+    """All rounds of all kinds, taken in turn."""
+    seen: dict[str, list[Outages]] = {kind: [] for kind in kinds}
+    with (
+        service(kafka, nodes=NODES, metadata_partitions=METADATA_PARTITIONS) as running,
+        clients(",".join(running.addresses), request_timeout_ms) as acknowledged,
+    ):
+        for number in range(rounds):
+            for place, kind in enumerate(kinds):
+                node = running.nodes[(number + place) % NODES + 1]
+                outages = one_round(running, acknowledged, kind, node)
+                seen[kind].append(outages)
+                what = " ".join(f"{one:.2f}" for one in outages.led_s)
+                say(f"round {number + 1}, {kind} of node {node.node_id}: {what} s; led elsewhere after {outages.taken_over_s:.2f} s")
+    return [fault_row(kind, outages) for kind, outages in seen.items()]
+
+
+def fault_row(kind: str, outages: Sequence[Outages]) -> Row:
+    """One line of the table."""
+    led = [one for outage in outages for one in outage.led_s]
+    others = [one for outage in outages for one in outage.others_s]
+    return {
+        "fault": kind,
+        "outages": len(led),
+        "median_s": statistics.median(led),
+        "min_s": min(led),
+        "max_s": max(led),
+        "led_elsewhere_s": statistics.median(outage.taken_over_s for outage in outages),
+        "others_median_s": statistics.median(others),
+        "others_max_s": max(others),
+    }
+
+
+# ---- the standby
+
+
+def measure_standby(kafka: KafkaCluster) -> list[Row]:
+    """A leader and a standby under load."""
+    rows: list[Row] = []
+    with service_of_two(kafka) as running, own_process() as generator:
+        leader = next(node for node in running.nodes.values() if led_by(node))
+        standby = next(node for node in running.nodes.values() if node is not leader)
+        targets = asyncio.run(create_targets(leader.address, "standby", 100, 16))
+        for name, rate in STANDBY_LOADS:
+            wait_for_written(leader, standby)
+            before = thread_cpu(leader.pid), thread_cpu(standby.pid)
+            batches = leader.metric("batches_total")
+            load = Load(shape=Shape(batches_per_file=100, partitions=100), targets=targets, depth=8, rate=rate, window_s=STANDBY_WINDOW_S)
+            measured = generator.submit(run_load, load).result()
+            done_s = time.perf_counter()
+            wait_for_written(leader, standby)
+            behind_s = time.perf_counter() - done_s
+            led, followed = thread_cpu(leader.pid).since(before[0]), thread_cpu(standby.pid).since(before[1])
+            us = 1e6 / (leader.metric("batches_total") - batches)
+            share = followed.total_s / led.total_s
+            rows.append(
+                {
+                    "load": name,
+                    "batches_per_s": round(measured.batches / measured.window_s),
+                    "leader_us": led.total_s * us,
+                    "standby_us": followed.total_s * us,
+                    "standby_loop_us": followed.main_s * us,
+                    "share": share,
+                    "bar": f"< {STANDBY_BAR:g}",
+                    "reached": "yes" if share < STANDBY_BAR else "NO",
+                    "behind_s": behind_s,
+                }
+            )
+    return rows
+
+
+@contextmanager
+def service_of_two(kafka: KafkaCluster) -> Iterator[Service]:
+    """One metadata partition: one node leads it, and the other follows. (Such a service is never shared by all its nodes.)"""
+    with service(kafka) as running:
+        second = running.add(2)
+        second.start()
+        second.wait_serving()
+        wait_for(lambda: bool(second.readiness()[1].get("joined")), "the standby to join")
+        yield running
+
+
+def wait_for_written(leader: CoordinatorProcess, standby: CoordinatorProcess) -> None:
+    """Wait until both have applied and written the whole log."""
+
+    def is_written() -> bool:
+        end = leader.metric("log_end_offset")
+        return all(node.metric(name) == end for node in (leader, standby) for name in ("log_end_offset", "state_applied_offset"))
+
+    wait_for(is_written, "leader and standby to have written everything")
+
+
+FAULT_COLUMNS = ("fault", "outages", "median_s", "min_s", "max_s", "led_elsewhere_s", "others_median_s", "others_max_s")
+STANDBY_COLUMNS = ("load", "batches_per_s", "leader_us", "standby_us", "standby_loop_us", "share", "bar", "reached", "behind_s")
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", action="append", choices=[*KINDS, "standby"], help="only these (repeatable)")
+    parser.add_argument("--request-timeout-ms", type=int, default=10_000, help="of the clients; the library's default")
+    parser.add_argument("--json", metavar="FILE", help="also write the figures there")
+    options = parser.parse_args()
+    wanted = options.only or [*KINDS, "standby"]
+    kinds = [kind for kind in KINDS if kind in wanted]
+    with broker() as kafka:
+        faults = measure_faults(kafka, kinds, options.rounds, options.request_timeout_ms) if kinds else []
+        standby = measure_standby(kafka) if "standby" in wanted else []
+    if faults:
+        say(f"\nseconds without an acknowledgement, per coordinator that was led by the node:\n{table(faults, FAULT_COLUMNS)}")
+    if standby:
+        say(f"\nCPU microseconds per batch:\n{table(standby, STANDBY_COLUMNS)}")
+    write_json(options.json, {"faults": faults, "standby": standby})
+
+
+if __name__ == "__main__":
+    main()
