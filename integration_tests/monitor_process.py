@@ -8,7 +8,7 @@ import sys
 import urllib.request
 from pathlib import Path
 
-from cli.dev.process import ChildProcess, start_child
+from cli.dev.process import ChildProcess, command_line, start_child
 from integration_tests.waiting import wait_until
 from spark_jobs.monitor.report import open_report
 
@@ -108,7 +108,7 @@ class MonitorProcess:
 
     def jvm(self) -> int | None:
         """The JVM's pid, if it has one now."""
-        return next((pid for pid, line in self.family().items() if "org.apache.spark.deploy.SparkSubmit" in line), None)
+        return next((pid for pid in self.family() if "org.apache.spark.deploy.SparkSubmit" in command_line(pid)), None)
 
     def workers(self) -> list[int]:
         """Pids of the Python processes of Spark: the one that makes the others comes first."""

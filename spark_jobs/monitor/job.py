@@ -13,7 +13,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -40,6 +40,7 @@ LOOK_EVERY_S = 0.25
 ALIVE_EVERY_S = 5.0
 STOP_WAIT_S = 6.0
 STOP_LOOK_S = 0.02
+JVM_END_S = 3.0
 EARLIEST = -2  # Spark's word in starting offsets
 
 INPUT_COLUMNS = ("partition", "offset", "key", "value", "unix_millis(timestamp) AS timestamp_ms")
@@ -233,6 +234,12 @@ class _Job:
             LOG.warning("no sign of life could be written: %s", error)  # a merge takes long; the next one is due soon
 
     def _explain(self, error: Exception, spark: RunningSpark) -> str:
+        from py4j.protocol import Py4JNetworkError
+
+        if isinstance(error, (Py4JNetworkError, OSError)):
+            # A JVM that is killed closes its sockets a moment before it is gone.
+            with suppress(subprocess.TimeoutExpired):
+                spark.jvm.wait(JVM_END_S)
         if not spark.is_alive():
             return _jvm_ended(spark)
         cause = self._failure or error
