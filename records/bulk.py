@@ -1,14 +1,15 @@
 """Many `FileCommitted` entries in one vectorised pass, for files whose batches were all accepted.
 
-The bytes are those of `records.codec.encode_entry` for the same records; tests hold them equal. The numbers of all
-files are laid out in one array, in the order in which they stand in the entries, and become varints together.
+The bytes are those of `records.codec.encode_entry` for the same records; tests hold them equal. Column by column the
+numbers of all files become varints together and are cut into one piece per file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -17,10 +18,11 @@ from records.fast import PREFIX_OF_LEVEL
 from records.history import LATEST
 from records.varints import Int64s, write_number, write_number_array_with_ends
 
-FEW_FILES = 24
-
-_OTHERS_EMPTY = 7
+_NO_VALUES = b"\0"
+_OTHERS_EMPTY = bytes(7)
 """Five empty columns, the empty messages, and the end of the entry's array of records."""
+_ONE_BYTE_END = 64
+_ZERO = np.zeros(1, np.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,19 +63,87 @@ class FileHead(NamedTuple):
 
 def encode_file_entries(heads: Sequence[FileHead], topic_ids: Sequence[Sequence[bytes]], numbers: FileNumbers) -> list[bytes]:
     """Encode one entry per file. `topic_ids` are the topics of each file in the order of `run_topic`."""
-    flat, last_of_file = _lay_out(numbers)
-    data, ends = write_number_array_with_ends(flat)
-    stops = ends[last_of_file].tolist()
-    entries: list[bytes] = []
-    start = 0
+    return list(map(b"".join, zip(_encode_heads(heads, topic_ids), *_encode_columns(numbers), repeat(_OTHERS_EMPTY), strict=False)))
+
+
+def _encode_columns(numbers: FileNumbers) -> list[Iterable[bytes]]:
+    """Each column as one piece of bytes per file: the count, the values and an end, or the end alone when there are none."""
+    runs, batches, producers = map(_Shares, (numbers.runs_of_file, numbers.batches_of_file, numbers.producers_of_file))
+    columns = [
+        (runs, numbers.run_topic),
+        (runs, numbers.run_partition),
+        (runs, numbers.run_length),
+        (runs, numbers.run_base_offset),
+        runs.of_sparse(numbers.run_log_start),
+        batches.of_sparse(numbers.byte_gap),
+        (batches, numbers.byte_size),
+        (batches, numbers.record_count_minus_one),
+        (batches, numbers.timestamp_age),
+        batches.of_sparse(numbers.timestamp_type),
+        (producers, numbers.producer_index),
+        (producers, numbers.producer_id),
+        (producers, numbers.producer_epoch),
+        (producers, numbers.base_sequence),
+    ]
+    is_large = [len(values) > 0 and not _are_one_byte_each(values) for _, values in columns]
+    data, bounds = _encode_together([values for (_, values), large in zip(columns, is_large, strict=True) if large])
+    pieces: list[Iterable[bytes]] = []
+    first = 0
+    for (shares, values), large in zip(columns, is_large, strict=True):
+        if not len(values):
+            pieces.append(repeat(_NO_VALUES))
+        elif large:
+            pieces.append(shares.cut(data, int(bounds[first]), bounds[first + shares.ends]))
+            first += len(values)
+        else:
+            pieces.append(shares.cut((values.astype(np.uint8) << 1).tobytes(), 0, shares.ends))
+    return pieces
+
+
+def _are_one_byte_each(values: Int64s) -> bool:
+    return int(values.max()) < _ONE_BYTE_END and int(values.min()) >= 0
+
+
+def _encode_together(columns: Sequence[Int64s]) -> tuple[bytes, Int64s]:
+    """The varints of all columns, and where each begins, with the end of the last."""
+    if not columns:
+        return b"", _ZERO
+    data, ends = write_number_array_with_ends(np.concatenate(columns))
+    return data, np.concatenate((_ZERO, ends))
+
+
+class _Shares:
+    """How many values of a column each file has; `ends` is where those of each file end."""
+
+    def __init__(self, lengths: Int64s) -> None:
+        self.ends: Int64s = lengths.cumsum()
+        self._lengths = lengths
+        self._counts = [write_number(length) if length else b"" for length in lengths.tolist()]
+
+    def of_sparse(self, values: Int64s) -> tuple[_Shares, Int64s]:
+        """A column that is left out for files where all its values are 0."""
+        if not values.any():
+            return self, values[:0]
+        file_of = np.repeat(np.arange(len(self._lengths)), self._lengths)
+        used = np.bincount(file_of, weights=values != 0, minlength=len(self._lengths)) > 0
+        return _Shares(np.where(used, self._lengths, 0)), values[used[file_of]]
+
+    def cut(self, data: bytes, start: int, stops: Int64s) -> list[bytes]:
+        """Cut encoded values that begin at `start` where each file's end."""
+        pieces: list[bytes] = []
+        for count, stop in zip(self._counts, stops.tolist(), strict=True):
+            pieces.append(count + data[start:stop] + _NO_VALUES if count else _NO_VALUES)
+            start = stop
+        return pieces
+
+
+def _encode_heads(heads: Sequence[FileHead], topic_ids: Sequence[Sequence[bytes]]) -> Iterator[bytes]:
     topics: Sequence[bytes] = ()
     encoded_topics = _encode_topics(topics)
-    for head, topics_of_file, stop in zip(heads, topic_ids, stops, strict=True):
+    for head, topics_of_file in zip(heads, topic_ids, strict=True):
         if topics_of_file is not topics:
             topics, encoded_topics = topics_of_file, _encode_topics(topics_of_file)
-        entries.append(_encode_head(head, encoded_topics) + data[start:stop])
-        start = stop
-    return entries
+        yield _encode_head(head, encoded_topics)
 
 
 def _encode_head(head: FileHead, topics: bytes) -> bytes:
@@ -109,80 +179,3 @@ def _time(time_ms: int) -> bytes:
 
 def _encode_topics(topics: Sequence[bytes]) -> bytes:
     return b"".join((write_number(len(topics)), *topics, b"\0"))
-
-
-def _lay_out(numbers: FileNumbers) -> tuple[Int64s, Int64s]:
-    """All numbers in the order of the entries: per column its count, its values and an end, or the end alone when empty.
-
-    Returns them and the index of the last number of each file.
-    """
-    runs, batches, producers = numbers.runs_of_file, numbers.batches_of_file, numbers.producers_of_file
-    columns = [
-        (numbers.run_topic, runs),
-        (numbers.run_partition, runs),
-        (numbers.run_length, runs),
-        (numbers.run_base_offset, runs),
-        _sparse(numbers.run_log_start, runs),
-        _sparse(numbers.byte_gap, batches),
-        (numbers.byte_size, batches),
-        (numbers.record_count_minus_one, batches),
-        (numbers.timestamp_age, batches),
-        _sparse(numbers.timestamp_type, batches),
-        (numbers.producer_index, producers),
-        (numbers.producer_id, producers),
-        (numbers.producer_epoch, producers),
-        (numbers.base_sequence, producers),
-    ]
-    return _lay_out_few(columns, len(runs)) if len(runs) <= FEW_FILES else _lay_out_many(columns)
-
-
-def _lay_out_few(columns: Sequence[tuple[Int64s, Int64s]], files: int) -> tuple[Int64s, Int64s]:
-    """File by file: with few of them, copying slices is cheaper than computing where every number goes."""
-    lengths = [of_file.tolist() for _, of_file in columns]
-    slots = sum(n + 2 if n else 1 for column in lengths for n in column)
-    flat = np.zeros(slots + _OTHERS_EMPTY * files, np.int64)
-    taken = [0] * len(columns)
-    last_of_file: list[int] = []
-    at = 0
-    for file in range(files):
-        for place, (values, _) in enumerate(columns):
-            n = lengths[place][file]
-            if not n:
-                at += 1
-                continue
-            start = taken[place]
-            taken[place] = start + n
-            flat[at] = n
-            flat[at + 1 : at + 1 + n] = values[start : start + n]
-            at += n + 2
-        at += _OTHERS_EMPTY
-        last_of_file.append(at - 1)
-    return flat, np.array(last_of_file, np.int64)
-
-
-def _lay_out_many(columns: Sequence[tuple[Int64s, Int64s]]) -> tuple[Int64s, Int64s]:
-    """Column by column, all files at once."""
-    slots = np.stack([np.where(lengths > 0, lengths + 2, 1) for _, lengths in columns], axis=1)
-    per_file = slots.sum(axis=1) + _OTHERS_EMPTY
-    ends = per_file.cumsum()
-    starts = (ends - per_file)[:, None] + np.cumsum(slots, axis=1) - slots
-    flat = np.zeros(int(ends[-1]), np.int64)
-    for place, (values, lengths) in enumerate(columns):
-        if not len(values):
-            continue
-        start = starts[:, place]
-        filled = lengths > 0
-        flat[start[filled]] = lengths[filled]
-        # Where a file's values begin, less how many values of other files come before them in the column.
-        shift = start + 1 - (lengths.cumsum() - lengths)
-        flat[shift.repeat(lengths) + np.arange(len(values))] = values
-    return flat, ends - 1
-
-
-def _sparse(values: Int64s, lengths: Int64s) -> tuple[Int64s, Int64s]:
-    """A column that is left out for files where all its values are 0."""
-    if not values.any():
-        return values[:0], np.zeros_like(lengths)
-    file_of = np.repeat(np.arange(len(lengths)), lengths)
-    used = np.bincount(file_of, weights=values != 0, minlength=len(lengths)) > 0
-    return values[used[file_of]], np.where(used, lengths, 0)
