@@ -83,7 +83,7 @@ def _max_timestamp(state: ShardState, row: int, log_start: int) -> FoundOffset:
 def _recompute_max_timestamp(state: ShardState, row: int, log_start: int) -> None:
     """The batch that had the greatest timestamp was deleted: find the next one among the live ones."""
     best, best_offset = -1, -1
-    for rows in state.rows_from(row, log_start):
+    for rows in state.rows_of_greatest(row, log_start):
         last = rows["base"] + rows["count"] - 1
         live = last >= log_start
         times = np.where(live, _effective(state, rows), np.int64(-2))

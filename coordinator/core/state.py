@@ -259,6 +259,17 @@ class ShardState:
         """Like `rows_from`, without the written runs whose batches are all older than a time."""
         return self._rows(partition_row, offset, lambda row, at: self.cold.run_reaching(row, at, timestamp_ms))
 
+    def rows_of_greatest(self, partition_row: int, offset: int) -> Iterator[Rows]:
+        """Runs in offset order, the first batch with the greatest effective timestamp from an offset on among them."""
+        run = self.cold.max_run(partition_row, offset)
+        while run is not None:
+            yield unpack(run)
+            # The greatest of a run that is cut by the offset may lie before it: then one of the later runs has it.
+            run = self.cold.max_run(partition_row, run.last + 1) if run.base < offset else None
+        for generation in self._generations():
+            for tail_run in generation.runs_from(partition_row, offset):
+                yield tail_run.rows()
+
     def _rows(self, partition_row: int, offset: int, next_run: Callable[[int, int], RunRow | None]) -> Iterator[Rows]:
         """Written runs first, up to where the unwritten ones begin: a run being written is in both places."""
         firsts = [generation.first_base(partition_row) for generation in self._generations()]
