@@ -25,7 +25,7 @@ KPARTS = 4
 BATCHES_PER_FILE = 10
 FILES_PER_S = 150
 TRIGGER = ("--trigger-interval", "0.2")
-KILLS = ("worker", "driver", "worker", "jvm", "worker", "worker") * 2
+KILLS = ("worker", "driver", "worker", "jvm", "worker", "driver", "worker", "jvm", "worker", "driver", "worker", "daemon")
 pytestmark = pytest.mark.timeout(300)
 
 STOP_MAX_S = 10
@@ -84,8 +84,8 @@ def test_whatever_is_killed_at_whatever_moment_every_entry_counts_once(
         with load(producer, log):
             monitor.start_ready(*TRIGGER)
             for victim in KILLS:
-                if victim == "worker":
-                    _kill_worker(monitor, moments)
+                if victim in ("worker", "daemon"):
+                    _kill_worker(monitor, victim, moments)
                 else:
                     _kill_and_restart(monitor, victim, moments)
             _kill_between_the_two_commits(monitor)
@@ -100,11 +100,11 @@ def test_whatever_is_killed_at_whatever_moment_every_entry_counts_once(
         assert_exact(monitor, log)
 
 
-def _kill_worker(monitor: MonitorProcess, moments: random.Random) -> None:
-    """The query goes on."""
+def _kill_worker(monitor: MonitorProcess, victim: str, moments: random.Random) -> None:
+    """The query goes on, also without the process that makes workers (they are not its children any more then)."""
     wait_until(lambda: len(monitor.workers()) > 1, "Python workers", START_TIMEOUT_S)
-    pids = monitor.workers()
-    os.kill(pids[moments.randrange(len(pids))], signal.SIGKILL)
+    daemon, *workers = monitor.workers()
+    os.kill(daemon if victim == "daemon" else moments.choice(workers), signal.SIGKILL)
     monitor.wait_total("entries", monitor.total("entries") + FILES_PER_S // 2)
     assert not monitor.has_ended(), monitor.said()
 
