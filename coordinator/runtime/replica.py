@@ -192,10 +192,12 @@ class Replica:
         state, fence, claim = ShardState(cold=reader), Fence(), None
         self._packer = Packer()
         if stored is not None:
-            state = ShardState.restore(stored, reader)
             header = stored.header
             self.digest = Digest.from_bytes(header.digest)
-            self._packer.restore(stored.partitions, stored.producers, self.digest)
+            # Seconds for a million partitions: what else this process leads goes on meanwhile.
+            state = await self._loop.run_in_executor(self._ports.writer, ShardState.restore, stored, reader)
+            restore_digest = partial(self._packer.restore, stored.partitions, stored.producers, self.digest)
+            await self._loop.run_in_executor(self._ports.writer, restore_digest)
             fence = Fence(header.epoch, header.term, header.seq)
             claim = _claim_of(header)
             self.written_offset = header.applied_offset
