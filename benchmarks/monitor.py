@@ -41,6 +41,7 @@ def main() -> None:
     parser.add_argument("--per-file", type=int, default=100)
     parser.add_argument("--rate", type=int, default=250_000, help="batches per second of the live part; 0 leaves it out")
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--trigger-interval", default="1", help="of the live part, in seconds")
     parser.add_argument("--folder", type=Path)
     options = parser.parse_args()
     print(f"load average before: {os.getloadavg()[0]:.1f}; a plain Python loop of 10 M steps takes {_plain_loop_s():.2f} s")
@@ -50,7 +51,7 @@ def main() -> None:
             if options.batches:
                 _backlog(kafka.bootstrap, folder, options.batches // options.per_file, options.per_file)
             if options.rate:
-                _live(kafka.bootstrap, folder, options.rate, options.per_file, options.seconds)
+                _live(kafka.bootstrap, folder, options)
 
 
 def _plain_loop_s() -> float:
@@ -86,7 +87,8 @@ def _backlog(bootstrap: str, folder: Path, files: int, per_file: int) -> None:
         print(f"  micro-batch: {row['batches']} batches, scan {row['scan_ms']} ms, merge {row['merge_ms']} ms")
 
 
-def _live(bootstrap: str, folder: Path, rate: int, per_file: int, seconds: float) -> None:
+def _live(bootstrap: str, folder: Path, options: argparse.Namespace) -> None:
+    rate, per_file, seconds = options.rate, options.per_file, options.seconds
     log = MadeLog.of(KPARTS, per_file, seed=2, now_ms=lambda: time.time_ns() // 1_000_000)
     producer = LogProducer(bootstrap, "live")
     producer.create_topic(KPARTS)
@@ -94,7 +96,7 @@ def _live(bootstrap: str, folder: Path, rate: int, per_file: int, seconds: float
     producer.flush()
     (folder / "live").mkdir()
     with MonitorProcess(bootstrap, "live", folder / "live") as monitor:
-        monitor.start_ready()
+        monitor.start_ready("--trigger-interval", options.trigger_interval)
         ended = threading.Event()
         writer = threading.Thread(target=producer.write_at, args=(log, rate / per_file, ended.is_set))
         writer.start()
@@ -162,6 +164,7 @@ class _Usage:
     cpu_before_s: float = 0.0
     rss_max: int = 0
     pss_max: int = 0
+    of_each: list[int] = field(default_factory=list)
 
     def add(self, pids: Sequence[int], *, with_memory: bool) -> None:
         """Look at the processes."""
@@ -170,14 +173,17 @@ class _Usage:
             if used is not None:
                 self.cpu_s[pid] = used
         if with_memory:
-            self.rss_max = max(self.rss_max, sum(_memory(pid, "Rss") for pid in pids))
+            of_each = [_memory(pid, "Rss") for pid in pids]
+            if sum(of_each) > self.rss_max:
+                self.rss_max, self.of_each = sum(of_each), of_each
             self.pss_max = max(self.pss_max, sum(_memory(pid, "Pss") for pid in pids))
 
     def __str__(self) -> str:
         used = sum(self.cpu_s.values()) - self.cpu_before_s
         return (
             f"{used / max(self.seconds, 0.001):.2f} cores ({used:.1f} s in {self.seconds:.1f} s), memory of all processes together: "
-            f"rss {self.rss_max / MB:.0f} MB, pss {self.pss_max / MB:.0f} MB at most"
+            f"rss {self.rss_max / MB:.0f} MB, pss {self.pss_max / MB:.0f} MB at most "
+            f"(rss of each then: {', '.join(f'{size / MB:.0f}' for size in self.of_each)})"
         )
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import spark_jobs
-from spark_jobs.settings import JVM_OPTIONS, LOCAL_MASTER, LOCAL_SETTINGS, SETTINGS
+from spark_jobs.settings import ENVIRONMENT, JVM_OPTIONS, LOCAL_MASTER, LOCAL_SETTINGS, SETTINGS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -192,6 +192,7 @@ def _start_jvm(home: Path, engine: Engine, settings: Mapping[str, str]) -> subpr
         "_PYSPARK_DRIVER_CONN_INFO_PATH": str(_address_file(engine)),
         "SPARK_CONNECT_MODE": "0",
         "SPARK_LOCAL_DIRS": str(engine.scratch / "local"),
+        **ENVIRONMENT,
     }
     with engine.log_file.open("ab") as log:
         return subprocess.Popen(

@@ -50,6 +50,12 @@ JVM_OPTIONS: Final = (
     "--enable-native-access=ALL-UNNAMED",
 )
 
+ENVIRONMENT: Final = {
+    "MALLOC_ARENA_MAX": "2",  # else the C library keeps memory for each of the JVM's and Arrow's threads
+    "OPENBLAS_NUM_THREADS": "1",  # numpy in the workers does no linear algebra, but would start threads for it
+}
+"""Of the JVM and the Python workers."""
+
 SETTINGS: Final = {
     "spark.ui.enabled": "false",  # the dashboard is ours; a second server costs memory and a port
     "spark.ui.showConsoleProgress": "false",
@@ -79,7 +85,7 @@ LOCAL_SETTINGS: Final = {
 }
 """Only where driver and executors are one process on one machine."""
 
-MAX_ENTRIES_PER_BATCH: Final = 20_000
+MAX_ENTRIES_PER_BATCH: Final = 10_000
 """Bounds the time a stop waits and the memory of a catching-up job; a micro-batch takes one to a few seconds then."""
 
 KAFKA_SOURCE: Final = {

@@ -78,7 +78,7 @@ class DevMonitor:
     def _start_process(self) -> None:
         assert self._lease is not None
         command = [sys.executable, "-m", "cli.main", "monitor", "run", "--bootstrap-server", self.bootstrap, "--dir", str(self.folder)]
-        command += ["--metrics-port", str(self._lease.port), "--trigger-interval", "1"]
+        command += ["--metrics-port", str(self._lease.port)]
         self._process = start_child(command, marker="cli.main", log=self.log_file)
         self._started_s = time.monotonic()
 

@@ -68,7 +68,7 @@ class MonitorOptions:
     version: str
     properties: Mapping[str, str] = field(default_factory=dict)
     once: bool = False
-    trigger_interval_s: float = 2.0
+    trigger_interval_s: float = 1.0
     max_entries_per_batch: int = MAX_ENTRIES_PER_BATCH
     metrics_host: str = "127.0.0.1"
     metrics_port: int | None = None
