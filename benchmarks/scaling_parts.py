@@ -106,7 +106,7 @@ def seconds_until_leading(node: CoordinatorProcess, running: Service) -> float:
 
 
 def recovery(node: CoordinatorProcess, running: Service) -> Row:
-    """Restart a node with its state databases, and without them."""
+    """Restart a node with its state databases, and without them; it leads before they are written again (`written_s` later)."""
     wait_written([node])
     end = node.metric("log_end_offset")
     node.terminate(60)
@@ -117,7 +117,9 @@ def recovery(node: CoordinatorProcess, running: Service) -> Row:
     replay_s = seconds_until_leading(node, running)
     if node.metric("log_end_offset") < end:
         raise AssertionError(f"the log ended at {end:.0f}, the node that replayed it is at {node.metric('log_end_offset'):.0f}")
-    return {"restart_s": restart_s, "restarted_mb": restarted_mb, "replay_s": replay_s}
+    started = time.perf_counter()
+    wait_written([node])
+    return {"restart_s": restart_s, "restarted_mb": restarted_mb, "replay_s": replay_s, "written_s": time.perf_counter() - started}
 
 
 def slope_row(rows: Sequence[Row], unit: int, name: str) -> Row:

@@ -1,0 +1,87 @@
+"""What benchmarks make of their figures: profiles from stacks, slopes, tables, counts per batch."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+import pytest
+
+from benchmarks.bed import Row, table
+from benchmarks.loop_profile import LOOP_ITSELF, shares_of
+from benchmarks.scaling_parts import slope_row
+from benchmarks.standard import standard_shapes
+from cli.bench.counters import LogCounts, cpu_seconds, resident_bytes, thread_cpu
+
+LOOP = "thread (1): MainThread;main (/x/app/__main__.py:1);Runner.run (/python/asyncio/runners.py:118)"
+
+
+def test_a_profile_knows_the_event_loop_only_and_counts_every_function_once() -> None:
+    stacks = "\n".join(
+        (
+            f"{LOOP};feed (/home/me/src/coordinator/core/shard.py:10);decide (/home/me/src/coordinator/core/commit.py:5) 6",
+            f"{LOOP};feed (/home/me/src/coordinator/core/shard.py:11);feed (/home/me/src/coordinator/core/shard.py:12) 1",
+            f"{LOOP} 3",
+            "thread (2): state-writer;write (/home/me/src/coordinator/adapters/sqlite/writer.py:1) 90",
+        )
+    )
+    shares = {one.function: (one.alone, one.inclusive) for one in shares_of(stacks)}
+    assert shares == {
+        "decide (coordinator/core/commit.py)": (0.6, 0.6),
+        LOOP_ITSELF: (0.3, 0.3),
+        "feed (coordinator/core/shard.py)": (0.1, 0.7),
+    }
+    assert shares_of("") == []
+
+
+def test_slopes_are_per_unit_of_the_first_column() -> None:
+    rows: list[Row] = [{"partitions": n, "seconds": 2.0 + n * 1e-5, "flat": 4.0} for n in (10_000, 100_000, 1_000_000)]
+    line = slope_row(rows, 100_000, "100 000")
+    assert line["partitions"] == "slope per 100 000"
+    assert line["seconds"] == pytest.approx(1.0)
+    assert line["flat"] == pytest.approx(0.0)
+
+
+def test_a_table_is_markdown_with_its_columns_aligned() -> None:
+    rows: list[Row] = [{"shape": "a", "rate": 123_456}, {"shape": "bcd", "rate": 1.234, "other": float("nan")}]
+    lines = table(rows, ("shape", "rate", "other")).splitlines()
+    assert lines == [
+        "| shape |    rate | other |",
+        "| ----- | ------: | ----: |",
+        "| a     | 123,456 |     - |",
+        "| bcd   |    1.23 |     - |",
+    ]
+
+
+def test_the_standard_shapes_are_those_of_the_design() -> None:
+    shapes = {shape.name: shape for shape in standard_shapes()}
+    assert len(shapes) == 14
+    assert {(shape.batches, shape.partitions) for shape in shapes.values()} >= {(100, 1), (320, 5), (640, 2), (800, 2), (1600, 1)}
+    assert shapes["1000x100@20000"].files_per_s * 1000 == 20_000
+    assert shapes["24-brokers"].files_per_s == 96
+    assert shapes["3-brokers"].window_s(2.0) > shapes["24-brokers"].window_s(2.0) == 2.0
+
+
+def test_bytes_per_batch_are_a_difference() -> None:
+    before = LogCounts(appended_bytes=1000, batches=100)
+    assert LogCounts(appended_bytes=2500, batches=200).bytes_per_batch_since(before) == 15
+    assert before.bytes_per_batch_since(before) == 0
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="the counters read /proc")
+def test_the_main_threads_cpu_is_told_from_the_others() -> None:
+    before = thread_cpu(os.getpid())
+
+    def burn() -> None:
+        until = time.thread_time() + 0.2
+        while time.thread_time() < until:
+            pass
+
+    thread = threading.Thread(target=burn)
+    thread.start()
+    thread.join()
+    used = thread_cpu(os.getpid()).since(before)
+    assert used.others_s >= 0.15 > used.main_s
+    assert cpu_seconds(os.getpid()) >= used.total_s
+    assert resident_bytes(os.getpid()) > 1 << 20
