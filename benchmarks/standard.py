@@ -21,7 +21,7 @@ from functools import partial
 
 from benchmarks.bed import Row, broker, metrics_urls, own_process, say, service, table, write_json
 from benchmarks.loop_profile import LoopProfile, NoProfilerError, find_profiler
-from cli.bench.counters import log_counts, thread_cpu
+from cli.bench.counters import log_counts, settled_log_counts, thread_cpu
 from cli.bench.generator import Load, Measured, Target, run_load
 from cli.bench.raw import RawProduce, measure_produce, measure_sqlite, raw_topic
 from cli.bench.targets import create_targets, delete_topic
@@ -29,6 +29,7 @@ from cli.bench.workload import Shape
 from cli.dev.kafka import KafkaCluster
 from integration_tests.service import Service
 
+FIRST_LOAD_S = 3.0
 WARM_UP_S = 0.8
 RAW_WARM_UP_S = 0.8
 RAW_WINDOW_S = 1.2
@@ -106,8 +107,8 @@ def measure(bed: Bed, shape: Standard, targets: Sequence[Target]) -> Row:
     urls, broker_pid = metrics_urls(bed.service), bed.kafka.node(1).pid or 0
     counts, coordinator, kafka = log_counts(urls), thread_cpu(bed.pid), thread_cpu(broker_pid)
     measured = bed.load.submit(run_load, load_of(bed, shape, targets)).result()
+    after = settled_log_counts(urls)
     coordinator, kafka = thread_cpu(bed.pid).since(coordinator), thread_cpu(broker_pid).since(kafka)
-    after = log_counts(urls)
     bytes_per_batch, batches = after.bytes_per_batch_since(counts), after.batches - counts.batches
     raw = measure_raw(bed, shape, round(bytes_per_batch * shape.batches))
     row: Row = {"batches_per_s": measured.batches / measured.window_s, "requests": measured.requests}
@@ -121,6 +122,14 @@ def measure(bed: Bed, shape: Standard, targets: Sequence[Target]) -> Row:
     row["generator_us"] = measured.cpu_s / measured.batches * 1e6 if measured.batches else float("nan")
     row["errors"] = problems(measured)
     return row
+
+
+def warm_up(bed: Bed) -> None:
+    """Load for some seconds without looking: a broker that was just started compiles its code first."""
+    address = bed.service.nodes[1].address
+    targets = asyncio.run(create_targets(address, "warm-up", 100, 16))
+    bed.load.submit(run_load, Load(shape=Shape(batches_per_file=10, partitions=100), targets=targets, window_s=FIRST_LOAD_S)).result()
+    asyncio.run(delete_topic(address, "warm-up"))
 
 
 def load_of(bed: Bed, shape: Standard, targets: Sequence[Target]) -> Load:
@@ -256,6 +265,7 @@ def main() -> None:
             parser.error(str(error))
     with broker() as kafka, service(kafka) as running, own_process() as load, own_process() as raw:
         bed = Bed(kafka=kafka, service=running, load=load, raw=raw, window_s=options.window)
+        warm_up(bed)
         rows = []
         for shape in shapes:
             runs = options.runs if shape.aim is not None else min(options.runs, OTHER_RUNS_MAX)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import time
 import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+STILL_S = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +37,17 @@ def log_counts(metrics_urls: Sequence[str]) -> LogCounts:
                 elif name.startswith("diskless_coordinator_batches_total{"):
                     batches += float(value)
     return LogCounts(appended_bytes=appended, batches=batches)
+
+
+def settled_log_counts(metrics_urls: Sequence[str], timeout_s: float = 5.0) -> LogCounts:
+    """The counts once they stand still: batches count when they are acknowledged, bytes as soon as they are appended."""
+    deadline = time.monotonic() + timeout_s
+    counts = log_counts(metrics_urls)
+    while True:
+        time.sleep(STILL_S)
+        before, counts = counts, log_counts(metrics_urls)
+        if counts == before or time.monotonic() > deadline:
+            return counts
 
 
 def cpu_seconds(pid: int) -> float:

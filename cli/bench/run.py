@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
-from cli.bench.counters import cpu_seconds, log_counts
+from cli.bench.counters import cpu_seconds, log_counts, settled_log_counts
 from cli.bench.generator import Load, Measured, Target, run_load
 from cli.bench.raw import RawProduce, measure_produce, measure_sqlite, raw_topic
 from cli.bench.targets import create_targets, delete_topic
@@ -94,7 +94,7 @@ def _one_run(plan: Plan, shape: Shape, targets: list[Target], pool: ProcessPoolE
     measured = pool.submit(run_load, load).result()
     seconds = time.monotonic() - started
     cpu = {name: (cpu_seconds(pid) - before[name]) / seconds for name, pid in plan.processes.items()}
-    return _Run(measured, log_counts(plan.metrics_urls).bytes_per_batch_since(counts) or ENTRY_BYTES_PER_BATCH), cpu
+    return _Run(measured, settled_log_counts(plan.metrics_urls).bytes_per_batch_since(counts) or ENTRY_BYTES_PER_BATCH), cpu
 
 
 def _raw_run(plan: Plan, n: int, entry_bytes: int, pool: ProcessPoolExecutor) -> RawProduce:
