@@ -37,6 +37,9 @@ from records.model import (
 )
 from records.state_digest import PRODUCER_RING
 
+TRIM_PARTITION_COST = 10
+"""What looking at a partition costs, in batches counted out."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
@@ -292,10 +295,8 @@ class ShardState:
     def trim_step(self, rows_max: int = 20_000) -> bool:
         """Count some deleted batches out of their files; returns whether there is more to do."""
         budget = rows_max
-        for row in list(self.trimming):
-            budget -= self._trim_partition(row, budget)
-            if budget <= 0:
-                break
+        while self.trimming and budget > 0:
+            budget -= self._trim_partition(next(iter(self.trimming)), budget) + TRIM_PARTITION_COST
         return bool(self.trimming)
 
     def _trim_partition(self, row: int, budget: int) -> int:
@@ -304,7 +305,8 @@ class ShardState:
         target = table.high_watermark.cells[row] if is_dead else table.log_start.cells[row]
         start = self.trimming[row]
         done = 0
-        for rows in self.rows_from(row, start):
+        # A deleted topic may have very many partitions without a batch.
+        for rows in self.rows_from(row, start) if start < target else ():
             last = rows["base"] + rows["count"] - 1
             gone = rows[(last >= start) & (last < target)]
             self._lose(row, gone)

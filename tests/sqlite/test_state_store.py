@@ -254,3 +254,14 @@ def test_files_of_which_nothing_was_accepted_are_written_alone(open_store: OpenS
     replica.flush()
     replica.restart()
     assert live(replica, "nothing") == 0
+
+
+def test_a_step_of_trimming_looks_at_few_partitions_however_many_a_deleted_topic_had(open_store: OpenStore) -> None:
+    replica = started(open_store, partitions=1000)
+    replica.apply([TopicDeleted(topic_id=TOPIC, order_offset=2)], 10)
+    steps = 1
+    while replica.state.trim_step(rows_max=100):
+        steps += 1
+    assert steps == 100
+    replica.flush()
+    assert not replica.state.dead
