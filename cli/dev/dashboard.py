@@ -1,107 +1,45 @@
-"""The page of `diskless dev up`: `diskless dashboard` as a process of its own, started again when it ends by accident.
-
-Like the monitor it is of no importance to the service. Invariant: when `stop` returned, its process is gone.
-"""
+"""The page of `diskless dev up`: `diskless dashboard` as a process of its own."""
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
-import time
 import urllib.request
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from cli.dev.ports import PortLease, lease_ports
-from cli.dev.process import ChildProcess, start_child
+from cli.dev.companion import Companion
 
 PORT = 9180
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 10.0
-LOOK_EVERY_S = 0.05
 ANSWER_TIMEOUT_S = 2.0
 SOON_S = 30.0
 
 
-@dataclass(slots=True)
-class DevDashboard:
-    """See the module. `monitor_folder` is the monitor's, `coordinators` are `host:port` of the nodes' HTTP ports."""
+class DevDashboard(Companion):
+    """See the module. Open pages say that the connection is lost when it ends."""
 
-    monitor_folder: Path
-    coordinators: Sequence[str]
-    folder: Path
-    say: Callable[[str], None]
-    _lease: PortLease | None = None
-    _process: ChildProcess | None = None
-    _started_s: float = 0.0
-    _given_up: bool = False
-
-    @property
-    def log_file(self) -> Path:
-        """What the process says."""
-        return self.folder / "dashboard.log"
+    def __init__(self, *, monitor_folder: Path, coordinators: Sequence[str], folder: Path, say: Callable[[str], None]) -> None:
+        """`monitor_folder` is the monitor's, `coordinators` are `host:port` of the nodes' HTTP ports."""
+        super().__init__("dashboard", folder, say, port=PORT, start_timeout_s=START_TIMEOUT_S, stop_timeout_s=STOP_TIMEOUT_S, soon_s=SOON_S)
+        self._monitor_folder = monitor_folder
+        self._coordinators = coordinators
 
     @property
     def address(self) -> str:
         """The page."""
-        return f"http://127.0.0.1:{0 if self._lease is None else self._lease.port}/"
-
-    @property
-    def pid(self) -> int:
-        """Its process, -1 when it does not run."""
-        return -1 if self._process is None else self._process.pid
+        return f"http://127.0.0.1:{self.port}/"
 
     def start(self) -> None:
         """Start it without waiting."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self._lease = lease_ports(1, preferred=[PORT])[0]
-        self._start_process()
+        self._launch()
 
     def wait_ready(self) -> bool:
         """Wait until the page is served; False when it is not."""
-        while not self._answers():
-            if self._has_ended() or time.monotonic() - self._started_s > START_TIMEOUT_S:
-                self.say(f"no dashboard: it did not start; log: {self.log_file}")
-                self._given_up = True
-                return False
-            time.sleep(LOOK_EVERY_S)
-        return True
+        return self._wait(self._answers)
 
-    def look(self) -> None:
-        """Start it again when it ended; not when that was soon after its start."""
-        if self._given_up or self._process is None or not self._has_ended():
-            return
-        status = self._process.exit_status()
-        if time.monotonic() - self._started_s < SOON_S:
-            self._given_up = True
-            self.say(f"the dashboard ended with status {status} soon after its start and stays away; log: {self.log_file}")
-            return
-        self.say(f"the dashboard ended with status {status}; it is started again; log: {self.log_file}")
-        self._start_process()
-
-    def stop(self) -> None:
-        """End it; open pages say that the connection is lost."""
-        if self._process is not None and self._process.is_running():
-            self._process.send(signal.SIGTERM)
-            try:
-                self._process.wait(STOP_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                self.say(f"the dashboard did not stop within {STOP_TIMEOUT_S:g} s and is killed; log: {self.log_file}")
-                self._process.kill()
-        if self._lease is not None:
-            self._lease.close()
-
-    def _start_process(self) -> None:
-        assert self._lease is not None
-        command = [sys.executable, "-m", "cli.main", "dashboard", "--dir", str(self.monitor_folder)]
-        command += ["--listen", f"127.0.0.1:{self._lease.port}", "--coordinators", ",".join(self.coordinators)]
-        self._process = start_child(command, marker="cli.main", log=self.log_file)
-        self._started_s = time.monotonic()
-
-    def _has_ended(self) -> bool:
-        return self._process is None or not self._process.is_running()
+    def _arguments(self) -> Sequence[str]:
+        listen = ("--listen", f"127.0.0.1:{self.port}")
+        return ("dashboard", "--dir", str(self._monitor_folder), *listen, "--coordinators", ",".join(self._coordinators))
 
     def _answers(self) -> bool:
         try:
