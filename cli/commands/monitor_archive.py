@@ -126,13 +126,14 @@ def archive(
 def _failures() -> Iterator[None]:
     """Turn what can go wrong with the table into `Failed`."""
     try:
-        from spark_jobs.archive.job import ArchiveFailedError, TopicReplacedError
+        from spark_jobs.archive.job import TopicReplacedError
         from spark_jobs.archive.table import ArchiveError, OtherLogError
+        from spark_jobs.streaming import QueryFailedError
     except ModuleNotFoundError as error:
         raise Failed(f"the archive needs {error.name}, which is not installed: pip install 'diskless-coordinator[spark]'") from error
     try:
         yield
     except (OtherLogError, TopicReplacedError) as error:
         raise Failed(str(error), Exit.NOT_FOUND) from error
-    except (ArchiveError, ArchiveFailedError) as error:
+    except (ArchiveError, QueryFailedError) as error:
         raise Failed(str(error)) from error

@@ -7,19 +7,17 @@ job ends, however it ends, the folder says what the entries below its heads say,
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import sqlite3
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from spark_jobs.kafka_properties import java_properties
+from spark_jobs.batch_read import LogPlace, kafka_options
 from spark_jobs.monitor.endpoint import JobMetrics
 from spark_jobs.monitor.facts import record_brokers, record_job
 from spark_jobs.monitor.lock import hold_folder
@@ -27,34 +25,18 @@ from spark_jobs.monitor.report import open_report
 from spark_jobs.monitor.topic import Broker, TopicFacts, TopicWatch
 from spark_jobs.monitor.watcher import LogReplacedError, Watcher, check_identity
 from spark_jobs.session import Engine, RunningSpark, open_spark
-from spark_jobs.settings import KAFKA_SOURCE, MAX_ENTRIES_PER_BATCH
+from spark_jobs.settings import MAX_ENTRIES_PER_BATCH
+from spark_jobs.streaming import StopSignal, Stream, StreamRun
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming.query import StreamingQuery
 
     from spark_jobs.store.sink import Store
 
 LOG = logging.getLogger("monitor")
 
-LOOK_EVERY_S = 0.25
 ALIVE_EVERY_S = 5.0
 STOP_WAIT_S = 6.0
-STOP_LOOK_S = 0.02
-JVM_END_S = 3.0
-EARLIEST = -2  # Spark's word in starting offsets
-
-INPUT_COLUMNS = ("partition", "offset", "key", "value", "unix_millis(timestamp) AS timestamp_ms")
-
-
-class JobFailedError(Exception):
-    """The query ended with an error; the text is one line that says which."""
-
-
-class StopSignal(Protocol):
-    """Whether the end was asked for."""
-
-    def is_set(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,20 +60,15 @@ def run_monitor(options: MonitorOptions, stopping: StopSignal, on_ready: Callabl
     """Follow the log until `stopping` is set, or with `once` until everything that was there is merged.
 
     `on_ready` gets a line when the query runs. Raises `FolderInUseError`, `TopicMissingError`, `KafkaUnavailableError`,
-    `UntranslatableError`, `SparkStartError`, `MetricsPortError`, `LogReplacedError`, `JobFailedError`.
+    `UntranslatableError`, `SparkStartError`, `MetricsPortError`, `LogReplacedError`, `QueryFailedError`.
     """
     with hold_folder(options.folder):
         # Whatever can be wrong with what was asked is found before Spark is started, which takes seconds.
-        kafka = _source_options(options)
+        kafka = kafka_options(LogPlace(bootstrap_servers=options.bootstrap_servers, topic=options.topic, properties=options.properties))
         watch = TopicWatch(options.bootstrap_servers, options.topic, options.properties)
         facts = watch.facts()
         with _open_store(options, facts) as store:
             _Job(options, watch, facts, store, kafka).run(stopping, on_ready)
-
-
-def _source_options(options: MonitorOptions) -> dict[str, str]:
-    security = {f"kafka.{key}": value for key, value in java_properties(options.properties).items()}
-    return {**KAFKA_SOURCE, **security, "kafka.bootstrap.servers": options.bootstrap_servers, "subscribe": options.topic}
 
 
 @contextmanager
@@ -125,7 +102,7 @@ class _Job:
             watch, facts, heads=lambda: self._next, on_brokers=self._on_brokers, on_error=lambda: self._metrics.on_kafka_error()
         )
         self._metrics = JobMetrics(options.folder, self._watcher.ends)
-        self._failure: Exception | None = None
+        self._alive_due_s = time.monotonic()
 
     def run(self, stopping: StopSignal, on_ready: Callable[[str], None]) -> None:
         """See `run_monitor`."""
@@ -153,55 +130,42 @@ class _Job:
         return " ".join(words + ([] if address is None else [f"metrics=http://{address[0]}:{address[1]}/metrics"]))
 
     def _run_query(self, spark: RunningSpark, stopping: StopSignal, on_ready: Callable[[], None]) -> None:
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
-
-        try:
-            query = self._start_query(spark)
-            self._metrics.on_up(True)
-            on_ready()
-            if self._follow(query, spark, stopping):
-                _stop(query)
-        except (Py4JError, PySparkException, OSError) as error:
-            if stopping.is_set():
-                # A signal to all processes of the job ends the JVM as well; what was merged is safe.
-                LOG.info("Spark ended before the running micro-batch did; it is done again next time")
-                return
-            self._watcher.look_at_identity()  # a topic that was deleted makes the query fail, and is the better explanation
-            raise JobFailedError(self._explain(error, spark)) from error
-
-    def _start_query(self, spark: RunningSpark) -> StreamingQuery:
         from spark_jobs.monitor.listener import ProgressListener
 
+        def on_started() -> None:
+            self._metrics.on_up(True)
+            on_ready()
+
         options = self._options
-        spark.session.streams.addListener(ProgressListener(self._metrics))
-        starting = {options.topic: {str(one): self._next.get(one, EARLIEST) for one in range(self._facts.partitions)}}
-        source = spark.session.readStream.format("kafka").options(**self._kafka)
-        frame = source.options(startingOffsets=json.dumps(starting), maxOffsetsPerTrigger=str(options.max_entries_per_batch)).load()
-        writer = frame.writeStream.queryName("monitor").option("checkpointLocation", str(options.engine.scratch / "checkpoint"))
-        if options.once:
-            writer = writer.trigger(availableNow=True)
-        else:
-            writer = writer.trigger(processingTime=f"{options.trigger_interval_s:g} seconds")
-        return writer.foreachBatch(self._merge).start()
+        stream = Stream(
+            name="monitor",
+            kafka=self._kafka,
+            topic=options.topic,
+            partitions=self._facts.partitions,
+            starts=self._next,
+            scratch=options.engine.scratch,
+            once=options.once,
+            trigger_interval_s=options.trigger_interval_s,
+            max_entries_per_batch=options.max_entries_per_batch,
+            stop_wait_s=STOP_WAIT_S,
+        )
+        # A topic that was deleted makes the query fail, and is the better explanation.
+        on_failed, listener = self._watcher.look_at_identity, ProgressListener(self._metrics)
+        StreamRun(stream, spark, take=self._merge, look=self._look, on_failed=on_failed, listener=listener).run(stopping, on_started)
 
     def _merge(self, frame: DataFrame, batch_id: int) -> None:
         """Scan and merge one micro-batch. Entries below the heads, which come again after a kill, are dropped by the scan."""
         from spark_jobs.scan import SUMMARY_DDL, scan_function
 
-        try:
-            heads = self._store.heads()
-            start_s = time.monotonic()
-            summary = frame.selectExpr(*INPUT_COLUMNS).mapInArrow(scan_function(heads), SUMMARY_DDL).toArrow()
-            scanned_s = time.monotonic()
-            now_ms = time.time_ns() // 1_000_000
-            self._store.merge(summary, heads, self._watcher.ends(), now_ms, round((scanned_s - start_s) * 1000))
-            merged_s = time.monotonic()
-            self._on_merged(merged_s - scanned_s)
-            LOG.debug("micro-batch %d: scan %.3f s, merge %.3f s", batch_id, scanned_s - start_s, merged_s - scanned_s)
-        except Exception as error:
-            self._failure = error  # Spark wraps it in pages of text
-            raise
+        heads = self._store.heads()
+        start_s = time.monotonic()
+        summary = frame.mapInArrow(scan_function(heads), SUMMARY_DDL).toArrow()
+        scanned_s = time.monotonic()
+        now_ms = time.time_ns() // 1_000_000
+        self._store.merge(summary, heads, self._watcher.ends(), now_ms, scan_ms=round((scanned_s - start_s) * 1000))
+        merged_s = time.monotonic()
+        self._on_merged(merged_s - scanned_s)
+        LOG.debug("micro-batch %d: scan %.3f s, merge %.3f s", batch_id, scanned_s - start_s, merged_s - scanned_s)
 
     def _on_merged(self, seconds: float) -> None:
         with open_report(self._options.folder) as report:
@@ -211,21 +175,12 @@ class _Job:
         ages = [(int(str(row["merged_ms"])) - int(str(row["append_ms"]))) / 1000 for row in moved]
         self._metrics.on_merge(seconds, max(ages, default=None))
 
-    def _follow(self, query: StreamingQuery, spark: RunningSpark, stopping: StopSignal) -> bool:
-        """Wait; True when the query must be stopped, False when it is done by itself."""
-        alive_due_s = time.monotonic()
-        while not stopping.is_set():
-            if time.monotonic() >= alive_due_s:
-                self._say_alive()
-                alive_due_s = time.monotonic() + ALIVE_EVERY_S
-            if query.awaitTermination(LOOK_EVERY_S):  # type: ignore[arg-type]
-                return False
-            if self._watcher.replaced is not None:
-                _stop(query)
-                raise self._watcher.replaced
-            if not spark.is_alive():
-                raise JobFailedError(_jvm_ended(spark))
-        return True
+    def _look(self) -> None:
+        if time.monotonic() >= self._alive_due_s:
+            self._say_alive()
+            self._alive_due_s = time.monotonic() + ALIVE_EVERY_S
+        if self._watcher.replaced is not None:
+            raise self._watcher.replaced
 
     def _say_alive(self) -> None:
         """A log without entries has no micro-batches: without this it would look like a monitor that died."""
@@ -234,45 +189,5 @@ class _Job:
         except sqlite3.OperationalError as error:
             LOG.warning("no sign of life could be written: %s", error)  # a merge takes long; the next one is due soon
 
-    def _explain(self, error: Exception, spark: RunningSpark) -> str:
-        from py4j.protocol import Py4JNetworkError
-
-        if isinstance(error, (Py4JNetworkError, OSError)):
-            # A JVM that is killed closes its sockets a moment before it is gone.
-            with suppress(subprocess.TimeoutExpired):
-                spark.jvm.wait(JVM_END_S)
-        if not spark.is_alive():
-            return _jvm_ended(spark)
-        cause = self._failure or error
-        return f"the query failed: {type(cause).__name__}: {_essence(str(cause))}; Spark's log: {spark.log_file}"
-
     def _on_brokers(self, brokers: Sequence[Broker]) -> None:
         record_brokers(self._options.folder, brokers)
-
-
-def _essence(text: str) -> str:
-    """The one line that says what happened: the first, or the end of a Python worker's traceback."""
-    lines = [line for line in text.partition("JVM stacktrace:")[0].splitlines() if line.strip()]
-    if not any("Traceback (most recent" in line for line in lines):
-        return lines[0] if lines else "no message"
-    return next(line for line in reversed(lines) if not line[0].isspace() and "SQLSTATE" not in line)
-
-
-def _jvm_ended(spark: RunningSpark) -> str:
-    status = spark.jvm.poll()
-    how = f"was ended by signal {-status}" if status is not None and status < 0 else f"ended with status {status}"
-    return f"Spark's JVM {how}; nothing that was merged is lost, start the monitor again. Its log: {spark.log_file}"
-
-
-def _stop(query: StreamingQuery) -> None:
-    """Let the running micro-batch end, then stop. A query that has always more to do is never without one."""
-
-    def done() -> int | None:
-        progress = query.lastProgress
-        return None if progress is None else progress.batchId
-
-    before, deadline_s = done(), time.monotonic() + STOP_WAIT_S
-    while query.isActive and query.status["isTriggerActive"] and done() == before and time.monotonic() < deadline_s:
-        time.sleep(STOP_LOOK_S)
-    # Safe at any moment: what is merged but not in Spark's checkpoint is dropped by offset next time.
-    query.stop()
