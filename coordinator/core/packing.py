@@ -7,6 +7,7 @@ the state digest as of the applied offset that is written in the same transactio
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -14,9 +15,21 @@ import numpy as np
 import numpy.typing as npt
 
 from coordinator.core.cold import APPEND_TIME_BIT, PACKED, FileRow, Header, Rows, RunRow, Tombstone
+from coordinator.core.row_hashes import RowHashes
 from coordinator.core.tables import REMEMBERED_BATCHES
 from coordinator.core.tail import Generation
-from records.state_digest import EMPTY, PRODUCER_RING, Digest, hash_batches, hash_file, hash_partition, hash_producer, key_lanes
+from records.state_digest import (
+    EMPTY,
+    PRODUCER_RING,
+    Digest,
+    hash_batches,
+    hash_file,
+    hash_partition,
+    hash_producer,
+    key_lanes,
+    lanes_of,
+    sum_of,
+)
 
 RUN_ROWS_MAX = 1000
 """Bounds what one lookup has to unpack. Two runs of 24 000 bytes fill three of the database's pages; 1024 batches would leave
@@ -107,7 +120,7 @@ class Packer:
     total: Digest = EMPTY
     batches_of: dict[int, Digest] = field(default_factory=dict)
     partition_hash: dict[int, Digest] = field(default_factory=dict)
-    producer_hash: dict[int, Digest] = field(default_factory=dict)
+    producer_hashes: RowHashes = field(default_factory=RowHashes)
     key_of: dict[int, bytes] = field(default_factory=dict)
     dead: set[int] = field(default_factory=set)
 
@@ -121,14 +134,12 @@ class Packer:
             else:
                 self.batches_of[row.row] = Digest.from_bytes(batches)
                 self.partition_hash[row.row] = _partition_hash(row)
-        for producer in producers:
-            self.producer_hash[producer.row] = _producer_hash(self.key_of[producer.partition_row], producer)
+        self._hash_producers(producers)
 
     def pack(self, freeze: Freeze) -> Flush:
         """The rows of a frozen generation, its header completed by the digest."""
         generation = freeze.generation
-        for producer_row, _, _ in freeze.producers_dropped:
-            self._replace_producer(producer_row, EMPTY)
+        self.total = self.total.plus(self.producer_hashes.forget({row for row, _, _ in freeze.producers_dropped}))
         for row in freeze.partitions:
             self.key_of[row.row] = row.key
         runs = self._pack_runs(generation)
@@ -138,13 +149,9 @@ class Packer:
         for row in freeze.partitions:
             self._replace_partition(row)
             stored.append((row, self.batches_of.get(row.row, EMPTY).to_bytes()))
-        for producer in freeze.producers:
-            self._replace_producer(producer.row, _producer_hash(self.key_of[producer.partition_row], producer))
+        self.total = self.total.plus(self._hash_producers(freeze.producers))
         files = [file.file_row() for block in generation.blocks for file in block.files]
-        for file in files:
-            self.total = self.total.plus(file_hash(file))
-        for file in generation.files_removed.values():
-            self.total = self.total.minus(file_hash(file))
+        self.total = self.total.plus(_sum_of_files(files)).minus(_sum_of_files(generation.files_removed.values()))
         self.dead.difference_update(generation.purged)
         return Flush(
             header=replace(freeze.header, digest=self.total.to_bytes()),
@@ -201,10 +208,11 @@ class Packer:
         self.batches_of.setdefault(row.row, EMPTY)
         self.total = self.total.plus(self.partition_hash[row.row])
 
-    def _replace_producer(self, producer_row: int, digest: Digest) -> None:
-        self.total = self.total.minus(self.producer_hash.pop(producer_row, EMPTY)).plus(digest)
-        if digest != EMPTY:
-            self.producer_hash[producer_row] = digest
+    def _hash_producers(self, producers: Sequence[ProducerRow]) -> Digest:
+        """Take the producers as they are now; returns how the sum changes."""
+        key_of = self.key_of
+        hashes = [hash_producer(key_of[one.partition_row], one.producer_id, one.epoch, one.last_append_ms, one.ring) for one in producers]
+        return self.producer_hashes.replace([one.row for one in producers], hashes)
 
 
 def _cut(rows: Rows, bounds: list[int]) -> list[int]:
@@ -261,13 +269,13 @@ def _partition_hash(row: PartitionRow) -> Digest:
     return hash_partition(row.key, row.high_watermark, row.log_start, row.first_offset)
 
 
-def _producer_hash(key: bytes, row: ProducerRow) -> Digest:
-    return hash_producer(key, row.producer_id, row.epoch, row.last_append_ms, row.ring)
-
-
-def file_hash(file: FileRow) -> Digest:
-    """The hash of a file as it was committed."""
-    return hash_file(file.object_key, file.content_hash, file.file_id, file.file_size, file.append_time_ms, file.batch_count)
+def _sum_of_files(files: Iterable[FileRow]) -> Digest:
+    """The sum of the hashes of files as they were committed."""
+    return sum_of(
+        lanes_of(
+            [hash_file(one.object_key, one.content_hash, one.file_id, one.file_size, one.append_time_ms, one.batch_count) for one in files]
+        )
+    )
 
 
 def unpack_ring(ring: bytes) -> list[tuple[int, int, int, int]]:

@@ -132,7 +132,7 @@ class Tally:
     def add_producer(self, key: bytes, *, producer_id: int, epoch: int, last_append_ms: int, ring: bytes) -> None:
         """Take a producer of a user partition; `ring` are its remembered batches, oldest first, as `PRODUCER_RING`."""
         row = _of_partition(key) | {"producer_id": producer_id, "epoch": epoch, "last_append_ms": last_append_ms, "remembered": ring.hex()}
-        self.add(Kind.PRODUCER, key, row, hash_producer(key, producer_id, epoch, last_append_ms, ring))
+        self.add(Kind.PRODUCER, key, row, Digest.from_bytes(hash_producer(key, producer_id, epoch, last_append_ms, ring)))
 
     def add_file(self, file: KnownFile, live_batches: int) -> None:
         """Take a known file; `live_batches` are those not deleted since."""
@@ -145,8 +145,8 @@ class Tally:
             "append_time_ms": file.append_time_ms,
             "batches": file.batches,
         }
-        digest = hash_file(file.object_key, file.content_hash, file.file_offset, file.size_bytes, file.append_time_ms, file.batches)
-        self.add(Kind.FILE, group, row, digest)
+        hashed = hash_file(file.object_key, file.content_hash, file.file_offset, file.size_bytes, file.append_time_ms, file.batches)
+        self.add(Kind.FILE, group, row, Digest.from_bytes(hashed))
         detail: Row = {
             "object_key": file.object_key,
             "object_format": file.object_format,

@@ -129,6 +129,7 @@ def test_the_address_is_required_and_may_come_from_the_environment(monkeypatch: 
 def test_the_programs_own_variables_are_no_settings(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DISKLESS_BOOTSTRAP_SERVER", NOBODY)
     monkeypatch.setenv("DISKLESS_KAFKA_BOOTSTRAP_SERVER", NOBODY)
+    monkeypatch.setenv("DISKLESS_MONITOR_DIR", "/var/lib/monitor")
     assert run("config", "validate", "--config", config).exit_code == Exit.OK
 
 
