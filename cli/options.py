@@ -52,9 +52,23 @@ property_option = click.option(
     "--property", "properties", multiple=True, metavar="KEY=VALUE", help="One setting; wins over file and environment. Repeatable."
 )
 
+topic_option = click.option("--topic", help="Name of the metadata topic. [default: metadata.topic]")
+
 dry_run_option = click.option("--dry-run", is_flag=True, help="Only print what would be done.")
 
 yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+
+
+def kafka_server_option(*flags: str, name: str) -> Callable[[F], F]:
+    """Return the option, under these flags, of commands that also find Kafka in --config; they get it as argument `name`."""
+    return click.option(
+        *flags,
+        name,
+        metavar="HOST:PORT[,..]",
+        envvar=KAFKA_VARIABLE,
+        show_envvar=True,
+        help="Kafka brokers; without it `bootstrap.servers` of --config.",
+    )
 
 
 def kafka_options(function: F) -> F:

@@ -34,6 +34,18 @@ folder_option = click.option(
 )
 
 
+def outcome_folder_option(what: str) -> Callable[[F], F]:
+    """Return the option of commands that keep what they found, `what`, in a monitor's folder, if one is named."""
+    return click.option(
+        "--dir",
+        "folder",
+        type=click.Path(path_type=Path, file_okay=False),
+        envvar="DISKLESS_MONITOR_DIR",
+        show_envvar=True,
+        help=f"Folder of a monitor: {what} is kept there, for the dashboard.",
+    )
+
+
 def spark_options(function: F) -> F:
     """Add the options of commands that start Spark."""
     for option in (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 import rich_click as click
 
 from cli.objects import store_options
-from cli.options import KAFKA_VARIABLE, SERVER_VARIABLE, kafka_options, output_option, timeout_option
+from cli.options import SERVER_VARIABLE, kafka_options, kafka_server_option, output_option, timeout_option, topic_option
 from cli.output import print_rows
 
 if TYPE_CHECKING:
@@ -50,16 +50,9 @@ class Patient:
     show_envvar=True,
     help="Addresses of coordinator nodes.",
 )
-@click.option(
-    "--kafka-bootstrap-server",
-    "kafka_server",
-    metavar="HOST:PORT[,..]",
-    envvar=KAFKA_VARIABLE,
-    show_envvar=True,
-    help="Kafka brokers; without it `bootstrap.servers` of --config.",
-)
+@kafka_server_option("--kafka-bootstrap-server", name="kafka_server")
 @kafka_options
-@click.option("--topic", help="Name of the metadata topic. [default: metadata.topic]")
+@topic_option
 @store_options
 @click.option("--lag-max", type=click.IntRange(0), default=1000, show_default=True, help="Entries a replica may be behind.")
 @timeout_option

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
-from cli.options import KAFKA_VARIABLE, config_option, dry_run_option, kafka_options, output_option, timeout_option
+from cli.options import config_option, dry_run_option, kafka_options, kafka_server_option, output_option, timeout_option, topic_option
 from cli.outcome import Exit, Failed
 from cli.output import Row, print_fields, say
 
@@ -25,18 +25,10 @@ REQUEST_TIMEOUT_MAX_S = 10.0
 
 
 @click.command()
-@click.option(
-    "--bootstrap-server",
-    "--kafka-bootstrap-server",
-    "bootstrap_server",
-    metavar="HOST:PORT[,..]",
-    envvar=KAFKA_VARIABLE,
-    show_envvar=True,
-    help="Kafka brokers; without it `bootstrap.servers` of --config.",
-)
+@kafka_server_option("--bootstrap-server", "--kafka-bootstrap-server", name="bootstrap_server")
 @config_option
 @kafka_options
-@click.option("--topic", help="Name of the metadata topic. [default: metadata.topic]")
+@topic_option
 @click.option("--partitions", type=click.IntRange(1, 10_000), help="Coordinators. [default: diskless.metadata.topic.num.partitions]")
 @click.option("--replication-factor", type=click.IntRange(1, 32_767), help="Copies. [default: diskless.metadata.topic.replication.factor]")
 @click.option(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
-from cli.options import KAFKA_VARIABLE, config_option, kafka_options, output_option, timeout_option
+from cli.options import config_option, kafka_options, kafka_server_option, output_option, timeout_option, topic_option
 from cli.output import RowStream, progress, time_text
 
 if TYPE_CHECKING:
@@ -25,18 +25,10 @@ def log() -> None:
 
 
 @log.command()
-@click.option(
-    "--bootstrap-server",
-    "--kafka-bootstrap-server",
-    "bootstrap_server",
-    metavar="HOST:PORT[,..]",
-    envvar=KAFKA_VARIABLE,
-    show_envvar=True,
-    help="Kafka brokers; without it `bootstrap.servers` of --config.",
-)
+@kafka_server_option("--bootstrap-server", "--kafka-bootstrap-server", name="bootstrap_server")
 @config_option
 @kafka_options
-@click.option("--topic", help="Name of the metadata topic. [default: metadata.topic]")
+@topic_option
 @click.option("--partition", "partitions", type=click.IntRange(0), multiple=True, help="Only this metadata partition. Repeatable.")
 @click.option("--from", "from_offset", type=click.IntRange(0), default=0, show_default=True, help="First offset to print.")
 @click.option("--max", "max_entries", type=click.IntRange(1), help="Print at most this many entries.")

@@ -10,7 +10,7 @@ from pathlib import Path
 import rich_click as click
 
 from cli.commands.coordinator import LEVELS
-from cli.options import KAFKA_VARIABLE, config_option, kafka_options
+from cli.options import config_option, kafka_options, kafka_server_option, topic_option
 from cli.outcome import Exit, Failed
 from cli.spark import spark_options
 from cli.stopping import stop_signals
@@ -21,18 +21,10 @@ from cli.stopping import stop_signals
 @click.option(
     "--storage-option", "storage_options", multiple=True, metavar="KEY=VALUE", help="One option of the table's store. Repeatable."
 )
-@click.option(
-    "--kafka-bootstrap-server",
-    "--bootstrap-server",
-    "kafka_server",
-    metavar="HOST:PORT[,..]",
-    envvar=KAFKA_VARIABLE,
-    show_envvar=True,
-    help="Kafka brokers; without it `bootstrap.servers` of --config.",
-)
+@kafka_server_option("--kafka-bootstrap-server", "--bootstrap-server", name="kafka_server")
 @config_option
 @kafka_options
-@click.option("--topic", help="Name of the metadata topic. [default: metadata.topic]")
+@topic_option
 @click.option("--once", is_flag=True, help="Archive everything that is in the log now, then end.")
 @click.option(
     "--trigger-interval",

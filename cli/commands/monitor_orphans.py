@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import rich_click as click
 
 from cli.objects import store_options
-from cli.options import KAFKA_VARIABLE, kafka_options, output_option
+from cli.options import kafka_options, kafka_server_option, output_option, topic_option
 from cli.outcome import Exit, Failed
 from cli.output import print_fields, print_rows, say
-from cli.spark import spark_options
+from cli.spark import outcome_folder_option, spark_options
 
 if TYPE_CHECKING:
     from coordinator.adapters.objectstore import ObjectStore
@@ -59,26 +59,12 @@ LISTED_BEFORE_PROGRESS = 1_000_000
     metavar="SECONDS",
     help="No orphan before this much more.",
 )
-@click.option(
-    "--kafka-bootstrap-server",
-    "kafka_server",
-    metavar="HOST:PORT[,..]",
-    envvar=KAFKA_VARIABLE,
-    show_envvar=True,
-    help="Kafka brokers; without it `bootstrap.servers` of --config.",
-)
+@kafka_server_option("--kafka-bootstrap-server", name="kafka_server")
 @kafka_options
-@click.option("--topic", help="Name of the metadata topic. [default: metadata.topic]")
+@topic_option
 @click.option("--write", "write_to", type=click.Path(path_type=Path), metavar="FOLDER", help="Write the orphans into this new folder.")
 @click.option("--write-format", type=click.Choice(("parquet", "csv")), default="parquet", show_default=True, help="How to write them.")
-@click.option(
-    "--dir",
-    "folder",
-    type=click.Path(path_type=Path, file_okay=False),
-    envvar="DISKLESS_MONITOR_DIR",
-    show_envvar=True,
-    help="Folder of a monitor: the summary is kept there, for the dashboard.",
-)
+@outcome_folder_option("the summary")
 @spark_options
 @output_option
 def orphans(

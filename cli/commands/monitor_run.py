@@ -10,7 +10,7 @@ from pathlib import Path
 import rich_click as click
 
 from cli.commands.coordinator import LEVELS
-from cli.options import KAFKA_VARIABLE, config_option, kafka_options
+from cli.options import config_option, kafka_options, kafka_server_option, topic_option
 from cli.outcome import Exit, Failed
 from cli.output import say
 from cli.spark import find_engine, folder_option, spark_options
@@ -18,19 +18,10 @@ from cli.stopping import stop_signals
 
 
 @click.command()
-@click.option(
-    "--bootstrap-server",
-    "--bootstrap-servers",
-    "--kafka-bootstrap-server",
-    "bootstrap_server",
-    metavar="HOST:PORT[,..]",
-    envvar=KAFKA_VARIABLE,
-    show_envvar=True,
-    help="Kafka brokers; without it `bootstrap.servers` of --config.",
-)
+@kafka_server_option("--bootstrap-server", "--bootstrap-servers", "--kafka-bootstrap-server", name="bootstrap_server")
 @config_option
 @kafka_options
-@click.option("--topic", help="Name of the metadata topic. [default: metadata.topic]")
+@topic_option
 @folder_option
 @click.option("--once", is_flag=True, help="Merge everything that is in the log now, then end.")
 @click.option(

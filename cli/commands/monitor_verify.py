@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
-from cli.options import KAFKA_VARIABLE, SERVER_VARIABLE, config_option, kafka_options, output_option, timeout_option
+from cli.options import SERVER_VARIABLE, config_option, kafka_options, kafka_server_option, output_option, timeout_option, topic_option
 from cli.outcome import Exit, Failed
 from cli.output import print_fields, print_rows, say
-from cli.spark import spark_options
+from cli.spark import outcome_folder_option, spark_options
 
 if TYPE_CHECKING:
     from cli.replica_state import DatabaseReplica, ToldReplica
@@ -43,25 +43,11 @@ DATABASES = "partition-*.db"
     multiple=True,
     help="State database of a replica (partition-<n>.db), also of a running node or a copy, or a data directory. Repeatable.",
 )
-@click.option(
-    "--kafka-bootstrap-server",
-    "kafka_server",
-    metavar="HOST:PORT[,..]",
-    envvar=KAFKA_VARIABLE,
-    show_envvar=True,
-    help="Kafka brokers; without it `bootstrap.servers` of --config.",
-)
+@kafka_server_option("--kafka-bootstrap-server", name="kafka_server")
 @config_option
 @kafka_options
-@click.option("--topic", help="Name of the metadata topic. [default: metadata.topic]")
-@click.option(
-    "--dir",
-    "folder",
-    type=click.Path(path_type=Path, file_okay=False),
-    envvar="DISKLESS_MONITOR_DIR",
-    show_envvar=True,
-    help="Folder of a monitor: the outcome is kept there, for the dashboard.",
-)
+@topic_option
+@outcome_folder_option("the outcome")
 @spark_options
 @timeout_option
 @output_option
