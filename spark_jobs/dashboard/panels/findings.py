@@ -6,10 +6,11 @@ import sqlite3
 
 from spark_jobs.dashboard.panels.query import Query
 from spark_jobs.dashboard.panels.rows import Json, dicts, rows, scalar, topic_names, totals
-from spark_jobs.dashboard.rules import meaning
+from spark_jobs.store.rules import RULES
 
 ENTRIES_BEFORE = 2
 NOTES_MAX = 20
+UNKNOWN = "The entry breaks a rule that this version does not know. Look at it and the entries before it with the command below."
 
 
 def findings(db: sqlite3.Connection, query: Query, now_ms: int) -> Json:
@@ -37,7 +38,7 @@ def _row(row: sqlite3.Row, names: dict[bytes, str], topic: str) -> Json:
         "offset": row["offset"],
         "rule": row["rule"],
         "message": row["message"],
-        "meaning": meaning(row["rule"]),
+        "meaning": RULES.get(row["rule"], UNKNOWN),
         "topic": None if row["topic_id"] is None else names[bytes(row["topic_id"])],
         "partition": row["partition"],
         "producer_id": row["producer_id"],
