@@ -14,6 +14,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 SERVER_VARIABLE = "DISKLESS_BOOTSTRAP_SERVER"
 KAFKA_VARIABLE = "DISKLESS_KAFKA_BOOTSTRAP_SERVER"
+LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 output_option = click.option(
     "-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="How to print what was found."
@@ -53,6 +54,10 @@ property_option = click.option(
 )
 
 topic_option = click.option("--topic", help="Name of the metadata topic. [default: metadata.topic]")
+
+log_level_option = click.option(
+    "--log-level", type=click.Choice(LOG_LEVELS), default="INFO", show_default=True, help="What is logged, at least."
+)
 
 dry_run_option = click.option("--dry-run", is_flag=True, help="Only print what would be done.")
 

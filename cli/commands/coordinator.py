@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
-from cli.options import config_option, output_option, property_option, server_option, timeout_option
+from cli.options import config_option, log_level_option, output_option, property_option, server_option, timeout_option
 from cli.output import print_rows, say
 
 if TYPE_CHECKING:
     from cli.overview import NodeView
 
-LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 STATUS_COLUMNS = ("coordinator", "state", "leader", "address", "epoch", "log_end", "standbys", "lag_max", "live_partitions")
 REPLICA_COLUMNS = ("coordinator", "node", "state", "epoch", "term", "log_end", "lag", "written_offset", "digest", "live_partitions")
 NODE_COLUMNS = ("node", "address", "rack", "reachable", "leads", "follows", "error")
@@ -31,7 +30,7 @@ def coordinator() -> None:
 @coordinator.command()
 @config_option
 @property_option
-@click.option("--log-level", type=click.Choice(LEVELS), default="INFO", show_default=True, help="What is logged, at least.")
+@log_level_option
 def run(config_file: Path | None, properties: Sequence[str], log_level: str) -> None:
     """Run one coordinator process in the foreground until SIGTERM or Ctrl-C.
 

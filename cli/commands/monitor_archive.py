@@ -9,8 +9,7 @@ from pathlib import Path
 
 import rich_click as click
 
-from cli.commands.coordinator import LEVELS
-from cli.options import config_option, kafka_options, kafka_server_option, topic_option
+from cli.options import config_option, kafka_options, kafka_server_option, log_level_option, topic_option
 from cli.outcome import Exit, Failed
 from cli.spark import spark_options
 from cli.stopping import stop_signals
@@ -55,7 +54,7 @@ from cli.stopping import stop_signals
     help="With a compaction, delete files that no version younger than this needs. [default: keep them]",
 )
 @spark_options
-@click.option("--log-level", type=click.Choice(LEVELS), default="INFO", show_default=True, help="What is logged, at least.")
+@log_level_option
 def archive(
     to: str,
     storage_options: Sequence[str],

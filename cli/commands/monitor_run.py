@@ -9,8 +9,7 @@ from pathlib import Path
 
 import rich_click as click
 
-from cli.commands.coordinator import LEVELS
-from cli.options import config_option, kafka_options, kafka_server_option, topic_option
+from cli.options import config_option, kafka_options, kafka_server_option, log_level_option, topic_option
 from cli.outcome import Exit, Failed
 from cli.output import say
 from cli.spark import find_engine, folder_option, spark_options
@@ -43,7 +42,7 @@ from cli.stopping import stop_signals
 @click.option("--metrics-port", type=click.IntRange(0, 65_535), help="Serve Prometheus metrics here; 0 takes a free port.")
 @click.option("--metrics-host", default="127.0.0.1", show_default=True, help="Address to serve metrics on.")
 @spark_options
-@click.option("--log-level", type=click.Choice(LEVELS), default="INFO", show_default=True, help="What is logged, at least.")
+@log_level_option
 def run(
     bootstrap_server: str | None,
     config_file: Path | None,
