@@ -18,7 +18,7 @@ ENVIRONMENT_PREFIX = "DISKLESS_"
 # Variables with our prefix that are no settings: those of the tools, and those that Kubernetes sets for a Service whose
 # name starts with "diskless" (DISKLESS_COORDINATOR_PORT_9192_TCP_ADDR and so on).
 _NOT_SETTINGS = re.compile(
-    r"DISKLESS_(CONFIG|BOOTSTRAP_SERVER|CACHE_DIR|KAFKA|KAFKA_BOOTSTRAP_SERVER|KAFKA_IMAGE|DEV_.*|TEST_.*|CLI_.*|MONITOR_DIR)"
+    r"DISKLESS_(CONFIG|BOOTSTRAP_SERVER|CACHE_DIR|KAFKA|KAFKA_BOOTSTRAP_SERVER|KAFKA_IMAGE|DEV_.*|TEST_.*|CLI_.*|HTTP_ADDRESSES|MONITOR_DIR)"
     r"|DISKLESS_(.*_)?SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)"
     r"|DISKLESS_(.*_)?PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?"
 )

@@ -104,7 +104,7 @@ CASES = (
     Case(
         alert="DisklessLeaderFlapping",
         at=6,
-        fires=(pair("leader_epoch", "1+1x10", "1x10"),),
+        fires=(pair("leader_epoch", "1 7x10", "1x10"),),
         quiet=(pair("leader_epoch", "1 2 3 4 5x20", "1x20"), pair("leader_epoch", "7x20", "7x20")),
         labels={**SERVICE, "partition": "3"},
         description="Metadata partition 3 of diskless-coordinator had 6 changes of leadership in 15 minutes.",
