@@ -21,12 +21,13 @@ class LeadershipSettings:
     )
     leader_term_timeout_ms: int = integer(
         "leader.term.timeout.ms",
-        30_000,
+        45_000,
         low=1_000,
         high=600_000,
         why="""A leader whose oldest entry stays unacknowledged for this long gives its term up. Every unclean death of a broker
-        freezes acknowledgements for 8 to 12 s, after which everything is delivered in order: a value below that turns one
-        dead broker into a storm of leader changes.""",
+        freezes acknowledgements for 8 to 12 s, and one that leaves half-open connections behind for up to 30 s (Kafka's
+        replica.socket.timeout.ms and replica.lag.time.max.ms), after which everything is delivered in order: a value below
+        that turns one dead broker into a storm of leader changes.""",
     )
     leader_load_timeout_ms: int = integer(
         "leader.load.timeout.ms",

@@ -22,5 +22,5 @@ class Limits:
     groups_in_flight_max: int = 4
     group_batches_max: int = 5000
     entry_bytes_max: int = 1_048_588 - 1024
-    term_timeout_ms: int = 30_000
+    term_timeout_ms: int = 45_000
     queue_bytes_max: int = 64 << 20

@@ -339,7 +339,7 @@ def test_a_refused_produce_ends_the_term() -> None:
 def test_a_term_whose_oldest_entry_is_too_old_ends() -> None:
     _world, first, _ = two()
     [token] = first.submit(commit("a", [batch()]), timeout_ms=1_000_000)
-    first.tick(30_000)
+    first.tick(45_000)
     assert first.shard.phase is State.LEADING
     first.tick(1)
     assert first.shard.phase is State.RECOVERING

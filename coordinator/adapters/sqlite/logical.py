@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 
 import apsw
@@ -18,7 +18,7 @@ import numpy as np
 from coordinator.adapters.sqlite.schema import connect_reader, fetch
 from coordinator.core.batches import partition_key
 from coordinator.core.cold import FileRow, Header, Rows, RunRow, Tombstone, unpack
-from coordinator.core.packing import ProducerRow, TopicRow
+from coordinator.core.packing import PartitionRow, ProducerRow, TopicRow
 
 _HEADER_COLUMNS = tuple(field.name for field in fields(Header))
 _HEADER = f"SELECT {', '.join(_HEADER_COLUMNS)} FROM header"
@@ -38,21 +38,6 @@ _FILES = """
 _TOMBSTONES = "SELECT object_key, reason, time_ms, created_ms FROM tombstone"
 _TOPICS = "SELECT topic_id, name, order_offset, deleted_ms FROM topic"
 _DIRECTORY = "SELECT content FROM directory"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogicalPartition:
-    """A user partition as it is stored; `key` is its 20-byte name."""
-
-    row: int
-    key: bytes
-    high_watermark: int
-    log_start: int
-    first_offset: int
-    max_timestamp: int
-    max_timestamp_offset: int
-    trimmed_to: int
-    is_dead: bool
 
 
 class LogicalState:
@@ -78,17 +63,17 @@ class LogicalState:
         """End the read transaction."""
         self._connection.close(True)
 
-    def partitions(self) -> list[LogicalPartition]:
+    def partitions(self) -> list[PartitionRow]:
         """The user partitions that exist."""
         return [one for one in self._stored if not one.is_dead]
 
-    def batches(self, partition: LogicalPartition) -> Iterator[Rows]:
+    def batches(self, partition: PartitionRow) -> Iterator[Rows]:
         """The live batches of a partition in offset order, run by run."""
         for run in self._runs(partition.row, partition.log_start):
             rows = unpack(run)
             yield rows[rows["base"] + rows["count"] > partition.log_start]
 
-    def trimming(self) -> Iterator[tuple[LogicalPartition, Rows]]:
+    def trimming(self) -> Iterator[tuple[PartitionRow, Rows]]:
         """Batches that are deleted but still counted in their files; those of partitions that exist are in the stored digest."""
         for one in self._stored:
             end = one.high_watermark if one.is_dead else one.log_start
@@ -168,8 +153,8 @@ def _partition(
     max_timestamp_offset: int,
     trimmed_to: int,
     is_dead: int,
-) -> LogicalPartition:
-    return LogicalPartition(
+) -> PartitionRow:
+    return PartitionRow(
         row=row,
         key=partition_key(topic_id, partition),
         high_watermark=high_watermark,
