@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from records.bulk_checks import sums_of
 from spark_jobs.scan.chains import MINUTE_MS, Runs
 from spark_jobs.scan.columns import FileColumns, Int64s, Mask
-from spark_jobs.scan.files import sums_per_file
 from spark_jobs.scan.summary import BucketRow, SecondRow, UploaderRow
 
 SECOND_MS = 1000
@@ -34,7 +34,7 @@ class Activity:
         if not len(files):
             return
         batches = files.batches_of_file
-        records = sums_per_file(files.record_count_minus_one, batches) + batches
+        records = sums_of(files.record_count_minus_one, batches) + batches
         is_shared = (files.owners_of_file > 1).astype(np.int64)
         ones = np.ones(len(files), np.int64)
         for second, numbers in _sums(files.append_ms // SECOND_MS, ones, batches, records, used, sizes, is_shared):

@@ -11,6 +11,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
+from records.bulk_checks import sums_of
 from spark_jobs.scan.audit import Audit
 from spark_jobs.scan.columns import Bytes, FileColumns, Int64s, starts_of
 from spark_jobs.scan.summary import FileRow, FindingRow, batch_of_columns
@@ -19,18 +20,9 @@ FILE_BYTES_MAX = 1 << 50
 """A file that claims to be larger is a mistake; it counts as empty, so that sums stay within 64 bits."""
 
 
-def sums_per_file(values: Int64s, counts: Int64s) -> Int64s:
-    """Add up the values of each file."""
-    running = np.zeros(len(values) + 1, np.int64)
-    values.cumsum(out=running[1:])
-    ends = counts.cumsum()
-    sums: Int64s = running[ends] - running[ends - counts]
-    return sums
-
-
 def batch_bytes(files: FileColumns) -> Int64s:
     """The bytes of the accepted batches of each file."""
-    return sums_per_file(files.byte_size, files.batches_of_file)
+    return sums_of(files.byte_size, files.batches_of_file)
 
 
 def sane_sizes(files: FileColumns) -> Int64s:
@@ -74,7 +66,7 @@ def _owners(files: FileColumns) -> pa.Array:
 
 def check_bytes(kpart: int, files: FileColumns, audit: Audit) -> None:
     """Find batches that overlap or lie outside their file."""
-    ends = sums_per_file(files.byte_size + files.byte_gap, files.batches_of_file)
+    ends = sums_of(files.byte_size + files.byte_gap, files.batches_of_file)
     suspicious = (ends > files.file_size) & (files.batches_of_file > 0) | (files.file_size < 0) | (files.file_size > FILE_BYTES_MAX)
     gaps = (files.byte_gap < 0).nonzero()[0]
     if len(gaps):
