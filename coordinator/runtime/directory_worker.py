@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import cast
@@ -117,13 +118,18 @@ class DirectoryWorker:
         return await self._when_confirmed(topic_ids, outcomes, deadline_ms)
 
     def _eligible(self) -> dict[int, int]:
-        """Live partitions of each coordinator that somebody has claimed."""
-        eligible: dict[int, int] = {}
-        for coordinator_id in self._replicas:
-            shard = self._view.shard(coordinator_id)
-            if shard is not None and shard.fence.epoch > 0:
-                eligible[coordinator_id] = len(shard.state.hot.partitions.index)
-        return eligible
+        """How many partitions each coordinator that somebody has claimed was given.
+
+        By the directory: this node's copies of coordinators led elsewhere are behind, and topics created one after the
+        other would all go to those.
+        """
+        directory = self._view.directory
+        given: Counter[int] = Counter()
+        for placement in () if directory is None else directory.placements.values():
+            for placed in placement.ranges:
+                given[placed.coordinator_id] += placed.num_partitions
+        shards = ((coordinator_id, self._view.shard(coordinator_id)) for coordinator_id in self._replicas)
+        return {coordinator_id: given[coordinator_id] for coordinator_id, shard in shards if shard is not None and shard.fence.epoch > 0}
 
     async def _when_confirmed(self, topic_ids: list[bytes], outcomes: list[Outcome], deadline_ms: int) -> list[Outcome]:
         self.directory_changed()
