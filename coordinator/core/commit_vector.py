@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coordinator.core.batches import BATCH, KEY_PARTS, SEQUENCE_MASK, BatchArray, is_start_of_run
+from coordinator.core.batches import BATCH, KEY_PARTS, SEQUENCE_MASK, BatchArray, is_start_of_run, join_batches
 from coordinator.core.block import CommitBlock, Int64s, ProducerColumns, lengths_of, starts_of_equal
 from coordinator.core.commands import OK, CommitFile, Outcome
 from coordinator.core.commit import RECORDS_PER_BATCH_MAX, Batch, check_batches, check_file
@@ -43,8 +43,10 @@ def decide_block(
 
     `batches` are those of all commands, if they are joined already.
     """
+    if batches is None:
+        batches = np.frombuffer(join_batches([command.batches for command in commands]), BATCH)
     try:
-        return _decide(hot, commands, hashes, append_time_ms, _join(commands) if batches is None else batches)
+        return _decide(hot, commands, hashes, append_time_ms, batches)
     except _Unusual as unusual:
         return Unusual(unusual.file)
 
@@ -145,13 +147,6 @@ def _decide(
         producers=producers,
         encoded=encode_file_entries(heads, topics, numbers),
     )
-
-
-def _join(commands: Sequence[CommitFile]) -> BatchArray:
-    """All batches in one array; joined as bytes, because numpy is slow to see that the types agree."""
-    if len(commands) == 1:
-        return commands[0].batches
-    return np.frombuffer(b"".join([command.batches.data for command in commands]), BATCH)
 
 
 def _check(

@@ -99,13 +99,14 @@ class GroupBuilder:
         commits, self._commits = self._commits, []
         joined = join_batches([command.batches for _, command in commits])
         masked = memoryview(joined)
+        are_few = len(joined) < BLOCK_BATCHES_MIN * BATCH.itemsize
         plain: list[_Plain] = []
         keys: set[str] = set()
         at = 0
         for request, command in commits:
             start, at = at, at + command.batches.nbytes
             hashed = content_hash(command.object_format, command.file_size, command.owner_ids, masked[start:at])
-            if command.object_key not in keys and self._is_plain(command):
+            if not are_few and command.object_key not in keys and self._is_plain(command):
                 plain.append(_Plain(request, command, hashed))
                 keys.add(command.object_key)
             else:
