@@ -116,7 +116,8 @@ class Watched:
 
     def assert_quiet(self, *, but_lost: bool = False) -> None:
         """Fail when the page complained; a lost connection shows in the console whatever a page does."""
-        assert [line for line in self.wrong if not (but_lost and ("ERR_" in line or LOST in line))] == []
+        wrong = [line for line in self.wrong if not (but_lost and ("ERR_" in line or LOST in line))]
+        assert not wrong, wrong
 
 
 @contextmanager

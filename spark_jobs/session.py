@@ -11,6 +11,7 @@ import hashlib
 import importlib.util
 import logging
 import os
+import secrets
 import shutil
 import struct
 import subprocess
@@ -108,7 +109,9 @@ def open_spark(name: str, engine: Engine) -> Iterator[RunningSpark]:
     """Start Spark, and end it with the block. Raises `SparkStartError`."""
     home = find_spark()
     shutil.rmtree(engine.scratch, ignore_errors=True)
-    engine.scratch.mkdir(parents=True)
+    # The JVM of a job that was ended while it started may still be there, writing: what it leaves here must not be in the way.
+    engine.scratch.mkdir(parents=True, exist_ok=True)
+    address_file = engine.scratch / f"gateway-{secrets.token_hex(8)}"
     settings = _settings(name, engine)
     # Workers would otherwise run whatever python3 is first on PATH, and look for our modules where it looks.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -116,12 +119,12 @@ def open_spark(name: str, engine: Engine) -> Iterator[RunningSpark]:
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (packages, os.environ.get("PYTHONPATH"))))
     os.environ["JAVA_HOME"] = str(engine.java.parent.parent)
     os.environ["SPARK_HOME"] = str(home)
-    jvm = _start_jvm(home, engine, settings)
+    jvm = _start_jvm(home, engine, settings, address_file)
     try:
-        running = RunningSpark(_connect(jvm, engine, settings), jvm, engine.log_file)
+        running = RunningSpark(_connect(jvm, engine, settings, address_file), jvm, engine.log_file)
     except BaseException:
         jvm.kill()  # it would notice our end only once it has started
-        jvm.wait()
+        _end(jvm, engine.stop_timeout_s)
         raise
     try:
         yield running
@@ -175,7 +178,7 @@ def _settings(name: str, engine: Engine) -> dict[str, str]:
     return settings | dict(engine.settings)
 
 
-def _start_jvm(home: Path, engine: Engine, settings: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def _start_jvm(home: Path, engine: Engine, settings: Mapping[str, str], address_file: Path) -> subprocess.Popen[bytes]:
     class_path = [str(home / "jars" / "*"), *map(str, engine.jars)]
     command = [
         str(engine.java),
@@ -189,7 +192,7 @@ def _start_jvm(home: Path, engine: Engine, settings: Mapping[str, str]) -> subpr
         command += ["--conf", f"{key}={value}"]
     environment = {
         **os.environ,
-        "_PYSPARK_DRIVER_CONN_INFO_PATH": str(_address_file(engine)),
+        "_PYSPARK_DRIVER_CONN_INFO_PATH": str(address_file),
         "SPARK_CONNECT_MODE": "0",
         "SPARK_LOCAL_DIRS": str(engine.scratch / "local"),
         **ENVIRONMENT,
@@ -206,12 +209,8 @@ def _start_jvm(home: Path, engine: Engine, settings: Mapping[str, str]) -> subpr
         )
 
 
-def _address_file(engine: Engine) -> Path:
-    return engine.scratch / "gateway"
-
-
-def _connect(jvm: subprocess.Popen[bytes], engine: Engine, settings: Mapping[str, str]) -> SparkSession:
-    port, secret = _wait_for_address(jvm, engine)
+def _connect(jvm: subprocess.Popen[bytes], engine: Engine, settings: Mapping[str, str], address_file: Path) -> SparkSession:
+    port, secret = _wait_for_address(jvm, engine, address_file)
     from pyspark.accumulators import AccumulatorTCPServer
     from pyspark.conf import SparkConf
     from pyspark.sql import SparkSession
@@ -241,9 +240,9 @@ def _log_lost_connection(_server: object, _request: object, _address: object) ->
     LOG.debug("a connection to Spark's JVM was lost")
 
 
-def _wait_for_address(jvm: subprocess.Popen[bytes], engine: Engine) -> tuple[int, str]:
+def _wait_for_address(jvm: subprocess.Popen[bytes], engine: Engine, file: Path) -> tuple[int, str]:
     """The JVM writes its port (4 bytes) and a secret (4 bytes of length, text), and renames the file to this name."""
-    file, deadline_s = _address_file(engine), time.monotonic() + START_TIMEOUT_S
+    deadline_s = time.monotonic() + START_TIMEOUT_S
     while not file.exists():
         if jvm.poll() is not None:
             raise SparkStartError(f"Spark's JVM ended with status {jvm.returncode} while it started:\n{_log_tail(engine)}")

@@ -63,7 +63,7 @@ class _Producer:
 
 @dataclass(slots=True)
 class DemoLoad:
-    """See the module. Each file has a few records for some partitions of every topic."""
+    """See the module. Each file has a few records for some partitions of every topic, the first for all."""
 
     addresses: list[str]
     objects: Path
@@ -156,7 +156,8 @@ class DemoLoad:
         now_ms = time.time_ns() // 1_000_000
         builder = WalFileBuilder(compression=Compression.ZSTD)
         for topic, partitions in TOPICS.items():
-            for partition in random.sample(range(partitions), k=max(1, partitions // 2)):
+            # The first file has records for every partition: what `guide` prints to try must find some.
+            for partition in random.sample(range(partitions), k=max(1, partitions // 2) if self.files else partitions):
                 for number in range(random.randint(1, RECORDS_PER_PARTITION)):
                     producer = random.choice(self._producers_of(partition)).next() if topic == ORDERS else None
                     builder.add(TopicPartition(topic, partition), _record(topic, now_ms + number), producer)

@@ -1,7 +1,8 @@
 """Reading the store while the job writes it: one read-only connection on one thread, every answer from one transaction.
 
 The file may be missing (the job never ran), may appear, and may be another file later; the reader notices each. While it is
-missing the panels see an empty database with the same tables, so that "nothing yet" needs no special case anywhere.
+missing, or its tables are still to be made, the panels see an empty database with the same tables, so that "nothing yet"
+needs no special case anywhere.
 A query that takes too long is ended: a page must not hold a thread, and an open read keeps SQLite's log from shrinking.
 """
 
@@ -82,18 +83,23 @@ class Database:
     def _current(self) -> sqlite3.Connection:
         try:
             status = self.path.stat()
-            identity = (status.st_dev, status.st_ino)
+            identity: tuple[int, int] | None = (status.st_dev, status.st_ino)
         except FileNotFoundError:
             identity = None
         if self._connection is None or identity != self._identity:
-            self._forget()
-            self._connection = _empty() if identity is None else _open(self.path)
-            self._identity = identity
-            self._opened += 1
-            self._connection.row_factory = sqlite3.Row
-            self._connection.set_progress_handler(lambda: time.monotonic() > self._deadline_s, STEPS_BETWEEN_LOOKS)
+            found = None if identity is None else _open(self.path)
+            if self._connection is None or found is not None or self._identity is not None:
+                self._take(found or _empty(), identity if found is not None else None)
         self._deadline_s = time.monotonic() + QUERY_SECONDS_MAX
+        assert self._connection is not None
         return self._connection
+
+    def _take(self, connection: sqlite3.Connection, identity: tuple[int, int] | None) -> None:
+        self._forget()
+        self._connection, self._identity = connection, identity
+        self._opened += 1
+        connection.row_factory = sqlite3.Row
+        connection.set_progress_handler(lambda: time.monotonic() > self._deadline_s, STEPS_BETWEEN_LOOKS)
 
     def _forget(self) -> None:
         if self._connection is not None:
@@ -101,17 +107,21 @@ class Database:
             self._connection = None
 
 
-def _open(path: Path) -> sqlite3.Connection:
+def _open(path: Path) -> sqlite3.Connection | None:
+    """Connect, unless the job has made the file and not yet the tables, which all come at once."""
     name = f"file:{quote(str(path))}"
     connection = sqlite3.connect(f"{name}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None)
     try:
-        connection.execute("select name from job limit 1").fetchone()
+        is_made = connection.execute("select name from sqlite_master limit 1").fetchone() is not None
     except sqlite3.OperationalError as error:
         connection.close()
         # A folder that cannot be written has no place for the files that readers and a writer share; then nobody writes either.
         if "unable to open" not in str(error) and "readonly" not in str(error):
             raise
         return sqlite3.connect(f"{name}?mode=ro&immutable=1", uri=True, isolation_level=None)
+    if not is_made:
+        connection.close()
+        return None
     return connection
 
 

@@ -26,7 +26,8 @@ class StoreMaker:
         self.db = sqlite3.connect(folder / DATABASE_FILE, isolation_level=None)
         self.db.execute("pragma journal_mode = wal")
         self.db.execute("pragma synchronous = off")
-        self.db.executescript(files("spark_jobs.store").joinpath("schema.sql").read_text(encoding="utf-8"))
+        schema = files("spark_jobs.store").joinpath("schema.sql").read_text(encoding="utf-8")
+        self.db.executescript(f"begin immediate; {schema}; commit;")
 
     def close(self) -> None:
         """Close the writer's connection."""

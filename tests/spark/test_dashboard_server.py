@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import socket
+import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -171,6 +172,20 @@ async def test_the_version_changes_with_every_commit_and_with_the_file(store: St
         path.unlink()
     assert (await database.read(lambda db: db.execute("select count(*) from head").fetchone()))[0] == 0
     assert await database.version() not in (first, second)
+    await database.close()
+
+
+async def test_a_store_whose_tables_are_still_to_be_made_is_none(tmp_path: Path) -> None:
+    database = Database(tmp_path)
+    missing = await database.version()
+    made = sqlite3.connect(tmp_path / DATABASE_FILE, isolation_level=None)
+    made.execute("pragma journal_mode = wal")  # all there is of the file before the job's first transaction
+    assert (tmp_path / DATABASE_FILE).stat().st_size > 0
+    assert (await database.read(lambda db: db.execute("select count(*) from head").fetchone()))[0] == 0
+    assert await database.version() == missing
+    StoreMaker(tmp_path).close()
+    assert await database.version() != missing
+    made.close()
     await database.close()
 
 
