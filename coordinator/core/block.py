@@ -18,7 +18,7 @@ import numpy.typing as npt
 from coordinator.core.batches import LOG_APPEND_TIME
 from coordinator.core.cold import ROW, FileRow, Rows
 from coordinator.core.commands import CommitResult
-from records.bulk import FileHead
+from records.file_head import FileHead
 
 Int64s = npt.NDArray[np.int64]
 

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
-from coordinator.core.batches import BATCH, BatchArray, content_hash, join_batches
+from coordinator.core.batches import BATCH, content_hash, join_batches
 from coordinator.core.block import BlockShare, CommitBlock
 from coordinator.core.block_apply import apply_block
 from coordinator.core.commands import Barrier, CommitFile, CommitResult, DescribeFiles, ListOffsets
@@ -113,7 +111,7 @@ class GroupBuilder:
                 self._take_plain(plain)
                 plain, keys = [], set()
                 self._take_commit(request, command, hashed)
-        self._take_plain(plain, np.frombuffer(joined, BATCH) if len(plain) == len(commits) else None)
+        self._take_plain(plain, bytes(joined) if len(plain) == len(commits) else None)
 
     def _is_plain(self, command: CommitFile) -> bool:
         """Whether nothing about the file as a whole needs the readable path."""
@@ -124,10 +122,10 @@ class GroupBuilder:
             return True
         return self._state.find_file(key) is None and self._state.find_tombstone(key) is None
 
-    def _take_plain(self, plain: list[_Plain], batches: BatchArray | None = None) -> None:
+    def _take_plain(self, plain: list[_Plain], raw: bytes | None = None) -> None:
         """Decide files together; where one turns out to be unusual, those before it, itself, and those after it.
 
-        `batches` are those of all of them, if somebody has joined them already.
+        `raw` are the batches of all of them, if somebody has joined them already.
         """
         while plain:
             if sum(len(one.command.batches) for one in plain) < BLOCK_BATCHES_MIN:
@@ -136,9 +134,9 @@ class GroupBuilder:
                 return
             append_time_ms = max(self._context.now_ms, self._overlay.log_time_ms)
             block = decide_block(
-                self._overlay, [one.command for one in plain], [one.content_hash for one in plain], append_time_ms, batches
+                self._overlay, [one.command for one in plain], [one.content_hash for one in plain], append_time_ms, raw
             )
-            batches = None
+            raw = None
             unusual = block.file if isinstance(block, Unusual) else self._first_too_large(block)
             if unusual is None and isinstance(block, CommitBlock):
                 self._append_block(block, plain)

@@ -18,7 +18,7 @@ from coordinator.core.commit_vector import Unusual
 from coordinator.core.events import ReadEntry
 from coordinator.core.hot import HotState
 from coordinator.core.tables import ProducerTable
-from records.bulk import FileHead
+from records.file_head import FileHead
 from records.bulk_decode import decode_file_entries
 from records.bulk_expand import BatchColumns, expand_batches, expand_idempotent, topics_of_runs
 from records.bulk_files import FileColumns

@@ -23,7 +23,7 @@ NO_TIMESTAMP = -1
 class PartitionTable:
     """One row per user partition this coordinator owns, found by its 20-byte key."""
 
-    __slots__ = ("_free", "first_offset", "high_watermark", "index", "keys", "log_start", "max_timestamp", "max_timestamp_offset")
+    __slots__ = ("_free", "first_offset", "high_watermark", "index", "keys", "log_start", "mark", "max_timestamp", "max_timestamp_offset")
 
     def __init__(self) -> None:
         self.index: dict[bytes, int] = {}
@@ -33,10 +33,11 @@ class PartitionTable:
         self.first_offset = Column()
         self.max_timestamp = Column(fill=NO_TIMESTAMP)
         self.max_timestamp_offset = Column(fill=-1)
+        self.mark = Column()  # scratch of a loop over a group: 0 whenever none runs
         self._free: list[int] = []
 
     def _columns(self) -> tuple[Column, ...]:
-        return (self.high_watermark, self.log_start, self.first_offset, self.max_timestamp, self.max_timestamp_offset)
+        return (self.high_watermark, self.log_start, self.first_offset, self.max_timestamp, self.max_timestamp_offset, self.mark)
 
     def add(self, key: bytes, *, row: int | None = None) -> int:
         """Add a partition and return its row; an existing one keeps its row and values."""
@@ -77,6 +78,7 @@ class PartitionTable:
         twin.first_offset = self.first_offset.copy()
         twin.max_timestamp = self.max_timestamp.copy()
         twin.max_timestamp_offset = self.max_timestamp_offset.copy()
+        twin.mark = self.mark.copy()
         twin._free = list(self._free)
         return twin
 
@@ -101,6 +103,7 @@ class ProducerTable:
         "head",
         "index",
         "last_append",
+        "mark",
         "owner",
         "producer",
         "ring_base",
@@ -117,6 +120,7 @@ class ProducerTable:
         self.head = Column()
         self.count = Column()
         self.last_append = Column(fill=-1)
+        self.mark = Column()  # as in `PartitionTable`
         self.ring_first = Column(width=REMEMBERED_BATCHES, fill=-1)
         self.ring_last = Column(width=REMEMBERED_BATCHES, fill=-1)
         self.ring_base = Column(width=REMEMBERED_BATCHES, fill=-1)
@@ -132,6 +136,7 @@ class ProducerTable:
             self.head,
             self.count,
             self.last_append,
+            self.mark,
             self.ring_first,
             self.ring_last,
             self.ring_base,
@@ -224,7 +229,7 @@ class ProducerTable:
         """An independent table with the same rows."""
         twin = ProducerTable()
         twin.index = {owner: dict(rows) for owner, rows in self.index.items()}
-        for name in ("owner", "producer", "epoch", "head", "count", "last_append", "ring_first", "ring_last", "ring_base", "ring_time"):
+        for name in ("owner", "producer", "epoch", "head", "count", "last_append", "mark", "ring_first", "ring_last", "ring_base", "ring_time"):
             setattr(twin, name, getattr(self, name).copy())
         twin._free = list(self._free)
         twin._top = self._top
