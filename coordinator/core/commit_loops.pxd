@@ -1,19 +1,19 @@
 cimport cython
 
 @cython.locals(top=cython.longlong)
-cdef long long _int32(bytes raw, Py_ssize_t at) except? -1
+cdef long long _int32(const unsigned char* data, Py_ssize_t at) except? -1
 
 @cython.locals(low=cython.longlong)
-cdef long long _int64(bytes raw, Py_ssize_t at) except? -1
+cdef long long _int64(const unsigned char* data, Py_ssize_t at) except? -1
 
 @cython.locals(back=Py_ssize_t)
-cdef bint _is_equal(bytes raw, Py_ssize_t one, Py_ssize_t other, Py_ssize_t length) except -1
+cdef bint _is_equal(const unsigned char* data, Py_ssize_t one, Py_ssize_t other, Py_ssize_t length) except -1
 
 @cython.locals(
     at=Py_ssize_t, place=Py_ssize_t, run=Py_ssize_t, file=Py_ssize_t, first_run=Py_ssize_t, first_place=Py_ssize_t,
     topic_at=Py_ssize_t, _=Py_ssize_t, file_size=cython.longlong, end_of_previous=cython.longlong, row_now=cython.longlong,
     ordinal=cython.longlong, offset=cython.longlong, length=cython.longlong, first=cython.longlong, last=cython.longlong,
-    time=cython.longlong, kind=cython.longlong, known=dict, ids=list, ids_before=list,
+    time=cython.longlong, kind=cython.longlong, data="const unsigned char*", known=dict, ids=list, ids_before=list,
 )
 cpdef Py_ssize_t read_batches(
     bytes raw, const long long[::1] batches_of_file, const long long[::1] file_sizes, dict index, long long[::1] file_of,
@@ -34,7 +34,7 @@ cpdef Py_ssize_t assign_offsets(
 @cython.locals(
     found=Py_ssize_t, producers=Py_ssize_t, before=Py_ssize_t, unusual=Py_ssize_t, place=Py_ssize_t, at=Py_ssize_t, number=Py_ssize_t, slot=Py_ssize_t,
     newest=Py_ssize_t, producer=cython.longlong, its_epoch=cython.longlong, first=cython.longlong, last=cython.longlong,
-    end=cython.longlong, length=cython.longlong, new=dict, of_partition=dict,
+    end=cython.longlong, length=cython.longlong, data="const unsigned char*", new=dict, of_partition=dict,
 )
 cpdef Py_ssize_t read_producers(
     bytes raw, const long long[::1] file_of, const long long[::1] row, const long long[::1] count, dict index,

@@ -7,25 +7,25 @@ of its file, for `commit.py` to decide. Arrays are memoryviews, so that the same
 
 from __future__ import annotations
 
-def _int32(raw: bytes, at: int) -> int:
+def _int32(data: bytes, at: int) -> int:
     """A big-endian number of 4 bytes; the sign is that of its first."""
-    top = raw[at]
+    top = data[at]
     if top > 127:
         top -= 256
-    return ((top * 256 + raw[at + 1]) * 256 + raw[at + 2]) * 256 + raw[at + 3]
+    return ((top * 256 + data[at + 1]) * 256 + data[at + 2]) * 256 + data[at + 3]
 
 
-def _int64(raw: bytes, at: int) -> int:
+def _int64(data: bytes, at: int) -> int:
     """A big-endian number of 8 bytes."""
-    low = raw[at + 4]  # by itself first: a product of bytes alone would be a C int
-    low = ((low * 256 + raw[at + 5]) * 256 + raw[at + 6]) * 256 + raw[at + 7]
-    return _int32(raw, at) * 4294967296 + low
+    low = data[at + 4]  # by itself first: a product of bytes alone would be a C int
+    low = ((low * 256 + data[at + 5]) * 256 + data[at + 6]) * 256 + data[at + 7]
+    return _int32(data, at) * 4294967296 + low
 
 
-def _is_equal(raw: bytes, one: int, other: int, length: int) -> bool:
+def _is_equal(data: bytes, one: int, other: int, length: int) -> bool:
     """Whether two stretches are the same; neighbours differ in their last bytes, if they do."""
     for back in range(length - 1, -1, -1):
-        if raw[one + back] != raw[other + back]:
+        if data[one + back] != data[other + back]:
             return False
     return True
 
@@ -55,6 +55,9 @@ def read_batches(
     order of appearance, which `run_topic` counts. Returns the number of runs, or -1 - file for the first file that is not plain.
     Without an `index` every row is 0.
     """
+    if len(raw) != len(row) * 77:
+        raise IndexError(f"{len(raw)} bytes are not {len(row)} batches")
+    data = raw  # compiled: an address, which nobody checks; hence the look at the length
     at = place = run = 0
     ids_before: list[bytes] = []
     for file in range(len(batches_of_file)):
@@ -63,24 +66,24 @@ def read_batches(
         row_now = topic_at = ordinal = 0
         known: dict[bytes, int] = {}
         for _ in range(batches_of_file[file]):
-            offset, length = _int32(raw, at + 25), _int32(raw, at + 29)
-            first, last = _int64(raw, at + 33), _int64(raw, at + 41)
-            time, kind = _int64(raw, at + 49), raw[at + 57]
-            if raw[at] != 2 or length <= 0 or offset < end_of_previous or offset + length > file_size:
+            offset, length = _int32(data, at + 25), _int32(data, at + 29)
+            first, last = _int64(data, at + 33), _int64(data, at + 41)
+            time, kind = _int64(data, at + 49), data[at + 57]
+            if data[at] != 2 or length <= 0 or offset < end_of_previous or offset + length > file_size:
                 return -1 - file
             if first < 0 or last < first or last - first > 0x7FFFFFFF or kind > 1 or time < -1:
                 return -1 - file
-            if place == first_place or not _is_equal(raw, at + 5, at - 72, 20):
+            if place == first_place or not _is_equal(data, at + 5, at - 72, 20):
                 if index is not None:
-                    found = index.get(raw[at + 5 : at + 25])
+                    found = index.get(data[at + 5 : at + 25])
                     if found is None:
                         return -1 - file
                     row_now = found
-                if place == first_place or not _is_equal(raw, at + 5, topic_at, 16):
+                if place == first_place or not _is_equal(data, at + 5, topic_at, 16):
                     topic_at = at + 5
-                    ordinal = known.setdefault(raw[topic_at : topic_at + 16], len(known))
+                    ordinal = known.setdefault(data[topic_at : topic_at + 16], len(known))
                 run_first[run], run_topic[run] = place, ordinal
-                run_partition[run] = _int32(raw, at + 21)
+                run_partition[run] = _int32(data, at + 21)
                 run += 1
             file_of[place], row[place] = file, row_now
             byte_offset[place], size[place], gap[place] = offset, length, offset - end_of_previous
@@ -171,14 +174,17 @@ def read_producers(
     by producer, with their number behind it. `mark` has a place for every row of the producer table: 0 before and after.
     Returns how many producers there are, or -1 - file for the first file that is not plain.
     """
+    if len(raw) != len(row) * 77:
+        raise IndexError(f"{len(raw)} bytes are not {len(row)} batches")
+    data = raw  # as above
     found = producers = unusual = before = 0
     new: dict[tuple[int, int], int] = {}
     for place in range(len(row)):
         at = place * 77
-        producer, its_epoch = _int64(raw, at + 58), raw[at + 66] * 256 + raw[at + 67]
+        producer, its_epoch = _int64(data, at + 58), data[at + 66] * 256 + data[at + 67]
         if producer < 0 or its_epoch > 0x7FFF:
             continue
-        first, last = _int32(raw, at + 68), _int32(raw, at + 72)
+        first, last = _int32(data, at + 68), _int32(data, at + 72)
         if first < 0 or last != (first + count[place] - 1) & 0x7FFFFFFF:
             unusual = -1 - file_of[place]
             break
