@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,10 +10,9 @@ from pathlib import Path
 from cli.dev.companion import Companion
 
 METRICS_PORT = 9189
-START_TIMEOUT_S = 30.0
-STOP_TIMEOUT_S = 15.0
+START_TIMEOUT_S = 90.0
+STOP_TIMEOUT_S = 30.0
 SOON_S = 60.0
-DATABASE = "monitor.db"
 
 
 class DevMonitor(Companion):
@@ -43,10 +43,19 @@ class DevMonitor(Companion):
             self.say(f"no monitor: {failed}")
             return False
         self._launch()
-        if not self._wait((self.folder / DATABASE).exists):
+        if not self._wait(self._has_store):
             return False
         self.say(f"monitor: {time.monotonic() - start_s:.1f} s")
         return True
+
+    def _has_store(self) -> bool:
+        from spark_jobs.monitor.report import NoMonitorError, open_report
+
+        try:
+            with open_report(self.folder):
+                return True
+        except (NoMonitorError, sqlite3.OperationalError):
+            return False  # not yet, or just being made
 
     def _arguments(self) -> Sequence[str]:
         where = ("--bootstrap-server", self._bootstrap, "--dir", str(self.folder))

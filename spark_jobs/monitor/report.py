@@ -20,12 +20,15 @@ class NoMonitorError(Exception):
 
 @contextmanager
 def open_report(folder: Path) -> Iterator[Report]:
-    """Open the database of a folder for reading. Raises `NoMonitorError`."""
+    """Open the database of a folder for reading. Raises `NoMonitorError`, also while the tables are still to be made."""
     file = folder / DATABASE
     if not file.is_file():
         raise NoMonitorError(f"{folder} has no {DATABASE}: no monitor has written it; `diskless monitor run --dir` does")
     connection = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_S, check_same_thread=False)
     try:
+        # The job makes the file first and then the tables, all at once.
+        if connection.execute("SELECT name FROM sqlite_master LIMIT 1").fetchone() is None:
+            raise NoMonitorError(f"{folder} has an empty {DATABASE}: the monitor that makes it has only just started; try again")
         connection.row_factory = _as_mapping
         yield Report(connection)
     finally:

@@ -66,6 +66,15 @@ def test_a_folder_without_a_database_is_refused_for_reading(tmp_path: Path) -> N
         pass
 
 
+def test_a_database_whose_tables_are_still_to_be_made_is_none_yet(tmp_path: Path) -> None:
+    (tmp_path / DATABASE).touch()  # as the job leaves it for a moment
+    with pytest.raises(NoMonitorError, match="has only just started"), open_report(tmp_path):
+        pass
+    sink.Store.open(tmp_path).close()
+    with open_report(tmp_path) as report:
+        assert report.totals() == {}
+
+
 def test_the_database_has_one_name() -> None:
     assert DATABASE == sink.DATABASE
 
