@@ -28,7 +28,7 @@ LOG = logging.getLogger("monitor.query")
 
 LOOK_EVERY_S = 0.25
 STOP_LOOK_S = 0.02
-JVM_END_S = 3.0
+JVM_END_S = 15.0
 EARLIEST = -2  # Spark's word in starting offsets
 
 INPUT_COLUMNS = ("partition", "offset", "key", "value", "unix_millis(timestamp) AS timestamp_ms")

@@ -9,7 +9,7 @@ from pathlib import Path
 from cli.dev.companion import Companion
 
 PORT = 9180
-START_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 10.0
 ANSWER_TIMEOUT_S = 2.0
 SOON_S = 30.0

@@ -78,7 +78,7 @@ class DemoLoad:
     _first_file: threading.Event = field(default_factory=threading.Event)
     _said_s: float = 0.0
 
-    def start(self, timeout_s: float = 30.0) -> None:
+    def start(self, timeout_s: float = 60.0) -> None:
         """Create the topics and begin; returns after the first committed file."""
         started_s = time.monotonic()
         self.say("demo load ...")
