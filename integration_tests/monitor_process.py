@@ -8,11 +8,13 @@ import sys
 import urllib.request
 from pathlib import Path
 
-from cli.dev.process import ChildProcess, command_line, start_child
+from cli.dev.process import ChildProcess, command_line, start_child, started_at
 from integration_tests.waiting import wait_until
-from spark_jobs.monitor.report import open_report
+from spark_jobs.monitor.report import NoMonitorError, open_report
 
-START_TIMEOUT_S = 90
+START_TIMEOUT_S = 180
+STOP_TIMEOUT_S = 60
+"""More than a stop takes on a busy machine; the job itself waits 6 s for its micro-batch and 10 s for the JVM."""
 
 
 class MonitorProcess:
@@ -71,11 +73,11 @@ class MonitorProcess:
         """Whether it ended."""
         return not self.process.is_running()
 
-    def wait_ended(self, timeout_s: float) -> int:
+    def wait_ended(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
         """Wait for its end by itself; its status."""
         return self.process.wait(timeout_s)
 
-    def terminate(self, timeout_s: float) -> int:
+    def terminate(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
         """SIGTERM; its status."""
         self.process.send(signal.SIGTERM)
         return self.process.wait(timeout_s)
@@ -97,7 +99,7 @@ class MonitorProcess:
 
     def family(self) -> dict[int, str]:
         """Its pid and those of all it started, with their command lines."""
-        answer = subprocess.run(["ps", "-e", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True, timeout=10)
+        answer = subprocess.run(["ps", "-e", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True, timeout=60)
         rows = [line.split(None, 2) for line in answer.stdout.splitlines()]
         found = {self.process.pid}
         while True:
@@ -112,18 +114,19 @@ class MonitorProcess:
 
     def workers(self) -> list[int]:
         """Pids of the Python processes of Spark: the one that makes the others comes first."""
-        return sorted(pid for pid, line in self.family().items() if "pyspark.daemon" in line)
+        return sorted((pid for pid, line in self.family().items() if "pyspark.daemon" in line), key=_started)
 
     # ---- what it found
 
     def total(self, name: str) -> int:
         """One total, 0 while there is none."""
-        if not (self.folder / "monitor.db").exists():
+        try:
+            with open_report(self.folder) as report:
+                return report.totals().get(name, 0)
+        except NoMonitorError:
             return 0
-        with open_report(self.folder) as report:
-            return report.totals().get(name, 0)
 
-    def wait_total(self, name: str, at_least: int, timeout_s: float = 60) -> None:
+    def wait_total(self, name: str, at_least: int, timeout_s: float = START_TIMEOUT_S) -> None:
         """Wait until a total is that high; the process must not end meanwhile."""
         wait_until(lambda: self.has_ended() or self.total(name) >= at_least, f"{name} >= {at_least}", timeout_s)
         assert self.total(name) >= at_least, self.said()
@@ -131,9 +134,15 @@ class MonitorProcess:
     def scrape(self) -> dict[str, float]:
         """Its metrics by name and labels; the port is in the line `ready`."""
         url = next(word.removeprefix("metrics=") for word in self.said().split() if word.startswith("metrics="))
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=60) as answer:
             lines = answer.read().decode().splitlines()
         return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if not line.startswith("#"))}
+
+
+def _started(pid: int) -> tuple[int, int]:
+    """What orders processes by their start; numbers alone do not, for they begin anew. One that is gone comes last."""
+    started = started_at(pid)
+    return (int(started) if started is not None else sys.maxsize, pid)
 
 
 def alive(pid: int) -> bool:
