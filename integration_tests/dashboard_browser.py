@@ -19,7 +19,8 @@ from cli.dev.ports import lease_ports
 from cli.dev.process import ChildProcess, start_child
 from integration_tests.waiting import wait_until
 
-START_TIMEOUT_S = 60
+START_TIMEOUT_S = 120
+WAIT_MS = 60_000
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 ARGUMENTS = (
     "--no-sandbox",  # it runs as root in containers, and opens nothing but our own page
@@ -67,7 +68,7 @@ class DashboardProcess:
         """SIGTERM; its status."""
         assert self._process is not None
         self._process.send(signal.SIGTERM)
-        return self._process.wait(20)
+        return self._process.wait(START_TIMEOUT_S)
 
     def close(self) -> None:
         """End it if it runs."""
@@ -89,7 +90,7 @@ class Watched:
     def __init__(self, page: Page) -> None:
         self.page = page
         self.wrong: list[str] = []
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(WAIT_MS)
         page.on("console", lambda message: self.wrong.append(f"console {message.type}: {message.text}"))
         page.on("pageerror", lambda error: self.wrong.append(f"error: {error}"))
         page.on("dialog", lambda dialog: self.wrong.append(f"dialog: {dialog.message}"))
@@ -101,12 +102,13 @@ class Watched:
         return self.page
 
     def wait_text(self, selector: str, text: str) -> None:
-        """Wait until the element has the text in it."""
+        """Wait until an element that is selected has the text in it."""
         self.page.wait_for_function(
-            "([selector, text]) => document.querySelector(selector)?.textContent.includes(text)", arg=[selector, text], timeout=20_000
+            "([selector, text]) => [...document.querySelectorAll(selector)].some((one) => one.textContent.includes(text))",
+            arg=[selector, text],
         )
 
-    def wait_exact(self, selector: str, digits: str, timeout_s: float = 30) -> None:
+    def wait_exact(self, selector: str, digits: str, timeout_s: float = WAIT_MS / 1000) -> None:
         """Wait until the element carries exactly these digits."""
         self.page.wait_for_function(
             "([selector, digits]) => document.querySelector(selector)?.dataset.exact === digits",

@@ -112,10 +112,8 @@ def test_a_lost_connection_is_shown_and_resumes(browser: Browser, dashboard: Das
         watched.wait_exact("#tile-files .exact", "1180")
         page.wait_for_selector("#link[data-state=live]")
         assert not page.locator("#lost").is_visible()
-        # A clean stop does not wait for open pages.
-        start_s = time.monotonic()
+        # A clean stop does not wait for open pages, which would be for ever.
         assert dashboard.terminate() == 0
-        assert time.monotonic() - start_s < 10
         watched.assert_quiet(but_lost=True)
 
 

@@ -54,7 +54,7 @@ async def _commit(addresses: list[str], name: str, files: tuple[int, ...]) -> No
             (await client.commit_file(file.object_key, file.file_size, file.batches)).raise_for_errors()
 
 
-@pytest.mark.timeout(300)  # Spark, two nodes and a browser start in it
+@pytest.mark.timeout(600)  # Spark, two nodes and a browser start in it
 def test_the_page_shows_what_was_committed_to_the_record(running: tuple[Service, MonitorProcess, DashboardProcess]) -> None:
     service, monitor, dashboard = running
     commit(service, "orders", FILES)
@@ -76,10 +76,15 @@ def test_the_page_shows_what_was_committed_to_the_record(running: tuple[Service,
         page.locator("#panel-partitions").scroll_into_view_if_needed()
         page.fill("#search", "orders-0")
         page.wait_for_function("() => document.querySelectorAll('#panel-partitions tbody tr').length === 1")
-        row = [cell.replace("\u202f", "") for cell in page.locator("#panel-partitions tbody td").all_text_contents()]
-        assert row[0] == "orders-0"
-        assert [int(row[place]) for place in (2, 3, 6)] == [sum(FILES), sum(FILES) * RECORDS, sum(FILES) * RECORDS], (
-            "batches, records, high watermark"
+        expected = ["orders-0", *(str(one) for one in (sum(FILES), sum(FILES) * RECORDS, sum(FILES) * RECORDS))]
+        # Name, batches, records, high watermark; a panel is asked for anew some seconds after the head of the page.
+        page.wait_for_function(
+            """wanted => {
+              const cells = [...document.querySelectorAll("#panel-partitions tbody td")];
+              const texts = cells.map((one) => one.textContent.replace(/\u202f/g, ""));
+              return JSON.stringify([0, 2, 3, 6].map((place) => texts[place])) === JSON.stringify(wanted);
+            }""",
+            arg=expected,
         )
 
         # Live: what is committed while the page is open arrives by itself, exactly once.
