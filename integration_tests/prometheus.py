@@ -66,7 +66,7 @@ class Prometheus:
         assert self._process is not None
         assert self._process.is_running(), self.log_file.read_text()
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._port.port}/-/ready", timeout=5) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._port.port}/-/ready", timeout=30) as answer:
                 return bool(answer.status == 200)
         except OSError:
             return False
@@ -76,7 +76,7 @@ class Prometheus:
         asked = {"query": expr} if at_s is None else {"query": expr, "time": f"{at_s:.3f}"}
         url = f"http://127.0.0.1:{self._port.port}/api/v1/query?{urllib.parse.urlencode(asked)}"
         try:
-            with urllib.request.urlopen(url, timeout=20) as answer:
+            with urllib.request.urlopen(url, timeout=60) as answer:
                 found = json.load(answer)["data"]["result"]
         except urllib.error.HTTPError as error:
             raise AssertionError(f"{expr}: {error.read().decode()}") from error

@@ -24,17 +24,17 @@ from integration_tests.final_state import create_topic, dump_topic
 from integration_tests.history import UserPartition
 from integration_tests.load import Load
 from integration_tests.metadata_log import read_log
-from integration_tests.monitor_process import MonitorProcess
+from integration_tests.monitor_process import START_TIMEOUT_S, MonitorProcess
 from integration_tests.prometheus import Prometheus
 from integration_tests.routes import Address
 from integration_tests.service import Service
-from integration_tests.waiting import wait_until
+from integration_tests.waiting import WAIT_S, wait_until
 from integration_tests.wire import OUT_OF_ORDER_SEQUENCE, Batch, Topic, connected, refused
 from records.codec import decode_key, encode_entry, encode_key
 from records.model import EntryKey, RecordsDeleted
 from tests.monitoring.prometheus_tools import program
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 PARTITIONS = 3
 USER_PARTITIONS = 9
@@ -80,7 +80,7 @@ def stage(broker_runtime: BrokerRuntime, tmp_path_factory: pytest.TempPathFactor
         load_ends = stack.enter_context(ExitStack())
         load = load_ends.enter_context(Load(nodes, owners, seed=4))
         load.wait_flowing()
-        wait_until(lambda: "ready topic=" in monitor.said() or monitor.has_ended(), "the monitor to be ready", 90)
+        wait_until(lambda: "ready topic=" in monitor.said() or monitor.has_ended(), "the monitor to be ready", START_TIMEOUT_S)
         assert not monitor.has_ended(), monitor.said()
         port = next(word.removeprefix("metrics=") for word in monitor.said().split() if word.startswith("metrics="))
         targets = {
@@ -102,6 +102,14 @@ def applied(expr: str) -> str:
 def without_data(prometheus: Prometheus, expressions: Mapping[str, str], at_s: float | None = None) -> list[str]:
     """What returns nothing, or nothing but "not a number"."""
     return [name for name, expr in expressions.items() if all(math.isnan(sample.value) for sample in prometheus.query(expr, at_s=at_s))]
+
+
+def wait_for_data(stage: Stage, expressions: Mapping[str, str], from_now_s: float = 0.0) -> None:
+    """Wait until all return something, evaluated as of so many seconds from now."""
+    deadline_s = time.monotonic() + WAIT_S
+    while (missing := without_data(stage.prometheus, expressions, time.time() + from_now_s)) and time.monotonic() < deadline_s:
+        stage.load.wait_flowing(1)
+    assert missing == []
 
 
 def panel_expressions(board: Board) -> dict[str, str]:
@@ -129,7 +137,7 @@ def write(stage: Stage, partition: int, *entries: tuple[bytes, bytes]) -> None:
     producer = Producer({"bootstrap.servers": stage.cluster.bootstrap, "acks": "all"})
     for key, value in entries:
         producer.produce(stage.service.topic, key=key, value=value, partition=partition)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
 
 
 def last_key(stage: Stage, partition: int) -> EntryKey:
@@ -147,25 +155,24 @@ async def test_every_panel_and_every_alert_has_data(stage: Stage) -> None:
     write(stage, 0, (b"a stranger", b"who is lost"))
     stage.load.wait_flowing()
     stage.cluster.restart(1)
-    stage.load.wait_flowing(timeout_s=60)
-    service.wait_shared(60)
+    stage.load.wait_flowing()
+    service.wait_shared()
 
     expressions = {name: expr for board in BOARDS.values() for name, expr in panel_expressions(board).items()}
     expressions |= {one.record: one.record for one in RECORDINGS}
-    deadline = time.monotonic() + 60
-    while (missing := without_data(prometheus, expressions)) and time.monotonic() < deadline:
-        stage.load.wait_flowing(1)
-    assert missing == []
-
+    wait_for_data(stage, expressions)
     looked_at = {f"{alert.name}: {expr}": expr for alert in ALERTS for expr in alert.looks_at}
-    looked_at = {name: expr for name, expr in looked_at.items() if "findings" not in expr}
-    assert without_data(prometheus, looked_at, time.time() + RULES_LOOK_BACK_S) == []
+    wait_for_data(stage, {name: expr for name, expr in looked_at.items() if "findings" not in expr}, RULES_LOOK_BACK_S)
     for alert in ALERTS:
         prometheus.query(alert.expr)
 
-    # What the numbers say is what happened.
-    assert sorted(sample.labels["partition"] for sample in prometheus.query("diskless_coordinator_leading == 1")) == ["0", "1", "2"]
-    assert prometheus.query('sum(diskless_coordinator_rejected_batches_total{error="OUT_OF_ORDER_SEQUENCE_NUMBER"})')[0].value == 1
+    # What the numbers say is what happened. A process that is late with its answer to Prometheus has no numbers for a second.
+    wait_until(
+        lambda: sorted(one.labels["partition"] for one in prometheus.query("diskless_coordinator_leading == 1")) == ["0", "1", "2"],
+        "each coordinator to be led once",
+    )
+    rejected = 'sum(diskless_coordinator_rejected_batches_total{error="OUT_OF_ORDER_SEQUENCE_NUMBER"})'
+    wait_until(lambda: [one.value for one in prometheus.query(rejected)] == [1], "one refused batch")
     wait_until(lambda: "DisklessForeignEntries" in prometheus.firing(), "the alert about a stranger's entries")
     assert prometheus.firing() <= {"DisklessForeignEntries", "DisklessLeaderFlapping"}
 
@@ -195,4 +202,5 @@ def test_what_must_not_be_in_the_log_raises_the_alarm(stage: Stage) -> None:
     for title in ONLY_WITH_FINDINGS:
         assert stage.prometheus.query(applied(panels[title].queries[0].expr))
     # It fires after a minute.
-    assert stage.prometheus.query('ALERTS{alertname="DisklessServiceDown", alertstate="pending"}')
+    down = 'ALERTS{alertname="DisklessServiceDown", alertstate=~"pending|firing"}'
+    wait_until(lambda: bool(stage.prometheus.query(down)), "the alert about the service to be pending")
