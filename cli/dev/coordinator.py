@@ -16,6 +16,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
+from http.client import HTTPException
 from pathlib import Path
 
 from cli.dev.place import HERE, Place
@@ -23,6 +24,7 @@ from cli.dev.ports import lease_ports
 from cli.dev.process import ChildProcess, start_child
 
 LOOK_EVERY_S = 0.02
+WAIT_S = 60.0
 READY_LINE = re.compile(rb"^ready node=\d+ .*$", re.MULTILINE)
 
 
@@ -86,24 +88,27 @@ class CoordinatorProcess:
         command = [*self._place.command_prefix, sys.executable, "-m", "coordinator.app", str(config)]
         self.process = start_child(command, marker="coordinator.app", log=self.log_file, environment=self._environment)
 
-    def wait_serving(self, timeout_s: float = 20) -> None:
+    def wait_serving(self, timeout_s: float = WAIT_S) -> None:
         """Wait for the line `ready`: the listener is open."""
         self._wait(lambda: READY_LINE.search(self._log()) is not None, "the line `ready`", timeout_s)
 
-    def wait_ready(self, timeout_s: float = 30) -> None:
+    def wait_ready(self, timeout_s: float = WAIT_S) -> None:
         """Wait until /ready says yes: a member, with every assigned partition leading."""
         self._wait(lambda: self.readiness()[0], "/ready", timeout_s)
 
     def _wait(self, condition: Callable[[], bool], what: str, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
-        while not condition():
+        while True:
+            looked_at = time.monotonic()
+            if condition():
+                return
             if self.process is None or not self.process.is_running():
                 raise CoordinatorFailedError(f"node {self.node_id} ended while {what} was waited for\n{self.log_tail()}")
-            if time.monotonic() > deadline:
+            if looked_at > deadline:
                 raise CoordinatorFailedError(f"node {self.node_id}: waited {timeout_s:g} s in vain for {what}\n{self.log_tail()}")
             time.sleep(LOOK_EVERY_S)
 
-    def terminate(self, timeout_s: float = 20) -> int:
+    def terminate(self, timeout_s: float = WAIT_S) -> int:
         """SIGTERM, and wait for the end; returns the exit status."""
         process = self._running()
         process.send(signal.SIGTERM)
@@ -156,11 +161,13 @@ class CoordinatorProcess:
     def get(self, path: str, timeout_s: float = 5) -> tuple[int, bytes]:
         """GET of the HTTP port: (status, body); status 0 when there is no answer."""
         try:
-            with urllib.request.urlopen(self.http + path, timeout=timeout_s) as answer:
-                return answer.status, answer.read()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read()
-        except OSError:
+            try:
+                with urllib.request.urlopen(self.http + path, timeout=timeout_s) as answer:
+                    return answer.status, answer.read()
+            except urllib.error.HTTPError as error:
+                with error:
+                    return error.code, error.read()
+        except (OSError, HTTPException):  # nobody listens, or it ended within its answer
             return 0, b""
 
     def readiness(self) -> tuple[bool, dict[str, object]]:
