@@ -30,7 +30,9 @@ from integration_tests.history import FinalPartition, FinalState, FoundBatch, Lo
 from integration_tests.metadata_log import read_log
 from integration_tests.routes import Address, Routes, describe_coordinators, expect
 
-DEADLINE_S: Final = 20.0
+DEADLINE_S: Final = 90.0
+REPLY_TIMEOUT_S: Final = 30.0
+"""More than any request may take by its TimeoutMs, on a machine that may stand still for seconds."""
 RETRY_PAUSE_S: Final = 0.05
 DIRECTORY: Final = 0
 READINGS_MAX: Final = 5
@@ -71,10 +73,10 @@ class Observer:
             problem = "nobody leads the directory"
             try:
                 lane = (await self._leader(DIRECTORY)).lane("topics")
-                created = expect(await self._pool.call(lane, creating, 6), CreatePartitionsResponse).topics[0]
+                created = expect(await self._pool.call(lane, creating, REPLY_TIMEOUT_S), CreatePartitionsResponse).topics[0]
                 problem = f"error {created.error_code}: {created.error_message}"
                 if created.error_code == 0:
-                    described = expect(await self._pool.call(lane, describing, 6), DescribeTopicsResponse).topics[0]
+                    described = expect(await self._pool.call(lane, describing, REPLY_TIMEOUT_S), DescribeTopicsResponse).topics[0]
                     return {UserPartition(topic_id, one.partition_index): one.coordinator_id for one in described.partitions}
             except (ConnectionLost, RequestTimedOut) as lost:
                 problem = str(lost)
@@ -113,7 +115,7 @@ class Observer:
             topics=(FindBatchesTopic(topic_id=where.topic_id, partitions=(asked,)),),
             timeout_ms=5_000,
         )
-        answer = expect(await self._pool.call(node.lane("reads"), request, 6), FindBatchesResponse).topics[0].partitions[0]
+        answer = expect(await self._pool.call(node.lane("reads"), request, REPLY_TIMEOUT_S), FindBatchesResponse).topics[0].partitions[0]
         if answer.error_code == OFFSET_OUT_OF_RANGE and offset < answer.log_start_offset:
             return await self._find(where, node, answer.log_start_offset)
         if answer.error_code != 0:
@@ -124,7 +126,7 @@ class Observer:
         asked = ListOffsetsPartition(partition_index=where.partition, timestamp=-1)
         request = ListOffsetsRequest(topics=(ListOffsetsTopic(topic_id=where.topic_id, partitions=(asked,)),), timeout_ms=5_000)
         lane = (await self._leader(coordinator_id)).lane("reads")
-        answer = expect(await self._pool.call(lane, request, 6), ListOffsetsResponse).topics[0].partitions[0]
+        answer = expect(await self._pool.call(lane, request, REPLY_TIMEOUT_S), ListOffsetsResponse).topics[0].partitions[0]
         if answer.error_code != 0:
             raise ConnectionLost(f"ListOffsets answered {answer.error_code}: {answer.error_message}")
         return answer.offset
@@ -210,7 +212,7 @@ def dump_topic(bootstrap: str, topic: str, partitions: int, known: Logs | None =
         logs: dict[int, tuple[LogMessage, ...]] = {}
         for partition in range(partitions):
             earlier = () if known is None else known[partition]
-            start, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10, cached=False)
+            start, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=DEADLINE_S, cached=False)
             start = earlier[-1].offset + 1 if earlier else start
             messages: list[LogMessage] = []
             consumer.assign([TopicPartition(topic, partition, start)])

@@ -47,7 +47,7 @@ from integration_tests.history import (
     UserPartition,
 )
 from integration_tests.routes import Address, Leader, Routes, expect
-from integration_tests.waiting import wait_until
+from integration_tests.waiting import WAIT_S, wait_until
 
 PATIENCE_S: Final = 0.5
 """After this long without a reply a client sends its request to whoever leads then."""
@@ -62,7 +62,7 @@ MIXED_CLIENTS: Final = 3
 CONSUMERS: Final = 3
 REPEATED_BATCHES: Final = 2
 """At most; only the last five of a producer and partition are remembered."""
-DRAIN_TIMEOUT_S: Final = 40.0
+DRAIN_TIMEOUT_S: Final = 90.0
 LATEST: Final = -1
 
 
@@ -91,7 +91,7 @@ class Load:
         if error is None and self._run is not None:
             self._run.result()
 
-    def wait_flowing(self, more: int = 3, timeout_s: float = 20, *, coordinators: Sequence[int] | None = None) -> None:
+    def wait_flowing(self, more: int = 3, timeout_s: float = WAIT_S, *, coordinators: Sequence[int] | None = None) -> None:
         """Wait until every coordinator (or those given) has acknowledged some more batches."""
         wanted = {c: self.acknowledged[c] + more for c in (self.acknowledged if coordinators is None else coordinators)}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cli.dev.coordinator import CoordinatorProcess
 from cli.dev.place import HERE, Place
-from integration_tests.waiting import wait_until
+from integration_tests.waiting import WAIT_S, wait_until
 
 
 class Service:
@@ -51,7 +51,7 @@ class Service:
         self.wait_shared()
         return self
 
-    def wait_shared(self, timeout_s: float = 40) -> None:
+    def wait_shared(self, timeout_s: float = WAIT_S) -> None:
         """Wait until every running node is ready and together they lead every partition exactly once."""
         wait_until(self.is_shared, "every partition to be led by exactly one node", timeout_s)
 

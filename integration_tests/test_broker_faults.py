@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import pytest
 from confluent_kafka import KafkaException
@@ -28,7 +28,7 @@ from coordinator.core.errors import RETRIABLE
 from coordinator.protocol import messages
 from integration_tests.service import Service
 from integration_tests.waiting import wait_until
-from integration_tests.watched import Watched, ask, quiet_admin
+from integration_tests.watched import GRACE_S, Watched, ask, quiet_admin
 
 KAFKA_AWAY_S = float(os.environ.get("DISKLESS_TEST_KAFKA_AWAY_S", "5"))
 HANG_S = 15.0
@@ -37,6 +37,7 @@ COORDINATORS = 4
 USER_PARTITIONS = 12
 
 KafkaFactory = Callable[..., KafkaCluster]
+T = TypeVar("T")
 
 
 class ServiceFactory(Protocol):
@@ -60,7 +61,7 @@ def make_service(data_folder: Path) -> Iterator[ServiceFactory]:
 def let_last(seconds: float) -> None:
     """Wait for as long as a fault is meant to last."""
     end_s = time.monotonic() + seconds
-    wait_until(lambda: time.monotonic() > end_s, "the time to be over", seconds + 5)
+    wait_until(lambda: time.monotonic() > end_s, "the time to be over")
 
 
 def pids(service: Service) -> list[int]:
@@ -90,8 +91,8 @@ def test_one_broker_hangs_and_then_dies_under_load(kafka_cluster: KafkaFactory, 
             wait_until(lambda since=start_s: REQUEST_TIMED_OUT in run.errors_since(since), "requests to time out")  # type: ignore[misc]
             assert run.errors_since(start_s) <= RETRIABLE
             heal(1)
-            load.wait_flowing(timeout_s=40)
-        wait_until(lambda: assigned(service) == list(range(COORDINATORS)), "every partition to be assigned again", 40)
+            load.wait_flowing()
+        wait_until(lambda: assigned(service) == list(range(COORDINATORS)), "every partition to be assigned again")
         service.wait_shared()
         load.wait_flowing()
     run.check()
@@ -123,12 +124,12 @@ def test_a_service_started_without_kafka_answers_at_once_and_comes_up_by_itself(
             assert created.error_code in RETRIABLE, created
             found = ask(node.address, read, messages.ListOffsetsResponse).topics[0].partitions[0]
             assert found.error_code in RETRIABLE, found
-            assert time.monotonic() - start_s < 4
+            assert time.monotonic() - start_s < 2 * (1 + GRACE_S)
             assert not node.readiness()[0]
             assert node.get("/healthy")[0] == 200
     started = pids(service)
     kafka.restart(1)
-    service.wait_shared(60)
+    service.wait_shared()
     run = Watched(service, "orders", USER_PARTITIONS)
     with run.load() as load:
         load.wait_flowing()
@@ -171,6 +172,19 @@ def in_sync_sizes(admin: AdminClient, topic: str) -> set[int]:
     return {len(one.isrs) for one in partitions_of(admin, topic)}
 
 
+def awaited(ask: Callable[[], T | None], what: str) -> T:
+    """The first answer that is one: brokers that have much to do do not always answer in time."""
+    found: list[T] = []
+
+    def is_answered() -> bool:
+        answer = ask()
+        found.extend([answer] if answer else [])
+        return bool(found)
+
+    wait_until(is_answered, what)
+    return found[0]
+
+
 def is_led_by_others(found: set[int], lost: int | None) -> bool:
     return bool(found) and not found & {lost, -1}
 
@@ -185,16 +199,16 @@ def test_the_loss_of_one_of_three_brokers_ends_no_term(kafka_cluster: KafkaFacto
     with run.load() as load:
         load.wait_flowing()
         broken, moved_before, epochs_before = run.broken_terms(), run.term_ends("foreign_claim"), run.epochs()
-        lost = group_coordinator(admin, service.properties["group.id"])
-        assert lost in leaders(admin, service.topic), "the broker leads no metadata partition"
+        lost = awaited(lambda: group_coordinator(admin, service.properties["group.id"]), "a coordinator of the group")
+        assert lost in awaited(lambda: leaders(admin, service.topic), "the leaders"), "the broker leads no metadata partition"
         start_s = time.monotonic()
         (kafka.kill if how == "kill" else kafka.pause)(lost)
         wait_until(lambda: all("are lost" in node.log_text() for node in service.nodes.values()), "all memberships to be lost")
-        wait_until(lambda: is_led_by_others(leaders(admin, service.topic), lost), "the others to take the partitions over", 40)
+        wait_until(lambda: is_led_by_others(leaders(admin, service.topic), lost), "the others to take the partitions over")
         load.wait_flowing()
         print(f"{how}: commits were back after {time.monotonic() - start_s:.1f} s")
-        wait_until(lambda: assigned(service) == list(range(6)), "every partition to be assigned again", 40)
-        service.wait_shared(30)
+        wait_until(lambda: assigned(service) == list(range(6)), "every partition to be assigned again")
+        service.wait_shared()
         print(f"{how}: members were back after {time.monotonic() - start_s:.1f} s")
         (kafka.restart if how == "kill" else kafka.resume)(lost)
         load.wait_flowing()
@@ -218,7 +232,7 @@ def test_below_min_isr_nothing_is_acknowledged_and_it_can_be_seen(kafka_cluster:
     with run.load() as load:
         load.wait_flowing()
         broken = run.broken_terms()
-        assert node.metric("oldest_unacknowledged_entry_age_seconds") < 2
+        wait_until(lambda: node.metric("oldest_unacknowledged_entry_age_seconds") < 1, "nothing old in the metrics")
         kafka.kill(3)
         wait_until(lambda: in_sync_sizes(admin, service.topic) == {2}, "the in-sync sets to shrink")
         acknowledged = dict(load.acknowledged)
@@ -226,7 +240,7 @@ def test_below_min_isr_nothing_is_acknowledged_and_it_can_be_seen(kafka_cluster:
         wait_until(lambda: "is below min.insync.replicas=3" in node.log_text(), "the log to name the reason")
         assert load.acknowledged == acknowledged
         kafka.restart(3)
-        load.wait_flowing(timeout_s=40)
+        load.wait_flowing()
     run.check()
     assert run.broken_terms() == broken
     wait_until(lambda: node.metric("oldest_unacknowledged_entry_age_seconds") < 1, "nothing old in the metrics")

@@ -138,7 +138,6 @@ async def test_unknown_partitions_are_told_apart(two_nodes: Service, unique_name
         assert (await waiting).is_ok
 
 
-@pytest.mark.timeout(180)
 async def test_a_leader_that_is_killed_loses_and_repeats_nothing(kafka: Kafka, service: Service, unique_name: NameFactory) -> None:
     service.properties["diskless.metadata.topic.num.partitions"] = "3"
     service.start(2)

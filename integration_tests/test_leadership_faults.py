@@ -2,8 +2,10 @@
 
 Every test records what its clients did and were told (`load`), and a checker that knows nothing of the product's core
 judges the whole history at the end (`checker`). The group's session timeout is Kafka's minimum, 6 s: a dead or frozen
-leader is replaced within that time and 2 s for the claim. How long each partition went without an acknowledgement is
-printed (`pytest -s`, or in the report of a failed test).
+leader is replaced that long after its last heartbeat, one that stops or gives partitions up never waits for it. Both take
+well below 2 s more where nothing else runs; the limits here leave room for a busy machine, and are still such that a claim
+that waits for any time limit breaks them. How long each partition went without an acknowledgement is printed (`pytest -s`, or
+in the report of a failed test).
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ from integration_tests.waiting import wait_until
 METADATA_PARTITIONS = 8
 USER_PARTITIONS = 24
 SESSION_TIMEOUT_S = 6.0
-TAKE_OVER_S = SESSION_TIMEOUT_S + 2.0
-HAND_OVER_S = 2.0
+HAND_OVER_S = 4.0
+TAKE_OVER_S = SESSION_TIMEOUT_S + HAND_OVER_S
 FREEZE_S = SESSION_TIMEOUT_S + 1.5
 UNHEALTHY_S = 0.2
 
@@ -69,6 +71,12 @@ class Run:
         node.start()
         self._know_nodes()
         return node
+
+    def stop(self, node_id: int) -> None:
+        """SIGTERM to a node, which must end well."""
+        node = self.node(node_id)
+        status = node.terminate()
+        assert status == 0, f"node {node_id} ended with status {status}\n{node.log_tail()}"
 
     def led(self, node_id: int) -> list[int]:
         """The coordinators a node leads, by its own account."""
@@ -138,7 +146,7 @@ def test_a_killed_leader_is_replaced_within_the_session_timeout_and_comes_back(s
         orphaned = run.led(1)
         start_s = time.monotonic()
         run.node(1).kill()
-        wait_until(lambda: len(run.led(2)) == METADATA_PARTITIONS, "node 2 to lead everything", TAKE_OVER_S + 2)
+        wait_until(lambda: len(run.led(2)) == METADATA_PARTITIONS, "node 2 to lead everything")
         print(f"kill to leading everything {time.monotonic() - start_s:.2f} s")
         load.wait_flowing()
         end_s = time.monotonic()
@@ -158,14 +166,13 @@ def test_a_stopped_leader_hands_over_without_a_pause_and_ends_well(service: Serv
     with run.load() as load:
         led = run.led(1)
         start_s = time.monotonic()
-        status = run.node(1).terminate()
+        run.stop(1)
         stopped_s = time.monotonic()
-        wait_until(lambda: len(run.led(2)) == METADATA_PARTITIONS, "node 2 to lead everything", HAND_OVER_S)
+        wait_until(lambda: len(run.led(2)) == METADATA_PARTITIONS, "node 2 to lead everything")
         load.wait_flowing()
         end_s = time.monotonic()
     gaps_s = run.gaps_s(start_s, end_s)
     show(f"stop of {led} (process gone after {stopped_s - start_s:.2f} s)", gaps_s)
-    assert status == 0
     assert max(gaps_s.values()) < HAND_OVER_S
     run.check()
 
@@ -175,7 +182,7 @@ def test_a_rolling_restart_never_pauses_a_partition_for_long(service: Service) -
     with run.load() as load:
         start_s = time.monotonic()
         for node_id in (1, 2, 3):
-            assert run.node(node_id).terminate() == 0
+            run.stop(node_id)
             load.wait_flowing()
             run.node(node_id).start()
             service.wait_shared()
@@ -195,17 +202,17 @@ def test_a_frozen_leader_acknowledges_nothing_after_it_was_replaced_and_becomes_
         frozen = run.led(1)
         start_s = time.monotonic()
         run.node(1).pause()
-        wait_until(lambda: len(run.led(2)) == METADATA_PARTITIONS, "node 2 to lead everything", TAKE_OVER_S)
+        wait_until(lambda: len(run.led(2)) == METADATA_PARTITIONS, "node 2 to lead everything")
         print(f"freeze to leading everything {time.monotonic() - start_s:.2f} s")
         load.wait_flowing()
-        wait_until(lambda: time.monotonic() - start_s > FREEZE_S, "the freeze to outlast the session", FREEZE_S)
+        wait_until(lambda: time.monotonic() - start_s > FREEZE_S, "the freeze to outlast the session")
         end_s = time.monotonic()
         run.node(1).resume()
         service.wait_shared()
         load.wait_flowing()
         # Whatever it had in hand was judged; now it must carry everything alone.
-        assert run.node(2).terminate() == 0
-        wait_until(lambda: len(run.led(1)) == METADATA_PARTITIONS, "node 1 to lead everything", HAND_OVER_S)
+        run.stop(2)
+        wait_until(lambda: len(run.led(1)) == METADATA_PARTITIONS, "node 1 to lead everything")
         load.wait_flowing()
     gaps_s = run.gaps_s(start_s, end_s)
     show("freeze", gaps_s)
@@ -240,16 +247,16 @@ def test_without_its_database_or_directory_a_node_only_starts_slower(service: Se
     run = Run(service, 2)
     node = run.node(1)
     with run.load() as load:
-        load.wait_flowing(30, timeout_s=40)
-        assert node.terminate() == 0
+        load.wait_flowing(30)
+        run.stop(1)
         kept_s = restart(run)
-        assert node.terminate() == 0
+        run.stop(1)
         databases = sorted(node.data_folder.rglob("*.db")) or sorted(node.data_folder.rglob("*.sqlite*"))
         assert len(databases) >= METADATA_PARTITIONS, f"state databases expected, found {sorted(node.data_folder.rglob('*'))}"
         databases[3].unlink()
         one_s = restart(run)
         load.wait_flowing()
-        assert node.terminate() == 0
+        run.stop(1)
         shutil.rmtree(node.data_folder)
         all_s = restart(run)
         load.wait_flowing()
@@ -281,11 +288,11 @@ def test_commits_of_unknown_outcome_are_answered_or_made_once_by_the_next_leader
             # The broker takes what the leader sends into its socket, but answers nothing any more.
             own_kafka.pause(1)
             paused_s = time.monotonic()
-            wait_until(lambda: all(has_entry_under_way(run.node(1), c) for c in orphaned), "commits without outcome", SESSION_TIMEOUT_S)
+            wait_until(lambda: all(has_entry_under_way(run.node(1), c) for c in orphaned), "commits without outcome")
             run.node(1).kill()
             own_kafka.resume(1)
             print(f"broker frozen for {time.monotonic() - paused_s:.2f} s")
-            wait_until(lambda: len(run.led(2)) == METADATA_PARTITIONS, "node 2 to lead everything", TAKE_OVER_S + 4)
+            wait_until(lambda: len(run.led(2)) == METADATA_PARTITIONS, "node 2 to lead everything")
             load.wait_flowing()
         final = run.check()
         unheard = {c: unheard_commits(run, final, c, after=ends[c]) for c in orphaned}

@@ -28,7 +28,7 @@ from records.file_columns import expand
 from records.model import EntryKey, FileCommitted, LeadershipClaimed, NoOp
 from tests.sqlite.random_log import LogModel
 
-pytestmark = pytest.mark.timeout(300)  # Spark starts in several of them, on machines that may be busy
+pytestmark = pytest.mark.timeout(600)  # Spark starts in several of them, on machines that may be busy
 
 HERE = Path(__file__).parents[1]
 PARTITIONS = 2
@@ -56,7 +56,7 @@ class MadeLog:
                 self._send(producer, kpart, EntryKey(1, -7, 0), encode_entry([claim]), [("claim", "LeadershipClaimed", 0)])
             for number in range(entries):
                 self._one(producer, kpart, number)
-        assert producer.flush(30) == 0
+        assert producer.flush(60) == 0
 
     def _one(self, producer: Producer, kpart: int, number: int) -> None:
         if number % 20 == 5:
@@ -157,17 +157,17 @@ def archive(kafka: Kafka, tmp_path: Path, unique_name: Callable[[str], str]) -> 
     for process in made_archive.started:
         if process.poll() is None:
             process.kill()
-        process.wait(20)
+        process.wait(60)
 
 
 def test_killed_right_behind_a_commit_nothing_is_doubled_and_nothing_missing(archive: Archive) -> None:
     archive.log.produce(400)
     first = archive.start("--trigger-interval", "0.1", "--max-entries", "100")
     # The table is made before Spark starts; every later version is a commit of rows.
-    wait_until(lambda: archive.version() >= 2 or first.poll() is not None, "some commits", 150)
+    wait_until(lambda: archive.version() >= 2 or first.poll() is not None, "some commits", COMMAND_TIMEOUT_S)
     assert first.poll() is None, archive.output.read_text(encoding="utf-8")
     os.kill(first.pid, signal.SIGKILL)
-    first.wait(20)
+    first.wait(60)
     version = archive.version()
     archive.log.produce(100)
     done = archive.once("--compact-every", "0", "--vacuum-hours", "0")
@@ -180,7 +180,7 @@ def test_killed_right_behind_a_commit_nothing_is_doubled_and_nothing_missing(arc
 def test_stopped_it_ends_well_and_a_recreated_topic_is_refused(archive: Archive) -> None:
     archive.log.produce(60)
     process = archive.start("--trigger-interval", "0.2")
-    wait_until(lambda: archive.version() >= 1 or process.poll() is not None, "a commit", 150)
+    wait_until(lambda: archive.version() >= 1 or process.poll() is not None, "a commit", COMMAND_TIMEOUT_S)
     archive.log.produce(60)
     os.kill(process.pid, signal.SIGTERM)
     assert process.wait(60) == Exit.OK, archive.output.read_text(encoding="utf-8")

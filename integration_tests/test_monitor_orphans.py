@@ -37,7 +37,7 @@ from records.model import (
 from spark_jobs.store.sink import Store
 from tests.sqlite.small_records import TOPIC, file
 
-pytestmark = pytest.mark.timeout(300)  # Spark starts in several of them, on machines that may be busy
+pytestmark = pytest.mark.timeout(600)  # Spark starts in several of them, on machines that may be busy
 
 HERE = Path(__file__).parents[1]
 NOW_MS = time.time_ns() // 1_000_000
@@ -111,7 +111,7 @@ def scene(kafka: Kafka, tmp_path: Path, unique_name: Callable[[str], str]) -> Sc
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "enable.idempotence": True})
     produce(producer, topic, 0, ENTRIES)
     produce(producer, topic, 1, OTHER_ENTRIES)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     bucket = tmp_path / "bucket"
     for name, folder in OBJECTS.items():
         place = bucket / "wal" / folder / name

@@ -26,7 +26,7 @@ from integration_tests.service import Service
 from spark_jobs.monitor.report import open_report
 from spark_jobs.store.sink import Store
 
-pytestmark = pytest.mark.timeout(300)  # Spark starts in several of them, on machines that may be busy
+pytestmark = pytest.mark.timeout(600)  # Spark starts in several of them, on machines that may be busy
 
 HERE = Path(__file__).parents[1]
 METADATA_PARTITIONS = 3
@@ -81,7 +81,7 @@ def lived(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Se
         with Load(nodes, {**owners, **doomed}, seed=5, consumers=True) as load:
             load.wait_flowing(30)
             service.nodes[1].kill()
-            load.wait_flowing(10, timeout_s=40)
+            load.wait_flowing(10)
             service.nodes[1].start()
             load.wait_flowing(30)
         service.wait_shared()

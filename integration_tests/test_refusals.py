@@ -21,7 +21,7 @@ from integration_tests.waiting import wait_until
 from integration_tests.watched import Watched, ask
 
 SAFE = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1", "unclean.leader.election.enable": "false"}
-END_S = 20.0
+END_S = 90.0
 
 UNSAFE = [
     ("retention.ms", "604800000", {}),
@@ -39,7 +39,7 @@ def create(bootstrap: str, topic: str, partitions: int, config: dict[str, str]) 
 
     def is_created() -> bool:
         try:
-            admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result(20)
+            admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result(60)
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
@@ -54,7 +54,7 @@ def alter(bootstrap: str, topic: str, key: str, value: str) -> None:
     entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.incremental_alter_configs([resource])[resource].result(20)
+    admin.incremental_alter_configs([resource])[resource].result(60)
 
 
 def wait_ended(node: CoordinatorProcess) -> tuple[int, str]:
@@ -175,7 +175,7 @@ def test_settings_that_become_unsafe_stop_the_service(service: Service, kafka: K
 def test_a_topic_deleted_under_the_service_stops_it(service: Service, kafka: Kafka, how: str) -> None:
     node = start_with_topic(service, kafka)
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-    admin.delete_topics([service.topic])[service.topic].result(20)
+    admin.delete_topics([service.topic])[service.topic].result(60)
     if how != "deleted":
         create(kafka.bootstrap, service.topic, 2, SAFE)
     if how == "longer":
@@ -183,7 +183,7 @@ def test_a_topic_deleted_under_the_service_stops_it(service: Service, kafka: Kaf
         producer = Producer({"bootstrap.servers": kafka.bootstrap, "linger.ms": 5})
         for number in range(1_000):
             producer.produce(service.topic, b"of another life", partition=number % 2)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
     status, text = wait_ended(node)
     assert status == 1
     assert f"topic {service.topic} was deleted" in text
@@ -201,7 +201,7 @@ def test_new_partitions_of_the_topic_are_led_and_take_new_placements_only(servic
         load.wait_flowing()
         new = NewPartitions(service.topic, 5)
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-        admin.create_partitions([new])[service.topic].result(20)
+        admin.create_partitions([new])[service.topic].result(60)
         service.properties["diskless.metadata.topic.num.partitions"] = "5"
         service.wait_shared()
         later = create_topic(addresses(service), "later", 30)

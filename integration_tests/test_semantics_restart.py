@@ -19,6 +19,7 @@ from integration_tests.wire import (
     OK,
     OUT_OF_ORDER_SEQUENCE,
     TIMEOUT_MS,
+    TIMEOUT_S,
     Batch,
     Result,
     Topic,
@@ -82,7 +83,7 @@ class History:
 
     async def digests(self) -> list[bytes]:
         """The digests of all coordinators once everything applied is written."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(TIMEOUT_S):
             while True:
                 described = await self.wire.coordinators()
                 if all(one.applied_offset == one.log_end_offset - 1 for one in described):

@@ -16,9 +16,9 @@ def test_two_nodes_share_the_partitions_and_create_a_topic(service: Service) -> 
     async def create() -> CreatePartitionsResponse:
         for address in service.addresses:
             host, _, port = address.rpartition(":")
-            connection = await ClientConnection.connect(host, int(port), client_id="test", timeout_s=5)
+            connection = await ClientConnection.connect(host, int(port), client_id="test", timeout_s=30)
             topic = CreatablePartitions(topic_id=os.urandom(16), name="orders", num_partitions=20)
-            response = await connection.call(CreatePartitionsRequest(topics=(topic,), timeout_ms=10_000), 12)
+            response = await connection.call(CreatePartitionsRequest(topics=(topic,), timeout_ms=10_000), 30)
             await connection.close()
             assert isinstance(response, CreatePartitionsResponse)
             if response.topics[0].error_code != 16:

@@ -6,12 +6,17 @@ import time
 from collections.abc import Callable
 
 LOOK_EVERY_S = 0.02
+WAIT_S = 90.0
+"""How long to wait for what must come: far longer than it takes, for the machine may be slow or stand still for seconds."""
 
 
-def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = 30) -> None:
+def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = WAIT_S) -> None:
     """Return as soon as the condition holds; fail the test, saying `what` was waited for, after `timeout_s`."""
     deadline = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() > deadline:
+    while True:
+        looked_at = time.monotonic()  # before the look: time that passes between it and the question below is not its fault
+        if condition():
+            return
+        if looked_at > deadline:
             raise AssertionError(f"waited {timeout_s:g} s in vain for {what}")
         time.sleep(LOOK_EVERY_S)

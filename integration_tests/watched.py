@@ -22,16 +22,18 @@ M = TypeVar("M", bound=Message)
 
 COMMIT_TIMEOUT_S = 5.0
 """TimeoutMs of the load's commits."""
-GRACE_S = 1.5
-"""How much later an answer may come: a tick of the coordinator, the answers before it on the connection, a busy machine."""
+GRACE_S = 5.0
+"""How much later an answer may come: a tick of the coordinator, the answers before it, a machine that stands still for seconds.
+
+Less than what a request waits for that is not ended at its time: the end of a fault, which lasts longer."""
 
 
-def ask(address: str, request: Message, kind: type[M], timeout_s: float = 12.0) -> M:
+def ask(address: str, request: Message, kind: type[M], timeout_s: float = 30.0) -> M:
     """Ask one node one thing over a connection of its own. Raises `ConnectionLost`, `RequestTimedOut`."""
 
     async def call() -> Message:
         host, _, port = address.rpartition(":")
-        connection = await ClientConnection.connect(host, int(port), client_id="test", timeout_s=5)
+        connection = await ClientConnection.connect(host, int(port), client_id="test", timeout_s=30)
         try:
             return await connection.call(request, timeout_s)
         finally:
