@@ -29,8 +29,9 @@ from records.codec import InvalidRecord, decode_entry, encode_entry, encode_key
 from records.entry_key import key_of_term
 from records.model import EntryKey, FileCommitted, NoOp, Record
 
-BLOCK_BATCHES_MIN = 48
-"""From this many batches on, deciding them together is cheaper than one by one (benchmarks/commit_path.py)."""
+BLOCK_BATCHES_MIN = 1
+"""From this many batches on they are decided together: always, since the loops are compiled. Tests and benchmarks/commit_path.py
+raise it to have everything decided by the readable path."""
 
 
 class _Plain(NamedTuple):

@@ -34,9 +34,9 @@ E = ErrorCode
 MAX = 2147483647
 
 
-@pytest.fixture(autouse=True, params=[group.BLOCK_BATCHES_MIN, 1], ids=["alone", "together"])
+@pytest.fixture(autouse=True, params=[1 << 60, group.BLOCK_BATCHES_MIN], ids=["alone", "together"])
 def deciding(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every rule holds for small commits, which are decided alone, and for those that are decided together."""
+    """Every rule holds for commits that are decided alone, by the readable path, and for those that are decided together."""
     monkeypatch.setattr(group, "BLOCK_BATCHES_MIN", request.param)
 
 
