@@ -23,6 +23,9 @@ from cli.outcome import Failed
 from cli.spark import prepare_spark
 from integration_tests.service import Service
 from integration_tests.wire import Wire, connected
+from tests.properties import use_any_time
+
+use_any_time()
 
 HERE = Path(__file__).parent
 
