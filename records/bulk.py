@@ -5,7 +5,8 @@ The bytes are those of `records.codec.encode_entry` for the same records; tests 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from operator import attrgetter
 
 import numpy as np
 
@@ -25,9 +26,9 @@ _TOPIC_BYTES = 16
 _NUMBER_BYTES_MAX = 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class FileNumbers:
-    """Columns over all files together; `*_of_file` are how many values of a kind each file has."""
+    """Columns over all files together, in the order of an entry; `*_of_file` are how many values of a kind each file has."""
 
     runs_of_file: Int64s
     batches_of_file: Int64s
@@ -48,37 +49,17 @@ class FileNumbers:
     base_sequence: Int64s
 
 
+_columns = attrgetter(*(one.name for one in fields(FileNumbers)))
+
+
 def encode_file_entries(heads: list[FileHead], topic_ids: list[list[bytes]], numbers: FileNumbers) -> list[bytes]:
     """Encode one entry per file. `topic_ids` are the topics of each file in the order of `run_topic`."""
     texts = 4 * sum(len(head.object_key) for head in heads) + _NUMBER_BYTES_MAX * sum(len(head.owner_ids) for head in heads)
     room = texts + _TOPIC_BYTES * sum(map(len, topic_ids)) + _FILE_BYTES_MAX * len(heads) + _BATCH_BYTES_MAX * len(numbers.byte_size)
     out = np.empty(room, np.uint8).data
     ends = np.empty(len(heads), np.int64)
-    size = write_entries(
-        out,
-        ends.data,
-        PREFIX_OF_LEVEL[LATEST],
-        _OTHERS_EMPTY,
-        heads,
-        topic_ids,
-        numbers.runs_of_file.data,
-        numbers.batches_of_file.data,
-        numbers.producers_of_file.data,
-        numbers.run_topic.data,
-        numbers.run_partition.data,
-        numbers.run_length.data,
-        numbers.run_base_offset.data,
-        numbers.run_log_start.data,
-        numbers.byte_gap.data,
-        numbers.byte_size.data,
-        numbers.record_count_minus_one.data,
-        numbers.timestamp_age.data,
-        numbers.timestamp_type.data,
-        numbers.producer_index.data,
-        numbers.producer_id.data,
-        numbers.producer_epoch.data,
-        numbers.base_sequence.data,
-    )
+    columns = [column.data for column in _columns(numbers)]
+    size = write_entries(out, ends.data, PREFIX_OF_LEVEL[LATEST], _OTHERS_EMPTY, heads, topic_ids, *columns)
     data = bytes(out[:size])
     stops = ends.tolist()
     return [data[start:stop] for start, stop in zip([0, *stops[:-1]], stops, strict=True)]

@@ -10,6 +10,12 @@ cpdef Py_ssize_t advance_partitions(
     long long[::1] max_timestamp_offset,
 ) except? -1
 
+@cython.locals(number=Py_ssize_t, slot=cython.longlong, strangers=list)
+cpdef list find_strangers(
+    const long long[::1] slots, const long long[::1] segments, const long long[::1] producer_ids, const long long[::1] rows,
+    const long long[::1] owner, const long long[::1] producer, long long top,
+)
+
 @cython.locals(
     number=Py_ssize_t, at=Py_ssize_t, slot=cython.longlong, stop=cython.longlong, place=cython.longlong, cell=cython.longlong,
     which=cython.longlong, held=cython.longlong,

@@ -44,6 +44,24 @@ def advance_partitions(
     return -1
 
 
+def find_strangers(
+    slots: memoryview[int],
+    segments: memoryview[int],
+    producer_ids: memoryview[int],
+    rows: memoryview[int],
+    owner: memoryview[int],
+    producer: memoryview[int],
+    top: int,
+) -> list[int]:
+    """The producers whose slot is not the row of theirs in the table, whose rows end at `top`; slots may be any numbers."""
+    strangers: list[int] = []
+    for number in range(len(slots)):
+        slot = slots[number]
+        if slot < 0 or slot >= top or owner[slot] != rows[segments[number]] or producer[slot] != producer_ids[number]:
+            strangers.append(number)
+    return strangers
+
+
 def remember_batches(
     slots: memoryview[int],
     epochs: memoryview[int],

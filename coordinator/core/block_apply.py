@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from coordinator.core.apply_loops import advance_partitions, remember_batches
+from coordinator.core.apply_loops import advance_partitions, find_strangers, remember_batches
 from coordinator.core.block import CommitBlock, Int64s, ProducerColumns
 from coordinator.core.hot import BrokenInvariant, HotState
 
@@ -46,15 +46,21 @@ def apply_block(hot: HotState, block: CommitBlock) -> list[int]:
 
 def _slots(hot: HotState, producers: ProducerColumns, rows: Int64s) -> Int64s:
     """The rows of the producers, made where there are none; `rows` are those of the segments' partitions."""
-    table = hot.producers
-    owners, ids = rows[producers.segments], producers.producer_ids
-    slots = producers.slots
-    is_right = table.are(slots, owners, ids)
-    if is_right.all():
+    table, slots = hot.producers, producers.slots
+    strangers = find_strangers(
+        slots.data,
+        producers.segments.data,
+        producers.producer_ids.data,
+        rows.data,
+        table.owner.cells,
+        table.producer.cells,
+        table.top,
+    )
+    if not strangers:
         return slots
     slots = slots.copy()
-    for place in np.flatnonzero(~is_right).tolist():
-        slots[place] = table.add(int(owners[place]), int(ids[place]))
+    for number in strangers:
+        slots[number] = table.add(int(rows[producers.segments[number]]), int(producers.producer_ids[number]))
     return slots
 
 

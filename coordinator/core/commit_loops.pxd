@@ -16,18 +16,21 @@ cdef bint _is_equal(const unsigned char* data, Py_ssize_t one, Py_ssize_t other,
     time=cython.longlong, kind=cython.longlong, data="const unsigned char*", known=dict, ids=list, ids_before=list,
 )
 cpdef Py_ssize_t read_batches(
-    bytes raw, const long long[::1] batches_of_file, const long long[::1] file_sizes, dict index, long long[::1] file_of,
+    bytes raw, const long long[::1] batches_of_file, const long long[::1] file_sizes, long long append_time_ms,
+    dict index, long long[::1] file_of,
     long long[::1] row, long long[::1] count, long long[::1] byte_offset, long long[::1] size, long long[::1] gap,
-    long long[::1] timestamp, long long[::1] timestamp_type, long long[::1] runs_of_file, long long[::1] run_first,
-    long long[::1] run_partition, long long[::1] run_topic, list topics,
+    long long[::1] timestamp, long long[::1] timestamp_type,
+    long long[::1] age, long long[::1] count_minus_one, long long[::1] runs_of_file, long long[::1] run_first,
+    long long[::1] run_length, long long[::1] run_partition, long long[::1] run_topic, list topics,
 ) except? -1
 
 @cython.locals(
-    segments=Py_ssize_t, segment=Py_ssize_t, place=Py_ssize_t, at=cython.longlong, end=cython.longlong, length=cython.longlong
+    segments=Py_ssize_t, segment=Py_ssize_t, run=Py_ssize_t, place=Py_ssize_t, at=cython.longlong, end=cython.longlong, length=cython.longlong
 )
 cpdef Py_ssize_t assign_offsets(
     const long long[::1] row, const long long[::1] count, const long long[::1] high_watermark, const long long[::1] log_start,
-    long long[::1] mark, long long[::1] base, long long[::1] log_start_of, long long[::1] segment_of, long long[::1] order,
+    long long[::1] mark, const long long[::1] run_first, long long[::1] run_base, long long[::1] run_log_start,
+    long long[::1] base, long long[::1] log_start_of, long long[::1] segment_of, long long[::1] order,
     long long[::1] segment_row, long long[::1] starts, long long[::1] stops,
 ) except -1
 

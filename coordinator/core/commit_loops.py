@@ -7,6 +7,7 @@ of its file, for `commit.py` to decide. Arrays are memoryviews, so that the same
 
 from __future__ import annotations
 
+
 def _int32(data: bytes, at: int) -> int:
     """A big-endian number of 4 bytes; the sign is that of its first."""
     top = data[at]
@@ -34,6 +35,7 @@ def read_batches(
     raw: bytes,
     batches_of_file: memoryview[int],
     file_sizes: memoryview[int],
+    append_time_ms: int,
     index: dict[bytes, int] | None,
     file_of: memoryview[int],
     row: memoryview[int],
@@ -43,15 +45,18 @@ def read_batches(
     gap: memoryview[int],
     timestamp: memoryview[int],
     timestamp_type: memoryview[int],
+    age: memoryview[int],
+    count_minus_one: memoryview[int],
     runs_of_file: memoryview[int],
     run_first: memoryview[int],
+    run_length: memoryview[int],
     run_partition: memoryview[int],
     run_topic: memoryview[int],
     topics: list[list[bytes]],
 ) -> int:
     """Check the batches by themselves, find their partitions' rows in `index`, and cut files into runs of one partition.
 
-    `run_first` is each run's first batch, with the end of the last run's behind it. `topics` gets the topic ids of each file in
+    `run_first` is each run's first batch, `age` how long before `append_time_ms` a batch's timestamp is. `topics` gets the topic ids of each file in
     order of appearance, which `run_topic` counts. Returns the number of runs, or -1 - file for the first file that is not plain.
     Without an `index` every row is 0.
     """
@@ -82,12 +87,14 @@ def read_batches(
                 if place == first_place or not _is_equal(data, at + 5, topic_at, 16):
                     topic_at = at + 5
                     ordinal = known.setdefault(data[topic_at : topic_at + 16], len(known))
-                run_first[run], run_topic[run] = place, ordinal
+                run_first[run], run_length[run], run_topic[run] = place, 0, ordinal
                 run_partition[run] = _int32(data, at + 21)
                 run += 1
+            run_length[run - 1] += 1
             file_of[place], row[place] = file, row_now
             byte_offset[place], size[place], gap[place] = offset, length, offset - end_of_previous
-            count[place], timestamp[place], timestamp_type[place] = last - first + 1, time, kind
+            count[place], count_minus_one[place] = last - first + 1, last - first
+            timestamp[place], timestamp_type[place], age[place] = time, kind, append_time_ms - time
             end_of_previous = offset + length
             at += 77
             place += 1
@@ -95,7 +102,6 @@ def read_batches(
         ids = list(known)
         ids_before = ids_before if ids == ids_before else ids  # the same list: whoever encodes it does so once
         topics.append(ids_before)
-    run_first[run] = place
     return run
 
 
@@ -105,6 +111,9 @@ def assign_offsets(
     high_watermark: memoryview[int],
     log_start: memoryview[int],
     mark: memoryview[int],
+    run_first: memoryview[int],
+    run_base: memoryview[int],
+    run_log_start: memoryview[int],
     base: memoryview[int],
     log_start_of: memoryview[int],
     segment_of: memoryview[int],
@@ -115,7 +124,7 @@ def assign_offsets(
 ) -> int:
     """Give every batch its base offset, dense from its partition's high watermark on, in the order of the requests.
 
-    Batches are sorted by partition into `order`, partitions by first appearance; returns how many those are. `mark` has a
+    Each run gets what its first batch has. Batches are sorted by partition into `order`, partitions by first appearance; returns how many those are. `mark` has a
     place for every row of the partition table: 0 before and after.
     """
     segments = 0
@@ -133,6 +142,8 @@ def assign_offsets(
         base[place], log_start_of[place] = starts[segment], log_start[at]
         starts[segment] += count[place]
         stops[segment] += 1
+    for run in range(len(run_first)):
+        run_base[run], run_log_start[run] = base[run_first[run]], log_start_of[run_first[run]]
     end = 0
     for segment in range(segments):
         mark[segment_row[segment]] = 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,8 +30,7 @@ class Unusual:
     file: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Batches:
+class _Batches(NamedTuple):
     """What was read of the batches of some files; see `commit_loops.read_batches`."""
 
     of_file: Int64s
@@ -42,15 +42,17 @@ class _Batches:
     gap: Int64s
     timestamp: Int64s
     timestamp_type: Int64s
+    age: Int64s
+    count_minus_one: Int64s
     runs_of_file: Int64s
     run_first: Int64s
+    run_length: Int64s
     run_partition: Int64s
     run_topic: Int64s
     topics: list[list[bytes]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Idempotent:
+class _Idempotent(NamedTuple):
     """The idempotent batches in request order, `distance` being how far each is behind the one before in its file."""
 
     of_file: Int64s
@@ -70,12 +72,13 @@ def decide_block(
     """
     if raw is None:
         raw = bytes(join_batches([command.batches for command in commands]))
-    batches = _read(raw, commands, hot.partitions.index)
+    batches = _read(raw, commands, append_time_ms, hot.partitions.index)
     if isinstance(batches, Unusual):
         return batches
     places = len(batches.row)
     base, log_start, segment_of, order = np.empty((4, places), np.int64)
     segment_row, starts, stops = np.empty((3, places), np.int64)
+    run_base, run_log_start = np.empty((2, len(batches.run_first)), np.int64)
     table = hot.partitions
     segments = assign_offsets(
         batches.row.data,
@@ -83,6 +86,9 @@ def decide_block(
         table.high_watermark.cells,
         table.log_start.cells,
         table.mark.cells,
+        batches.run_first.data,
+        run_base.data,
+        run_log_start.data,
         base.data,
         log_start.data,
         segment_of.data,
@@ -107,20 +113,19 @@ def decide_block(
         )
         for command, content_hash in zip(commands, hashes, strict=True)
     ]
-    run_first = batches.run_first[:-1]
     numbers = FileNumbers(
         runs_of_file=batches.runs_of_file,
         batches_of_file=batches.of_file,
         producers_of_file=producers.of_file,
         run_topic=batches.run_topic,
         run_partition=batches.run_partition,
-        run_length=np.diff(batches.run_first),
-        run_base_offset=base[run_first],
-        run_log_start=log_start[run_first],
+        run_length=batches.run_length,
+        run_base_offset=run_base,
+        run_log_start=run_log_start,
         byte_gap=batches.gap,
         byte_size=batches.size,
-        record_count_minus_one=batches.count - 1,
-        timestamp_age=append_time_ms - batches.timestamp,
+        record_count_minus_one=batches.count_minus_one,
+        timestamp_age=batches.age,
         timestamp_type=batches.timestamp_type,
         producer_index=producers.distance,
         producer_id=producers.producer_id,
@@ -152,64 +157,41 @@ def decide_block(
 def check_whole(command: CommitFile, coordinator_ids: Collection[int], coordinator_count: int) -> Outcome:
     """Check a request of several coordinators as it was received, before it is split; its age is left to each of them."""
     problem = check_file(command, coordinator_ids, coordinator_count)
-    if problem is None and isinstance(_read(command.batches.tobytes(), [command], None), Unusual):
+    if problem is None and isinstance(_read(command.batches.tobytes(), [command], 0, None), Unusual):
         problem = check_batches(command, [Batch._make(row) for row in command.batches.tolist()])
     return OK if problem is None else Outcome(error=problem[0], message=problem[1])
 
 
-def _read(raw: bytes, commands: Sequence[CommitFile], index: dict[bytes, int] | None) -> _Batches | Unusual:
+def _read(raw: bytes, commands: Sequence[CommitFile], append_time_ms: int, index: dict[bytes, int] | None) -> _Batches | Unusual:
     """Read and check the batches of files; without an `index` of partitions by themselves, their rows being 0 then."""
     places = len(raw) // BATCH.itemsize
     of_file = np.array([len(command.batches) for command in commands], np.int64)
     file_sizes = np.array([command.file_size for command in commands], np.int64)
-    file_of, row, count, byte_offset, size, gap, timestamp, timestamp_type = np.empty((8, places), np.int64)
-    run_first, run_partition, run_topic = np.empty((3, places + 1), np.int64)
+    columns = list(np.empty((10, places), np.int64))
+    runs = list(np.empty((4, places), np.int64))
     runs_of_file = np.empty(len(commands), np.int64)
     topics: list[list[bytes]] = []
     found = read_batches(
         raw,
         of_file.data,
         file_sizes.data,
+        append_time_ms,
         index,
-        file_of.data,
-        row.data,
-        count.data,
-        byte_offset.data,
-        size.data,
-        gap.data,
-        timestamp.data,
-        timestamp_type.data,
+        *[column.data for column in columns],
         runs_of_file.data,
-        run_first.data,
-        run_partition.data,
-        run_topic.data,
+        *[column.data for column in runs],
         topics,
     )
     if found < 0:
         return Unusual(-1 - found)
-    return _Batches(
-        of_file=of_file,
-        file_of=file_of,
-        row=row,
-        count=count,
-        byte_offset=byte_offset,
-        size=size,
-        gap=gap,
-        timestamp=timestamp,
-        timestamp_type=timestamp_type,
-        runs_of_file=runs_of_file,
-        run_first=run_first[: found + 1],
-        run_partition=run_partition[:found],
-        run_topic=run_topic[:found],
-        topics=topics,
-    )
+    return _Batches(of_file, *columns, runs_of_file, *[column[:found] for column in runs], topics)
 
 
 def _read_producers(hot: HotState, raw: bytes, batches: _Batches, segment_of: Int64s) -> _Idempotent | Unusual:
     """List the idempotent batches and prove that each follows on its producer's last one."""
     places = len(batches.row)
-    place, producer_id, epoch, sequence, producer_of, distance = np.empty((6, places), np.int64)
-    slots, epochs, expected, starts = np.empty((4, places + 1), np.int64)
+    listed = list(np.empty((6, places), np.int64))
+    known = list(np.empty((4, places + 1), np.int64))
     of_file = np.zeros(len(batches.of_file), np.int64)
     table = hot.producers
     producers = read_producers(
@@ -222,22 +204,15 @@ def _read_producers(hot: HotState, raw: bytes, batches: _Batches, segment_of: In
         table.head.cells,
         table.ring_last.cells,
         table.mark.cells,
-        place.data,
-        producer_id.data,
-        epoch.data,
-        sequence.data,
-        producer_of.data,
-        distance.data,
+        *[column.data for column in listed],
         of_file.data,
-        slots.data,
-        epochs.data,
-        expected.data,
-        starts.data,
+        *[column.data for column in known],
     )
     if producers < 0:
         return Unusual(-1 - producers)
+    slots, epochs, _, starts = known
     found = int(starts[producers])
-    place, sequence = place[:found], sequence[:found]
+    place, producer_id, epoch, sequence, producer_of, distance = [column[:found] for column in listed]
     columns = None
     if found:
         at, first_sequences, last_sequences = np.empty((3, found), np.int64)
@@ -267,11 +242,4 @@ def _read_producers(hot: HotState, raw: bytes, batches: _Batches, segment_of: In
             first_sequences=first_sequences,
             last_sequences=last_sequences,
         )
-    return _Idempotent(
-        of_file=of_file,
-        distance=distance[:found],
-        producer_id=producer_id[:found],
-        epoch=epoch[:found],
-        sequence=sequence,
-        columns=columns,
-    )
+    return _Idempotent(of_file, distance, producer_id, epoch, sequence, columns)

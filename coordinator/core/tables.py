@@ -148,11 +148,10 @@ class ProducerTable:
         of_partition = self.index.get(partition_row)
         return None if of_partition is None else of_partition.get(producer_id)
 
-    def are(self, rows: npt.NDArray[np.int64], owners: npt.NDArray[np.int64], producer_ids: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Whether each of `rows` is the row of that producer; any number may be asked about."""
-        at = np.where((rows >= 0) & (rows < self._top), rows, 0)
-        is_right: npt.NDArray[np.bool_] = (at == rows) & (self.owner.array[at] == owners) & (self.producer.array[at] == producer_ids)
-        return is_right
+    @property
+    def top(self) -> int:
+        """Rows from here on were never used."""
+        return self._top
 
     def add(self, partition_row: int, producer_id: int, *, row: int | None = None) -> int:
         """The row of a producer, made empty when new."""
