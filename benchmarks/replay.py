@@ -33,7 +33,7 @@ from coordinator.core.replay import block_of
 from coordinator.core.shard import Shard
 from coordinator.core.state import ShardState
 from coordinator.testing.state_store import MemoryStateStore
-from records.bulk_decode import decode_file_entries
+from records.bulk_decode import read_files
 from records.codec import encode_entry, encode_key
 from records.model import EntryKey, FileCommitted, LeadershipClaimed, PartitionCreated
 
@@ -139,7 +139,7 @@ def apply_all(entries: list[ReadEntry]) -> tuple[float, dict[str, float]]:
     watch = Stopwatch()
     shard = new_shard(ShardState(cold=MemoryStateStore().reader()))
     with (
-        mock.patch("coordinator.core.replay.decode_file_entries", watch.timed("decode", decode_file_entries)),
+        mock.patch("coordinator.core.replay.read_files", watch.timed("decode", read_files)),
         mock.patch("coordinator.core.replay.block_of", watch.timed("block", block_of)),
         mock.patch.object(ShardState, "apply_block", watch.timed("apply", ShardState.apply_block)),
     ):

@@ -16,27 +16,104 @@ in a column of kind k are `column[ends[f] - k_of_file[f] : ends[f]]` with `ends 
 mean is said in `records.model.FileCommitted`; `records.bulk_expand` derives offsets, positions and sequences.
 `records.bulk_files` also makes the same columns from records that `decode_entry` gave (`files_of`), puts both in the
 order of their messages (`merge_files`) and picks files (`FileColumns.take`).
+
+`read_files` is the same without cutting keys and ids out of the messages: what it returns (`RawFiles`) says where they are.
 """
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 
+from records import decode_loops
 from records.bulk import FileNumbers
-from records.bulk_checks import Checker, have_lengths
-from records.bulk_cut import COLUMNS, Cut, cut_columns
-from records.bulk_files import ID_SIZE_BYTES, FileColumns, OtherNumbers, join_files
-from records.bulk_head import OWNERS_MAX, Heads, Mask, find_candidates, read_heads
+from records.bulk_files import ID_SIZE_BYTES, NUMBERS_OF, OTHERS_OF, FileColumns, OtherNumbers, join_files
+from records.fast import PREFIX_OF_LEVEL
 from records.varints import Bytes, Int64s
 
-__all__ = ["OWNERS_MAX", "FileColumns", "decode_file_entries"]
+__all__ = ["OWNERS_MAX", "FileColumns", "RawFiles", "decode_file_entries", "read_files"]
 
-SLICE_BYTES = 4 << 20
+Mask = npt.NDArray[np.bool_]
+Table = npt.NDArray[np.int64]
+"""Two-dimensional."""
+
+OWNERS_MAX = 64
+"""A file with more owners is left to the codec: nobody writes one, and its owners need no room here."""
+
+SLICE_BYTES = 1 << 20
 """How many bytes of messages are worked on at a time, so that what is needed meanwhile stays small."""
 
-_SPARSE = {"run_log_start": "runs_of_file", "byte_gap": "batches_of_file", "timestamp_type": "batches_of_file"}
+HEAD_FIELDS = (
+    "message", "key_start", "key_size", "object_format", "file_size", "uploader_broker_id", "owners_of_file", "created_ms",
+    "append_time_ms", "hash_start", "topics_of_file", "topics_start", "runs_of_file", "batches_of_file", "producers_of_file",
+    "others_of_file",
+)  # fmt: skip
+"""What is known of a file as a whole, in the order of the rows of `RawFiles.heads`."""
+
+_ROW = {name: row for row, name in enumerate(HEAD_FIELDS)}
+_PREFIXES = b"".join(PREFIX_OF_LEVEL.values())
+
+
+@dataclass(slots=True)
+class RawFiles:
+    """Files as they were read: a column of `heads` per file, and the columns of an entry, a row each, over all files together.
+
+    The rows of `runs`, `batches`, `producers` and `others` are the columns that `records.bulk_files.NUMBERS_OF` and
+    `OTHERS_OF` name, in that order. Places are in the bytes that were read. Arrays are longer than what is in them: `files`
+    and `counts` (owners, runs, batches, producers, others) say how long that is.
+    """
+
+    files: int
+    counts: list[int]
+    heads: Table
+    owner_ids: Int64s
+    runs: Table
+    batches: Table
+    producers: Table
+    others: Table
+
+    def __len__(self) -> int:
+        return self.files
+
+    def head(self, name: str) -> Int64s:
+        """One of `HEAD_FIELDS`."""
+        row: Int64s = self.heads[_ROW[name], : self.files]
+        return row
+
+
+def read_files(data: Bytes | bytes, starts: Int64s, ends: Int64s) -> RawFiles:
+    """Read the messages that are plain `FileCommitted` entries; see the module's text.
+
+    `data` must be contiguous, and 0 <= start <= end <= len(data) for every message.
+    """
+    messages = len(starts)
+    sizes = ends - starts
+    total_bytes = int(sizes.sum())
+    heads = np.empty((len(HEAD_FIELDS), messages), np.int64)
+    owner_ids = np.empty(min(messages * OWNERS_MAX, total_bytes), np.int64)
+    runs, batches, producers, others = (
+        np.empty((rows, total_bytes // width), np.int64) for rows, width in ((5, 4), (5, 3), (4, 4), (6, 6))
+    )  # fmt: skip
+    totals = np.zeros(5, np.int64)
+    files = decode_loops.read_files(
+        data if isinstance(data, bytes) else data.data,  # type: ignore[arg-type]  # bytes read as a memoryview of them does
+        _PREFIXES,  # type: ignore[arg-type]
+        starts.data,
+        ends.data,
+        OWNERS_MAX,
+        np.empty(int(sizes.max(initial=0)), np.int64).data,
+        heads.data,
+        owner_ids.data,
+        runs.data,
+        batches.data,
+        producers.data,
+        others.data,
+        totals.data,
+    )
+    return RawFiles(files, totals.tolist(), heads, owner_ids, runs, batches, producers, others)
 
 
 def decode_file_entries(data: Bytes, starts: Int64s, ends: Int64s) -> tuple[Mask, FileColumns]:
@@ -44,99 +121,48 @@ def decode_file_entries(data: Bytes, starts: Int64s, ends: Int64s) -> tuple[Mask
 
     `data` must be contiguous, and 0 <= start <= end <= len(data) for every message.
     """
-    candidates = find_candidates(data, starts, ends)
     raw = data.tobytes()  # cheaper to cut than a view
-    pieces = [_decode_slice(data, raw, part, starts[part], ends[part]) for part in _slices(candidates, (ends - starts)[candidates])]
+    portion = (ends - starts).cumsum() // SLICE_BYTES
+    cuts = [0, *((portion[1:] != portion[:-1]).nonzero()[0] + 1).tolist(), len(starts)]
+    pieces = [_decode_slice(raw, start, starts[start:stop], ends[start:stop]) for start, stop in pairwise(cuts)]
     files = join_files(pieces)
     taken = np.zeros(len(starts), bool)
     taken[files.message] = True
     return taken, files
 
 
-def _slices(candidates: Int64s, sizes: Int64s) -> list[Int64s]:
-    """The candidates in portions of about `SLICE_BYTES`."""
-    before = sizes.cumsum() - sizes
-    portion = before // SLICE_BYTES
-    return np.split(candidates, (portion[1:] != portion[:-1]).nonzero()[0] + 1)
-
-
-def _decode_slice(data: Bytes, raw: bytes, message: Int64s, start: Int64s, end: Int64s) -> FileColumns:
-    heads = read_heads(data, message, start, end)
-    # The last byte is the end of the entry's array of records, and keeps one file's numbers apart from the next one's.
-    heads = heads.keep(data.take(heads.end - 1, mode="clip") == 0)
-    encoded = np.frombuffer(_join_bytes(raw, heads.columns_start, heads.end), np.uint8)
-    cut, sound = cut_columns(encoded, (heads.end - heads.columns_start).cumsum())
-    sound &= have_lengths(cut.counts)
-    heads, cut = heads.keep(sound), cut.keep(sound)
-    numbers, bounds = cut.gather()
-    checker = Checker(numbers, bounds, cut.counts)
-    checker.check(heads.topic_count, heads.append_time_ms)
-    keys = _join_bytes(raw, heads.key_start, heads.key_start + heads.key_size)
-    if not keys.isascii():
-        checker.sound &= _are_text(raw, heads)
-    if not checker.sound.all():
-        heads, cut = heads.keep(checker.sound), cut.keep(checker.sound)
-        numbers, bounds = cut.gather()
-        keys = _join_bytes(raw, heads.key_start, heads.key_start + heads.key_size)
-    return _assemble(raw, heads, keys, _columns(cut, numbers, bounds))
-
-
-def _join_bytes(raw: bytes, starts: Int64s, ends: Int64s) -> bytes:
-    return b"".join([raw[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)])
-
-
-def _are_text(raw: bytes, heads: Heads) -> Mask:
-    """Which object keys are UTF-8."""
-    return np.array(
-        [_is_text(raw[start : start + size]) for start, size in zip(heads.key_start.tolist(), heads.key_size.tolist(), strict=True)], bool
-    )
-
-
-def _is_text(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _columns(cut: Cut, numbers: Int64s, bounds: Int64s) -> dict[str, Int64s]:
-    """The columns by name, with those filled in that an entry may leave out, and how many values each file has of a kind."""
-    columns = {name: numbers[start:end] for name, start, end in zip(COLUMNS, bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)}
-    counts = dict(zip(COLUMNS, cut.counts, strict=True))
-    columns |= {
-        "runs_of_file": counts["run_topic"],
-        "batches_of_file": counts["byte_size"],
-        "producers_of_file": counts["producer_index"],
-        "others_of_file": counts["other_index"],
+def _decode_slice(raw: bytes, first_message: int, starts: Int64s, ends: Int64s) -> FileColumns:
+    files = read_files(raw, starts, ends)
+    head = files.head
+    owners, runs, batches, producers, others = files.counts
+    numbers = {
+        "runs_of_file": files.runs[:, :runs],
+        "batches_of_file": files.batches[:, :batches],
+        "producers_of_file": files.producers[:, :producers],
     }
-    for name, kind in _SPARSE.items():
-        of_file = columns[kind]
-        total = int(of_file.sum())
-        if len(columns[name]) < total:
-            filled = np.zeros(total, np.int64)
-            filled[np.repeat(counts[name] > 0, of_file)] = columns[name]
-            columns[name] = filled
-    return columns
-
-
-def _assemble(raw: bytes, heads: Heads, keys: bytes, columns: dict[str, Int64s]) -> FileColumns:
-    owners = heads.owners
-    places = np.arange(len(owners))[:, None] < heads.owner_count
     return FileColumns(
-        message=heads.message,
-        key_size=heads.key_size,
-        keys=keys,
-        object_format=heads.object_format,
-        file_size=heads.file_size,
-        uploader_broker_id=heads.uploader_broker_id,
-        owners_of_file=heads.owner_count,
-        owner_ids=owners.T[places.T],
-        created_ms=heads.created_ms,
-        append_time_ms=heads.append_time_ms,
-        content_hashes=_join_bytes(raw, heads.hash_start, heads.hash_start + ID_SIZE_BYTES),
-        topics_of_file=heads.topic_count,
-        topic_ids=_join_bytes(raw, heads.topics_start, heads.topics_start + heads.topic_count * ID_SIZE_BYTES),
-        numbers=FileNumbers(**{field.name: columns[field.name] for field in fields(FileNumbers)}),
-        others=OtherNumbers(**{field.name: columns[field.name] for field in fields(OtherNumbers)}),
-    )
+        message=head("message") + first_message,
+        key_size=head("key_size"),
+        keys=_join_bytes(raw, head("key_start"), head("key_size")),
+        object_format=head("object_format"),
+        file_size=head("file_size"),
+        uploader_broker_id=head("uploader_broker_id"),
+        owners_of_file=head("owners_of_file"),
+        owner_ids=files.owner_ids[:owners],
+        created_ms=head("created_ms"),
+        append_time_ms=head("append_time_ms"),
+        content_hashes=_join_bytes(raw, head("hash_start"), np.full(len(files), ID_SIZE_BYTES)),
+        topics_of_file=head("topics_of_file"),
+        topic_ids=_join_bytes(raw, head("topics_start"), head("topics_of_file") * ID_SIZE_BYTES),
+        numbers=FileNumbers(
+            **{kind: head(kind) for kind in NUMBERS_OF},
+            **{name: row for kind, names in NUMBERS_OF.items() for name, row in zip(names, numbers[kind], strict=True)},
+        ),
+        others=OtherNumbers(
+            others_of_file=head("others_of_file"), **dict(zip(OTHERS_OF["others_of_file"], files.others[:, :others], strict=False))
+        ),
+    )  # fmt: skip
+
+
+def _join_bytes(raw: bytes, starts: Int64s, sizes: Int64s) -> bytes:
+    return b"".join([raw[start : start + size] for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)])

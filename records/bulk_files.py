@@ -18,12 +18,14 @@ from records.varints import Int64s
 ID_SIZE_BYTES = 16
 _ID = np.dtype((np.void, ID_SIZE_BYTES))
 
-_NUMBERS_OF = {
+NUMBERS_OF = {
     "runs_of_file": ("run_topic", "run_partition", "run_length", "run_base_offset", "run_log_start"),
     "batches_of_file": ("byte_gap", "byte_size", "record_count_minus_one", "timestamp_age", "timestamp_type"),
     "producers_of_file": ("producer_index", "producer_id", "producer_epoch", "base_sequence"),
 }
-_OTHERS_OF = {"others_of_file": ("other_index", "other_code", "other_base_offset", "other_time", "other_log_start")}
+OTHERS_OF = {"others_of_file": ("other_index", "other_code", "other_base_offset", "other_time", "other_log_start")}
+"""The columns of an entry that are measured by a count of each file, in the order of the entry."""
+
 _PER_FILE = ("object_format", "file_size", "uploader_broker_id", "created_ms", "append_time_ms")
 
 
@@ -99,8 +101,8 @@ class FileColumns:
             content_hashes=np.frombuffer(self.content_hashes, _ID)[which].tobytes(),
             topics_of_file=self.topics_of_file[which],
             topic_ids=np.frombuffer(self.topic_ids, _ID)[topic].tobytes(),
-            numbers=FileNumbers(**_take(self.numbers, _NUMBERS_OF, which)),
-            others=OtherNumbers(**_take(self.others, _OTHERS_OF, which)),
+            numbers=FileNumbers(**_take(self.numbers, NUMBERS_OF, which)),
+            others=OtherNumbers(**_take(self.others, OTHERS_OF, which)),
             **{name: getattr(self, name)[which] for name in _PER_FILE},
         )
 
@@ -112,6 +114,15 @@ def ragged(starts: Int64s, counts: Int64s) -> Int64s:
     return index
 
 
+def sums_of(values: Int64s, counts: Int64s) -> Int64s:
+    """The sum of each stretch of values, given how long the stretches are."""
+    sums = np.zeros(len(values) + 1, np.int64)
+    values.cumsum(out=sums[1:])
+    ends = counts.cumsum()
+    totals: Int64s = sums[ends] - sums[ends - counts]
+    return totals
+
+
 def join_files(pieces: Sequence[FileColumns]) -> FileColumns:
     """Several columns of files, of which there is one at least, one after the other."""
     if len(pieces) == 1:
@@ -121,8 +132,8 @@ def join_files(pieces: Sequence[FileColumns]) -> FileColumns:
         keys=b"".join([piece.keys for piece in pieces]),
         content_hashes=b"".join([piece.content_hashes for piece in pieces]),
         topic_ids=b"".join([piece.topic_ids for piece in pieces]),
-        numbers=FileNumbers(**_join([piece.numbers for piece in pieces], _NUMBERS_OF)),
-        others=OtherNumbers(**_join([piece.others for piece in pieces], _OTHERS_OF)),
+        numbers=FileNumbers(**_join([piece.numbers for piece in pieces], NUMBERS_OF)),
+        others=OtherNumbers(**_join([piece.others for piece in pieces], OTHERS_OF)),
         **{name: np.concatenate([getattr(piece, name) for piece in pieces]) for name in arrays},
     )
 
@@ -148,8 +159,8 @@ def files_of(records: Sequence[tuple[int, FileCommitted]]) -> FileColumns:
         content_hashes=b"".join([record.content_hash for record in files]),
         topics_of_file=_array([len(record.topic_ids) for record in files]),
         topic_ids=b"".join([topic_id for record in files for topic_id in record.topic_ids]),
-        numbers=FileNumbers(**_columns_of(files, _NUMBERS_OF)),
-        others=OtherNumbers(**_columns_of(files, _OTHERS_OF)),
+        numbers=FileNumbers(**_columns_of(files, NUMBERS_OF)),
+        others=OtherNumbers(**_columns_of(files, OTHERS_OF)),
         **{name: _array([getattr(record, name) for record in files]) for name in _PER_FILE},
     )
 

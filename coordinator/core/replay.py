@@ -7,27 +7,40 @@ applied by the readable path. Either way the state is the same, and a test holds
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby, repeat
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
 
-from coordinator.core.batches import partition_key
-from coordinator.core.block import CommitBlock, Int64s, ProducerColumns, lengths_of, starts_of_equal
+from coordinator.core.block import CommitBlock, Int64s, ProducerColumns
+from coordinator.core.commit_loops import sort_by_producer
 from coordinator.core.commit_vector import Unusual
 from coordinator.core.events import ReadEntry
 from coordinator.core.hot import HotState
-from coordinator.core.tables import ProducerTable
+from coordinator.core.replay_loops import place_batches, place_producers
+from records.bulk_decode import RawFiles, read_files
 from records.file_head import FileHead
-from records.bulk_decode import decode_file_entries
-from records.bulk_expand import BatchColumns, expand_batches, expand_idempotent, topics_of_runs
-from records.bulk_files import FileColumns
 
 Parts: TypeAlias = Iterator[tuple[CommitBlock | None, Sequence[ReadEntry]]]
 """Entries with the block they make, None when they make none."""
 
 UNUSUAL_MAX = 4
 """After so many unusual files in one stretch the rest of it is not tried again: every try looks at all of the rest."""
+
+_HASH_BYTES = 16
+_NEW_HEAD = partial(tuple.__new__, FileHead)  # half the cost of FileHead(...)
+
+
+@dataclass(slots=True)
+class Read:
+    """Entries, the bytes of all of their values, and the files that were read from those."""
+
+    entries: Sequence[ReadEntry]
+    values: list[bytes]
+    raw: bytes
+    files: RawFiles
 
 
 def blocks_of(hot: HotState, entries: Sequence[ReadEntry], batches_min: int) -> Parts:
@@ -36,156 +49,185 @@ def blocks_of(hot: HotState, entries: Sequence[ReadEntry], batches_min: int) -> 
     Each part must be applied to the state before the next one is asked for. Fewer than `batches_min` batches make no block.
     """
     values = [entry.value or b"" for entry in entries]
-    sizes = np.array(list(map(len, values)), np.int64)
+    raw = b"".join(values)
+    sizes = np.fromiter(map(len, values), np.int64, len(values))
     ends = sizes.cumsum()
-    _, files = decode_file_entries(np.frombuffer(b"".join(values), np.uint8), ends - sizes, ends)
-    plain = ((files.others.others_of_file == 0) & (files.numbers.batches_of_file > 0)).nonzero()[0]
-    if len(plain) == len(entries):
-        yield from _cut(hot, files, entries, batches_min)
+    files = read_files(raw, ends - sizes, ends)
+    read = Read(entries, values, raw, files)
+    at = 0
+    for first, stop in _plain_stretches(files):
+        messages = files.head("message")
+        start, end = int(messages[first]), int(messages[stop - 1]) + 1
+        if start > at:
+            yield None, entries[at:start]
+        yield from _cut(hot, read, first, stop, batches_min)
+        at = end
+    if at < len(entries):
+        yield None, entries[at:]
+
+
+def _plain_stretches(files: RawFiles) -> Iterator[tuple[int, int]]:
+    """The files that may be of a block, as far as they stand one behind the other: the first and the one after the last."""
+    is_plain = (files.head("others_of_file") == 0) & (files.head("batches_of_file") > 0)
+    plain = is_plain.nonzero()[0]
+    if not len(plain):
         return
-    place_of = dict(zip(files.message[plain].tolist(), plain.tolist(), strict=True))
-    for is_plain, places in groupby(range(len(entries)), place_of.__contains__):
-        stretch = list(places)
-        part = entries[stretch[0] : stretch[-1] + 1]
-        if is_plain:
-            yield from _cut(hot, files.take(np.array([place_of[place] for place in stretch])), part, batches_min)
-        else:
-            yield None, part
+    messages = files.head("message")[plain]
+    edges = [0, *((np.diff(messages) != 1).nonzero()[0] + 1).tolist(), len(plain)]
+    for start, stop in pairwise(edges):
+        yield int(plain[start]), int(plain[stop - 1]) + 1
 
 
-def _cut(hot: HotState, files: FileColumns, entries: Sequence[ReadEntry], batches_min: int) -> Parts:
-    """Cut plain files at those that make no block."""
+def _cut(hot: HotState, read: Read, first: int, stop: int, batches_min: int) -> Parts:
+    """Cut plain files, whose entries stand one behind the other, at those that make no block."""
+    shift = int(read.files.head("message")[first]) - first
+    entries = read.entries
     for _ in range(UNUSUAL_MAX):
-        block = block_of(hot, files, entries) if int(files.numbers.batches_of_file.sum()) >= batches_min else None
-        if block is None:
-            break
-        if isinstance(block, CommitBlock):
-            yield block, entries
+        block, end = _longest_block(hot, read, first, stop, batches_min)
+        yield block, entries[first + shift : end + shift]
+        if end == stop:
             return
-        at = block.file
-        before = files.take(np.arange(at))
-        usual = block_of(hot, before, entries[:at]) if int(before.numbers.batches_of_file.sum()) >= batches_min else None
-        yield usual if isinstance(usual, CommitBlock) else None, entries[:at]
-        yield None, entries[at : at + 1]
-        files, entries = files.take(np.arange(at + 1, len(files))), entries[at + 1 :]
-    yield None, entries
+        yield None, entries[end + shift : end + shift + 1]
+        first = end + 1
+    yield None, entries[first + shift : stop + shift]
 
 
-def block_of(hot: HotState, files: FileColumns, entries: Sequence[ReadEntry]) -> CommitBlock | Unusual:
+def _longest_block(hot: HotState, read: Read, first: int, stop: int, batches_min: int) -> tuple[CommitBlock | None, int]:
+    """The block up to the first unusual file, and that file, or `stop`; None when too few batches are before it."""
+    while first < stop and int(read.files.head("batches_of_file")[first:stop].sum()) >= batches_min:
+        block = block_of(hot, read, first, stop)
+        if isinstance(block, CommitBlock):
+            return block, stop
+        stop = block.file
+    return None, stop
+
+
+def block_of(hot: HotState, read: Read, first: int, stop: int) -> CommitBlock | Unusual:
     """The block of plain files, or the first of them that only the readable path can tell what it does."""
-    numbers = files.numbers
-    batches = expand_batches(files)
-    topic_ids = files.topic_id_list()
-    run_topic = _numbers_of(topic_ids)[topics_of_runs(files)]
-    # A number per partition, small enough to be sorted fast whenever there are few of them.
-    width = int(numbers.run_partition.max()) + 1
-    number = (run_topic * width + numbers.run_partition)[batches.run]
-    order = np.argsort(number.astype(np.uint16) if int(number.max()) < 1 << 16 else number, kind="stable")
-    sorted_number = number[order]
-    starts = starts_of_equal(sorted_number)
-    first_runs = batches.run[order[starts]]
-    partitions = numbers.run_partition[first_runs].tolist()
-    keys = [partition_key(topic_ids[at], one) for at, one in zip(topics_of_runs(files)[first_runs].tolist(), partitions, strict=True)]
-    rows = np.array([hot.partitions.index.get(key, -1) for key in keys], np.int64)
-    producers, strangers = _producers(hot, files, batches, number, sorted_number[starts], rows)
-    unusual = np.concatenate((strangers, _gaps(hot, batches, order, starts, rows)))
-    if len(unusual):
-        return Unusual(int(batches.file[unusual].min()))
+    files = read.files
+    batches_of_file = files.head("batches_of_file")[first:stop]
+    places = int(batches_of_file.sum())
+    columns = np.empty((8, places), np.int64)
+    order = columns[7]
+    segment_of = np.empty(places, np.int64)
+    segments = np.empty((4, int(files.head("runs_of_file")[first:stop].sum())), np.int64)
+    ordinals = np.empty(int(files.head("topics_of_file")[first:stop].max()), np.int64)
+    keys: list[bytes] = []
+    table = hot.partitions
+    found = place_batches(
+        read.raw,
+        files.heads.data,
+        first,
+        stop,
+        files.runs.data,
+        files.batches.data,
+        table.index,
+        table.high_watermark.cells,
+        ordinals.data,
+        keys,
+        segments.data,
+        columns.data,
+        segment_of.data,
+        order.data,
+    )
+    if found < 0:
+        return Unusual(first - found - 1)
+    producers = _producers(hot, files, first, stop, segments, segment_of, columns[2])
+    if isinstance(producers, Unusual):
+        return producers
+    file_of, base, count, byte_offset, size, timestamp, timestamp_type, _ = columns
+    message = int(files.head("message")[first])
     return CommitBlock(
-        heads=_heads(files),
-        append_times=files.append_time_ms,
-        batches_of_file=numbers.batches_of_file,
-        file_of=batches.file,
+        heads=_heads(read, first, stop),
+        append_times=files.head("append_time_ms")[first:stop].copy(),
+        batches_of_file=batches_of_file.copy(),
+        file_of=file_of,
         keys=keys,
         order=order,
-        starts=starts,
-        stops=starts + lengths_of(starts, len(order)),
-        base=batches.base_offset,
-        count=batches.record_count,
-        byte_offset=batches.byte_offset,
-        size=batches.byte_size,
-        timestamp=batches.timestamp_ms,
-        timestamp_type=batches.timestamp_type,
-        log_start=np.zeros(len(order), np.int64),
+        starts=segments[2, :found].copy(),
+        stops=segments[3, :found].copy(),
+        base=base,
+        count=count,
+        byte_offset=byte_offset,
+        size=size,
+        timestamp=timestamp,
+        timestamp_type=timestamp_type,
+        log_start=np.zeros(places, np.int64),
         producers=producers,
-        encoded=[entry.value or b"" for entry in entries],
+        encoded=read.values[message : message + stop - first],
     )
-
-
-def _numbers_of(topic_ids: Sequence[bytes]) -> Int64s:
-    """A small number for each topic id."""
-    number_of = {topic_id: number for number, topic_id in enumerate(dict.fromkeys(topic_ids))}
-    return np.fromiter(map(number_of.__getitem__, topic_ids), np.int64, len(topic_ids))
-
-
-def _gaps(hot: HotState, batches: BatchColumns, order: Int64s, starts: Int64s, rows: Int64s) -> Int64s:
-    """The batches that do not follow the one before them in their partition; the readable path says what is wrong."""
-    base = batches.base_offset[order]
-    due = np.empty_like(base)
-    due[1:] = (base + batches.record_count[order])[:-1]
-    due[starts] = np.where(rows < 0, -1, hot.partitions.high_watermark.array[rows])
-    gaps: Int64s = order[base != due]
-    return gaps
 
 
 def _producers(
-    hot: HotState, files: FileColumns, batches: BatchColumns, number: Int64s, numbers: Int64s, rows: Int64s
-) -> tuple[ProducerColumns | None, Int64s]:
-    """The idempotent batches sorted by producer, None when there are none; and those that change their producer's epoch.
-
-    `number` is the partition's number of every batch; `numbers`, ascending, and `rows` are those of each partition.
-    """
-    found = expand_idempotent(files.numbers)
-    if not len(found.batch):
-        return None, found.batch
-    of_batch = number[found.batch]
-    order = np.lexsort((found.producer_id, of_batch))
-    sorted_number, sorted_id = of_batch[order], found.producer_id[order]
-    is_start = np.ones(len(order), bool)
-    is_start[1:] = (sorted_number[1:] != sorted_number[:-1]) | (sorted_id[1:] != sorted_id[:-1])
-    starts = is_start.nonzero()[0]
-    segments = np.searchsorted(numbers, sorted_number[starts])
-    producer_ids = sorted_id[starts]
-    at, epochs = found.batch[order], found.producer_epoch[order]
-    slots = _slots(hot.producers, rows[segments].tolist(), producer_ids.tolist())
-    due = np.where(slots < 0, epochs[starts], hot.producers.epoch.array[slots])
-    producers = ProducerColumns(
-        at=at,
-        starts=starts,
-        segments=segments,
-        producer_ids=producer_ids,
-        slots=slots,
-        epochs=due,
-        first_sequences=found.base_sequence[order],
-        last_sequences=found.last_sequence[order],
+    hot: HotState, files: RawFiles, first: int, stop: int, segments: Int64s, segment_of: Int64s, count: Int64s
+) -> ProducerColumns | Unusual | None:
+    """The idempotent batches sorted by producer, None when there are none; or the first file that changes an epoch."""
+    found = int(files.head("producers_of_file")[first:stop].sum())
+    if not found:
+        return None
+    batch, producer_id, sequence, producer_of, slots, epochs = np.empty((6, found), np.int64)
+    starts = np.empty(found + 1, np.int64)
+    table = hot.producers
+    producers = place_producers(
+        files.heads.data,
+        first,
+        stop,
+        files.producers.data,
+        segments.data,
+        segment_of.data,
+        table.index,
+        table.epoch.cells,
+        table.mark.cells,
+        batch.data,
+        producer_id.data,
+        sequence.data,
+        producer_of.data,
+        slots.data,
+        epochs.data,
+        starts.data,
     )
-    return producers, at[epochs != due.repeat(lengths_of(starts, len(at)))]
+    if producers < 0:
+        return Unusual(first - producers - 1)
+    at, first_sequences, last_sequences = np.empty((3, found), np.int64)
+    segments_of_producers, producer_ids, cursor = np.empty((3, producers), np.int64)
+    sort_by_producer(
+        batch.data,
+        sequence.data,
+        producer_of.data,
+        producer_id.data,
+        segment_of.data,
+        count.data,
+        starts.data,
+        cursor.data,
+        at.data,
+        first_sequences.data,
+        last_sequences.data,
+        segments_of_producers.data,
+        producer_ids.data,
+    )
+    return ProducerColumns(
+        at=at,
+        starts=starts[:producers].copy(),
+        segments=segments_of_producers,
+        producer_ids=producer_ids,
+        slots=slots[:producers].copy(),
+        epochs=epochs[:producers].copy(),
+        first_sequences=first_sequences,
+        last_sequences=last_sequences,
+    )
 
 
-def _slots(table: ProducerTable, rows: list[int], producer_ids: list[int]) -> Int64s:
-    """The row of each producer, -1 when nothing is known of it."""
-    nothing: dict[int, int] = {}
-    of_partition = map(table.index.get, rows, repeat(nothing))
-    return np.array([known.get(one, -1) for known, one in zip(of_partition, producer_ids, strict=True)], np.int64)
-
-
-def _heads(files: FileColumns) -> list[FileHead]:
-    return [
-        FileHead(*head)
-        for head in zip(
-            files.object_keys(),
-            files.object_format.tolist(),
-            files.file_size.tolist(),
-            files.uploader_broker_id.tolist(),
-            _owner_lists(files),
-            files.created_ms.tolist(),
-            files.append_time_ms.tolist(),
-            files.hash_list(),
-            strict=True,
-        )
-    ]
-
-
-def _owner_lists(files: FileColumns) -> list[list[int]]:
-    owners, ends = files.owner_ids.tolist(), files.owners_of_file.cumsum().tolist()
-    return [owners[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+def _heads(read: Read, first: int, stop: int) -> list[FileHead]:
+    """The heads of files as the request path has them."""
+    raw, files = read.raw, read.files
+    _, key_start, key_size, object_format, file_size, uploader, owners, created_ms, append_time_ms, hash_start = files.heads[
+        :10, first:stop
+    ].tolist()
+    owner = int(files.head("owners_of_file")[:first].sum())
+    owner_ids = files.owner_ids[owner : owner + sum(owners)].tolist()
+    ends = files.head("owners_of_file")[first:stop].cumsum().tolist()
+    keys = [raw[start : start + size].decode() for start, size in zip(key_start, key_size, strict=True)]
+    owner_lists = [owner_ids[end - count : end] for end, count in zip(ends, owners, strict=True)]
+    hashes = [raw[start : start + _HASH_BYTES] for start in hash_start]
+    columns = zip(keys, object_format, file_size, uploader, owner_lists, created_ms, append_time_ms, hashes, strict=True)
+    return list(map(_NEW_HEAD, columns))

@@ -60,6 +60,7 @@ from coordinator.core.limits import Limits
 from coordinator.core.queries import describe_file, list_offset
 from coordinator.core.refusals import refuse
 from coordinator.core.replay import blocks_of
+from coordinator.core.replay_loops import count_due
 from coordinator.core.state import ShardState
 from coordinator.core.term import PendingEntry, Term, TermCause, TermOver, Waiter
 from records.codec import UndecodableEntry, UnknownSchema, decode_entry, decode_key, encode_entry, encode_key
@@ -351,21 +352,22 @@ class Shard:
         fence = self.fence
         if fence.epoch == 0:
             return 0
-        head = key_of_term(fence.epoch, fence.term)
-        offset, due = self._next_read, fence.seq + 1
-        for entry in entries:
-            if entry.offset != offset or entry.key != head + due.to_bytes(8, "big"):
-                break
-            offset += 1
-            due += 1
-        passed = offset - self._next_read
+        passed = count_due(entries, key_of_term(fence.epoch, fence.term), fence.seq + 1, self._next_read)
         if passed:
             last = entries[passed - 1]
-            self._next_read = offset
-            self.fence = Fence(fence.epoch, fence.term, due - 1)
+            self._next_read += passed
+            self.fence = Fence(fence.epoch, fence.term, fence.seq + passed)
             self.last_entry = (last.key or b"", last.value or b"")
-            for entry in entries[:passed]:
-                self._take_due(entry)
+            start, size_bytes = 0, self._due_bytes
+            for place in range(passed):
+                size_bytes += len(entries[place].value or b"")
+                if size_bytes >= REPLAY_BYTES_MAX:
+                    self._due += entries[start : place + 1]
+                    self._due_bytes = size_bytes
+                    self._apply_due()
+                    start, size_bytes = place + 1, 0
+            self._due += entries[start:passed]
+            self._due_bytes = size_bytes
         return passed
 
     def _read_as_follower(self, entry: ReadEntry) -> None:
@@ -466,20 +468,13 @@ class Shard:
             return 0
         head = key_of_term(fence.epoch, fence.term)
         shift = term.claim_offset + term.seen_shift
-        seq, offset = fence.seq, self._next_read
-        if fence.epoch != term.epoch or offset != shift + seq + 1:
+        if fence.epoch != term.epoch or self._next_read != shift + fence.seq + 1:
             return 0
-        for entry in entries:
-            seq += 1
-            if entry.offset != offset or entry.key != head + seq.to_bytes(8, "big"):
-                seq -= 1
-                break
-            offset += 1
-        passed = seq - fence.seq
+        passed = count_due(entries, head, fence.seq + 1, self._next_read)
         if passed:
-            self._next_read = offset
-            self._read_fence = Fence(fence.epoch, fence.term, seq)
-            self._acknowledge(term.seen(seq, offset - 1))
+            self._next_read += passed
+            self._read_fence = Fence(fence.epoch, fence.term, fence.seq + passed)
+            self._acknowledge(term.seen(fence.seq + passed, self._next_read - 1))
         return passed
 
     def _read_as_leader(self, entry: ReadEntry) -> bool:

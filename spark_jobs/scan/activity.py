@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from records.bulk_checks import sums_of
+from records.bulk_files import sums_of
 from spark_jobs.scan.chains import MINUTE_MS, Runs
 from spark_jobs.scan.columns import FileColumns, Int64s, Mask
 from spark_jobs.scan.summary import BucketRow, SecondRow, UploaderRow

@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from records.bulk_checks import sums_of
+from records.bulk_files import sums_of
 from spark_jobs.scan.audit import Audit
 from spark_jobs.scan.columns import Bytes, FileColumns, Int64s, starts_of
 from spark_jobs.scan.summary import FileRow, FindingRow, batch_of_columns

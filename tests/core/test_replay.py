@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Iterator
+from itertools import islice
 
+import numpy as np
 import pytest
 
 import coordinator.core.shard as shard_module
 from benchmarks.replay import START_MS, Log, new_shard
+from coordinator.core import replay, replay_loops
 from coordinator.core.block import CommitBlock
 from coordinator.core.events import EntriesRead, ReadEntry
 from coordinator.core.replay import UNUSUAL_MAX, blocks_of
@@ -16,7 +20,8 @@ from coordinator.core.shard import Shard
 from coordinator.core.state import ShardState
 from coordinator.testing.state_store import MemoryStateStore
 from records.codec import decode_entry, decode_key, encode_entry, encode_key
-from records.model import FileCommitted, NoOp
+from records.model import EntryKey, FileCommitted, NoOp
+from tests.compiled import plain
 
 BATCHES_PER_FILE = 10
 
@@ -154,6 +159,65 @@ def test_files_that_raise_an_epoch_cut_the_block(log: list[ReadEntry], epochs_ra
     together = follow(log, monkeypatch, together=True)
     assert together.failure is None
     assert state_of(together) == state_of(follow(log, monkeypatch, together=False))
+
+
+def numbers_of(part: object) -> object:
+    """A block, or columns, with lists for arrays."""
+    if part is None or isinstance(part, list):
+        return part
+    if isinstance(part, np.ndarray):
+        return part.tolist()
+    return {field.name: numbers_of(getattr(part, field.name)) for field in dataclasses.fields(part)}  # type: ignore[arg-type]
+
+
+def first_parts(shard: Shard, entries: list[ReadEntry]) -> list[tuple[object, list[ReadEntry]]]:
+    """The first two parts of entries, nothing of which is applied."""
+    return [(numbers_of(block), list(part)) for block, part in islice(blocks_of(shard.state.hot, entries, 1), 2)]
+
+
+@pytest.mark.parametrize("unusual", [None, "offset", "partition", "epoch"])
+def test_loops_do_the_same_when_they_are_not_compiled(log: list[ReadEntry], unusual: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    at = next(place for place in files_with_producers(log) if place >= 40)
+    (record,) = decode_entry(log[at].value or b"")
+    assert isinstance(record, FileCommitted)
+    changes: dict[str, dict[str, object]] = {
+        "offset": {"run_base_offset": [*record.run_base_offset[:-1], record.run_base_offset[-1] + 1]},
+        "partition": {"topic_ids": [b"?" * 16] * 10},
+        "epoch": {"producer_epoch": [7] * len(record.producer_index)},
+    }
+    if unusual is not None:
+        log[at] = changed(log[at], **changes[unusual])
+    shard = new_shard(ShardState(cold=MemoryStateStore().reader()))
+    shard.feed(EntriesRead(log[:20]), START_MS)
+    parts = [first_parts(shard, log[20:])]
+    for name in ("place_batches", "place_producers"):
+        monkeypatch.setattr(replay, name, getattr(plain(replay_loops), name))
+    parts.append(first_parts(shard, log[20:]))
+    assert parts[0] == parts[1]
+    assert [len(entries) for _, entries in parts[0]] == ([len(log) - 20] if unusual is None else [at - 20, 1])
+    assert not any(shard.state.hot.producers.mark.cells)
+
+
+KEYS_NOT_DUE = [
+    None,
+    b"",
+    b"\1" * 19,
+    b"\1" * 20,
+    encode_key(EntryKey(2, 77, 11)),
+    encode_key(EntryKey(1, 78, 11)),
+    encode_key(EntryKey(1, 77, 12)),
+]
+
+
+@pytest.mark.parametrize("key", KEYS_NOT_DUE)
+def test_entries_are_due_up_to_the_first_that_is_not(log: list[ReadEntry], key: bytes | None) -> None:
+    head = encode_key(EntryKey(1, 77, 0))[:12]
+    for count_due in (replay_loops.count_due, plain(replay_loops).count_due):
+        assert count_due(log, head, 0, 0) == len(log)
+        assert count_due(log, head, 1, 0) == count_due(log, head, 0, 1) == 0
+        assert count_due([*log[:11], log[11]._replace(key=key)], head, 0, 0) == 11
+        assert count_due([*log[:11], log[12]], head, 0, 0) == 11
+        assert count_due([log[11]._replace(key=encode_key(EntryKey(1, 77, 1 << 56)))], head, 1 << 56, 11) == 0
 
 
 def test_plain_files_make_one_block(log: list[ReadEntry]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Sequence
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.records_codec import make_file
-from records import bulk_decode
+from records import bulk_decode, decode_loops
 from records.avro import Primitive
 from records.bulk_decode import OWNERS_MAX, FileColumns, decode_file_entries
 from records.bulk_files import files_of, join_files, merge_files
@@ -23,17 +24,25 @@ from records.general import encode_generally
 from records.history import NEWEST
 from records.model import FileCommitted, NoOp
 from records.wire import INT_MAX, LONG_MAX, LONG_MIN, write_long
+from tests.compiled import plain
 from tests.records.examples import FILE
 from tests.records.plain_files import assert_equal_columns, plain_file, without_messages
 from tests.records.strategies import ANY_RECORD, files_committed
 from tests.records.test_fast import BAD_FILES
 
+PLAIN_LOOPS = plain(decode_loops)
+
 
 def decode(values: Sequence[bytes]) -> tuple[list[bool], FileColumns]:
-    """Decode values that stand one after the other between other bytes."""
+    """Decode values that stand one after the other between other bytes, with compiled loops and without."""
     data = np.frombuffer(b"\xff\x01" + b"".join(values) + b"\0\x80", np.uint8)
     ends = 2 + np.cumsum([len(value) for value in values], dtype=np.int64)
-    taken, files = decode_file_entries(data, ends - np.array([len(value) for value in values], np.int64), ends)
+    starts = ends - np.array([len(value) for value in values], np.int64)
+    taken, files = decode_file_entries(data, starts, ends)
+    with mock.patch.object(bulk_decode, "decode_loops", PLAIN_LOOPS):
+        as_written = decode_file_entries(data, starts, ends)
+    assert as_written[0].tolist() == taken.tolist()
+    assert_equal_columns(as_written[1], files)
     assert files.message.tolist() == taken.nonzero()[0].tolist()
     return taken.tolist(), files
 
