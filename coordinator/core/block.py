@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from coordinator.core.batches import LOG_APPEND_TIME
-from coordinator.core.cold import ROW, FileRow, Rows
+from coordinator.core.cold import ROW, FileRow, Rows, numbers_of
 from coordinator.core.commands import CommitResult
+from coordinator.core.row_loops import place_columns
 from records.file_head import FileHead
 
 Int64s = npt.NDArray[np.int64]
@@ -37,6 +38,11 @@ def lengths_of(starts: Int64s, end: int) -> Int64s:
     np.subtract(starts[1:], starts[:-1], out=lengths[:-1])
     lengths[-1] = end - starts[-1]
     return lengths
+
+
+def owners_text(owner_ids: list[int]) -> str:
+    """Owners as a file's row has them."""
+    return str(owner_ids[0]) if len(owner_ids) == 1 else ",".join(map(str, owner_ids))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -139,7 +145,7 @@ class BlockFile:
 
     def file_row(self) -> FileRow:
         """The row of the state database."""
-        head = self.block.heads[self.file]
+        head, first_batch = self.block.heads[self.file], self.block.first_batch
         return FileRow(
             self.file_id,
             head.object_key,
@@ -147,10 +153,10 @@ class BlockFile:
             head.object_format,
             head.file_size,
             head.uploader_broker_id,
-            ",".join(map(str, head.owner_ids)),
+            owners_text(head.owner_ids),
             head.created_ms,
             head.append_time_ms,
-            int(self.block.batches_of_file[self.file]),
+            first_batch[self.file + 1] - first_batch[self.file],
             self.live_batches,
             self.block.encoded[self.file],
         )
@@ -178,17 +184,33 @@ class AppliedBlock:
     def rows(self) -> Rows:
         """All batches, sorted by partition."""
         if self._rows is None:
-            block, order = self.block, self.block.order
-            file_of = block.file_of[order]
-            rows = np.empty(len(order), ROW)
-            for name in ("base", "count", "byte_offset", "size", "timestamp"):
-                rows[name] = getattr(block, name)[order]
-            rows["type"] = block.timestamp_type[order]
-            rows["file"] = np.array([file.file_id for file in self.files], np.int64)[file_of]
-            rows["index"] = order - np.array(block.first_batch, np.int64)[file_of]
-            rows["append_time"] = block.append_times[file_of]
+            rows = np.empty(self.block.batches, ROW)
+            self.place(self.block.starts, rows)
             self._rows = rows
         return self._rows
+
+    def file_rows(self) -> list[FileRow]:
+        """The rows of the state database: `BlockFile.file_row` of each."""
+        block = self.block
+        keys, formats, sizes, brokers, owners, created_ms, append_times, hashes = zip(*block.heads, strict=True)
+        ids, live = [file.file_id for file in self.files], [file.live_batches for file in self.files]
+        texts, counts = map(owners_text, owners), block.batches_of_file.tolist()
+        columns = (ids, keys, hashes, formats, sizes, brokers, texts, created_ms, append_times, counts, live, block.encoded)
+        return list(map(FileRow, *columns))
+
+    def lengths(self) -> Int64s:
+        """How many batches each partition has."""
+        return self.block.stops - self.block.starts
+
+    def place(self, targets: Int64s, rows: Rows) -> None:
+        """Write the batches of each partition to `rows`, from its target on."""
+        block = self.block
+        place_columns(
+            block.order.data, block.starts.data, block.stops.data, targets.data,
+            np.array([file.file_id for file in self.files], np.int64).data, np.array(block.first_batch, np.int64).data,
+            block.append_times.data, block.file_of.data, block.base.data, block.count.data, block.byte_offset.data, block.size.data,
+            block.timestamp.data, block.timestamp_type.data, numbers_of(rows).data,
+        )  # fmt: skip
 
     def segments(self) -> Iterator[Segment]:
         """The batches of each partition."""
@@ -196,7 +218,3 @@ class AppliedBlock:
         first, last = block.order[block.starts], block.order[block.stops - 1]
         bases, lasts = block.base[first].tolist(), (block.base[last] + block.count[last] - 1).tolist()
         return map(Segment, self.partition_rows, bases, lasts, block.starts.tolist(), block.stops.tolist())
-
-    def owners(self) -> Int64s:
-        """The partition row of each of `rows`."""
-        return np.repeat(np.array(self.partition_rows, np.int64), self.block.stops - self.block.starts)

@@ -41,6 +41,11 @@ Rows: TypeAlias = npt.NDArray[np.void]
 """Live batches in offset order, dtype `ROW`; `append_time` is 0 where the file's time has to be looked up."""
 
 
+def numbers_of(rows: Rows) -> npt.NDArray[np.int64]:
+    """The same rows as lines of numbers, for loops."""
+    return rows.view(np.int64).reshape(-1, ROW.itemsize // 8)
+
+
 class RunRow(NamedTuple):
     """A packed run. `max_timestamp` is the greatest effective timestamp in it."""
 

@@ -19,9 +19,10 @@ from coordinator.core.block import AppliedBlock, BlockFile, CommitBlock
 from coordinator.core.block_apply import apply_block
 from coordinator.core.cold import ColdStore, FileRow, Header, Rows, RunRow, Tombstone, unpack
 from coordinator.core.directory import UNDATED, Deletion, Placement
+from coordinator.core.frozen import PartitionRow, ProducerRow, freeze_partitions, freeze_producers
 from coordinator.core.hot import BrokenInvariant, DeletedTopic, HotState, Topic
-from coordinator.core.packing import Freeze, PartitionRow, ProducerRow, TopicRow, unpack_ring
-from coordinator.core.tables import REMEMBERED_BATCHES, RememberedBatch
+from coordinator.core.packing import Freeze, TopicRow, unpack_ring
+from coordinator.core.tables import RememberedBatch
 from coordinator.core.tail import FileBlock, Generation, with_losses
 from records.model import (
     Endpoint,
@@ -35,7 +36,6 @@ from records.model import (
     RecordsDeleted,
     TombstonesExpired,
 )
-from records.state_digest import PRODUCER_RING
 
 TRIM_PARTITION_COST = 10
 """What looking at a partition costs, in batches counted out."""
@@ -356,15 +356,13 @@ class ShardState:
         self.frozen, self.active = self.active, Generation()
         touched, hot = self.hot.touched, self.hot
         hot.touched = type(touched)()
-        dead = [self._partition_row(row, is_dead=True) for row in touched.partitions_forgotten]
         # Trimming changes the digest of a partition's batches, which is stored with the partition.
-        trimmed = {row for row in self.frozen.trimmed if row not in self.dead}
-        live = [self._partition_row(row, is_dead=False) for row in sorted(touched.partitions | trimmed)]
+        live = touched.partitions.union(row for row in self.frozen.trimmed if row not in self.dead)
         return Freeze(
             header=header,
             generation=self.frozen,
-            partitions=live + dead,
-            producers=self._producer_rows(sorted(touched.producers)),
+            partitions=freeze_partitions(hot.partitions, live, touched.partitions_forgotten, self.trimming),
+            producers=freeze_producers(hot.producers, touched.producers),
             producers_dropped=touched.producers_dropped,
             topics=[row for row in map(self._topic_row, sorted(touched.topics)) if row is not None],
             topics_forgotten=[topic_id for topic_id in sorted(touched.topics) if self._topic_row(topic_id) is None],
@@ -381,43 +379,6 @@ class ShardState:
             self.hot.partitions.release(row)
         self.frozen = None
         self.cold.written()
-
-    def _partition_row(self, row: int, *, is_dead: bool) -> PartitionRow:
-        table = self.hot.partitions
-        log_start = table.log_start.cells[row]
-        high_watermark = table.high_watermark.cells[row]
-        finished = high_watermark if is_dead else log_start
-        return PartitionRow(
-            row=row,
-            key=table.keys[row],
-            high_watermark=high_watermark,
-            log_start=log_start,
-            first_offset=table.first_offset.cells[row],
-            max_timestamp=table.max_timestamp.cells[row],
-            max_timestamp_offset=table.max_timestamp_offset.cells[row],
-            trimmed_to=self.trimming.get(row, finished),
-            is_dead=is_dead,
-        )
-
-    def _producer_rows(self, rows: list[int]) -> list[ProducerRow]:
-        """Producers as they are stored; a busy coordinator changes thousands between two writes."""
-        if not rows:
-            return []
-        table = self.hot.producers
-        at = np.array(rows, np.int64)
-        head, count = table.head.array[at], table.count.array[at]
-        # Column k is the batch remembered k places before the oldest that fits, so the last `count` columns are in order.
-        cells = at[:, None] * REMEMBERED_BATCHES + (head[:, None] + np.arange(REMEMBERED_BATCHES)) % REMEMBERED_BATCHES
-        rings = np.empty(cells.shape, PRODUCER_RING)
-        rings["first"], rings["last"] = table.ring_first.array[cells], table.ring_last.array[cells]
-        rings["base"], rings["time"] = table.ring_base.array[cells], table.ring_time.array[cells]
-        raw, size = rings.tobytes(), PRODUCER_RING.itemsize
-        stops = range(size * REMEMBERED_BATCHES, len(raw) + 1, size * REMEMBERED_BATCHES)
-        owner, producer, epoch, last_append = (
-            column.array[at].tolist() for column in (table.owner, table.producer, table.epoch, table.last_append)
-        )
-        kept = [raw[stop - size * n : stop] for n, stop in zip(count.tolist(), stops, strict=True)]
-        return list(map(ProducerRow, rows, owner, producer, epoch, last_append, kept))
 
     def _topic_row(self, topic_id: bytes) -> TopicRow | None:
         """None for one that is not even remembered as deleted."""

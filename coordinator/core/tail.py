@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coordinator.core.block import AppliedBlock, BlockFile, Int64s, Segment
-from coordinator.core.cold import ROW, FileRow, Rows, Tombstone
-from records.file_columns import expand as committed_batches
+from coordinator.core.block import AppliedBlock, BlockFile, Int64s, Segment, owners_text
+from coordinator.core.cold import ROW, FileRow, Rows, Tombstone, numbers_of
+from coordinator.core.row_loops import place_record
 from records.model import FileCommitted
 
 
@@ -40,15 +40,26 @@ class FileBlock:
         """The files of the block: itself."""
         return [self]
 
-    def owners(self) -> Int64s:
-        """The partition row of each of `rows`."""
-        return np.repeat(np.array(self.partition_rows, np.int64), self.record.run_length)
-
     def rows(self) -> Rows:
         """All accepted batches in request order."""
         if self._rows is None:
-            self._rows = expand(self.record, self.file_id)
+            lengths = self.lengths()
+            rows = np.empty(len(self.record.byte_size), ROW)
+            self.place(lengths.cumsum() - lengths, rows)
+            self._rows = rows
         return self._rows
+
+    def lengths(self) -> Int64s:
+        """How many batches each run of the record has."""
+        return np.array(self.record.run_length, np.int64)
+
+    def place(self, targets: Int64s, rows: Rows) -> None:
+        """Write the batches of each run of the record to `rows`, from its target on."""
+        record = self.record
+        place_record(
+            record.run_length, record.run_base_offset, record.record_count_minus_one, record.byte_gap, record.byte_size,
+            record.timestamp_age, record.timestamp_type, targets.data, self.file_id, record.append_time_ms, numbers_of(rows).data,
+        )  # fmt: skip
 
     def file_row(self) -> FileRow:
         record = self.record
@@ -59,13 +70,17 @@ class FileBlock:
             record.object_format,
             record.file_size,
             record.uploader_broker_id,
-            ",".join(map(str, record.owner_ids)),
+            owners_text(record.owner_ids),
             record.created_ms,
             record.append_time_ms,
             len(record.byte_size),
             self.live_batches,
             self.encoded,
         )
+
+    def file_rows(self) -> list[FileRow]:
+        """The row of the state database."""
+        return [self.file_row()]
 
     def segments(self) -> Iterator[Segment]:
         """The runs of the record."""
@@ -90,22 +105,6 @@ class TailRun(NamedTuple):
 
     def rows(self) -> Rows:
         return self.block.rows()[self.start : self.stop]
-
-
-def expand(record: FileCommitted, file_id: int) -> Rows:
-    """The accepted batches of a record as rows, in request order."""
-    batches = committed_batches(record)
-    rows = np.empty(len(batches), ROW)
-    rows["base"] = batches.base_offset
-    rows["count"] = batches.record_count
-    rows["byte_offset"] = batches.byte_offset
-    rows["size"] = batches.byte_size
-    rows["file"] = file_id
-    rows["index"] = np.arange(len(batches))
-    rows["timestamp"] = batches.timestamp_ms
-    rows["append_time"] = record.append_time_ms
-    rows["type"] = batches.timestamp_type
-    return rows
 
 
 @dataclass(slots=True)

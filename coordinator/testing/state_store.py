@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import replace
 
 from coordinator.core.cold import FileRow, Header, RunRow, Tombstone
-from coordinator.core.packing import Flush, PartitionRow, ProducerRow, TopicRow
+from coordinator.core.frozen import PartitionRow, ProducerRow
+from coordinator.core.packing import Flush, TopicRow
 from coordinator.core.state import Stored
 
 
@@ -46,7 +46,7 @@ class MemoryStateStore:
         self._unconfirmed_losses = dict(flush.live_lost)
         for row, _, _ in flush.producers_dropped:
             self._producers.pop(row, None)
-        self._producers.update({producer.row: producer for producer in flush.producers})
+        self._producers.update({producer.row: producer for producer in flush.producers.rows()})
         for topic_id in flush.topics_forgotten:
             self._topics.pop(topic_id, None)
         self._topics.update({topic.topic_id: topic for topic in flush.topics})
@@ -85,7 +85,7 @@ class MemoryStateStore:
         for row, to in flush.trimmed:
             self._runs[row] = [run for run in self._runs.get(row, []) if run.last >= to]
             partition, digest = self._partitions[row]
-            self._partitions[row] = (replace(partition, trimmed_to=to), digest)
+            self._partitions[row] = (partition._replace(trimmed_to=to), digest)
         for row in flush.partitions_purged:
             self._runs.pop(row, None)
             del self._partitions[row]

@@ -7,7 +7,7 @@ import pytest
 
 from coordinator.adapters.sqlite.joining import joined
 from coordinator.core.cold import PACKED, RunRow, unpack
-from coordinator.core.packing import INT32_MAX, RUN_ROWS_MAX, UINT32_MAX
+from coordinator.core.run_packing import INT32_MAX, RUN_ROWS_MAX, UINT32_MAX
 
 
 def run(base: int, batches: int, *, file_base: int = 5, timestamp_base: int = 1000) -> RunRow:

@@ -16,7 +16,7 @@ from coordinator.adapters.sqlite.inspect import open_for_inspection
 from coordinator.adapters.sqlite.schema import PAGE_BYTES, VERSION, VERSION_MIN, connect_writer, fetch
 from coordinator.core.cold import RunRow, unpack
 from coordinator.core.names import topic_id_text
-from coordinator.core.packing import RUN_ROWS_MAX
+from coordinator.core.run_packing import RUN_ROWS_MAX
 from tests.sqlite.replicas import CLUSTER_ID, PARTITION, TOPIC_ID, Replica, header
 from tests.sqlite.small_records import TOPIC, covered, deleted, file, live, started
 

@@ -20,7 +20,8 @@ from coordinator.adapters.sqlite.schema import UnknownVersion, connect_reader, c
 from coordinator.adapters.sqlite.writer import FlushWriter
 from coordinator.core.batches import partition_key
 from coordinator.core.cold import Header
-from coordinator.core.packing import Flush, PartitionRow, ProducerRow, TopicRow
+from coordinator.core.frozen import PartitionRow, ProducerRow
+from coordinator.core.packing import Flush, TopicRow
 from coordinator.core.state import Stored
 
 SUFFIXES = ("", "-wal", "-shm")

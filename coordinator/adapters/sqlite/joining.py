@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from coordinator.core.cold import PACKED, RunRow
-from coordinator.core.packing import INT32_MAX, RUN_ROWS_MAX, UINT32_MAX
+from coordinator.core.run_packing import INT32_MAX, RUN_ROWS_MAX, UINT32_MAX
 
 SHORT_RUN_ROWS = 64
 """A run this long stays as it is: it carries about one byte of overhead per batch, and rewriting it would cost more."""

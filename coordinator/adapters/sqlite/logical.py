@@ -18,7 +18,8 @@ import numpy as np
 from coordinator.adapters.sqlite.schema import connect_reader, fetch
 from coordinator.core.batches import partition_key
 from coordinator.core.cold import FileRow, Header, Rows, RunRow, Tombstone, unpack
-from coordinator.core.packing import PartitionRow, ProducerRow, TopicRow
+from coordinator.core.frozen import PartitionRow, ProducerRow
+from coordinator.core.packing import TopicRow
 
 _HEADER_COLUMNS = tuple(field.name for field in fields(Header))
 _HEADER = f"SELECT {', '.join(_HEADER_COLUMNS)} FROM header"

@@ -8,7 +8,7 @@ for seconds. Lists of numbers travel as JSON for the same reason.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain
 
@@ -21,7 +21,8 @@ from coordinator.adapters.sqlite.run_index import RunEntry
 from coordinator.adapters.sqlite.schema import fetch
 from coordinator.core.batches import split_partition_key
 from coordinator.core.cold import Header, RunRow
-from coordinator.core.packing import Flush, PartitionRow
+from coordinator.core.frozen import PartitionRow
+from coordinator.core.packing import Flush
 
 ROWS_PER_STATEMENT = (256, 64, 16, 4, 1)
 LAST_RUNS_REMEMBERED_MAX = 100_000
@@ -117,8 +118,7 @@ class FlushWriter:
             connection.execute(LOSE_BATCHES, (json.dumps(flush.live_lost),))
         connection.executemany(TRIM_RUNS, flush.trimmed)
         connection.executemany(TRIM_PARTITION, flush.trimmed)
-        producers = [(p.row, p.partition_row, p.producer_id, p.epoch, p.last_append_ms, p.ring) for p in flush.producers]
-        put(connection, PUT_PRODUCER, producers)
+        put_columns(connection, PUT_PRODUCER, flush.producers)
         put(connection, PUT_TOMBSTONE, flush.tombstones)
         if flush.directory is not None:
             put(connection, PUT_DIRECTORY, [(1, flush.directory)])
@@ -168,10 +168,26 @@ class FlushWriter:
 
 def put(connection: apsw.Connection, head: str, rows: Sequence[Sequence[apsw.SQLiteValue]]) -> None:
     """Insert rows, many per statement."""
+    for at, size in _portions(len(rows)):
+        connection.execute(_statement(head, len(rows[0]), size), list(chain.from_iterable(rows[at : at + size])))
+
+
+def put_columns(connection: apsw.Connection, head: str, columns: Sequence[Sequence[apsw.SQLiteValue]]) -> None:
+    """Insert rows given as columns, many per statement."""
+    width = len(columns)
+    for at, size in _portions(len(columns[0])):
+        values: list[apsw.SQLiteValue] = [None] * (width * size)
+        for number, column in enumerate(columns):
+            values[number::width] = column[at : at + size]
+        connection.execute(_statement(head, width, size), values)
+
+
+def _portions(rows: int) -> Iterator[tuple[int, int]]:
+    """Where each statement's rows begin, and how many they are."""
     at = 0
     for size in ROWS_PER_STATEMENT:
-        while len(rows) - at >= size:
-            connection.execute(_statement(head, len(rows[0]), size), list(chain.from_iterable(rows[at : at + size])))
+        while rows - at >= size:
+            yield at, size
             at += size
 
 

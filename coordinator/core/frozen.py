@@ -1,0 +1,119 @@
+"""Hot rows as they were when a generation was frozen: columns, so that the event loop only copies numbers.
+
+Whoever writes them makes rows of them, in the writer's thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from coordinator.core.block import Int64s
+from coordinator.core.packing_loops import copy_rings
+from coordinator.core.tables import REMEMBERED_BATCHES, PartitionTable, ProducerTable
+from records.state_digest import PRODUCER_RING
+
+
+class PartitionRow(NamedTuple):
+    """A user partition as it is stored. Batches before `trimmed_to` are taken out of their files' counts."""
+
+    row: int
+    key: bytes
+    high_watermark: int
+    log_start: int
+    first_offset: int
+    max_timestamp: int
+    max_timestamp_offset: int
+    trimmed_to: int
+    is_dead: bool = False
+
+
+class ProducerRow(NamedTuple):
+    """A producer as it is stored; `ring` holds its remembered batches, oldest first."""
+
+    row: int
+    partition_row: int
+    producer_id: int
+    epoch: int
+    last_append_ms: int
+    ring: bytes
+
+
+class ProducerLists(NamedTuple):
+    """Producers as they are stored, as columns: the fields of `ProducerRow`."""
+
+    row: list[int]
+    partition_row: list[int]
+    producer_id: list[int]
+    epoch: list[int]
+    last_append_ms: list[int]
+    ring: list[bytes]
+
+    def rows(self) -> list[ProducerRow]:
+        """The same as rows."""
+        return list(map(ProducerRow, *self))
+
+
+def lists_of(producers: Sequence[ProducerRow]) -> ProducerLists:
+    """Rows of producers as columns."""
+    return ProducerLists(*map(list, zip(*producers, strict=True))) if producers else ProducerLists([], [], [], [], [], [])
+
+
+class FrozenPartitions(NamedTuple):
+    """Partitions that changed; `numbers` are the columns of `PartitionRow` between its key and `trimmed_to`."""
+
+    rows: Int64s
+    keys: list[bytes]
+    numbers: Int64s
+    trimmed_to: Mapping[int, int]
+    dead: frozenset[int]
+
+    def stored(self) -> Iterator[PartitionRow]:
+        """The partitions as they are stored."""
+        for row, key, numbers in zip(self.rows.tolist(), self.keys, self.numbers.T.tolist(), strict=True):
+            high_watermark, log_start, first_offset, max_timestamp, max_timestamp_offset = numbers
+            is_dead = row in self.dead
+            trimmed_to = self.trimmed_to.get(row, high_watermark if is_dead else log_start)
+            yield PartitionRow(row, key, high_watermark, log_start, first_offset, max_timestamp, max_timestamp_offset, trimmed_to, is_dead)
+
+
+class FrozenProducers(NamedTuple):
+    """Producers that changed; `numbers` are the columns of `ProducerRow` but for the rings, which stand in `rings` up to `ends`."""
+
+    numbers: Int64s
+    rings: npt.NDArray[np.void]
+    ends: Int64s
+
+    def stored(self) -> ProducerLists:
+        """The producers as they are stored."""
+        raw, stops = self.rings.tobytes(), (self.ends * PRODUCER_RING.itemsize).tolist()
+        rings = [raw[start:stop] for start, stop in zip([0, *stops], stops, strict=False)]
+        row, partition_row, producer_id, epoch, last_append_ms = self.numbers.tolist()
+        return ProducerLists(row, partition_row, producer_id, epoch, last_append_ms, rings)
+
+
+def freeze_partitions(table: PartitionTable, live: Collection[int], dead: Collection[int], trimming: Mapping[int, int]) -> FrozenPartitions:
+    """Copy partitions; of those that are in `trimming`, the batches before its offset are taken out of their files' counts."""
+    rows = np.array([*sorted(live), *dead], np.int64)
+    trimmed_to = {row: trimming[row] for row in rows.tolist() if row in trimming} if trimming else {}
+    columns = (table.high_watermark, table.log_start, table.first_offset, table.max_timestamp, table.max_timestamp_offset)
+    numbers = np.array([column.array[rows] for column in columns])
+    keys = [table.keys[row] for row in rows.tolist()]
+    return FrozenPartitions(rows, keys, numbers, trimmed_to, frozenset(dead))
+
+
+def freeze_producers(table: ProducerTable, touched: Collection[int]) -> FrozenProducers:
+    """Copy producers; a busy coordinator changes thousands between two writes."""
+    rows = np.fromiter(touched, np.int64, len(touched))
+    rows.sort()
+    numbers = np.array([rows, *(column.array[rows] for column in (table.owner, table.producer, table.epoch, table.last_append))])
+    rings, ends = np.empty(len(rows) * REMEMBERED_BATCHES, PRODUCER_RING), np.empty(len(rows), np.int64)
+    used = copy_rings(
+        rows.data, REMEMBERED_BATCHES, table.head.cells, table.count.cells, table.ring_first.cells, table.ring_last.cells,
+        table.ring_base.cells, table.ring_time.cells, rings.view(np.int32).reshape(-1, 6).data, rings.view(np.int64).reshape(-1, 3).data,
+        ends.data,
+    )  # fmt: skip
+    return FrozenProducers(numbers, rings[:used], ends)

@@ -1,0 +1,44 @@
+cimport cython
+
+cdef unsigned long long _MASK, _SEED_LOW, _SEED_HIGH, _MULTIPLY_1, _MULTIPLY_2
+
+cdef unsigned long long _mixed(unsigned long long x) noexcept
+
+cdef unsigned long long _low(unsigned long long lane, unsigned long long word) noexcept
+
+cdef unsigned long long _high(unsigned long long lane, unsigned long long word) noexcept
+
+@cython.locals(
+    at=Py_ssize_t, low_start=cython.ulonglong, high_start=cython.ulonglong, low_sum=cython.ulonglong, high_sum=cython.ulonglong,
+    word_0=cython.ulonglong, word_1=cython.ulonglong, word_2=cython.ulonglong, word_3=cython.ulonglong, word_4=cython.ulonglong,
+)
+cpdef object add_hashes(
+    const long long[:, ::1] rows, Py_ssize_t start, Py_ssize_t stop, long long low_key, long long high_key,
+    unsigned long long[:, ::1] sums, Py_ssize_t to,
+)
+
+@cython.locals(
+    at=Py_ssize_t, last=Py_ssize_t, file_base=cython.longlong, file_last=cython.longlong, time_base=cython.longlong,
+    time_last=cython.longlong, newest=cython.ulonglong, oldest=cython.ulonglong, max_timestamp=cython.longlong, is_append_time=bint,
+)
+cdef bint _pack_run(
+    const long long[:, ::1] rows, Py_ssize_t start, Py_ssize_t stop, unsigned int[:, ::1] packed, long long[:, ::1] run, Py_ssize_t to
+) except -1
+
+@cython.locals(
+    found=Py_ssize_t, stretch=Py_ssize_t, at=Py_ssize_t, start=Py_ssize_t, stop=Py_ssize_t, owner=Py_ssize_t,
+)
+cpdef Py_ssize_t pack_stretches(
+    const long long[:, ::1] rows, const long long[::1] starts, const long long[::1] stops, const long long[::1] partition,
+    const long long[:, ::1] lanes, unsigned int[:, ::1] packed, long long[:, ::1] runs,
+    unsigned long long[:, ::1] sums,
+) except -1
+
+@cython.locals(
+    to=Py_ssize_t, place=Py_ssize_t, row=Py_ssize_t, remembered=Py_ssize_t, cell=Py_ssize_t, _=Py_ssize_t, at=Py_ssize_t,
+)
+cpdef Py_ssize_t copy_rings(
+    const long long[::1] producers, Py_ssize_t width, const long long[::1] head, const long long[::1] count,
+    const long long[::1] ring_first, const long long[::1] ring_last, const long long[::1] ring_base, const long long[::1] ring_time,
+    int[:, ::1] sequences, long long[:, ::1] others, long long[::1] ends,
+) except -1

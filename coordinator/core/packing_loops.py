@@ -1,0 +1,142 @@
+"""Packs rows of batches into runs and sums their hashes. Compiled when installed; the `.pxd` has the types.
+
+Rows are the lines of a two-dimensional array of int64 with the columns of `cold.ROW`, packed batches lines of six numbers
+of 32 bits (`cold.PACKED`). The hash of a batch is that of `records.state_digest.hash_batches`, in which numbers are taken
+modulo 2^64. Arrays are memoryviews, so that the same lines see plain ints when they are not compiled.
+"""
+
+from __future__ import annotations
+
+from records.state_digest import HASH_MULTIPLIERS, HASH_SEEDS, UINT64_MASK
+
+_MASK = UINT64_MASK
+_SEED_LOW, _SEED_HIGH = HASH_SEEDS
+_MULTIPLY_1, _MULTIPLY_2 = HASH_MULTIPLIERS
+
+
+def _mixed(x: int) -> int:
+    """The finaliser of splitmix64."""
+    x ^= x >> 30
+    x = x * _MULTIPLY_1 & _MASK
+    x ^= x >> 27
+    x = x * _MULTIPLY_2 & _MASK
+    return x ^ x >> 31
+
+
+def _low(lane: int, word: int) -> int:
+    """Take a word into the low half of a hash."""
+    return _mixed(lane ^ word) + _SEED_LOW & _MASK
+
+
+def _high(lane: int, word: int) -> int:
+    """Take a word into the high half of a hash."""
+    return _mixed(lane + word & _MASK) ^ _SEED_HIGH
+
+
+def add_hashes(rows: memoryview[int], start: int, stop: int, low_key: int, high_key: int, sums: memoryview[int], to: int) -> None:
+    """Add the hashes of `rows[start:stop]`, all of the partition with these lanes, to the pair `sums[to]`."""
+    low_start, high_start = low_key & _MASK, high_key & _MASK
+    low_start ^= _SEED_LOW
+    high_start ^= _SEED_HIGH
+    low_sum, high_sum = sums[to, 0], sums[to, 1]
+    for at in range(start, stop):
+        word_0 = rows[at, 0] & _MASK
+        word_1 = rows[at, 1] | rows[at, 2] << 32
+        word_2 = rows[at, 3] | rows[at, 8] << 31 | rows[at, 5] << 32
+        word_3, word_4 = rows[at, 4] & _MASK, rows[at, 6] & _MASK
+        low_sum = low_sum + _low(_low(_low(_low(_low(low_start, word_0), word_1), word_2), word_3), word_4) & _MASK
+        high_sum = high_sum + _high(_high(_high(_high(_high(high_start, word_0), word_1), word_2), word_3), word_4) & _MASK
+    sums[to, 0], sums[to, 1] = low_sum, high_sum
+
+
+def _pack_run(rows: memoryview[int], start: int, stop: int, packed: memoryview[int], run: memoryview[int], to: int) -> bool:
+    """Pack `rows[start:stop]` as one run and describe it in `run[to]`, unless distances do not fit: then False."""
+    file_base = file_last = rows[start, 4]
+    time_base = time_last = rows[start, 6]
+    for at in range(start + 1, stop):
+        file_base, file_last = min(file_base, rows[at, 4]), max(file_last, rows[at, 4])
+        time_base, time_last = min(time_base, rows[at, 6]), max(time_last, rows[at, 6])
+    # Clients choose timestamps, so a distance may pass 2^63.
+    newest, oldest = time_last & _MASK, time_base & _MASK
+    if (newest - oldest & _MASK) > 0x7FFFFFFF or file_last - file_base > 0xFFFFFFFF:
+        return False
+    max_timestamp = rows[start, 7] if rows[start, 8] == 1 else rows[start, 6]
+    for at in range(start, stop):
+        is_append_time = rows[at, 8] == 1
+        packed[at, 0] = rows[at, 1] - 1 | 0x80000000 if is_append_time else rows[at, 1] - 1
+        packed[at, 1] = rows[at, 2]
+        packed[at, 2] = rows[at, 3]
+        packed[at, 3] = rows[at, 4] - file_base
+        packed[at, 4] = rows[at, 6] - time_base
+        packed[at, 5] = rows[at, 5]
+        max_timestamp = max(max_timestamp, rows[at, 7] if is_append_time else rows[at, 6])
+    last = stop - 1
+    run[to, 1], run[to, 2] = rows[start, 0], rows[last, 0] + rows[last, 1] - 1
+    run[to, 3], run[to, 4], run[to, 5] = max_timestamp, file_base, time_base
+    run[to, 6], run[to, 7] = start, stop
+    return True
+
+
+def pack_stretches(
+    rows: memoryview[int],
+    starts: memoryview[int],
+    stops: memoryview[int],
+    partition: memoryview[int],
+    lanes: memoryview[int],
+    packed: memoryview[int],
+    runs: memoryview[int],
+    sums: memoryview[int],
+) -> int:
+    """Pack stretches of one partition each as runs, batch by batch where one does not fit the packed form; returns how many.
+
+    `partition` numbers each stretch's partition: `lanes` and `sums` have a pair for each. Of every run `runs` gets that number,
+    base, last, greatest timestamp, file base, timestamp base, and where it is in `packed`.
+    """
+    found = 0
+    for stretch in range(len(starts)):
+        start, stop, owner = starts[stretch], stops[stretch], partition[stretch]
+        add_hashes(rows, start, stop, lanes[owner, 0], lanes[owner, 1], sums, owner)
+        if _pack_run(rows, start, stop, packed, runs, found):
+            runs[found, 0] = owner
+            found += 1
+            continue
+        for at in range(start, stop):
+            _pack_run(rows, at, at + 1, packed, runs, found)
+            runs[found, 0] = owner
+            found += 1
+    return found
+
+
+def copy_rings(
+    producers: memoryview[int],
+    width: int,
+    head: memoryview[int],
+    count: memoryview[int],
+    ring_first: memoryview[int],
+    ring_last: memoryview[int],
+    ring_base: memoryview[int],
+    ring_time: memoryview[int],
+    sequences: memoryview[int],
+    others: memoryview[int],
+    ends: memoryview[int],
+) -> int:
+    """Copy what is remembered of producers, oldest first, and where each one's ends; returns the end.
+
+    The two arrays are of the same bytes, 24 per batch as in `records.state_digest.PRODUCER_RING`: its sequences are the first
+    two of six numbers of 32 bits, base offset and time the last two of three of 64.
+    """
+    to = 0
+    for place in range(len(producers)):
+        row = producers[place]
+        remembered = count[row]
+        cell = head[row] - remembered
+        if cell < 0:
+            cell += width
+        for _ in range(remembered):
+            at = row * width + cell
+            sequences[to, 0], sequences[to, 1] = ring_first[at], ring_last[at]
+            others[to, 1], others[to, 2] = ring_base[at], ring_time[at]
+            cell = cell + 1 if cell + 1 < width else 0
+            to += 1
+        ends[place] = to
+    return to

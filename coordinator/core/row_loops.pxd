@@ -1,0 +1,18 @@
+cimport cython
+
+@cython.locals(segment=Py_ssize_t, place=Py_ssize_t, to=Py_ssize_t, at=Py_ssize_t, file=Py_ssize_t)
+cpdef object place_columns(
+    const long long[::1] order, const long long[::1] starts, const long long[::1] stops, const long long[::1] targets,
+    const long long[::1] file_ids, const long long[::1] first_batch, const long long[::1] append_times, const long long[::1] file_of,
+    const long long[::1] base, const long long[::1] count, const long long[::1] byte_offset, const long long[::1] size,
+    const long long[::1] timestamp, const long long[::1] timestamp_type, long long[:, ::1] rows,
+)
+
+@cython.locals(
+    at=Py_ssize_t, run=Py_ssize_t, to=Py_ssize_t, _=Py_ssize_t, length=Py_ssize_t, end=cython.longlong, offset=cython.longlong,
+    count=cython.longlong, size=cython.longlong, gap=cython.longlong, has_gaps=bint, has_types=bint,
+)
+cpdef object place_record(
+    list run_length, list run_base_offset, list record_count_minus_one, list byte_gap, list byte_size, list timestamp_age,
+    list timestamp_type, const long long[::1] targets, long long file_id, long long append_time, long long[:, ::1] rows,
+)
