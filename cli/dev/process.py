@@ -76,7 +76,7 @@ class ChildProcess:
     def kill(self) -> None:
         """SIGKILL, and wait until it is gone; also ends a stopped process."""
         self.send(signal.SIGKILL)
-        self.wait(30)
+        self.wait(60)
 
 
 def start_child(command: Sequence[str], *, marker: str, log: Path, environment: Mapping[str, str] | None = None) -> ChildProcess:

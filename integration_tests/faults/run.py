@@ -108,7 +108,7 @@ def _disturb(topology: Topology, settings: Settings, result: Result, tell: Calla
     nemesis = Nemesis(topology, load, tell, seed=settings.seed)
     result.faults = nemesis.done
     with load:
-        load.wait_flowing(timeout_s=30)
+        load.wait_flowing()
         result.load_from_s = time.monotonic()
         load.wait_flowing(10)
         end_s = None if settings.minutes is None else result.load_from_s + settings.minutes * 60

@@ -81,7 +81,7 @@ class KafkaCluster:
 
     # -- life --------------------------------------------------------------------------------------------------------
 
-    def start(self, timeout_s: float = 60.0) -> None:
+    def start(self, timeout_s: float = 120.0) -> None:
         """Start every node and wait until the cluster is whole. Raises `KafkaStartError` with the end of a log; nothing is left then."""
         if self._nodes:
             raise RuntimeError("the cluster is started already")
@@ -176,7 +176,7 @@ class KafkaCluster:
         """SIGTERM a node; returns after its clean end. Raises `TimeoutError` (without a quorum of the others it hangs)."""
         self.node(number).terminate(timeout_s)
 
-    def restart(self, number: int, timeout_s: float = 60.0) -> None:
+    def restart(self, number: int, timeout_s: float = 120.0) -> None:
         """Start a killed or terminated node (a running one is terminated first); returns when it is in service again.
 
         After a kill this takes `session_timeout_ms` and about 1 s. Partitions may still be catching up: `wait_until_whole`.
@@ -189,7 +189,7 @@ class KafkaCluster:
         node.wait_until_open(timeout_s)
         self._wait(f"node {number} to be a member", lambda found: number in found.brokers, deadline)
 
-    def wait_until_whole(self, timeout_s: float = 60.0) -> None:
+    def wait_until_whole(self, timeout_s: float = 120.0) -> None:
         """Wait until every node is a member and every partition has a leader and a full ISR. Raises `KafkaStartError`."""
         self._wait("all nodes and every ISR", self._is_whole, time.monotonic() + timeout_s)
 

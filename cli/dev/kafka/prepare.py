@@ -133,7 +133,7 @@ def _train(bare: BrokerRuntime, folder: Path, more_options: Sequence[str]) -> No
         format_folder(node.data_folder, cluster_id=random_kafka_uuid(), node_id=1, checkpoint=bare.checkpoint)
         try:
             node.start(server_properties(address, cluster=[address], data_folder=node.data_folder), more_options)
-            node.wait_until_open(timeout_s=60)
+            node.wait_until_open(timeout_s=120)
             node.terminate(timeout_s=30)
         finally:
             node.kill()
