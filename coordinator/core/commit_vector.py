@@ -22,6 +22,9 @@ from coordinator.core.hot import HotState
 from records.bulk import FileNumbers, encode_file_entries
 from records.file_head import FileHead
 
+_SEEN = 256
+"""What `commit_loops.read_batches` remembers rows by."""
+
 
 @dataclass(frozen=True, slots=True)
 class Unusual:
@@ -177,6 +180,7 @@ def _read(raw: bytes, commands: Sequence[CommitFile], append_time_ms: int, index
         file_sizes.data,
         append_time_ms,
         index,
+        np.zeros(_SEEN, np.int64).data,
         *[column.data for column in columns],
         runs_of_file.data,
         *[column.data for column in runs],
@@ -200,6 +204,9 @@ def _read_producers(hot: HotState, raw: bytes, batches: _Batches, segment_of: In
         batches.row.data,
         batches.count.data,
         table.index,
+        table.guesses(),
+        table.owner.cells,
+        table.producer.cells,
         table.epoch.cells,
         table.head.cells,
         table.ring_last.cells,

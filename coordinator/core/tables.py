@@ -19,6 +19,8 @@ REMEMBERED_BATCHES = 5
 
 NO_TIMESTAMP = -1
 
+_GUESSES_MIN = 64
+
 
 class PartitionTable:
     """One row per user partition this coordinator owns, found by its 20-byte key."""
@@ -97,6 +99,7 @@ class ProducerTable:
 
     __slots__ = (
         "_free",
+        "_guesses",
         "_top",
         "count",
         "epoch",
@@ -126,6 +129,7 @@ class ProducerTable:
         self.ring_base = Column(width=REMEMBERED_BATCHES, fill=-1)
         self.ring_time = Column(width=REMEMBERED_BATCHES, fill=-1)
         self._free: list[int] = []
+        self._guesses = np.zeros(_GUESSES_MIN, np.int64)
         self._top = 0
 
     def _columns(self) -> tuple[Column, ...]:
@@ -152,6 +156,12 @@ class ProducerTable:
     def top(self) -> int:
         """Rows from here on were never used."""
         return self._top
+
+    def guesses(self) -> memoryview[int]:
+        """Rows, by a few bits of partition and producer, where a loop found a producer before; at least two for each row."""
+        if len(self._guesses) < 2 * self._top:
+            self._guesses = np.zeros(1 << (2 * self._top).bit_length(), np.int64)
+        return self._guesses.data
 
     def add(self, partition_row: int, producer_id: int, *, row: int | None = None) -> int:
         """The row of a producer, made empty when new."""
@@ -228,7 +238,19 @@ class ProducerTable:
         """An independent table with the same rows."""
         twin = ProducerTable()
         twin.index = {owner: dict(rows) for owner, rows in self.index.items()}
-        for name in ("owner", "producer", "epoch", "head", "count", "last_append", "mark", "ring_first", "ring_last", "ring_base", "ring_time"):
+        for name in (
+            "owner",
+            "producer",
+            "epoch",
+            "head",
+            "count",
+            "last_append",
+            "mark",
+            "ring_first",
+            "ring_last",
+            "ring_base",
+            "ring_time",
+        ):
             setattr(twin, name, getattr(self, name).copy())
         twin._free = list(self._free)
         twin._top = self._top
