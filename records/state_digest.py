@@ -89,7 +89,11 @@ def _hash(raw: bytes) -> bytes:
 
 def hash_bytes(*parts: bytes) -> Digest:
     """The hash of a row that is better described by bytes; parts are length-prefixed."""
-    return Digest.from_bytes(_hash(b"".join([len(part).to_bytes(4, "big") + part for part in parts])))
+    return Digest.from_bytes(_hash(_prefixed(*parts)))
+
+
+def _prefixed(*parts: bytes) -> bytes:
+    return b"".join([len(part).to_bytes(4, "big") + part for part in parts])
 
 
 def key_lanes(key: bytes) -> tuple[int, int]:
@@ -127,9 +131,9 @@ def _words(batches: Mapping[str, Int64s] | npt.NDArray[np.void]) -> list[U64]:
     return [base, count | byte_offset << _S32, size | kind << _S31 | index << _S32, file, timestamp]
 
 
-def hash_partition(key: bytes, high_watermark: int, log_start: int, first_offset: int) -> Digest:
-    """The hash of a user partition that exists, without its batches."""
-    return hash_bytes(b"partition", key, b"%d %d %d" % (high_watermark, log_start, first_offset))
+def hash_partition(key: bytes, high_watermark: int, log_start: int, first_offset: int) -> bytes:
+    """The hash of a user partition that exists, without its batches, as `Digest.to_bytes`."""
+    return _hash(_prefixed(b"partition", key, b"%d %d %d" % (high_watermark, log_start, first_offset)))
 
 
 def hash_producer(key: bytes, producer_id: int, epoch: int, last_append_ms: int, ring: bytes) -> bytes:

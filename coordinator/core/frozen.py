@@ -95,20 +95,25 @@ class FrozenProducers(NamedTuple):
         return ProducerLists(row, partition_row, producer_id, epoch, last_append_ms, rings)
 
 
-def freeze_partitions(table: PartitionTable, live: Collection[int], dead: Collection[int], trimming: Mapping[int, int]) -> FrozenPartitions:
+def freeze_partitions(table: PartitionTable, live: Collection[int], dead: list[int], trimming: Mapping[int, int]) -> FrozenPartitions:
     """Copy partitions; of those that are in `trimming`, the batches before its offset are taken out of their files' counts."""
-    rows = np.array([*sorted(live), *dead], np.int64)
+    rows = np.concatenate((_sorted(live), np.array(dead, np.int64)))
     trimmed_to = {row: trimming[row] for row in rows.tolist() if row in trimming} if trimming else {}
     columns = (table.high_watermark, table.log_start, table.first_offset, table.max_timestamp, table.max_timestamp_offset)
     numbers = np.array([column.array[rows] for column in columns])
-    keys = [table.keys[row] for row in rows.tolist()]
+    keys = list(map(table.keys.__getitem__, rows.tolist()))
     return FrozenPartitions(rows, keys, numbers, trimmed_to, frozenset(dead))
+
+
+def _sorted(rows: Collection[int]) -> Int64s:
+    in_order = np.fromiter(rows, np.int64, len(rows))
+    in_order.sort()
+    return in_order
 
 
 def freeze_producers(table: ProducerTable, touched: Collection[int]) -> FrozenProducers:
     """Copy producers; a busy coordinator changes thousands between two writes."""
-    rows = np.fromiter(touched, np.int64, len(touched))
-    rows.sort()
+    rows = _sorted(touched)
     numbers = np.array([rows, *(column.array[rows] for column in (table.owner, table.producer, table.epoch, table.last_append))])
     rings, ends = np.empty(len(rows) * REMEMBERED_BATCHES, PRODUCER_RING), np.empty(len(rows), np.int64)
     used = copy_rings(

@@ -15,11 +15,11 @@ import numpy as np
 
 from coordinator.core.cold import FileRow, Header, RunRow, Tombstone
 from coordinator.core.frozen import FrozenPartitions, FrozenProducers, PartitionRow, ProducerLists, ProducerRow, lists_of
-from coordinator.core.row_hashes import RowHashes
-from coordinator.core.run_packing import batches_digest, pack_runs
+from coordinator.core.row_sums import RowSums
+from coordinator.core.run_packing import batches_sum, pack_runs
 from coordinator.core.tables import REMEMBERED_BATCHES
 from coordinator.core.tail import Generation
-from records.state_digest import EMPTY, PRODUCER_RING, Digest, hash_file, hash_partition, hash_producer, lanes_of, sum_of
+from records.state_digest import EMPTY, PRODUCER_RING, U64, Digest, Int64s, hash_file, hash_partition, hash_producer, lanes_of, sum_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,22 +74,20 @@ class Packer:
     """Keeps the digest of one replica: its sum, and the parts that may have to be taken away again."""
 
     total: Digest = EMPTY
-    batches_of: dict[int, Digest] = field(default_factory=dict)
-    partition_hash: dict[int, Digest] = field(default_factory=dict)
-    producer_hashes: RowHashes = field(default_factory=RowHashes)
+    batch_sums: RowSums = field(default_factory=RowSums)
+    partition_hashes: RowSums = field(default_factory=RowSums)
+    producer_hashes: RowSums = field(default_factory=RowSums)
     key_of: dict[int, bytes] = field(default_factory=dict)
     dead: set[int] = field(default_factory=set)
 
     def restore(self, partitions: list[tuple[PartitionRow, bytes]], producers: list[ProducerRow], total: Digest) -> None:
         """Start from what is stored; `total` comes with the header."""
         self.total = total
-        for row, batches in partitions:
-            self.key_of[row.row] = row.key
-            if row.is_dead:
-                self.dead.add(row.row)
-            else:
-                self.batches_of[row.row] = Digest.from_bytes(batches)
-                self.partition_hash[row.row] = _partition_hash(row)
+        self.key_of.update((row.row, row.key) for row, _ in partitions)
+        self.dead.update(row.row for row, _ in partitions if row.is_dead)
+        live = [(row, batches) for row, batches in partitions if not row.is_dead]
+        self._hash_partitions([row for row, _ in live])
+        self.batch_sums.replace(np.array([row.row for row, _ in live], np.int64), lanes_of([batches for _, batches in live]))
         self._hash_producers(lists_of(producers))
 
     def pack(self, freeze: Freeze) -> Flush:
@@ -98,14 +96,10 @@ class Packer:
         self.total = self.total.plus(self.producer_hashes.forget({row for row, _, _ in freeze.producers_dropped}))
         self.key_of.update(zip(freeze.partitions.rows.tolist(), freeze.partitions.keys, strict=True))
         packed = pack_runs(generation.blocks, self.key_of)
-        for partition_row, digest in packed.digests:
-            self._add_batches(partition_row, digest, sign=1)
+        self._add_batches(packed.partition_rows, packed.sums)
         for partition_row, gone in generation.trimmed_rows:
-            self._add_batches(partition_row, batches_digest(self.key_of[partition_row], gone), sign=-1)
-        stored: list[tuple[PartitionRow, bytes]] = []
-        for row in freeze.partitions.stored():
-            self._replace_partition(row)
-            stored.append((row, self.batches_of.get(row.row, EMPTY).to_bytes()))
+            self._add_batches(np.array([partition_row]), np.negative(batches_sum(self.key_of[partition_row], gone)))
+        stored = self._replace_partitions(freeze.partitions)
         producers = freeze.producers.stored()
         self.total = self.total.plus(self._hash_producers(producers))
         files = list(chain.from_iterable([block.file_rows() for block in generation.blocks]))
@@ -130,33 +124,30 @@ class Packer:
             files_removed=[file.file_id for file in generation.files_removed.values()],
         )
 
-    def _add_batches(self, partition_row: int, digest: Digest, *, sign: int) -> None:
+    def _add_batches(self, rows: Int64s, sums: U64) -> None:
         """The batches of a dead partition were taken away with it, all at once."""
-        if partition_row in self.dead:
-            return
-        known = self.batches_of.get(partition_row, EMPTY)
-        self.batches_of[partition_row] = known.plus(digest) if sign > 0 else known.minus(digest)
-        self.total = self.total.plus(digest) if sign > 0 else self.total.minus(digest)
+        if self.dead:
+            is_live = np.array([row not in self.dead for row in rows.tolist()], bool)
+            rows, sums = rows[is_live], sums[is_live]
+        self.total = self.total.plus(self.batch_sums.add(rows, sums))
 
-    def _replace_partition(self, row: PartitionRow) -> None:
-        self.total = self.total.minus(self.partition_hash.pop(row.row, EMPTY))
-        if row.is_dead:
-            self.total = self.total.minus(self.batches_of.pop(row.row, EMPTY))
-            self.dead.add(row.row)
-            return
-        self.partition_hash[row.row] = _partition_hash(row)
-        self.batches_of.setdefault(row.row, EMPTY)
-        self.total = self.total.plus(self.partition_hash[row.row])
+    def _replace_partitions(self, frozen: FrozenPartitions) -> list[tuple[PartitionRow, bytes]]:
+        """Take the partitions as they are now; returns them with the digests of their batches."""
+        partitions = list(frozen.stored())
+        self.total = self.total.plus(self._hash_partitions([row for row in partitions if not row.is_dead]))
+        self.total = self.total.plus(self.partition_hashes.forget(frozen.dead)).plus(self.batch_sums.forget(frozen.dead))
+        self.dead |= frozen.dead
+        return list(zip(partitions, self.batch_sums.bytes_of(frozen.rows), strict=True))
+
+    def _hash_partitions(self, partitions: list[PartitionRow]) -> Digest:
+        hashes = [hash_partition(row.key, row.high_watermark, row.log_start, row.first_offset) for row in partitions]
+        return self.partition_hashes.replace(np.array([row.row for row in partitions], np.int64), lanes_of(hashes))
 
     def _hash_producers(self, producers: ProducerLists) -> Digest:
         """Take the producers as they are now; returns how the sum changes."""
         keys = map(self.key_of.__getitem__, producers.partition_row)
         hashes = map(hash_producer, keys, producers.producer_id, producers.epoch, producers.last_append_ms, producers.ring)
-        return self.producer_hashes.replace(producers.row, list(hashes))
-
-
-def _partition_hash(row: PartitionRow) -> Digest:
-    return hash_partition(row.key, row.high_watermark, row.log_start, row.first_offset)
+        return self.producer_hashes.replace(np.array(producers.row, np.int64), lanes_of(list(hashes)))
 
 
 def _sum_of_files(files: Iterable[FileRow]) -> Digest:

@@ -34,11 +34,11 @@ def _high(lane: int, word: int) -> int:
 
 
 def add_hashes(rows: memoryview[int], start: int, stop: int, low_key: int, high_key: int, sums: memoryview[int], to: int) -> None:
-    """Add the hashes of `rows[start:stop]`, all of the partition with these lanes, to the pair `sums[to]`."""
+    """Add the hashes of `rows[start:stop]`, all of the partition with these lanes, to the pair `sums[to]`: high, low."""
     low_start, high_start = low_key & _MASK, high_key & _MASK
     low_start ^= _SEED_LOW
     high_start ^= _SEED_HIGH
-    low_sum, high_sum = sums[to, 0], sums[to, 1]
+    high_sum, low_sum = sums[to, 0], sums[to, 1]
     for at in range(start, stop):
         word_0 = rows[at, 0] & _MASK
         word_1 = rows[at, 1] | rows[at, 2] << 32
@@ -46,7 +46,7 @@ def add_hashes(rows: memoryview[int], start: int, stop: int, low_key: int, high_
         word_3, word_4 = rows[at, 4] & _MASK, rows[at, 6] & _MASK
         low_sum = low_sum + _low(_low(_low(_low(_low(low_start, word_0), word_1), word_2), word_3), word_4) & _MASK
         high_sum = high_sum + _high(_high(_high(_high(_high(high_start, word_0), word_1), word_2), word_3), word_4) & _MASK
-    sums[to, 0], sums[to, 1] = low_sum, high_sum
+    sums[to, 0], sums[to, 1] = high_sum, low_sum
 
 
 def _pack_run(rows: memoryview[int], start: int, stop: int, packed: memoryview[int], run: memoryview[int], to: int) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from coordinator.core.block import Int64s, starts_of_equal
 from coordinator.core.cold import PACKED, ROW, Rows, RunRow, numbers_of
 from coordinator.core.packing_loops import add_hashes, pack_stretches
-from records.state_digest import Digest, key_lanes
+from records.state_digest import U64, key_lanes
 
 RUN_ROWS_MAX = 1000
 """Bounds what one lookup has to unpack. Two runs of 24 000 bytes fill three of the database's pages; 1024 batches would leave
@@ -37,17 +37,18 @@ class Block(Protocol):
 
 
 class PackedRuns(NamedTuple):
-    """The runs, and the digest of each partition's batches."""
+    """The runs, and the sum of the hashes of each partition's batches, in the form of `state_digest.lanes_of`."""
 
     runs: list[RunRow]
-    digests: list[tuple[int, Digest]]
+    partition_rows: Int64s
+    sums: U64
 
 
 def pack_runs(blocks: Sequence[Block], keys: Mapping[int, bytes]) -> PackedRuns:
     """Pack the batches of blocks in log order; `keys` are those of the partition rows."""
     owners = np.fromiter(chain.from_iterable([block.partition_rows for block in blocks]), np.int64)
     if not len(owners):
-        return PackedRuns([], [])
+        return PackedRuns([], owners, np.empty((0, 2), np.uint64))
     lengths = np.concatenate([block.lengths() for block in blocks])
     # Stable: blocks are in log order, so that every partition's batches stay in offset order.
     order = np.argsort(owners, kind="stable")
@@ -60,26 +61,26 @@ def pack_runs(blocks: Sequence[Block], keys: Mapping[int, bytes]) -> PackedRuns:
         start, at = at, at + len(block.partition_rows)
         block.place(targets[start:at], rows)
     firsts = order[starts_of_equal(owners[order])]
-    return _pack_partitions(rows, owners[firsts].tolist(), [*targets[firsts].tolist(), len(rows)], keys)
+    return _pack_partitions(rows, owners[firsts], [*targets[firsts].tolist(), len(rows)], keys)
 
 
-def batches_digest(key: bytes, rows: Rows) -> Digest:
-    """The digest of some batches of a partition."""
+def batches_sum(key: bytes, rows: Rows) -> U64:
+    """The sum of the hashes of some batches of a partition, in the form of `state_digest.lanes_of`."""
     sums = np.zeros((1, 2), np.uint64)
     numbers, lanes = numbers_of(rows).data, key_lanes(key)
     for start in range(0, len(rows), _SLICE_ROWS):
         add_hashes(numbers, start, min(start + _SLICE_ROWS, len(rows)), *lanes, sums.data, 0)
-    return Digest(*sums[0].tolist())
+    return sums
 
 
-def _pack_partitions(rows: Rows, partition_rows: list[int], bounds: list[int], keys: Mapping[int, bytes]) -> PackedRuns:
+def _pack_partitions(rows: Rows, partition_rows: Int64s, bounds: list[int], keys: Mapping[int, bytes]) -> PackedRuns:
     """Pack sorted rows; those of `partition_rows[i]` are `rows[bounds[i]:bounds[i + 1]]`."""
     stretches_of = [range(start, stop, RUN_ROWS_MAX) for start, stop in pairwise(bounds)]
     partition = np.arange(len(stretches_of)).repeat(list(map(len, stretches_of)))
     starts = np.fromiter(chain.from_iterable(stretches_of), np.int64, len(partition))
     stops = np.append(starts[1:], len(rows))
     numbers = numbers_of(rows).data
-    lanes = np.array([key_lanes(keys[row]) for row in partition_rows], np.int64)
+    lanes = np.array([key_lanes(keys[row]) for row in partition_rows.tolist()], np.int64)
     sums = np.zeros((len(partition_rows), 2), np.uint64)
     packed = np.empty((len(rows), PACKED.itemsize // 4), np.uint32)
     # As many as there are rows, when none fits beside another.
@@ -91,8 +92,7 @@ def _pack_partitions(rows: Rows, partition_rows: list[int], bounds: list[int], k
         found += pack_stretches(
             numbers, starts[part].data, stops[part].data, partition[part].data, lanes.data, packed.data, runs[found:].data, sums.data
         )
-    digests = list(map(Digest, *sums.T.tolist()))
-    return PackedRuns(_run_rows(runs[:found], packed.tobytes(), np.array(partition_rows)), list(zip(partition_rows, digests, strict=True)))
+    return PackedRuns(_run_rows(runs[:found], packed.tobytes(), partition_rows), partition_rows, sums)
 
 
 def _run_rows(runs: Int64s, raw: bytes, partition_rows: Int64s) -> list[RunRow]:

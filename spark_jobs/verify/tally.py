@@ -126,7 +126,7 @@ class Tally:
         """Take a user partition that exists."""
         named = _of_partition(key)
         row = named | {"high_watermark": high_watermark, "log_start": log_start, "first_offset": first_offset}
-        self.add(Kind.PARTITION, key, row, hash_partition(key, high_watermark, log_start, first_offset))
+        self.add(Kind.PARTITION, key, row, Digest.from_bytes(hash_partition(key, high_watermark, log_start, first_offset)))
         self.add(Kind.PARTITION_DETAIL, key, named | {"max_timestamp_ms": max_timestamp_ms, "max_timestamp_offset": max_timestamp_offset})
 
     def add_producer(self, key: bytes, *, producer_id: int, epoch: int, last_append_ms: int, ring: bytes) -> None:

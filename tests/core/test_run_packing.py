@@ -19,15 +19,15 @@ from coordinator.core import frozen, packing_loops, row_loops, run_packing
 from coordinator.core import tail as tail_module
 from coordinator.core.block import AppliedBlock, BlockFile, CommitBlock, Int64s
 from coordinator.core.cold import ROW, Rows, RunRow, unpack
-from coordinator.core.frozen import FrozenProducers, ProducerRow, freeze_partitions, freeze_producers
+from coordinator.core.frozen import FrozenProducers, freeze_partitions, freeze_producers
 from coordinator.core.packing import unpack_ring
-from coordinator.core.run_packing import INT32_MAX, UINT32_MAX, batches_digest, pack_runs
+from coordinator.core.run_packing import INT32_MAX, UINT32_MAX, batches_sum, pack_runs
 from coordinator.core.tables import PartitionTable, ProducerTable, RememberedBatch
 from coordinator.core.tail import FileBlock
 from records.file_columns import iterate
 from records.file_head import FileHead
 from records.model import FileCommitted
-from records.state_digest import Digest, hash_batches, key_lanes
+from records.state_digest import U64, Digest, hash_batches, key_lanes
 from tests.compiled import plain
 from tests.records.strategies import files_committed
 
@@ -130,8 +130,13 @@ def expected_run(owner: int, batches: list[dict[str, int]]) -> RunRow:
 
 def expected_digest(key: bytes, rows: Rows) -> Digest:
     """As `verify` computes it."""
-    low, high = hash_batches(*(np.full(len(rows), lane, np.int64) for lane in key_lanes(key)), rows)
+    lane_low, lane_high = (np.full(len(rows), lane, np.int64) for lane in key_lanes(key))
+    low, high = hash_batches(lane_low, lane_high, rows)
     return Digest(sum(low.tolist()) % (1 << 64), sum(high.tolist()) % (1 << 64))
+
+
+def digest_of(lanes: U64) -> Digest:
+    return Digest(int(lanes[1]), int(lanes[0]))
 
 
 @pytest.mark.parametrize("are_plain", [False, True])
@@ -140,12 +145,12 @@ def expected_digest(key: bytes, rows: Rows) -> Digest:
 def test_packed_runs_are_those_of_the_reference(are_plain: bool, made: list[Segments], rows_max: int, slice_rows: int) -> None:
     with loops(are_plain), patch.object(run_packing, "RUN_ROWS_MAX", rows_max), patch.object(run_packing, "_SLICE_ROWS", slice_rows):
         packed = pack_runs(made, KEYS)
-        digests = dict(packed.digests)
+        digests = dict(zip(packed.partition_rows.tolist(), map(digest_of, packed.sums), strict=True))
         assert packed.runs == expected_runs(made, rows_max)
         for owner in {owner for one in made for owner in one.partition_rows}:
             pairs = [pair for one in made for pair in zip(one.partition_rows, one.parts, strict=True)]
             rows = np.concatenate([part for partition_row, part in pairs if partition_row == owner])
-            assert digests.pop(owner) == expected_digest(KEYS[owner], rows) == batches_digest(KEYS[owner], rows)
+            assert digests.pop(owner) == expected_digest(KEYS[owner], rows) == digest_of(batches_sum(KEYS[owner], rows)[0])
         assert not digests
 
 
@@ -236,7 +241,7 @@ def test_frozen_producers_are_those_of_the_table(are_plain: bool, seed: int) -> 
     assert [one.row for one in producers] == sorted(touched)
     for one in producers:
         cells = [column.cells[one.row] for column in (table.owner, table.producer, table.epoch, table.last_append)]
-        assert one == ProducerRow(one.row, *cells, one.ring)
+        assert list(one) == [one.row, *cells, one.ring]
         assert unpack_ring(one.ring) == list(reversed([tuple(batch) for batch in table.remembered(one.row)]))
 
 
@@ -246,7 +251,8 @@ def test_nothing_frozen_is_nothing(are_plain: bool) -> None:
         producers: FrozenProducers = freeze_producers(ProducerTable(), set())
         assert producers.stored().rows() == []
         assert list(freeze_partitions(PartitionTable(), set(), [], {}).stored()) == []
-        assert pack_runs([], KEYS) == ([], [])
+        assert pack_runs([], KEYS).runs == []
+        assert not len(pack_runs([Segments([], [])], KEYS).partition_rows)
 
 
 def test_frozen_partitions_are_those_of_the_table() -> None:
