@@ -30,6 +30,7 @@ from coordinator.adapters.peers import PooledPeers
 from coordinator.adapters.server.contract import Request, Respond, ServerLimits
 from coordinator.adapters.server.server import Server
 from coordinator.adapters.sqlite.stores import StateDatabases
+from coordinator.app.compiled import warn_of_interpreted_loops
 from coordinator.app.dispatch import Dispatcher
 from coordinator.app.telemetry import LoopLag, MetricsTelemetry, kafka_samples, node_samples, request_samples, server_samples
 from coordinator.config.directories import DirectoryError, open_directories
@@ -80,6 +81,7 @@ class Process:
     async def run(self) -> int:
         """Serve until a signal or a fatal error; returns the exit status."""
         settings = self._settings
+        warn_of_interpreted_loops()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
