@@ -9,10 +9,11 @@ from statistics import median
 from typing import Any, Final
 
 from integration_tests.faults.actions import ACTIONS
-from integration_tests.faults.figures import Outage, Outages, Spread, answers_by_code, file_times, is_hit, late_answers, spread
+from integration_tests.faults.figures import LATE_S, Outage, Outages, Spread, answers_by_code, file_times, is_hit, late_answers, spread
 from integration_tests.faults.nemesis import Done
 from integration_tests.faults.run import Result
 from integration_tests.metadata_log import read_log
+from integration_tests.watched import COMMIT_TIMEOUT_S
 
 SHOWN: Final = 50
 
@@ -134,7 +135,7 @@ def _lines(result: Result, numbers: Mapping[str, Any]) -> Iterator[str]:
     yield f"In {numbers['load_s']} s of load: {done}; {read}."
     yield f"Answers to batches: {', '.join(f'{name} {count}' for name, count in numbers['answers'].items())}."
     without_cause = numbers["late_answers_of_nodes_not_hit"]
-    late = f"Answers later than TimeoutMs (5 s) and 1.5 s of grace: {numbers['late_answers']}"
+    late = f"Answers later than TimeoutMs ({COMMIT_TIMEOUT_S:g} s) and {LATE_S:g} s of grace: {numbers['late_answers']}"
     yield f"{late}, of nodes that no fault had hit: {'; '.join(without_cause[:SHOWN]) or 'none'}."
     yield f"Claims by coordinator: {numbers['claims']}; void entries: {numbers['void_entries']}."
     yield ""
