@@ -34,6 +34,9 @@ cpdef Py_ssize_t pack_stretches(
     unsigned long long[:, ::1] sums,
 ) except -1
 
+@cython.locals(batch=Py_ssize_t, at=Py_ssize_t, file=cython.longlong, timestamp=cython.longlong)
+cpdef bint count_from_lower_bases(unsigned int[::1] cells, Py_ssize_t start, Py_ssize_t stop, long long files, long long time) except -1
+
 @cython.locals(
     to=Py_ssize_t, place=Py_ssize_t, row=Py_ssize_t, remembered=Py_ssize_t, cell=Py_ssize_t, _=Py_ssize_t, at=Py_ssize_t,
 )

@@ -107,6 +107,17 @@ def pack_stretches(
     return found
 
 
+def count_from_lower_bases(cells: memoryview[int], start: int, stop: int, files: int, time: int) -> bool:
+    """Rewrite packed batches `[start, stop)`, six cells each, for bases that are lower by so much; False when one does not fit."""
+    for batch in range(start, stop):
+        at = batch * 6
+        file, timestamp = cells[at + 3] + files, cells[at + 4] + time
+        if file > 0xFFFFFFFF or timestamp > 0x7FFFFFFF:
+            return False
+        cells[at + 3], cells[at + 4] = file, timestamp
+    return True
+
+
 def copy_rings(
     producers: memoryview[int],
     width: int,

@@ -92,11 +92,11 @@ def _pack_partitions(rows: Rows, partition_rows: Int64s, bounds: list[int], keys
         found += pack_stretches(
             numbers, starts[part].data, stops[part].data, partition[part].data, lanes.data, packed.data, runs[found:].data, sums.data
         )
-    return PackedRuns(_run_rows(runs[:found], packed.tobytes(), partition_rows), partition_rows, sums)
+    return PackedRuns(_run_rows(runs[:found], packed.data.cast("B"), partition_rows), partition_rows, sums)
 
 
-def _run_rows(runs: Int64s, raw: bytes, partition_rows: Int64s) -> list[RunRow]:
+def _run_rows(runs: Int64s, raw: memoryview[int], partition_rows: Int64s) -> list[RunRow]:
     owner, *columns, first, end = runs.T
     size = PACKED.itemsize
-    data = [raw[start:stop] for start, stop in zip((first * size).tolist(), (end * size).tolist(), strict=True)]
+    data = [raw[start:stop].tobytes() for start, stop in zip((first * size).tolist(), (end * size).tolist(), strict=True)]
     return list(map(RunRow, partition_rows[owner].tolist(), *(column.tolist() for column in columns), data))

@@ -5,9 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from coordinator.adapters.sqlite import joining
 from coordinator.adapters.sqlite.joining import joined
+from coordinator.core import packing_loops
 from coordinator.core.cold import PACKED, RunRow, unpack
 from coordinator.core.run_packing import INT32_MAX, RUN_ROWS_MAX, UINT32_MAX
+from tests.compiled import plain
+
+
+@pytest.fixture(autouse=True, params=[packing_loops, plain(packing_loops)], ids=["as installed", "plain"])
+def loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop as it is installed, and as it is in the source."""
+    monkeypatch.setattr(joining, "count_from_lower_bases", request.param.count_from_lower_bases)
 
 
 def run(base: int, batches: int, *, file_base: int = 5, timestamp_base: int = 1000) -> RunRow:

@@ -6,10 +6,9 @@ outweigh them, and a lookup far back would have to page through thousands of row
 
 from __future__ import annotations
 
-import numpy as np
-
 from coordinator.core.cold import PACKED, RunRow
-from coordinator.core.run_packing import INT32_MAX, RUN_ROWS_MAX, UINT32_MAX
+from coordinator.core.packing_loops import count_from_lower_bases
+from coordinator.core.run_packing import INT32_MAX, RUN_ROWS_MAX
 
 SHORT_RUN_ROWS = 64
 """A run this long stays as it is: it carries about one byte of overhead per batch, and rewriting it would cost more."""
@@ -28,17 +27,12 @@ def joined(first: RunRow, second: RunRow) -> RunRow | None:
     timestamp_base = min(first.timestamp_base, second.timestamp_base)
     if max(first.timestamp_base, second.timestamp_base) - timestamp_base > INT32_MAX:
         return None
-    packed = np.frombuffer(first.data + second.data, PACKED)
-    files, timestamps = packed["file"].astype(np.int64), packed["timestamp"].astype(np.int64)
-    seam = len(first.data) // PACKED.itemsize
-    for part, run in ((slice(0, seam), first), (slice(seam, None), second)):
-        files[part] += run.file_base - file_base
-        timestamps[part] += run.timestamp_base - timestamp_base
-    if int(files.max()) > UINT32_MAX or int(timestamps.max()) > INT32_MAX:
-        return None
-    both = packed.copy()
-    both["file"] = files
-    both["timestamp"] = timestamps
+    both = bytearray(first.data + second.data)
+    cells = memoryview(both).cast("I")
+    seam, end = len(first.data) // PACKED.itemsize, len(both) // PACKED.itemsize
+    for start, stop, run in ((0, seam, first), (seam, end, second)):
+        if not count_from_lower_bases(cells, start, stop, run.file_base - file_base, run.timestamp_base - timestamp_base):
+            return None
     return RunRow(
         first.partition_row,
         first.base,
@@ -46,5 +40,5 @@ def joined(first: RunRow, second: RunRow) -> RunRow | None:
         max(first.max_timestamp, second.max_timestamp),
         file_base,
         timestamp_base,
-        both.tobytes(),
+        bytes(both),
     )
