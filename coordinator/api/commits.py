@@ -9,20 +9,18 @@ from typing import NamedTuple
 import numpy as np
 
 from coordinator.core.batches import BATCH as CORE_BATCH
-from coordinator.core.block import BlockShare, CommitBlock
+from coordinator.core.block import BlockShare
 from coordinator.core.commands import CommitAnswer, CommitFile, CommitResult
 from coordinator.core.errors import ErrorCode
 from coordinator.core.object_key import created_ms_of_key
 from coordinator.protocol.commit_file import BATCH as WIRE_BATCH
-from coordinator.protocol.commit_file import RESULT, decode_commit_file, encode_commit_response
-from coordinator.protocol.wire import varint
+from coordinator.protocol.commit_file import decode_commit_file, encode_commit_answers, encode_commit_response, read_commit_body
 
 for _name in CORE_BATCH.names or ():
     # The wire's type has the same bytes and two more names for parts of them.
     if CORE_BATCH.fields is None or WIRE_BATCH.fields is None or CORE_BATCH.fields[_name] != WIRE_BATCH.fields[_name]:
         raise AssertionError(f"core and protocol disagree on the layout of a batch at {_name}")
 
-_NO_THROTTLE = bytes(4)
 _BROKER_CLIENT_ID = re.compile(r"broker-(\d{1,9})")
 _BROKER_CLIENT_ID_LENGTH_MAX = 16
 
@@ -37,19 +35,23 @@ class CommitRequest(NamedTuple):
 
 def read_commit(data: bytes, body_offset: int, client_id: str | None) -> CommitRequest:
     """Decode a CommitFile body. Raises MalformedMessage."""
-    key, object_format, file_size, owner_ids, rows, timeout_ms, broker_id, created_ms = decode_commit_file(data, body_offset)
-    batches = rows.view(CORE_BATCH)
-    if broker_id < 0:
-        broker_id = -1 if client_id is None or len(client_id) > _BROKER_CLIENT_ID_LENGTH_MAX else _uploader(client_id)
+    body = read_commit_body(data, body_offset)
+    if body is not None:
+        key, object_format, file_size, owner_ids, first, count, timeout_ms, broker_id, created_ms = body
+        batches = np.frombuffer(data, CORE_BATCH, count, first)
+    else:
+        key, object_format, file_size, owner_ids, rows, timeout_ms, broker_id, created_ms = decode_commit_file(data, body_offset)
+        batches = rows.view(CORE_BATCH)
+    if broker_id < 0 and client_id is not None and len(client_id) <= _BROKER_CLIENT_ID_LENGTH_MAX:
+        broker_id = _uploader(client_id)
     if created_ms < 0:
         from_key = created_ms_of_key(key)
         created_ms = -1 if from_key is None else from_key
-    command = CommitFile(key, object_format, file_size, owner_ids, batches, broker_id, created_ms)
-    refusal = None
-    if timeout_ms <= 0:
-        message = f"timeout {timeout_ms} ms; it must be above 0"
-        refusal = CommitResult.refused(len(batches), ErrorCode.INVALID_REQUEST, message)
-    return CommitRequest(command, timeout_ms, refusal)
+    command = CommitFile(key, object_format, file_size, owner_ids, batches, max(broker_id, -1), created_ms)
+    if timeout_ms > 0:
+        return CommitRequest(command, timeout_ms, None)
+    message = f"timeout {timeout_ms} ms; it must be above 0"
+    return CommitRequest(command, timeout_ms, CommitResult.refused(len(batches), ErrorCode.INVALID_REQUEST, message))
 
 
 @lru_cache(maxsize=4096)
@@ -63,21 +65,12 @@ def write_commit(answer: CommitAnswer) -> bytes:
     """Encode a CommitFile answer. All answers of a block are encoded when the first is asked for."""
     if isinstance(answer, BlockShare):
         block = answer.block
-        if block.response is None:
-            block.response = _block_response(block)
-        start, stop = answer.bounds()
-        results = block.response[start * RESULT.itemsize : stop * RESULT.itemsize]
-        return b"".join((_NO_THROTTLE, varint(stop - start + 1), results, b"\0"))
+        if block.answers is None:
+            first_batch = np.array(block.first_batch, np.int64)
+            block.answers = encode_commit_answers(block.base, block.answer_times(), block.log_start, first_batch)
+        return block.answers[answer.file]
     result = answer.result()
     messages = None
     if any(result.errors):
         messages = {place: message for place, message in enumerate(result.messages) if message is not None}
     return encode_commit_response(result.errors, result.base_offsets, result.append_times, result.log_starts, result.duplicates, messages)
-
-
-def _block_response(block: CommitBlock) -> bytes:
-    results = np.zeros(block.batches, RESULT)
-    results["base_offset"] = block.base
-    results["append_time_ms"] = block.answer_times()
-    results["log_start_offset"] = block.log_start
-    return results.tobytes()

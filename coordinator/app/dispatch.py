@@ -57,6 +57,8 @@ from coordinator.runtime.node import Node
 LOG = logging.getLogger("coordinator.dispatch")
 
 _COMMIT_FILE = int(ApiKey.COMMIT_FILE)
+_COMMIT = ApiKey.COMMIT_FILE.name
+_COMMITTED = (_COMMIT, 0)
 DIRECTORY_TIMEOUT_MS = 2_000
 LIST_FILES_MAX = 10_000
 
@@ -78,6 +80,7 @@ class Dispatcher:
         self._describe = Descriptions(node)
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
+        self._observe_commit = metrics.series("request_seconds", _COMMIT).observe
         self._order = ConnectionOrder()
         self._turns = Turns()
         self._serve: Mapping[int, Serve] = {
@@ -137,7 +140,7 @@ class Dispatcher:
         commit = read_commit(request.data, request.body_offset, request.client_id)
         if commit.refusal is not None:
             respond(write_commit(commit.refusal))
-            self.answered[("COMMIT_FILE", first_commit_error(commit.refusal))] += 1
+            self.answered[(_COMMIT, first_commit_error(commit.refusal))] += 1
         elif self._order.enter_at_once(request.connection_id, Lane.COMMIT):
             if not self._start_commit(commit, request, respond):
                 self._order.keep_alone(request.connection_id)
@@ -149,8 +152,9 @@ class Dispatcher:
 
         def answered(answer: CommitAnswer) -> None:
             respond(write_commit(answer))
-            self.answered[("COMMIT_FILE", first_commit_error(answer))] += 1
-            self._metrics.observe("request_seconds", self._loop.time() - received_s, "COMMIT_FILE")
+            error = first_commit_error(answer)
+            self.answered[(_COMMIT, error) if error else _COMMITTED] += 1
+            self._observe_commit(self._loop.time() - received_s)
             self._order.leave(connection_id)
 
         try:
@@ -158,7 +162,7 @@ class Dispatcher:
         except Exception:
             # The connection is closed, and nothing that waits behind this request on it may start.
             LOG.exception("commit failed peer=%s", request.peer)
-            self.answered[("COMMIT_FILE", ErrorCode.UNKNOWN_SERVER_ERROR)] += 1
+            self.answered[(_COMMIT, ErrorCode.UNKNOWN_SERVER_ERROR)] += 1
             respond(None)
             return False
 

@@ -25,6 +25,8 @@ class MetricsTelemetry:
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
+        self._group_files = metrics.series("group_files")
+        self._purgatory = metrics.series("purgatory_seconds")
 
     def state_changed(self, partition: int, before: State, after: State) -> None:
         """Count a new leadership."""
@@ -33,12 +35,12 @@ class MetricsTelemetry:
 
     def group_appended(self, partition: int, entries: int, size_bytes: int) -> None:
         """Record the size of a group."""
-        self._metrics.observe("group_files", entries)
+        self._group_files.observe(entries)
         self._metrics.add("appended_bytes_total", size_bytes, partition)
 
     def group_acknowledged(self, partition: int, wait_s: float) -> None:
         """Record how long Kafka took."""
-        self._metrics.observe("purgatory_seconds", wait_s)
+        self._purgatory.observe(wait_s)
 
     def loaded(self, partition: int, seconds: float) -> None:
         """Record how long a replica took to load."""

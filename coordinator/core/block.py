@@ -85,8 +85,8 @@ class CommitBlock:
     log_start: Int64s
     producers: ProducerColumns | None
     encoded: list[bytes]
-    response: bytes | None = None
-    """The answers of all files as bytes of the wire, kept here by whoever encodes them first."""
+    answers: list[bytes] | None = None
+    """The answer of each file as bytes of the wire, kept here by whoever encodes them first."""
     first_batch: list[int] = field(default_factory=list)
     """Where each file's batches begin, and the end of the last one's."""
 

@@ -173,4 +173,5 @@ class DirectoryChanged:
     """Partition 0 applied an entry that changed the directory."""
 
 
-Effect: TypeAlias = Reply | OpenTerm | Append | EndTerm | Follow | Recover | StateChanged | DirectoryChanged
+Errand: TypeAlias = OpenTerm | Append | EndTerm | Follow | Recover | StateChanged | DirectoryChanged
+Effect: TypeAlias = Reply | Errand

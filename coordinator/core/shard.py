@@ -501,17 +501,25 @@ class Shard:
     # ---- writing
 
     def _submit(self, event: Submitted, now_ms: int) -> None:
-        limit = self.limits.queue_bytes_max
-        for request in event.requests:
+        requests, limit = event.requests, self.limits.queue_bytes_max
+        size_bytes = self.queue_bytes + sum([request.size_bytes for request in requests])
+        if size_bytes <= limit:
+            self.queue.extend(requests)
+            self.queue_bytes = size_bytes
+        else:
+            self._queue_what_fits(requests, limit)
+        if not self.is_leading:
+            self._refuse_queue()
+            return
+        self._pump(now_ms)
+
+    def _queue_what_fits(self, requests: Sequence[Request], limit: int) -> None:
+        for request in requests:
             if self.queue and self.queue_bytes + request.size_bytes > limit:
                 self._refuse_excess(request)
                 continue
             self.queue.append(request)
             self.queue_bytes += request.size_bytes
-        if not self.is_leading:
-            self._refuse_queue()
-            return
-        self._pump(now_ms)
 
     def _refuse_excess(self, request: Request) -> None:
         """Memory stays bounded while Kafka acknowledges less than clients send."""
@@ -590,7 +598,12 @@ class Shard:
             if term is not None:
                 self.last_entry = (encode_key(EntryKey(term.epoch, term.term_id, entry.seq)), entry.encoded)
             for waiter in entry.after:
-                self._answer(waiter)
+                # Nearly all are writes, whose answer stands.
+                if waiter.answer is not None and not waiter.is_answered:
+                    waiter.is_answered = True
+                    self._effects.append(Reply(waiter.token, waiter.answer))
+                else:
+                    self._answer(waiter)
 
     def _answer(self, waiter: Waiter) -> None:
         if waiter.is_answered:

@@ -1,8 +1,9 @@
-"""CommitFile's fast codec: the batches of a request as one numpy view, the results of a response by one `struct` each.
+"""CommitFile's fast codec: the batches of a request as one numpy view, results as rows of bytes.
 
 A batch without tagged fields takes exactly 77 bytes, the last of which (the count of its tagged fields) is 0. So if
 every 77th byte is 0, the whole list is an array of fixed rows and needs no decoding; otherwise the general codec reads
-it and builds the same rows. The same holds for results without a message, 29 bytes each.
+it and builds the same rows. The same holds for results without a message, 29 bytes each. The loops over bytes are in
+`commit_loops.py`.
 Invariant: bytes made and values read here are those of the general codec (`codec.py`).
 """
 
@@ -10,19 +11,19 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from itertools import pairwise
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from coordinator.protocol.codec import ELEMENTS_MAX, decode
+from coordinator.protocol.commit_loops import ANSWER_BYTES, RESULT_BYTES, Body, read_body, write_answers
 from coordinator.protocol.messages.commit_file import CommitBatch, CommitFileRequest, CommitFileResponse
 from coordinator.protocol.wire import (
-    MalformedMessage,
+    STRING_BYTES_MAX,
     UnencodableMessage,
     compact_string,
-    read_tagged_fields,
-    read_text,
     read_varint,
     varint,
 )
@@ -61,6 +62,8 @@ RESULT: Final = np.dtype(
         ("tags", "u1"),
     ]
 )
+Int64s: TypeAlias = npt.NDArray[np.int64]
+
 _BATCH_ROW: Final = struct.Struct(">bi16siiiqqqbqhiix")
 _RESULT_ROW: Final = struct.Struct(">hxqqq?x")
 _RESULT_END: Final = struct.Struct(">qqq?x")
@@ -68,7 +71,6 @@ _FORMAT_AND_SIZE: Final = struct.Struct(">bq")
 _INT32: Final = struct.Struct(">i")
 _INT64: Final = struct.Struct(">q")
 _INT16: Final = struct.Struct(">h")
-_TAGS: Final = frozenset({0, 1})
 
 
 class CommitFile(NamedTuple):
@@ -94,34 +96,20 @@ class CommitResults(NamedTuple):
 
 def decode_commit_file(data: bytes, offset: int = 0) -> CommitFile:
     """Decode the body of a CommitFile request that fills `data` from `offset` on. Raises MalformedMessage."""
-    end = len(data)
-    length, position = read_varint(data, offset, end)
-    if length == 0:
-        raise MalformedMessage("CommitFileRequest.object_key: null is not allowed")
-    object_key, position = read_text(data, position, length - 1, end, "CommitFileRequest.object_key")
-    if end - position < _FORMAT_AND_SIZE.size:
-        raise MalformedMessage("CommitFileRequest: the bytes end inside object_format..file_size")
-    object_format, file_size = _FORMAT_AND_SIZE.unpack_from(data, position)
-    owners, position = read_varint(data, position + _FORMAT_AND_SIZE.size, end)
-    owners -= 1
-    if owners < 0 or 4 * owners > end - position:
-        raise MalformedMessage(f"CommitFileRequest.owner_ids: {owners} elements cannot fit in the remaining {end - position} bytes")
-    owners_position = position
-    count, position = read_varint(data, position + 4 * owners, end)
-    count -= 1
-    stop = position + 77 * count
-    # Rows of 77 bytes up to here, so this byte is a tag count; the first that is not 0 ends the pattern.
-    if count < 0 or stop > end or owners + count > ELEMENTS_MAX or data[position + 76 : stop : 77].count(0) != count:
+    body = read_commit_body(data, offset)
+    if body is None:
         return _decode_generally(data, offset)
-    owner_ids = list(_INT32.unpack_from(data, owners_position) if owners == 1 else struct.unpack_from(f">{owners}i", data, owners_position))
-    batches = np.frombuffer(data, BATCH, count, position)
-    if end - stop < 5:
-        raise MalformedMessage("CommitFileRequest: the bytes end inside timeout_ms")
-    (timeout_ms,) = _INT32.unpack_from(data, stop)
-    if data[stop + 4] == 0 and stop + 5 == end:
-        return CommitFile(object_key, object_format, file_size, owner_ids, batches, timeout_ms)
-    uploader_broker_id, created_ms = _tagged_values(data, stop + 4)
-    return CommitFile(object_key, object_format, file_size, owner_ids, batches, timeout_ms, uploader_broker_id, created_ms)
+    object_key, object_format, file_size, owner_ids, first, count, timeout_ms, broker_id, created_ms = body
+    batches = np.frombuffer(data, BATCH, count, first)
+    return CommitFile(object_key, object_format, file_size, owner_ids, batches, timeout_ms, broker_id, created_ms)
+
+
+def read_commit_body(data: bytes, offset: int) -> Body | None:
+    """Read a body whose batches are rows of the dtype BATCH as they stand; None when the general codec has to read it."""
+    try:
+        return read_body(data, offset, STRING_BYTES_MAX, ELEMENTS_MAX)
+    except UnicodeDecodeError:
+        return None
 
 
 def encode_commit_file(request: CommitFile) -> bytes:
@@ -193,6 +181,20 @@ def encode_commit_response(
         raise UnencodableMessage(f"CommitFileResponse: {error}") from error
 
 
+def encode_commit_answers(base_offsets: Int64s, append_times_ms: Int64s, log_start_offsets: Int64s, first_batch: Int64s) -> list[bytes]:
+    """Encode the responses to many requests, without errors and messages.
+
+    `first_batch` says where each response's results begin in the columns, and where the last one's end.
+    """
+    out = bytearray(RESULT_BYTES * len(base_offsets) + ANSWER_BYTES * (len(first_batch) - 1))
+    starts = np.empty(len(first_batch), np.int64)
+    starts[-1] = write_answers(
+        base_offsets.data, append_times_ms.data, log_start_offsets.data, first_batch.data, memoryview(out), starts.data
+    )
+    raw, cuts = bytes(out), starts.tolist()
+    return [raw[start:stop] for start, stop in pairwise(cuts)]
+
+
 def encode_commit_results(results: npt.NDArray[np.void], throttle_time_ms: int = 0) -> bytes:
     """Encode results of the dtype RESULT, none of which has a message."""
     if results.dtype != RESULT or results["message_length"].any() or results["tags"].any():
@@ -218,20 +220,6 @@ def decode_commit_response(data: bytes, offset: int = 0) -> CommitResults:
     )
     messages = {index: one.error_message for index, one in enumerate(response.batches) if one.error_message is not None}
     return CommitResults(response.throttle_time_ms, np.frombuffer(packed, RESULT), messages)
-
-
-def _tagged_values(data: bytes, position: int) -> tuple[int, int]:
-    """The request's own tagged fields, which end the message: (uploader_broker_id, created_ms)."""
-    found, after = read_tagged_fields(data, position, len(data), _TAGS)
-    if after != len(data):
-        raise MalformedMessage(f"{len(data) - after} bytes follow the end of CommitFileRequest")
-    values = [-1, -1]
-    for tag, (start, stop) in found.items():
-        layout = (_INT32, _INT64)[tag]
-        if stop - start != layout.size:
-            raise MalformedMessage(f"CommitFileRequest: tagged field {tag} has {stop - start} bytes, not {layout.size}")
-        (values[tag],) = layout.unpack_from(data, start)
-    return values[0], values[1]
 
 
 def _decode_generally(data: bytes, offset: int) -> CommitFile:

@@ -19,6 +19,8 @@ _REQUEST_HEAD: Final = struct.Struct(">hhih")
 _REQUEST_START: Final = struct.Struct(">hhi")
 REQUEST_HEAD_BYTES: Final = _REQUEST_START.size
 """Of every header: key, version and correlation id."""
+REQUEST_KIND_BYTES: Final = 4
+"""Of every header: key and version."""
 _REPLY_HEAD: Final = struct.Struct(">ii")
 _REPLY_HEAD_TAGGED: Final = struct.Struct(">iix")
 _NO_TAGS: Final[frozenset[int]] = frozenset()
@@ -99,6 +101,11 @@ def read_request_head(frame: bytes) -> RequestHead:
     if len(frame) < 8:
         raise MalformedMessage(f"a frame of {len(frame)} bytes has no request header")
     return RequestHead._make(_REQUEST_START.unpack_from(frame))
+
+
+def read_request_correlation_id(frame: bytes) -> int:
+    """Read only that, from a frame that is known to begin like a request."""
+    return int(_SIZE.unpack_from(frame, REQUEST_KIND_BYTES)[0])
 
 
 def read_request_header(frame: bytes, *, flexible: bool) -> RequestHeader:
@@ -203,7 +210,7 @@ class ReplyQueue:
         """True if `take` would return something."""
         return bool(self._queue) and self._queue[0].reply is not None
 
-    def expect(self, correlation_id: int, request_bytes: int, *, tagged: bool = True, large: bool = False) -> Pending:
+    def expect(self, correlation_id: int, request_bytes: int, tagged: bool = True, large: bool = False) -> Pending:
         """Note a request; its reply takes this place in the order. `tagged` as in `reply_frame`; `large`: the reply may be."""
         pending = Pending(correlation_id, request_bytes, tagged, large)
         self._queue.append(pending)
@@ -214,8 +221,8 @@ class ReplyQueue:
     def complete(self, pending: Pending, body: bytes) -> None:
         """Give a request its reply. Each is completed once."""
         assert pending.reply is None, f"request {pending.correlation_id} was answered twice"
-        pending.reply = reply_frame(pending.correlation_id, body, tagged=pending.tagged)
-        self._bytes += len(pending.reply) - pending.request_bytes
+        reply = pending.reply = reply_frame(pending.correlation_id, body, tagged=pending.tagged)
+        self._bytes += len(reply) - pending.request_bytes
 
     def take(self) -> list[bytes]:
         """Remove and return, in order, the reply frames that no unanswered request stands before."""

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from coordinator.core.batches import split_partition_key
+from coordinator.core.batches import BatchArray, split_partition_key
 from coordinator.core.directory import Directory, Placement
 from coordinator.core.leadership import State
 from coordinator.core.shard import Shard
+from coordinator.runtime.owner_loops import common_owner
 from coordinator.runtime.replica import Replica
 from records.model import LeadershipClaimed
 
@@ -66,6 +67,11 @@ class ClusterView:
             if owner is not None:
                 self._owners[partition_key] = owner
         return owner
+
+    def owner_of_all(self, batches: BatchArray) -> int | None:
+        """The coordinator that owns all partitions of these batches, when each of them was asked for before; else None."""
+        owner = common_owner(batches.tobytes(), self._owners)
+        return None if owner < 0 else owner
 
     def owners_of(self, partition_keys: set[bytes]) -> set[int | None]:
         """The coordinators of many topic partitions; None is among them when one has no owner."""

@@ -14,7 +14,6 @@ import numpy as np
 
 from coordinator.core.batches import partition_key, partition_keys, split_partition_key
 from coordinator.core.commands import (
-    Answer,
     Barrier,
     CommitAnswer,
     CommitFile,
@@ -37,7 +36,7 @@ from coordinator.core.names import topic_id_text
 from coordinator.core.queries import FetchBudget, find_batches, past_the_end
 from coordinator.runtime.cluster_view import DIRECTORY_PARTITION, ClusterView
 from coordinator.runtime.ports import Cluster, KafkaUnavailable, TopicMissing
-from coordinator.runtime.replica import Replica
+from coordinator.runtime.replica import Answered, Replica
 
 
 def _keys(command: CommitFile) -> list[bytes]:
@@ -128,6 +127,10 @@ class Router:
 
         Returns whether it has reached its coordinators (or was answered), so that a later commit cannot overtake it.
         """
+        known = self._view.owner_of_all(command.batches)
+        if known is not None and (replica := self._replicas.get(known)) is not None:
+            replica.submit(command, timeout_ms, cast(Answered, respond), size_bytes)
+            return True
         owners = self._view.owners_of(partition_keys(command.batches))
         if not len(command.batches):
             respond(CommitResult.refused(0, ErrorCode.NONE, None))
@@ -136,7 +139,7 @@ class Router:
             self._spawn(asyncio.get_running_loop().create_task(work))
             return False
         elif len(owners) == 1 and (owner := cast(int, owners.pop())) in self._replicas:
-            self._replicas[owner].submit(command, timeout_ms, cast(Callable[[Answer], None], respond), size_bytes)
+            self._replicas[owner].submit(command, timeout_ms, cast(Answered, respond), size_bytes)
         else:
             self._commit_split(command, [self._view.owner_of(key) for key in _keys(command)], timeout_ms, respond, size_bytes)
         return True
@@ -157,7 +160,7 @@ class Router:
             if self._view.is_leading(owner):
                 share = command._replace(batches=command.batches[np.array(places)])
                 share_bytes = size_bytes * len(places) // len(owners)
-                self._replicas[owner].submit(share, timeout_ms, cast(Callable[[Answer], None], answered), share_bytes)
+                self._replicas[owner].submit(share, timeout_ms, cast(Answered, answered), share_bytes)
             else:
                 outcome = self.not_led(owner)
                 answered(CommitResult.refused(len(places), outcome.error, outcome.message))

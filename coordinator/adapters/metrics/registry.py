@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollecto
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from coordinator.adapters.metrics.histogram import Histogram
+from coordinator.adapters.metrics.histogram import Histogram, Series
 from coordinator.adapters.metrics.table import PREFIX, TABLE, Kind, Metric
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -40,6 +40,7 @@ class Metrics:
         """`clock` gives seconds and never goes backwards."""
         self._registry = CollectorRegistry()
         self._counters: dict[str, Counter] = {}
+        self._labelled: dict[tuple[str | int, ...], Counter] = {}
         self._gauges: dict[str, Gauge] = {}
         self._histograms: dict[str, Histogram] = {}
         self._read = _ReadCollector([metric for metric in table if metric.is_read])
@@ -65,8 +66,12 @@ class Metrics:
 
     def add(self, name: str, amount: float = 1, *labels: str | int) -> None:
         """Raise a counter."""
-        counter = self._counters[name]
-        (counter.labels(*labels) if labels else counter).inc(amount)
+        # Looking a label up in prometheus_client takes longer than counting.
+        counter = self._labelled.get((name, *labels))
+        if counter is None:
+            counter = self._counters[name]
+            counter = self._labelled[(name, *labels)] = counter.labels(*labels) if labels else counter
+        counter.inc(amount)
 
     def set(self, name: str, value: float, *labels: str | int) -> None:
         """Set a gauge."""
@@ -76,6 +81,10 @@ class Metrics:
     def observe(self, name: str, value: float, *labels: str | int) -> None:
         """Record a value in a histogram."""
         self._histograms[name].observe(value, labels)
+
+    def series(self, name: str, *labels: str | int) -> Series:
+        """One series of a histogram, for who observes much."""
+        return self._histograms[name].series(labels)
 
     def read_from(self, reader: Reader) -> None:
         """Ask `reader` at every scrape for samples of metrics that are declared as read."""

@@ -11,12 +11,21 @@ import asyncio
 import logging
 from collections import deque
 from functools import partial
-from typing import Protocol, cast
+from typing import NamedTuple, Protocol, cast
 
 from coordinator.adapters.server.close_log import CloseLog
 from coordinator.adapters.server.contract import CloseReason, Handler, Request, ServerLimits, ServerStats
 from coordinator.protocol.api_table import ApiKey, ApiTable, decode_request
-from coordinator.protocol.framing import REQUEST_HEAD_BYTES, FrameReader, Pending, ReplyQueue, read_request_head, read_request_header
+from coordinator.protocol.framing import (
+    REQUEST_HEAD_BYTES,
+    REQUEST_KIND_BYTES,
+    FrameReader,
+    Pending,
+    ReplyQueue,
+    read_request_correlation_id,
+    read_request_head,
+    read_request_header,
+)
 from coordinator.protocol.wire import MalformedMessage
 
 log = logging.getLogger(__name__)
@@ -42,6 +51,22 @@ class Owner(Protocol):
         """Note that a connection is gone."""
 
 
+class _Head(NamedTuple):
+    """What stands before a request's body, the correlation id left out: `start` is before that and `rest` behind it.
+
+    The length of the client id stands in `rest`, so no other head has the same bytes.
+    """
+
+    start: bytes
+    rest: bytes
+    key: int
+    version: int
+    canonical: int
+    client_id: str | None
+    body_offset: int
+    is_answer_unbounded: bool
+
+
 class Connection(asyncio.Protocol):
     """See the module."""
 
@@ -58,9 +83,8 @@ class Connection(asyncio.Protocol):
         # Complete requests that may not be dispatched yet, with the time they were read; at most one read's worth.
         self._backlog: deque[tuple[bytes, float]] = deque()
         self._active_s = 0.0
-        # The end of the last flexible request's header: its length stands in it, so no other header begins with it.
-        self._header = b""
-        self._client_id: str | None = None
+        # Of the last request: the next one's mostly has the same bytes.
+        self._head: _Head | None = None
         self._end: CloseReason | None = None
         self._is_draining = False
         self._is_dispatching = False
@@ -168,7 +192,8 @@ class Connection(asyncio.Protocol):
             backlog = self._backlog
             while backlog and self._may_dispatch():
                 while backlog and self._may_dispatch():
-                    self._serve(*backlog.popleft())
+                    frame, received_s = backlog.popleft()
+                    self._serve(frame, received_s)
                 self._flush()
         finally:
             self._is_dispatching = False
@@ -192,44 +217,49 @@ class Connection(asyncio.Protocol):
             self.close(CloseReason.HANDLER_FAILED, repr(error))
 
     def _hand_over(self, frame: bytes, received_s: float) -> None:
+        head = self._head
+        if head is None or not frame.startswith(head.start) or not frame.startswith(head.rest, REQUEST_HEAD_BYTES):
+            head = self._read_head(frame)
+            if head is None:
+                return
+        self._stats.requests[head.key] += 1
+        correlation_id = read_request_correlation_id(frame)
+        pending = self._queue.expect(correlation_id, len(frame), True, head.is_answer_unbounded)
+        request = Request(
+            head.canonical,
+            head.version,
+            correlation_id,
+            head.client_id,
+            frame,
+            head.body_offset,
+            self.connection_id,
+            head.key,
+            received_s,
+            self._owner.listener,
+            self.peer,
+        )
+        self._owner.handler.handle(request, partial(self._respond, pending))
+
+    def _read_head(self, frame: bytes) -> _Head | None:
+        """Everything before a request's body; None if no handler has to see it: it is answered, or refused, already."""
         key, version, correlation_id = read_request_head(frame)
         api = self._owner.table.find(key)
         schema = None if api is None else api.versions.get(version)
         if api is None or (schema is None and key != _API_VERSIONS):
             self.close(CloseReason.UNSUPPORTED, f"request {key} version {version}; ApiVersions tells what is served")
-            return
-        self._stats.requests[key] += 1
-        pending = self._queue.expect(correlation_id, len(frame), tagged=api.response_tagged, large=api.is_answer_unbounded)
-        if schema is not None:
-            client_id, body_offset = self._read_header(frame, flexible=schema.flexible)
-            if key != _API_VERSIONS:
-                request = Request(
-                    api.canonical,
-                    version,
-                    correlation_id,
-                    client_id,
-                    frame,
-                    body_offset,
-                    self.connection_id,
-                    key,
-                    received_s,
-                    self._owner.listener,
-                    self.peer,
-                )
-                self._owner.handler.handle(request, partial(self._respond, pending))
-                return
-            decode_request(key, version, frame, body_offset)
-        # A client that knows a later ApiVersions than we do asks again with one we do know, so nothing more is read here.
-        self._respond(pending, self._owner.table.api_versions_body(version))
-
-    def _read_header(self, frame: bytes, *, flexible: bool) -> tuple[str | None, int]:
-        """(client id, where the body begins); a client says the same in every request of a connection."""
-        if flexible and self._header and frame.startswith(self._header, REQUEST_HEAD_BYTES):
-            return self._client_id, REQUEST_HEAD_BYTES + len(self._header)
-        header = read_request_header(frame, flexible=flexible)
-        if flexible:
-            self._header, self._client_id = frame[REQUEST_HEAD_BYTES : header.body_offset], header.client_id
-        return header.client_id, header.body_offset
+            return None
+        if schema is None or key == _API_VERSIONS:
+            self._stats.requests[key] += 1
+            pending = self._queue.expect(correlation_id, len(frame), api.response_tagged, api.is_answer_unbounded)
+            if schema is not None:
+                decode_request(key, version, frame, read_request_header(frame, flexible=schema.flexible).body_offset)
+            # A client that knows a later ApiVersions than we do asks again with one we do know, so nothing more is read here.
+            self._respond(pending, self._owner.table.api_versions_body(version))
+            return None
+        _, _, _, client_id, body_offset = read_request_header(frame, flexible=schema.flexible)
+        start, rest = frame[:REQUEST_KIND_BYTES], frame[REQUEST_HEAD_BYTES:body_offset]
+        self._head = _Head(start, rest, key, version, int(api.canonical), client_id, body_offset, api.is_answer_unbounded)
+        return self._head
 
     def _set_reading(self, wanted: bool) -> None:
         if wanted == self._is_reading or self._transport.is_closing():
@@ -251,7 +281,7 @@ class Connection(asyncio.Protocol):
             self.close(CloseReason.HANDLER_FAILED, "the request could not be answered")
             return
         self._queue.complete(pending, body)
-        if not self._is_dispatching and (self._queue.is_ready or self._is_output_paused):
+        if not (self._is_flush_scheduled or self._is_dispatching) and (self._queue.is_ready or self._is_output_paused):
             self._schedule_flush()
 
     def _schedule_flush(self) -> None:

@@ -1,0 +1,23 @@
+cimport cython
+
+@cython.locals(value=cython.longlong, place=Py_ssize_t)
+cdef long long _int(bytes data, Py_ssize_t at, Py_ssize_t size) except? -1
+
+@cython.locals(value=cython.longlong)
+cdef long long _varint(bytes data, Py_ssize_t at, Py_ssize_t stop) except? -1
+
+@cython.locals(stop=Py_ssize_t)
+cdef Py_ssize_t _after_varint(bytes data, Py_ssize_t at, Py_ssize_t end) except? -1
+
+@cython.locals(place=Py_ssize_t)
+cdef int _put(long long value, unsigned char[::1] out, Py_ssize_t at) except -1
+
+@cython.locals(end=Py_ssize_t, key_start=Py_ssize_t, key_bytes=Py_ssize_t, at=Py_ssize_t, first=Py_ssize_t, owners=Py_ssize_t, row=Py_ssize_t,
+               count=Py_ssize_t, tags=Py_ssize_t, fields=cython.int, tag=cython.int, size=Py_ssize_t, object_format=cython.longlong,
+               file_size=cython.longlong, timeout_ms=cython.longlong, broker_id=cython.longlong, created_ms=cython.longlong,
+               owner_ids=list)
+cpdef object read_body(bytes data, Py_ssize_t offset, Py_ssize_t key_bytes_max, Py_ssize_t elements_max)
+
+@cython.locals(row=Py_ssize_t, at=Py_ssize_t, request=Py_ssize_t, batch=Py_ssize_t, number=Py_ssize_t)
+cpdef Py_ssize_t write_answers(const long long[::1] base_offsets, const long long[::1] append_times, const long long[::1] log_starts,
+                               const long long[::1] first_batch, unsigned char[::1] out, long long[::1] starts) except -1

@@ -1,0 +1,26 @@
+"""Who owns the partitions of a file, one loop over its batches. Compiled when installed (`setup.py`); the `.pxd` has the types."""
+
+from __future__ import annotations
+
+BATCH_BYTES = 77
+KEY_AT = 5
+KEY_BYTES = 20
+"""A batch and the key of its partition in it, as `core.batches.BATCH` has them."""
+
+
+def common_owner(batches: bytes, owners: dict[bytes, int]) -> int:
+    """The coordinator that owns every partition of the batches; -1 when there is no such one, or not every owner is known."""
+    row, key_bytes, end = BATCH_BYTES, KEY_BYTES, len(batches)
+    common = -1
+    at = KEY_AT
+    while at < end:
+        found = owners.get(batches[at : at + key_bytes])
+        if found is None:
+            return -1
+        owner = found
+        if common < 0:
+            common = owner
+        elif owner != common:
+            return -1
+        at += row
+    return common

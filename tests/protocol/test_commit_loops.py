@@ -1,0 +1,60 @@
+"""The loops over CommitFile's bytes: compiled and interpreted they read and write the same, and that of the general codec."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coordinator.protocol import commit_loops
+from coordinator.protocol.codec import ELEMENTS_MAX, encode
+from coordinator.protocol.commit_file import encode_commit_answers, encode_commit_response
+from coordinator.protocol.messages import CommitFileRequest
+from coordinator.protocol.wire import STRING_BYTES_MAX
+from tests.compiled import plain
+from tests.protocol.forms import messages_of
+
+PLAIN = plain(commit_loops)
+INT64 = st.integers(-(2**63), 2**63 - 1)
+
+
+def _read(data: bytes, offset: int) -> list[object]:
+    """What each of both reads, or how it fails."""
+    found: list[object] = []
+    for read in (commit_loops.read_body, PLAIN.read_body):
+        try:
+            found.append(read(data, offset, STRING_BYTES_MAX, ELEMENTS_MAX))
+        except UnicodeDecodeError as error:
+            found.append((error.start, error.end, error.reason))
+    return found
+
+
+@given(messages_of(CommitFileRequest), st.binary(max_size=3), st.data())
+@settings(max_examples=200)
+def test_bodies_whole_and_damaged_are_read_alike(request: CommitFileRequest, before: bytes, data: st.DataObject) -> None:
+    raw = encode(request)
+    compiled, interpreted = _read(before + raw, len(before))
+    assert compiled == interpreted
+    assert compiled is not None
+    damaged = bytearray(raw)
+    for _ in range(data.draw(st.integers(1, 3))):
+        damaged[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.sampled_from([0, 1, 2, 77, 127, 128, 255]))
+    cut = bytes(damaged[: data.draw(st.integers(0, len(raw)))])
+    compiled, interpreted = _read(cut, 0)
+    assert compiled == interpreted
+
+
+@given(st.lists(st.lists(st.tuples(INT64, INT64, INT64), max_size=200), min_size=1, max_size=5))
+def test_answers_are_those_of_the_other_encoder(files: list[list[tuple[int, int, int]]]) -> None:
+    rows = [row for file in files for row in file]
+    base, time, start = (np.array([row[place] for row in rows], np.int64) for place in range(3))
+    first_batch = np.array([0, *np.cumsum([len(file) for file in files])], np.int64)
+    made = encode_commit_answers(base, time, start, first_batch)
+    for file, answer in zip(files, made, strict=True):
+        columns = [[row[place] for row in file] for place in range(3)]
+        assert answer == encode_commit_response([0] * len(file), *columns, [False] * len(file))
+    out = bytearray(commit_loops.RESULT_BYTES * len(rows) + commit_loops.ANSWER_BYTES * len(files))
+    starts = np.zeros(len(files) + 1, np.int64)
+    end = PLAIN.write_answers(base.data, time.data, start.data, first_batch.data, memoryview(out), starts.data)
+    assert bytes(out[:end]) == b"".join(made)
+    assert starts[: len(files)].tolist() == np.cumsum([0, *map(len, made)])[:-1].tolist()
