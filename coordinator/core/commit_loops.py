@@ -25,10 +25,10 @@ def _int64(data: bytes, at: int) -> int:
 
 def _is_equal(data: bytes, one: int, other: int, length: int) -> bool:
     """Whether two stretches are the same; neighbours differ in their last bytes, if they do."""
-    for back in range(length - 1, -1, -1):
-        if data[one + back] != data[other + back]:
-            return False
-    return True
+    back = length
+    while back > 0 and data[one + back - 1] == data[other + back - 1]:
+        back -= 1
+    return back == 0
 
 
 def read_batches(
@@ -57,9 +57,9 @@ def read_batches(
 ) -> int:
     """Check the batches by themselves, find their partitions' rows in `index`, and cut files into runs of one partition.
 
-    `run_first` is each run's first batch, `age` how long before `append_time_ms` a batch's timestamp is. `topics` gets the topic ids of each file in
-    order of appearance, which `run_topic` counts. Returns the number of runs, or -1 - file for the first file that is not plain.
-    Without an `index` every row is 0. `seen` are 256 zeros.
+    `run_first` is each run's first batch, `age` how long before `append_time_ms` a batch's timestamp is. `topics` gets the topic
+    ids of each file in order of appearance, which `run_topic` counts. Without an `index` every row is 0. `seen` are 256 zeros.
+    Returns the number of runs, or -1 - file for the first file that is not plain.
     """
     if len(raw) != len(row) * 77:
         raise IndexError(f"{len(raw)} bytes are not {len(row)} batches")
@@ -131,8 +131,8 @@ def assign_offsets(
 ) -> int:
     """Give every batch its base offset, dense from its partition's high watermark on, in the order of the requests.
 
-    Each run gets what its first batch has. Batches are sorted by partition into `order`, partitions by first appearance; returns how many those are. `mark` has a
-    place for every row of the partition table: 0 before and after.
+    Each run gets what its first batch has. Batches are sorted by partition into `order`, partitions by first appearance; returns
+    how many those are. `mark` has a place for every row of the partition table: 0 before and after.
     """
     segments = 0
     for place in range(len(row)):
@@ -191,8 +191,10 @@ def read_producers(
     """Prove that every idempotent batch follows on its producer's last one, in the same epoch, and list these batches.
 
     Of each: its place, producer id, epoch, first sequence, the number of its producer by first appearance, and its distance from
-    the one before in its file (the first: from the file's first batch). `slots` are the rows of the producers, below 0 for new ones, `epochs` theirs; `starts` is where each one's batches begin once they are sorted
-    by producer, with their number behind it. `mark` has a place for every row of the producer table: 0 before and after.
+    the one before in its file (the first: from the file's first batch). `slots` are the rows of the producers, below 0 for new
+    ones, `epochs` theirs; `starts` is where each one's batches begin once they are sorted by producer, with their number behind.
+    `mark` has a place for every row of the producer table: 0 before and after. `guesses`, a power of two of them, are rows of the
+    table where a producer was found before: looking there is cheaper than in `index`, and wrong guesses do no harm.
     Returns how many producers there are, or -1 - file for the first file that is not plain.
     """
     if len(raw) != len(row) * 77:

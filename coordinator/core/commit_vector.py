@@ -39,7 +39,7 @@ class _Batches(NamedTuple):
     of_file: Int64s
     file_of: Int64s
     row: Int64s
-    count: Int64s
+    record_count: Int64s
     byte_offset: Int64s
     size: Int64s
     gap: Int64s
@@ -85,7 +85,7 @@ def decide_block(
     table = hot.partitions
     segments = assign_offsets(
         batches.row.data,
-        batches.count.data,
+        batches.record_count.data,
         table.high_watermark.cells,
         table.log_start.cells,
         table.mark.cells,
@@ -146,7 +146,7 @@ def decide_block(
         starts=starts[:segments],
         stops=stops[:segments],
         base=base,
-        count=batches.count,
+        count=batches.record_count,
         byte_offset=batches.byte_offset,
         size=batches.size,
         timestamp=batches.timestamp,
@@ -170,8 +170,8 @@ def _read(raw: bytes, commands: Sequence[CommitFile], append_time_ms: int, index
     places = len(raw) // BATCH.itemsize
     of_file = np.array([len(command.batches) for command in commands], np.int64)
     file_sizes = np.array([command.file_size for command in commands], np.int64)
-    columns = list(np.empty((10, places), np.int64))
-    runs = list(np.empty((4, places), np.int64))
+    file_of, row, count, byte_offset, size, gap, timestamp, timestamp_type, age, count_minus_one = np.empty((10, places), np.int64)
+    run_first, run_length, run_partition, run_topic = np.empty((4, places), np.int64)
     runs_of_file = np.empty(len(commands), np.int64)
     topics: list[list[bytes]] = []
     found = read_batches(
@@ -181,28 +181,58 @@ def _read(raw: bytes, commands: Sequence[CommitFile], append_time_ms: int, index
         append_time_ms,
         index,
         np.zeros(_SEEN, np.int64).data,
-        *[column.data for column in columns],
+        file_of.data,
+        row.data,
+        count.data,
+        byte_offset.data,
+        size.data,
+        gap.data,
+        timestamp.data,
+        timestamp_type.data,
+        age.data,
+        count_minus_one.data,
         runs_of_file.data,
-        *[column.data for column in runs],
+        run_first.data,
+        run_length.data,
+        run_partition.data,
+        run_topic.data,
         topics,
     )
     if found < 0:
         return Unusual(-1 - found)
-    return _Batches(of_file, *columns, runs_of_file, *[column[:found] for column in runs], topics)
+    return _Batches(
+        of_file,
+        file_of,
+        row,
+        count,
+        byte_offset,
+        size,
+        gap,
+        timestamp,
+        timestamp_type,
+        age,
+        count_minus_one,
+        runs_of_file,
+        run_first[:found],
+        run_length[:found],
+        run_partition[:found],
+        run_topic[:found],
+        topics,
+    )
 
 
 def _read_producers(hot: HotState, raw: bytes, batches: _Batches, segment_of: Int64s) -> _Idempotent | Unusual:
     """List the idempotent batches and prove that each follows on its producer's last one."""
     places = len(batches.row)
-    listed = list(np.empty((6, places), np.int64))
-    known = list(np.empty((4, places + 1), np.int64))
+    place, producer_id, epoch, sequence, producer_of, distance = np.empty((6, places), np.int64)
+    slots, epochs, expected, starts = np.empty((4, places + 1), np.int64)
     of_file = np.zeros(len(batches.of_file), np.int64)
     table = hot.producers
     producers = read_producers(
         raw,
         batches.file_of.data,
         batches.row.data,
-        batches.count.data,
+        batches.record_count.data,
         table.index,
         table.guesses(),
         table.owner.cells,
@@ -211,26 +241,32 @@ def _read_producers(hot: HotState, raw: bytes, batches: _Batches, segment_of: In
         table.head.cells,
         table.ring_last.cells,
         table.mark.cells,
-        *[column.data for column in listed],
+        place.data,
+        producer_id.data,
+        epoch.data,
+        sequence.data,
+        producer_of.data,
+        distance.data,
         of_file.data,
-        *[column.data for column in known],
+        slots.data,
+        epochs.data,
+        expected.data,
+        starts.data,
     )
     if producers < 0:
         return Unusual(-1 - producers)
-    slots, epochs, _, starts = known
     found = int(starts[producers])
-    place, producer_id, epoch, sequence, producer_of, distance = [column[:found] for column in listed]
     columns = None
     if found:
         at, first_sequences, last_sequences = np.empty((3, found), np.int64)
         segments, producer_ids, cursor = np.empty((3, producers), np.int64)
         sort_by_producer(
-            place.data,
+            place[:found].data,
             sequence.data,
             producer_of.data,
             producer_id.data,
             segment_of.data,
-            batches.count.data,
+            batches.record_count.data,
             starts.data,
             cursor.data,
             at.data,
