@@ -98,14 +98,15 @@ class MonitorProcess:
     # ---- its processes
 
     def family(self) -> dict[int, str]:
-        """Its pid and those of all it started, with their command lines."""
+        """Its pid, which comes first, and those of all it started, with their command lines."""
         answer = subprocess.run(["ps", "-e", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True, timeout=60)
         rows = [line.split(None, 2) for line in answer.stdout.splitlines()]
         found = {self.process.pid}
         while True:
             more = {int(pid) for pid, parent, *_ in rows if int(parent) in found} - found
             if not more:
-                return {int(row[0]): row[2] if len(row) > 2 else "" for row in rows if int(row[0]) in found}
+                lines = {int(pid): " ".join(args) for pid, _, *args in rows}
+                return {pid: lines.get(pid, "") for pid in (self.process.pid, *sorted(found - {self.process.pid}))}
             found |= more
 
     def jvm(self) -> int | None:

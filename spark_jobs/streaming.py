@@ -106,12 +106,13 @@ class StreamRun:
             if self._follow(query, stopping):
                 self._stop(query)
         except (Py4JError, PySparkException, OSError) as error:
+            # A signal to all processes of the job ends the JVM as well, perhaps a moment before it comes here: explaining waits.
+            explained = "" if stopping.is_set() else self._explain(error)
             if stopping.is_set():
-                # A signal to all processes of the job ends the JVM as well; what was taken is safe.
-                LOG.info("Spark ended before the running micro-batch did; it is done again next time")
+                LOG.info("Spark ended before the running micro-batch did, which is safe: it is done again next time")
                 return False
             self._on_failed()
-            raise QueryFailedError(self._explain(error), self._failure) from error
+            raise QueryFailedError(explained, self._failure) from error
         return True
 
     def _start(self) -> StreamingQuery:
