@@ -25,6 +25,7 @@ CHROMIUM = ("chromium", "chromium-browser", "google-chrome-stable", "google-chro
 ARGUMENTS = (
     "--no-sandbox",  # it runs as root in containers, and opens nothing but our own page
     "--disable-gpu",
+    "--disable-dev-shm-usage",  # what containers give is small, and a page that finds no more of it crashes
     "--disable-quic",
     "--no-first-run",
     "--disable-background-networking",
@@ -38,7 +39,7 @@ def open_chromium(playwright: Playwright) -> Browser:
     """Start the Chromium of this machine."""
     found = next(filter(None, map(shutil.which, CHROMIUM)), None)
     assert found is not None, "these tests need a Chromium: apt-get install chromium (.ci/run does)"
-    return playwright.chromium.launch(executable_path=found, args=list(ARGUMENTS))
+    return playwright.chromium.launch(executable_path=found, args=list(ARGUMENTS), timeout=START_TIMEOUT_S * 1000)
 
 
 class DashboardProcess:
