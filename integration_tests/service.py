@@ -10,6 +10,9 @@ from cli.dev.coordinator import CoordinatorProcess
 from cli.dev.place import HERE, Place
 from integration_tests.waiting import WAIT_S, wait_until
 
+# For services in which nobody is to die: a machine that stands still for longer than a short session moves no leadership.
+UNDISTURBED = {"session.timeout.ms": "60000"}
+
 
 class Service:
     """Some nodes that share a metadata topic; each is a real process. Stop it, or use the fixture `service`."""

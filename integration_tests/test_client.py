@@ -18,7 +18,7 @@ from coordinator.client.model import CommitOutcome, FetchFrom, PartitionId
 from coordinator.client.ulid import new_ulid
 from coordinator.core.errors import ErrorCode
 from coordinator.protocol.messages import CommitBatch
-from integration_tests.service import Service
+from integration_tests.service import UNDISTURBED, Service
 
 NameFactory = Callable[[str], str]
 PARTITIONS = 4
@@ -26,7 +26,7 @@ PARTITIONS = 4
 
 @pytest.fixture(scope="module")
 def two_nodes(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    made = Service(kafka.bootstrap, tmp_path_factory.mktemp("two-nodes"), partitions=PARTITIONS)
+    made = Service(kafka.bootstrap, tmp_path_factory.mktemp("two-nodes"), partitions=PARTITIONS, properties=UNDISTURBED)
     try:
         yield made.start(2)
     finally:

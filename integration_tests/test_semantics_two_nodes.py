@@ -13,7 +13,7 @@ import pytest
 from cli.dev.kafka import Kafka
 from coordinator.client.connection import ConnectionLost
 from coordinator.protocol import messages as m
-from integration_tests.service import Service
+from integration_tests.service import UNDISTURBED, Service
 from integration_tests.waiting import LOOK_EVERY_S
 from integration_tests.wire import (
     INVALID_REQUEST,
@@ -42,7 +42,7 @@ COORDINATORS = 4
 @pytest.fixture(scope="module")
 def two_nodes(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """Two nodes with four coordinators; the second one does not serve the KIP's own numbers."""
-    made = Service(kafka.bootstrap, tmp_path_factory.mktemp("two-nodes"), partitions=COORDINATORS)
+    made = Service(kafka.bootstrap, tmp_path_factory.mktemp("two-nodes"), partitions=COORDINATORS, properties=UNDISTURBED)
     try:
         made.add(1, node_rack="red").start()
         made.add(2, node_rack="blue", wire_kip_keys_enabled="false").start()
