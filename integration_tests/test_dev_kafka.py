@@ -24,7 +24,7 @@ REPOSITORY = Path(__file__).parents[1]
 def create_topic(bootstrap: str, name: str, *, replicas: int = 1) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for created in admin.create_topics([NewTopic(name, num_partitions=1, replication_factor=replicas)]).values():
-        created.result(30)
+        created.result(60)
 
 
 def produce(bootstrap: str, topic: str, values: list[bytes]) -> list[int]:
@@ -46,7 +46,7 @@ def consume(bootstrap: str, topic: str, count: int) -> list[bytes]:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False, "log_level": 0})
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
-        return [message.value() or b"" for message in consumer.consume(count, 30)]
+        return [message.value() or b"" for message in consumer.consume(count, 60)]
     finally:
         consumer.close()
 
@@ -115,7 +115,7 @@ def test_a_paused_broker_answers_nothing_until_resumed(kafka_cluster: Callable[.
     with pytest.raises(KafkaException):
         admin.list_topics(timeout=0.5)
     cluster.resume(1)
-    assert list(admin.list_topics(timeout=30).brokers) == [1]
+    assert list(admin.list_topics(timeout=60).brokers) == [1]
 
 
 def test_a_broker_dies_with_the_process_that_started_it(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_properties_given_by_the_caller_win(kafka_cluster: Callable[..., KafkaCl
     cluster = kafka_cluster(properties={"message.max.bytes": "654321"})
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     resource = ConfigResource(ResourceType.BROKER, "1")
-    assert admin.describe_configs([resource])[resource].result(30)["message.max.bytes"].value == "654321"
+    assert admin.describe_configs([resource])[resource].result(60)["message.max.bytes"].value == "654321"
 
 
 def test_an_extra_listener_advertises_the_port_in_front_of_it(kafka_cluster: Callable[..., KafkaCluster]) -> None:
@@ -157,7 +157,7 @@ def test_an_extra_listener_advertises_the_port_in_front_of_it(kafka_cluster: Cal
     try:
         cluster = kafka_cluster(listeners=[ExtraListener(name="PROXIED", advertised_ports=[in_front.port])])
         admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{cluster.listener_port('PROXIED')}", "log_level": 0})
-        assert admin.list_topics(timeout=30).brokers[1].port == in_front.port
+        assert admin.list_topics(timeout=60).brokers[1].port == in_front.port
     finally:
         in_front.close()
 

@@ -37,7 +37,7 @@ async def produce(bootstrap: str, topic: str, batch: bytes) -> tuple[int, int]:
     reader, writer = await asyncio.open_connection(host, int(port))
     try:
         writer.write(struct.pack(">i", len(request)) + request)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             (size,) = struct.unpack(">i", await reader.readexactly(4))
             answer = await reader.readexactly(size)
     finally:
@@ -50,7 +50,7 @@ async def produce(bootstrap: str, topic: str, batch: bytes) -> tuple[int, int]:
 
 async def produce_when_led(bootstrap: str, topic: str, batch: bytes) -> tuple[int, int]:
     """Produce once the broker knows the new topic and leads it; until then it writes nothing and says so."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             answer = await produce(bootstrap, topic, batch)
             if answer[0] not in (UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER):
@@ -82,8 +82,8 @@ def consume(bootstrap: str, topic: str) -> list[tuple[int | None, int, bytes | N
     found: list[tuple[int | None, int, bytes | None, bytes | None, object]] = []
     try:
         while len(found) < len(RECORDS):
-            messages = consumer.consume(len(RECORDS), timeout=20)
-            assert messages, f"only {len(found)} of {len(RECORDS)} records arrived within 20 s"
+            messages = consumer.consume(len(RECORDS), timeout=60)
+            assert messages, f"only {len(found)} of {len(RECORDS)} records arrived within 60 s"
             for message in messages:
                 assert message.error() is None
                 found.append((message.offset(), message.timestamp()[1], message.key(), message.value(), message.headers()))

@@ -23,7 +23,7 @@ LOCK = HERE / "jars.lock"
 PROGRAM = HERE / "Oracle.java"
 DEFINITIONS = Path(next(iter(protocol_package.__path__))) / "schemas"
 JAVA_PACKAGE = "diskless.oracle.message"
-STEP_TIMEOUT_S = 100
+STEP_TIMEOUT_S = 280
 # Both steps take about two seconds; the second compiler of the JVM would only cost time.
 JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from integration_tests.oracle.build import Built, OracleUnavailableError
 
-END_TIMEOUT_S = 20
+END_TIMEOUT_S = 60
 
 KafkaForm = Mapping[str, Any]
 """A message in Kafka's JSON form."""
