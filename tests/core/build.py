@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from coordinator.core.batches import BATCH, BatchArray, partition_key
+from coordinator.core.block import BlockShare
 from coordinator.core.commands import (
     CommitFile,
     CommitResult,
@@ -107,8 +108,8 @@ def leading(count: int = 2) -> tuple[World, Replica]:
 
 
 def result_of(answer: object) -> CommitResult:
-    assert isinstance(answer, CommitResult), answer
-    return answer
+    assert isinstance(answer, CommitResult | BlockShare), answer
+    return answer.result()
 
 
 def found(

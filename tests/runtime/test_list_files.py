@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.core.commands import CommitResult
 from coordinator.runtime.descriptions import Descriptions
 from coordinator.testing.state_store import MemoryStateStores
-from tests.core.build import batch, commit, place
+from tests.core.build import batch, commit, place, result_of
 from tests.runtime.nodes import Running, in_memory, running
 
 FILES = {"a": (0,), "b": (0, 1, 2), "c": (1, 2), "d": (2,), "e": (0, 1)}
@@ -20,8 +19,7 @@ async def filled(started: Running) -> Descriptions:
         await started.ask(partition, place(count=1))
     for key, owner in ALL:
         answer = await started.ask(owner, commit(key, [batch(0, 1)], owner_ids=list(FILES[key])))
-        assert isinstance(answer, CommitResult)
-        assert answer.errors == [0]
+        assert result_of(answer).errors == [0]
     return Descriptions(started.node)
 
 
