@@ -54,22 +54,25 @@ def _pack_run(rows: memoryview[int], start: int, stop: int, packed: memoryview[i
     file_base = file_last = rows[start, 4]
     time_base = time_last = rows[start, 6]
     for at in range(start + 1, stop):
-        file_base, file_last = min(file_base, rows[at, 4]), max(file_last, rows[at, 4])
-        time_base, time_last = min(time_base, rows[at, 6]), max(time_last, rows[at, 6])
-    # Clients choose timestamps, so a distance may pass 2^63.
+        file, timestamp = rows[at, 4], rows[at, 6]
+        file_base, file_last = min(file_base, file), max(file_last, file)
+        time_base, time_last = min(time_base, timestamp), max(time_last, timestamp)
+    # Distances of 32 and 31 bits fit. Clients choose timestamps, so one may pass 2^63.
     newest, oldest = time_last & _MASK, time_base & _MASK
-    if (newest - oldest & _MASK) > 0x7FFFFFFF or file_last - file_base > 0xFFFFFFFF:
+    if (newest - oldest & _MASK) >> 31 or file_last - file_base >> 32:
         return False
     max_timestamp = rows[start, 7] if rows[start, 8] == 1 else rows[start, 6]
     for at in range(start, stop):
-        is_append_time = rows[at, 8] == 1
-        packed[at, 0] = rows[at, 1] - 1 | 0x80000000 if is_append_time else rows[at, 1] - 1
+        count, timestamp, effective = rows[at, 1] - 1, rows[at, 6], rows[at, 6]
+        if rows[at, 8] == 1:
+            count, effective = count | 0x80000000, rows[at, 7]
+        packed[at, 0] = count
         packed[at, 1] = rows[at, 2]
         packed[at, 2] = rows[at, 3]
         packed[at, 3] = rows[at, 4] - file_base
-        packed[at, 4] = rows[at, 6] - time_base
+        packed[at, 4] = timestamp - time_base
         packed[at, 5] = rows[at, 5]
-        max_timestamp = max(max_timestamp, rows[at, 7] if is_append_time else rows[at, 6])
+        max_timestamp = max(max_timestamp, effective)
     last = stop - 1
     run[to, 1], run[to, 2] = rows[start, 0], rows[last, 0] + rows[last, 1] - 1
     run[to, 3], run[to, 4], run[to, 5] = max_timestamp, file_base, time_base
@@ -112,7 +115,7 @@ def count_from_lower_bases(cells: memoryview[int], start: int, stop: int, files:
     for batch in range(start, stop):
         at = batch * 6
         file, timestamp = cells[at + 3] + files, cells[at + 4] + time
-        if file > 0xFFFFFFFF or timestamp > 0x7FFFFFFF:
+        if file >> 32 or timestamp >> 31:
             return False
         cells[at + 3], cells[at + 4] = file, timestamp
     return True
