@@ -22,6 +22,7 @@ order of their messages (`merge_files`) and picks files (`FileColumns.take`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -57,23 +58,30 @@ _ROW = {name: row for row, name in enumerate(HEAD_FIELDS)}
 _PREFIXES = b"".join(PREFIX_OF_LEVEL.values())
 
 
+_COLUMNS = {"runs_of_file": 0, "batches_of_file": 5, "producers_of_file": 10, "others_of_file": 14}
+"""The first of the rows of `RawFiles.columns` that a count measures."""
+_COLUMN_COUNT = 20
+
+
 @dataclass(slots=True)
 class RawFiles:
     """Files as they were read: a column of `heads` per file, and the columns of an entry, a row each, over all files together.
 
-    The rows of `runs`, `batches`, `producers` and `others` are the columns that `records.bulk_files.NUMBERS_OF` and
-    `OTHERS_OF` name, in that order. Places are in the bytes that were read. Arrays are longer than what is in them: `files`
-    and `counts` (owners, runs, batches, producers, others) say how long that is.
+    The rows of `columns` are those that `records.bulk_files.NUMBERS_OF` and `OTHERS_OF` name, in that order. Places in `heads`
+    are in the bytes that were read. Arrays are longer than what is in them. `all_accepted` is whether every message is a file
+    with batches, none of which was not accepted.
     """
 
     files: int
-    counts: list[int]
+    owners: int
+    runs: int
+    batches: int
+    producers: int
+    others: int
+    all_accepted: bool
     heads: Table
     owner_ids: Int64s
-    runs: Table
-    batches: Table
-    producers: Table
-    others: Table
+    columns: Table
 
     def __len__(self) -> int:
         return self.files
@@ -90,30 +98,23 @@ def read_files(data: Bytes | bytes, starts: Int64s, ends: Int64s) -> RawFiles:
     `data` must be contiguous, and 0 <= start <= end <= len(data) for every message.
     """
     messages = len(starts)
-    sizes = ends - starts
-    total_bytes = int(sizes.sum())
+    sizes = (ends - starts).tolist()
+    total_bytes = sum(sizes)
     heads = np.empty((len(HEAD_FIELDS), messages), np.int64)
     owner_ids = np.empty(min(messages * OWNERS_MAX, total_bytes), np.int64)
-    runs, batches, producers, others = (
-        np.empty((rows, total_bytes // width), np.int64) for rows, width in ((5, 4), (5, 3), (4, 4), (6, 6))
-    )  # fmt: skip
-    totals = np.zeros(5, np.int64)
-    files = decode_loops.read_files(
+    columns = np.empty((_COLUMN_COUNT, total_bytes // 3), np.int64)
+    files, owners, runs, batches, producers, others, accepted = decode_loops.read_files(
         data if isinstance(data, bytes) else data.data,  # type: ignore[arg-type]  # bytes read as a memoryview of them does
         _PREFIXES,  # type: ignore[arg-type]
         starts.data,
         ends.data,
         OWNERS_MAX,
-        np.empty(int(sizes.max(initial=0)), np.int64).data,
+        np.empty(max(sizes, default=0), np.int64).data,
         heads.data,
         owner_ids.data,
-        runs.data,
-        batches.data,
-        producers.data,
-        others.data,
-        totals.data,
+        columns.data,
     )
-    return RawFiles(files, totals.tolist(), heads, owner_ids, runs, batches, producers, others)
+    return RawFiles(files, owners, runs, batches, producers, others, accepted == messages, heads, owner_ids, columns)
 
 
 def decode_file_entries(data: Bytes, starts: Int64s, ends: Int64s) -> tuple[Mask, FileColumns]:
@@ -134,11 +135,11 @@ def decode_file_entries(data: Bytes, starts: Int64s, ends: Int64s) -> tuple[Mask
 def _decode_slice(raw: bytes, first_message: int, starts: Int64s, ends: Int64s) -> FileColumns:
     files = read_files(raw, starts, ends)
     head = files.head
-    owners, runs, batches, producers, others = files.counts
+    totals = dict(zip(_COLUMNS, (files.runs, files.batches, files.producers, files.others), strict=True))
     numbers = {
-        "runs_of_file": files.runs[:, :runs],
-        "batches_of_file": files.batches[:, :batches],
-        "producers_of_file": files.producers[:, :producers],
+        name: files.columns[row, : totals[kind]]
+        for kind, names in (NUMBERS_OF | OTHERS_OF).items()
+        for row, name in enumerate(names, _COLUMNS[kind])
     }
     return FileColumns(
         message=head("message") + first_message,
@@ -148,20 +149,19 @@ def _decode_slice(raw: bytes, first_message: int, starts: Int64s, ends: Int64s) 
         file_size=head("file_size"),
         uploader_broker_id=head("uploader_broker_id"),
         owners_of_file=head("owners_of_file"),
-        owner_ids=files.owner_ids[:owners],
+        owner_ids=files.owner_ids[: files.owners],
         created_ms=head("created_ms"),
         append_time_ms=head("append_time_ms"),
         content_hashes=_join_bytes(raw, head("hash_start"), np.full(len(files), ID_SIZE_BYTES)),
         topics_of_file=head("topics_of_file"),
         topic_ids=_join_bytes(raw, head("topics_start"), head("topics_of_file") * ID_SIZE_BYTES),
-        numbers=FileNumbers(
-            **{kind: head(kind) for kind in NUMBERS_OF},
-            **{name: row for kind, names in NUMBERS_OF.items() for name, row in zip(names, numbers[kind], strict=True)},
-        ),
-        others=OtherNumbers(
-            others_of_file=head("others_of_file"), **dict(zip(OTHERS_OF["others_of_file"], files.others[:, :others], strict=False))
-        ),
-    )  # fmt: skip
+        numbers=FileNumbers(**_of_kinds(files, numbers, NUMBERS_OF)),
+        others=OtherNumbers(**_of_kinds(files, numbers, OTHERS_OF)),
+    )
+
+
+def _of_kinds(files: RawFiles, numbers: dict[str, Int64s], kinds: Mapping[str, tuple[str, ...]]) -> dict[str, Int64s]:
+    return {kind: files.head(kind) for kind in kinds} | {name: numbers[name] for names in kinds.values() for name in names}
 
 
 def _join_bytes(raw: bytes, starts: Int64s, sizes: Int64s) -> bytes:

@@ -1,11 +1,13 @@
 cimport cython
 
-@cython.locals(files=Py_ssize_t, message=Py_ssize_t, at=Py_ssize_t, found=Py_ssize_t, kind=Py_ssize_t)
-cpdef Py_ssize_t read_files(
+@cython.locals(
+    files=Py_ssize_t, owners=Py_ssize_t, runs=Py_ssize_t, batches=Py_ssize_t, producers=Py_ssize_t, others=Py_ssize_t,
+    accepted=Py_ssize_t, message=Py_ssize_t, at=Py_ssize_t, found=Py_ssize_t,
+)
+cpdef list read_files(
     const unsigned char[::1] data, const unsigned char[::1] prefixes, const long long[::1] starts, const long long[::1] ends,
-    long long owners_max, long long[::1] scratch, long long[:, ::1] heads, long long[::1] owner_ids, long long[:, ::1] runs,
-    long long[:, ::1] batches, long long[:, ::1] producers, long long[:, ::1] others, long long[::1] totals,
-) except -1
+    long long owners_max, long long[::1] scratch, long long[:, ::1] heads, long long[::1] owner_ids, long long[:, ::1] columns,
+)
 
 @cython.locals(place=Py_ssize_t, byte=cython.uchar, unsigned=cython.ulonglong, shift=cython.int, high=cython.ulonglong, half=cython.longlong)
 cpdef Py_ssize_t read_varints(const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t end, Py_ssize_t count, long long[::1] numbers) except -2
@@ -29,14 +31,14 @@ cdef bint _is_text(const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t e
 cdef bint _are_ints(long long[::1] numbers, Py_ssize_t first, Py_ssize_t count) except -1
 
 @cython.locals(
-    int_max=cython.longlong, long_max=cython.longlong, long_min=cython.longlong, run_count=cython.longlong, first=Py_ssize_t,
+    int_max=cython.longlong, long_max=cython.longlong, long_min=cython.longlong, run_count=cython.longlong,
     place=Py_ssize_t, batch_count=cython.longlong, base_max=cython.longlong, run=Py_ssize_t, appended=cython.longlong,
     age_min=cython.longlong, age_max=cython.longlong, gaps_at=Py_ssize_t, records=cython.longlong, batch=Py_ssize_t,
     producer_count=cython.longlong, other_count=cython.longlong,
 )
 cdef bint _read_columns(
-    long long[::1] numbers, Py_ssize_t found, long long[:, ::1] heads, Py_ssize_t file, long long[:, ::1] runs,
-    long long[:, ::1] batches, long long[:, ::1] producers, long long[:, ::1] others, long long[::1] totals,
+    long long[::1] numbers, Py_ssize_t found, long long[:, ::1] heads, Py_ssize_t file, long long[:, ::1] columns,
+    Py_ssize_t first_run, Py_ssize_t first_batch, Py_ssize_t first_producer, Py_ssize_t first_other,
 ) except -1
 
 @cython.locals(at=Py_ssize_t, value=cython.longlong)
@@ -52,7 +54,7 @@ cdef Py_ssize_t _read_sparse(
 ) except -2
 
 @cython.locals(long_max=cython.longlong, position=cython.longlong, batch=Py_ssize_t, gap=cython.longlong, size=cython.longlong)
-cdef bint _are_positions(long long[:, ::1] batches, Py_ssize_t first, Py_ssize_t count) except -1
+cdef bint _are_positions(long long[:, ::1] columns, Py_ssize_t first, Py_ssize_t count) except -1
 
 @cython.locals(total=cython.longlong, at=Py_ssize_t)
-cdef bint _are_distances(long long[:, ::1] columns, Py_ssize_t first, Py_ssize_t count, long long limit) except -1
+cdef bint _are_distances(long long[:, ::1] columns, Py_ssize_t row, Py_ssize_t first, Py_ssize_t count, long long limit) except -1

@@ -17,34 +17,35 @@ def read_files(
     scratch: memoryview[int],
     heads: memoryview[int],
     owner_ids: memoryview[int],
-    runs: memoryview[int],
-    batches: memoryview[int],
-    producers: memoryview[int],
-    others: memoryview[int],
-    totals: memoryview[int],
-) -> int:
-    """Read the messages `data[starts[i]:ends[i]]` that are plain files and return how many those are.
+    columns: memoryview[int],
+) -> list[int]:
+    """Read the messages `data[starts[i]:ends[i]]` that are plain files.
 
-    `prefixes` are what they may begin with, 12 bytes each. `heads` has a column per file and its rows are
-    `records.bulk_decode.HEAD_FIELDS`; the rows of `runs`, `batches`, `producers` and `others` are the columns of an entry, over
-    all files together. `totals`, zeros before, is how many owners, runs, batches, producers and others there are.
-    `scratch` is as long as the longest message. There is room for as many runs as a quarter of the bytes, batches a third,
-    producers a quarter, others a sixth: all of their columns take a byte at least.
+    `prefixes` are what they may begin with, 12 bytes each. `heads` has a column per file, its rows are
+    `records.bulk_decode.HEAD_FIELDS`. The rows of `columns` are those of an entry, over all files together, the messages of
+    batches not accepted being one more; there is room for a third of the bytes in each: a run, a batch, a producer or another
+    batch takes three bytes at least. `scratch` is as long as the longest message.
+    Returns how many files, owners, runs, batches, producers and batches not accepted there are, and how many files have
+    batches and only accepted ones.
     """
-    files = 0
+    files = owners = runs = batches = producers = others = accepted = 0
     for message in range(len(starts)):
-        at = _read_head(data, prefixes, starts[message], ends[message], owners_max, scratch, heads, owner_ids, totals[0], files)
+        at = _read_head(data, prefixes, starts[message], ends[message], owners_max, scratch, heads, owner_ids, owners, files)
         if at < 0:
             continue
         found = read_all_varints(data, at, ends[message], scratch)
-        if found < 0 or not _read_columns(scratch, found, heads, files, runs, batches, producers, others, totals):
+        if found < 0 or not _read_columns(scratch, found, heads, files, columns, runs, batches, producers, others):
             continue
         heads[0, files] = message
-        totals[0] += heads[6, files]
-        for kind in range(4):
-            totals[1 + kind] += heads[12 + kind, files]
+        owners += heads[6, files]
+        runs += heads[12, files]
+        batches += heads[13, files]
+        producers += heads[14, files]
+        others += heads[15, files]
+        if heads[13, files] > 0 and heads[15, files] == 0:
+            accepted += 1
         files += 1
-    return files
+    return [files, owners, runs, batches, producers, others, accepted]
 
 
 def read_varints(data: memoryview[int], at: int, end: int, count: int, numbers: memoryview[int]) -> int:
@@ -197,11 +198,11 @@ def _read_columns(
     found: int,
     heads: memoryview[int],
     file: int,
-    runs: memoryview[int],
-    batches: memoryview[int],
-    producers: memoryview[int],
-    others: memoryview[int],
-    totals: memoryview[int],
+    columns: memoryview[int],
+    first_run: int,
+    first_batch: int,
+    first_producer: int,
+    first_other: int,
 ) -> bool:
     """Cut the numbers behind a head into columns, check what they agree on, and say in the head how many values there are of a kind."""
     int_max, long_max = 0x7FFFFFFF, 0x7FFFFFFFFFFFFFFF
@@ -209,63 +210,59 @@ def _read_columns(
     run_count = numbers[0] if found > 0 else -1
     if run_count < 0 or run_count > found // 4:
         return False
-    first = totals[1]
-    place = _read_column(numbers, 0, found, run_count, 0, heads[10, file] - 1, runs, 0, first)
-    place = _read_column(numbers, place, found, run_count, 0, int_max, runs, 1, first)
-    place = _read_column(numbers, place, found, run_count, 1, int_max, runs, 2, first)
-    place = _read_column(numbers, place, found, run_count, 0, long_max, runs, 3, first)
-    place = _read_sparse(numbers, place, found, run_count, 0, long_max, runs, 4, first)
+    place = _read_column(numbers, 0, found, run_count, 0, heads[10, file] - 1, columns, 0, first_run)
+    place = _read_column(numbers, place, found, run_count, 0, int_max, columns, 1, first_run)
+    place = _read_column(numbers, place, found, run_count, 1, int_max, columns, 2, first_run)
+    place = _read_column(numbers, place, found, run_count, 0, long_max, columns, 3, first_run)
+    place = _read_sparse(numbers, place, found, run_count, 0, long_max, columns, 4, first_run)
     if place < 0:
         return False
     batch_count = base_max = 0
-    for run in range(first, first + run_count):
-        batch_count += runs[2, run]
-        base_max = max(base_max, runs[3, run])
+    for run in range(first_run, first_run + run_count):
+        batch_count += columns[2, run]
+        base_max = max(base_max, columns[3, run])
     if batch_count > found // 3:
         return False
     # The ages of which a timestamp has 64 bits.
     appended = heads[8, file]
     age_min = appended - long_max if appended >= 0 else long_min
     age_max = long_max if appended >= 0 else appended - long_min
-    first = totals[2]
     gaps_at = place
-    place = _read_sparse(numbers, place, found, batch_count, long_min, long_max, batches, 0, first)
-    place = _read_column(numbers, place, found, batch_count, 0, int_max, batches, 1, first)
-    place = _read_column(numbers, place, found, batch_count, 0, int_max, batches, 2, first)
-    place = _read_column(numbers, place, found, batch_count, age_min, age_max, batches, 3, first)
-    place = _read_sparse(numbers, place, found, batch_count, 0, 1, batches, 4, first)
+    place = _read_sparse(numbers, place, found, batch_count, long_min, long_max, columns, 5, first_batch)
+    place = _read_column(numbers, place, found, batch_count, 0, int_max, columns, 6, first_batch)
+    place = _read_column(numbers, place, found, batch_count, 0, int_max, columns, 7, first_batch)
+    place = _read_column(numbers, place, found, batch_count, age_min, age_max, columns, 8, first_batch)
+    place = _read_sparse(numbers, place, found, batch_count, 0, 1, columns, 9, first_batch)
     if place < 0:
         return False
     records = batch_count
-    for batch in range(first, first + batch_count):
-        records += batches[2, batch]
+    for batch in range(first_batch, first_batch + batch_count):
+        records += columns[7, batch]
     if base_max > long_max - records:
         return False
-    if numbers[gaps_at] != 0 and not _are_positions(batches, first, batch_count):
+    if numbers[gaps_at] != 0 and not _are_positions(columns, first_batch, batch_count):
         return False
     producer_count = numbers[place] if place < found else -1
     if producer_count < 0 or producer_count > found // 4:
         return False
-    first = totals[3]
-    place = _read_column(numbers, place, found, producer_count, 0, int_max, producers, 0, first)
-    place = _read_column(numbers, place, found, producer_count, 0, long_max, producers, 1, first)
-    place = _read_column(numbers, place, found, producer_count, 0, int_max, producers, 2, first)
-    place = _read_column(numbers, place, found, producer_count, 0, int_max, producers, 3, first)
-    if place < 0 or not _are_distances(producers, first, producer_count, batch_count):
+    place = _read_column(numbers, place, found, producer_count, 0, int_max, columns, 10, first_producer)
+    place = _read_column(numbers, place, found, producer_count, 0, long_max, columns, 11, first_producer)
+    place = _read_column(numbers, place, found, producer_count, 0, int_max, columns, 12, first_producer)
+    place = _read_column(numbers, place, found, producer_count, 0, int_max, columns, 13, first_producer)
+    if place < 0 or not _are_distances(columns, 10, first_producer, producer_count, batch_count):
         return False
     other_count = numbers[place] if place < found else -1
     if other_count < 0 or other_count > found // 6:
         return False
-    first = totals[4]
-    place = _read_column(numbers, place, found, other_count, 0, int_max, others, 0, first)
-    place = _read_column(numbers, place, found, other_count, -int_max - 1, int_max, others, 1, first)
-    place = _read_column(numbers, place, found, other_count, long_min, long_max, others, 2, first)
-    place = _read_column(numbers, place, found, other_count, long_min, long_max, others, 3, first)
-    place = _read_column(numbers, place, found, other_count, long_min, long_max, others, 4, first)
-    if place < 0 or not _are_distances(others, first, other_count, batch_count + other_count):
+    place = _read_column(numbers, place, found, other_count, 0, int_max, columns, 14, first_other)
+    place = _read_column(numbers, place, found, other_count, -int_max - 1, int_max, columns, 15, first_other)
+    place = _read_column(numbers, place, found, other_count, long_min, long_max, columns, 16, first_other)
+    place = _read_column(numbers, place, found, other_count, long_min, long_max, columns, 17, first_other)
+    place = _read_column(numbers, place, found, other_count, long_min, long_max, columns, 18, first_other)
+    if place < 0 or not _are_distances(columns, 14, first_other, other_count, batch_count + other_count):
         return False
-    # The messages: of each, the size, which is 0 as long as it is empty. They are written to a row that is nobody's.
-    place = _read_column(numbers, place, found, other_count, 0, 0, others, 5, first)
+    # The messages: of each, the size, which is 0 as long as it is empty.
+    place = _read_column(numbers, place, found, other_count, 0, 0, columns, 19, first_other)
     heads[12, file], heads[13, file], heads[14, file], heads[15, file] = run_count, batch_count, producer_count, other_count
     # The last number is the end of the entry's array of records.
     return place == found - 1 and numbers[place] == 0
@@ -301,24 +298,24 @@ def _read_sparse(
     return place + 1
 
 
-def _are_positions(batches: memoryview[int], first: int, count: int) -> bool:
+def _are_positions(columns: memoryview[int], first: int, count: int) -> bool:
     """Whether batches with gaps between them begin and end within [0, 2^63)."""
     long_max = 0x7FFFFFFFFFFFFFFF
     position = 0
     for batch in range(first, first + count):
-        gap, size = batches[0, batch], batches[1, batch]
+        gap, size = columns[5, batch], columns[6, batch]
         if gap > long_max - position or position + gap < 0 or size > long_max - position - gap:
             return False
         position += gap + size
     return True
 
 
-def _are_distances(columns: memoryview[int], first: int, count: int, limit: int) -> bool:
-    """Whether the distances in a first row lead to different places below a limit."""
+def _are_distances(columns: memoryview[int], row: int, first: int, count: int, limit: int) -> bool:
+    """Whether the distances in a row lead to different places below a limit."""
     total = 0
     for at in range(first, first + count):
         # Only the first distance may be 0: another one names the same place twice.
-        if columns[0, at] == 0 and at > first:
+        if columns[row, at] == 0 and at > first:
             return False
-        total += columns[0, at]
+        total += columns[row, at]
     return count == 0 or total < limit

@@ -9,18 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TypeAlias
 
 import numpy as np
 
-from coordinator.core.block import CommitBlock, Int64s, ProducerColumns
-from coordinator.core.commit_loops import sort_by_producer
+from coordinator.core.block import CommitBlock, ProducerColumns
 from coordinator.core.commit_vector import Unusual
 from coordinator.core.events import ReadEntry
 from coordinator.core.hot import HotState
 from coordinator.core.replay_loops import place_batches, place_producers
-from records.bulk_decode import RawFiles, read_files
+from records.bulk_decode import RawFiles, Table, read_files
 from records.file_head import FileHead
 
 Parts: TypeAlias = Iterator[tuple[CommitBlock | None, Sequence[ReadEntry]]]
@@ -50,10 +49,12 @@ def blocks_of(hot: HotState, entries: Sequence[ReadEntry], batches_min: int) -> 
     """
     values = [entry.value or b"" for entry in entries]
     raw = b"".join(values)
-    sizes = np.fromiter(map(len, values), np.int64, len(values))
-    ends = sizes.cumsum()
-    files = read_files(raw, ends - sizes, ends)
+    bounds = np.array(list(accumulate(map(len, values), initial=0)), np.int64)
+    files = read_files(raw, bounds[:-1], bounds[1:])
     read = Read(entries, values, raw, files)
+    if files.all_accepted and entries:
+        yield from _cut(hot, read, 0, len(files), batches_min)
+        return
     at = 0
     for first, stop in _plain_stretches(files):
         messages = files.head("message")
@@ -94,7 +95,7 @@ def _cut(hot: HotState, read: Read, first: int, stop: int, batches_min: int) -> 
 
 def _longest_block(hot: HotState, read: Read, first: int, stop: int, batches_min: int) -> tuple[CommitBlock | None, int]:
     """The block up to the first unusual file, and that file, or `stop`; None when too few batches are before it."""
-    while first < stop and int(read.files.head("batches_of_file")[first:stop].sum()) >= batches_min:
+    while first < stop and _count(read.files, "batches", first, stop) >= batches_min:
         block = block_of(hot, read, first, stop)
         if isinstance(block, CommitBlock):
             return block, stop
@@ -102,16 +103,19 @@ def _longest_block(hot: HotState, read: Read, first: int, stop: int, batches_min
     return None, stop
 
 
+def _count(files: RawFiles, kind: str, first: int, stop: int) -> int:
+    """How many runs, batches or producers files have."""
+    if stop - first == len(files):
+        count: int = getattr(files, kind)
+        return count
+    return int(files.head(f"{kind}_of_file")[first:stop].sum())
+
+
 def block_of(hot: HotState, read: Read, first: int, stop: int) -> CommitBlock | Unusual:
     """The block of plain files, or the first of them that only the readable path can tell what it does."""
     files = read.files
-    batches_of_file = files.head("batches_of_file")[first:stop]
-    places = int(batches_of_file.sum())
-    columns = np.empty((8, places), np.int64)
-    order = columns[7]
-    segment_of = np.empty(places, np.int64)
-    segments = np.empty((4, int(files.head("runs_of_file")[first:stop].sum())), np.int64)
-    ordinals = np.empty(int(files.head("topics_of_file")[first:stop].max()), np.int64)
+    columns = np.empty((9, _count(files, "batches", first, stop)), np.int64)
+    segments = np.empty((4, _count(files, "runs", first, stop)), np.int64)
     keys: list[bytes] = []
     table = hot.partitions
     found = place_batches(
@@ -119,99 +123,74 @@ def block_of(hot: HotState, read: Read, first: int, stop: int) -> CommitBlock | 
         files.heads.data,
         first,
         stop,
-        files.runs.data,
-        files.batches.data,
+        files.columns.data,
         table.index,
         table.high_watermark.cells,
-        ordinals.data,
         keys,
         segments.data,
         columns.data,
-        segment_of.data,
-        order.data,
     )
     if found < 0:
         return Unusual(first - found - 1)
-    producers = _producers(hot, files, first, stop, segments, segment_of, columns[2])
+    producers = _producers(hot, files, first, stop, segments, columns)
     if isinstance(producers, Unusual):
         return producers
-    file_of, base, count, byte_offset, size, timestamp, timestamp_type, _ = columns
-    message = int(files.head("message")[first])
+    file_of, base, count, byte_offset, size, timestamp, timestamp_type, order, log_start = columns
+    log_start.fill(0)  # it held the partitions' numbers until here
+    message = int(files.heads[0, first])
     return CommitBlock(
         heads=_heads(read, first, stop),
-        append_times=files.head("append_time_ms")[first:stop].copy(),
-        batches_of_file=batches_of_file.copy(),
+        append_times=files.head("append_time_ms")[first:stop],
+        batches_of_file=files.head("batches_of_file")[first:stop],
         file_of=file_of,
         keys=keys,
         order=order,
-        starts=segments[2, :found].copy(),
-        stops=segments[3, :found].copy(),
+        starts=segments[2, :found],
+        stops=segments[3, :found],
         base=base,
         count=count,
         byte_offset=byte_offset,
         size=size,
         timestamp=timestamp,
         timestamp_type=timestamp_type,
-        log_start=np.zeros(places, np.int64),
+        log_start=log_start,
         producers=producers,
         encoded=read.values[message : message + stop - first],
     )
 
 
-def _producers(
-    hot: HotState, files: RawFiles, first: int, stop: int, segments: Int64s, segment_of: Int64s, count: Int64s
-) -> ProducerColumns | Unusual | None:
+def _producers(hot: HotState, files: RawFiles, first: int, stop: int, segments: Table, columns: Table) -> ProducerColumns | Unusual | None:
     """The idempotent batches sorted by producer, None when there are none; or the first file that changes an epoch."""
-    found = int(files.head("producers_of_file")[first:stop].sum())
+    found = _count(files, "producers", first, stop)
     if not found:
         return None
-    batch, producer_id, sequence, producer_of, slots, epochs = np.empty((6, found), np.int64)
-    starts = np.empty(found + 1, np.int64)
+    of_batch, of_producer = np.empty((3, found), np.int64), np.empty((5, found), np.int64)
     table = hot.producers
     producers = place_producers(
         files.heads.data,
         first,
         stop,
-        files.producers.data,
+        files.columns.data,
         segments.data,
-        segment_of.data,
+        columns.data,
         table.index,
         table.epoch.cells,
         table.mark.cells,
-        batch.data,
-        producer_id.data,
-        sequence.data,
-        producer_of.data,
-        slots.data,
-        epochs.data,
-        starts.data,
+        np.empty((4, found), np.int64).data,
+        of_batch.data,
+        of_producer.data,
     )
     if producers < 0:
         return Unusual(first - producers - 1)
-    at, first_sequences, last_sequences = np.empty((3, found), np.int64)
-    segments_of_producers, producer_ids, cursor = np.empty((3, producers), np.int64)
-    sort_by_producer(
-        batch.data,
-        sequence.data,
-        producer_of.data,
-        producer_id.data,
-        segment_of.data,
-        count.data,
-        starts.data,
-        cursor.data,
-        at.data,
-        first_sequences.data,
-        last_sequences.data,
-        segments_of_producers.data,
-        producer_ids.data,
-    )
+    at, first_sequences, last_sequences = of_batch
+    starts, numbers_of_segments, producer_ids, slots, epochs = of_producer[:, :producers]
     return ProducerColumns(
         at=at,
-        starts=starts[:producers].copy(),
-        segments=segments_of_producers,
+        starts=starts,
+        segments=numbers_of_segments,
         producer_ids=producer_ids,
-        slots=slots[:producers].copy(),
-        epochs=epochs[:producers].copy(),
+        slots=slots,
+        epochs=epochs,
         first_sequences=first_sequences,
         last_sequences=last_sequences,
     )
@@ -223,11 +202,10 @@ def _heads(read: Read, first: int, stop: int) -> list[FileHead]:
     _, key_start, key_size, object_format, file_size, uploader, owners, created_ms, append_time_ms, hash_start = files.heads[
         :10, first:stop
     ].tolist()
-    owner = int(files.head("owners_of_file")[:first].sum())
+    owner = int(files.head("owners_of_file")[:first].sum()) if first else 0
     owner_ids = files.owner_ids[owner : owner + sum(owners)].tolist()
-    ends = files.head("owners_of_file")[first:stop].cumsum().tolist()
     keys = [raw[start : start + size].decode() for start, size in zip(key_start, key_size, strict=True)]
-    owner_lists = [owner_ids[end - count : end] for end, count in zip(ends, owners, strict=True)]
+    owner_lists = [owner_ids[end - count : end] for end, count in zip(accumulate(owners), owners, strict=True)]
     hashes = [raw[start : start + _HASH_BYTES] for start in hash_start]
     columns = zip(keys, object_format, file_size, uploader, owner_lists, created_ms, append_time_ms, hashes, strict=True)
     return list(map(_NEW_HEAD, columns))

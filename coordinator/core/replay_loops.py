@@ -40,22 +40,19 @@ def place_batches(
     heads: memoryview[int],
     first: int,
     stop: int,
-    runs: memoryview[int],
-    batches: memoryview[int],
+    decoded: memoryview[int],
     index: dict[bytes, int],
     high_watermark: memoryview[int],
-    ordinals: memoryview[int],
     keys: list[bytes],
     segments: memoryview[int],
     columns: memoryview[int],
-    segment_of: memoryview[int],
-    order: memoryview[int],
 ) -> int:
     """Spell out the batches of the files from `first` to `stop`, and sort them by partition, partitions by first appearance.
 
-    `columns` gets, a row each: the file, counted from `first`, base offset, records, byte offset, size, timestamp and its type.
+    `columns` gets, a row each: the file, counted from `first`, base offset, records, byte offset, size, timestamp, its type,
+    the order by partition, and the number of the partition.
     `keys` gets the partitions, `segments` a column for each: its row in the table, the offset behind its last batch, and
-    where its batches begin and end in `order`. `ordinals` has a place for every topic id of a file.
+    where its batches begin and end in that order.
     Returns how many partitions there are, or -1 - file for the first one with an unknown partition or an offset not due.
     """
     run = batch = 0
@@ -68,32 +65,34 @@ def place_batches(
     segment_numbers: dict[int, int] = {}
     for file in range(first, stop):
         topic_at = heads[11, file]
-        for topic in range(heads[10, file]):
-            ordinals[topic] = topic_numbers.setdefault(raw[topic_at : topic_at + 16], len(topic_numbers))
+        ordinals: list[int] = []
+        for _ in range(heads[10, file]):
+            ordinals.append(topic_numbers.setdefault(raw[topic_at : topic_at + 16], len(topic_numbers)))
             topic_at += 16
         appended, position = heads[8, file], 0
         for _ in range(heads[12, file]):
-            name = ordinals[runs[0, run]] * partitions_max + runs[1, run]
+            topic_number = ordinals[decoded[0, run]]
+            name = topic_number * partitions_max + decoded[1, run]
             segment = segment_numbers.setdefault(name, found)
             if segment == found:
-                topic_at = heads[11, file] + runs[0, run] * 16
-                key = raw[topic_at : topic_at + 16] + runs[1, run].to_bytes(4, "big")
+                topic_at = heads[11, file] + decoded[0, run] * 16
+                key = raw[topic_at : topic_at + 16] + decoded[1, run].to_bytes(4, "big")
                 row = index.get(key, -1)
                 if row < 0:
                     return first - file - 1
                 keys.append(key)
                 segments[0, found], segments[1, found], segments[3, found] = row, high_watermark[row], 0
                 found += 1
-            offset, length = runs[3, run], runs[2, run]
+            offset, length = decoded[3, run], decoded[2, run]
             if offset != segments[1, segment]:
                 return first - file - 1
             for _at in range(length):
-                count, size = batches[2, batch] + 1, batches[1, batch]
-                position += batches[0, batch]
+                count, size = decoded[7, batch] + 1, decoded[6, batch]
+                position += decoded[5, batch]
                 columns[0, place], columns[1, place], columns[2, place] = file - first, offset, count
                 columns[3, place], columns[4, place] = position, size
-                columns[5, place], columns[6, place] = appended - batches[3, batch], batches[4, batch]
-                segment_of[place] = segment
+                columns[5, place], columns[6, place] = appended - decoded[8, batch], decoded[9, batch]
+                columns[8, place] = segment
                 offset += count
                 position += size
                 batch += 1
@@ -107,8 +106,8 @@ def place_batches(
         segments[2, segment] = segments[3, segment] = end
         end += length
     for at in range(place):
-        segment = segment_of[at]
-        order[segments[3, segment]] = at
+        segment = columns[8, at]
+        columns[7, segments[3, segment]] = at
         segments[3, segment] += 1
     return found
 
@@ -117,25 +116,22 @@ def place_producers(
     heads: memoryview[int],
     first: int,
     stop: int,
-    producers: memoryview[int],
+    decoded: memoryview[int],
     segments: memoryview[int],
-    segment_of: memoryview[int],
+    columns: memoryview[int],
     index: dict[int, dict[int, int]],
     table_epoch: memoryview[int],
     mark: memoryview[int],
-    batch: memoryview[int],
-    producer_id: memoryview[int],
-    sequence: memoryview[int],
-    producer_of: memoryview[int],
-    slots: memoryview[int],
-    epochs: memoryview[int],
-    starts: memoryview[int],
+    listed: memoryview[int],
+    of_batch: memoryview[int],
+    of_producer: memoryview[int],
 ) -> int:
-    """List the idempotent batches of the files from `first` to `stop` and number their producers by first appearance.
+    """Sort the idempotent batches of the files from `first` to `stop` by producer, producers by first appearance.
 
-    Of each batch: its place, producer id, first sequence and the number of its producer. `slots` are the rows of the
-    producers, below 0 for new ones, `epochs` theirs; `starts` is where each one's batches begin once they are sorted by
-    producer, with their number behind it. `mark` has a place for every row of the producer table: 0 before and after.
+    `segments` and `columns` are those of `place_batches`. `of_batch` gets, a row each: the place, the first and the last
+    sequence; `of_producer`: where its batches begin, its partition's number, its id, its row in the table, below 0 for a new
+    one, and its epoch. `listed` has four rows as long as there are batches, `mark` a place for every row of the table: 0
+    before and after.
     Returns how many producers there are, or -1 - file for the first file with another epoch than its producer's.
     """
     at = place = found = numbers = unusual = 0
@@ -143,45 +139,49 @@ def place_producers(
         at += heads[14, file]
     new: dict[tuple[int, int], int] = {}
     for file in range(first, stop):
-        before = place
+        batch = place
         for _ in range(heads[14, file]):
-            before += producers[0, at]
-            row, producer, epoch = segments[0, segment_of[before]], producers[1, at], producers[2, at]
+            batch += decoded[10, at]
+            segment, producer, epoch = columns[8, batch], decoded[11, at], decoded[12, at]
+            row = segments[0, segment]
             of_partition = index.get(row)
             known = None if of_partition is None else of_partition.get(producer)
             if known is None:
+                slot = -1
                 number = new.setdefault((row, producer), numbers)
-                if number == numbers:
-                    slots[number], epochs[number] = -len(new), epoch
             else:
                 slot = known
                 number = mark[slot] - 1
                 if number < 0:
                     number = numbers
                     mark[slot] = number + 1
-                    slots[number], epochs[number] = slot, table_epoch[slot]
             if number == numbers:
                 numbers += 1
-                starts[number] = 0  # how many batches, until all are known
-            if epoch != epochs[number]:
+                of_producer[0, number] = 0  # how many batches, until all are known
+                of_producer[1, number], of_producer[2, number], of_producer[3, number] = segment, producer, slot
+                of_producer[4, number] = epoch if slot < 0 else table_epoch[slot]
+            if epoch != of_producer[4, number]:
                 unusual = first - file - 1
                 break
-            starts[number] += 1
-            batch[found], producer_id[found], sequence[found], producer_of[found] = before, producer, producers[3, at], number
+            of_producer[0, number] += 1
+            listed[0, found], listed[1, found], listed[2, found] = batch, number, decoded[13, at]
             found += 1
             at += 1
         if unusual:
             break
         place += heads[13, file]
-    for number in range(numbers):
-        if slots[number] >= 0:
-            mark[slots[number]] = 0
-    if unusual:
-        return unusual
     end = 0
     for number in range(numbers):
-        length = starts[number]
-        starts[number] = end
+        if of_producer[3, number] >= 0:
+            mark[of_producer[3, number]] = 0
+        length = of_producer[0, number]
+        of_producer[0, number] = listed[3, number] = end
         end += length
-    starts[numbers] = end
+    if unusual:
+        return unusual
+    for place in range(found):
+        batch, number, sequence = listed[0, place], listed[1, place], listed[2, place]
+        to = listed[3, number]
+        listed[3, number] = to + 1
+        of_batch[0, to], of_batch[1, to], of_batch[2, to] = batch, sequence, (sequence + columns[2, batch] - 1) & 0x7FFFFFFF
     return numbers

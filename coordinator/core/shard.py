@@ -70,8 +70,8 @@ from records.model import Endpoint, EntryKey, FileCommitted, LeadershipClaimed, 
 REPLAY_BYTES_MAX = 256 * 1024
 """Entries of so many bytes are applied together: about 20 000 batches, whose columns stay in the cache of the processor."""
 
-REPLAY_BLOCK_BYTES_MIN = 4 * 1024
-"""From this many bytes of entries on, decoding and applying them together is cheaper than one by one (benchmarks/replay.py)."""
+REPLAY_BLOCK_BYTES_MIN = 1
+"""From this many bytes of entries on they are decoded and applied together: always, since the loops are compiled. Tests raise it."""
 
 LEADS = (State.LEADING, State.RESIGNING)
 
@@ -395,6 +395,8 @@ class Shard:
     def _apply_due(self) -> None:
         """Apply the entries that were kept: plain files together when they are many."""
         due, size_bytes = self._due, self._due_bytes
+        if not due:
+            return
         self._due, self._due_bytes = [], 0
         if size_bytes < REPLAY_BLOCK_BYTES_MIN:
             for entry in due:
