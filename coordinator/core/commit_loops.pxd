@@ -3,7 +3,7 @@ cimport cython
 @cython.locals(top=cython.longlong)
 cdef long long _int32(const unsigned char* data, Py_ssize_t at) except? -1
 
-@cython.locals(low=cython.longlong)
+@cython.locals(low=cython.longlong, high=cython.longlong)
 cdef long long _int64(const unsigned char* data, Py_ssize_t at) except? -1
 
 @cython.locals(back=Py_ssize_t)

@@ -20,7 +20,8 @@ def _int64(data: bytes, at: int) -> int:
     """A big-endian number of 8 bytes."""
     low = data[at + 4]  # by itself first: a product of bytes alone would be a C int
     low = ((low * 256 + data[at + 5]) * 256 + data[at + 6]) * 256 + data[at + 7]
-    return _int32(data, at) * 4294967296 + low
+    high = _int32(data, at)  # by itself too, and the factor in two parts: larger ones would be Python's ints when compiled
+    return high * 65536 * 65536 + low
 
 
 def _is_equal(data: bytes, one: int, other: int, length: int) -> bool:
