@@ -54,6 +54,8 @@ class TopicWatch:
         self.topic = topic
         # The client must live as long as its questions, so it is kept.
         self._admin = AdminClient({"log_level": 0, **properties, "bootstrap.servers": bootstrap_servers, "client.id": "diskless-monitor"})
+        self._places: dict[int, str] = {}
+        self._brokers: list[Broker] = []
 
     def facts(self) -> TopicFacts:
         """Which topic has the name now. Raises `TopicMissingError` and `KafkaUnavailableError`."""
@@ -75,9 +77,22 @@ class TopicWatch:
         return {place.partition: int(self._answer(future).offset) for place, future in asked.items()}
 
     def brokers(self) -> list[Broker]:
-        """The brokers of the cluster. Raises `KafkaUnavailableError`."""
-        found = self._answer(self._admin.describe_cluster(request_timeout=REQUEST_TIMEOUT_S))
-        return [Broker(node.id, node.rack or "", node.host) for node in found.nodes]
+        """The brokers of the cluster. Raises `KafkaUnavailableError`, also when none is in service."""
+        try:
+            listed = self._admin.list_topics(self.topic, timeout=REQUEST_TIMEOUT_S).brokers
+        except KafkaException as error:
+            raise KafkaUnavailableError(plain(error)) from error
+        places = {one.id: str(one.host) for one in listed.values()}
+        if places != self._places:
+            # Racks are told by `describe_cluster` alone, whose answer without any broker ends this process by an assertion of
+            # librdkafka. Brokers answer so that are missed themselves, for moments after they stood still: it is asked rarely.
+            self._places = {}
+            if not places:
+                raise KafkaUnavailableError("no broker is in service")
+            found = self._answer(self._admin.describe_cluster(request_timeout=REQUEST_TIMEOUT_S))
+            self._brokers = [Broker(node.id, node.rack or "", node.host) for node in found.nodes]
+            self._places = places
+        return self._brokers
 
     def _answer(self, future: Any) -> Any:
         try:

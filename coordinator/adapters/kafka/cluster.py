@@ -189,13 +189,15 @@ class KafkaCluster:
 
     def _describe(self) -> TopicFacts:
         admin = self._open_admin()
-        cluster = admin.describe_cluster(request_timeout=self._timeout_s)
         resource = ConfigResource(ResourceType.TOPIC, self._topic)
         configs = admin.describe_configs([resource], request_timeout=self._timeout_s)
         description = self._describe_topic_only(self._timeout_s)
         entries = next(iter(configs.values())).result(self._timeout_s + 1.0)
+        # Not `describe_cluster`: its answer without any broker, which is what brokers give that are missed themselves at the
+        # moment, ends the whole process by an assertion of librdkafka.
+        cluster = admin.list_topics(self._topic, timeout=self._timeout_s)
         return TopicFacts(
-            cluster_id=cluster.result(self._timeout_s + 1.0).cluster_id or "",
+            cluster_id=cluster.cluster_id or "",
             topic=self._topic,
             topic_id=topic_id_bytes(description.topic_id),
             partitions=tuple(
