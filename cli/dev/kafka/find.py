@@ -24,6 +24,8 @@ from cli.dev.kafka.cluster import KafkaCluster
 from cli.dev.kafka.prepare import RuntimeUnavailableError, find_runtime
 
 CHOICES = ("testcontainers",)
+SESSION_TIMEOUT_MS = 30_000
+"""Nobody kills a broker of `find_kafka` to see it miss; one that stands still for some seconds with its machine must not be missed."""
 
 
 class NoKafkaError(Exception):
@@ -94,7 +96,7 @@ def find_kafka(folder: Path | None = None, *, nodes: int = 1, environment: Mappi
 
         return ContainerKafka(environment)
     try:
-        return KafkaCluster(nodes, folder, runtime=find_runtime(environment))
+        return KafkaCluster(nodes, folder, runtime=find_runtime(environment), session_timeout_ms=SESSION_TIMEOUT_MS)
     except (NoJavaError, JarError, RuntimeUnavailableError) as error:
         raise NoKafkaError(
             f"no Kafka can be started here: {error}\n"
