@@ -72,12 +72,12 @@ async def test_without_order_nothing_waits() -> None:
 
 
 async def test_an_unknown_outcome_blocks_its_partitions_until_it_is_known() -> None:
-    async with scripted(nodes=1, coordinators=1) as cluster, client_of(cluster, request_timeout_ms=200) as client:
+    async with scripted(nodes=1, coordinators=1) as cluster, client_of(cluster, request_timeout_ms=1_000) as client:
         cluster.add_topic(TOPIC, "t", 3)
         hold = Hold()
         committer = Committer(client)
         cluster.nodes[1].trouble.append(hold)
-        lost = committer.submit("a", 200, batches(0, 1), timeout_ms=400)
+        lost = committer.submit("a", 200, batches(0, 1), timeout_ms=2_000)
         behind = committer.submit("b", 100, batches(1))
         assert not (await lost).is_known
         with pytest.raises(EarlierOutcomeUnknown, match="file b: the outcome of earlier file a is unknown"):
@@ -93,12 +93,12 @@ async def test_an_unknown_outcome_blocks_its_partitions_until_it_is_known() -> N
 
 
 async def test_an_abandoned_file_blocks_nothing() -> None:
-    async with scripted(nodes=1, coordinators=1) as cluster, client_of(cluster, request_timeout_ms=200) as client:
+    async with scripted(nodes=1, coordinators=1) as cluster, client_of(cluster, request_timeout_ms=1_000) as client:
         cluster.add_topic(TOPIC, "t", 1)
         hold = Hold()
         committer = Committer(client)
         cluster.nodes[1].trouble.append(hold)
-        assert not (await committer.submit("a", 100, batches(0), timeout_ms=400)).is_known
+        assert not (await committer.submit("a", 100, batches(0), timeout_ms=2_000)).is_known
         cluster.nodes[1].trouble.clear()
         committer.abandon("a")
         assert (await committer.submit("b", 100, batches(0))).is_ok

@@ -273,7 +273,7 @@ async def test_a_slow_reader_gets_everything() -> None:
 
 async def test_idle_connections_are_closed_and_busy_ones_are_not() -> None:
     handler = Held()
-    async with serving(handler, ServerLimits(connection_idle_ms_max=40)) as (server, port):
+    async with serving(handler, ServerLimits(connection_idle_ms_max=400)) as (server, port):
         idle, idle_writer = await asyncio.open_connection("127.0.0.1", port)
         busy, busy_writer = await asyncio.open_connection("127.0.0.1", port)
         busy_writer.write(_request(1, b""))
