@@ -14,8 +14,8 @@ import numpy as np
 
 from coordinator.client.ulid import new_key
 from records.bulk import FileNumbers, encode_file_entries
-from records.file_head import FileHead
 from records.codec import encode_entry, encode_key
+from records.file_head import FileHead
 from records.model import EntryKey, LeadershipClaimed, PartitionCreated, Record
 from records.varints import Int64s
 
