@@ -6,7 +6,6 @@ Arrays come as memoryviews, so that the same lines see plain ints when they are 
 from __future__ import annotations
 
 
-
 def write_varints(numbers: memoryview[int], out: memoryview[int], ends: memoryview[int]) -> int:
     """Write the varints of 64-bit integers to `out`, which has 10 bytes for each, and where each ends to `ends`; returns the end."""
     at = 0

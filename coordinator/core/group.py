@@ -134,9 +134,7 @@ class GroupBuilder:
                     self._take_commit(*one)
                 return
             append_time_ms = max(self._context.now_ms, self._overlay.log_time_ms)
-            block = decide_block(
-                self._overlay, [one.command for one in plain], [one.content_hash for one in plain], append_time_ms, raw
-            )
+            block = decide_block(self._overlay, [one.command for one in plain], [one.content_hash for one in plain], append_time_ms, raw)
             raw = None
             unusual = block.file if isinstance(block, Unusual) else self._first_too_large(block)
             if unusual is None and isinstance(block, CommitBlock):
