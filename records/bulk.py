@@ -5,6 +5,8 @@ The bytes are those of `records.codec.encode_entry` for the same records; tests 
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from operator import attrgetter
 
@@ -54,12 +56,17 @@ _columns = attrgetter(*(one.name for one in fields(FileNumbers)))
 
 def encode_file_entries(heads: list[FileHead], topic_ids: list[list[bytes]], numbers: FileNumbers) -> list[bytes]:
     """Encode one entry per file. `topic_ids` are the topics of each file in the order of `run_topic`."""
-    texts = 4 * sum(len(head.object_key) for head in heads) + _NUMBER_BYTES_MAX * sum(len(head.owner_ids) for head in heads)
-    room = texts + _TOPIC_BYTES * sum(map(len, topic_ids)) + _FILE_BYTES_MAX * len(heads) + _BATCH_BYTES_MAX * len(numbers.byte_size)
+    return encode_columns(heads, topic_ids, len(numbers.byte_size), [column.data for column in _columns(numbers)])
+
+
+def encode_columns(heads: list[FileHead], topic_ids: list[list[bytes]], batches: int, columns: Sequence[memoryview[int]]) -> list[bytes]:
+    """The same with the columns of `FileNumbers` in their order, which may be longer than there are values."""
+    room = _BATCH_BYTES_MAX * batches
+    for head, ids in zip(heads, topic_ids, strict=True):
+        room += 4 * len(head.object_key) + _NUMBER_BYTES_MAX * len(head.owner_ids) + _TOPIC_BYTES * len(ids) + _FILE_BYTES_MAX
     out = np.empty(room, np.uint8).data
-    ends = np.empty(len(heads), np.int64)
-    columns = [column.data for column in _columns(numbers)]
-    size = write_entries(out, ends.data, PREFIX_OF_LEVEL[LATEST], _OTHERS_EMPTY, heads, topic_ids, *columns)
+    ends = memoryview(array("q", bytes(8 * len(heads))))
+    size = write_entries(out, ends, PREFIX_OF_LEVEL[LATEST], _OTHERS_EMPTY, heads, topic_ids, *columns)
     data = bytes(out[:size])
     stops = ends.tolist()
     return [data[start:stop] for start, stop in zip([0, *stops[:-1]], stops, strict=True)]

@@ -28,7 +28,7 @@ cpdef Py_ssize_t read_batches(
     segments=Py_ssize_t, segment=Py_ssize_t, run=Py_ssize_t, place=Py_ssize_t, at=cython.longlong, end=cython.longlong, length=cython.longlong
 )
 cpdef Py_ssize_t assign_offsets(
-    const long long[::1] row, const long long[::1] count, const long long[::1] high_watermark, const long long[::1] log_start,
+    Py_ssize_t runs, const long long[::1] row, const long long[::1] count, const long long[::1] high_watermark, const long long[::1] log_start,
     long long[::1] mark, const long long[::1] run_first, long long[::1] run_base, long long[::1] run_log_start,
     long long[::1] base, long long[::1] log_start_of, long long[::1] segment_of, long long[::1] order,
     long long[::1] segment_row, long long[::1] starts, long long[::1] stops,

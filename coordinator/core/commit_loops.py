@@ -59,11 +59,14 @@ def read_batches(
     """Check the batches by themselves, find their partitions' rows in `index`, and cut files into runs of one partition.
 
     `run_first` is each run's first batch, `age` how long before `append_time_ms` a batch's timestamp is. `topics` gets the topic
-    ids of each file in order of appearance, which `run_topic` counts. Without an `index` every row is 0. `seen` are 256 zeros.
+    ids of each file in order of appearance, which `run_topic` counts. Without an `index` every row is 0. `seen` has
+    256 places at least.
     Returns the number of runs, or -1 - file for the first file that is not plain.
     """
-    if len(raw) != len(row) * 77:
-        raise IndexError(f"{len(raw)} bytes are not {len(row)} batches")
+    if len(raw) != len(file_of) * 77:
+        raise IndexError(f"{len(raw)} bytes are not {len(file_of)} batches")
+    for guess in range(256):
+        seen[guess] = 0
     data = raw  # compiled: an address, which nobody checks; hence the look at the length
     at = place = run = 0
     ids_before: list[bytes] = []
@@ -114,6 +117,7 @@ def read_batches(
 
 
 def assign_offsets(
+    runs: int,
     row: memoryview[int],
     count: memoryview[int],
     high_watermark: memoryview[int],
@@ -136,7 +140,7 @@ def assign_offsets(
     how many those are. `mark` has a place for every row of the partition table: 0 before and after.
     """
     segments = 0
-    for place in range(len(row)):
+    for place in range(len(count)):
         at = row[place]
         segment = mark[at] - 1
         if segment < 0:
@@ -150,14 +154,14 @@ def assign_offsets(
         base[place], log_start_of[place] = starts[segment], log_start[at]
         starts[segment] += count[place]
         stops[segment] += 1
-    for run in range(len(run_first)):
+    for run in range(runs):
         run_base[run], run_log_start[run] = base[run_first[run]], log_start_of[run_first[run]]
     end = 0
     for segment in range(segments):
         mark[segment_row[segment]] = 0
         starts[segment], end = end, end + stops[segment]
         stops[segment] = starts[segment]
-    for place in range(len(row)):
+    for place in range(len(count)):
         segment = segment_of[place]
         order[stops[segment]] = place
         stops[segment] += 1
@@ -198,13 +202,13 @@ def read_producers(
     table where a producer was found before: looking there is cheaper than in `index`, and wrong guesses do no harm.
     Returns how many producers there are, or -1 - file for the first file that is not plain.
     """
-    if len(raw) != len(row) * 77:
-        raise IndexError(f"{len(raw)} bytes are not {len(row)} batches")
+    if len(raw) != len(file_of) * 77:
+        raise IndexError(f"{len(raw)} bytes are not {len(file_of)} batches")
     data = raw  # as above
     found = producers = unusual = before = 0
     guess_mask = len(guesses) - 1
     new: dict[tuple[int, int], int] = {}
-    for place in range(len(row)):
+    for place in range(len(file_of)):
         at = place * 77
         producer, its_epoch = _int64(data, at + 58), data[at + 66] * 256 + data[at + 67]
         if producer < 0 or its_epoch > 0x7FFF:
@@ -278,10 +282,10 @@ def sort_by_producer(
     segments: memoryview[int],
     producer_ids: memoryview[int],
 ) -> None:
-    """Sort what `read_producers` listed by producer, stable; `cursor` is as long as there are producers."""
-    for number in range(len(cursor)):
+    """Sort what `read_producers` listed by producer, stable."""
+    for number in range(len(segments)):
         cursor[number] = starts[number]
-    for found in range(len(batch)):
+    for found in range(len(at)):
         number, place, sequence = producer_of[found], batch[found], sequence_of[found]
         to = cursor[number]
         if to == starts[number]:

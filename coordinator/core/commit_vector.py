@@ -7,6 +7,7 @@ readable path. Equal records and answers are held by a property test.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -19,11 +20,9 @@ from coordinator.core.commands import OK, CommitFile, Outcome
 from coordinator.core.commit import Batch, check_batches, check_file
 from coordinator.core.commit_loops import assign_offsets, read_batches, read_producers, sort_by_producer
 from coordinator.core.hot import HotState
-from records.bulk import FileNumbers, encode_file_entries
+from coordinator.core.scratch import Scratch
+from records.bulk import encode_columns
 from records.file_head import FileHead
-
-_SEEN = 256
-"""What `commit_loops.read_batches` remembers rows by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,36 +33,18 @@ class Unusual:
 
 
 class _Batches(NamedTuple):
-    """What was read of the batches of some files; see `commit_loops.read_batches`."""
+    """What was read of the batches of some files, besides what is in the scratch; see `commit_loops.read_batches`."""
 
+    runs: int
     of_file: Int64s
+    runs_of_file: memoryview[int]
     file_of: Int64s
-    row: Int64s
     record_count: Int64s
     byte_offset: Int64s
     size: Int64s
-    gap: Int64s
     timestamp: Int64s
     timestamp_type: Int64s
-    age: Int64s
-    count_minus_one: Int64s
-    runs_of_file: Int64s
-    run_first: Int64s
-    run_length: Int64s
-    run_partition: Int64s
-    run_topic: Int64s
     topics: list[list[bytes]]
-
-
-class _Idempotent(NamedTuple):
-    """The idempotent batches in request order, `distance` being how far each is behind the one before in its file."""
-
-    of_file: Int64s
-    distance: Int64s
-    producer_id: Int64s
-    epoch: Int64s
-    sequence: Int64s
-    columns: ProducerColumns | None
 
 
 def decide_block(
@@ -75,32 +56,31 @@ def decide_block(
     """
     if raw is None:
         raw = bytes(join_batches([command.batches for command in commands]))
-    batches = _read(raw, commands, append_time_ms, hot.partitions.index)
+    scratch, table = hot.scratch, hot.partitions
+    batches = _read(raw, commands, append_time_ms, scratch, table.index)
     if isinstance(batches, Unusual):
         return batches
-    places = len(batches.row)
-    base, log_start, segment_of, order = np.empty((4, places), np.int64)
-    segment_row, starts, stops = np.empty((3, places), np.int64)
-    run_base, run_log_start = np.empty((2, len(batches.run_first)), np.int64)
-    table = hot.partitions
+    base, log_start, order, starts, stops = np.empty((5, len(batches.file_of)), np.int64)
     segments = assign_offsets(
-        batches.row.data,
+        batches.runs,
+        scratch.row,
         batches.record_count.data,
         table.high_watermark.cells,
         table.log_start.cells,
         table.mark.cells,
-        batches.run_first.data,
-        run_base.data,
-        run_log_start.data,
+        scratch.run_first,
+        scratch.run_base,
+        scratch.run_log_start,
         base.data,
         log_start.data,
-        segment_of.data,
+        scratch.segment_of,
         order.data,
-        segment_row.data,
+        scratch.segment_row,
         starts.data,
         stops.data,
     )
-    producers = _read_producers(hot, raw, batches, segment_of)
+    producers_of_file = memoryview(array("q", bytes(8 * len(commands))))
+    producers = _read_producers(hot, raw, batches, producers_of_file)
     if isinstance(producers, Unusual):
         return producers
     heads = [
@@ -116,24 +96,24 @@ def decide_block(
         )
         for command, content_hash in zip(commands, hashes, strict=True)
     ]
-    numbers = FileNumbers(
-        runs_of_file=batches.runs_of_file,
-        batches_of_file=batches.of_file,
-        producers_of_file=producers.of_file,
-        run_topic=batches.run_topic,
-        run_partition=batches.run_partition,
-        run_length=batches.run_length,
-        run_base_offset=run_base,
-        run_log_start=run_log_start,
-        byte_gap=batches.gap,
-        byte_size=batches.size,
-        record_count_minus_one=batches.count_minus_one,
-        timestamp_age=batches.age,
-        timestamp_type=batches.timestamp_type,
-        producer_index=producers.distance,
-        producer_id=producers.producer_id,
-        producer_epoch=producers.epoch,
-        base_sequence=producers.sequence,
+    columns = (  # of `FileNumbers`
+        batches.runs_of_file,
+        batches.of_file.data,
+        producers_of_file,
+        scratch.run_topic,
+        scratch.run_partition,
+        scratch.run_length,
+        scratch.run_base,
+        scratch.run_log_start,
+        scratch.gap,
+        batches.size.data,
+        scratch.count_minus_one,
+        scratch.age,
+        batches.timestamp_type.data,
+        scratch.distance,
+        scratch.producer_id,
+        scratch.epoch,
+        scratch.sequence,
     )
     keys = table.keys
     return CommitBlock(
@@ -141,7 +121,7 @@ def decide_block(
         append_times=np.full(len(commands), append_time_ms),
         batches_of_file=batches.of_file,
         file_of=batches.file_of,
-        keys=[keys[row] for row in segment_row[:segments].tolist()],
+        keys=[keys[row] for row in scratch.segment_row[:segments].tolist()],
         order=order,
         starts=starts[:segments],
         stops=stops[:segments],
@@ -152,86 +132,67 @@ def decide_block(
         timestamp=batches.timestamp,
         timestamp_type=batches.timestamp_type,
         log_start=log_start,
-        producers=producers.columns,
-        encoded=encode_file_entries(heads, batches.topics, numbers),
+        producers=producers,
+        encoded=encode_columns(heads, batches.topics, len(base), columns),
     )
 
 
 def check_whole(command: CommitFile, coordinator_ids: Collection[int], coordinator_count: int) -> Outcome:
     """Check a request of several coordinators as it was received, before it is split; its age is left to each of them."""
     problem = check_file(command, coordinator_ids, coordinator_count)
-    if problem is None and isinstance(_read(command.batches.tobytes(), [command], 0, None), Unusual):
+    if problem is None and isinstance(_read(command.batches.tobytes(), [command], 0, Scratch(), None), Unusual):
         problem = check_batches(command, [Batch._make(row) for row in command.batches.tolist()])
     return OK if problem is None else Outcome(error=problem[0], message=problem[1])
 
 
-def _read(raw: bytes, commands: Sequence[CommitFile], append_time_ms: int, index: dict[bytes, int] | None) -> _Batches | Unusual:
+def _read(
+    raw: bytes, commands: Sequence[CommitFile], append_time_ms: int, scratch: Scratch, index: dict[bytes, int] | None
+) -> _Batches | Unusual:
     """Read and check the batches of files; without an `index` of partitions by themselves, their rows being 0 then."""
     places = len(raw) // BATCH.itemsize
+    scratch.reserve(places)
     of_file = np.array([len(command.batches) for command in commands], np.int64)
-    file_sizes = np.array([command.file_size for command in commands], np.int64)
-    file_of, row, count, byte_offset, size, gap, timestamp, timestamp_type, age, count_minus_one = np.empty((10, places), np.int64)
-    run_first, run_length, run_partition, run_topic = np.empty((4, places), np.int64)
-    runs_of_file = np.empty(len(commands), np.int64)
+    file_sizes = memoryview(array("q", [command.file_size for command in commands]))
+    runs_of_file = memoryview(array("q", bytes(8 * len(commands))))
+    file_of, record_count, byte_offset, size, timestamp, timestamp_type = np.empty((6, places), np.int64)
     topics: list[list[bytes]] = []
-    found = read_batches(
+    runs = read_batches(
         raw,
         of_file.data,
-        file_sizes.data,
+        file_sizes,
         append_time_ms,
         index,
-        np.zeros(_SEEN, np.int64).data,
+        scratch.seen,
         file_of.data,
-        row.data,
-        count.data,
+        scratch.row,
+        record_count.data,
         byte_offset.data,
         size.data,
-        gap.data,
+        scratch.gap,
         timestamp.data,
         timestamp_type.data,
-        age.data,
-        count_minus_one.data,
-        runs_of_file.data,
-        run_first.data,
-        run_length.data,
-        run_partition.data,
-        run_topic.data,
-        topics,
-    )
-    if found < 0:
-        return Unusual(-1 - found)
-    return _Batches(
-        of_file,
-        file_of,
-        row,
-        count,
-        byte_offset,
-        size,
-        gap,
-        timestamp,
-        timestamp_type,
-        age,
-        count_minus_one,
+        scratch.age,
+        scratch.count_minus_one,
         runs_of_file,
-        run_first[:found],
-        run_length[:found],
-        run_partition[:found],
-        run_topic[:found],
+        scratch.run_first,
+        scratch.run_length,
+        scratch.run_partition,
+        scratch.run_topic,
         topics,
     )
+    if runs < 0:
+        return Unusual(-1 - runs)
+    return _Batches(runs, of_file, runs_of_file, file_of, record_count, byte_offset, size, timestamp, timestamp_type, topics)
 
 
-def _read_producers(hot: HotState, raw: bytes, batches: _Batches, segment_of: Int64s) -> _Idempotent | Unusual:
-    """List the idempotent batches and prove that each follows on its producer's last one."""
-    places = len(batches.row)
-    place, producer_id, epoch, sequence, producer_of, distance = np.empty((6, places), np.int64)
-    slots, epochs, expected, starts = np.empty((4, places + 1), np.int64)
-    of_file = np.zeros(len(batches.of_file), np.int64)
-    table = hot.producers
+def _read_producers(hot: HotState, raw: bytes, batches: _Batches, producers_of_file: memoryview[int]) -> ProducerColumns | Unusual | None:
+    """List the idempotent batches and prove that each follows on its producer's last one; None when there are none."""
+    slots, epochs, starts = np.empty((3, len(batches.file_of) + 1), np.int64)
+    table, scratch = hot.producers, hot.scratch
     producers = read_producers(
         raw,
         batches.file_of.data,
-        batches.row.data,
+        scratch.row,
         batches.record_count.data,
         table.index,
         table.guesses(),
@@ -241,48 +202,44 @@ def _read_producers(hot: HotState, raw: bytes, batches: _Batches, segment_of: In
         table.head.cells,
         table.ring_last.cells,
         table.mark.cells,
-        place.data,
-        producer_id.data,
-        epoch.data,
-        sequence.data,
-        producer_of.data,
-        distance.data,
-        of_file.data,
+        scratch.batch,
+        scratch.producer_id,
+        scratch.epoch,
+        scratch.sequence,
+        scratch.producer_of,
+        scratch.distance,
+        producers_of_file,
         slots.data,
         epochs.data,
-        expected.data,
+        scratch.expected,
         starts.data,
     )
-    if producers < 0:
-        return Unusual(-1 - producers)
-    found = int(starts[producers])
-    columns = None
-    if found:
-        at, first_sequences, last_sequences = np.empty((3, found), np.int64)
-        segments, producer_ids, cursor = np.empty((3, producers), np.int64)
-        sort_by_producer(
-            place[:found].data,
-            sequence.data,
-            producer_of.data,
-            producer_id.data,
-            segment_of.data,
-            batches.record_count.data,
-            starts.data,
-            cursor.data,
-            at.data,
-            first_sequences.data,
-            last_sequences.data,
-            segments.data,
-            producer_ids.data,
-        )
-        columns = ProducerColumns(
-            at=at,
-            starts=starts[:producers],
-            segments=segments,
-            producer_ids=producer_ids,
-            slots=slots[:producers],
-            epochs=epochs[:producers],
-            first_sequences=first_sequences,
-            last_sequences=last_sequences,
-        )
-    return _Idempotent(of_file, distance, producer_id, epoch, sequence, columns)
+    if producers <= 0:
+        return Unusual(-1 - producers) if producers < 0 else None
+    at, first_sequences, last_sequences = np.empty((3, int(starts[producers])), np.int64)
+    segments, producer_ids = np.empty((2, producers), np.int64)
+    sort_by_producer(
+        scratch.batch,
+        scratch.sequence,
+        scratch.producer_of,
+        scratch.producer_id,
+        scratch.segment_of,
+        batches.record_count.data,
+        starts.data,
+        scratch.cursor,
+        at.data,
+        first_sequences.data,
+        last_sequences.data,
+        segments.data,
+        producer_ids.data,
+    )
+    return ProducerColumns(
+        at=at,
+        starts=starts[:producers],
+        segments=segments,
+        producer_ids=producer_ids,
+        slots=slots[:producers],
+        epochs=epochs[:producers],
+        first_sequences=first_sequences,
+        last_sequences=last_sequences,
+    )

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from coordinator.core.batches import LOG_APPEND_TIME, SEQUENCE_MASK, partition_key
 from coordinator.core.directory import UNDATED, Directory, apply_directory, date_deletions, forget_deletions
+from coordinator.core.scratch import Scratch
 from coordinator.core.tables import PartitionTable, ProducerTable, RememberedBatch
 from records.model import (
     FileCommitted,
@@ -73,6 +74,7 @@ class HotState:
     directory: Directory = field(default_factory=Directory)
     log_time_ms: int = 0
     touched: Touched = field(default_factory=Touched)
+    scratch: Scratch = field(default_factory=Scratch)
 
     def copy(self) -> HotState:
         """An independent state with the same content; what was touched stays with the original."""
