@@ -82,8 +82,8 @@ def is_start_of_run(batches: BatchArray) -> npt.NDArray[np.bool_]:
 
 def join_batches(parts: Sequence[BatchArray]) -> bytearray:
     """The bytes of the batches of some files, one after the other, without request ids, which a retry may renumber."""
-    # As bytes: numpy is slow to see that the types agree, and to copy them.
-    joined = bytearray().join([part.data for part in parts])
+    # As bytes: numpy is slow to see that the types agree, to copy them, and to describe them to whoever asks for a view.
+    joined = bytearray().join([part.tobytes() for part in parts])
     zeros = bytes(len(joined) // BATCH.itemsize)
     for place in range(_REQUEST_ID_AT, _REQUEST_ID_AT + _REQUEST_ID_BYTES):
         joined[place :: BATCH.itemsize] = zeros
@@ -93,7 +93,8 @@ def join_batches(parts: Sequence[BatchArray]) -> bytearray:
 def content_hash(object_format: int, file_size: int, owner_ids: list[int], masked: memoryview) -> bytes:
     """Identify the content of a commit by its head and its share of what `join_batches` returned."""
     # The processor has instructions for SHA-256: it takes half the time of BLAKE2.
-    hasher = sha256(b"%d %d %s " % (object_format, file_size, ",".join(map(str, owner_ids)).encode()))
+    owners = str(owner_ids[0]) if len(owner_ids) == 1 else ",".join(map(str, owner_ids))
+    hasher = sha256(f"{object_format} {file_size} {owners} ".encode())
     # In pieces for which hashlib keeps the interpreter: giving it away for microseconds may cost a switch of threads.
     for start in range(0, len(masked), _HASH_PIECE_BYTES):
         hasher.update(masked[start : start + _HASH_PIECE_BYTES])

@@ -85,6 +85,9 @@ A group costs as much as forty small files add to it. And librdkafka, which has 
 asks without a pause whether it may send the next: with a group per file it took a core that broker and loop were in want of.
 Longer than a round trip in one data centre: where it takes longer, groups overlap.
 """
+GROUP_BYTES_MIN = 16 * 1024
+"""Requests of so many bytes are worth a group: it starts as soon as as much waits as is in flight, so that under load one group
+is decided while another is on its way."""
 ENTRY_HASH_BYTES = 16
 PROOF_BACKOFF_S = (0.05, 0.3)
 RETRY_BACKOFF_S = (0.2, 1.0)
@@ -161,7 +164,7 @@ class Replica:
         self._on_failed = on_failed
         self._generation = 0
         self._producer: TermProducer | None = None
-        self._group_starts: deque[tuple[int, float]] = deque()
+        self._group_starts: deque[tuple[int, float, int]] = deque()
         self._store: StateStore | None = None
         self._packer = Packer()
         self._writing: asyncio.Task[None] | None = None
@@ -169,6 +172,9 @@ class Replica:
         self._recovery: asyncio.Task[None] | None = None
         self._incoming: list[Request] = []
         self._incoming_ms = 0
+        self._incoming_bytes = 0
+        self._submitted_bytes = 0
+        self._enough_bytes = 0
         self._spacing: asyncio.TimerHandle | None = None
         self._is_closed = False
         self.unloadable: str | None = None
@@ -311,11 +317,16 @@ class Replica:
             self._incoming_ms = self._clock_ms()
             self._schedule_submit()
         self._incoming.append(Request(callback, command, self._incoming_ms + timeout_ms, size_bytes))
+        self._incoming_bytes += size_bytes
+        if self._spacing is not None and self._incoming_bytes >= self._enough_bytes:
+            self._end_spacing()
 
     def _schedule_submit(self) -> None:
-        """At once when nothing is in flight; else when it is acknowledged, or `GROUP_SPACING_S` after it started."""
-        wait_s = self._group_starts[-1][1] + GROUP_SPACING_S - self._loop.time() if self._group_starts else 0.0
+        """At once when nothing is in flight; else when it is acknowledged, or as much waits, or `GROUP_SPACING_S` after it started."""
+        starts = self._group_starts
+        wait_s = starts[-1][1] + GROUP_SPACING_S - self._loop.time() if starts else 0.0
         if wait_s > 0:
+            self._enough_bytes = max(GROUP_BYTES_MIN, sum(size_bytes for _, _, size_bytes in starts))
             self._spacing = self._loop.call_later(wait_s, self._submit_incoming)
         else:
             self._loop.call_soon(self._submit_incoming)
@@ -334,7 +345,8 @@ class Replica:
 
     def _submit_incoming(self) -> None:
         requests, self._incoming = self._incoming, []
-        self._spacing = None
+        self._submitted_bytes += self._incoming_bytes
+        self._incoming_bytes, self._spacing = 0, None
         self._feed(Submitted(requests))
 
     def set_assigned(self, is_assigned: bool) -> None:
@@ -438,7 +450,8 @@ class Replica:
         self._produce(effect.term_id, [effect.claim])
 
     def _append(self, effect: Append) -> None:
-        self._group_starts.append((effect.entries[-1].seq, self._loop.time()))
+        self._group_starts.append((effect.entries[-1].seq, self._loop.time(), self._submitted_bytes))
+        self._submitted_bytes = 0
         self._ports.telemetry.group_appended(self.partition, len(effect.entries), sum([len(value) for _, _, value in effect.entries]))
         self._produce(effect.term_id, effect.entries)
 
