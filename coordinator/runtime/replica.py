@@ -85,7 +85,7 @@ A group costs as much as forty small files add to it. And librdkafka, which has 
 asks without a pause whether it may send the next: with a group per file it took a core that broker and loop were in want of.
 Longer than a round trip in one data centre: where it takes longer, groups overlap.
 """
-GROUP_BYTES_MIN = 16 * 1024
+GROUP_BYTES_MIN = 64 * 1024
 """Requests of so many bytes are worth a group: it starts as soon as as much waits as is in flight, so that under load one group
 is decided while another is on its way."""
 ENTRY_HASH_BYTES = 16
