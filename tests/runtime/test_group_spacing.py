@@ -1,0 +1,104 @@
+"""When a group starts: at once when nothing is in flight; else with the acknowledgement, with as much waiting, or after a while."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+import coordinator.runtime.replica as replica_module
+from coordinator.core.commands import Answer
+from coordinator.core.events import Append
+from coordinator.runtime.replica import Replica
+from coordinator.testing.state_store import MemoryStateStores
+from tests.core.build import batch, commit, place, result_of
+from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, running
+
+FOR_EVER_S = 3600.0
+
+
+@pytest.fixture
+def groups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many entries each group had that was appended."""
+    sizes: list[int] = []
+    append: Callable[[Replica, Append], None] = Replica._append
+
+    def noted(replica: Replica, effect: Append) -> None:
+        sizes.append(len(effect.entries))
+        append(replica, effect)
+
+    monkeypatch.setattr(Replica, "_append", noted)
+    return sizes
+
+
+class Client:
+    """Commits one file after the other and keeps the answers."""
+
+    def __init__(self, started: Running) -> None:
+        self.started = started
+        self.answers: list[Answer] = []
+        self.sent = 0
+
+    def commit(self, *, size_bytes: int = 1) -> None:
+        self.sent += 1
+        self.started.node.replicas[0].submit(commit(f"file-{self.sent}", [batch()]), TIMEOUT_MS, self.answers.append, size_bytes)
+
+    async def answered(self) -> None:
+        """Wait until all are, and every one well."""
+        await self.started.until(lambda: len(self.answers) == self.sent, "the answers")
+        assert [result_of(answer).errors for answer in self.answers] == [[0]] * self.sent  # type: ignore[arg-type]
+
+
+async def turns() -> None:
+    """Let the loop go round, so that what comes next is not of the same tick."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def one_in_flight(started: Running, groups: list[int]) -> Client:
+    """Lead, and append a group that is not acknowledged before Kafka is available again."""
+    await started.leads()
+    await started.ask(0, place())
+    client = Client(started)
+    groups.clear()
+    started.kafka.set_available(False)
+    client.commit()
+    await started.until(lambda: groups == [1], "the first group")
+    return client
+
+
+async def test_what_arrives_meanwhile_travels_together_once_nothing_is_in_flight(
+    groups: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replica_module, "GROUP_SPACING_S", FOR_EVER_S)
+    async with running(in_memory(), MemoryStateStores()) as started:
+        client = await one_in_flight(started, groups)
+        for _ in range(3):
+            client.commit()
+            await turns()
+        assert started.node.replicas[0]._spacing is not None
+        started.kafka.set_available(True)
+        await client.answered()
+    assert groups == [1, 3]
+
+
+async def test_as_much_as_is_in_flight_waits_for_nothing(groups: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replica_module, "GROUP_SPACING_S", FOR_EVER_S)
+    async with running(in_memory(), MemoryStateStores()) as started:
+        client = await one_in_flight(started, groups)
+        client.commit(size_bytes=replica_module.GROUP_BYTES_MIN - 1)
+        client.commit(size_bytes=1)
+        await started.until(lambda: groups == [1, 2], "the second group")
+        started.kafka.set_available(True)
+        await client.answered()
+
+
+async def test_nobody_waits_longer_than_the_spacing(groups: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replica_module, "GROUP_SPACING_S", 0.02)
+    async with running(in_memory(), MemoryStateStores()) as started:
+        client = await one_in_flight(started, groups)
+        client.commit()
+        await started.until(lambda: groups == [1, 1], "the second group")
+        started.kafka.set_available(True)
+        await client.answered()
