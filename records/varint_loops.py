@@ -6,8 +6,8 @@ Arrays come as memoryviews, so that the same lines see plain ints when they are 
 from __future__ import annotations
 
 
-def write_varints(numbers: memoryview[int], out: memoryview[int], ends: memoryview[int]) -> int:
-    """Write the varints of 64-bit integers to `out`, which has 10 bytes for each, and where each ends to `ends`; returns the end."""
+def write_varints(numbers: memoryview[int], out: memoryview[int]) -> int:
+    """Write the varints of 64-bit integers to `out`, which has 10 bytes for each; returns where they end."""
     at = 0
     for place in range(len(numbers)):
         number = numbers[place]
@@ -18,5 +18,4 @@ def write_varints(numbers: memoryview[int], out: memoryview[int], ends: memoryvi
             at += 1
         out[at] = unsigned
         at += 1
-        ends[place] = at
     return at

@@ -1,7 +1,7 @@
 """Columns of zigzag varints, many numbers at a time; the bytes are those of Avro longs.
 
-Two techniques: tables and plain loops, which win while there are few numbers, and numpy, which has a fixed price per
-call. Both give the same bytes and the same numbers; the callers choose.
+Two techniques: tables and plain loops, which win while there are few numbers, and arrays (a compiled loop, numpy), which
+have a fixed price per call. Both give the same bytes and the same numbers; the callers choose.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from records.varint_loops import write_varints
+
 Int64s = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
 SMALL_END = 1 << 13
 """Numbers in [0, SMALL_END) have at most two bytes, and those bytes come from a table."""
 
-SLICE_NUMBERS = 1 << 13
+_NUMBER_BYTES_MAX = 10
 
 _SEVEN_BITS = 0x7F
 _GOES_ON = 0x80
@@ -30,7 +32,6 @@ _SMALL = _LAST_TWO[::2]
 _SIGNED_OF_BYTE = [(byte >> 1) ^ -(byte & 1) for byte in range(0x80)]
 
 _SHIFTS = np.arange(10, dtype=np.uint64) * np.uint64(7)
-_LENGTH_STARTS = np.array([1 << (7 * groups) for groups in range(1, 10)], np.uint64)
 
 
 def write_number(value: int) -> bytes:
@@ -68,29 +69,9 @@ def write_numbers(values: Sequence[int], least: int, greatest: int) -> bytes:
 
 
 def write_number_array(numbers: Int64s) -> bytes:
-    """Return the varints of any 64-bit integers in one vectorised pass; there must be one at least."""
-    return write_number_array_with_ends(numbers)[0]
-
-
-def write_number_array_with_ends(numbers: Int64s) -> tuple[bytes, Int64s]:
-    """Like `write_number_array`, and the position after each number."""
-    if len(numbers) <= SLICE_NUMBERS:
-        return _write_slice(numbers)
-    # Slices that stay in the cache of the processor: one pass over all would take twice as long for each number.
-    pieces = [_write_slice(numbers[start : start + SLICE_NUMBERS]) for start in range(0, len(numbers), SLICE_NUMBERS)]
-    shifts = np.cumsum([0, *(len(data) for data, _ in pieces[:-1])])
-    return b"".join([data for data, _ in pieces]), np.concatenate([ends + shift for (_, ends), shift in zip(pieces, shifts, strict=True)])
-
-
-def _write_slice(numbers: Int64s) -> tuple[bytes, Int64s]:
-    unsigned = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
-    lengths = np.searchsorted(_LENGTH_STARTS, unsigned, "right") + 1
-    ends = lengths.cumsum()
-    group = np.arange(ends[-1]) - np.repeat(ends - lengths, lengths)
-    # Every byte is its group of seven bits; all but the last of a number say that the number goes on.
-    encoded: Bytes = (unsigned.repeat(lengths) >> _SHIFTS[group]).astype(np.uint8) | np.uint8(_GOES_ON)
-    encoded[ends - 1] &= np.uint8(_SEVEN_BITS)
-    return encoded.tobytes(), ends
+    """Return the varints of any 64-bit integers, written by a compiled loop."""
+    out = np.empty(_NUMBER_BYTES_MAX * len(numbers), np.uint8).data
+    return bytes(out[: write_varints(numbers.data, out)])
 
 
 def read_number(data: bytes, position: int) -> tuple[int, int]:
