@@ -474,6 +474,7 @@ class Replica:
 
     def _drop_producer(self) -> None:
         self._group_starts.clear()
+        self._submitted_bytes = 0
         if self._producer is not None:
             self._producer.abandon()
             self._producer = None
