@@ -1,6 +1,6 @@
 """Compiles the loops of the hot path: every module `*_loops.py` that has its types beside it in a `.pxd`.
 
-Such a module is plain Python and works without this; compiled it is a hundred times faster. Without a C compiler the
+Such a module is plain Python and works without this; compiled, a commit costs a fifth to a fifteenth. Without a C compiler the
 installation goes on, says so, and the service says it again when it starts (`coordinator.app.main`).
 """
 
@@ -26,10 +26,11 @@ DIRECTIVES = {
 def compiled_modules() -> list[Extension]:
     """One extension per module that has a `.pxd`."""
     typed = sorted(path for package in PACKAGES for path in Path(package).rglob("*_loops.pxd"))
-    return [
-        Extension(".".join(path.with_suffix("").parts), [str(path.with_suffix(".py"))], extra_compile_args=["-O3"], optional=True)
-        for path in typed
-    ]
+    return [Extension(".".join(path.with_suffix("").parts), [str(path.with_suffix(".py"))], extra_compile_args=["-O3"]) for path in typed]
 
 
-setup(ext_modules=cythonize(compiled_modules(), compiler_directives=DIRECTIVES, build_dir="build/c", nthreads=2))
+extensions = cythonize(compiled_modules(), compiler_directives=DIRECTIVES, build_dir="build/c", nthreads=2)
+for extension in extensions:
+    extension.optional = True  # cythonize does not pass it on
+
+setup(ext_modules=extensions)
