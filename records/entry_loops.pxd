@@ -3,6 +3,9 @@ cimport cython
 @cython.locals(unsigned=cython.ulonglong)
 cdef Py_ssize_t _put(unsigned char[::1] out, Py_ssize_t at, long long number) except -1
 
+@cython.locals(at=Py_ssize_t, place=Py_ssize_t)
+cpdef Py_ssize_t write_varints(const long long[::1] numbers, unsigned char[::1] out) except -1
+
 @cython.locals(place=Py_ssize_t)
 cdef Py_ssize_t _put_bytes(unsigned char[::1] out, Py_ssize_t at, bytes data) except -1
 

@@ -1,6 +1,6 @@
-"""`FileCommitted` entries of many files into one buffer. Compiled when installed; the `.pxd` has the types.
+"""Varints and, with them, `FileCommitted` entries of many files into one buffer. Compiled when installed; the `.pxd` has the types.
 
-The bytes are those of `records.codec.encode_entry`: Avro arrays as one block each, left out where a column is empty.
+The bytes of entries are those of `records.codec.encode_entry`: Avro arrays as one block each, left out where a column is empty.
 Arrays are memoryviews, so that the same lines see plain ints when not compiled. Nothing is written past the buffer: an
 index out of range is an IndexError.
 """
@@ -19,6 +19,14 @@ def _put(out: memoryview[int], at: int, number: int) -> int:
         at += 1
     out[at] = unsigned
     return at + 1
+
+
+def write_varints(numbers: memoryview[int], out: memoryview[int]) -> int:
+    """Write the varints of 64-bit integers to `out`, which has 10 bytes for each; returns where they end."""
+    at = 0
+    for place in range(len(numbers)):
+        at = _put(out, at, numbers[place])
+    return at
 
 
 def _put_bytes(out: memoryview[int], at: int, data: bytes) -> int:

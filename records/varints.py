@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from records.varint_loops import write_varints
+from records.entry_loops import write_varints
 
 Int64s = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
@@ -22,7 +22,6 @@ SMALL_END = 1 << 13
 _NUMBER_BYTES_MAX = 10
 
 _SEVEN_BITS = 0x7F
-_GOES_ON = 0x80
 _SHIFT_MAX = 63
 _GROUP = 1 << 14
 _LOW_GROUP = _GROUP - 1

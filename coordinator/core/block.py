@@ -32,14 +32,6 @@ def starts_of_equal(values: Int64s) -> Int64s:
     return is_start.nonzero()[0]
 
 
-def lengths_of(starts: Int64s, end: int) -> Int64s:
-    """How long each stretch is, the last one up to `end`."""
-    lengths = np.empty_like(starts)
-    np.subtract(starts[1:], starts[:-1], out=lengths[:-1])
-    lengths[-1] = end - starts[-1]
-    return lengths
-
-
 def owners_text(owner_ids: list[int]) -> str:
     """Owners as a file's row has them."""
     return str(owner_ids[0]) if len(owner_ids) == 1 else ",".join(map(str, owner_ids))

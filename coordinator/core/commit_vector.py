@@ -24,6 +24,9 @@ from coordinator.core.scratch import Scratch
 from records.bulk import encode_columns
 from records.file_head import FileHead
 
+_SCRATCH_OF_CHECKS = Scratch()
+"""For requests that are only checked: nothing of it outlives the check."""
+
 
 @dataclass(frozen=True, slots=True)
 class Unusual:
@@ -140,7 +143,7 @@ def decide_block(
 def check_whole(command: CommitFile, coordinator_ids: Collection[int], coordinator_count: int) -> Outcome:
     """Check a request of several coordinators as it was received, before it is split; its age is left to each of them."""
     problem = check_file(command, coordinator_ids, coordinator_count)
-    if problem is None and isinstance(_read(command.batches.tobytes(), [command], 0, Scratch(), None), Unusual):
+    if problem is None and isinstance(_read(command.batches.tobytes(), [command], 0, _SCRATCH_OF_CHECKS, None), Unusual):
         problem = check_batches(command, [Batch._make(row) for row in command.batches.tolist()])
     return OK if problem is None else Outcome(error=problem[0], message=problem[1])
 

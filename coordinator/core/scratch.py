@@ -5,35 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 _PLACES_MIN = 256
-_COLUMNS = (
-    "row",
-    "gap",
-    "age",
-    "count_minus_one",
-    "run_first",
-    "run_length",
-    "run_partition",
-    "run_topic",
-    "run_base",
-    "run_log_start",
-    "segment_of",
-    "segment_row",
-    "batch",
-    "producer_id",
-    "epoch",
-    "sequence",
-    "producer_of",
-    "distance",
-    "expected",
-    "cursor",
-    "seen",
-)
 
 
 class Scratch:
     """One column per name, as long as the largest group so far or longer; what is in them means nothing before they are filled."""
-
-    __slots__ = (*_COLUMNS, "_places")
 
     row: memoryview[int]
     gap: memoryview[int]
@@ -65,5 +40,5 @@ class Scratch:
         if places <= self._places:
             return
         self._places = max(_PLACES_MIN, 2 * places)
-        for name in _COLUMNS:
+        for name in Scratch.__annotations__:
             setattr(self, name, np.zeros(self._places, np.int64).data)

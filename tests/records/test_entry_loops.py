@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import records.varint_loops as varint_loops
+import records.entry_loops as entry_loops
 from records.varints import write_number
 from tests.compiled import plain
 
-PLAIN = plain(varint_loops)
+PLAIN = plain(entry_loops)
 
 
 @given(st.lists(st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(-130, 130)), max_size=50))
 def test_both_write_what_single_numbers_are_written_as(numbers: list[int]) -> None:
     expected = b"".join(map(write_number, numbers))
     column = np.array(numbers, np.int64)
-    for write in (varint_loops.write_varints, PLAIN.write_varints):
+    for write in (entry_loops.write_varints, PLAIN.write_varints):
         out = memoryview(bytearray(10 * len(numbers)))
         assert bytes(out[: write(column.data, out)]) == expected
 
@@ -26,4 +26,4 @@ def test_both_write_what_single_numbers_are_written_as(numbers: list[int]) -> No
 def test_nothing_is_written_past_the_room() -> None:
     out = memoryview(bytearray(3))
     with pytest.raises(IndexError):
-        varint_loops.write_varints(np.array([1 << 40], np.int64).data, out)
+        entry_loops.write_varints(np.array([1 << 40], np.int64).data, out)
