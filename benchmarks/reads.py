@@ -77,15 +77,16 @@ class Filled:
     start_ms: int
 
 
-def fill(node: CoordinatorProcess, partition_keys: Sequence[bytes], batches: int) -> Filled:
-    """Commit files, the oldest batches first; returns when all of it is in the state database."""
+def made_files(partition_keys: Sequence[bytes], batches: int) -> tuple[Filled, Iterator[tuple[int, int, bytes]]]:
+    """Commits of files, the oldest batches first, and what will have been committed when all of them are taken."""
     rng = np.random.default_rng(1)
     start_ms = time.time_ns() // 1_000_000 - SPAN_MS
     files = batches // BATCHES_PER_FILE
     keys = np.array(partition_keys, "V20")
-    ends = np.zeros(len(keys), np.int64)
+    filled = Filled(topic_id=split_partition_key(partition_keys[0])[0], ends=[0] * len(keys), start_ms=start_ms)
 
     def made() -> Iterator[tuple[int, int, bytes]]:
+        ends = np.zeros(len(keys), np.int64)
         for number in range(files):
             places = np.sort(rng.integers(len(keys), size=BATCHES_PER_FILE))
             counts = rng.integers(1, 100, size=BATCHES_PER_FILE)
@@ -99,14 +100,21 @@ def fill(node: CoordinatorProcess, partition_keys: Sequence[bytes], batches: int
                 rows[name] = -1
             file = CommitFile(f"wal/{new_ulid(time.time_ns() // 1_000_000, rng.bytes(10))}", 1, int(sizes.sum()), [0], rows)
             yield int(ApiKey.COMMIT_FILE), 0, encode_commit_file(file)
+        filled.ends[:] = ends.tolist()
 
+    return filled, made()
+
+
+def fill(node: CoordinatorProcess, partition_keys: Sequence[bytes], batches: int) -> Filled:
+    """Commit files; returns when all of it is in the state database."""
+    filled, files = made_files(partition_keys, batches)
     with Wire(node.address) as wire:
-        for answered in wire.exchange(made(), FILES_IN_FLIGHT):
+        for answered in wire.exchange(files, FILES_IN_FLIGHT):
             errors = decode_commit_response(answered.body).results["error_code"]
             if errors.any():
                 raise AssertionError(f"a batch was refused with error {errors[errors != 0][0]}")
-    wait_for(lambda: node.metric("state_applied_offset") >= files, "the state database to have every file")
-    return Filled(topic_id=split_partition_key(partition_keys[0])[0], ends=ends.tolist(), start_ms=start_ms)
+    wait_for(lambda: node.metric("state_applied_offset") >= batches // BATCHES_PER_FILE, "the state database to have every file")
+    return filled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

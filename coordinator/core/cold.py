@@ -23,6 +23,8 @@ PACKED = np.dtype(
     ]
 )
 APPEND_TIME_BIT = 0x80000000
+PACKED_CELLS = PACKED.itemsize // 4
+"""A packed batch as numbers of 32 bits: a distance of timestamps has 31 at most."""
 
 ROW = np.dtype(
     [
@@ -99,6 +101,18 @@ def unpack(run: RunRow) -> Rows:
     rows["index"] = packed["index"]
     rows["timestamp"] = packed["timestamp"].astype(np.int64) + run.timestamp_base
     return rows
+
+
+class WrittenRun(NamedTuple):
+    """A packed run as far as it counts: batches that begin at `end` or later are seen elsewhere."""
+
+    run: RunRow
+    end: int
+
+    def rows(self) -> Rows:
+        """The batches that count."""
+        rows = unpack(self.run)
+        return rows if self.run.last < self.end else rows[rows["base"] < self.end]
 
 
 class ColdStore(Protocol):

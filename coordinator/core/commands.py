@@ -140,8 +140,7 @@ class DeletedTo:
     low_watermark: int = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetQuery:
+class OffsetQuery(NamedTuple):
     topic_id: bytes
     partition: int
     timestamp: int
@@ -152,8 +151,7 @@ class ListOffsets:
     queries: list[OffsetQuery]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundOffset:
+class FoundOffset(NamedTuple):
     outcome: Outcome
     timestamp: int = -1
     offset: int = -1

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from coordinator.core.batches import partition_key
-from coordinator.core.cold import FileRow, Rows
+from coordinator.core.cold import APPEND_TIME_BIT, PACKED_CELLS, FileRow, Rows, WrittenRun, numbers_of
 from coordinator.core.commands import (
     OK,
     DescribedFile,
@@ -22,7 +22,9 @@ from coordinator.core.commands import (
 from coordinator.core.commit import unknown_partition
 from coordinator.core.errors import ErrorCode
 from coordinator.core.hot import HotState
+from coordinator.core.search_loops import packed_reaching, row_reaching
 from coordinator.core.state import ShardState
+from coordinator.core.tail import TailRun
 
 LATEST = -1
 EARLIEST = -2
@@ -41,6 +43,8 @@ BATCHES_PER_ANSWER_MAX = 5_000
 """About half a megabyte of answer, made in some 10 ms."""
 ROWS_AT_ONCE = 512
 
+_NOTHING_FOUND = FoundOffset(outcome=OK)
+
 
 def unknown(hot: HotState, topic_id: bytes, partition: int) -> Outcome:
     """The outcome for a partition that is not here."""
@@ -56,6 +60,8 @@ def list_offset(state: ShardState, query: OffsetQuery) -> FoundOffset:
         return FoundOffset(outcome=unknown(hot, query.topic_id, query.partition))
     log_start = hot.partitions.log_start.cells[row]
     match query.timestamp:
+        case t if t >= 0:
+            return _first_at_or_after(state, row, log_start, t)
         case t if t == LATEST:
             return FoundOffset(outcome=OK, offset=hot.partitions.high_watermark.cells[row])
         case t if t in (EARLIEST, EARLIEST_LOCAL):
@@ -63,9 +69,7 @@ def list_offset(state: ShardState, query: OffsetQuery) -> FoundOffset:
         case t if t == MAX_TIMESTAMP:
             return _max_timestamp(state, row, log_start)
         case t if t == LATEST_TIERED:
-            return FoundOffset(outcome=OK)
-        case t if t >= 0:
-            return _first_at_or_after(state, row, log_start, t)
+            return _NOTHING_FOUND
         case _:
             message = f"timestamp {query.timestamp} is not one of -1 to -5, nor a time"
             return FoundOffset(outcome=Outcome(error=ErrorCode.UNSUPPORTED_VERSION, message=message))
@@ -76,7 +80,7 @@ def _max_timestamp(state: ShardState, row: int, log_start: int) -> FoundOffset:
     if table.max_timestamp_offset.cells[row] < log_start:
         _recompute_max_timestamp(state, row, log_start)
     if table.max_timestamp_offset.cells[row] < 0:
-        return FoundOffset(outcome=OK)
+        return _NOTHING_FOUND
     return FoundOffset(outcome=OK, timestamp=table.max_timestamp.cells[row], offset=table.max_timestamp_offset.cells[row])
 
 
@@ -107,17 +111,44 @@ def _effective(state: ShardState, rows: Rows) -> np.ndarray[tuple[int], np.dtype
 
 
 def _first_at_or_after(state: ShardState, row: int, log_start: int, timestamp: int) -> FoundOffset:
-    table = state.hot.partitions
-    if table.max_timestamp.cells[row] < timestamp:
-        return FoundOffset(outcome=OK)
-    for rows in state.rows_reaching(row, log_start, timestamp):
-        last = rows["base"] + rows["count"] - 1
-        times = _effective(state, rows)
-        hits = np.flatnonzero((times >= timestamp) & (last >= log_start))
-        if len(hits):
-            at = int(hits[0])
-            return FoundOffset(outcome=OK, timestamp=int(times[at]), offset=max(log_start, int(rows["base"][at])))
-    return FoundOffset(outcome=OK)
+    if state.hot.partitions.max_timestamp.cells[row] < timestamp:
+        return _NOTHING_FOUND
+    for run in state.runs_reaching(row, log_start, timestamp):
+        if isinstance(run, WrittenRun):
+            found = _reaching_written(state, run, log_start, timestamp)
+        else:
+            found = _reaching_unwritten(run, log_start, timestamp)
+        if found is not None:
+            return FoundOffset(outcome=OK, timestamp=found[0], offset=max(log_start, found[1]))
+    return _NOTHING_FOUND
+
+
+def _reaching_written(state: ShardState, written: WrittenRun, log_start: int, timestamp: int) -> tuple[int, int] | None:
+    """Effective timestamp and base offset of the first batch that reaches a time."""
+    run, end = written
+    cells = memoryview(run.data).cast("I")
+    place, base = packed_reaching(cells, 0, run.base, end, log_start, run.timestamp_base, timestamp)
+    while place >= 0:
+        at = place * PACKED_CELLS
+        if not cells[at] & APPEND_TIME_BIT:
+            return run.timestamp_base + cells[at + 4], base
+        file = state.file_by_id(run.file_base + cells[at + 3])
+        append_time = file.append_time_ms if file is not None else 0
+        if append_time >= timestamp:
+            return append_time, base
+        base += (cells[at] & (APPEND_TIME_BIT - 1)) + 1
+        place, base = packed_reaching(cells, place + 1, base, end, log_start, run.timestamp_base, timestamp)
+    return None
+
+
+def _reaching_unwritten(run: TailRun, log_start: int, timestamp: int) -> tuple[int, int] | None:
+    """As `_reaching_written`."""
+    rows = numbers_of(run.block.rows()).data
+    at = row_reaching(rows, run.start, run.stop, log_start, timestamp)
+    if at < 0:
+        return None
+    base, time, append_time, is_append_time = rows[at, 0], rows[at, 6], rows[at, 7], rows[at, 8] == 1
+    return append_time if is_append_time else time, base
 
 
 @dataclass(slots=True)

@@ -17,13 +17,13 @@ import numpy as np
 from coordinator.core.batches import partition_key
 from coordinator.core.block import AppliedBlock, BlockFile, CommitBlock
 from coordinator.core.block_apply import apply_block
-from coordinator.core.cold import ColdStore, FileRow, Header, Rows, RunRow, Tombstone, unpack
+from coordinator.core.cold import ColdStore, FileRow, Header, Rows, RunRow, Tombstone, WrittenRun, unpack
 from coordinator.core.directory import UNDATED, Deletion, Placement
 from coordinator.core.frozen import PartitionRow, ProducerRow, freeze_partitions, freeze_producers
 from coordinator.core.hot import BrokenInvariant, DeletedTopic, HotState, Topic
 from coordinator.core.packing import Freeze, TopicRow, unpack_ring
 from coordinator.core.tables import RememberedBatch
-from coordinator.core.tail import FileBlock, Generation, with_losses
+from coordinator.core.tail import FileBlock, Generation, TailRun, with_losses
 from records.model import (
     Endpoint,
     FileCommitted,
@@ -36,6 +36,9 @@ from records.model import (
     RecordsDeleted,
     TombstonesExpired,
 )
+
+OFFSET_END = (1 << 63) - 1
+"""Behind every offset."""
 
 TRIM_PARTITION_COST = 10
 """What looking at a partition costs, in batches counted out."""
@@ -256,11 +259,16 @@ class ShardState:
 
     def rows_from(self, partition_row: int, offset: int) -> Iterator[Rows]:
         """The batches of a partition that end at or after an offset, run by run."""
-        return self._rows(partition_row, offset, self.cold.run_covering)
+        for run in self.runs_from(partition_row, offset):
+            yield run.rows()
 
-    def rows_reaching(self, partition_row: int, offset: int, timestamp_ms: int) -> Iterator[Rows]:
-        """Like `rows_from`, without the written runs whose batches are all older than a time."""
-        return self._rows(partition_row, offset, lambda row, at: self.cold.run_reaching(row, at, timestamp_ms))
+    def runs_from(self, partition_row: int, offset: int) -> Iterator[WrittenRun | TailRun]:
+        """The runs of a partition that end at or after an offset."""
+        return self._runs(partition_row, offset, self.cold.run_covering)
+
+    def runs_reaching(self, partition_row: int, offset: int, timestamp_ms: int) -> Iterator[WrittenRun | TailRun]:
+        """Like `runs_from`, without the written runs whose batches are all older than a time."""
+        return self._runs(partition_row, offset, lambda row, at: self.cold.run_reaching(row, at, timestamp_ms))
 
     def rows_of_greatest(self, partition_row: int, offset: int) -> Iterator[Rows]:
         """Runs in offset order, the first batch with the greatest effective timestamp from an offset on among them."""
@@ -273,22 +281,21 @@ class ShardState:
             for tail_run in generation.runs_from(partition_row, offset):
                 yield tail_run.rows()
 
-    def _rows(self, partition_row: int, offset: int, next_run: Callable[[int, int], RunRow | None]) -> Iterator[Rows]:
+    def _runs(self, partition_row: int, offset: int, next_run: Callable[[int, int], RunRow | None]) -> Iterator[WrittenRun | TailRun]:
         """Written runs first, up to where the unwritten ones begin: a run being written is in both places."""
-        firsts = [generation.first_base(partition_row) for generation in self._generations()]
-        written_end = next((base for base in firsts if base is not None), None)
+        unwritten = [(generation, generation.first_base(partition_row)) for generation in self._generations()]
+        written_end = next((base for _, base in unwritten if base is not None), OFFSET_END)
         at = offset
-        while written_end is None or at < written_end:
+        while at < written_end:
             run = next_run(partition_row, at)
-            if run is None or (written_end is not None and run.base >= written_end):
+            if run is None or run.base >= written_end:
                 break
-            rows = unpack(run)
             # Short runs are joined as they are written, so one run can hold old batches and those of the frozen generation.
-            yield rows if written_end is None or run.last < written_end else rows[rows["base"] < written_end]
+            yield WrittenRun(run, written_end)
             at = run.last + 1
-        for generation in self._generations():
-            for tail_run in generation.runs_from(partition_row, offset):
-                yield tail_run.rows()
+        for generation, base in unwritten:
+            if base is not None:
+                yield from generation.runs_from(partition_row, offset)
 
     # ---- housekeeping
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from coordinator.adapters.sqlite.errors import translated
+from coordinator.adapters.sqlite.errors import TROUBLES, translated, translation
 from coordinator.adapters.sqlite.run_index import RunEntry, RunIndex
 from coordinator.adapters.sqlite.schema import connect_reader, fetch
 from coordinator.core.cold import FileRow, RunRow, Tombstone
@@ -116,7 +116,8 @@ class StateReader:
     def _run(self, partition_row: int, find: Callable[[RunIndex], int | None]) -> RunRow | None:
         if self._commits:
             self._take_commits()
-        with translated(self._path, self._on_corrupt):
+        # Not `translated`, which takes as long as the rest of this.
+        try:
             while True:
                 index = self._indexes.get(partition_row)
                 if index is None:
@@ -126,9 +127,11 @@ class StateReader:
                     return None
                 rows = fetch(self._cursor, RUN, (run_id,))
                 if rows:
-                    return RunRow(*rows[0])
+                    return RunRow._make(rows[0])
                 # Trimmed by a commit that was not reported yet.
                 del self._indexes[partition_row]
+        except TROUBLES as trouble:
+            raise translation(trouble, self._path, self._on_corrupt) from trouble
 
     def _load_index(self, partition_row: int) -> RunIndex:
         index = RunIndex(fetch(self._cursor, RUNS_OF_PARTITION, (partition_row,)))
@@ -150,8 +153,10 @@ class StateReader:
                 indexes.pop(partition_row, None)
 
     def _file(self, sql: str, key: int | str) -> FileRow | None:
-        with translated(self._path, self._on_corrupt):
+        try:
             rows = fetch(self._cursor, sql, (key,))
+        except TROUBLES as trouble:
+            raise translation(trouble, self._path, self._on_corrupt) from trouble
         return self._file_row(rows[0]) if rows else None
 
     def _file_row(self, columns: tuple[Any, ...]) -> FileRow:

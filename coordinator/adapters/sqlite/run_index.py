@@ -1,7 +1,7 @@
 """What the reader keeps in memory of a partition's runs: their ids, last offsets and greatest timestamps.
 
-Runs are few (up to a thousand batches each), so finding one by offset is a binary search and finding one by time a single
-numpy comparison, without an index that a commit would have to maintain.
+Runs are few (up to a thousand batches each), so finding one by offset is a binary search and finding one by time a look
+at each, without an index that a commit would have to maintain.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
+
+from coordinator.core.search_loops import first_at_least
 
 
 class RunEntry(NamedTuple):
@@ -56,9 +58,8 @@ class RunIndex:
         start = bisect_left(self._last, offset)
         if start == len(self._ids):
             return None
-        reach = np.frombuffer(self._max_timestamp, np.int64)[start:] >= timestamp_ms
-        at = int(reach.argmax())
-        return self._ids[start + at] if reach[at] else None
+        at = first_at_least(memoryview(self._max_timestamp), start, timestamp_ms)
+        return self._ids[at] if at >= 0 else None
 
     def greatest(self, offset: int) -> int | None:
         """The id of the first run with the greatest timestamp among those that end at or after an offset."""
