@@ -12,7 +12,8 @@ from records.file_head import FileHead
 
 def _put(out: memoryview[int], at: int, number: int) -> int:
     """Write a zigzag varint; returns where it ends, as all of these do."""
-    unsigned = number << 1 if number >= 0 else ~(number << 1)
+    unsigned = number if number >= 0 else ~number
+    unsigned = unsigned << 1 if number >= 0 else unsigned << 1 | 1  # only now: a C number with a sign has no room for another bit
     while unsigned > 0x7F:
         out[at] = unsigned & 0x7F | 0x80
         unsigned >>= 7

@@ -67,10 +67,12 @@ def read_batches(
         raise IndexError(f"{len(raw)} bytes are not {len(file_of)} batches")
     for guess in range(256):
         seen[guess] = 0
-    data = raw  # compiled: an address, which nobody checks; hence the look at the length
+    data = raw  # compiled: an address, which nobody checks; hence the looks at the length and at each file's number of batches
     at = place = run = 0
     ids_before: list[bytes] = []
     for file in range(len(batches_of_file)):
+        if batches_of_file[file] > len(file_of) - place:
+            raise IndexError(f"{batches_of_file[file]} batches of file {file}, {len(file_of) - place} are left")
         file_size, end_of_previous = file_sizes[file], 0
         first_run, first_place = run, place
         row_now = topic_at = ordinal = 0
@@ -217,7 +219,7 @@ def read_producers(
         if first < 0 or last != (first + count[place] - 1) & 0x7FFFFFFF:
             unusual = -1 - file_of[place]
             break
-        guess = (producer + row[place] * 40503) & guess_mask
+        guess = (producer & guess_mask) + row[place] * 40503 & guess_mask  # ids go up to 2^63 - 1: nothing is added to a whole one
         slot = guesses[guess]
         if owner[slot] != row[place] or producer_of_slot[slot] != producer:
             of_partition = index.get(row[place])

@@ -20,7 +20,7 @@ cpdef object add_hashes(
 @cython.locals(
     at=Py_ssize_t, last=Py_ssize_t, file_base=cython.longlong, file_last=cython.longlong, time_base=cython.longlong,
     time_last=cython.longlong, newest=cython.ulonglong, oldest=cython.ulonglong, max_timestamp=cython.longlong,
-    file=cython.longlong, timestamp=cython.longlong, effective=cython.longlong, count=cython.longlong,
+    file=cython.longlong, timestamp=cython.longlong, effective=cython.longlong, count=cython.longlong, log_append=cython.longlong,
 )
 cdef bint _pack_run(
     const long long[:, ::1] rows, Py_ssize_t start, Py_ssize_t stop, unsigned int[:, ::1] packed, long long[:, ::1] run, Py_ssize_t to

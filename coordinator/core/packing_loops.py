@@ -41,8 +41,8 @@ def add_hashes(rows: memoryview[int], start: int, stop: int, low_key: int, high_
     high_sum, low_sum = sums[to, 0], sums[to, 1]
     for at in range(start, stop):
         word_0 = rows[at, 0] & _MASK
-        word_1 = rows[at, 1] | rows[at, 2] << 32
-        word_2 = rows[at, 3] | rows[at, 8] << 31 | rows[at, 5] << 32
+        word_1 = (rows[at, 1] & _MASK | (rows[at, 2] & _MASK) << 32) & _MASK
+        word_2 = (rows[at, 3] & _MASK | (rows[at, 8] & _MASK) << 31 | (rows[at, 5] & _MASK) << 32) & _MASK
         word_3, word_4 = rows[at, 4] & _MASK, rows[at, 6] & _MASK
         low_sum = low_sum + _low(_low(_low(_low(_low(low_start, word_0), word_1), word_2), word_3), word_4) & _MASK
         high_sum = high_sum + _high(_high(_high(_high(_high(high_start, word_0), word_1), word_2), word_3), word_4) & _MASK
@@ -61,11 +61,12 @@ def _pack_run(rows: memoryview[int], start: int, stop: int, packed: memoryview[i
     newest, oldest = time_last & _MASK, time_base & _MASK
     if (newest - oldest & _MASK) >> 31 or file_last - file_base >> 32:
         return False
+    log_append = 0x80000000  # beyond 31 bits: written in the loop it would be a Python number when compiled
     max_timestamp = rows[start, 7] if rows[start, 8] == 1 else rows[start, 6]
     for at in range(start, stop):
         count, timestamp, effective = rows[at, 1] - 1, rows[at, 6], rows[at, 6]
         if rows[at, 8] == 1:
-            count, effective = count | 0x80000000, rows[at, 7]
+            count, effective = count | log_append, rows[at, 7]
         packed[at, 0] = count
         packed[at, 1] = rows[at, 2]
         packed[at, 2] = rows[at, 3]

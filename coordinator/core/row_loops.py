@@ -63,7 +63,8 @@ def place_record(
         to, offset = targets[run], run_base_offset[run]
         length = run_length[run]
         for _ in range(length):
-            count, size = record_count_minus_one[at] + 1, byte_size[at]
+            count, size = record_count_minus_one[at], byte_size[at]
+            count += 1  # by itself: what is in a list is a Python number until it has a C variable
             gap = byte_gap[at] if has_gaps else 0
             rows[to, 0] = offset
             rows[to, 1] = count
