@@ -24,7 +24,7 @@ from typing import cast
 
 import uvloop
 
-from benchmarks.reads import FIND_MANY, FIND_ONE, LIST, Filled, Kind, made_files
+from benchmarks.reads import FIND_ONE, LIST, READS, Filled, Kind, made_files
 from benchmarks.request_path import TOPIC_ID, Bench, Wire
 from coordinator.adapters.server.connection import Connection
 from coordinator.app.main import settle_garbage_collector
@@ -74,9 +74,8 @@ class ReadBench(Bench):
     async def read(self, kind: Kind, filled: Filled, seconds: float) -> float:
         """Ask for a while; microseconds of the loop's thread per request."""
         rng = random.Random(3)
-        frames = [
-            request_frame(key, version, 1, "benchmark", body) for key, version, body in (kind.request(filled, rng) for _ in range(200))
-        ]
+        made = [kind.request(filled, rng) for _ in range(REQUESTS_MADE)]
+        frames = [request_frame(key, version, 1, "benchmark", body) for key, version, body in made]
         sent = asked = 0
         thread_s, until = time.thread_time(), time.perf_counter() + seconds
         wire = self.answers
@@ -123,7 +122,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batches", type=int, default=200_000)
     parser.add_argument("--shape", action="append", metavar="PARTITIONSxIN_FLIGHT")
-    parser.add_argument("--read", action="append", choices=(FIND_ONE, FIND_MANY, LIST))
+    parser.add_argument("--read", action="append", choices=READS)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--profile", action="store_true")
     options = parser.parse_args()

@@ -1,6 +1,6 @@
 """Reads from one coordinator with a million live batches: FindBatches and ListOffsets, at 1, 10 and 632 partitions.
 
-    python -m benchmarks.reads [--batches N] [--runs N] [--window S] [--json FILE]
+    python -m benchmarks.reads [--batches N] [--runs N] [--window S] [--read WHAT ...] [--json FILE]
 
 Files of 1000 batches over 632 partitions are committed until there are enough, then everything is written to the state
 database, which is what the reads look into. FindBatches asks at random offsets, for one batch of each partition or for a
@@ -63,7 +63,7 @@ CHECK_EVERY = 50
 FETCH_BYTES = 50 << 20
 PARTITION_FETCH_BYTES = 1 << 20
 LOOKUPS = 20_000
-FIND_ONE, FIND_MANY, LIST = "find, 1 batch", "find, 1 MiB", "list by time"
+READS = FIND_ONE, FIND_MANY, LIST = "find, 1 batch", "find, 1 MiB", "list by time"
 FIND_AIM_US = 200.0
 LIST_AIM_US = 50.0
 
@@ -158,7 +158,7 @@ def kinds() -> list[Kind]:
     """All of them."""
     return [
         Kind(what=what, partitions=partitions, in_flight=in_flight)
-        for what in (FIND_ONE, FIND_MANY, LIST)
+        for what in READS
         for partitions in ASKED
         for in_flight in IN_FLIGHT
         if in_flight == 1 or partitions * in_flight <= PARTITIONS_IN_FLIGHT_MAX
@@ -202,9 +202,9 @@ def measure_reads(address: str, pid: int, filled: Filled, kind: Kind, seed: int,
     return run
 
 
-def measure(node: CoordinatorProcess, filled: Filled, runs: int, window_s: float) -> list[Row]:
-    """All reads; every run takes each kind in turn, so that a disturbance does not hit one kind alone."""
-    done: dict[Kind, list[ReadRun]] = {kind: [] for kind in kinds()}
+def measure(node: CoordinatorProcess, filled: Filled, wanted: Sequence[Kind], runs: int, window_s: float) -> list[Row]:
+    """These reads; every run takes each kind in turn, so that a disturbance does not hit one kind alone."""
+    done: dict[Kind, list[ReadRun]] = {kind: [] for kind in wanted}
     with Wire(node.address) as wire:
         # The first look at a partition loads the index of its runs, once in the life of a process.
         everything = Kind(what=FIND_ONE, partitions=PARTITIONS, in_flight=1)
@@ -291,6 +291,7 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=1_000_000)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--window", type=float, default=1.0, help="seconds for each kind of read in each run")
+    parser.add_argument("--read", action="append", choices=READS, help="only this one (may be repeated)")
     parser.add_argument("--json", metavar="FILE", help="also write the figures there")
     options = parser.parse_args()
     with broker() as kafka, service(kafka) as running:
@@ -299,7 +300,8 @@ def main() -> None:
         started = time.perf_counter()
         filled = fill(node, target.partition_keys, options.batches)
         say(f"{options.batches:,} batches committed and written in {time.perf_counter() - started:.1f} s")
-        rows = measure(node, filled, options.runs, options.window)
+        wanted = [kind for kind in kinds() if kind.what in (options.read or READS)]
+        rows = measure(node, filled, wanted, options.runs, options.window)
     rows += raw_rows(options.batches)
     say(f"\n{table(rows, COLUMNS)}\n\n{aims(rows)}")
     write_json(options.json, {"batches": options.batches, "reads": rows})

@@ -21,6 +21,7 @@ from coordinator.core.commands import (
 from coordinator.core.errors import ErrorCode
 from coordinator.protocol.codec import Message
 from coordinator.protocol.find_batches import FindBatches, FoundPartition, encode_find_batches_response
+from coordinator.protocol.list_offsets import ListOffsets, encode_list_offsets_response
 from coordinator.protocol.messages import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
@@ -29,42 +30,28 @@ from coordinator.protocol.messages import (
     DescribeFileResult,
     DescribeFilesRequest,
     DescribeFilesResponse,
-    ListOffsetsPartitionResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopicResponse,
 )
 
 A = TypeVar("A")
 
 
-def list_offsets_queries(request: ListOffsetsRequest) -> list[OffsetQuery]:
+def list_offsets_queries(request: ListOffsets) -> list[OffsetQuery]:
     """The queries in request order."""
-    return [
-        OffsetQuery(topic_id=topic.topic_id, partition=partition.partition_index, timestamp=partition.timestamp)
-        for topic in request.topics
-        for partition in topic.partitions
-    ]
+    return [OffsetQuery(topic_id, index, timestamp) for topic_id, partitions in request.topics for index, timestamp in partitions]
 
 
-def list_offsets_response(request: ListOffsetsRequest, answers: Sequence[FoundOffset]) -> Message:
-    """The response to a request, one answer per query."""
-    flat = iter(answers)
+def list_offsets_body(request: ListOffsets, answers: Sequence[FoundOffset]) -> bytes:
+    """The encoded response, one answer per query."""
     topics = []
-    for topic in request.topics:
-        partitions = [_list_offsets_partition(partition.partition_index, answer) for partition, answer in _pair(topic.partitions, flat)]
-        topics.append(ListOffsetsTopicResponse(topic_id=topic.topic_id, partitions=tuple(partitions)))
-    return ListOffsetsResponse(topics=tuple(topics))
-
-
-def _list_offsets_partition(index: int, answer: FoundOffset) -> ListOffsetsPartitionResponse:
-    return ListOffsetsPartitionResponse(
-        partition_index=index,
-        error_code=answer.outcome.error,
-        error_message=answer.outcome.message,
-        timestamp=answer.timestamp,
-        offset=answer.offset,
-    )
+    start = 0
+    for topic_id, partitions in request.topics:
+        start, found = start + len(partitions), answers[start : start + len(partitions)]
+        rows = [
+            (index, outcome.error, outcome.message, timestamp, offset)
+            for (index, _), (outcome, timestamp, offset) in zip(partitions, found, strict=True)
+        ]
+        topics.append((topic_id, rows))
+    return encode_list_offsets_response(topics)
 
 
 P = TypeVar("P")

@@ -1,6 +1,7 @@
 """From a request on a connection to an operation of the node, and back to encoded bytes.
 
-CommitFile is answered by callback without a task of its own; everything else runs as a task that this object owns.
+CommitFile, and ListOffsets of partitions that one coordinator here owns, are answered by callback without a task of their
+own; everything else runs as a task that this object owns.
 """
 
 from __future__ import annotations
@@ -23,12 +24,13 @@ from coordinator.app.first_error import first_commit_error, first_error, first_f
 from coordinator.app.ordering import ConnectionOrder, Lane
 from coordinator.app.turns import Turns
 from coordinator.core.batches import partition_key
-from coordinator.core.commands import OK, CommitAnswer, DeletedTo, DescribedFile, FoundBatches, FoundOffset, Outcome
+from coordinator.core.commands import OK, CommitAnswer, DeletedTo, DescribedFile, FoundBatches, FoundOffset, OffsetQuery, Outcome
 from coordinator.core.errors import ErrorCode
 from coordinator.core.names import topic_id_text
 from coordinator.protocol.api_table import APIS, ApiKey, decode_request
 from coordinator.protocol.codec import Message, encode
 from coordinator.protocol.find_batches import FindBatches, decode_find_batches
+from coordinator.protocol.list_offsets import ListOffsets, decode_list_offsets
 from coordinator.protocol.messages import (
     CreatePartitionsRequest,
     DeleteRecordsRequest,
@@ -45,7 +47,6 @@ from coordinator.protocol.messages import (
     ListFilesFile,
     ListFilesRequest,
     ListFilesResponse,
-    ListOffsetsRequest,
     PlacePartitionsRequest,
     RegisterNodeRequest,
     RemoveTopicsRequest,
@@ -59,6 +60,8 @@ LOG = logging.getLogger("coordinator.dispatch")
 _COMMIT_FILE = int(ApiKey.COMMIT_FILE)
 _COMMIT = ApiKey.COMMIT_FILE.name
 _COMMITTED = (_COMMIT, 0)
+_LIST_OFFSETS = int(ApiKey.LIST_OFFSETS)
+_LIST = ApiKey.LIST_OFFSETS.name
 DIRECTORY_TIMEOUT_MS = 2_000
 LIST_FILES_MAX = 10_000
 
@@ -81,13 +84,13 @@ class Dispatcher:
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
         self._observe_commit = metrics.series("request_seconds", _COMMIT).observe
+        self._observe_list = metrics.series("request_seconds", _LIST).observe
         self._order = ConnectionOrder()
         self._turns = Turns()
         self._serve: Mapping[int, Serve] = {
             ApiKey.CREATE_PARTITIONS: self._create_partitions,
             ApiKey.DELETE_TOPICS: self._delete_topics,
             ApiKey.DELETE_RECORDS: self._delete_records,
-            ApiKey.LIST_OFFSETS: self._list_offsets,
             ApiKey.DESCRIBE_FILES: self._describe_files,
             ApiKey.DESCRIBE_TOPICS: self._describe_topics,
             ApiKey.DESCRIBE_COORDINATORS: self._describe_coordinators,
@@ -108,6 +111,9 @@ class Dispatcher:
         """Take a request; see `Handler`. What cannot be decoded raises here, so that the server closes the connection."""
         if request.api_key == _COMMIT_FILE:
             self._commit(request, respond)
+            return
+        if request.api_key == _LIST_OFFSETS:
+            self._list_offsets(request, respond)
             return
         api = ApiKey(request.api_key)
         if api is ApiKey.FIND_BATCHES:
@@ -166,6 +172,48 @@ class Dispatcher:
             respond(None)
             return False
 
+    def _list_offsets(self, request: Request, respond: Respond) -> None:
+        wanted = decode_list_offsets(request.data, request.body_offset)
+        if self._order.enter_at_once(request.connection_id, Lane.READ):
+            self._start_list_offsets(wanted, request, respond)
+        else:
+            self._order.enter(request.connection_id, Lane.READ, partial(self._start_list_offsets, wanted, request, respond))
+
+    def _start_list_offsets(self, wanted: ListOffsets, request: Request, respond: Respond) -> bool:
+        queries = partitions_api.list_offsets_queries(wanted)
+        answered = partial(self._offsets_found, wanted, request, respond)
+        if wanted.timeout_ms <= 0:
+            answered([FoundOffset(partitions_api.bad_timeout(wanted.timeout_ms))] * len(queries))
+        elif not self._node.router.list_offsets_here(queries, wanted.timeout_ms, answered):
+            self._spawn(self._list_offsets_elsewhere(queries, wanted.timeout_ms, answered))
+        return True
+
+    async def _list_offsets_elsewhere(
+        self, queries: list[OffsetQuery], timeout_ms: int, answered: Callable[[list[FoundOffset] | Exception], None]
+    ) -> None:
+        try:
+            found = await self._node.router.list_offsets(queries, timeout_ms)
+        except Exception as error:  # noqa: BLE001 - see `_offsets_found`
+            answered(error)
+            return
+        answered(found)
+
+    def _offsets_found(self, wanted: ListOffsets, request: Request, respond: Respond, found: list[FoundOffset] | Exception) -> None:
+        """Answer, or close the connection when that is not possible: nobody may wait for ever."""
+        error: int = ErrorCode.UNKNOWN_SERVER_ERROR
+        try:
+            if isinstance(found, Exception):
+                raise found
+            body: bytes | None = partitions_api.list_offsets_body(wanted, found)
+            error = first_found_error(found)
+        except Exception:
+            LOG.exception("request failed api=%s peer=%s", _LIST, request.peer)
+            body = None
+        respond(body)
+        self.answered[(_LIST, error)] += 1
+        self._observe_list(self._loop.time() - request.received_s)
+        self._order.leave(request.connection_id)
+
     async def _answer(self, api: ApiKey, work: Coroutine[None, None, bytes], request: Request, respond: Respond) -> None:
         try:
             body: bytes | None = await (self._turns.take(request.connection_id, work) if APIS[api].is_answer_unbounded else work)
@@ -210,14 +258,6 @@ class Dispatcher:
         else:
             answers = await self._node.router.delete_records(points, request.timeout_ms)
         return partitions_api.delete_records_response(request, answers)
-
-    async def _list_offsets(self, request: ListOffsetsRequest) -> Message:
-        queries = partitions_api.list_offsets_queries(request)
-        if request.timeout_ms <= 0:
-            answers = [FoundOffset(outcome=partitions_api.bad_timeout(request.timeout_ms))] * len(queries)
-        else:
-            answers = await self._node.router.list_offsets(queries, request.timeout_ms)
-        return partitions_api.list_offsets_response(request, answers)
 
     async def _describe_files(self, request: DescribeFilesRequest) -> Message:
         if request.timeout_ms <= 0:

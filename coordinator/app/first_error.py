@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from coordinator.core.commands import CommitAnswer, CommitResult, FoundBatches
+from coordinator.core.commands import CommitAnswer, CommitResult, FoundBatches, FoundOffset
 from coordinator.protocol.codec import Message
 
 NESTED: Final = ("topics", "responses", "partitions", "files", "coordinators")
@@ -28,6 +28,9 @@ def first_commit_error(answer: CommitAnswer) -> int:
     return next(filter(None, answer.errors), 0) if isinstance(answer, CommitResult) else 0
 
 
-def first_found_error(answers: Sequence[FoundBatches]) -> int:
-    """The first error of a look for batches."""
-    return next((int(answer.outcome.error) for answer in answers if answer.outcome.error), 0)
+def first_found_error(answers: Sequence[FoundBatches] | Sequence[FoundOffset]) -> int:
+    """The first error of a look for batches or offsets."""
+    for answer in answers:
+        if answer.outcome.error:
+            return int(answer.outcome.error)
+    return 0

@@ -33,6 +33,10 @@ BLOCK_BATCHES_MIN = 1
 """From this many batches on they are decided together: always, since the loops are compiled. Tests and benchmarks/commit_path.py
 raise it to have everything decided by the readable path."""
 
+_NO_OP: list[Record] = [NoOp()]
+_NO_OP_ENCODED = encode_entry(_NO_OP)
+"""The same for every strict read that comes alone."""
+
 
 class _Plain(NamedTuple):
     """A commit without anything unusual about the file as a whole."""
@@ -88,7 +92,7 @@ class GroupBuilder:
         """Decide what is left, and give what still waits an entry to wait for."""
         self._decide_commits()
         if self._waiting and self._last is None:
-            self._append([NoOp()], None)
+            self._append(_NO_OP, None, _NO_OP_ENCODED)
         if self._last is not None:
             self._last.after.extend(self._waiting)
         self._waiting = []
@@ -96,6 +100,8 @@ class GroupBuilder:
     def _decide_commits(self) -> None:
         """Decide the commits since the last other request: runs of plain ones together, the rest one by one."""
         commits, self._commits = self._commits, []
+        if not commits:
+            return
         joined = join_batches([command.batches for _, command in commits])
         masked = memoryview(joined)
         are_few = len(joined) < BLOCK_BATCHES_MIN * BATCH.itemsize
@@ -216,11 +222,11 @@ class GroupBuilder:
         message = f"file {command.object_key} was fenced for deletion ({stone.reason}); upload the data under a new key"
         return CommitResult.refused(len(command.batches), ErrorCode.INVALID_REQUEST, message)
 
-    def _append(self, records: list[Record], waiter: Waiter | None) -> PendingEntry | None:
-        """Encode an entry and note it as in flight; one that cannot be written is refused, nothing of it counts."""
+    def _append(self, records: list[Record], waiter: Waiter | None, encoded: bytes | None = None) -> PendingEntry | None:
+        """Encode an entry, if nobody has, and note it as in flight; one that cannot be written is refused, nothing of it counts."""
         term = self._term
         try:
-            encoded = encode_entry(records)
+            encoded = encode_entry(records) if encoded is None else encoded
         except InvalidRecord as invalid:
             self._refuse(waiter, f"the request cannot be written to the metadata log: {invalid}")
             return None

@@ -216,8 +216,21 @@ class Router:
 
     # ---- strict reads and deletes by partition
 
+    def list_offsets_here(self, queries: list[OffsetQuery], timeout_ms: int, respond: Callable[[list[FoundOffset]], None]) -> bool:
+        """Like `list_offsets`, when one coordinator that is led here owns all of the partitions; else False, and nothing is asked."""
+        owners = self._view.owners_of({partition_key(topic_id, partition) for topic_id, partition, _ in queries})
+        owner = owners.pop() if len(owners) == 1 else None
+        if owner is None or not self._view.is_leading(owner):
+            return False
+        self._replicas[owner].submit(ListOffsets(queries=queries), timeout_ms, cast(Answered, respond))
+        return True
+
     async def list_offsets(self, queries: list[OffsetQuery], timeout_ms: int) -> list[FoundOffset]:
         """Strict: every acknowledged write before the request is seen."""
+
+        answers: asyncio.Future[list[FoundOffset]] = asyncio.get_running_loop().create_future()
+        if self.list_offsets_here(queries, timeout_ms, lambda found: None if answers.done() else answers.set_result(found)):
+            return await answers
 
         async def at(owner: int, share: list[OffsetQuery]) -> list[FoundOffset]:
             return cast(list[FoundOffset], await self._replicas[owner].ask(ListOffsets(queries=share), timeout_ms))
