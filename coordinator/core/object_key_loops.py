@@ -13,7 +13,10 @@ def ulid_time_ms(key: str, values: bytes) -> int:
 
     `values` has the value of each ASCII character in Crockford's base32, 32 or more for those that are none of its.
     """
-    start = len(key) - ULID_CHARACTERS
+    characters, time_characters = ULID_CHARACTERS, TIME_CHARACTERS  # in C variables before anything is added to them
+    end = len(key)
+    start = end - characters
+    time_end = start + time_characters
     if start < 0:
         return -1
     if start > 0:
@@ -21,13 +24,13 @@ def ulid_time_ms(key: str, values: bytes) -> int:
         if before not in "-_./":
             return -1
     time_ms = 0
-    for at in range(start, start + ULID_CHARACTERS):
+    for at in range(start, end):
         letter = ord(key[at])
         if letter > 127:
             return -1
         value = values[letter]
         if value > 31:
             return -1
-        if at < start + TIME_CHARACTERS:
+        if at < time_end:
             time_ms = time_ms << 5 | value
     return time_ms

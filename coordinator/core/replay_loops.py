@@ -17,8 +17,8 @@ def count_due(entries: Sequence[ReadEntry], head: bytes, seq: int, offset: int) 
     """How many entries, from the first one on, stand where they are due and have the next key: `head`, 12 bytes, and the seq."""
     passed = 0
     for entry in entries:
-        key = entry[2]
-        if entry[0] != offset or key is None or len(key) != 20:
+        stands_at, key = entry[0], entry[2]
+        if stands_at != offset or key is None or len(key) != 20:
             break
         same = 0
         while same < 12 and key[same] == head[same]:

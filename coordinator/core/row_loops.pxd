@@ -10,7 +10,7 @@ cpdef object place_columns(
 
 @cython.locals(
     at=Py_ssize_t, run=Py_ssize_t, to=Py_ssize_t, _=Py_ssize_t, length=Py_ssize_t, end=cython.longlong, offset=cython.longlong,
-    count=cython.longlong, size=cython.longlong, gap=cython.longlong, has_gaps=bint, has_types=bint,
+    count=cython.longlong, age=cython.longlong, size=cython.longlong, gap=cython.longlong, has_gaps=bint, has_types=bint,
 )
 cpdef object place_record(
     list run_length, list run_base_offset, list record_count_minus_one, list byte_gap, list byte_size, list timestamp_age,

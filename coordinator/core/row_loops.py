@@ -63,8 +63,9 @@ def place_record(
         to, offset = targets[run], run_base_offset[run]
         length = run_length[run]
         for _ in range(length):
-            count, size = record_count_minus_one[at], byte_size[at]
-            count += 1  # by itself: what is in a list is a Python number until it has a C variable
+            # What is in a list is a Python number until it has a C variable: nothing is added to it before.
+            count, size, age = record_count_minus_one[at], byte_size[at], timestamp_age[at]
+            count += 1
             gap = byte_gap[at] if has_gaps else 0
             rows[to, 0] = offset
             rows[to, 1] = count
@@ -72,7 +73,7 @@ def place_record(
             rows[to, 3] = size
             rows[to, 4] = file_id
             rows[to, 5] = at
-            rows[to, 6] = append_time - timestamp_age[at]
+            rows[to, 6] = append_time - age
             rows[to, 7] = append_time
             rows[to, 8] = timestamp_type[at] if has_types else 0
             end += gap + size
