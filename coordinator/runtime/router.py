@@ -173,13 +173,14 @@ class Router:
         self, command: CommitFile, keys: list[bytes], timeout_ms: int, respond: Callable[[CommitAnswer], None], size_bytes: int
     ) -> None:
         """Commit a file of which some batches have no owner by what this node knows."""
+        started_s = asyncio.get_running_loop().time()
         problem = await self._settle(set(keys), timeout_ms)
         if problem is not None:
             respond(CommitResult.refused(len(keys), problem.error, problem.message))
             return
         owners = [self._view.owner_of(key) for key in keys]
         if None not in owners:
-            self._commit_split(command, owners, timeout_ms, respond, size_bytes)
+            self._commit_split(command, owners, _left_ms(timeout_ms, started_s), respond, size_bytes)
             return
         # Owners of deleted topics answer what they answered before the deletion: their shares go first.
         former = [self._view.former_owner_of(key) if owner is None else None for key, owner in zip(keys, owners, strict=True)]
@@ -189,10 +190,10 @@ class Router:
         if None in owners and command.checked is not None and command.checked.error is not ErrorCode.NONE:
             respond(CommitResult.refused(len(keys), command.checked.error, command.checked.message))
             return
-        if None in owners or not await self._is_known(command, owners, asked, timeout_ms, size_bytes):
+        if None in owners or not await self._is_known(command, owners, asked, _left_ms(timeout_ms, started_s), size_bytes):
             respond(self._refuse_unplaced(keys))
             return
-        self._commit_split(command, owners, timeout_ms, respond, size_bytes)
+        self._commit_split(command, owners, _left_ms(timeout_ms, started_s), respond, size_bytes)
 
     async def _is_known(self, command: CommitFile, owners: Sequence[int | None], asked: set[int], timeout_ms: int, size_bytes: int) -> bool:
         """Whether no share of these coordinators meets an unknown partition; nothing of such a share is logged."""
@@ -232,27 +233,28 @@ class Router:
         if self.list_offsets_here(queries, timeout_ms, lambda found: None if answers.done() else answers.set_result(found)):
             return await answers
 
-        async def at(owner: int, share: list[OffsetQuery]) -> list[FoundOffset]:
-            return cast(list[FoundOffset], await self._replicas[owner].ask(ListOffsets(queries=share), timeout_ms))
+        async def at(owner: int, share: list[OffsetQuery], left_ms: int) -> list[FoundOffset]:
+            return cast(list[FoundOffset], await self._replicas[owner].ask(ListOffsets(queries=share), left_ms))
 
         return await self._by_owner(queries, at, lambda outcome: FoundOffset(outcome=outcome), timeout_ms)
 
     async def delete_records(self, points: list[DeletePoint], timeout_ms: int) -> list[DeletedTo]:
         """Move log starts forward."""
 
-        async def at(owner: int, share: list[DeletePoint]) -> list[DeletedTo]:
-            return cast(list[DeletedTo], await self._replicas[owner].ask(DeleteRecords(points=share), timeout_ms))
+        async def at(owner: int, share: list[DeletePoint], left_ms: int) -> list[DeletedTo]:
+            return cast(list[DeletedTo], await self._replicas[owner].ask(DeleteRecords(points=share), left_ms))
 
         return await self._by_owner(points, at, lambda outcome: DeletedTo(outcome=outcome), timeout_ms)
 
     async def _by_owner(
         self,
         elements: Sequence[E],
-        at: Callable[[int, list[E]], Awaitable[list[A]]],
+        at: Callable[[int, list[E], int], Awaitable[list[A]]],
         refused: Callable[[Outcome], A],
         timeout_ms: int,
     ) -> list[A]:
         """Send each element to its owner's leader if that is here, and put the answers back in order."""
+        started_s = asyncio.get_running_loop().time()
         keys = [partition_key(element.topic_id, element.partition) for element in elements]
         problem = await self._settle(set(keys), timeout_ms)
         if problem is not None:
@@ -267,7 +269,8 @@ class Router:
                 answers[place] = refused(self.not_led(owner))
             else:
                 shares.setdefault(owner, []).append(place)
-        results = await asyncio.gather(*(at(owner, [elements[p] for p in places]) for owner, places in shares.items()))
+        left_ms = _left_ms(timeout_ms, started_s)
+        results = await asyncio.gather(*(at(owner, [elements[p] for p in places], left_ms) for owner, places in shares.items()))
         for places, result in zip(shares.values(), results, strict=True):
             for place, answer in zip(places, result, strict=True):
                 answers[place] = answer
@@ -290,14 +293,15 @@ class Router:
         self, points: list[FetchPoint], max_bytes: int, batches_per_partition: int, timeout_ms: int
     ) -> list[FoundBatches]:
         """May be stale, so any replica serves it; only a leader behind a barrier says that an offset is out of range."""
+        started_s = asyncio.get_running_loop().time()
         budget = FetchBudget(max_bytes, batches_per_partition)
         keys = {partition_key(point.topic_id, point.partition) for point in points}
         problem = await self._settle(keys, timeout_ms)
         if problem is not None:
             return [FoundBatches(outcome=problem, batches=[])] * len(points)
-        return [await self._find(point, budget, timeout_ms) for point in points]
+        return [await self._find(point, budget, timeout_ms, started_s) for point in points]
 
-    async def _find(self, point: FetchPoint, budget: FetchBudget, timeout_ms: int) -> FoundBatches:
+    async def _find(self, point: FetchPoint, budget: FetchBudget, timeout_ms: int, started_s: float) -> FoundBatches:
         key = partition_key(point.topic_id, point.partition)
         owner = self._view.owner_of(key)
         if owner is None:
@@ -313,10 +317,15 @@ class Router:
             return found
         if not shard.is_leading:
             return past_the_end(shard.state, point, is_certain=False)
-        proof = await self._replicas[owner].ask(Barrier(), timeout_ms)
+        proof = await self._replicas[owner].ask(Barrier(), _left_ms(timeout_ms, started_s))
         if not isinstance(proof, Outcome) or proof.error is not ErrorCode.NONE:
             return past_the_end(shard.state, point, is_certain=False)
         return find_batches(shard.state, point, budget, owner) or past_the_end(shard.state, point, is_certain=True)
+
+
+def _left_ms(timeout_ms: int, started_s: float) -> int:
+    """What is left of a request's timeout, for the next step of serving it."""
+    return max(0, timeout_ms - int((asyncio.get_running_loop().time() - started_s) * 1000))
 
 
 class _Merged:

@@ -297,6 +297,7 @@ class FakeTermProducer:
         self._reports: deque[Report] = deque()
         self._is_landing_due = False
         self._is_reporting_due = False
+        self._no_report_before_s = 0.0
         self.is_abandoned = False
         self._kafka.register(self)
 
@@ -363,6 +364,9 @@ class FakeTermProducer:
                 self._append(sent)
             case Fate.LOSE_REPORT:
                 self._append(sent)
+            case Fate.LATE_REPORT:
+                self._no_report_before_s = self._kafka.loop.time() + self._kafka.faults.late_ms / 1000
+                self._report(Report(sent.seq, self._append(sent), None))
             case Fate.FAIL_AFTER_LANDING:
                 self._append(sent)
                 self._report(Report(sent.seq, None, "_MSG_TIMED_OUT: injected"))
@@ -386,9 +390,16 @@ class FakeTermProducer:
         self._reports.append(report)
         if not self._is_reporting_due:
             self._is_reporting_due = True
-            self._kafka.loop.call_later(self._kafka.network_delay_s(), self._deliver_reports)
+            self._deliver_reports_later()
+
+    def _deliver_reports_later(self) -> None:
+        late_s = max(0.0, self._no_report_before_s - self._kafka.loop.time())
+        self._kafka.loop.call_later(self._kafka.network_delay_s() + late_s, self._deliver_reports)
 
     def _deliver_reports(self) -> None:
+        if self._kafka.loop.time() < self._no_report_before_s:
+            self._deliver_reports_later()
+            return
         self._is_reporting_due = False
         batch = list(self._reports)
         self._reports.clear()

@@ -18,6 +18,7 @@ class Fate(Enum):
     DROP = "it does not land; the report says so; later entries land all the same"
     DROP_SILENTLY = "it does not land and nobody hears of it; later entries land all the same"
     DOUBLE = "it lands twice; the first landing is reported"
+    LATE_REPORT = "it lands; its report, and with it those of later entries, comes late"
     LATE = "it lands after later ones of the same producer, reported where it landed"
 
 

@@ -1,6 +1,6 @@
 """Whole clusters on virtual time: what was promised holds whatever goes wrong, and a seed decides everything.
 
-SIMULATION_SEEDS=from..to lives other seeds than the few of every day.
+SIMULATION_SEEDS=from..to lives other seeds than these few; `.ci/run` lives two thousand with `diskless simulate`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import sys
 
 import pytest
 
+from coordinator.testing.kafka_log import Fate
 from coordinator.testing.simulation.run import simulate
-from coordinator.testing.simulation.scenario import Scenario
+from coordinator.testing.simulation.scenario import DRAWS, STRAYS, Scenario
 
-FIRST, LAST = map(int, os.environ.get("SIMULATION_SEEDS", "0..11").split(".."))
+FIRST, LAST = map(int, os.environ.get("SIMULATION_SEEDS", "0..39").split(".."))
 
 
 @pytest.mark.parametrize("seed", range(FIRST, LAST + 1))
@@ -23,6 +24,7 @@ def test_every_promise_is_kept_whatever_goes_wrong(seed: int) -> None:
     assert outcome.violation is None, f"seed {seed}: {outcome.violation}\n{outcome.story}"
     # A life in which nothing happens proves nothing.
     assert outcome.answers > 20
+    assert outcome.looks > 20
     assert outcome.claims >= outcome.scenario.partitions
 
 
@@ -36,6 +38,14 @@ def test_a_scenario_decides_everything_whatever_the_hash_seed() -> None:
     ]
     assert hashes[0] == hashes[1]
     assert hashes[0].strip() == simulate(Scenario.random(3, 8.0)).trace_hash
+
+
+def test_the_seeds_draw_every_kind_of_fault() -> None:
+    of_seeds = [Scenario.random(seed, 12.0).faults for seed in range(200)]
+    faults = [fault for drawn in of_seeds for fault in drawn]
+    assert {fault.kind for drawn in of_seeds[:40] for fault in drawn} == DRAWS.keys()
+    assert {fault.detail for fault in faults if fault.kind == "produce"} == {fate.name for fate in Fate} - {"DELIVER"}
+    assert {fault.detail for fault in faults if fault.kind == "stray"} == set(STRAYS)
 
 
 def test_a_scenario_survives_its_file() -> None:

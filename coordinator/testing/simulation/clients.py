@@ -38,6 +38,7 @@ GIVE_UP_S = 3.0
 RETRY_S = (0.01, 0.25)
 THINK_S = (0.05, 0.45)
 TOPICS_MAX = 6
+RECENT_FILES = 10
 CLIENT = -1
 NO_PRODUCER = -1
 
@@ -86,6 +87,8 @@ class Batch(NamedTuple):
     epoch: int = -1
     sequence: int = -1
     repeats_offset: int = -1
+    times_forgotten: int = 0
+    """How often the producer had been forgotten when the batch (or the one it repeats) was sent first."""
 
 
 class Final(NamedTuple):
@@ -106,7 +109,7 @@ class Committer:
         self._is_idempotent = number % 2 == 1
         self._files = 0
         self._next: dict[Where, tuple[int, int]] = {}
-        self._last: dict[Where, tuple[int, int, int]] = {}
+        self._last: dict[Where, Batch] = {}
         self._done: list[CommitFile] = []
 
     async def run(self) -> None:
@@ -139,6 +142,10 @@ class Committer:
             if self._is_idempotent:
                 self._finished(f"{command.object_key} batch {place}", batch, None if final is None else final[place])
 
+    def _times_forgotten(self, where: Where) -> int:
+        """How often this producer was forgotten in a partition, by the log."""
+        return sum(fold.forgotten[where, self._number] for fold in self._clients.judge.folds)
+
     def _batch(self, where: Where) -> Batch:
         records = self._rng.randint(1, 5)
         if not self._is_idempotent:
@@ -146,12 +153,11 @@ class Committer:
         epoch, sequence = self._next.get(where, (0, 0))
         last = self._last.get(where)
         if last is not None and self._rng.random() < 0.1:
-            sequence, records, offset = last
-            return Batch(where, records, epoch, sequence, offset)
-        return Batch(where, records, epoch, sequence)
+            return last
+        return Batch(where, records, epoch, sequence, times_forgotten=self._times_forgotten(where))
 
     def _finished(self, what: str, batch: Batch, final: Final | None) -> None:
-        """Judge the final answer to an idempotent batch."""
+        """Judge the final answer to an idempotent batch; one that repeats may be new for who forgot the producer meanwhile."""
         if final is None:
             # Nobody will ever know what became of it: as Kafka's producers do, begin a new epoch.
             self._next[batch.where] = (batch.epoch + 1, 0)
@@ -160,12 +166,14 @@ class Committer:
         if self._clients.is_going(batch.where):
             return
         what += f", sequence {batch.sequence} of epoch {batch.epoch}"
-        if final.error or final.is_duplicate != (batch.repeats_offset >= 0):
+        is_forgotten = self._times_forgotten(batch.where) != batch.times_forgotten
+        is_repeated = batch.repeats_offset >= 0 and (final.is_duplicate or not is_forgotten)
+        if final.error or final.is_duplicate != is_repeated:
             self._clients.judge.broken("producers have no gaps", f"{what} was answered {final}")
         elif final.is_duplicate and final.base_offset != batch.repeats_offset:
             self._clients.judge.broken("producers have no gaps", f"{what} repeats offset {batch.repeats_offset} but was told {final}")
         else:
-            self._last[batch.where] = (batch.sequence, batch.records, final.base_offset)
+            self._last[batch.where] = batch._replace(repeats_offset=final.base_offset)
             self._next[batch.where] = (batch.epoch, batch.sequence + batch.records)
 
     async def _commit(self, command: CommitFile, wheres: Sequence[Where]) -> list[Final] | None:
@@ -310,6 +318,35 @@ class Finder:
         return work
 
 
+class Describer:
+    """Asks whether files have live batches, at whatever node: known ones, and now and then one that nobody committed."""
+
+    def __init__(self, clients: Clients, rng: random.Random) -> None:
+        self._clients = clients
+        self._rng = rng
+
+    async def run(self) -> None:
+        """Ask until the clients close."""
+        rng, clients = self._rng, self._clients
+        while not clients.is_closing:
+            await asyncio.sleep(rng.uniform(*THINK_S))
+            known = list(clients.judge.promises.files)
+            if known:
+                keys = [rng.choice(known[-RECENT_FILES:]), rng.choice(known), "f0-unknown"]
+                node_id = rng.randrange(clients.nodes)
+                await clients.ask(node_id, describing(clients.judge, keys, node_id))
+
+
+def describing(judge: Judge, keys: list[str], node_id: int) -> Callable[[Node], Awaitable[None]]:
+    """The request whether files have live batches."""
+
+    async def work(node: Node) -> None:
+        floors, led = judge.file_floors(keys), node.view.led()
+        judge.described(node_id, keys, led, floors, await node.router.describe_files(keys, TIMEOUT_MS))
+
+    return work
+
+
 class Admin:
     """Creates, grows and deletes topics, and deletes records; repeats each until it is done."""
 
@@ -389,6 +426,10 @@ class Admin:
             return int(answers[0].outcome.error)
 
         await self._clients.ask(node_id, work)
+        # What was deleted a moment ago is not counted out of its files yet.
+        keys = list(judge.promises.files)[-RECENT_FILES:]
+        if keys:
+            await self._clients.ask(node_id, describing(judge, keys, node_id))
 
     async def _until_done(self, work: Callable[[Node], Awaitable[int]], final: frozenset[int] = frozenset()) -> int:
         """Ask one node after the other until one has a final answer."""

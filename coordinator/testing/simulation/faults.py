@@ -20,6 +20,10 @@ from records.model import Endpoint, EntryKey, LeadershipClaimed, NoOp
 NORMAL_NETWORK_MS = (0.1, 1.0)
 HUGE_EPOCH = 2**31 - 1
 STRAY_TERM = 77
+UNKNOWN_SCHEMA = b"\xc3\x01" + b"a newer." + b"body"
+NOWHERE = Endpoint(listener="PLAINTEXT", host="nowhere", port=1)
+HARMLESS = frozenset({"cut", "expire", "ghost", "lag", "lose_all", "network", "replay", "slow", "stray"})
+"""What ends no term by itself: a leader leads on until somebody else's claim is in force."""
 REFETCH_S = (0.0, 0.3)
 """How long after a thaw fetching goes on."""
 
@@ -82,6 +86,7 @@ class FaultMaker:
         if fault.partition >= len(self._kafka.logs):
             return
         self._story.tell(f"FAULT {fault}")
+        self._judge.may_terms_end |= fault.kind not in HARMLESS
         self._kinds[fault.kind](fault)
 
     def end(self) -> None:
@@ -160,7 +165,9 @@ class FaultMaker:
 
     def _clock(self, fault: Fault) -> None:
         step_ms = int(fault.duration_s * 1000)
-        self._processes[fault.node].skew_ms += step_ms if fault.detail == "forward" else -step_ms
+        process = self._processes[fault.node]
+        process.skew_ms += step_ms if fault.detail == "forward" else -step_ms
+        process.disturbances += 1
 
     # ---- the network
 
@@ -232,10 +239,15 @@ class FaultMaker:
                 key = b"short"
             case "huge epoch":
                 key = encode_key(EntryKey(HUGE_EPOCH, STRAY_TERM, 0))
-                endpoint = Endpoint(listener="PLAINTEXT", host="nowhere", port=1)
-                value = encode_entry([LeadershipClaimed(epoch=HUGE_EPOCH, term=STRAY_TERM, node_id=99, rack="", endpoints=[endpoint])])
+                value = encode_entry([LeadershipClaimed(epoch=HUGE_EPOCH, term=STRAY_TERM, node_id=99, rack="", endpoints=[NOWHERE])])
             case "bad claim":
                 key = encode_key(EntryKey(self._epoch(fault.partition) + 1, STRAY_TERM, 0))
+            case "false claim":
+                epoch = self._epoch(fault.partition) + 1
+                key = encode_key(EntryKey(epoch, STRAY_TERM, 0))
+                value = encode_entry([LeadershipClaimed(epoch=epoch, term=STRAY_TERM + 1, node_id=99, rack="", endpoints=[NOWHERE])])
+            case "alien":
+                key, value = encode_key(EntryKey(self._epoch(fault.partition), STRAY_TERM, 1)), UNKNOWN_SCHEMA
             case "twin":
                 key, value = self._twin(fault.partition)
             case _:

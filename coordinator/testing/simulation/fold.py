@@ -6,6 +6,8 @@ the same epoch and term. Another entry counts iff its epoch and term are in forc
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -19,6 +21,7 @@ from records.model import (
     NoOp,
     PartitionCreated,
     PlacedRange,
+    ProducersExpired,
     Record,
     RecordsDeleted,
     TopicDeleted,
@@ -29,7 +32,14 @@ from records.model import (
 Where: TypeAlias = tuple[bytes, int]
 """Topic id and partition."""
 
-Sequences: TypeAlias = tuple[int, int]
+
+@dataclass(slots=True)
+class FoldedProducer:
+    """What is known of a producer in one partition: its epoch, its last sequence, and when its last batch was appended."""
+
+    epoch: int
+    last_sequence: int
+    append_time_ms: int
 
 
 @dataclass(slots=True)
@@ -39,14 +49,17 @@ class FoldedPartition:
     high_watermark: int = 0
     log_start: int = 0
     batches: dict[int, tuple[str, int, int]] = field(default_factory=dict)
-    producers: dict[int, tuple[int, int]] = field(default_factory=dict)
+    producers: dict[int, FoldedProducer] = field(default_factory=dict)
 
 
 class LogFold:
     """One metadata partition, entry by entry."""
 
-    def __init__(self, partition: int) -> None:
+    def __init__(self, partition: int, *, producers_kept_ms: int = 0) -> None:
         self.partition = partition
+        self.producers_kept_ms = producers_kept_ms
+        self.log_time_ms = 0
+        self.forgotten: Counter[tuple[Where, int]] = Counter()
         self.end_offset = 0
         self.leader = -1
         self.claims = 0
@@ -117,6 +130,8 @@ class LogFold:
                 (self.confirmed.add if record.confirmed else self.confirmed.discard)(record.topic_id)
             case TopicDeleting():
                 self.deleting.add(record.topic_id)
+            case ProducersExpired():
+                self._forget_producers(record.before_ms, offset)
             case _:
                 pass
 
@@ -131,6 +146,10 @@ class LogFold:
         key = record.object_key
         if key in self.files:
             raise Violation("committed once", f"file {key} counts again in partition {self.partition} at {offset}")
+        if record.append_time_ms < self.log_time_ms:
+            text = f"file {key} at {offset} of partition {self.partition} has {record.append_time_ms} after {self.log_time_ms}"
+            raise Violation("append times never go back", text)
+        self.log_time_ms = record.append_time_ms
         self.files[key] = record
         for batch in iterate(record):
             where = (record.topic_ids[batch.topic_index], batch.partition)
@@ -147,11 +166,32 @@ class LogFold:
             if batch.producer_id >= 0:
                 last = known.producers.get(batch.producer_id)
                 given = (batch.producer_epoch, batch.base_sequence)
-                begins_epoch = last is None or (batch.producer_epoch > last[0] and batch.base_sequence == 0)
-                if last is not None and not begins_epoch and given != (last[0], last[1] + 1):
+                begins_epoch = last is None or (batch.producer_epoch > last.epoch and batch.base_sequence == 0)
+                if last is not None and not begins_epoch and given != (last.epoch, last.last_sequence + 1):
                     text = f"producer {batch.producer_id}: {given} after {last} in {key} at {offset}"
                     raise Violation("producers have no gaps", text)
-                known.producers[batch.producer_id] = (batch.producer_epoch, batch.last_sequence)
+                known.producers[batch.producer_id] = FoldedProducer(batch.producer_epoch, batch.last_sequence, record.append_time_ms)
+
+    def _forget_producers(self, before_ms: int, offset: int) -> None:
+        if before_ms > self.log_time_ms - self.producers_kept_ms:
+            text = f"producers before {before_ms} are forgotten at {offset}, when the log's time is {self.log_time_ms}"
+            raise Violation("only what is old is forgotten", text)
+        for where, known in self.partitions.items():
+            for producer_id in [producer_id for producer_id, one in known.producers.items() if one.append_time_ms < before_ms]:
+                del known.producers[producer_id]
+                self.forgotten[where, producer_id] += 1
+
+    def batches_of(self, object_key: str) -> Iterator[tuple[Where, int]]:
+        """The accepted batches of a file: where each is, and its last offset."""
+        record = self.files.get(object_key)
+        if record is not None:
+            for batch in iterate(record):
+                yield (record.topic_ids[batch.topic_index], batch.partition), batch.base_offset + batch.record_count - 1
+
+    def has_live_batches(self, object_key: str) -> bool:
+        """Whether some batch of a file is neither deleted nor in a deleted topic."""
+        known = self.partitions
+        return any(where in known and last_offset >= known[where].log_start for where, last_offset in self.batches_of(object_key))
 
     def owner_of(self, where: Where) -> int | None:
         """The coordinator a user partition was placed at, by partition 0; deleted topics keep theirs."""

@@ -7,13 +7,25 @@ state of the product. The first broken rule ends the run.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from coordinator.core.batches import split_partition_key
-from coordinator.core.commands import CommitFile, CommitResult, DeletedTo, DeletePoint, FetchPoint, FoundBatches, FoundOffset, OffsetQuery
+from coordinator.core.commands import (
+    CommitFile,
+    CommitResult,
+    DeletedTo,
+    DeletePoint,
+    DescribedFile,
+    FetchPoint,
+    FoundBatches,
+    FoundOffset,
+    OffsetQuery,
+)
 from coordinator.core.commit import answer_of
+from coordinator.core.shard import Shard
+from coordinator.testing.simulation.compare import differences
 from coordinator.testing.simulation.fold import LogFold, Where
 from coordinator.testing.simulation.story import Story, Violation
 
@@ -22,6 +34,7 @@ NOT_DECIDED = frozenset({3, 6, 7, 14, 15, 16, 100})
 NOT_THERE = frozenset({3, 100})
 DUPLICATE_RESOURCE = 92
 OUT_OF_RANGE = 1
+NOT_FOUND = 91
 STORM_WINDOW_S = 3.0
 STORM_TURNS_MAX = 6
 
@@ -48,24 +61,39 @@ class Floor:
     is_deleted: bool
 
 
+@dataclass(frozen=True, slots=True)
+class FileFloor:
+    """What was known of a file when a question about it arrived: who acknowledged it, its batches, whether all of them were deleted."""
+
+    owners: frozenset[int]
+    batches: int
+    is_gone: bool
+
+
 @dataclass(slots=True)
 class Promises:
-    """The greatest offsets somebody was told."""
+    """The greatest offsets somebody was told, and the owners that acknowledged their shares of files."""
 
     high_watermark: dict[Where, int] = field(default_factory=dict)
     log_start: dict[Where, int] = field(default_factory=dict)
+    files: defaultdict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
 
 
 class Judge:
     """See the module's text."""
 
-    def __init__(self, *, story: Story, now_s: Callable[[], float], partitions: int, stop: Callable[[], None]) -> None:
+    def __init__(
+        self, *, story: Story, now_s: Callable[[], float], partitions: int, stop: Callable[[], None], producers_kept_ms: int = 0
+    ) -> None:
         self.violation: Violation | None = None
-        self.folds = [LogFold(partition) for partition in range(partitions)]
+        self.folds = [LogFold(partition, producers_kept_ms=producers_kept_ms) for partition in range(partitions)]
         self.topics: dict[bytes, Topic] = {}
         self.promises = Promises()
         self.answers = 0
+        self.looks = 0
         self.ghosts_until_s = 0.0
+        self.may_terms_end = False
+        """Whether something has happened that may end a term without a claim of somebody else."""
         self._story = story
         self._now_s = now_s
         self._stop = stop
@@ -145,6 +173,7 @@ class Judge:
         if record.file_size != command.file_size:
             self.broken("one content per key", f"{who} with {errors} though other content was committed under the key")
             return
+        self.promises.files[command.object_key].add(owner)
         first = answer_of(record)
         for at, place in enumerate(places):
             told = (
@@ -211,6 +240,40 @@ class Judge:
                 "acknowledged topics are there", f"node {node_id} answered {error} for {name(where)}, which was acknowledged before"
             )
 
+    def file_floors(self, keys: Sequence[str]) -> list[FileFloor]:
+        """What is promised of files now; the answer to a question that arrives now may not say less."""
+        return [FileFloor(frozenset(self.promises.files.get(key, ())), self._count_batches(key), self._is_gone(key)) for key in keys]
+
+    def _count_batches(self, key: str) -> int:
+        return sum(len(list(fold.batches_of(key))) for fold in self.folds)
+
+    def _is_gone(self, key: str) -> bool:
+        """Whether somebody was told that every batch of a file is deleted."""
+        log_start = self.promises.log_start
+        return all(
+            self.topics[where[0]].is_deleted or last_offset < log_start.get(where, 0)
+            for fold in self.folds
+            for where, last_offset in fold.batches_of(key)
+        )
+
+    def described(
+        self, node_id: int, keys: Sequence[str], led: Sequence[int], floors: Sequence[FileFloor], answers: Sequence[DescribedFile]
+    ) -> None:
+        """A node answered DescribeFiles for the coordinators that it led when it was asked."""
+        for key, floor, one in zip(keys, floors, answers, strict=True):
+            error = int(one.outcome.error)
+            self._story.trace(b"described %d %d %d" % (node_id, error, one.has_live_batches))
+            who = f"node {node_id}, which leads {list(led)}, described {key} with {error}, live: {one.has_live_batches}"
+            asked = floor.owners.intersection(led)
+            if error == NOT_FOUND and asked:
+                self.broken("strict reads are linearizable", f"{who}, though coordinators {sorted(asked)} had acknowledged it")
+            elif error == 0:
+                is_live = any(self.folds[owner].has_live_batches(key) for owner in asked)
+                if is_live and not one.has_live_batches:
+                    self.broken("strict reads are linearizable", f"{who}, though it has live batches")
+                elif floor.is_gone and floor.batches == self._count_batches(key) and one.has_live_batches:
+                    self.broken("strict reads are linearizable", f"{who}, though all of it had been deleted")
+
     def folds_of(self, where: Where) -> PartitionLimits | None:
         """The offsets of a user partition by its owner's log, None when that has no such partition."""
         owner = self.folds[0].owner_of(where)
@@ -260,6 +323,26 @@ class Judge:
             known[where] = max(known.get(where, 0), answer.low_watermark)
 
     # ---- replicas
+
+    def look(self, node_id: int, partition: int, shard: Shard | None) -> None:
+        """Compare a replica with the log, if it has applied everything in it that counts."""
+        fold = self.folds[partition]
+        if shard is None or shard.state.applied_offset < fold.last_counted:
+            return
+        self.looks += 1
+        told = differences(fold, shard.state)
+        if told:
+            self.broken("replicas say what the log says", f"node {node_id} partition {partition}: {told}")
+
+    def stopped_leading(self, node_id: int, partition: int, shard: Shard | None) -> None:
+        """A leader ended its term."""
+        is_overtaken = shard is None or shard.fence.epoch < self.folds[partition].in_force.epoch
+        if not is_overtaken and not self.may_terms_end:
+            self.broken("leaders lead on", f"node {node_id} gave partition {partition} up though nobody had claimed it and Kafka was well")
+
+    def answered_late(self, node_id: int, after_s: float) -> None:
+        """A node that was well let a client's request wait for longer than its timeout."""
+        self.broken("requests are answered in time", f"node {node_id} has not answered a request after {after_s} s")
 
     def flushed(self, node_id: int, partition: int, offset: int, digest: bytes) -> None:
         """A replica wrote its state of an offset, with this digest."""

@@ -21,6 +21,8 @@ T = TypeVar("T")
 DELAY_S = (0.0002, 0.002)
 SLOW_S = (0.05, 1.5)
 LATE_S = (2.0, 9.0)
+CLIENT = -1
+""""Sender" of requests that come from no node."""
 
 
 class Unanswered(Exception):
@@ -30,7 +32,8 @@ class Unanswered(Exception):
 class Network:
     """See the module's text. Faults change `loss`, `late`, `slow`, `double` (chances) and `cut` (node ids)."""
 
-    def __init__(self, *, rng: random.Random, world: VirtualLoop) -> None:
+    def __init__(self, *, rng: random.Random, world: VirtualLoop, on_late: Callable[[int, float], None]) -> None:
+        self.on_late = on_late
         self.loss = self.late = self.slow = self.double = 0.0
         self.cut: set[int] = set()
         self.processes: dict[int, Process] = {}
@@ -50,6 +53,11 @@ class Network:
         if self.late and rng.random() < self.late:
             return rng.uniform(*LATE_S)
         return rng.uniform(*(SLOW_S if self.slow and rng.random() < self.slow else DELAY_S))
+
+    def _look_late(self, process: Process, served: list[int], after_s: float) -> None:
+        """A node that was well all the while has answered by now."""
+        if served == [process.disturbances] and process.is_well:
+            self.on_late(process.node_id, after_s)
 
     async def call(self, sender: VirtualLoop, sender_id: int, target_id: int, work: Callable[[Node], Awaitable[T]], timeout_s: float) -> T:
         """Have a node do some work for a client (sender id -1) or another node. Raises `Unanswered`."""
@@ -77,10 +85,16 @@ class Network:
                 sender.call_soon(give_up)  # connection refused
                 return
 
+            served = [process.disturbances]
+
             async def serve() -> None:
-                send_back(await work(node))
+                result = await work(node)
+                served.clear()
+                send_back(result)
 
             loop.call_soon(process.spawn, serve)
+            if sender_id == CLIENT:
+                self._world.call_later(timeout_s, self._look_late, process, served, timeout_s)
 
         delay_s = self._delay_s()
         if delay_s is not None:

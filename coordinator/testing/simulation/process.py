@@ -60,6 +60,8 @@ class Process:
         self.kafka_node: FakeNode | None = None
         self.listener: RelayedListener | None = None
         self.skew_ms = skew_ms
+        self.disturbances = 0
+        """How often it began a new life, was frozen or thawed, or had its clock changed."""
         self.disk = Disk()
         self._around = surroundings
         self._lives = 0
@@ -89,6 +91,7 @@ class Process:
             return
         around = self._around
         self._lives += 1
+        self.disturbances += 1
         self._is_stopping = False
         rng = random.Random(f"node {around.seed} {self.name}")
         loop = self.loop = around.time.new_loop(self.name)
@@ -165,8 +168,14 @@ class Process:
 
         loop.call_soon(self.spawn, stop)
 
+    @property
+    def is_well(self) -> bool:
+        """Whether it runs, is not frozen, and is not about to stop."""
+        return self.loop is not None and not self.loop.is_frozen and not self._is_stopping
+
     def freeze(self) -> None:
         """Run nothing until `thaw`; fetching takes longer still to go on."""
+        self.disturbances += 1
         if self.loop is not None:
             self.loop.is_frozen = True
         if self.listener is not None:
@@ -174,6 +183,7 @@ class Process:
 
     def thaw(self) -> None:
         """Go on."""
+        self.disturbances += 1
         if self.loop is not None:
             self.loop.thaw()
 
@@ -261,9 +271,13 @@ class ProcessTelemetry:
         """Note it; a replica that failed is judged."""
         self._around.story.tell(f"node {self._process.node_id} partition {partition}: {before.value} -> {after.value}")
         node = self._process.node
-        if after is State.FAILED and node is not None:
-            shard = node.replicas[partition].shard
+        if node is None:
+            return
+        shard = node.replicas[partition].shard
+        if after is State.FAILED:
             self._around.judge.replica_failed(self._process.node_id, partition, "" if shard is None else shard.failure or "")
+        elif before is State.LEADING and after is not State.RESIGNING:
+            self._around.judge.stopped_leading(self._process.node_id, partition, shard)
 
     def group_appended(self, partition: int, entries: int, size_bytes: int) -> None:
         """Ignore."""
@@ -281,6 +295,7 @@ class ProcessTelemetry:
         if node is not None:
             replica = node.replicas[partition]
             self._around.judge.flushed(self._process.node_id, partition, replica.written_offset, replica.digest.to_bytes())
+            self._around.judge.look(self._process.node_id, partition, replica.shard)
 
 
 # ---- the disk

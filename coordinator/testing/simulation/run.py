@@ -11,7 +11,7 @@ import logging
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from coordinator.core.leadership import State
@@ -19,7 +19,7 @@ from coordinator.core.limits import Limits
 from coordinator.core.shard import Shard
 from coordinator.testing.kafka import FakeKafka
 from coordinator.testing.kafka_log import FakeLog, Faults
-from coordinator.testing.simulation.clients import Admin, Clients, Committer, Finder, Reader
+from coordinator.testing.simulation.clients import Admin, Clients, Committer, Describer, Finder, Reader
 from coordinator.testing.simulation.faults import NORMAL_NETWORK_MS, FaultMaker
 from coordinator.testing.simulation.judge import Judge
 from coordinator.testing.simulation.loop import VirtualLoop, VirtualTime
@@ -31,17 +31,22 @@ from coordinator.testing.simulation.weakened import without
 
 HEAL_S = 60.0
 LOOK_S = 0.25
+EXPIRY_MS = 700
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a run came to; `violation` is None when every rule held. `answers` counts judged commit answers."""
+    """What a run came to; `violation` is None when every rule held.
+
+    `answers` counts judged commit answers, `looks` how often a replica was compared with the log.
+    """
 
     scenario: Scenario
     violation: Violation | None
     story: str
     trace_hash: str
     answers: int
+    looks: int
     claims: int
     virtual_s: float
 
@@ -64,6 +69,7 @@ def simulate(scenario: Scenario, *, is_detailed: bool = False) -> Outcome:
         story=run.story.text(),
         trace_hash=run.story.trace_hash,
         answers=run.judge.answers,
+        looks=run.judge.looks,
         claims=sum(fold.claims for fold in run.judge.folds),
         virtual_s=run.time.now_s,
     )
@@ -117,15 +123,30 @@ class WatchedLog(FakeLog):
         return offset
 
 
+def limits_of(scenario: Scenario) -> Limits:
+    """The limits of every node; producers are forgotten within the run where the scenario says so."""
+    limits = Limits(groups_in_flight_max=scenario.groups_in_flight, term_timeout_ms=TERM_TIMEOUT_MS)
+    if scenario.producers_kept_s:
+        limits = replace(limits, producer_id_expiration_ms=int(scenario.producers_kept_s * 1000), expiration_interval_ms=EXPIRY_MS)
+    return limits
+
+
 class Run:
     """The parts of one run."""
 
     def __init__(self, scenario: Scenario, is_detailed: bool) -> None:
         self.scenario = scenario
+        self.limits = limits_of(scenario)
         time = self.time = VirtualTime()
         world = time.new_loop("world")
         self.story = Story(lambda: time.now_s, is_detailed=is_detailed)
-        self.judge = Judge(story=self.story, now_s=lambda: time.now_s, partitions=scenario.partitions, stop=self._stop)
+        self.judge = Judge(
+            story=self.story,
+            now_s=lambda: time.now_s,
+            partitions=scenario.partitions,
+            stop=self._stop,
+            producers_kept_ms=self.limits.producer_id_expiration_ms,
+        )
         time.on_error = self._failed
         self.kafka = FakeKafka(
             loop=world,
@@ -134,7 +155,7 @@ class Run:
             faults=Faults(network_ms=NORMAL_NETWORK_MS, rebalance_ms=(20.0, 300.0), late_ms=700.0),
         )
         self.kafka.logs = [WatchedLog(partition, self.judge) for partition in range(scenario.partitions)]
-        network = Network(rng=self._rng("network"), world=world)
+        network = Network(rng=self._rng("network"), world=world, on_late=self.judge.answered_late)
         around = Surroundings(
             time=time,
             world=world,
@@ -143,7 +164,7 @@ class Run:
             story=self.story,
             seed=scenario.seed,
             partitions=scenario.partitions,
-            limits=Limits(groups_in_flight_max=scenario.groups_in_flight, term_timeout_ms=TERM_TIMEOUT_MS),
+            limits=self.limits,
             open_peers=lambda process: NetworkPeers(network, process),
         )
         skews = (*scenario.skews_ms, *[0] * scenario.nodes)
@@ -207,6 +228,7 @@ class Run:
         work = [Committer(n, clients, self._rng(f"committer {n}")).run() for n in range(scenario.committers)]
         work += [Reader(clients, self._rng(f"reader {n}")).run() for n in range(scenario.readers)]
         work += [Finder(clients, self._rng(f"finder {n}")).run() for n in range(scenario.finders)]
+        work += [Describer(clients, self._rng(f"describer {n}")).run() for n in range(scenario.describers)]
         work += [Admin(n, clients, self._rng(f"admin {n}")).run() for n in range(scenario.admins)]
         self.tasks = [self.world.create_task(one) for one in work]
 
@@ -246,7 +268,7 @@ class Run:
 
     def _compare(self) -> None:
         """All replicas say the same, and what the log says."""
-        for partition, fold in enumerate(self.judge.folds):
+        for partition in range(self.scenario.partitions):
             digests = {
                 node_id: process.node.replicas[partition].digest.to_bytes()
                 for node_id, process in self.processes.items()
@@ -256,14 +278,7 @@ class Run:
                 told = {node_id: digest.hex()[:8] for node_id, digest in digests.items()}
                 self.judge.broken("equal digests", f"partition {partition} in the end: {told}")
             for node_id, shard in self._shards(partition).items():
-                table = shard.state.hot.partitions
-                has = {key: (table.high_watermark.cells[row], table.log_start.cells[row]) for key, row in table.index.items()}
-                wants = {
-                    where[0] + where[1].to_bytes(4, "big"): (one.high_watermark, one.log_start) for where, one in fold.partitions.items()
-                }
-                if has != wants:
-                    odd = {key.hex(): (has.get(key), wants.get(key)) for key in has.keys() | wants.keys() if has.get(key) != wants.get(key)}
-                    self.judge.broken("replicas say what the log says", f"node {node_id} partition {partition}: {odd}")
+                self.judge.look(node_id, partition, shard)
         self._compare_topics()
 
     def _compare_topics(self) -> None:

@@ -52,9 +52,12 @@ class Scenario:
     committers: int = 3
     readers: int = 1
     finders: int = 1
+    describers: int = 1
     admins: int = 1
     groups_in_flight: int = 4
     skews_ms: tuple[int, ...] = ()
+    producers_kept_s: float = 0.0
+    """How long idle producers are remembered; 0: for longer than a run takes."""
     faults: tuple[Fault, ...] = ()
     weakened: tuple[str, ...] = ()
     violates: str = ""
@@ -90,6 +93,7 @@ class Scenario:
             groups_in_flight=rng.choice([1, 2, 4]),
             skews_ms=tuple(rng.choice([0, 0, rng.randint(-4000, 4000)]) for _ in range(nodes)),
             faults=tuple(sorted(faults, key=lambda fault: fault.at_s)),
+            producers_kept_s=rng.choice([0.0, 0.0, 1.0, 4.0]),
             weakened=weakened,
         )
 
@@ -124,8 +128,8 @@ class Scenario:
 ANY = -2
 Draw = Callable[[random.Random, Fault], Fault]
 
-STRAYS = ("no key", "short key", "huge epoch", "bad claim", "twin")
-PRODUCE_FATES = ("LOSE_REPORT", "FAIL_AFTER_LANDING", "DROP", "DROP_SILENTLY", "DOUBLE", "LATE")
+STRAYS = ("no key", "short key", "huge epoch", "bad claim", "false claim", "twin", "alien")
+PRODUCE_FATES = ("LOSE_REPORT", "LATE_REPORT", "FAIL_AFTER_LANDING", "DROP", "DROP_SILENTLY", "DOUBLE", "LATE")
 
 
 def _crash(rng: random.Random, fault: Fault) -> Fault:
@@ -138,7 +142,7 @@ def _pause(rng: random.Random, fault: Fault) -> Fault:
 
 
 def _produce(rng: random.Random, fault: Fault) -> Fault:
-    fates = [rng.choice(PRODUCE_FATES), "LATE" if rng.random() < 0.2 else "DROP"]
+    fates = (*PRODUCE_FATES, "DROP", "DROP")
     return replace(
         fault, node=ANY, partition=ANY, duration_s=rng.uniform(0.3, 4), chance=rng.choice([0.02, 0.1, 0.4]), detail=rng.choice(fates)
     )

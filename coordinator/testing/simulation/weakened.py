@@ -7,26 +7,28 @@ experiment before it was broken by a run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from coordinator.core import decide, directory, group
-from coordinator.core.commands import CommitFile, ListOffsets
+from coordinator.core import decide, directory, group, shard
+from coordinator.core.commands import CommitFile, DescribeFiles, ListOffsets
 from coordinator.core.commit import decide as decide_commit
-from coordinator.core.events import Delivered, ReadEntry, Reply, Request
+from coordinator.core.events import Delivered, Event, ReadEntry, Reply, Request, Unassigned
 from coordinator.core.fencing import Fence, Verdict
 from coordinator.core.group import GroupBuilder
-from coordinator.core.leadership import State
-from coordinator.core.queries import list_offset, past_the_end
+from coordinator.core.hot import BrokenInvariant, HotState
+from coordinator.core.leadership import State, Trigger
+from coordinator.core.queries import describe_file, list_offset, past_the_end
 from coordinator.core.shard import Shard
-from coordinator.core.term import PendingCommit, PendingEntry, Term, Waiter
+from coordinator.core.term import PendingCommit, PendingEntry, Term, TermCause, TermOver, Waiter
 from coordinator.runtime import router
 from coordinator.runtime.ports import Proof
 from coordinator.runtime.replica import Replica
 from coordinator.runtime.router import Router
 from coordinator.testing.simulation.scenario import Scenario
+from records.codec import decode_key
 from records.model import EntryKey, LeadershipClaimed
 
 Patch = tuple[Any, str, object]
@@ -41,10 +43,12 @@ class Protection:
     kinds: tuple[str, ...]
     details: tuple[str, ...] = ()
     seeds_max: int = 20
+    producers_kept_s: float | None = None
 
     def scenario(self, seed: int, duration_s: float, weakened: tuple[str, ...] = ()) -> Scenario:
         """A scenario with the faults that show why the protection is there."""
-        return Scenario.random(seed, duration_s, kinds=self.kinds, details=self.details, weakened=weakened)
+        drawn = Scenario.random(seed, duration_s, kinds=self.kinds, details=self.details, weakened=weakened)
+        return drawn if self.producers_kept_s is None else replace(drawn, producers_kept_s=self.producers_kept_s)
 
 
 @contextmanager
@@ -85,6 +89,30 @@ def _claims_by_epoch() -> list[Patch]:
     return [(Fence, "judge", judge), (Shard, "_take_claim", take_claim)]
 
 
+def _last_claim_of_an_epoch() -> list[Patch]:
+    judged = Fence.judge
+
+    def judge(fence: Fence, key: EntryKey | None) -> Verdict:
+        is_rival = key is not None and key.seq == 0 and 0 < key.epoch == fence.epoch and key.term != fence.term
+        return Verdict.CLAIM if is_rival else judged(fence, key)
+
+    return [(Fence, "judge", judge)]
+
+
+def _any_claim_body() -> list[Patch]:
+    return [(shard, "admits", lambda _key, _claim: True)]
+
+
+def _stop_at_strangers() -> list[Patch]:
+    def decode(key: bytes | None) -> EntryKey | None:
+        decoded = decode_key(key)
+        if decoded is None:
+            raise BrokenInvariant("a message without a key of ours")
+        return decoded
+
+    return [(shard, "decode_key", decode)]
+
+
 def _any_seq() -> list[Patch]:
     judged = Fence.judge
 
@@ -123,6 +151,54 @@ def _any_offset() -> list[Patch]:
     return [(Term, "_drain", drain)]
 
 
+def _errors_are_deliveries() -> list[Patch]:
+    reported = Term.reported
+
+    def report(term: Term, reports: Sequence[tuple[int, int | None, str | None]]) -> Iterator[tuple[PendingEntry, int]]:
+        shift = term.claim_offset + term.void_shift
+        return reported(term, [(seq, shift + seq if error is not None else offset, None) for seq, offset, error in reports])
+
+    return [(Term, "reported", report)]
+
+
+def _no_holes() -> list[Patch]:
+    drained = Term._drain
+
+    def drain(term: Term) -> Iterator[tuple[PendingEntry, int]]:
+        yield from drained(term)
+        if term.held:
+            raise TermOver(TermCause.MISPLACED, "an entry stands further on than it must")
+
+    return [(Term, "_drain", drain)]
+
+
+def _keep_speculation() -> list[Patch]:
+    abandon, lead = Shard._abandon_term, Shard._lead
+    kept: dict[int, HotState] = {}
+
+    def abandon_term(shard: Shard, cause: TermCause, reason: str) -> None:
+        if shard.overlay is not None:
+            kept[id(shard)] = shard.overlay
+        abandon(shard, cause, reason)
+
+    def lead_on(shard: Shard, offset: int) -> None:
+        lead(shard, offset)
+        shard.overlay = kept.pop(id(shard), shard.overlay)
+
+    return [(Shard, "_abandon_term", abandon_term), (Shard, "_lead", lead_on)]
+
+
+def _leave_when_unassigned() -> list[Patch]:
+    take = Shard._take
+
+    def take_event(shard: Shard, event: Event, now_ms: int) -> None:
+        take(shard, event, now_ms)
+        if isinstance(event, Unassigned) and shard.phase is State.LEADING:
+            shard._end_term(TermCause.STOPPING, "not assigned any more", Trigger.TERM_BROKEN, read_again=True)
+
+    return [(Shard, "_take", take_event)]
+
+
 def _lead_at_once() -> list[Patch]:
     delivered = Shard._delivered
 
@@ -159,6 +235,33 @@ def _no_deadline() -> list[Patch]:
     return [(Term, "oldest_age_ms", lambda _term, _now_ms: 0)]
 
 
+def _wait_forever() -> list[Patch]:
+    return [(Shard, "_expire", lambda _shard, _now_ms: None)]
+
+
+# ---- what is a function of the log alone
+
+
+def _own_clock() -> list[Patch]:
+    build = Shard._builder
+
+    def builder(shard: Shard, term: Term, overlay: HotState, now_ms: int) -> GroupBuilder:
+        overlay.log_time_ms = 0
+        return build(shard, term, overlay, now_ms)
+
+    return [(Shard, "_builder", builder)]
+
+
+def _forget_by_own_clock() -> list[Patch]:
+    def forget(shard: Shard, now_ms: int) -> None:
+        before_ms = now_ms - shard.limits.producer_id_expiration_ms
+        for hot in filter(None, (shard.state.hot, shard.overlay)):
+            for row in hot.producers.idle_since(before_ms).tolist():
+                hot._drop_producer(row)
+
+    return [(Shard, "_forget_old", forget)]
+
+
 # ---- reads
 
 
@@ -173,6 +276,29 @@ def _read_committed_state() -> list[Patch]:
             take(builder, request)
 
     return [(GroupBuilder, "take", take_read)]
+
+
+def _describe_committed_state() -> list[Patch]:
+    take = GroupBuilder.take
+
+    def take_read(builder: GroupBuilder, request: Request) -> None:
+        if isinstance(request.command, DescribeFiles):
+            answer = [describe_file(builder._state, key) for key in request.command.object_keys]
+            builder.replies.append(Reply(request.token, answer))
+        else:
+            take(builder, request)
+
+    return [(GroupBuilder, "take", take_read)]
+
+
+def _trim_later() -> list[Patch]:
+    def answer(shard: Shard, waiter: Waiter) -> None:
+        if not waiter.is_answered:
+            waiter.is_answered = True
+            given = shard._evaluate(waiter.command) if waiter.answer is None else waiter.answer
+            shard._effects.append(Reply(waiter.token, given))
+
+    return [(Shard, "_answer", answer)]
 
 
 def _out_of_range_anywhere() -> list[Patch]:
@@ -233,12 +359,39 @@ PROTECTIONS: dict[str, Protection] = {
     "term-id": Protection(
         rule="a claim is recognised by its term id, not by its epoch", patches=_claims_by_epoch, kinds=("stray", "ghost")
     ),
+    "first-claim": Protection(
+        rule="of two claims of an epoch the first in the log is in force", patches=_last_claim_of_an_epoch, kinds=("ghost", "expire")
+    ),
+    "claim-body": Protection(
+        rule="a claim whose body is of another term is void", patches=_any_claim_body, kinds=("stray",), details=("false claim",)
+    ),
+    "strangers-void": Protection(
+        rule="a message without a key of ours is void and stops nobody", patches=_stop_at_strangers, kinds=("stray",)
+    ),
     "seq": Protection(rule="an entry counts only as the next of its term", patches=_any_seq, kinds=("produce", "replay")),
     "term-in-force": Protection(
         rule="entries of an ended term count for nobody", patches=_ended_terms_count, kinds=("pause", "hold", "replay")
     ),
     "ack-offset": Protection(
         rule="an entry is acknowledged only where the claim says it must stand", patches=_any_offset, kinds=("lag", "expire", "pause")
+    ),
+    "delivery-error": Protection(
+        rule="an entry whose report is an error is not acknowledged: the term ends",
+        patches=_errors_are_deliveries,
+        kinds=("produce",),
+        details=("DROP", "FAIL_AFTER_LANDING"),
+    ),
+    "void-hole": Protection(rule="a hole that holds only void entries throws no leader out", patches=_no_holes, kinds=("stray", "replay")),
+    "dropped-overlay": Protection(
+        rule="what was in flight when a term ended is forgotten until the log tells it",
+        patches=_keep_speculation,
+        kinds=("produce",),
+        details=("DROP", "DROP_SILENTLY"),
+    ),
+    "lead-on": Protection(
+        rule="a leader that loses its assignment leads on until it reads a foreign claim",
+        patches=_leave_when_unassigned,
+        kinds=("lose_all",),
     ),
     "own-claim-read": Protection(
         rule="lead only after reading everything up to the own claim", patches=_lead_at_once, kinds=("expire", "ghost", "slow")
@@ -255,8 +408,26 @@ PROTECTIONS: dict[str, Protection] = {
         kinds=("produce",),
         details=("LOSE_REPORT", "DROP_SILENTLY"),
     ),
+    "request-deadline": Protection(
+        rule="a request is answered within its timeout, though its entry stays pending",
+        patches=_wait_forever,
+        kinds=("unavailable", "hold"),
+    ),
+    "log-time": Protection(rule="append times are the log's time, which never goes back", patches=_own_clock, kinds=("clock", "expire")),
+    "logged-expiry": Protection(
+        rule="forgetting is an entry of the leader: no replica forgets on its own",
+        patches=_forget_by_own_clock,
+        kinds=("expire", "crash"),
+        producers_kept_s=1.0,
+    ),
     "read-barrier": Protection(
         rule="a strict read waits for an own entry produced after it", patches=_read_committed_state, kinds=("lag", "expire", "pause")
+    ),
+    "describe-barrier": Protection(
+        rule="DescribeFiles waits for an own entry produced after it", patches=_describe_committed_state, kinds=("lag", "expire", "pause")
+    ),
+    "describe-trimmed": Protection(
+        rule="DescribeFiles waits until deleted batches are counted out of their files", patches=_trim_later, kinds=("slow",)
     ),
     "out-of-range-barrier": Protection(
         rule="only a leader behind a barrier says that an offset is out of range", patches=_out_of_range_anywhere, kinds=("slow",)
