@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from itertools import count
 
 from coordinator.core.commands import RegisterNode
 from coordinator.core.leadership import State
@@ -126,6 +127,7 @@ class Node:
         self._stores: StateStores | None = None
         self._assigned_since: dict[int, float] = {}
         self._revivals: dict[int, int] = {}
+        self._generations = count(1)
         self._led_directory = False
         self._is_stopping = False
 
@@ -253,6 +255,7 @@ class Node:
             rng=self._rng,
             flush_batches_max=config.flush_batches_max,
             flush_interval_ms=config.flush_interval_ms,
+            next_generation=self._generations.__next__,
             on_directory_changed=self._directory_changed,
             on_failed=self._replica_failed,
         )

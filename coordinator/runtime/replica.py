@@ -143,6 +143,7 @@ class Replica:
         rng: random.Random,
         flush_batches_max: int,
         flush_interval_ms: int,
+        next_generation: Callable[[], int],
         on_directory_changed: Callable[[], None],
         on_failed: Callable[[int, str], None],
     ) -> None:
@@ -163,6 +164,7 @@ class Replica:
         self._on_directory_changed = on_directory_changed
         self._on_failed = on_failed
         self._generation = 0
+        self._next_generation = next_generation
         self._producer: TermProducer | None = None
         self._group_starts: deque[tuple[int, float, int]] = deque()
         self._store: StateStore | None = None
@@ -441,7 +443,8 @@ class Replica:
             self._on_failed(self.partition, effect.reason)
 
     def _follow(self, next_offset: int) -> None:
-        self._generation += 1
+        # Numbers that no earlier replica of this partition had: what was read for one that failed may still be on its way.
+        self._generation = self._next_generation()
         self._ports.reader.follow(self.partition, next_offset, self._generation)
 
     def _open_term(self, effect: OpenTerm) -> None:
