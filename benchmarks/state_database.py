@@ -129,7 +129,7 @@ def print_lookups(state: ShardState, reader: StateReader) -> None:
     print(f"  run_covering              {measure_us(lambda: reader.run_covering(*place())):6.2f} us")
     print(f"  run_reaching (timestamp)  {measure_us(lambda: reader.run_reaching(place()[0], 0, rng.randrange(START_MS, last_ms))):6.2f} us")
     print(f"  max_run                   {measure_us(lambda: reader.max_run(*place())):6.2f} us")
-    print(f"  file_by_id                {measure_us(lambda: reader.file_by_id(rng.randrange(1, files))):6.2f} us")
+    print(f"  file_name                 {measure_us(lambda: reader.file_name(rng.randrange(1, files))):6.2f} us")
     print(f"  file_by_key               {measure_us(lambda: reader.file_by_key(f'wal/01K{rng.randrange(files):023d}')):6.2f} us")
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coordinator.core.batches import LOG_APPEND_TIME
-from coordinator.core.cold import ROW, FileRow, Rows, numbers_of
+from coordinator.core.cold import ROW, FileName, FileRow, Rows, numbers_of
 from coordinator.core.commands import CommitResult
 from coordinator.core.row_loops import place_columns
 from records.file_head import FileHead
@@ -134,6 +134,11 @@ class BlockFile:
     @property
     def object_key(self) -> str:
         return self.block.heads[self.file].object_key
+
+    def file_name(self) -> FileName:
+        """What is told of the file with each of its batches."""
+        head = self.block.heads[self.file]
+        return FileName(head.object_key, head.append_time_ms)
 
     def file_row(self) -> FileRow:
         """The row of the state database."""

@@ -77,6 +77,13 @@ class FileRow(NamedTuple):
     record: bytes
 
 
+class FileName(NamedTuple):
+    """What never changes of a file, and is needed of each batch that is found."""
+
+    object_key: str
+    append_time_ms: int
+
+
 class Tombstone(NamedTuple):
     """A key that may never be committed (again). `reason`: fenced, removed, handed over."""
 
@@ -129,7 +136,8 @@ class ColdStore(Protocol):
 
     def file_by_key(self, object_key: str) -> FileRow | None: ...
 
-    def file_by_id(self, file_id: int) -> FileRow | None: ...
+    def file_name(self, file_id: int) -> FileName | None:
+        """A written file by the offset of its entry."""
 
     def files_after(self, object_key: str, limit: int) -> list[FileRow]:
         """Files in key order after a key ('' = from the start)."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from coordinator.core.batches import partition_key
-from coordinator.core.cold import APPEND_TIME_BIT, PACKED_CELLS, FileRow, Rows, WrittenRun, numbers_of
+from coordinator.core.cold import APPEND_TIME_BIT, PACKED_CELLS, FileName, Rows, WrittenRun, numbers_of
 from coordinator.core.commands import (
     OK,
     DescribedFile,
@@ -22,7 +22,7 @@ from coordinator.core.commands import (
 from coordinator.core.commit import unknown_partition
 from coordinator.core.errors import ErrorCode
 from coordinator.core.hot import HotState
-from coordinator.core.search_loops import packed_reaching, row_reaching
+from coordinator.core.search_loops import packed_reaching, row_reaching, unpack_batches
 from coordinator.core.state import ShardState
 from coordinator.core.tail import TailRun
 
@@ -41,6 +41,7 @@ BATCH_ID_OFFSET_BITS = 34
 
 BATCHES_PER_ANSWER_MAX = 5_000
 """About half a megabyte of answer, made in some 10 ms."""
+ROWS_AT_FIRST = 8
 ROWS_AT_ONCE = 512
 
 _NOTHING_FOUND = FoundOffset(outcome=OK)
@@ -104,7 +105,7 @@ def _effective(state: ShardState, rows: Rows) -> np.ndarray[tuple[int], np.dtype
     for at in np.flatnonzero(rows["type"] == 1).tolist():
         append_time = int(rows["append_time"][at])
         if not append_time:
-            file = state.file_by_id(int(rows["file"][at]))
+            file = state.file_name(int(rows["file"][at]))
             append_time = file.append_time_ms if file is not None else 0
         times[at] = append_time
     return times
@@ -132,7 +133,7 @@ def _reaching_written(state: ShardState, written: WrittenRun, log_start: int, ti
         at = place * PACKED_CELLS
         if not cells[at] & APPEND_TIME_BIT:
             return run.timestamp_base + cells[at + 4], base
-        file = state.file_by_id(run.file_base + cells[at + 3])
+        file = state.file_name(run.file_base + cells[at + 3])
         append_time = file.append_time_ms if file is not None else 0
         if append_time >= timestamp:
             return append_time, base
@@ -216,45 +217,48 @@ def _collect(state: ShardState, row: int, point: FetchPoint, budget: FetchBudget
     found: list[FoundBatch] = []
     partition_bytes = 0
     file_of = _file_lookup(state)
-    for rows in state.rows_from(row, point.offset):
-        start = int(np.searchsorted(rows["base"] + rows["count"] - 1, point.offset))
-        for base, count, byte_offset, size, file_id, index, timestamp, _, kind in _tuples(rows, start):
-            if not budget.admits(partition_bytes, point.max_bytes, len(found)):
-                return found
-            file = file_of(file_id)
-            found.append(
-                FoundBatch(
-                    batch_id(coordinator_id, file_id, index),
-                    file.object_key,
-                    MAGIC,
-                    byte_offset,
-                    size,
-                    base,
-                    base + count - 1,
-                    file.append_time_ms,
-                    timestamp,
-                    kind,
-                )
-            )
-            partition_bytes += size
-            budget.admitted_bytes += size
-            budget.admitted_batches += 1
+    for base, count, byte_offset, size, file_id, index, timestamp, kind in _batches_from(state, row, point.offset):
+        if not budget.admits(partition_bytes, point.max_bytes, len(found)):
+            return found
+        object_key, append_time_ms = file_of(file_id)
+        identity = batch_id(coordinator_id, file_id, index)
+        last = base + count - 1
+        found.append(FoundBatch(identity, object_key, MAGIC, byte_offset, size, base, last, append_time_ms, timestamp, kind))
+        partition_bytes += size
+        budget.admitted_bytes += size
+        budget.admitted_batches += 1
     return found
 
 
-def _tuples(rows: Rows, start: int) -> Iterator[tuple[int, ...]]:
-    """The rows from `start` on, converted by and by: a lagging consumer reads few of many."""
-    for at in range(start, len(rows), ROWS_AT_ONCE):
-        yield from rows[at : at + ROWS_AT_ONCE].tolist()
+def _batches_from(state: ShardState, row: int, offset: int) -> Iterator[tuple[int, ...]]:
+    """Base offset, record count, byte offset, size, file, index, timestamp and its type of each batch that ends at an offset or later.
+
+    Unpacked by and by, few at first: a consumer that asks for little, or lags behind, gets few of many.
+    """
+    limit = ROWS_AT_FIRST
+    for run in state.runs_from(row, offset):
+        if isinstance(run, WrittenRun):
+            (_, base, _, _, file_base, timestamp_base, data), end = run
+            cells = memoryview(data).cast("I")
+            place = 0
+            while place >= 0:
+                some, place, base = unpack_batches(cells, place, base, offset, end, file_base, timestamp_base, limit)
+                yield from some
+                limit = min(limit * 8, ROWS_AT_ONCE)
+            continue
+        rows = run.rows()
+        for at in range(int(np.searchsorted(rows["base"] + rows["count"] - 1, offset)), len(rows), ROWS_AT_ONCE):
+            for *found, _, kind in rows[at : at + ROWS_AT_ONCE].tolist():
+                yield *found, kind
 
 
-def _file_lookup(state: ShardState) -> Callable[[int], FileRow]:
-    known: dict[int, FileRow] = {}
+def _file_lookup(state: ShardState) -> Callable[[int], FileName]:
+    known: dict[int, FileName] = {}
 
-    def file_of(file_id: int) -> FileRow:
+    def file_of(file_id: int) -> FileName:
         file = known.get(file_id)
         if file is None:
-            file = state.file_by_id(file_id)
+            file = state.file_name(file_id)
             if file is None:
                 raise LookupError(f"file {file_id} has live batches but is not known")
             known[file_id] = file

@@ -17,7 +17,7 @@ import numpy as np
 from coordinator.core.batches import partition_key
 from coordinator.core.block import AppliedBlock, BlockFile, CommitBlock
 from coordinator.core.block_apply import apply_block
-from coordinator.core.cold import ColdStore, FileRow, Header, Rows, RunRow, Tombstone, WrittenRun, unpack
+from coordinator.core.cold import ColdStore, FileName, FileRow, Header, Rows, RunRow, Tombstone, WrittenRun, unpack
 from coordinator.core.directory import UNDATED, Deletion, Placement
 from coordinator.core.frozen import PartitionRow, ProducerRow, freeze_partitions, freeze_producers
 from coordinator.core.hot import BrokenInvariant, DeletedTopic, HotState, Topic
@@ -239,13 +239,13 @@ class ShardState:
         stone = self.cold.tombstone(object_key)
         return None if stone is None or _is_expired(stone, *self._generations()) else stone
 
-    def file_by_id(self, file_id: int) -> FileRow | None:
+    def file_name(self, file_id: int) -> FileName | None:
         """A known file by the offset of its entry."""
         for generation in self._generations():
             block = generation.files_by_id.get(file_id)
             if block is not None:
-                return block.file_row()
-        return self.cold.file_by_id(file_id)
+                return block.file_name()
+        return self.cold.file_name(file_id)
 
     def files_after(self, object_key: str, limit: int) -> list[FileRow]:
         """Known files in key order after a key ('' = from the start)."""

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from coordinator.core.block import AppliedBlock, BlockFile, Int64s, Segment, owners_text
-from coordinator.core.cold import ROW, FileRow, Rows, Tombstone, numbers_of
+from coordinator.core.cold import ROW, FileName, FileRow, Rows, Tombstone, numbers_of
 from coordinator.core.row_loops import place_record
 from records.model import FileCommitted
 
@@ -60,6 +60,10 @@ class FileBlock:
             record.run_length, record.run_base_offset, record.record_count_minus_one, record.byte_gap, record.byte_size,
             record.timestamp_age, record.timestamp_type, targets.data, self.file_id, record.append_time_ms, numbers_of(rows).data,
         )  # fmt: skip
+
+    def file_name(self) -> FileName:
+        """What is told of the file with each of its batches."""
+        return FileName(self.record.object_key, self.record.append_time_ms)
 
     def file_row(self) -> FileRow:
         record = self.record

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from coordinator.core.block import BlockShare
-from coordinator.core.cold import FileRow, RunRow, Tombstone
+from coordinator.core.cold import FileName, FileRow, RunRow, Tombstone
 from coordinator.core.commands import Answer, Command
 from coordinator.core.events import (
     Append,
@@ -63,7 +63,7 @@ class EmptyColdStore:
     def file_by_key(self, object_key: str) -> FileRow | None:
         return None
 
-    def file_by_id(self, file_id: int) -> FileRow | None:
+    def file_name(self, file_id: int) -> FileName | None:
         return None
 
     def files_after(self, object_key: str, limit: int) -> list[FileRow]:

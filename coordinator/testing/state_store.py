@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from coordinator.core.cold import FileRow, Header, RunRow, Tombstone
+from coordinator.core.cold import FileName, FileRow, Header, RunRow, Tombstone
 from coordinator.core.frozen import PartitionRow, ProducerRow
 from coordinator.core.packing import Flush, TopicRow
 from coordinator.core.state import Stored
@@ -118,14 +118,13 @@ class MemoryStateStore:
     def file_by_key(self, object_key: str) -> FileRow | None:
         """A written file by its key."""
         file_id = self._ids.get(object_key)
-        return None if file_id is None else self.file_by_id(file_id)
+        row = None if file_id is None else self._files.get(file_id)
+        return None if row is None else row._replace(live_batches=row.live_batches + self._unconfirmed_losses.get(row.file_id, 0))
 
-    def file_by_id(self, file_id: int) -> FileRow | None:
+    def file_name(self, file_id: int) -> FileName | None:
         """A written file by the offset of its entry."""
         row = self._files.get(file_id)
-        if row is None:
-            return None
-        return row._replace(live_batches=row.live_batches + self._unconfirmed_losses.get(file_id, 0))
+        return None if row is None else FileName(row.object_key, row.append_time_ms)
 
     def files_after(self, object_key: str, limit: int) -> list[FileRow]:
         """Files in key order after a key ('' = from the start)."""

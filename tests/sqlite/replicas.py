@@ -118,9 +118,7 @@ def answers(state: ShardState, model: LogModel) -> dict[str, object]:
         file = state.find_file(key)
         said[f"file {key}"] = (file, describe_file(state, key), state.find_tombstone(key))
         if file is not None:
-            by_id = state.file_by_id(file.file_id)
-            assert by_id is not None
-            assert by_id.object_key == key
+            assert state.file_name(file.file_id) == (key, file.append_time_ms)
     said["topics"] = {i: (t.name, t.order_offset, sorted(t.partitions)) for i, t in state.hot.topics.items()}
     said["deleted"] = {i: (t.order_offset, t.time_ms) for i, t in state.hot.deleted_topics.items()}
     said["time"] = state.hot.log_time_ms

@@ -11,7 +11,11 @@ from pathlib import Path
 import pytest
 
 from coordinator.adapters.sqlite import StateDatabases
+from coordinator.adapters.sqlite import reader as reader_module
 from coordinator.core.batches import partition_key
+from coordinator.core.commands import OK, OffsetQuery
+from coordinator.core.queries import list_offset
+from coordinator.core.state import ShardState
 from coordinator.testing.state_store import MemoryStateStore, MemoryStateStores
 from records.model import FilesFenced, TombstonesExpired, TopicDeleted
 from tests.sqlite.random_log import LogModel
@@ -67,6 +71,52 @@ def test_flush_points_and_restarts_change_neither_answers_nor_digest(open_store:
     check_equal(subject, plain, model)
     assert subject.digest() == plain.digest()
     subject.store.close(clean=True)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_time_finds_the_first_batch_that_a_look_at_all_of_them_finds(open_store: OpenStore, seed: int) -> None:
+    rng = random.Random(seed)
+    model = LogModel(random.Random(seed + 2000), files_per_record=0.8)
+    replica = Replica(open_store)
+    for offset in range(80):
+        replica.apply([model.next_record()], offset)
+        if rng.random() < 0.1:
+            replica.flush()
+    state, table = replica.state, replica.state.hot.partitions
+    for key, row in table.index.items():
+        log_start = table.log_start.cells[row]
+        batches = [batch for rows in state.rows_from(row, log_start) for batch in rows.tolist() if batch[0] + batch[1] > log_start]
+        times = [effective_time(state, batch) for batch in batches]
+        for time in sorted({0, *times, *(time + 1 for time in times), (1 << 63) - 1}):
+            if not 0 <= time < 1 << 63:
+                continue
+            hit = next((at for at, found in enumerate(times) if found >= time), None)
+            expected = (OK, -1, -1) if hit is None else (OK, times[hit], max(log_start, batches[hit][0]))
+            assert list_offset(state, OffsetQuery(key[:16], int.from_bytes(key[16:], "big"), time)) == expected
+    replica.store.close(clean=True)
+
+
+def effective_time(state: ShardState, batch: tuple[int, ...]) -> int:
+    """The time of a row of `ROW`: its file's, if it has that."""
+    *_, file_id, _, timestamp, _, kind = batch
+    if not kind:
+        return timestamp
+    name = state.file_name(file_id)
+    assert name is not None
+    return name.append_time_ms
+
+
+def test_names_of_files_are_the_same_however_few_are_kept(open_store: OpenStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader_module, "NAMES_MAX", 2)
+    replica = started(open_store)
+    keys = [f"k{number}" for number in range(5)]
+    for offset, key in enumerate(keys, 1):
+        replica.apply([file(key, {0: 1})], offset)
+    replica.flush()
+    for _ in range(2):
+        names = [replica.state.file_name(offset) for offset in range(7)]
+        assert [None if name is None else name.object_key for name in names] == [None, *keys, None]
+    replica.store.close(clean=True)
 
 
 def test_counters_leave_out_a_flush_the_loop_does_not_know_of(open_store: OpenStore) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 from coordinator.adapters.sqlite.errors import TROUBLES, translated, translation
 from coordinator.adapters.sqlite.run_index import RunEntry, RunIndex
 from coordinator.adapters.sqlite.schema import connect_reader, fetch
-from coordinator.core.cold import FileRow, RunRow, Tombstone
+from coordinator.core.cold import FileName, FileRow, RunRow, Tombstone
 
 FILE_COLUMNS = """
     id, object_key, content_hash, object_format, file_size, uploader_broker_id, owner_ids, created_ms, append_time_ms,
@@ -25,12 +25,14 @@ FILE_COLUMNS = """
 """
 FLUSHES = "(SELECT flushes FROM header)"
 
-FILE_BY_ID = f"SELECT {FILE_COLUMNS}, {FLUSHES} FROM file WHERE id = ?"
 FILE_BY_KEY = f"SELECT {FILE_COLUMNS}, {FLUSHES} FROM file WHERE object_key = ?"
 FILES_AFTER = f"SELECT {FILE_COLUMNS}, {FLUSHES} FROM file WHERE object_key > ? ORDER BY object_key LIMIT ?"
 TOMBSTONE = "SELECT object_key, reason, time_ms, created_ms FROM tombstone WHERE object_key = ?"
+NAME_OF_FILE = "SELECT object_key, append_time_ms FROM file WHERE id = ?"
 RUN = "SELECT partition_id, base_offset, last_offset, max_timestamp, file_base, timestamp_base, batches FROM run WHERE id = ?"
 RUNS_OF_PARTITION = "SELECT id, last_offset, max_timestamp FROM run WHERE partition_id = ? ORDER BY last_offset"
+NAMES_MAX = 4096
+"""Files whose names are kept, about a megabyte: the partitions of a file are mostly read at the same time."""
 FLUSHES_SO_FAR = "SELECT flushes FROM header"
 
 
@@ -54,6 +56,7 @@ class StateReader:
             self._cursor = self._connection.cursor()
             found = fetch(self._cursor, FLUSHES_SO_FAR)
         self._indexes: dict[int, RunIndex] = {}
+        self._names: dict[int, FileName] = {}
         self._commits: deque[Committed] = deque()
         self._flush_known: int = found[0][0] if found else 0
         self._flush_under_way: tuple[int, Mapping[int, int]] = (self._flush_known, {})
@@ -93,11 +96,24 @@ class StateReader:
 
     def file_by_key(self, object_key: str) -> FileRow | None:
         """A written file by its key."""
-        return self._file(FILE_BY_KEY, object_key)
+        with translated(self._path, self._on_corrupt):
+            rows = fetch(self._cursor, FILE_BY_KEY, (object_key,))
+        return self._file_row(rows[0]) if rows else None
 
-    def file_by_id(self, file_id: int) -> FileRow | None:
+    def file_name(self, file_id: int) -> FileName | None:
         """A written file by the offset of its entry."""
-        return self._file(FILE_BY_ID, file_id)
+        name = self._names.get(file_id)
+        if name is None:
+            try:
+                rows = fetch(self._cursor, NAME_OF_FILE, (file_id,))
+            except TROUBLES as trouble:
+                raise translation(trouble, self._path, self._on_corrupt) from trouble
+            if not rows:
+                return None
+            if len(self._names) >= NAMES_MAX:
+                self._names.clear()
+            name = self._names[file_id] = FileName._make(rows[0])
+        return name
 
     def files_after(self, object_key: str, limit: int) -> list[FileRow]:
         """Files in key order after a key ('' = from the start)."""
@@ -151,13 +167,6 @@ class StateReader:
                     indexes[partition_row].trim(to)
             for partition_row in committed.purged:
                 indexes.pop(partition_row, None)
-
-    def _file(self, sql: str, key: int | str) -> FileRow | None:
-        try:
-            rows = fetch(self._cursor, sql, (key,))
-        except TROUBLES as trouble:
-            raise translation(trouble, self._path, self._on_corrupt) from trouble
-        return self._file_row(rows[0]) if rows else None
 
     def _file_row(self, columns: tuple[Any, ...]) -> FileRow:
         row = FileRow._make(columns[:-1])
