@@ -111,7 +111,7 @@ def test_names_of_files_are_the_same_however_few_are_kept(open_store: OpenStore,
     replica = started(open_store)
     keys = [f"k{number}" for number in range(5)]
     for offset, key in enumerate(keys, 1):
-        replica.apply([file(key, {0: 1})], offset)
+        replica.apply([file(key, {0: 1}, base=offset - 1)], offset)
     replica.flush()
     for _ in range(2):
         names = [replica.state.file_name(offset) for offset in range(7)]
