@@ -225,7 +225,7 @@ class DescribeFiles(Operation[list[DescribedFile]]):
         return [DescribedFile(object_key=key, refusal=Refusal(refusal.code, text)) for key in self._object_keys]
 
     def merged(self, answers: Sequence[list[DescribedFile]]) -> list[DescribedFile]:
-        """One result for each file: live beats known, known beats an error, an error beats "unknown"."""
+        """One result for each file: live beats an error, which beats "nothing of it is live" and "unknown": these two only all can say."""
         return [min((answer[place] for answer in answers), key=_file_rank) for place in range(len(self._object_keys))]
 
 
@@ -339,8 +339,8 @@ def _found(one: FindBatchesBatchInfo) -> FoundBatch:
 
 def _file_rank(one: DescribedFile) -> int:
     if one.error is ErrorCode.NONE:
-        return 0 if one.has_live_batches else 1
-    return 3 if one.error is ErrorCode.RESOURCE_NOT_FOUND else 2
+        return 0 if one.has_live_batches else 2
+    return 3 if one.error is ErrorCode.RESOURCE_NOT_FOUND else 1
 
 
 def _only(results: Sequence[tuple[int, str | None]]) -> Refusal:

@@ -352,11 +352,11 @@ class _Merged:
 
 
 def _best_described(answers: list[DescribedFile]) -> DescribedFile:
-    """Live beats known beats an error that may heal beats "unknown"."""
+    """Live beats an error that may heal, which beats "nothing of it is live" and "unknown": these two only all can say."""
 
     def rank(answer: DescribedFile) -> int:
         if answer.outcome.error is ErrorCode.NONE:
-            return 0 if answer.has_live_batches else 1
-        return 3 if answer.outcome.error is ErrorCode.RESOURCE_NOT_FOUND else 2
+            return 0 if answer.has_live_batches else 2
+        return 3 if answer.outcome.error is ErrorCode.RESOURCE_NOT_FOUND else 1
 
     return min(answers, key=rank)

@@ -37,6 +37,7 @@ class ScriptedCluster:
     nodes: dict[int, ScriptedNode] = field(default_factory=dict)
     ends: dict[bytes, int] = field(default_factory=dict)
     files: dict[tuple[str, int], tuple[CommitFile, list[Result]]] = field(default_factory=dict)
+    emptied: set[str] = field(default_factory=set)
     commits: list[tuple[int, CommitFile]] = field(default_factory=list)
 
     def add_topic(self, topic_id: bytes, name: str, partitions: int) -> None:
@@ -176,7 +177,8 @@ class ScriptedNode:
         for one in message.files:
             known = any((one.object_key, coordinator) in self.cluster.files for coordinator in led)
             code = ErrorCode.NONE if known else ErrorCode.RESOURCE_NOT_FOUND if led else ErrorCode.NOT_COORDINATOR
-            results.append(m.DescribeFileResult(object_key=one.object_key, error_code=code, has_live_batches=known))
+            is_live = known and one.object_key not in self.cluster.emptied
+            results.append(m.DescribeFileResult(object_key=one.object_key, error_code=code, has_live_batches=is_live))
         return m.DescribeFilesResponse(files=tuple(results))
 
     def _commit(self, file: CommitFile) -> bytes:

@@ -335,8 +335,14 @@ async def test_files_are_described_by_all_coordinators() -> None:
 
         cluster.nodes[1].trouble.append(refuse)
         found = await client.describe_files(["none", "k"], timeout_ms=2_000)
-        # As long as one coordinator has not answered, nobody may call a file unknown.
+        # As long as one coordinator has not answered, nobody may call a file unknown, or say that nothing of it is live.
         assert [one.error for one in found] == [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NONE]
+        cluster.emptied.add("k")
+        found = await client.describe_files(["none", "k"], timeout_ms=2_000)
+        assert [one.error for one in found] == [ErrorCode.REQUEST_TIMED_OUT] * 2
+        cluster.nodes[1].trouble.remove(refuse)
+        (one,) = await client.describe_files(["k"])
+        assert (one.error, one.has_live_batches) == (ErrorCode.NONE, False)
 
 
 async def test_one_node_can_be_spoken_to_without_retries() -> None:
