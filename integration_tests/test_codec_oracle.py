@@ -27,6 +27,7 @@ from coordinator.protocol.codec import Message, decode, encode
 from coordinator.protocol.commit_file import decode_commit_file, decode_commit_response, encode_commit_file, encode_commit_response
 from coordinator.protocol.find_batches import FindBatches, FoundBatch, FoundPartition, decode_find_batches, encode_find_batches_response
 from coordinator.protocol.framing import read_request_header, reply_body, reply_frame, request_frame
+from coordinator.protocol.list_offsets import ListOffsets, decode_list_offsets, encode_list_offsets_response
 from coordinator.protocol.wire import MalformedMessage
 from integration_tests.oracle.build import DEFINITIONS, LOCK, build_oracle
 from integration_tests.oracle.definitions import Definition, from_kafka, kafka_definition, our_definition, to_kafka
@@ -309,6 +310,29 @@ def test_fast_find_batches_codec(oracle: Oracle) -> None:
         found = from_kafka(messages.FindBatchesResponse, response.fields, answer)
         topics = [(topic.topic_id, [_found_partition(one) for one in topic.partitions]) for topic in found.topics]
         assert encode_find_batches_response(topics, found.throttle_time_ms) == oracle.kafka.encode(response.name, 0, answer)
+
+    holds()
+
+
+def test_fast_list_offsets_codec(oracle: Oracle) -> None:
+    request, response = our_definition("DisklessListOffsetsRequest"), our_definition("DisklessListOffsetsResponse")
+
+    @given(messages_of(request), tagged_messages_of(request), messages_of(response))
+    @many
+    def holds(plain: dict[str, Any], tagged: dict[str, Any], answer: dict[str, Any]) -> None:
+        for form in (plain, tagged):
+            message = from_kafka(messages.ListOffsetsRequest, request.fields, form)
+            asked = [(topic.topic_id, [(one.partition_index, one.timestamp) for one in topic.partitions]) for topic in message.topics]
+            assert decode_list_offsets(oracle.kafka.encode(request.name, 0, form)) == ListOffsets(asked, message.timeout_ms)
+        found = from_kafka(messages.ListOffsetsResponse, response.fields, answer)
+        topics = [
+            (
+                topic.topic_id,
+                [(one.partition_index, one.error_code, one.error_message, one.timestamp, one.offset) for one in topic.partitions],
+            )
+            for topic in found.topics
+        ]
+        assert encode_list_offsets_response(topics, found.throttle_time_ms) == oracle.kafka.encode(response.name, 0, answer)
 
     holds()
 
