@@ -114,9 +114,7 @@ class FetchPoints(NamedTuple):
 def find_batches_points(request: FindBatches) -> FetchPoints:
     """The points in request order, with what is wrong with the request as a whole."""
     points = [
-        FetchPoint(topic_id=topic_id, partition=index, offset=offset, max_bytes=max_bytes)
-        for topic_id, partitions in request.topics
-        for index, offset, max_bytes in partitions
+        FetchPoint(topic_id, index, offset, max_bytes) for topic_id, partitions in request.topics for index, offset, max_bytes in partitions
     ]
     refusal = None
     if request.max_batches_per_partition < 0:

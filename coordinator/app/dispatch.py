@@ -1,7 +1,7 @@
 """From a request on a connection to an operation of the node, and back to encoded bytes.
 
-CommitFile, and ListOffsets of partitions that one coordinator here owns, are answered by callback without a task of their
-own; everything else runs as a task that this object owns.
+CommitFile, and mostly ListOffsets and FindBatches (`reads.py`), are answered by callback without a task of their own;
+everything else runs as a task that this object owns.
 """
 
 from __future__ import annotations
@@ -20,17 +20,16 @@ from coordinator.api import partitions as partitions_api
 from coordinator.api import topics as topics_api
 from coordinator.api.cluster import FoundCoordinator
 from coordinator.api.commits import CommitRequest, read_commit, write_commit
-from coordinator.app.first_error import first_commit_error, first_error, first_found_error
+from coordinator.app.first_error import first_commit_error, first_error
 from coordinator.app.ordering import ConnectionOrder, Lane
+from coordinator.app.reads import Reads
 from coordinator.app.turns import Turns
 from coordinator.core.batches import partition_key
-from coordinator.core.commands import OK, CommitAnswer, DeletedTo, DescribedFile, FoundBatches, FoundOffset, OffsetQuery, Outcome
+from coordinator.core.commands import OK, CommitAnswer, DeletedTo, DescribedFile, Outcome
 from coordinator.core.errors import ErrorCode
 from coordinator.core.names import topic_id_text
 from coordinator.protocol.api_table import APIS, ApiKey, decode_request
 from coordinator.protocol.codec import Message, encode
-from coordinator.protocol.find_batches import FindBatches, decode_find_batches
-from coordinator.protocol.list_offsets import ListOffsets, decode_list_offsets
 from coordinator.protocol.messages import (
     CreatePartitionsRequest,
     DeleteRecordsRequest,
@@ -61,7 +60,7 @@ _COMMIT_FILE = int(ApiKey.COMMIT_FILE)
 _COMMIT = ApiKey.COMMIT_FILE.name
 _COMMITTED = (_COMMIT, 0)
 _LIST_OFFSETS = int(ApiKey.LIST_OFFSETS)
-_LIST = ApiKey.LIST_OFFSETS.name
+_FIND_BATCHES = int(ApiKey.FIND_BATCHES)
 DIRECTORY_TIMEOUT_MS = 2_000
 LIST_FILES_MAX = 10_000
 
@@ -84,9 +83,9 @@ class Dispatcher:
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
         self._observe_commit = metrics.series("request_seconds", _COMMIT).observe
-        self._observe_list = metrics.series("request_seconds", _LIST).observe
         self._order = ConnectionOrder()
         self._turns = Turns()
+        self._reads = Reads(node=node, metrics=metrics, order=self._order, turns=self._turns, answered=self.answered, spawn=self._spawn)
         self._serve: Mapping[int, Serve] = {
             ApiKey.CREATE_PARTITIONS: self._create_partitions,
             ApiKey.DELETE_TOPICS: self._delete_topics,
@@ -113,14 +112,14 @@ class Dispatcher:
             self._commit(request, respond)
             return
         if request.api_key == _LIST_OFFSETS:
-            self._list_offsets(request, respond)
+            self._reads.list_offsets(request, respond)
+            return
+        if request.api_key == _FIND_BATCHES:
+            self._reads.find_batches(request, respond)
             return
         api = ApiKey(request.api_key)
-        if api is ApiKey.FIND_BATCHES:
-            self._run(api, partial(self._find_batches, decode_find_batches(request.data, request.body_offset)), request, respond)
-        else:
-            message = decode_request(request.wire_api_key, request.api_version, request.data, request.body_offset)
-            self._run(api, partial(self._body, api, request.api_version, message), request, respond)
+        message = decode_request(request.wire_api_key, request.api_version, request.data, request.body_offset)
+        self._run(api, partial(self._body, api, request.api_version, message), request, respond)
 
     def _run(self, api: ApiKey, work: Callable[[], Coroutine[None, None, bytes]], request: Request, respond: Respond) -> None:
         if api in UNORDERED:
@@ -171,48 +170,6 @@ class Dispatcher:
             self.answered[(_COMMIT, ErrorCode.UNKNOWN_SERVER_ERROR)] += 1
             respond(None)
             return False
-
-    def _list_offsets(self, request: Request, respond: Respond) -> None:
-        wanted = decode_list_offsets(request.data, request.body_offset)
-        if self._order.enter_at_once(request.connection_id, Lane.READ):
-            self._start_list_offsets(wanted, request, respond)
-        else:
-            self._order.enter(request.connection_id, Lane.READ, partial(self._start_list_offsets, wanted, request, respond))
-
-    def _start_list_offsets(self, wanted: ListOffsets, request: Request, respond: Respond) -> bool:
-        queries = partitions_api.list_offsets_queries(wanted)
-        answered = partial(self._offsets_found, wanted, request, respond)
-        if wanted.timeout_ms <= 0:
-            answered([FoundOffset(partitions_api.bad_timeout(wanted.timeout_ms))] * len(queries))
-        elif not self._node.router.list_offsets_here(queries, wanted.timeout_ms, answered):
-            self._spawn(self._list_offsets_elsewhere(queries, wanted.timeout_ms, answered))
-        return True
-
-    async def _list_offsets_elsewhere(
-        self, queries: list[OffsetQuery], timeout_ms: int, answered: Callable[[list[FoundOffset] | Exception], None]
-    ) -> None:
-        try:
-            found = await self._node.router.list_offsets(queries, timeout_ms)
-        except Exception as error:  # noqa: BLE001 - see `_offsets_found`
-            answered(error)
-            return
-        answered(found)
-
-    def _offsets_found(self, wanted: ListOffsets, request: Request, respond: Respond, found: list[FoundOffset] | Exception) -> None:
-        """Answer, or close the connection when that is not possible: nobody may wait for ever."""
-        error: int = ErrorCode.UNKNOWN_SERVER_ERROR
-        try:
-            if isinstance(found, Exception):
-                raise found
-            body: bytes | None = partitions_api.list_offsets_body(wanted, found)
-            error = first_found_error(found)
-        except Exception:
-            LOG.exception("request failed api=%s peer=%s", _LIST, request.peer)
-            body = None
-        respond(body)
-        self.answered[(_LIST, error)] += 1
-        self._observe_list(self._loop.time() - request.received_s)
-        self._order.leave(request.connection_id)
 
     async def _answer(self, api: ApiKey, work: Coroutine[None, None, bytes], request: Request, respond: Respond) -> None:
         try:
@@ -265,17 +222,6 @@ class Dispatcher:
         else:
             answers = await self._node.router.describe_files([file.object_key for file in request.files], request.timeout_ms)
         return partitions_api.describe_files_response(request, answers)
-
-    async def _find_batches(self, request: FindBatches) -> bytes:
-        points, refusal = partitions_api.find_batches_points(request)
-        if refusal is not None:
-            answers = [FoundBatches(outcome=refusal, batches=[])] * len(points)
-        else:
-            answers = await self._node.router.find_batches(
-                points, request.fetch_max_bytes, request.max_batches_per_partition, request.timeout_ms
-            )
-        self.answered[("FIND_BATCHES", first_found_error(answers))] += 1
-        return partitions_api.find_batches_body(request, answers)
 
     # ---- internal requests
 

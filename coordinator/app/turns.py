@@ -52,6 +52,21 @@ class Turns:
         finally:
             self._note(connection_id, time.thread_time() - start_s, loop.time())
 
+    def begin(self, connection_id: int) -> bool:
+        """Take a turn at once, if none was begun in this round and nobody waits; `end` must follow. False: only `take` will do."""
+        loop = asyncio.get_running_loop()
+        if self._is_pumping or self._waiting:
+            return False
+        if self._taken_s.get(connection_id, LONG_S) >= LONG_S and loop.time() < self._free_s:
+            return False
+        self._is_pumping = True
+        loop.call_soon(self._pump, loop)
+        return True
+
+    def end(self, connection_id: int, spent_s: float) -> None:
+        """A turn that was begun at once took so much time of the loop's thread."""
+        self._note(connection_id, spent_s, asyncio.get_running_loop().time())
+
     def _note(self, connection_id: int, spent_s: float, now_s: float) -> None:
         if now_s - self._forgotten_s > FORGET_S:
             self._taken_s.clear()

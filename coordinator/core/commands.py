@@ -157,8 +157,7 @@ class FoundOffset(NamedTuple):
     offset: int = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchPoint:
+class FetchPoint(NamedTuple):
     topic_id: bytes
     partition: int
     offset: int
@@ -180,12 +179,11 @@ class FoundBatch(NamedTuple):
     timestamp_type: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundBatches:
+class FoundBatches(NamedTuple):
     outcome: Outcome
+    batches: list[FoundBatch]
     log_start: int = -1
     high_watermark: int = -1
-    batches: list[FoundBatch]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,6 +48,37 @@ async def test_others_run_between_any_two_answers() -> None:
     assert rounds >= 50
 
 
+async def test_one_turn_of_a_round_is_taken_at_once_and_the_next_waits() -> None:
+    turns, begun = Turns(), []
+    assert turns.begin(1)
+    assert not turns.begin(2)
+    turns.end(1, 0.0)
+    assert not turns.begin(1)
+    waiting = [asyncio.create_task(turns.take(connection, _busy(0.0, begun))) for connection in (1, 2)]
+    await asyncio.sleep(0)
+    assert not turns.begin(3)
+    await asyncio.gather(*waiting)
+    assert len(begun) == 2
+    await asyncio.sleep(0)
+    assert turns.begin(3)
+
+
+async def test_after_a_long_answer_nobody_who_is_not_known_to_be_quick_begins_at_once() -> None:
+    turns, long_s = Turns(), 0.05
+    await turns.take(7, _busy(0.0, []))
+    await asyncio.sleep(0)
+    assert turns.begin(1)
+    turns.end(1, long_s)
+    await asyncio.sleep(0)
+    assert not turns.begin(1)
+    assert not turns.begin(2)
+    assert turns.begin(7)
+    turns.end(7, 0.0)
+    started = time.monotonic()
+    await turns.take(1, _busy(0.0, []))
+    assert time.monotonic() - started >= long_s - 0.01
+
+
 async def test_work_whose_wait_is_cancelled_is_never_begun() -> None:
     turns, begun = Turns(), []
     task = asyncio.create_task(turns.take(1, _busy(0.0, begun)))

@@ -1,8 +1,9 @@
-"""ListOffsets through the dispatcher of a node: answered at once or by a task of its own, the bytes are those of the general codec."""
+"""ListOffsets and FindBatches through the dispatcher of a node: answered at once or by a task, in the bytes of the general codec."""
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -12,6 +13,7 @@ from coordinator.adapters.metrics.registry import Metrics
 from coordinator.adapters.server.contract import Request
 from coordinator.api import partitions as partitions_api
 from coordinator.api.topics import wanted_topics
+from coordinator.app import reads
 from coordinator.app.dispatch import Dispatcher
 from coordinator.core.commands import FoundOffset, OffsetQuery
 from coordinator.core.errors import ErrorCode
@@ -24,6 +26,10 @@ from coordinator.protocol.messages import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
+    FindBatchesPartition,
+    FindBatchesRequest,
+    FindBatchesResponse,
+    FindBatchesTopic,
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,
@@ -31,6 +37,7 @@ from coordinator.protocol.messages import (
 )
 from coordinator.protocol.wire import MalformedMessage
 from coordinator.testing.state_store import MemoryStateStores
+from tests.core.build import batch, commit, result_of
 from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, running
 
 ONE, SPREAD, NOWHERE = (bytes([number]) * 16 for number in (1, 2, 3))
@@ -142,8 +149,8 @@ async def test_a_read_waits_for_what_stands_before_it_in_its_connection(monkeypa
 
         monkeypatch.setattr(router, "list_offsets_here", note)
         deletion = send(dispatcher, ApiKey.DELETE_RECORDS, encode(DeleteRecordsRequest(topics=(point,), timeout_ms=TIMEOUT_MS)))
-        reads = [send(dispatcher, ApiKey.LIST_OFFSETS, encode(asked((ONE, [0])))) for _ in range(2)]
-        assert [await found(read) for read in reads] == [[(ONE, [(0, 0)])]] * 2
+        listed = [send(dispatcher, ApiKey.LIST_OFFSETS, encode(asked((ONE, [0])))) for _ in range(2)]
+        assert [await found(read) for read in listed] == [[(ONE, [(0, 0)])]] * 2
         assert asked_after_the_deletion == [True, True]
 
 
@@ -161,7 +168,7 @@ async def test_a_request_that_fails_closes_its_connection_and_holds_up_nobody(mo
 async def test_an_answer_that_cannot_be_written_closes_its_connection_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     async with serving() as (started, dispatcher):
         with monkeypatch.context() as patched:
-            patched.setattr(partitions_api, "list_offsets_body", lambda *_: encode_list_offsets_response([(b"short", [])]))
+            patched.setattr(partitions_api, "encode_list_offsets_response", lambda _: encode_list_offsets_response([(b"short", [])]))
             assert await send(dispatcher, ApiKey.LIST_OFFSETS, encode(asked((ONE, [0])))) is None
         assert await found(send(dispatcher, ApiKey.LIST_OFFSETS, encode(asked((ONE, [0]))))) == [(ONE, [(0, 0)])]
         assert started.node.view.led() == [0, 1]
@@ -172,3 +179,85 @@ async def test_damaged_bytes_are_refused_before_anything_is_asked() -> None:
         with pytest.raises(MalformedMessage):
             send(dispatcher, ApiKey.LIST_OFFSETS, encode(asked((ONE, [0])))[:-1])
         assert await found(send(dispatcher, ApiKey.LIST_OFFSETS, encode(asked((ONE, [0]))))) == [(ONE, [(0, 0)])]
+
+
+# ---- FindBatches
+
+
+def wanted(*topics: tuple[bytes, list[tuple[int, int]]], timeout_ms: int = TIMEOUT_MS, batches_max: int = 0) -> FindBatchesRequest:
+    """(partition, offset) pairs per topic."""
+
+    def partitions(points: list[tuple[int, int]]) -> tuple[FindBatchesPartition, ...]:
+        return tuple(FindBatchesPartition(partition_index=at, offset=offset, max_partition_fetch_bytes=1 << 20) for at, offset in points)
+
+    asked_of = tuple(FindBatchesTopic(topic_id=topic_id, partitions=partitions(points)) for topic_id, points in topics)
+    return FindBatchesRequest(fetch_max_bytes=1 << 20, max_batches_per_partition=batches_max, topics=asked_of, timeout_ms=timeout_ms)
+
+
+async def bases(answer: asyncio.Future[bytes | None]) -> list[list[tuple[int, list[int]]]]:
+    """(error, base offsets) of each partition of each topic."""
+    async with asyncio.timeout(TIMEOUT_MS / 1000):
+        body = await answer
+    assert body is not None
+    response = decode(FindBatchesResponse, body)
+    assert encode(response) == body
+    return [[(one.error_code, [found.base_offset for found in one.batches]) for one in topic.partitions] for topic in response.topics]
+
+
+async def fill(started: Running, topic_id: bytes, partition: int, counts: list[int]) -> None:
+    owner = started.node.view.owner_of(topic_id + partition.to_bytes(4, "big"))
+    assert owner is not None
+    batches = [batch(partition, count, topic_id=topic_id) for count in counts]
+    answer = await started.ask(owner, commit(f"k{partition}", batches, owner_ids=[owner]))
+    assert result_of(answer).errors == [0] * len(counts)
+
+
+async def test_batches_are_found_at_once_or_after_a_wait_and_are_the_same() -> None:
+    async with serving() as (started, dispatcher):
+        await fill(started, SPREAD, 0, [3, 2, 4])
+        await fill(started, SPREAD, 1, [1])
+        points = [(0, 3), (1, 0), (2, 0)]
+        here = send(dispatcher, ApiKey.FIND_BATCHES, encode(wanted((SPREAD, points))))
+        assert here.done()
+        expected = [(0, [3, 5]), (0, [0]), (0, [])]
+        assert await bases(here) == [expected]
+        # The offset past the end and the unknown topic have to be waited for; so does the second of a round.
+        past = send(dispatcher, ApiKey.FIND_BATCHES, encode(wanted((SPREAD, [*points, (0, 10)]), (NOWHERE, [(0, 0)]))))
+        second = send(dispatcher, ApiKey.FIND_BATCHES, encode(wanted((SPREAD, points), batches_max=1)))
+        assert not past.done()
+        assert not second.done()
+        assert await bases(past) == [[*expected, (int(ErrorCode.OFFSET_OUT_OF_RANGE), [])], [(int(ErrorCode.UNKNOWN_TOPIC_ID), [])]]
+        assert await bases(second) == [[(0, [3]), (0, [0]), (0, [])]]
+        name, error = "FIND_BATCHES", int(ErrorCode.OFFSET_OUT_OF_RANGE)
+        assert dispatcher.answered == {(name, 0): 2, (name, error): 1}
+
+
+async def test_the_whole_request_has_one_budget_of_bytes() -> None:
+    async with serving() as (started, dispatcher):
+        await fill(started, SPREAD, 0, [3, 2, 4])
+        request = dataclasses.replace(wanted((SPREAD, [(0, 0), (0, 0)])), fetch_max_bytes=1)
+        assert await bases(send(dispatcher, ApiKey.FIND_BATCHES, encode(request))) == [[(0, [0]), (0, [])]]
+
+
+@pytest.mark.parametrize("request_", [wanted((SPREAD, [(0, 0)]), timeout_ms=0), wanted((SPREAD, [(0, 0)]), batches_max=-1)])
+async def test_a_find_that_may_not_be_served_is_refused(request_: FindBatchesRequest) -> None:
+    async with serving() as (_, dispatcher):
+        assert await bases(send(dispatcher, ApiKey.FIND_BATCHES, encode(request_))) == [[(int(ErrorCode.INVALID_REQUEST), [])]]
+
+
+async def test_a_find_that_fails_closes_its_connection_and_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serving() as (started, dispatcher):
+        body = encode(wanted((SPREAD, [(0, 0)])))
+
+        def fail(*_: object) -> None:
+            raise LookupError("injected")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(reads, "find_applied_batches", fail)
+            assert await send(dispatcher, ApiKey.FIND_BATCHES, body) is None
+        await asyncio.sleep(0)
+        assert send(dispatcher, ApiKey.FIND_BATCHES, body).done()
+        with monkeypatch.context() as patched:
+            patched.setattr(started.node.router, "find_batches", fail)
+            assert await send(dispatcher, ApiKey.FIND_BATCHES, body) is None
+        assert await bases(send(dispatcher, ApiKey.FIND_BATCHES, body)) == [[(0, [])]]
