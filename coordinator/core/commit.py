@@ -24,6 +24,8 @@ from coordinator.core.tables import REMEMBERED_BATCHES, RememberedBatch
 from records.model import FileCommitted
 
 RECORDS_PER_BATCH_MAX = 1 << 31
+OFFSETS_MAX = 1 << 62
+"""A partition's offsets stay below: so those of a file, and their sums with its records, have 63 bits whatever brokers claim."""
 
 
 class Batch(NamedTuple):
@@ -260,6 +262,11 @@ class _Share:
         """Accept or reject the next batch of the request."""
         row = self.hot.partitions.index[batch.topic_partition]
         count = batch.last_offset - batch.base_offset + 1
+        due = self._next_offset.get(row, self.hot.partitions.high_watermark.cells[row])
+        if count > OFFSETS_MAX - due:
+            message = f"the partition's next offset is {due}, no room for {count} records below {OFFSETS_MAX}: use another partition"
+            self._reject(place, ErrorCode.INVALID_REQUEST, message)
+            return
         if batch.producer_id < 0 or batch.producer_epoch < 0:
             self._accept(row, batch, count)
             return

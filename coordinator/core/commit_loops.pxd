@@ -25,14 +25,14 @@ cpdef Py_ssize_t read_batches(
 ) except? -1
 
 @cython.locals(
-    segments=Py_ssize_t, segment=Py_ssize_t, run=Py_ssize_t, place=Py_ssize_t, at=cython.longlong, end=cython.longlong, length=cython.longlong
+    segments=Py_ssize_t, unusual=Py_ssize_t, segment=Py_ssize_t, run=Py_ssize_t, place=Py_ssize_t, at=cython.longlong, end=cython.longlong, length=cython.longlong
 )
 cpdef Py_ssize_t assign_offsets(
-    Py_ssize_t runs, const long long[::1] row, const long long[::1] count, const long long[::1] high_watermark, const long long[::1] log_start,
+    Py_ssize_t runs, long long offsets_max, const long long[::1] file_of, const long long[::1] row, const long long[::1] count, const long long[::1] high_watermark, const long long[::1] log_start,
     long long[::1] mark, const long long[::1] run_first, long long[::1] run_base, long long[::1] run_log_start,
     long long[::1] base, long long[::1] log_start_of, long long[::1] segment_of, long long[::1] order,
     long long[::1] segment_row, long long[::1] starts, long long[::1] stops,
-) except -1
+) except? -1
 
 @cython.locals(
     found=Py_ssize_t, producers=Py_ssize_t, before=Py_ssize_t, unusual=Py_ssize_t, place=Py_ssize_t, at=Py_ssize_t, number=Py_ssize_t, slot=Py_ssize_t,

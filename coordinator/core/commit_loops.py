@@ -120,6 +120,8 @@ def read_batches(
 
 def assign_offsets(
     runs: int,
+    offsets_max: int,
+    file_of: memoryview[int],
     row: memoryview[int],
     count: memoryview[int],
     high_watermark: memoryview[int],
@@ -138,10 +140,11 @@ def assign_offsets(
 ) -> int:
     """Give every batch its base offset, dense from its partition's high watermark on, in the order of the requests.
 
-    Each run gets what its first batch has. Batches are sorted by partition into `order`, partitions by first appearance; returns
-    how many those are. `mark` has a place for every row of the partition table: 0 before and after.
+    Each run gets what its first batch has. Batches are sorted by partition into `order`, partitions by first appearance. `mark`
+    has a place for every row of the partition table: 0 before and after.
+    Returns how many partitions those are, or -1 - file for the first file with a batch that would end beyond `offsets_max`.
     """
-    segments = 0
+    segments = unusual = 0
     for place in range(len(count)):
         at = row[place]
         segment = mark[at] - 1
@@ -152,10 +155,17 @@ def assign_offsets(
             segment_row[segment] = at
             starts[segment] = high_watermark[at]  # the next offset, until all have theirs
             stops[segment] = 0  # how many, until then
+        if count[place] > offsets_max - starts[segment]:
+            unusual = -1 - file_of[place]
+            break
         segment_of[place] = segment
         base[place], log_start_of[place] = starts[segment], log_start[at]
         starts[segment] += count[place]
         stops[segment] += 1
+    if unusual:
+        for segment in range(segments):
+            mark[segment_row[segment]] = 0
+        return unusual
     for run in range(runs):
         run_base[run], run_log_start[run] = base[run_first[run]], log_start_of[run_first[run]]
     end = 0

@@ -17,7 +17,7 @@ import numpy as np
 from coordinator.core.batches import BATCH, join_batches
 from coordinator.core.block import CommitBlock, Int64s, ProducerColumns
 from coordinator.core.commands import OK, CommitFile, Outcome
-from coordinator.core.commit import Batch, check_batches, check_file
+from coordinator.core.commit import OFFSETS_MAX, Batch, check_batches, check_file
 from coordinator.core.commit_loops import assign_offsets, read_batches, read_producers, sort_by_producer
 from coordinator.core.hot import HotState
 from coordinator.core.scratch import Scratch
@@ -66,6 +66,8 @@ def decide_block(
     base, log_start, order, starts, stops = np.empty((5, len(batches.file_of)), np.int64)
     segments = assign_offsets(
         batches.runs,
+        OFFSETS_MAX,
+        batches.file_of.data,
         scratch.row,
         batches.record_count.data,
         table.high_watermark.cells,
@@ -82,6 +84,8 @@ def decide_block(
         starts.data,
         stops.data,
     )
+    if segments < 0:
+        return Unusual(-1 - segments)
     producers_of_file = memoryview(array("q", bytes(8 * len(commands))))
     producers = _read_producers(hot, raw, batches, producers_of_file)
     if isinstance(producers, Unusual):

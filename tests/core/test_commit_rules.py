@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.core import group
+from coordinator.core import commit as commit_module
+from coordinator.core import commit_vector, group
 from coordinator.core.batches import BatchArray, content_hash, join_batches, partition_key, split_partition_key
 from coordinator.core.commands import CommitFile
 from coordinator.core.errors import ErrorCode
 from coordinator.core.limits import Limits
+from coordinator.protocol.codec import ELEMENTS_MAX
 from coordinator.testing.shard_harness import Replica, World
 from records.codec import decode_entry
 from records.model import FileCommitted, FilesFenced, FilesRemoved, ProducersExpired
@@ -167,6 +169,22 @@ def test_offsets_are_dense_over_accepted_batches_and_the_clients_offsets_only_co
     assert result.errors == [0, 0, 0, E.OUT_OF_ORDER_SEQUENCE_NUMBER, 0]
     assert result.base_offsets == [0, 0, 3, -1, 4]
     assert result_of(replica.ask(commit("b", [batch(0), batch(1)]))[0]).base_offsets == [6, 2]
+
+
+def test_offsets_never_pass_the_greatest_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (commit_module, commit_vector):
+        monkeypatch.setattr(module, "OFFSETS_MAX", 5)
+    world, replica = leading()
+    rows = [batch(0, 3), batch(1, 6), batch(0, 2), batch(0, 1)]
+    assert errors(replica, commit("a", rows)) == [0, E.INVALID_REQUEST, 0, E.INVALID_REQUEST]
+    result = result_of(replica.ask(commit("b", [batch(0), batch(1, 5)]))[0])
+    assert result.errors == [E.INVALID_REQUEST, 0]
+    assert result.base_offsets == [-1, 0]
+    assert [file.run_base_offset for file in files_logged(world)] == [[0], [0]]
+
+
+def test_no_file_reaches_the_end_of_64_bits() -> None:
+    assert commit_module.OFFSETS_MAX + ELEMENTS_MAX * commit_module.RECORDS_PER_BATCH_MAX < 2**63
 
 
 def test_append_time_is_one_reading_per_file_and_only_for_log_append_time() -> None:
