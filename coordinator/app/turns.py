@@ -17,6 +17,8 @@ from typing import Final, TypeVar
 LONG_S: Final = 0.003
 PAUSE_MAX_S: Final = 0.2
 FORGET_S: Final = 10.0
+TIMER_MIN_S: Final = 0.001
+"""uvloop rounds to milliseconds: what is left of a pause would be none, again and again until it is over."""
 
 T = TypeVar("T")
 
@@ -83,9 +85,10 @@ class Turns:
         if not self._waiting:
             return
         taken_s, _, turn = self._waiting[0]
-        if taken_s >= LONG_S and loop.time() < self._free_s:
+        pause_s = self._free_s - loop.time()
+        if taken_s >= LONG_S and pause_s > 0:
             self._is_pumping = False
-            loop.call_at(self._free_s, self._resume, loop)
+            loop.call_later(max(pause_s, TIMER_MIN_S), self._resume, loop)
             return
         heappop(self._waiting)
         turn.set_result(None)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from coordinator.core.batches import partition_key
-from coordinator.core.cold import APPEND_TIME_BIT, PACKED_CELLS, FileName, Rows, WrittenRun, numbers_of
+from coordinator.core.cold import APPEND_TIME_BIT, PACKED_CELLS, Rows, WrittenRun, numbers_of
 from coordinator.core.commands import (
     OK,
     DescribedFile,
@@ -165,15 +165,21 @@ class FetchBudget:
     admitted_bytes: int = 0
     admitted_batches: int = 0
 
-    def admits(self, partition_bytes: int, partition_limit: int, partition_batches: int) -> bool:
-        """Whether one more batch may be admitted: the batch that crosses a limit still is."""
-        if self.batches_per_partition and partition_batches >= self.batches_per_partition:
-            return False
-        if not self.admitted_batches:
-            return True
-        if self.admitted_batches >= BATCHES_PER_ANSWER_MAX:
-            return False
-        return partition_bytes < partition_limit and self.admitted_bytes < self.max_bytes
+    def room(self, partition_limit: int) -> tuple[int, int]:
+        """The bytes and batches that one more partition may have: the batch that crosses a limit of bytes still is admitted.
+
+        So is the first of all, whatever the limits of bytes are: a consumer would never get past it.
+        """
+        size_bytes = min(partition_limit, self.max_bytes - self.admitted_bytes)
+        batches = BATCHES_PER_ANSWER_MAX - self.admitted_batches
+        if self.batches_per_partition:
+            batches = min(batches, self.batches_per_partition)
+        return (size_bytes if self.admitted_batches else max(1, size_bytes)), batches
+
+    def take(self, size_bytes: int, batches: int) -> None:
+        """So much was found for a partition."""
+        self.admitted_bytes += size_bytes
+        self.admitted_batches += batches
 
 
 def find_batches(state: ShardState, point: FetchPoint, budget: FetchBudget, coordinator_id: int) -> FoundBatches | None:
@@ -215,18 +221,22 @@ def past_the_end(state: ShardState, point: FetchPoint, *, is_certain: bool) -> F
 
 def _collect(state: ShardState, row: int, point: FetchPoint, budget: FetchBudget, coordinator_id: int) -> list[FoundBatch]:
     found: list[FoundBatch] = []
-    partition_bytes = 0
-    file_of = _file_lookup(state)
+    size_bytes_max, batches_max = budget.room(point.max_bytes)
+    if size_bytes_max <= 0 or batches_max <= 0:
+        return found
+    size_bytes = 0
+    files: dict[int, tuple[int, str, int]] = {}
     for base, count, byte_offset, size, file_id, index, timestamp, kind in _batches_from(state, row, point.offset):
-        if not budget.admits(partition_bytes, point.max_bytes, len(found)):
-            return found
-        object_key, append_time_ms = file_of(file_id)
-        identity = batch_id(coordinator_id, file_id, index)
+        file = files.get(file_id)
+        if file is None:
+            file = files[file_id] = _file_of(state, coordinator_id, file_id)
+        first_id, object_key, append_time_ms = file
         last = base + count - 1
-        found.append(FoundBatch(identity, object_key, MAGIC, byte_offset, size, base, last, append_time_ms, timestamp, kind))
-        partition_bytes += size
-        budget.admitted_bytes += size
-        budget.admitted_batches += 1
+        found.append(FoundBatch(first_id | index, object_key, MAGIC, byte_offset, size, base, last, append_time_ms, timestamp, kind))
+        size_bytes += size
+        if size_bytes >= size_bytes_max or len(found) == batches_max:
+            break
+    budget.take(size_bytes, len(found))
     return found
 
 
@@ -252,19 +262,12 @@ def _batches_from(state: ShardState, row: int, offset: int) -> Iterator[tuple[in
                 yield *found, kind
 
 
-def _file_lookup(state: ShardState) -> Callable[[int], FileName]:
-    known: dict[int, FileName] = {}
-
-    def file_of(file_id: int) -> FileName:
-        file = known.get(file_id)
-        if file is None:
-            file = state.file_name(file_id)
-            if file is None:
-                raise LookupError(f"file {file_id} has live batches but is not known")
-            known[file_id] = file
-        return file
-
-    return file_of
+def _file_of(state: ShardState, coordinator_id: int, file_id: int) -> tuple[int, str, int]:
+    """The id of a file's batch 0, the file's object key and its append time."""
+    name = state.file_name(file_id)
+    if name is None:
+        raise LookupError(f"file {file_id} has live batches but is not known")
+    return batch_id(coordinator_id, file_id, 0), name.object_key, name.append_time_ms
 
 
 def batch_id(coordinator_id: int, entry_offset: int, index: int) -> int:

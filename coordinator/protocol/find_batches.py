@@ -77,9 +77,9 @@ def encode_find_batches_response(topics: Iterable[tuple[bytes, Sequence[FoundPar
             parts += (topic_id, varint(len(partitions) + 1))
             for index, error_code, log_start_offset, high_watermark, batches in partitions:
                 parts += (_PARTITION.pack(index, error_code, log_start_offset, high_watermark), varint(len(batches) + 1))
-                for batch_id, object_key, *numbers in batches:
+                for batch_id, object_key, magic, byte_offset, byte_size, base, last, append_time, timestamp, kind in batches:
                     pack, key = _row(object_key)
-                    parts.append(pack(batch_id, key, *numbers))
+                    parts.append(pack(batch_id, key, magic, byte_offset, byte_size, base, last, append_time, timestamp, kind))
                 parts.append(b"\0")
             parts.append(b"\0")
         return b"".join((_INT32.pack(throttle_time_ms), varint(count + 1), *parts, b"\0"))

@@ -88,3 +88,20 @@ async def test_work_whose_wait_is_cancelled_is_never_begun() -> None:
         await task
     assert begun == []
     assert await turns.take(1, _busy(0.0, begun)) == 0.0
+
+
+async def test_a_pause_is_slept_through() -> None:
+    turns, loop = Turns(), asyncio.get_running_loop()
+    await turns.take(1, _busy(0.02, []))
+    started = loop.time()
+    resumed, resume = 0, turns._resume
+
+    def count(on: asyncio.AbstractEventLoop) -> None:
+        nonlocal resumed
+        resumed += 1
+        resume(on)
+
+    turns._resume = count  # type: ignore[method-assign]
+    await turns.take(1, _busy(0.0, []))
+    assert loop.time() - started >= 0.018
+    assert 1 <= resumed <= 3
