@@ -9,7 +9,7 @@ from pathlib import Path
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-PACKAGES = ("coordinator", "records")
+PACKAGES = ("cli", "coordinator", "records")
 DIRECTIVES = {
     "language_level": 3,
     # Types come from the `.pxd` alone; annotations are for people and mypy.

@@ -12,7 +12,9 @@ REBUILD = "pip install --no-deps --no-build-isolation -e ."
 
 def loop_modules() -> list[Path]:
     """Every module that is compiled."""
-    return sorted(path.with_suffix(".py") for package in ("coordinator", "records") for path in (REPOSITORY / package).rglob("*_loops.pxd"))
+    return sorted(
+        path.with_suffix(".py") for package in ("cli", "coordinator", "records") for path in (REPOSITORY / package).rglob("*_loops.pxd")
+    )
 
 
 def plain(module: ModuleType) -> ModuleType:

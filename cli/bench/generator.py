@@ -3,20 +3,24 @@
 Closed loop: `depth` requests in flight on each connection. Open loop: a Poisson process of `rate` requests per second
 over all connections, latency counted from the time a request was due, so that a stall is not hidden.
 Every result is checked: an error or an unexpected duplicate is counted and reported.
+
+Sockets and epoll without an event loop: those count time in milliseconds, and a request sent half a millisecond late
+would be half a millisecond of latency that the service does not have.
 """
 
 from __future__ import annotations
 
-import asyncio
 import random
 import resource
+import select
+import socket
 import time
 from array import array
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import cast
 
+from cli.bench.load_loops import plain_results
 from cli.bench.workload import Shape, Workload
 from coordinator.protocol.commit_file import decode_commit_response
 from coordinator.protocol.framing import FrameReader
@@ -24,6 +28,8 @@ from coordinator.protocol.framing import FrameReader
 REPLY_BYTES_MAX = 64 << 20
 REPLY_BODY_AT = 5
 """A reply frame: correlation id, empty tag section, body."""
+RECEIVE_BYTES = 1 << 18
+CONNECT_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,101 +72,141 @@ class Measured:
         ordered = sorted(self.latencies_s)
         return ordered[int((len(ordered) - 1) * share)] * 1000 if ordered else float("nan")
 
+    def add(self, frame: bytes, took_s: float) -> None:
+        """Count an answer."""
+        batches = plain_results(memoryview(frame), REPLY_BODY_AT)
+        if batches < 0:
+            results = decode_commit_response(frame, REPLY_BODY_AT).results
+            batches = len(results)
+            self.errors += int((results["error_code"] != 0).sum())
+            self.duplicates += int(results["is_duplicate"].sum())
+        self.requests += 1
+        self.batches += batches
+        self.latencies_s.append(took_s)
 
-class _Connection(asyncio.Protocol):
-    def __init__(self, run: _Run, workload: Workload) -> None:
-        self._run = run
+
+class _Connection:
+    """One socket: requests out, whole answers in, in their order. Raises ConnectionError when the node hangs up."""
+
+    def __init__(self, target: Target, workload: Workload, poller: select.epoll) -> None:
         self._workload = workload
         self._frames = FrameReader(REPLY_BYTES_MAX)
-        self._sent: deque[float] = deque()
+        self._due: deque[float] = deque()
         self._correlation_id = 0
+        self._unsent = b""
+        self._poller = poller
+        self._socket = socket.create_connection((target.host, target.port), CONNECT_TIMEOUT_S)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket.setblocking(False)
+        self.number = self._socket.fileno()
+        poller.register(self.number, select.EPOLLIN)
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
+    def close(self) -> None:
+        self._socket.close()
 
-    def send(self, due_s: float) -> None:
-        self._correlation_id += 1
-        self._sent.append(due_s)
-        self._transport.write(self._workload.next_frame(self._correlation_id))
+    def send(self, due_s: float, count: int = 1) -> None:
+        """Send new requests, as much as the socket takes; the rest follows in `write`."""
+        frames = []
+        for _ in range(count):
+            self._correlation_id += 1
+            self._due.append(due_s)
+            frames.append(self._workload.next_frame(self._correlation_id))
+        data = frames[0] if count == 1 else b"".join(frames)
+        if self._unsent:
+            self._unsent += data
+            return
+        self._unsent = data
+        self.write()
+        if self._unsent:
+            self._poller.modify(self.number, select.EPOLLIN | select.EPOLLOUT)
 
-    def data_received(self, data: bytes) -> None:
-        now = self._run.now()
-        for frame in self._frames.feed(data):
-            sent = self._sent.popleft()
-            self._run.answered(self, frame, now - sent, now)
+    def write(self) -> None:
+        """Go on sending."""
+        try:
+            sent = self._socket.send(self._unsent)
+        except BlockingIOError:
+            return
+        self._unsent = self._unsent[sent:]
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._run.lost(exc)
+    def on_writable(self) -> None:
+        self.write()
+        if not self._unsent:
+            self._poller.modify(self.number, select.EPOLLIN)
+
+    def receive(self) -> list[tuple[bytes, float]]:
+        """The answers that are there, each with the time when its request was due."""
+        try:
+            data = self._socket.recv(RECEIVE_BYTES)
+        except BlockingIOError:
+            return []
+        if not data:
+            raise ConnectionError("a node closed a connection of the benchmark")
+        return [(frame, self._due.popleft()) for frame in self._frames.feed(data)]
 
 
 class _Run:
     def __init__(self, load: Load) -> None:
-        self._loop = asyncio.get_running_loop()
         self.load = load
         self.measured = Measured()
-        # The loop's own clock stands still while it works, and has milliseconds only.
-        self.now = time.perf_counter
-        self._is_measuring = False
-        self._is_over = False
-        self._failure: asyncio.Future[None] = self._loop.create_future()
-
-    async def run(self) -> Measured:
-        load, loop = self.load, self._loop
-        connections: list[_Connection] = []
+        self._poller = select.epoll()
+        self._connections: list[_Connection] = []
         for number, target in enumerate(load.targets):
-            owners = [target.coordinator_id]
-            workload = Workload(load.shape, target.partition_keys, owners, seed=number + 1, templates=load.templates)
-            connection = _Connection(self, workload)
-            await loop.create_connection(lambda made=connection: made, target.host, target.port)  # type: ignore[misc]
-            connections.append(connection)
-        if load.rate:
-            feeding = loop.create_task(self._feed(connections))
-        else:
-            feeding = None
-            for connection in connections:
-                for _ in range(load.depth):
-                    connection.send(self.now())
-        await self._pass(load.warm_up_s)
-        started, cpu = self.now(), _cpu_s()
+            workload = Workload(load.shape, target.partition_keys, [target.coordinator_id], seed=number + 1, templates=load.templates)
+            self._connections.append(_Connection(target, workload, self._poller))
+        self._by_number = {connection.number: connection for connection in self._connections}
+        self._rng = random.Random(7)
+        self._due_s = 0.0
+        self._turn = 0
+        self._is_measuring = False
+
+    def run(self) -> Measured:
+        now_s = time.perf_counter()
+        self._due_s = now_s
+        if not self.load.rate:
+            for connection in self._connections:
+                connection.send(now_s, self.load.depth)
+        self._pass(now_s + self.load.warm_up_s)
+        started_s, cpu_s = time.perf_counter(), _cpu_s()
         self._is_measuring = True
-        await self._pass(load.window_s)
-        self._is_measuring, self._is_over = False, True
-        self.measured.window_s, self.measured.cpu_s = self.now() - started, _cpu_s() - cpu
-        if feeding is not None:
-            feeding.cancel()
+        self._pass(started_s + self.load.window_s)
+        self.measured.window_s, self.measured.cpu_s = time.perf_counter() - started_s, _cpu_s() - cpu_s
         return self.measured
 
-    async def _pass(self, seconds: float) -> None:
-        done, _ = await asyncio.wait([self._failure], timeout=seconds)
-        for failure in done:
-            failure.result()
+    def close(self) -> None:
+        for connection in self._connections:
+            connection.close()
+        self._poller.close()
 
-    async def _feed(self, connections: list[_Connection]) -> None:
-        rng = random.Random(7)
-        due = self.now()
-        turn = 0
-        while True:
-            while due <= self.now():
-                connections[turn].send(due)
-                turn = (turn + 1) % len(connections)
-                due += rng.expovariate(self.load.rate)
-            await asyncio.sleep(due - self.now())
+    def _pass(self, end_s: float) -> None:
+        """Send and receive until then."""
+        while (now_s := time.perf_counter()) < end_s:
+            next_s = end_s
+            if self.load.rate:
+                self._send_due(now_s)
+                next_s = min(self._due_s, end_s)
+            # epoll alone waits for whole milliseconds.
+            select.select([self._poller], [], [], max(0.0, next_s - time.perf_counter()))
+            for number, events in self._poller.poll(0):
+                self._serve(self._by_number[number], events)
 
-    def answered(self, connection: _Connection, frame: bytes, took_s: float, now: float) -> None:
+    def _send_due(self, now_s: float) -> None:
+        while self._due_s <= now_s:
+            self._connections[self._turn].send(self._due_s)
+            self._turn = (self._turn + 1) % len(self._connections)
+            self._due_s += self._rng.expovariate(self.load.rate)
+
+    def _serve(self, connection: _Connection, events: int) -> None:
+        if events & select.EPOLLOUT:
+            connection.on_writable()
+        if not events & ~select.EPOLLOUT:
+            return
+        answers = connection.receive()
+        now_s = time.perf_counter()
+        if answers and not self.load.rate:
+            connection.send(now_s, len(answers))
         if self._is_measuring:
-            results = decode_commit_response(frame, REPLY_BODY_AT).results
-            measured = self.measured
-            measured.requests += 1
-            measured.batches += len(results)
-            measured.errors += int((results["error_code"] != 0).sum())
-            measured.duplicates += int(results["is_duplicate"].sum())
-            measured.latencies_s.append(took_s)
-        if not self.load.rate and not self._is_over:
-            connection.send(now)
-
-    def lost(self, error: Exception | None) -> None:
-        if not self._is_over and not self._failure.done():
-            self._failure.set_exception(ConnectionError(f"a node closed a connection of the benchmark: {error}"))
+            for frame, due_s in answers:
+                self.measured.add(frame, now_s - due_s)
 
 
 def _cpu_s() -> float:
@@ -170,9 +216,8 @@ def _cpu_s() -> float:
 
 def run_load(load: Load) -> Measured:
     """Run a load in this process. Raises ConnectionError when a node hangs up."""
-    import uvloop
-
-    async def main() -> Measured:
-        return await _Run(load).run()
-
-    return uvloop.run(main())
+    run = _Run(load)
+    try:
+        return run.run()
+    finally:
+        run.close()

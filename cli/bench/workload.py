@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from cli.bench.load_loops import put_sequences
 from coordinator.client.ulid import new_ulid
-from coordinator.core.batches import BATCH, SEQUENCE_MASK
+from coordinator.core.batches import BATCH
 from coordinator.protocol.commit_file import BATCH as WIRE_BATCH
 from coordinator.protocol.commit_file import CommitFile, encode_commit_file
 from coordinator.protocol.framing import request_frame
@@ -26,6 +27,8 @@ PRODUCERS_PER_PARTITION = 3
 COMMIT_FILE_KEY = 10095
 CORRELATION_AT = 8
 ULID_TIME_STEP_MS = 1_000
+BASE_SEQUENCE_AT = 68
+"""In a batch; its last sequence stands right behind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +42,11 @@ class Shape:
 
 @dataclass(slots=True)
 class Template:
-    """One encoded request. `rows` is a view of its batches inside `frame`."""
+    """One encoded request; of its idempotent batches, where the sequences stand, whose they are, and how many records follow."""
 
     frame: bytearray
     key_at: int
-    rows: npt.NDArray[np.void]
-    idempotent: npt.NDArray[np.int64]
+    sequences_at: npt.NDArray[np.int64]
     slots: npt.NDArray[np.int64]
     counts: npt.NDArray[np.int64]
 
@@ -76,12 +78,7 @@ class Workload:
         frame = template.frame
         frame[CORRELATION_AT : CORRELATION_AT + 4] = correlation_id.to_bytes(4, "big")
         frame[template.key_at : template.key_at + ULID_LENGTH] = self._next_ulid()
-        if len(template.slots):
-            first = self._sequences[template.slots]
-            last = (first + template.counts - 1) & SEQUENCE_MASK
-            template.rows["base_sequence"][template.idempotent] = first
-            template.rows["last_sequence"][template.idempotent] = last
-            self._sequences[template.slots] = (last + 1) & SEQUENCE_MASK
+        put_sequences(memoryview(frame), template.sequences_at.data, template.slots.data, template.counts.data, self._sequences.data)
         return bytes(frame)
 
     def _next_ulid(self) -> bytes:
@@ -103,8 +100,7 @@ class Workload:
         return Template(
             frame=frame,
             key_at=frame.index(b"0" * ULID_LENGTH),
-            rows=np.frombuffer(frame, BATCH, len(rows), rows_at),
-            idempotent=idempotent,
+            sequences_at=rows_at + BATCH.itemsize * idempotent + BASE_SEQUENCE_AT,
             slots=np.array(slots, np.int64),
             counts=(rows["last_offset"][idempotent] - rows["base_offset"][idempotent] + 1).astype(np.int64),
         )
