@@ -7,6 +7,7 @@ import itertools
 import time
 
 import pytest
+import uvloop
 
 from coordinator.app.turns import Turns
 
@@ -90,18 +91,23 @@ async def test_work_whose_wait_is_cancelled_is_never_begun() -> None:
     assert await turns.take(1, _busy(0.0, begun)) == 0.0
 
 
-async def test_a_pause_is_slept_through() -> None:
-    turns, loop = Turns(), asyncio.get_running_loop()
-    await turns.take(1, _busy(0.02, []))
-    started = loop.time()
-    resumed, resume = 0, turns._resume
+def test_a_pause_is_slept_through() -> None:
+    """On uvloop, as in the service: its timers have whole milliseconds."""
 
-    def count(on: asyncio.AbstractEventLoop) -> None:
-        nonlocal resumed
-        resumed += 1
-        resume(on)
+    async def pause() -> int:
+        turns, loop = Turns(), asyncio.get_running_loop()
+        await turns.take(1, _busy(0.0205, []))
+        started_s = loop.time()
+        resumed, resume = 0, turns._resume
 
-    turns._resume = count  # type: ignore[method-assign]
-    await turns.take(1, _busy(0.0, []))
-    assert loop.time() - started >= 0.018
-    assert 1 <= resumed <= 3
+        def count(on: asyncio.AbstractEventLoop) -> None:
+            nonlocal resumed
+            resumed += 1
+            resume(on)
+
+        turns._resume = count  # type: ignore[method-assign]
+        await turns.take(1, _busy(0.0, []))
+        assert loop.time() - started_s >= 0.018
+        return resumed
+
+    assert max(uvloop.run(pause()) for _ in range(5)) <= 3
