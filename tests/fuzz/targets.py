@@ -27,7 +27,8 @@ from coordinator.protocol.codec import Message, decode, encode
 from coordinator.protocol.commit_file import decode_commit_file, decode_commit_response, encode_commit_file
 from coordinator.protocol.find_batches import decode_find_batches
 from coordinator.protocol.framing import FrameReader, read_correlation_id, read_request_head, read_request_header, reply_body, request_frame
-from coordinator.protocol.messages import CommitFileRequest, CommitFileResponse, FindBatchesRequest
+from coordinator.protocol.list_offsets import decode_list_offsets
+from coordinator.protocol.messages import CommitFileRequest, CommitFileResponse, FindBatchesRequest, ListOffsetsRequest
 from coordinator.protocol.wire import MalformedMessage
 from records import fast
 from records.bulk_decode import decode_file_entries
@@ -197,6 +198,16 @@ def _find_batches(data: bytes) -> None:
     assert found == (general.fetch_max_bytes, general.max_batches_per_partition, topics, general.timeout_ms)
 
 
+def _list_offsets(data: bytes) -> None:
+    general = _result(MalformedMessage, lambda: decode(ListOffsetsRequest, data))
+    found = _result(MalformedMessage, lambda: decode_list_offsets(data))
+    assert (found is None) == (general is None), "the fast decoder and the general one do not agree on whether this is a ListOffsets"
+    if found is None or general is None:
+        return
+    topics = [(topic.topic_id, [(one.partition_index, one.timestamp) for one in topic.partitions]) for topic in general.topics]
+    assert found == (topics, general.timeout_ms)
+
+
 # --- records of the metadata log ---
 
 
@@ -325,6 +336,7 @@ TARGETS: Final = {
         Target(name="commit_file", run=_commit_file, declared=_MALFORMED, seeds=_bodies("CommitFileRequest")),
         Target(name="commit_response", run=_commit_response, declared=_MALFORMED, seeds=_bodies("CommitFileResponse")),
         Target(name="find_batches", run=_find_batches, declared=_MALFORMED, seeds=_bodies("FindBatchesRequest")),
+        Target(name="list_offsets", run=_list_offsets, declared=_MALFORMED, seeds=_bodies("ListOffsetsRequest")),
         Target(name="entry", run=_entry, declared=(), seeds=_entry_seeds),
         Target(name="entries", run=_entries, declared=(), seeds=_entries_seeds),
         Target(name="entry_key", run=_entry_key, declared=(), seeds=lambda: [bytes.fromhex(_read_json("records/golden.json")["EntryKey"])]),

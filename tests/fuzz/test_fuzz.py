@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from itertools import repeat
 
 import pytest
 
 from tests.fuzz.engine import CORPUS, Coverage, Target, corpus_of, judge, mutations, starting_inputs
 from tests.fuzz.targets import TARGETS
+from tests.interpreted import REPOSITORY
 
 RUNS = 800
 SEED = 1
@@ -45,6 +48,14 @@ def test_every_folder_of_the_corpus_has_a_target() -> None:
     assert any(corpus_of(name) for name in TARGETS)
 
 
+def test_every_fast_codec_of_the_protocol_has_a_target() -> None:
+    codecs = (REPOSITORY / "coordinator/protocol").glob("*.py")
+    general = {"api_table", "codec"}
+    fast = {path.stem for path in codecs if "\ndef decode_" in path.read_text("utf-8") and not path.stem.endswith("_loops")} - general
+    assert fast >= {"commit_file", "find_batches", "list_offsets"}
+    assert fast <= set(TARGETS)
+
+
 def _target(run) -> Target:  # type: ignore[no-untyped-def]
     return Target(name="judged", run=run, declared=(KeyError,), seeds=list, memory_bytes=10_000, memory_bytes_per_byte=10)
 
@@ -72,6 +83,21 @@ def test_coverage_tells_new_code_from_old() -> None:
     assert coverage.new_steps(lambda: target.run(first)) > 10
     assert coverage.new_steps(lambda: target.run(first)) == 0
     assert coverage.new_steps(lambda: target.run(first + b"\0")) > 0
+
+
+def test_long_runs_see_the_steps_of_loops_that_are_compiled() -> None:
+    program = """
+from tests.interpreted import interpret_loops
+interpret_loops()
+from tests.fuzz.engine import Coverage
+from tests.fuzz.targets import TARGETS
+coverage, target = Coverage(), TARGETS["entries"]
+for data in target.seeds():
+    coverage.new_steps(lambda: target.run(data))
+print(*sorted({code.co_filename for code, _, _ in coverage.seen if code.co_filename.endswith("_loops.py")}))
+"""
+    seen = subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, check=True, capture_output=True, text=True).stdout
+    assert "records/decode_loops.py" in seen
 
 
 def test_mutations_are_repeatable_and_varied() -> None:
