@@ -33,6 +33,7 @@ from integration_tests.metadata_log import Commit, ReadLog, read_log
 
 SEQUENCE_MODULUS = 2**31
 OFFSET_OUT_OF_RANGE = 1
+RESOURCE_NOT_FOUND = 91
 
 
 class Placed(NamedTuple):
@@ -404,6 +405,44 @@ def log_starts_are_linearizable(evidence: Evidence) -> Iterator[str]:
             yield f"{where}: the log starts at {start} in the end, the entries say {logged}, the clients were told {least}"
 
 
+def descriptions_are_linearizable(evidence: Evidence) -> Iterator[str]:
+    """DescribeFiles knows every file that was acknowledged before, and whether some batch of it is neither deleted nor about to be."""
+    asked: dict[UserPartition, list[tuple[float, int]]] = defaultdict(list)
+    told: dict[UserPartition, list[tuple[float, int]]] = defaultdict(list)
+    for deletion in evidence.history.deletions:
+        asked[deletion.where].append((deletion.invoked_s, deletion.offset))
+        if deletion.error_code == 0:
+            told[deletion.where].append((deletion.answered_s, deletion.low_watermark))
+    ceilings, floors = ({where: Floor(pairs) for where, pairs in known.items()} for known in (asked, told))
+    acknowledged_s = {origin: min(ack.attempt.answered_s for ack in acks) for origin, acks in evidence.acknowledged.items()}
+    placed_of: dict[str, list[Placed]] = defaultdict(list)
+    for placed in _all_placed(evidence):
+        placed_of[placed.origin.object_key].append(placed)
+
+    def start(starts: Mapping[UserPartition, Floor], where: UserPartition, time_s: float) -> int:
+        return starts[where].before(time_s) if where in starts else 0
+
+    for one in evidence.history.descriptions:
+        said = f"{one.error_code}, live: {one.has_live_batches}"
+        who = f"{one.object_key} was described at {one.invoked_s:.3f}..{one.answered_s:.3f} with {said}"
+        file = evidence.history.files[one.object_key]
+        origins = [Origin(one.object_key, place) for place in range(len(file.batches))]
+        known = [origin for origin in origins if acknowledged_s.get(origin, inf) <= one.invoked_s]
+        if one.error_code == RESOURCE_NOT_FOUND:
+            if known:
+                yield f"{who}, though {known[0]} had been acknowledged"
+        elif one.error_code != 0:
+            yield who
+        elif one.has_live_batches:
+            is_gone = all(p.found.last_offset < start(floors, p.where, one.invoked_s) for p in placed_of[one.object_key])
+            if is_gone and len(known) == len(origins):
+                yield f"{who}, though all of it had been deleted"
+        else:
+            for p in placed_of[one.object_key]:
+                if p.origin in known and p.found.last_offset >= start(ceilings, p.where, one.answered_s):
+                    yield f"{who}, though {p.origin} is live at {p.found.base_offset} of {p.where}"
+
+
 def epochs_increase(evidence: Evidence) -> Iterator[str]:
     """Claims in force of a partition have epochs one after the other and terms of their own."""
     for coordinator_id, log in evidence.logs.items():
@@ -437,5 +476,6 @@ RULES: tuple[Callable[[Evidence], Iterator[str]], ...] = (
     commits_follow_real_time,
     finds_are_true,
     log_starts_are_linearizable,
+    descriptions_are_linearizable,
     epochs_increase,
 )

@@ -1,5 +1,7 @@
 """Clients beside those that commit: consumers that follow partitions with FindBatches, and clients that delete records.
 
+A describer asks through the client library whether files have live batches.
+
 A consumer reads on from where its last answer ended, at any node, so that an answer with a hole, a batch that is not
 there in the end, or an unjust "out of range" (which would reset a real consumer) is in the history. A deleter moves log
 starts to offsets that were told to it. Everything is recorded as it ended; nothing is judged here.
@@ -14,7 +16,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from coordinator.client.client import DisklessClient
 from coordinator.client.connection import ConnectionLost, RequestTimedOut
+from coordinator.client.errors import Unavailable
 from coordinator.client.pool import ConnectionPool
 from coordinator.protocol.messages import (
     DeleteRecordsRequest,
@@ -27,11 +31,13 @@ from coordinator.protocol.messages import (
 from coordinator.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsTopic
 from coordinator.protocol.messages.find_batches import FindBatchesPartition, FindBatchesTopic
 from coordinator.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
-from integration_tests.history import RETRIABLE_CODES, Deletion, Find, FoundBatch, History, StartRead, UserPartition
+from integration_tests.history import RETRIABLE_CODES, Deletion, Description, Find, FoundBatch, History, StartRead, UserPartition
 from integration_tests.routes import Address, Leader, Routes, expect
 
 FIND_PAUSE_S: Final = 0.1
 DELETE_PAUSE_S: Final = 0.7
+DESCRIBE_PAUSE_S: Final = 0.15
+RECENT_FILES: Final = 30
 REPLY_TIMEOUT_S: Final = 4.0
 TIMEOUT_MS: Final = 2_000
 BATCHES_MAX: Final = 100
@@ -170,3 +176,41 @@ class Deleter:
             StartRead(where=where, node_id=leader.node_id, invoked_s=invoked_s, answered_s=time.monotonic(), offset=answer.offset)
         )
         return True
+
+
+class Describer:
+    """Asks all coordinators about a file that was sent a moment ago, and about any other."""
+
+    def __init__(self, name: str, nodes: Mapping[int, Address]) -> None:
+        self._name = name
+        self._rng = random.Random(name)
+        self._nodes = nodes
+
+    async def run(self, history: History, stopping: threading.Event) -> None:
+        """Ask until the end is asked for."""
+        servers = [f"{address.host}:{address.port}" for address in self._nodes.values()]
+        async with DisklessClient(servers, client_id=self._name, request_timeout_ms=TIMEOUT_MS) as client:
+            while not stopping.is_set():
+                await asyncio.sleep(DESCRIBE_PAUSE_S)  # a load of a rate
+                known = list(history.files)
+                if known:
+                    await self._describe(client, history, {self._rng.choice(known[-RECENT_FILES:]), self._rng.choice(known)})
+
+    async def _describe(self, client: DisklessClient, history: History, keys: set[str]) -> None:
+        invoked_s = time.monotonic()
+        try:
+            described = await client.describe_files(sorted(keys), timeout_ms=2 * TIMEOUT_MS)
+        except Unavailable:
+            return  # nobody could say which coordinators there are
+        answered_s = time.monotonic()
+        history.descriptions += [
+            Description(
+                object_key=one.object_key,
+                invoked_s=invoked_s,
+                answered_s=answered_s,
+                error_code=int(one.error),
+                has_live_batches=one.has_live_batches,
+            )
+            for one in described
+            if one.error not in RETRIABLE_CODES
+        ]

@@ -144,6 +144,17 @@ class Find:
     batches: tuple[FoundBatch, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Description:
+    """What the client library said of one file after asking all coordinators (DescribeFiles)."""
+
+    object_key: str
+    invoked_s: float
+    answered_s: float
+    error_code: int
+    has_live_batches: bool
+
+
 class Acknowledgement(NamedTuple):
     """One batch's final answer in one attempt."""
 
@@ -162,6 +173,7 @@ class History:
     start_reads: list[StartRead] = field(default_factory=list)
     deletions: list[Deletion] = field(default_factory=list)
     finds: list[Find] = field(default_factory=list)
+    descriptions: list[Description] = field(default_factory=list)
 
     def batch(self, origin: Origin) -> SentBatch:
         """The batch as it was sent."""

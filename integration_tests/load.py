@@ -10,7 +10,7 @@ outcome or a retriable error, to whoever leads then. An attempt whose reply is l
 answer is recorded when it comes. One client per coordinator gives a dense series of acknowledgements, others commit
 files with batches of several coordinators. Half of the batches are idempotent; now and then a client sends a finished
 file once more (must be answered the same) or producer sequences again in another file (must be duplicates).
-With `consumers=True` others follow partitions and delete records meanwhile (`integration_tests.consumers`).
+With `consumers=True` others follow partitions, delete records and describe files meanwhile (`integration_tests.consumers`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from coordinator.protocol.api_table import ApiKey
 from coordinator.protocol.commit_file import CommitFile, batch_rows, decode_commit_response, encode_commit_file
 from coordinator.protocol.messages import CommitBatch, ListOffsetsRequest, ListOffsetsResponse
 from coordinator.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
-from integration_tests.consumers import Consumer, Deleter
+from integration_tests.consumers import Consumer, Deleter, Describer
 from integration_tests.history import (
     NO_PRODUCER,
     RETRIABLE_CODES,
@@ -124,6 +124,7 @@ class Load:
                 own_share = sorted(self._owners)[number::CONSUMERS]
                 work.append(Consumer(f"consumer-{number}", own_share, self._nodes, pool).run(self.history, self._stopping))
             work.append(Deleter("deleter", self._owners, routes, pool).run(self.history, self._stopping))
+            work.append(Describer("describer", self._nodes).run(self.history, self._stopping))
         try:
             await asyncio.gather(*work)
             await sender.finish_late()

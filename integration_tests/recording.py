@@ -19,6 +19,7 @@ from integration_tests.history import (
     Attempt,
     BatchAnswer,
     Deletion,
+    Description,
     FinalPartition,
     FinalState,
     Find,
@@ -60,6 +61,7 @@ def _history_lines(history: History) -> Iterator[Line]:
         ("start_read", history.start_reads),
         ("deletion", history.deletions),
         ("find", history.finds),
+        ("description", history.descriptions),
     ):
         for thing in things:
             yield {"kind": kind, **asdict(thing)}
@@ -131,6 +133,8 @@ def _read_history_line(history: History, kind: str, line: Line) -> None:
             history.deletions.append(Deletion(where=_where(line), **line))
         case "find":
             history.finds.append(Find(where=_where(line), **{**line, "batches": _found(line)}))
+        case "description":
+            history.descriptions.append(Description(**line))
         case other:
             raise ValueError(f"a line of the unknown kind {other!r}: this recording is of another version")
 

@@ -22,7 +22,7 @@ from integration_tests.checker import check
 from integration_tests.faults.actions import ACTIONS, Needs
 from integration_tests.faults.network import Network, delete_leftovers
 from integration_tests.faults.run import HISTORY_FILE
-from integration_tests.history import BatchAnswer, FinalState, History
+from integration_tests.history import BatchAnswer, Description, FinalState, History
 from integration_tests.recording import read_recording
 
 SEED = 7
@@ -70,6 +70,7 @@ def test_under_every_kind_of_fault_nothing_acknowledged_is_lost_doubled_or_moved
     assert {fault["action"] for fault in report["faults"]} == set(report["actions"])
     assert len(once.history.finds) > 100
     assert sum(deletion.error_code == 0 for deletion in once.history.deletions) > 5
+    assert len(once.history.descriptions) > 50
     assert len(once.final.copies) == 3
 
 
@@ -143,7 +144,17 @@ def read_the_past(history: History, final: FinalState) -> tuple[History, FinalSt
     return replace(history, reads=reads), final
 
 
-@pytest.mark.parametrize("plant", [lose_an_acknowledged_commit, double_a_commit, answer_a_retry_otherwise, read_the_past])
+def call_a_live_file_dead(history: History, final: FinalState) -> tuple[History, FinalState]:
+    """Say at the end that nothing of a file is live whose last batch is there."""
+    batch = next(p.batches[-1] for p in final.partitions.values() if p.batches)
+    late = max(one.answered_s for one in history.descriptions)
+    wrong = Description(object_key=batch.object_key, invoked_s=late + 60, answered_s=late + 61, error_code=0, has_live_batches=False)
+    return replace(history, descriptions=[*history.descriptions, wrong]), final
+
+
+@pytest.mark.parametrize(
+    "plant", [lose_an_acknowledged_commit, double_a_commit, answer_a_retry_otherwise, read_the_past, call_a_live_file_dead]
+)
 def test_a_violation_planted_in_the_recorded_history_is_found(once: Run, plant: Plant) -> None:
     assert check(once.history, once.final) == []
     assert check(*plant(once.history, once.final)) != []

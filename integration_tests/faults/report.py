@@ -49,6 +49,7 @@ def summary(result: Result) -> dict[str, Any]:
         "strict_reads": len(history.reads) + len(history.start_reads),
         "finds": len(history.finds),
         "deletions": len(history.deletions),
+        "descriptions": len(history.descriptions),
         "answers": answers_by_code(history, 0, float("inf")),
         "late_answers": len(late := late_answers(history)),
         "late_answers_of_nodes_not_hit": [
@@ -132,6 +133,7 @@ def _lines(result: Result, numbers: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     done = f"{numbers['files']} files in {numbers['attempts']} attempts, {numbers['acknowledged_batches']} batches acknowledged"
     read = f"{numbers['strict_reads']} strict reads, {numbers['finds']} finds, {numbers['deletions']} deletions"
+    read += f", {numbers['descriptions']} files described"
     yield f"In {numbers['load_s']} s of load: {done}; {read}."
     yield f"Answers to batches: {', '.join(f'{name} {count}' for name, count in numbers['answers'].items())}."
     without_cause = numbers["late_answers_of_nodes_not_hit"]

@@ -17,6 +17,7 @@ from integration_tests.history import (
     Attempt,
     BatchAnswer,
     Deletion,
+    Description,
     FinalPartition,
     FinalState,
     Find,
@@ -164,11 +165,24 @@ def good() -> tuple[History, FinalState]:
             find(8.0, 8.1, 10, B, C),
             find(10.4, 10.5, 3, error_code=1, log_start_offset=LOG_START),
         ],
+        descriptions=[
+            described("c", 3.0, 3.4, error_code=91),
+            described("c", 4.1, 4.2, is_live=True),
+            described("a", 9.5, 9.9, is_live=True),
+            described("a", 9.5, 9.9),
+            described("a", 10.2, 10.3),
+            described("b", 10.2, 10.3, is_live=True),
+            described("d", 10.2, 10.3),
+        ],
     )
     partition = FinalPartition(coordinator_id=0, log_start_offset=LOG_START, high_watermark=17, latest_offset=17, batches=(B, C))
     digests = (ReplicaDigest(1, 0, 9, b"x"), ReplicaDigest(2, 0, 8, b"x"))
     copies = {1: {WHERE: (B, C)}, 2: {WHERE: (B, C)}}
     return history, FinalState(partitions={WHERE: partition}, logs={0: log_of(*ENTRIES)}, digests=digests, copies=copies)
+
+
+def described(key: str, invoked_s: float, answered_s: float, *, error_code: int = 0, is_live: bool = False) -> Description:
+    return Description(object_key=key, invoked_s=invoked_s, answered_s=answered_s, error_code=error_code, has_live_batches=is_live)
 
 
 def find(
@@ -221,6 +235,10 @@ def with_find(history: History, index: int, **changes: object) -> History:
     finds = list(history.finds)
     finds[index] = replace(finds[index], **changes)  # type: ignore[arg-type]
     return replace(history, finds=finds)
+
+
+def with_description(history: History, description: Description) -> History:
+    return replace(history, descriptions=[*history.descriptions, description])
 
 
 def with_start_read(history: History, index: int, **changes: object) -> History:
@@ -333,6 +351,20 @@ SPOILED: dict[str, tuple[Spoil, str]] = {
     "a log start before the deletion was sent": (
         lambda h, f: (with_start_read(h, 0, offset=LOG_START), f),
         "it had to be from 0 to 0",
+    ),
+    "an acknowledged file is unknown": (
+        lambda h, f: (with_description(h, described("c", 4.1, 4.2, error_code=91)), f),
+        "had been acknowledged",
+    ),
+    "a live file is called dead": (lambda h, f: (with_description(h, described("b", 10.2, 10.3)), f), "is live at 10"),
+    "a file is called dead before its deletion was sent": (lambda h, f: (with_description(h, described("a", 9.0, 9.1)), f), "is live at 0"),
+    "a deleted file is called live": (
+        lambda h, f: (with_description(h, described("a", 10.2, 10.3, is_live=True)), f),
+        "though all of it had been deleted",
+    ),
+    "a description is refused": (
+        lambda h, f: (with_description(h, described("a", 10.2, 10.3, error_code=42)), f),
+        "was described at 10.200..10.300 with 42",
     ),
     "a consumer finds a hole": (lambda h, f: (with_find(h, 1, batches=(C,)), f), "is not there or does not follow"),
     "a consumer finds what is not there in the end": (

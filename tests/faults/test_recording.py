@@ -17,6 +17,7 @@ def test_a_recording_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert history.finds
     assert history.deletions
     assert history.start_reads
+    assert history.descriptions
     assert isinstance(final.copies[1][WHERE][0], FoundBatch)
     write_recording(tmp_path / "history.jsonl.gz", history, final)
     assert read_recording(tmp_path / "history.jsonl.gz") == (history, final)
