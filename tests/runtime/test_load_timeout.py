@@ -1,0 +1,63 @@
+"""A member that cannot bring what it was assigned to leading leaves the group, so that another may lead, and comes back later."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from coordinator.runtime.ports import KafkaUnavailable
+from coordinator.testing.kafka import FakeCluster
+from coordinator.testing.state_store import MemoryStateStores
+from tests.runtime.nodes import in_memory, running
+
+LOAD_TIMEOUT_MS = 300
+EVERYTHING = frozenset({0, 1})
+
+
+class Heard:
+    """Another member, which only hears what it is assigned."""
+
+    def __init__(self) -> None:
+        self.assignments: list[frozenset[int]] = []
+
+    def on_assignment(self, partitions: frozenset[int]) -> None:
+        """What the group assigns to it now."""
+        self.assignments.append(partitions)
+
+
+async def test_who_cannot_lead_leaves_the_group_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its session is alive, but it is told no end of the log, without which nobody may claim."""
+    kafka, is_told, other = in_memory(), asyncio.Event(), Heard()
+    log_range = FakeCluster.log_range
+
+    async def untold(cluster: FakeCluster, partition: int) -> tuple[int, int]:
+        if started.node.is_joined and not is_told.is_set():
+            raise KafkaUnavailable("no broker says where the log ends")
+        return await log_range(cluster, partition)
+
+    monkeypatch.setattr(FakeCluster, "log_range", untold)
+    async with running(kafka, MemoryStateStores()) as started:
+        started.node.config = replace(started.node.config, load_timeout_ms=LOAD_TIMEOUT_MS)
+        await started.until(lambda: started.node.assignment == EVERYTHING, "the assignment")
+        kafka.node("2").membership.join(other)
+        await started.until(lambda: EVERYTHING in other.assignments, "the other member's turn")
+        assert not started.node.view.led()
+        is_told.set()
+        await started.until(lambda: bool(started.node.view.led()), "the return")
+        assert len(started.node.view.led()) == 1
+    assert started.fatal == []
+
+
+async def test_who_leads_stays_in_the_group() -> None:
+    kafka, other = in_memory(), Heard()
+    async with running(kafka, MemoryStateStores()) as started:
+        started.node.config = replace(started.node.config, load_timeout_ms=LOAD_TIMEOUT_MS)
+        await started.leads()
+        began_s = asyncio.get_running_loop().time()
+        kafka.node("2").membership.join(other)
+        await started.until(lambda: asyncio.get_running_loop().time() > began_s + 3 * LOAD_TIMEOUT_MS / 1000, "three times the timeout")
+        assert EVERYTHING not in other.assignments
+        assert started.node.is_joined
+        assert len(started.node.assignment) == 1
