@@ -26,7 +26,7 @@ from coordinator.core.commands import (
 )
 from coordinator.runtime.node import Node
 from coordinator.testing.simulation.fold import Where
-from coordinator.testing.simulation.judge import EARLIEST, LATEST, NOT_DECIDED, NOT_THERE, Judge, Topic
+from coordinator.testing.simulation.judge import EARLIEST, LATEST, MAX_TIMESTAMP, NOT_DECIDED, NOT_THERE, Judge, Topic
 from coordinator.testing.simulation.loop import VirtualLoop
 from coordinator.testing.simulation.network import Network, Unanswered
 from coordinator.testing.simulation.story import Story
@@ -39,6 +39,7 @@ RETRY_S = (0.01, 0.25)
 THINK_S = (0.05, 0.45)
 TOPICS_MAX = 6
 RECENT_FILES = 10
+AGE_MS_MAX = 5_000
 CLIENT = -1
 NO_PRODUCER = -1
 
@@ -256,7 +257,7 @@ def commit(key: str, batches: Sequence[Batch], partitions: int) -> CommitFile:
 
 
 class Reader:
-    """Asks for the ends of partitions, at whatever node."""
+    """Asks for the ends of partitions and for offsets by time, at whatever node."""
 
     def __init__(self, clients: Clients, rng: random.Random) -> None:
         self._clients = clients
@@ -270,7 +271,8 @@ class Reader:
             targets = clients.targets()
             if targets:
                 asked = rng.sample(targets, min(len(targets), 2))
-                what = rng.choice([LATEST, LATEST, EARLIEST])
+                ago_ms = rng.randint(0, AGE_MS_MAX)
+                what = rng.choice([LATEST, LATEST, EARLIEST, MAX_TIMESTAMP, 0, max(0, clients.judge.log_time_ms(asked[0]) - ago_ms)])
                 queries = [OffsetQuery(topic_id=where[0], partition=where[1], timestamp=what) for where in asked]
                 node_id = rng.randrange(clients.nodes) if rng.random() < 0.4 else clients.node_for(asked[0], rng)
                 await clients.ask(node_id, self._work(queries, node_id))
@@ -304,6 +306,9 @@ class Finder:
                 known = clients.judge.promises.high_watermark.get(where, 0)
                 offset = known if rng.random() < 0.5 else rng.randint(0, known)
                 points = [FetchPoint(topic_id=where[0], partition=where[1], offset=offset, max_bytes=1000)]
+                if rng.random() < 0.3:
+                    topic_id, partition = rng.choice(targets)
+                    points.append(FetchPoint(topic_id=topic_id, partition=partition, offset=0, max_bytes=1000))
                 node_id = rng.randrange(clients.nodes)
                 await clients.ask(node_id, self._work(points, node_id))
 

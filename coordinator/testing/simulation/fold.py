@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from coordinator.testing.simulation.story import Violation
 from records.codec import UnreadableEntry, decode_entry, decode_key
@@ -32,6 +32,8 @@ from records.model import (
 Where: TypeAlias = tuple[bytes, int]
 """Topic id and partition."""
 
+LOG_APPEND_TIME = 1
+
 
 @dataclass(slots=True)
 class FoldedProducer:
@@ -42,13 +44,22 @@ class FoldedProducer:
     append_time_ms: int
 
 
+class TimedBatch(NamedTuple):
+    """A batch and its time: that of its append, or the greatest of its records."""
+
+    base_offset: int
+    last_offset: int
+    time_ms: int
+
+
 @dataclass(slots=True)
 class FoldedPartition:
-    """A user partition: its bounds, and its batches by base offset as (object key, byte offset, last offset)."""
+    """A user partition: its bounds, its batches by base offset as (object key, byte offset, last offset), and their times."""
 
     high_watermark: int = 0
     log_start: int = 0
     batches: dict[int, tuple[str, int, int]] = field(default_factory=dict)
+    times: list[TimedBatch] = field(default_factory=list)
     producers: dict[int, FoldedProducer] = field(default_factory=dict)
 
 
@@ -163,6 +174,8 @@ class LogFold:
                 raise Violation("dense offsets", text)
             known.high_watermark += batch.record_count
             known.batches[batch.base_offset] = (key, batch.byte_offset, known.high_watermark - 1)
+            time_ms = record.append_time_ms if batch.timestamp_type == LOG_APPEND_TIME else batch.timestamp_ms
+            known.times.append(TimedBatch(batch.base_offset, known.high_watermark - 1, time_ms))
             if batch.producer_id >= 0:
                 last = known.producers.get(batch.producer_id)
                 given = (batch.producer_epoch, batch.base_sequence)

@@ -29,7 +29,7 @@ from coordinator.testing.simulation.compare import differences
 from coordinator.testing.simulation.fold import LogFold, Where
 from coordinator.testing.simulation.story import Story, Violation
 
-LATEST, EARLIEST = -1, -2
+LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 NOT_DECIDED = frozenset({3, 6, 7, 14, 15, 16, 100})
 NOT_THERE = frozenset({3, 100})
 DUPLICATE_RESOURCE = 92
@@ -230,8 +230,37 @@ class Judge:
                 elif limits is not None and one.offset > limits.high_watermark:
                     self.broken("strict reads are linearizable", f"{who}, but the log only reaches {limits.high_watermark}")
                 self._promise(where, one.offset)
+            elif query.timestamp != EARLIEST:
+                self._check_by_time(who, query, floor, one)
             elif one.offset < floor.log_start:
                 self.broken("strict reads are linearizable", f"{who} as log start, but {floor.log_start} had been promised")
+
+    def _check_by_time(self, who: str, query: OffsetQuery, floor: Floor, one: FoundOffset) -> None:
+        """Of the batches that were there all the while the answer is the first that is asked for; it may also be one that came or went."""
+        limits = self.folds_of((query.topic_id, query.partition))
+        owner = self.folds[0].owner_of((query.topic_id, query.partition))
+        if limits is None or owner is None:
+            return
+        times = self.folds[owner].partitions[query.topic_id, query.partition].times
+        sure = [batch for batch in times if limits.log_start <= batch.last_offset < floor.high_watermark]
+        given = next((batch for batch in times if batch.base_offset <= one.offset <= batch.last_offset), None)
+        is_greatest = query.timestamp == MAX_TIMESTAMP
+        if given is not None and (given.time_ms != one.timestamp or (is_greatest and one.offset != given.last_offset)):
+            self.broken("reads by time are right", f"{who} at {one.timestamp}, the log has {given}")
+        if given is not None and given.last_offset < floor.log_start:
+            self.broken("reads by time are right", f"{who}: {given} had been deleted before it began")
+        if is_greatest:
+            better = [batch for batch in sure if given is None or (-batch.time_ms, batch.base_offset) < (-given.time_ms, given.base_offset)]
+        else:
+            better = [
+                batch for batch in sure if batch.time_ms >= query.timestamp and (given is None or batch.base_offset < given.base_offset)
+            ]
+        if (
+            better
+            or (one.offset >= 0) != (given is not None)
+            or (given is not None and not is_greatest and given.time_ms < query.timestamp)
+        ):
+            self.broken("reads by time are right", f"{who}, asked for {query.timestamp}: {given}, but there is {better[:1]}")
 
     def _check_missing(self, node_id: int, where: Where, floor: Floor, error: int) -> None:
         topic = self.topics.get(where[0])
@@ -280,6 +309,11 @@ class Judge:
         limits = None if owner is None else self.folds[owner].partitions.get(where)
         return None if limits is None else PartitionLimits(limits.high_watermark, limits.log_start)
 
+    def log_time_ms(self, where: Where) -> int:
+        """The time of the log of a partition's owner."""
+        owner = self.folds[0].owner_of(where)
+        return 0 if owner is None else self.folds[owner].log_time_ms
+
     def find_answered(self, node_id: int, points: Sequence[FetchPoint], floors: Sequence[Floor], found: Sequence[FoundBatches]) -> None:
         """A node answered FindBatches."""
         for point, floor, one in zip(points, floors, found, strict=True):
@@ -295,15 +329,20 @@ class Judge:
                     f"node {node_id}: offset {point.offset} of {name(where)} out of range, {floor.high_watermark} is known",
                 )
             elif error == 0 and limits is not None:
-                self._check_found(node_id, where, limits, one)
+                self._check_found(node_id, point, limits, one)
 
-    def _check_found(self, node_id: int, where: Where, limits: PartitionLimits, one: FoundBatches) -> None:
+    def _check_found(self, node_id: int, point: FetchPoint, limits: PartitionLimits, one: FoundBatches) -> None:
+        where = (point.topic_id, point.partition)
         who = f"node {node_id}, batches of {name(where)}"
         if one.high_watermark > limits.high_watermark:
             self.broken("found is logged", f"{who}: high watermark {one.high_watermark}, the log reaches {limits.high_watermark}")
         owner = self.folds[0].owner_of(where)
         known = {} if owner is None else self.folds[owner].partitions[where].batches
+        due = point.offset
         for batch in one.batches:
+            if not batch.base_offset <= due <= batch.last_offset or (due != point.offset and batch.base_offset != due):
+                self.broken("found is logged", f"{who}: {batch} was found where {due} is due")
+            due = batch.last_offset + 1
             logged = known.get(batch.base_offset)
             if logged != (batch.object_key, batch.byte_offset, batch.last_offset):
                 self.broken("found is logged", f"{who}: {batch} was found, the log has {logged}")

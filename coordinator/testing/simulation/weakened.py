@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from coordinator.core import decide, directory, group, shard
+from coordinator.core import decide, directory, group, queries, shard
 from coordinator.core.commands import CommitFile, DescribeFiles, ListOffsets
 from coordinator.core.commit import decide as decide_commit
 from coordinator.core.events import Delivered, Event, ReadEntry, Reply, Request, Unassigned
@@ -301,6 +301,10 @@ def _trim_later() -> list[Patch]:
     return [(Shard, "_answer", answer)]
 
 
+def _times_of_deleted_batches() -> list[Patch]:
+    return [(queries, "_recompute_max_timestamp", lambda _state, _row, _log_start: None)]
+
+
 def _out_of_range_anywhere() -> list[Patch]:
     return [(router, "past_the_end", lambda state, point, *, is_certain: past_the_end(state, point, is_certain=True))]
 
@@ -428,6 +432,9 @@ PROTECTIONS: dict[str, Protection] = {
     ),
     "describe-trimmed": Protection(
         rule="DescribeFiles waits until deleted batches are counted out of their files", patches=_trim_later, kinds=("slow",)
+    ),
+    "live-times": Protection(
+        rule="the greatest timestamp is that of a batch that was not deleted", patches=_times_of_deleted_batches, kinds=("lag",)
     ),
     "out-of-range-barrier": Protection(
         rule="only a leader behind a barrier says that an offset is out of range", patches=_out_of_range_anywhere, kinds=("slow",)
