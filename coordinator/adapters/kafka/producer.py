@@ -4,7 +4,9 @@ Settings and life follow from what librdkafka really does. A timed-out or perman
 and its successors delivered, hence `message.timeout.ms=0` and `enable.gapless.guarantee`. A new idempotent producer
 asks for its producer id only after half a second, hence spare ones stand ready. `close()` and `flush()` wait
 without a limit, hence neither is ever called: an abandoned producer is purged, polled for at most a second, and its
-last reference dropped in a thread of its own.
+last reference dropped in a thread of its own. It sends an idempotent producer's messages only while fewer than five
+*messages* are under way (it counts them where requests are meant), and until then asks without a pause whether it may:
+hence what it could not send waits here, and then leaves in one request.
 
 Invariants: reports of a term come in the order librdkafka gives them, each exactly once, never after `abandon`;
 the event loop never waits for the network here.
@@ -36,6 +38,8 @@ POLL_S = 1.0
 """How long a poll thread blocks when nothing is reported; reports wake it at once."""
 PURGE_POLL_S = 1.0
 REPORTS_PER_WAKEUP_MAX = 256
+UNDER_WAY_MAX = 4
+"""With so many messages under way librdkafka still sends at once (RD_KAFKA_IDEMP_MAX_INFLIGHT less one)."""
 STATISTICS_INTERVAL_MS = 200
 """Only the statistics say that the producer id was fetched."""
 SPARES = 4
@@ -55,6 +59,8 @@ class KafkaTermProducer:
         self._stats = stats
         self._partition = -1
         self._on_reports: OnReports | None = None
+        self._waiting: list[NewEntry] = []  # loop only
+        self._under_way = 0  # loop only
         self._reports: deque[Report] = deque()
         self._drain_due = False
         self._abandoned = False
@@ -82,10 +88,17 @@ class KafkaTermProducer:
     def produce(self, entries: Sequence[NewEntry]) -> None:
         """Hand the entries of a group over. Raises `ProduceRefused` when some were definitely not sent.
 
-        One call for all of them, so that they travel in one request: one by one, the first would leave alone.
+        Those that have to wait and are refused then are reported as not delivered.
         """
         if self._abandoned:
             raise ProduceRefused(f"the producer of partition {self._partition} was abandoned")
+        if self._under_way > UNDER_WAY_MAX:
+            self._waiting += entries
+        else:
+            self._send(entries)
+
+    def _send(self, entries: Sequence[NewEntry]) -> None:
+        """One call for all of them, so that they travel in one request: one by one, the first would leave alone."""
         report = self._on_delivery
         messages: list[dict[str, Any]] = [{"value": value, "key": key, "callback": partial(report, seq)} for seq, key, value in entries]
         try:
@@ -96,12 +109,22 @@ class KafkaTermProducer:
             place = next((place for place, message in enumerate(messages) if "_error" in message), 0)
             seq, _, value = entries[place]
             raise ProduceRefused(f"entry {seq} of partition {self._partition} ({len(value)} bytes): {messages[place].get('_error')}")
+        self._under_way += len(messages)
+
+    def _send_waiting(self) -> None:
+        entries, self._waiting = self._waiting, []
+        try:
+            self._send(entries)
+        except ProduceRefused as refused:
+            self._reports.append(Report(entries[0].seq, None, str(refused)))
+            self._wake_loop()
 
     def abandon(self) -> None:
         """End at once; entries under way may or may not land. No report follows (idempotent)."""
         if self._abandoned:
             return
         self._abandoned = True
+        self._waiting.clear()
         self._reports.clear()
         self._stats.producers_abandoned += 1
         self._reaper = threading.Thread(target=self._reap, name="kafka-producer-end", daemon=True)
@@ -118,6 +141,9 @@ class KafkaTermProducer:
         reports = self._reports
         # The poll thread may append meanwhile: those wake the loop again, because the flag is down already.
         batch = [reports.popleft() for _ in range(len(reports))]
+        self._under_way -= len(batch)
+        if self._waiting and self._under_way <= UNDER_WAY_MAX:
+            self._send_waiting()
         if batch:
             self._stats.report_wakeups += 1
             self._stats.reports += len(batch)
