@@ -145,8 +145,9 @@ def read_the_past(history: History, final: FinalState) -> tuple[History, FinalSt
 
 
 def call_a_live_file_dead(history: History, final: FinalState) -> tuple[History, FinalState]:
-    """Say at the end that nothing of a file is live whose last batch is there."""
-    batch = next(p.batches[-1] for p in final.partitions.values() if p.batches)
+    """Say at the end that nothing of a file is live whose batch, acknowledged, is the last of its partition."""
+    told = {attempt.object_key for attempt in history.attempts if attempt.answers and not any(one.error_code for one in attempt.answers)}
+    batch = next(p.batches[-1] for p in final.partitions.values() if p.batches and p.batches[-1].object_key in told)
     late = max(one.answered_s for one in history.descriptions)
     wrong = Description(object_key=batch.object_key, invoked_s=late + 60, answered_s=late + 61, error_code=0, has_live_batches=False)
     return replace(history, descriptions=[*history.descriptions, wrong]), final

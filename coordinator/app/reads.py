@@ -82,12 +82,15 @@ class Reads:
             self._order.enter(request.connection_id, Lane.READ, partial(start, wanted, request, respond))
 
     def _start_list(self, wanted: ListOffsets, request: Request, respond: Respond) -> bool:
-        queries = list_offsets_queries(wanted)
         answered = partial(self._answer, self._listing, wanted, request, respond)
-        if wanted.timeout_ms <= 0:
-            answered([FoundOffset(bad_timeout(wanted.timeout_ms))] * len(queries))
-        elif not self._node.router.list_offsets_here(queries, wanted.timeout_ms, answered):
-            self._spawn(self._wait(partial(self._node.router.list_offsets, queries, wanted.timeout_ms), answered))
+        try:
+            queries = list_offsets_queries(wanted)
+            if wanted.timeout_ms <= 0:
+                answered([FoundOffset(bad_timeout(wanted.timeout_ms))] * len(queries))
+            elif not self._node.router.list_offsets_here(queries, wanted.timeout_ms, answered):
+                self._spawn(self._wait(partial(self._node.router.list_offsets, queries, wanted.timeout_ms), answered))
+        except Exception as error:  # noqa: BLE001 - `_answer` raises it again
+            answered(error)
         return True
 
     def _start_find(self, wanted: FindBatches, request: Request, respond: Respond) -> bool:

@@ -199,6 +199,11 @@ class Shard:
             self._fail(str(broken))
         return self._effects
 
+    def break_off(self, reason: str) -> list[Effect]:
+        """The last `feed` raised, so the state may be half changed: fail. What it had answered stays answered, all else is refused."""
+        self._fail(reason)
+        return self._effects
+
     def _take(self, event: Event, now_ms: int) -> None:
         match event:
             case Submitted():
@@ -613,8 +618,9 @@ class Shard:
         if isinstance(waiter.command, DescribeFiles) and self.state.trimming:
             self._untrimmed_reads.append(waiter)
             return
-        waiter.is_answered = True
         answer = self._evaluate(waiter.command) if waiter.answer is None else waiter.answer
+        # Not before: a read may raise, and whoever waits for it is refused then.
+        waiter.is_answered = True
         self._effects.append(Reply(waiter.token, answer))
 
     def _evaluate(self, read: Command) -> Answer:
@@ -634,9 +640,9 @@ class Shard:
         if self.state.trimming:
             self.state.trim_step()
         if not self.state.trimming and self._untrimmed_reads:
-            reads, self._untrimmed_reads = self._untrimmed_reads, []
-            for waiter in reads:
+            for waiter in self._untrimmed_reads:
                 self._answer(waiter)
+            self._untrimmed_reads.clear()
         self._expire(now_ms)
         self._forget_old(now_ms)
         if self.term is not None and self.is_leading and self.term.oldest_age_ms(now_ms) > self.limits.term_timeout_ms:

@@ -81,8 +81,8 @@ Answered: TypeAlias = Callable[[Answer], None]
 GROUP_SPACING_S = 0.005
 """While a group is in flight another one starts no sooner than this after it, so that what arrives one by one travels together.
 
-A group costs as much as forty small files add to it. And librdkafka, which has five requests of a partition under way at most,
-asks without a pause whether it may send the next: with a group per file it took a core that broker and loop were in want of.
+A group costs as much as forty small files add to it, and librdkafka sends the next one of more than four entries only when the
+one before it was acknowledged.
 Longer than a round trip in one data centre: where it takes longer, groups overlap.
 """
 GROUP_BYTES_MIN = 64 * 1024
@@ -392,7 +392,7 @@ class Replica:
         except Exception as error:
             # A bug of the core: the state may be half changed, so this replica stops, keeps the evidence and is rebuilt.
             LOG.exception("the core failed partition=%d event=%s", self.partition, type(event).__name__)
-            effects = self.shard.feed(Invalidated(f"the core failed: {error!r}"), self._clock_ms())
+            effects = self.shard.break_off(f"the core failed: {error!r}")
         for effect in effects:
             if isinstance(effect, Reply):
                 # Here and not in `_perform`: nearly all effects are answers.

@@ -6,9 +6,10 @@ asks for its producer id only after half a second, hence spare ones stand ready.
 without a limit, hence neither is ever called: an abandoned producer is purged, polled for at most a second, and its
 last reference dropped in a thread of its own. It sends an idempotent producer's messages only while fewer than five
 *messages* are under way (it counts them where requests are meant), and until then asks without a pause whether it may:
-hence what it could not send waits here, and then leaves in one request.
+hence what it could not send waits here, and is handed over when the others are reported.
 
-Invariants: reports of a term come in the order librdkafka gives them, each exactly once, never after `abandon`;
+Invariants: reports of a term come in the order librdkafka gives them, each exactly once, never after `abandon`; one for an entry
+that waited and was refused then may come before those of entries under way;
 the event loop never waits for the network here.
 """
 
@@ -98,7 +99,7 @@ class KafkaTermProducer:
             self._send(entries)
 
     def _send(self, entries: Sequence[NewEntry]) -> None:
-        """One call for all of them, so that they travel in one request: one by one, the first would leave alone."""
+        """One call for all of them, so that they travel in few requests: one by one, the first would leave alone."""
         report = self._on_delivery
         messages: list[dict[str, Any]] = [{"value": value, "key": key, "callback": partial(report, seq)} for seq, key, value in entries]
         try:
@@ -142,7 +143,8 @@ class KafkaTermProducer:
         # The poll thread may append meanwhile: those wake the loop again, because the flag is down already.
         batch = [reports.popleft() for _ in range(len(reports))]
         self._under_way -= len(batch)
-        if self._waiting and self._under_way <= UNDER_WAY_MAX:
+        # Behind an entry that was not delivered the term is over, and nobody waits for what would follow.
+        if self._waiting and self._under_way <= UNDER_WAY_MAX and not any(report.error for report in batch):
             self._send_waiting()
         if batch:
             self._stats.report_wakeups += 1

@@ -1,0 +1,50 @@
+"""A read that raises while the core answers: whoever was answered before it stays answered, everybody else is refused."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import coordinator.core.shard as shard_module
+from coordinator.core.commands import Answer, FoundOffset, ListOffsets, OffsetQuery
+from coordinator.core.errors import ErrorCode
+from coordinator.core.state import ShardState
+from coordinator.testing.state_store import MemoryStateStores
+from tests.core.build import TOPIC, batch, commit, place, result_of
+from tests.runtime.nodes import TIMEOUT_MS, in_memory, running
+
+BAD, GOOD = 5, 6
+"""Times to ask for: the first cannot be read."""
+
+
+def reads(timestamp: int) -> ListOffsets:
+    return ListOffsets(queries=[OffsetQuery(topic_id=TOPIC, partition=0, timestamp=timestamp)])
+
+
+async def test_a_read_that_raises_takes_no_answer_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    look_up = shard_module.list_offset
+
+    def fails(state: ShardState, query: OffsetQuery) -> FoundOffset:
+        if query.timestamp == BAD:
+            raise OSError("the disk is broken")
+        return look_up(state, query)
+
+    monkeypatch.setattr(shard_module, "list_offset", fails)
+    async with running(in_memory(partitions=1), MemoryStateStores()) as started:
+        await started.leads()
+        await started.ask(0, place())
+        answers: dict[str, Answer] = {}
+        replica = started.node.replicas[0]
+        # One group: the commits take effect in their order, and the reads see what was before them.
+        for name, command in (
+            ("first", commit("first", [batch()])), ("good", reads(GOOD)), ("bad", reads(BAD)), ("behind", reads(GOOD)),
+        ):  # fmt: skip
+            replica.submit(command, TIMEOUT_MS, lambda answer, name=name: answers.setdefault(name, answer))  # type: ignore[misc]
+        async with asyncio.timeout(TIMEOUT_MS / 1000):
+            while len(answers) < 4:  # noqa: ASYNC110 - the node knows no events
+                await asyncio.sleep(0.005)
+    assert result_of(answers["first"]).errors == [0]  # type: ignore[arg-type]
+    assert [found.outcome.error for found in answers["good"]] == [ErrorCode.NONE]  # type: ignore[union-attr]
+    for name in ("bad", "behind"):
+        assert [found.outcome.error for found in answers[name]] == [ErrorCode.NOT_COORDINATOR]  # type: ignore[union-attr]
