@@ -5,6 +5,7 @@ Invariant: a response that does not name exactly the elements of its request is 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import TypeVar, cast
@@ -38,6 +39,8 @@ from coordinator.protocol.messages import (
     DeleteRecordsTopic,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
+    DescribeCoordinatorsRequest,
+    DescribeCoordinatorsResponse,
     DescribeFileEntry,
     DescribeFilesRequest,
     DescribeFilesResponse,
@@ -54,6 +57,9 @@ from coordinator.protocol.messages import (
     ListOffsetsTopic,
 )
 from coordinator.protocol.wire import MalformedMessage
+
+_LEADS = frozenset({"leading", "resigning"})
+"""What DescribeCoordinators says of a replica that answers for its coordinator."""
 
 READS = "read"
 COMMITS = "commit"
@@ -202,9 +208,14 @@ class DescribeFiles(Operation[list[DescribedFile]]):
         return self._coordinator_ids
 
     async def send(self, pool: ConnectionPool, lane: Lane, places: Sequence[int], timeout_s: float) -> Sequence[list[DescribedFile]]:
+        now = asyncio.get_running_loop().time
+        until_s = now() + timeout_s
+        asked = tuple(self._coordinator_ids[place] for place in places)
         files = tuple(DescribeFileEntry(object_key=key) for key in self._object_keys)
         request = DescribeFilesRequest(files=files, timeout_ms=server_timeout_ms(timeout_s))
-        response = cast(DescribeFilesResponse, await pool.call(lane, request, timeout_s))
+        before = await _led(pool, lane, asked, timeout_s)
+        response = cast(DescribeFilesResponse, await pool.call(lane, request, until_s - now()))
+        after = await _led(pool, lane, asked, until_s - now())
         if [one.object_key for one in response.files] != list(self._object_keys):
             raise MalformedMessage(f"{len(files)} files were asked for; the answer has {len(response.files)}, or others")
         described = [
@@ -213,8 +224,11 @@ class DescribeFiles(Operation[list[DescribedFile]]):
             )
             for one in response.files
         ]
-        # The node answers for all it leads at once.
-        return [described] * len(places)
+        # The node answers for all it leads, without saying what that is, and knows no files of a coordinator it lost a moment ago.
+        # So only a leadership that lasted from before until after the question vouches for a "no".
+        moved = refusal_of(ErrorCode.NOT_COORDINATOR, "its leader changed while it was asked")
+        doubtful = [one if one.has_live_batches else DescribedFile(object_key=one.object_key, refusal=moved) for one in described]
+        return [described if before.get(one) == after.get(one) is not None else doubtful for one in asked]
 
     def refusal_of(self, answer: list[DescribedFile]) -> Refusal:
         errors = [one.refusal for one in answer if one.error not in (ErrorCode.NONE, ErrorCode.RESOURCE_NOT_FOUND)]
@@ -335,6 +349,13 @@ def _found(one: FindBatchesBatchInfo) -> FoundBatch:
         one.batch_max_timestamp,
         one.timestamp_type,
     )
+
+
+async def _led(pool: ConnectionPool, lane: Lane, coordinator_ids: Sequence[int], timeout_s: float) -> dict[int, tuple[int, int]]:
+    """Epoch and term of each of these coordinators that the node leads just now."""
+    response = await pool.call(lane, DescribeCoordinatorsRequest(coordinator_ids=tuple(coordinator_ids)), timeout_s)
+    described = cast(DescribeCoordinatorsResponse, response).coordinators
+    return {one.coordinator_id: (one.leader_epoch, one.term) for one in described if one.is_local and one.state in _LEADS}
 
 
 def _file_rank(one: DescribedFile) -> int:

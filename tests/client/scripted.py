@@ -34,6 +34,7 @@ class ScriptedCluster:
     coordinators: int = 4
     topics: dict[bytes, tuple[str, list[int]]] = field(default_factory=dict)
     leaders: dict[int, int] = field(default_factory=dict)
+    epochs: dict[int, int] = field(default_factory=dict)
     nodes: dict[int, ScriptedNode] = field(default_factory=dict)
     ends: dict[bytes, int] = field(default_factory=dict)
     files: dict[tuple[str, int], tuple[CommitFile, list[Result]]] = field(default_factory=dict)
@@ -129,7 +130,14 @@ class ScriptedNode:
     def _coordinators(self) -> m.DescribeCoordinatorsResponse:
         described = tuple(
             m.DescribeCoordinatorsCoordinator(
-                error_code=0, coordinator_id=i, state="", leader_id=leader, host="", digest=b"", is_local=leader == self.node_id
+                error_code=0,
+                coordinator_id=i,
+                state="leading" if leader == self.node_id else "following",
+                leader_id=leader,
+                leader_epoch=self.cluster.epochs.get(i, 1),
+                host="",
+                digest=b"",
+                is_local=leader == self.node_id,
             )
             for i, leader in self.cluster.leaders.items()
         )

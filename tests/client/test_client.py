@@ -345,6 +345,33 @@ async def test_files_are_described_by_all_coordinators() -> None:
         assert (one.error, one.has_live_batches) == (ErrorCode.NONE, False)
 
 
+async def test_a_node_that_lost_a_coordinator_cannot_call_its_files_unknown() -> None:
+    async with scripted() as cluster, client_of(cluster) as client:
+        cluster.add_topic(TOPIC, "t", 4)
+        cluster.leaders.update(dict.fromkeys(cluster.leaders, 1))
+        await client.commit_file("k", 100, batches(3))
+        assert [one.error for one in await client.describe_files(["k"])] == [ErrorCode.NONE]
+        # The client has been told that node 1 leads everything, and node 1 answers for what it leads now.
+        cluster.leaders[3] = 2
+        (one,) = await client.describe_files(["k"])
+        assert (one.error, one.has_live_batches) == (ErrorCode.NONE, True)
+
+
+async def test_a_leadership_that_began_during_the_question_does_not_vouch_for_its_answer() -> None:
+    async with scripted() as cluster, client_of(cluster) as client:
+        cluster.add_topic(TOPIC, "t", 4)
+        cluster.leaders.update(dict.fromkeys(cluster.leaders, 1))
+
+        def lead_again(_node: ScriptedNode, request: Request, _respond: Respond) -> bool:
+            if request.api_key == ApiKey.DESCRIBE_FILES and not cluster.epochs:
+                cluster.epochs[3] = 2
+            return False
+
+        cluster.nodes[1].trouble.append(lead_again)
+        assert [one.error for one in await client.describe_files(["none"])] == [ErrorCode.RESOURCE_NOT_FOUND]
+        assert cluster.nodes[1].count(ApiKey.DESCRIBE_FILES) == 2
+
+
 async def test_one_node_can_be_spoken_to_without_retries() -> None:
     async with scripted() as cluster, client_of(cluster) as client:
         cluster.add_topic(TOPIC, "t", 2)
