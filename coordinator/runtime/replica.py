@@ -198,14 +198,7 @@ class Replica:
     async def load(self) -> None:
         """Open the state database and start following the log. Raises `ReplicaUnloadable`, `KafkaUnavailable`."""
         started = self._loop.time()
-        store, stored = await self._open_store()
-        try:
-            await self._verify_position(None if stored is None else stored.header)
-        except EntryDiffers as differs:
-            name = await self._set_aside(store)
-            LOG.error("state database set aside partition=%d file=%s reason=%r", self.partition, name, str(differs))
-            store, stored = await self._open_store()
-            await self._verify_position(None)
+        store, stored = await self._open_verified()
         self._store = store
         reader = store.reader()
         state, fence, claim = ShardState(cold=reader), Fence(), None
@@ -244,11 +237,26 @@ class Replica:
         )
         self._ports.telemetry.loaded(self.partition, self._loop.time() - started)
 
-    async def _open_store(self) -> tuple[StateStore, Stored | None]:
+    async def _open_verified(self) -> tuple[StateStore, Stored | None]:
+        """Open the state database; one built from another log is set aside. A failure leaves it closed: loading is tried again."""
+        store = await self._open_store()
+        try:
+            stored = await self._loop.run_in_executor(self._ports.writer, store.load)
+            await self._verify_position(None if stored is None else stored.header)
+        except EntryDiffers as differs:
+            name = await self._set_aside(store)
+            LOG.error("state database set aside partition=%d file=%s reason=%r", self.partition, name, str(differs))
+        except BaseException:
+            await self._loop.run_in_executor(self._ports.writer, partial(store.close, clean=False))
+            raise
+        else:
+            return store, stored
+        return await self._open_verified()
+
+    async def _open_store(self) -> StateStore:
         identity = self.identity
         open_store = partial(self._ports.stores.open, self.partition, identity.cluster_id, identity.topic_id)
-        store = await self._loop.run_in_executor(self._ports.writer, open_store)
-        return store, await self._loop.run_in_executor(self._ports.writer, store.load)
+        return await self._loop.run_in_executor(self._ports.writer, open_store)
 
     async def _set_aside(self, store: StateStore) -> str | None:
         await self._loop.run_in_executor(self._ports.writer, partial(store.close, clean=False))
