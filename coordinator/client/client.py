@@ -303,8 +303,16 @@ class DisklessClient:
             after_key = page.files[-1].object_key if page.files else after_key
 
     async def _coordinator_ids(self, deadline: Deadline) -> list[int]:
-        response = await self._discovery.ask(DescribeCoordinatorsRequest(coordinator_ids=()), deadline)
-        return sorted(one.coordinator_id for one in cast(DescribeCoordinatorsResponse, response).coordinators)
+        attempt = 0
+        while True:
+            response = await self._discovery.ask(DescribeCoordinatorsRequest(coordinator_ids=()), deadline)
+            found = sorted(one.coordinator_id for one in cast(DescribeCoordinatorsResponse, response).coordinators)
+            # A node that is starting knows of none, and "no coordinator" would make "no file" of every question.
+            if found:
+                return found
+            if not await deadline.pause(self._retry, attempt, self._rng):
+                raise Unavailable(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the nodes know of no coordinator yet; retry")
+            attempt += 1
 
     # ---- partitions
 

@@ -372,6 +372,21 @@ async def test_a_leadership_that_began_during_the_question_does_not_vouch_for_it
         assert cluster.nodes[1].count(ApiKey.DESCRIBE_FILES) == 2
 
 
+async def test_nodes_that_know_of_no_coordinator_yet_are_asked_again() -> None:
+    async with scripted() as cluster, client_of(cluster) as client:
+        cluster.add_topic(TOPIC, "t", 4)
+        leaders = dict(cluster.leaders)
+        cluster.leaders.clear()
+        with pytest.raises(Unavailable):
+            await client.describe_files(["k"], timeout_ms=300)
+        asked = asyncio.create_task(client.describe_files(["k"]))
+        before = sum(node.count(ApiKey.DESCRIBE_COORDINATORS) for node in cluster.nodes.values())
+        while sum(node.count(ApiKey.DESCRIBE_COORDINATORS) for node in cluster.nodes.values()) == before:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+        cluster.leaders.update(leaders)
+        assert [one.error for one in await asked] == [ErrorCode.RESOURCE_NOT_FOUND]
+
+
 async def test_one_node_can_be_spoken_to_without_retries() -> None:
     async with scripted() as cluster, client_of(cluster) as client:
         cluster.add_topic(TOPIC, "t", 2)
