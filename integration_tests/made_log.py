@@ -16,6 +16,7 @@ from coordinator.client.ulid import new_key
 from records.bulk import FileNumbers, encode_file_entries
 from records.codec import encode_entry, encode_key
 from records.file_head import FileHead
+from records.history import LATEST
 from records.model import EntryKey, LeadershipClaimed, PartitionCreated, Record
 from records.varints import Int64s
 
@@ -79,7 +80,7 @@ class MadePartition:
     def files(self, count: int) -> list[Entry]:
         """The next entries, each with one sound file."""
         heads, topics, numbers = self._columns(count)
-        values = encode_file_entries(heads, topics, numbers)
+        values = encode_file_entries(heads, topics, numbers, LATEST)
         self.totals["entries"] += count
         return [(self.key(), value) for value in values]
 

@@ -15,7 +15,6 @@ import numpy as np
 from records.entry_loops import write_entries
 from records.fast import PREFIX_OF_LEVEL
 from records.file_head import FileHead
-from records.history import LATEST
 from records.varints import Int64s
 
 _OTHERS_EMPTY = bytes(7)
@@ -54,19 +53,21 @@ class FileNumbers:
 _columns = attrgetter(*(one.name for one in fields(FileNumbers)))
 
 
-def encode_file_entries(heads: list[FileHead], topic_ids: list[list[bytes]], numbers: FileNumbers) -> list[bytes]:
-    """Encode one entry per file. `topic_ids` are the topics of each file in the order of `run_topic`."""
-    return encode_columns(heads, topic_ids, len(numbers.byte_size), [column.data for column in _columns(numbers)])
+def encode_file_entries(heads: list[FileHead], topic_ids: list[list[bytes]], numbers: FileNumbers, level: int) -> list[bytes]:
+    """Encode one entry per file in the schema of a level. `topic_ids` are the topics of each file in the order of `run_topic`."""
+    return encode_columns(heads, topic_ids, len(numbers.byte_size), [column.data for column in _columns(numbers)], level)
 
 
-def encode_columns(heads: list[FileHead], topic_ids: list[list[bytes]], batches: int, columns: Sequence[memoryview[int]]) -> list[bytes]:
+def encode_columns(
+    heads: list[FileHead], topic_ids: list[list[bytes]], batches: int, columns: Sequence[memoryview[int]], level: int
+) -> list[bytes]:
     """The same with the columns of `FileNumbers` in their order, which may be longer than there are values."""
     room = _BATCH_BYTES_MAX * batches
     for head, ids in zip(heads, topic_ids, strict=True):
         room += 4 * len(head.object_key) + _NUMBER_BYTES_MAX * len(head.owner_ids) + _TOPIC_BYTES * len(ids) + _FILE_BYTES_MAX
     out = np.empty(room, np.uint8).data
     ends = memoryview(array("q", bytes(8 * len(heads))))
-    size = write_entries(out, ends, PREFIX_OF_LEVEL[LATEST], _OTHERS_EMPTY, heads, topic_ids, *columns)
+    size = write_entries(out, ends, PREFIX_OF_LEVEL[level], _OTHERS_EMPTY, heads, topic_ids, *columns)
     data = bytes(out[:size])
     stops = ends.tolist()
     return [data[start:stop] for start, stop in zip([0, *stops[:-1]], stops, strict=True)]

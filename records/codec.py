@@ -30,10 +30,10 @@ __all__ = [
 
 
 def encode_entry(records: Sequence[Record], level: int = LATEST) -> bytes:
-    """Return the entry of these records in the schema of a level.
+    """Return the entry of these records in the schema of a level; whoever writes to a log says which (`FeatureLevelSet`).
 
-    Raises InvalidRecord when the level is unknown or lacks a record type, a value is out of its type's range, or the
-    columns of a record contradict each other.
+    Raises InvalidRecord when the level is unknown, lacks a record type or a field that is set, a value is out of its type's
+    range, or the columns of a record contradict each other.
     """
     if len(records) == 1 and isinstance(records[0], FileCommitted):
         entry = encode_file_entry(records[0], level)

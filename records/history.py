@@ -22,7 +22,8 @@ from records.wire import Checker, compile_checker
 NAMESPACE = "diskless.metadata"
 SINGLE_OBJECT_MARKER = b"\xc3\x01"
 
-_FILE_OF_LEVEL = {1: "metadata-entry-v1.avsc"}
+_FILE_OF_LEVEL = {1: "metadata-entry-v1.avsc", 2: "metadata-entry-v2.avsc"}
+"""2: `TransactionBegan` says how many entries follow; at this level transactions (KIP-868) are written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -210,9 +210,13 @@ class SnapshotCommitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionBegan:
-    """The entries that follow belong together until TransactionEnded (KIP-868)."""
+    """The entries that follow belong together until TransactionEnded (KIP-868).
+
+    `num_chunks` is how many follow before it, so that a reader knows at once what is to come; -1: not said (schema level 1).
+    """
 
     name: str
+    num_chunks: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

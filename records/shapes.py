@@ -7,7 +7,8 @@ trusts its input: the bytes were checked by `records.wire`. The record types of 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Container
 from typing import assert_never, cast, get_args
 
 from fastavro.types import AvroMessage
@@ -42,11 +43,21 @@ def to_plain(value: object, avro_type: AvroType, place: str) -> AvroMessage:
         case RecordType(name=name, fields=fields):
             if type(value).__name__ != name:
                 raise InvalidRecord(f"{place} must be a {name}, not {value!r:.60}")
-            return {field.name: to_plain(getattr(value, field.name), field.type, f"{place}.{field.name}") for field in fields}
+            plain = {field.name: to_plain(getattr(value, field.name), field.type, f"{place}.{field.name}") for field in fields}
+            _check_lacking(value, plain, place)
+            return plain
         case Union():
             raise InvalidRecord(f"{place}: a record cannot hold another by choice")
         case _:
             assert_never(avro_type)
+
+
+def _check_lacking(record: object, plain: Container[str], place: str) -> None:
+    """A field that a level lacks is read back as its default, so nothing else can be written at that level. Raises InvalidRecord."""
+    for field in dataclasses.fields(record):  # type: ignore[arg-type]  # a dataclass of `records.model`, by its name
+        if field.name not in plain and getattr(record, field.name) != field.default:
+            value = getattr(record, field.name)
+            raise InvalidRecord(f"{place}.{field.name} = {value!r:.60} cannot be written at this schema level; raise the level first")
 
 
 def from_plain(value: AvroMessage, record_type: RecordType) -> Record:

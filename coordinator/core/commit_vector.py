@@ -51,11 +51,12 @@ class _Batches(NamedTuple):
 
 
 def decide_block(
-    hot: HotState, commands: Sequence[CommitFile], hashes: Sequence[bytes], append_time_ms: int, raw: bytes | None = None
+    hot: HotState, commands: Sequence[CommitFile], hashes: Sequence[bytes], append_time_ms: int, level: int, raw: bytes | None = None
 ) -> CommitBlock | Unusual:
     """Decide plain commits, in order; their heads must have been checked. Every file has a batch.
 
-    `raw` are the batches of all commands as `join_batches` returns them, if they are joined already.
+    Entries are written at a schema `level`. `raw` are the batches of all commands as `join_batches` returns them, if they are
+    joined already.
     """
     if raw is None:
         raw = bytes(join_batches([command.batches for command in commands]))
@@ -140,7 +141,7 @@ def decide_block(
         timestamp_type=batches.timestamp_type,
         log_start=log_start,
         producers=producers,
-        encoded=encode_columns(heads, batches.topics, len(base), columns),
+        encoded=encode_columns(heads, batches.topics, len(base), columns, level),
     )
 
 

@@ -27,6 +27,7 @@ from coordinator.core.state import ShardState
 from coordinator.core.term import PendingCommit, PendingEntry, Term, Waiter
 from records.codec import InvalidRecord, decode_entry, encode_entry, encode_key
 from records.entry_key import key_of_term
+from records.history import levels
 from records.model import EntryKey, FileCommitted, NoOp, Record
 
 BLOCK_BATCHES_MIN = 1
@@ -34,7 +35,7 @@ BLOCK_BATCHES_MIN = 1
 raise it to have everything decided by the readable path."""
 
 _NO_OP: list[Record] = [NoOp()]
-_NO_OP_ENCODED = encode_entry(_NO_OP)
+_NO_OP_OF_LEVEL = {level: encode_entry(_NO_OP, level) for level in levels()}
 """The same for every strict read that comes alone."""
 
 
@@ -47,15 +48,16 @@ class _Plain(NamedTuple):
 
 
 class GroupBuilder:
-    """Builds one group; `entries` and `replies` are what comes of it."""
+    """Builds one group, its entries encoded at a schema `level`; `entries` and `replies` are what comes of it."""
 
-    def __init__(self, *, state: ShardState, term: Term, overlay: HotState, context: CommitContext) -> None:
+    def __init__(self, *, state: ShardState, term: Term, overlay: HotState, context: CommitContext, level: int) -> None:
         self.entries: list[NewEntry] = []
         self.replies: list[Reply] = []
         self._state = state
         self._term = term
         self._overlay = overlay
         self._context = context
+        self._level = level
         self._waiting: list[Waiter] = []
         self._commits: list[tuple[Request, CommitFile]] = []
         self._last: PendingEntry | None = None
@@ -92,7 +94,7 @@ class GroupBuilder:
         """Decide what is left, and give what still waits an entry to wait for."""
         self._decide_commits()
         if self._waiting and self._last is None:
-            self._append(_NO_OP, None, _NO_OP_ENCODED)
+            self._append(_NO_OP, None, _NO_OP_OF_LEVEL[self._level])
         if self._last is not None:
             self._last.after.extend(self._waiting)
         self._waiting = []
@@ -140,7 +142,8 @@ class GroupBuilder:
                     self._take_commit(*one)
                 return
             append_time_ms = max(self._context.now_ms, self._overlay.log_time_ms)
-            block = decide_block(self._overlay, [one.command for one in plain], [one.content_hash for one in plain], append_time_ms, raw)
+            commands, hashes = [one.command for one in plain], [one.content_hash for one in plain]
+            block = decide_block(self._overlay, commands, hashes, append_time_ms, self._level, raw)
             raw = None
             unusual = block.file if isinstance(block, Unusual) else self._first_too_large(block)
             if unusual is None and isinstance(block, CommitBlock):
@@ -226,7 +229,7 @@ class GroupBuilder:
         """Encode an entry, if nobody has, and note it as in flight; one that cannot be written is refused, nothing of it counts."""
         term = self._term
         try:
-            encoded = encode_entry(records) if encoded is None else encoded
+            encoded = encode_entry(records, self._level) if encoded is None else encoded
         except InvalidRecord as invalid:
             self._refuse(waiter, f"the request cannot be written to the metadata log: {invalid}")
             return None

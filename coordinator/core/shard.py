@@ -141,6 +141,8 @@ class Shard:
         self.term_ends: Counter[str] = Counter()
         self.commit_counts = CommitCounts()
         self.last_entry: tuple[bytes, bytes] = (b"", b"")
+        # The level entries are written at. The node sets it from the directory it has applied; of its own a replica writes the oldest.
+        self.schema_level = 1
         self._read_fence = fence
         self._next_read = state.applied_offset + 1
         self._recover_end: int | None = None
@@ -278,7 +280,7 @@ class Shard:
         claim = LeadershipClaimed(epoch=epoch, term=term.term_id, node_id=self.node_id, rack=self.rack, endpoints=self.endpoints)
         self.term = term
         key = encode_key(EntryKey(epoch, term.term_id, 0))
-        self._effects.append(OpenTerm(term.term_id, NewEntry(0, key, encode_entry([claim]))))
+        self._effects.append(OpenTerm(term.term_id, NewEntry(0, key, encode_entry([claim], self.schema_level))))
 
     def _lead(self, offset: int) -> None:
         """The own claim is in force and everything before it is applied."""
@@ -567,7 +569,7 @@ class Shard:
 
     def _builder(self, term: Term, overlay: HotState, now_ms: int) -> GroupBuilder:
         context = CommitContext(coordinator_id=self.partition, coordinator_count=self.partition_count, limits=self.limits, now_ms=now_ms)
-        return GroupBuilder(state=self.state, term=term, overlay=overlay, context=context)
+        return GroupBuilder(state=self.state, term=term, overlay=overlay, context=context, level=self.schema_level)
 
     def _close_group(self, builder: GroupBuilder, term: Term) -> None:
         builder.close()

@@ -37,7 +37,7 @@ from records.codec import decode_entry, decode_key, encode_entry, encode_key
 from records.errors import UnreadableEntry
 from records.file_columns import expand, iterate, request_order
 from records.general import decode_generally, encode_generally
-from records.history import NEWEST
+from records.history import NEWEST, levels
 from records.model import FileCommitted, Record
 from tests.fuzz.engine import Target
 from tests.records.plain_files import assert_equal_columns, plain_file, without_messages
@@ -243,8 +243,13 @@ def _changed(module: Any, name: str, value: int) -> Iterator[None]:
         setattr(module, name, before)
 
 
+def _golden_entries() -> list[bytes]:
+    golden = _read_json("records/golden.json")
+    return [bytes.fromhex(raw) for level in levels() for raw in golden[f"level {level}"].values()]
+
+
 def _entry_seeds() -> Iterator[bytes]:
-    yield from (bytes.fromhex(raw) for name, raw in _read_json("records/golden.json").items() if name != "EntryKey")
+    yield from _golden_entries()
     yield from (encode_entry([make_file(random.Random(count), count)]) for count in (1, 3, 60))
 
 
@@ -264,7 +269,7 @@ def _entries(data: bytes) -> None:
 
 
 def _entries_seeds() -> Iterator[bytes]:
-    golden = [bytes.fromhex(raw) for name, raw in _read_json("records/golden.json").items() if name != "EntryKey"]
+    golden = _golden_entries()
     files = [make_file(random.Random(count), count) for count in (1, 3, 30)]
     examples = [record for raw in golden for record in decode_entry(raw) if isinstance(record, FileCommitted)]
     plain = [encode_entry([without_messages(record)]) for record in (*files, *examples)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from records.model import (
     DisklessLogInitialized,
     DisklessLogReset,
@@ -100,7 +102,7 @@ EXAMPLES: list[Record] = [
     SnapshotCommitted(
         mark_offset=500, end_offset=501, epoch=7, size_bytes=2**32, sha256=bytes(range(32)), digest=bytes(range(16)), location="snap/0/501"
     ),
-    TransactionBegan(name="delete topic"),
+    TransactionBegan(name="delete topic", num_chunks=3),
     TransactionEnded(num_chunks=3),
     TransactionAborted(reason="claim of epoch 8"),
     NoOp(),
@@ -120,3 +122,10 @@ EXAMPLES: list[Record] = [
     ReplicaDirectoryAssigned(node_id=1, metadata_partition=4, directory_id=TOPIC_B),
     FeatureLevelSet(level=1),
 ]
+
+
+def examples_of(level: int) -> list[Record]:
+    """The examples as a level can say them: fields that it lacks have their defaults."""
+    if level > 1:
+        return EXAMPLES
+    return [dataclasses.replace(record, num_chunks=-1) if isinstance(record, TransactionBegan) else record for record in EXAMPLES]

@@ -9,6 +9,7 @@ import numpy as np
 from records.bulk_decode import OWNERS_MAX, FileColumns
 from records.codec import decode_entry, encode_entry
 from records.errors import UnreadableEntry
+from records.history import schema_of_header
 from records.model import FileCommitted
 
 
@@ -21,7 +22,8 @@ def plain_file(value: bytes) -> FileCommitted | None:
     if len(records) != 1 or not isinstance(records[0], FileCommitted):
         return None
     record = records[0]
-    is_plain = not any(record.other_message) and len(record.owner_ids) <= OWNERS_MAX and encode_entry([record]) == value
+    level = schema_of_header(value[:10]).level
+    is_plain = not any(record.other_message) and len(record.owner_ids) <= OWNERS_MAX and encode_entry([record], level) == value
     return record if is_plain else None
 
 

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for every record type, built from the level-1 schema, and for consistent FileCommitted."""
+"""Hypothesis strategies for every record type, built from the newest schema, and for consistent FileCommitted."""
 
 from __future__ import annotations
 

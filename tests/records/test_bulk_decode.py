@@ -21,7 +21,7 @@ from records.codec import decode_entry, encode_entry
 from records.errors import UnreadableEntry
 from records.file_checks import NUMBER_COLUMNS
 from records.general import encode_generally
-from records.history import NEWEST
+from records.history import NEWEST, levels
 from records.model import FileCommitted, NoOp
 from records.wire import INT_MAX, LONG_MAX, LONG_MIN, write_long
 from tests.compiled import plain
@@ -55,9 +55,10 @@ def assert_judged_as_by_the_codec(values: Sequence[bytes]) -> None:
 
 
 PLAIN_FILES = files_committed(max_batches=8).map(without_messages)
+LEVELS = st.sampled_from(levels())
 MESSAGES = st.one_of(
-    PLAIN_FILES.map(lambda record: encode_entry([record])),
-    files_committed(max_batches=4).map(lambda record: encode_entry([record])),
+    st.builds(lambda record, level: encode_entry([record], level), PLAIN_FILES, LEVELS),
+    st.builds(lambda record, level: encode_entry([record], level), files_committed(max_batches=4), LEVELS),
     ANY_RECORD.map(lambda record: encode_entry([record])),
     st.lists(PLAIN_FILES, min_size=2, max_size=2).map(encode_entry),
     st.binary(max_size=40),
@@ -71,9 +72,10 @@ def test_any_messages_are_judged_as_by_the_codec(values: list[bytes]) -> None:
 
 
 @settings(deadline=None)
-@given(st.lists(PLAIN_FILES, min_size=1, max_size=6))
-def test_every_plain_file_is_taken(records: list[FileCommitted]) -> None:
-    taken, files = decode([encode_entry([record]) for record in records])
+@given(st.lists(st.tuples(PLAIN_FILES, LEVELS), min_size=1, max_size=6))
+def test_every_plain_file_of_every_level_is_taken(written: list[tuple[FileCommitted, int]]) -> None:
+    records = [record for record, _ in written]
+    taken, files = decode([encode_entry([record], level) for record, level in written])
     assert all(taken)
     assert files.object_keys() == [record.object_key for record in records]
     assert files.hash_list() == [record.content_hash for record in records]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from records.codec import InvalidRecord, UndecodableEntry, UnknownSchema, decode_entry, decode_key, encode_entry, encode_key
 from records.file_checks import NUMBER_COLUMNS
-from records.history import NEWEST
+from records.history import NEWEST, levels
 from records.model import (
     EntryKey,
     FeatureLevelSet,
@@ -25,11 +25,12 @@ from records.model import (
 )
 from records.shapes import RECORD_CLASSES
 from records.wire import write_long
-from tests.records.examples import EXAMPLES, FILE, TOPIC_A
+from tests.records.examples import EXAMPLES, FILE, TOPIC_A, examples_of
 from tests.records.strategies import ANY_RECORD, KEYS, records_of
 
 FILE_ENTRY = encode_entry([FILE])
 MIXED_ENTRY = encode_entry(EXAMPLES)
+ENTRIES_OF_LEVELS = [encode_entry(records, level) for level in levels() for records in ([FILE], examples_of(level))]
 BODY = 10
 
 
@@ -147,7 +148,7 @@ MUTATION = st.tuples(st.integers(0, 4000), st.integers(0, 255) | st.sampled_from
 
 
 @given(
-    st.sampled_from([FILE_ENTRY, MIXED_ENTRY, *map(encode_entry, ([record] for record in EXAMPLES))]),
+    st.sampled_from([*ENTRIES_OF_LEVELS, *map(encode_entry, ([record] for record in EXAMPLES))]),
     st.lists(MUTATION, min_size=1, max_size=4),
 )
 @settings(max_examples=400)
@@ -198,6 +199,14 @@ def test_unknown_level_is_refused() -> None:
     for records in ([NoOp()], [FILE]):
         with pytest.raises(InvalidRecord, match="unknown schema level 99"):
             encode_entry(records, level=99)
+
+
+def test_field_that_a_level_lacks_is_only_written_where_it_says_nothing() -> None:
+    silent, telling = TransactionBegan(name="t"), TransactionBegan(name="t", num_chunks=3)
+    assert decode_entry(encode_entry([silent], level=1)) == [silent] == decode_entry(encode_entry([silent], level=2))
+    assert decode_entry(encode_entry([telling], level=2)) == [telling]
+    with pytest.raises(InvalidRecord, match=r"TransactionBegan.num_chunks = 3 cannot be written at this schema level; raise the level"):
+        encode_entry([telling], level=1)
 
 
 def test_file_committed_without_batches_is_an_entry_too() -> None:

@@ -18,7 +18,7 @@ from records.codec import decode_entry
 from records.errors import UndecodableEntry, UnreadableEntry
 from records.file_checks import NUMBER_COLUMNS, number_columns
 from records.general import decode_generally, encode_generally
-from records.history import LATEST, NEWEST
+from records.history import LATEST, NEWEST, levels, schema_of_level
 from records.model import FileCommitted, NoOp
 from records.varints import SMALL_END, write_number, write_number_array, write_numbers
 from records.wire import LONG_MAX, LONG_MIN, read_long, write_long
@@ -51,11 +51,16 @@ def read_generally(value: bytes) -> list[object] | None:
         return None
 
 
+def test_every_level_has_the_fast_path() -> None:
+    assert set(fast.PREFIX_OF_LEVEL) == set(levels())
+    assert len(set(fast.PREFIX_OF_LEVEL.values())) == len(levels())
+
+
 @relaxed
-@given(record=files_committed(max_batches=20))
-def test_bytes_and_records_equal_the_general_codec(technique: str, record: FileCommitted) -> None:
-    general = encode_generally([record], NEWEST)
-    assert fast.encode_file_entry(record, LATEST) == general
+@given(record=files_committed(max_batches=20), level=st.sampled_from(levels()))
+def test_bytes_and_records_equal_the_general_codec(technique: str, record: FileCommitted, level: int) -> None:
+    general = encode_generally([record], schema_of_level(level))
+    assert fast.encode_file_entry(record, level) == general
     assert decode_entry(general) == decode_generally(general) == [record]
     # numpy may leave text that does not look like numbers to the general decoder, never columns.
     if technique == "plain" or all(message.isascii() for message in record.other_message):

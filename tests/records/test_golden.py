@@ -8,28 +8,34 @@ from pathlib import Path
 import pytest
 
 from records.codec import decode_entry, decode_key, encode_entry, encode_key
-from records.model import Record
-from tests.records.examples import EXAMPLES, KEY
+from records.history import levels
+from tests.records.examples import EXAMPLES, KEY, examples_of
 
-GOLDEN: dict[str, str] = json.loads(Path(__file__).with_name("golden.json").read_text())
+GOLDEN = json.loads(Path(__file__).with_name("golden.json").read_text())
+GOLDEN_OF_LEVEL: dict[int, dict[str, str]] = {level: GOLDEN[f"level {level}"] for level in levels()}
 
 
 def test_every_record_type_has_golden_bytes() -> None:
-    assert set(GOLDEN) == {type(record).__name__ for record in EXAMPLES} | {"EntryKey", "all records"}
+    assert set(GOLDEN) == {"EntryKey"} | {f"level {level}" for level in levels()}
+    for golden in GOLDEN_OF_LEVEL.values():
+        assert set(golden) == {type(record).__name__ for record in EXAMPLES} | {"all records"}
     assert len(EXAMPLES) == 25
 
 
-@pytest.mark.parametrize("record", EXAMPLES, ids=lambda record: type(record).__name__)
-def test_record_has_its_golden_bytes(record: Record) -> None:
-    golden = bytes.fromhex(GOLDEN[type(record).__name__])
-    assert encode_entry([record], level=1) == golden
+@pytest.mark.parametrize("level", levels())
+@pytest.mark.parametrize("name", [type(record).__name__ for record in EXAMPLES])
+def test_record_has_its_golden_bytes(name: str, level: int) -> None:
+    golden = bytes.fromhex(GOLDEN_OF_LEVEL[level][name])
+    (record,) = (record for record in examples_of(level) if type(record).__name__ == name)
+    assert encode_entry([record], level) == golden
     assert decode_entry(golden) == [record]
 
 
-def test_entry_of_all_records_has_its_golden_bytes() -> None:
-    golden = bytes.fromhex(GOLDEN["all records"])
-    assert encode_entry(EXAMPLES, level=1) == golden
-    assert decode_entry(golden) == EXAMPLES
+@pytest.mark.parametrize("level", levels())
+def test_entry_of_all_records_has_its_golden_bytes(level: int) -> None:
+    golden = bytes.fromhex(GOLDEN_OF_LEVEL[level]["all records"])
+    assert encode_entry(examples_of(level), level) == golden
+    assert decode_entry(golden) == examples_of(level)
 
 
 def test_key_has_its_golden_bytes() -> None:

@@ -21,7 +21,7 @@ from tests.records.examples import TOPIC_A
 
 Json = dict[str, object]
 
-FINGERPRINTS = {1: 0xC300B7D159488E8F}
+FINGERPRINTS = {1: 0xC300B7D159488E8F, 2: 0x4757F56E3A8DD8F8}
 """Of every level ever released. A change of one of these breaks every log that exists."""
 
 
@@ -125,8 +125,8 @@ def test_types_outside_the_subset_are_refused() -> None:
 
 
 def next_level() -> str:
-    """Level 1 with one more field in TopicDeleting and one more record type: what a level 2 may change."""
-    entry = load("metadata-entry-v1.avsc")
+    """The newest level with one more field in TopicDeleting and one more record type: what the next level may change."""
+    entry = load(f"metadata-entry-v{LATEST}.avsc")
     (records,) = cast(list[Json], entry["fields"])
     branches = cast(list[Json], cast(Json, records["type"])["items"])
     (deleting,) = (branch for branch in branches if branch["name"] == "TopicDeleting")
@@ -136,7 +136,7 @@ def next_level() -> str:
 
 
 def test_newer_entry_resolves_to_the_schema_of_the_reader() -> None:
-    newer = build_schema(2, next_level())
+    newer = build_schema(LATEST + 1, next_level())
     assert newer.fingerprint != NEWEST.fingerprint
     older_value = encode_generally([TopicDeleting(topic_id=TOPIC_A, confirmed=True), NoOp(), FeatureLevelSet(level=2)], NEWEST)
     deleting_end = len(NEWEST.header) + len(b"\6\x28" + TOPIC_A + b"\1")
