@@ -8,6 +8,7 @@ a success may still be in flight.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from coordinator.core.batches import BATCH, content_hash, join_batches
@@ -25,10 +26,11 @@ from coordinator.core.limits import Limits
 from coordinator.core.refusals import refuse
 from coordinator.core.state import ShardState
 from coordinator.core.term import PendingCommit, PendingEntry, Term, Waiter
+from coordinator.core.transaction import TRANSACTIONS_LEVEL, RecordTooLarge, cut, enclose, name_of
 from records.codec import InvalidRecord, decode_entry, encode_entry, encode_key
 from records.entry_key import key_of_term
 from records.history import levels
-from records.model import EntryKey, FileCommitted, NoOp, Record
+from records.model import EntryKey, FileCommitted, NoOp, Record, TransactionAborted
 
 BLOCK_BATCHES_MIN = 1
 """From this many batches on they are decided together: always, since the loops are compiled. Tests and benchmarks/commit_path.py
@@ -89,6 +91,10 @@ class GroupBuilder:
         records = decide_expiry(self._overlay, self._limits)
         if records:
             self._append(records, None)
+
+    def note_aborted(self, name: str) -> None:
+        """Log that the claim of this term cut a transaction off, for tools: replicas know it from the claim."""
+        self._append([TransactionAborted(reason=f"the claim of epoch {self._term.epoch} cut {name!r} off")], None)
 
     def close(self) -> None:
         """Decide what is left, and give what still waits an entry to wait for."""
@@ -163,7 +169,7 @@ class GroupBuilder:
         term = self._term
         first_seq = term.next_seq
         last_seq = first_seq + len(plain) - 1
-        entry = PendingEntry(last_seq, [], block.encoded[-1], self._context.now_ms, block)
+        entry = PendingEntry(last_seq, [], block.encoded[-1], self._context.now_ms, block, len(plain))
         entry.before, self._waiting = self._waiting, []
         for at, one in enumerate(plain):
             answer = BlockShare(block, at)
@@ -234,11 +240,28 @@ class GroupBuilder:
             self._refuse(waiter, f"the request cannot be written to the metadata log: {invalid}")
             return None
         if len(encoded) > self._limits.entry_bytes_max:
-            limit = self._limits.entry_bytes_max
-            self._refuse(waiter, f"the request needs a log entry of {len(encoded)} bytes, {limit} are allowed; split it")
+            return self._append_transaction(records, encoded, waiter)
+        return self._add(PendingEntry(term.next_seq, records, encoded, self._context.now_ms), [encoded], records, waiter)
+
+    def _append_transaction(self, records: list[Record], encoded: bytes, waiter: Waiter | None) -> PendingEntry | None:
+        """Note records that do not fit one entry as in flight, in several that take effect together."""
+        limit, level = self._limits.entry_bytes_max, self._level
+        if level < TRANSACTIONS_LEVEL:
+            advice = f"split it (from schema level {TRANSACTIONS_LEVEL} on several entries may be used, {level} is in force)"
+            self._refuse(waiter, f"the request needs a log entry of {len(encoded)} bytes, {limit} are allowed; {advice}")
             return None
-        seq = term.next_seq
-        entry = PendingEntry(seq, records, encoded, self._context.now_ms)
+        try:
+            chunks = cut(records, encoded, level, limit)
+        except RecordTooLarge as too_large:
+            self._refuse(waiter, f"the request needs {too_large} in the metadata log, {limit} are allowed; split it")
+            return None
+        values = enclose(chunks, name_of(records), level)
+        last_seq = self._term.next_seq + len(values) - 1
+        entry = PendingEntry(last_seq, [], values[-1], self._context.now_ms, None, len(values), chunks)
+        return self._add(entry, values, records, waiter)
+
+    def _add(self, entry: PendingEntry, values: Sequence[bytes], records: Sequence[Record], waiter: Waiter | None) -> PendingEntry:
+        term, first_seq = self._term, self._term.next_seq
         entry.before, self._waiting = self._waiting, []
         if waiter is not None:
             entry.after.append(waiter)
@@ -246,7 +269,8 @@ class GroupBuilder:
             self._overlay.apply(record, -1)
         term.add(entry)
         self._last = entry
-        self.entries.append(NewEntry(seq, encode_key(EntryKey(term.epoch, term.term_id, seq)), encoded))
+        for seq, value in enumerate(values, first_seq):
+            self.entries.append(NewEntry(seq, encode_key(EntryKey(term.epoch, term.term_id, seq)), value))
         return entry
 
     def _refuse(self, waiter: Waiter | None, message: str) -> None:

@@ -25,6 +25,7 @@ from records.model import (
     SnapshotMark,
     TombstonesExpired,
     TopicDeleted,
+    TransactionAborted,
 )
 
 
@@ -105,7 +106,7 @@ class HotState:
                     self._drop_producer(row)
             case TombstonesExpired():
                 self._forget_deleted(record.before_ms)
-            case NoOp() | SnapshotMark() | SnapshotCommitted():
+            case NoOp() | SnapshotMark() | SnapshotCommitted() | TransactionAborted():
                 return
             case _:
                 if not apply_directory(self.directory, record, offset):

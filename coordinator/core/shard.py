@@ -16,7 +16,7 @@ NOT_COORDINATOR (its outcome is unknown; a retry finds out), and reading starts 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
@@ -63,6 +63,7 @@ from coordinator.core.replay import blocks_of
 from coordinator.core.replay_loops import count_due
 from coordinator.core.state import ShardState
 from coordinator.core.term import PendingEntry, Term, TermCause, TermOver, Waiter
+from coordinator.core.transaction import AppliedChunk, OpenTransaction
 from records.codec import UndecodableEntry, UnknownSchema, decode_entry, decode_key, encode_entry, encode_key
 from records.entry_key import key_of_term
 from records.model import Endpoint, EntryKey, FileCommitted, LeadershipClaimed, Record
@@ -141,6 +142,7 @@ class Shard:
         self.term_ends: Counter[str] = Counter()
         self.commit_counts = CommitCounts()
         self.last_entry: tuple[bytes, bytes] = (b"", b"")
+        """Key and value of the entry at the applied offset."""
         # The level entries are written at. The node sets it from the directory it has applied; of its own a replica writes the oldest.
         self.schema_level = 1
         self._read_fence = fence
@@ -152,6 +154,8 @@ class Shard:
         self._untrimmed_reads: list[Waiter] = []
         self._due: list[ReadEntry] = []
         self._due_bytes = 0
+        self._transaction: OpenTransaction | None = None
+        self._cut_off: str | None = None
         self._effects: list[Effect] = []
 
     # ---- what the runtime may ask
@@ -166,17 +170,23 @@ class Shard:
         """The newest claim in force that was seen; one that ended our own term is known before it is read again."""
         return self.claim if self.successor is None else self.successor
 
+    @property
+    def next_offset(self) -> int:
+        """Everything before it was read and is applied, void, or of a transaction that has not ended."""
+        return self.state.applied_offset + 1 if self._transaction is None else self._next_read
+
     def header(self, cluster_id: str, topic_id: bytes) -> Header:
         """Where this replica stands, for the state database."""
         claim = self.claim
+        fence = self.fence if self._transaction is None else self._transaction.fence
         return Header(
             cluster_id=cluster_id,
             topic_id=topic_id,
             metadata_partition=self.partition,
             applied_offset=self.state.applied_offset,
-            epoch=self.fence.epoch,
-            term=self.fence.term,
-            seq=self.fence.seq,
+            epoch=fence.epoch,
+            term=fence.term,
+            seq=fence.seq,
             leader_node_id=-1 if claim is None else claim.node_id,
             leader_endpoints="" if claim is None else format_endpoints(claim.endpoints),
             log_time_ms=self.state.hot.log_time_ms,
@@ -271,10 +281,10 @@ class Shard:
         self._claim_when_caught_up()
 
     def _claim_when_caught_up(self) -> None:
-        if self._recover_end is None or self.state.applied_offset + 1 < self._recover_end:
+        if self._recover_end is None or self.next_offset < self._recover_end:
             return
         self._recover_end = None
-        self._move(Trigger.CAUGHT_UP, f"applied up to offset {self.state.applied_offset}")
+        self._move(Trigger.CAUGHT_UP, f"read up to offset {self.next_offset - 1}")
         epoch = self.fence.epoch + 1
         term = Term(epoch, self._claim_term_id)
         claim = LeadershipClaimed(epoch=epoch, term=term.term_id, node_id=self.node_id, rack=self.rack, endpoints=self.endpoints)
@@ -298,7 +308,7 @@ class Shard:
         self._move(trigger, reason)
         self._recover_end = None
         if read_again:
-            self._next_read = self.state.applied_offset + 1
+            self._next_read = self.next_offset
             self._effects.append(Follow(self._next_read))
         if self.phase is not State.RESIGNING:
             if self.is_assigned:
@@ -361,10 +371,8 @@ class Shard:
             return 0
         passed = count_due(entries, key_of_term(fence.epoch, fence.term), fence.seq + 1, self._next_read)
         if passed:
-            last = entries[passed - 1]
             self._next_read += passed
             self.fence = Fence(fence.epoch, fence.term, fence.seq + passed)
-            self.last_entry = (last.key or b"", last.value or b"")
             start, size_bytes = 0, self._due_bytes
             for place in range(passed):
                 size_bytes += len(entries[place].value or b"")
@@ -380,7 +388,6 @@ class Shard:
     def _read_as_follower(self, entry: ReadEntry) -> None:
         key = decode_key(entry.key)
         verdict = self.fence.judge(key)
-        self.last_entry = (entry.key or b"", entry.value or b"")
         if verdict is Verdict.APPLY:
             self.fence = self.fence.advanced()
             self._take_due(entry)
@@ -390,7 +397,12 @@ class Shard:
             self._take_claim(claim, entry)
         else:
             self._void(verdict)
-            self.state.skip_entry(entry.offset)
+            if self._transaction is None:
+                self._pass_over(entry)
+
+    def _pass_over(self, entry: ReadEntry) -> None:
+        self.state.skip_entry(entry.offset)
+        self.last_entry = (entry.key or b"", entry.value or b"")
 
     def _take_due(self, entry: ReadEntry) -> None:
         """Keep an entry that counts until many can be applied together; the end of what was read applies the rest."""
@@ -410,11 +422,13 @@ class Shard:
                 self._apply_read(entry)
             return
         for block, entries in blocks_of(self.state.hot, due, BLOCK_BATCHES_MIN):
-            if block is not None:
+            if block is None or self._transaction is not None:
+                for entry in entries:
+                    self._apply_read(entry)
+            else:
                 self.state.apply_block(block, [entry.offset for entry in entries])
-                continue
-            for entry in entries:
-                self._apply_read(entry)
+                last = entries[-1]
+                self.last_entry = (last.key or b"", last.value or b"")
 
     def _apply_read(self, entry: ReadEntry) -> None:
         value = entry.value or b""
@@ -422,9 +436,27 @@ class Shard:
             records = decode_entry(value)
         except (UnknownSchema, UndecodableEntry) as bad:
             raise BrokenInvariant(f"entry {entry.offset} of the term in force cannot be decoded: {bad}") from bad
-        self._apply(records, entry.offset, value)
+        opened = self._transaction
+        if opened is not None:
+            chunks = opened.take(records, entry.offset, value)
+            if chunks is None:
+                return
+            self._transaction = None
+            self._apply_chunks(chunks)
+            self._pass_over(entry)
+            return
+        key = decode_key(entry.key)
+        self._transaction = None if key is None else OpenTransaction.begun_by(records, entry.offset, key)
+        if self._transaction is None:
+            self._apply(records, entry.offset, value)
+            self.last_entry = (entry.key or b"", value)
 
-    def _apply(self, records: list[Record], offset: int, encoded: bytes) -> None:
+    def _apply_chunks(self, chunks: Iterable[AppliedChunk]) -> None:
+        """Apply a transaction that has ended."""
+        for chunk in chunks:
+            self._apply(chunk.records, chunk.offset, chunk.encoded)
+
+    def _apply(self, records: Sequence[Record], offset: int, encoded: bytes) -> None:
         touched_before = self.state.hot.touched.directory
         self.state.hot.touched.directory = False
         self.state.apply_entry(records, offset, encoded)
@@ -436,7 +468,9 @@ class Shard:
         self.fence = self.fence.claimed_by(claim)
         self.claim = claim
         self.successor = None
-        self.state.skip_entry(entry.offset)
+        self._cut_off = None if self._transaction is None else self._transaction.name
+        self._transaction = None
+        self._pass_over(entry)
         if self.term is not None and claim.term == self.term.term_id:
             self._lead(entry.offset)
             return
@@ -557,6 +591,11 @@ class Shard:
         term, overlay = self.term, self.overlay
         if term is None or overlay is None:
             return
+        if self._cut_off is not None:
+            builder = self._builder(term, overlay, now_ms)
+            builder.note_aborted(self._cut_off)
+            self._cut_off = None
+            self._close_group(builder, term)
         while self.queue and len(term.group_ends) < self.limits.groups_in_flight_max:
             builder = self._builder(term, overlay, now_ms)
             taken = 0
@@ -600,6 +639,9 @@ class Shard:
             if entry.block is not None:
                 self.state.apply_block(entry.block, entry.offsets)
                 self.commit_counts.add_block(entry.block)
+            elif entry.chunks:
+                self._apply_chunks(entry.placed_chunks())
+                self.state.skip_entry(offset)
             else:
                 self._apply(entry.records, offset, entry.encoded)
                 if entry.object_keys and isinstance(record := entry.records[0], FileCommitted):

@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 from coordinator.core.block import CommitBlock
 from coordinator.core.commands import Answer, Command
+from coordinator.core.transaction import AppliedChunk, Chunk
 from records.model import Record
 
 Token: TypeAlias = object
@@ -44,9 +45,10 @@ class PendingCommit:
 
 @dataclass(slots=True)
 class PendingEntry:
-    """An entry under way, or the entries of a block, which take effect together when the last is acknowledged.
+    """An entry under way, or those of a block or a transaction, which take effect together when the last is acknowledged.
 
-    Reads in `before` see the state without it, waiters and reads in `after` with it. `seq` is the last of the block.
+    Reads in `before` see the state without it, waiters and reads in `after` with it. `seq` and `encoded` are those of the
+    last of `count` entries.
     """
 
     seq: int
@@ -54,10 +56,17 @@ class PendingEntry:
     encoded: bytes
     produced_ms: int
     block: CommitBlock | None = None
+    count: int = 1
+    chunks: Sequence[Chunk] = ()
     offsets: list[int] = field(default_factory=list)
     object_keys: list[str] = field(default_factory=list)
     before: list[Waiter] = field(default_factory=list)
     after: list[Waiter] = field(default_factory=list)
+
+    def placed_chunks(self) -> Iterator[AppliedChunk]:
+        """The chunks of an acknowledged transaction, between the entries that begin and end it."""
+        for chunk, offset in zip(self.chunks, self.offsets[1:-1], strict=True):
+            yield AppliedChunk(chunk.records, offset, chunk.encoded)
 
 
 class TermCause(Enum):
@@ -101,7 +110,7 @@ class Term:
 
     def add(self, entry: PendingEntry) -> None:
         """Note an entry that is about to be produced."""
-        first_seq = entry.seq - (len(entry.block.heads) - 1 if entry.block is not None else 0)
+        first_seq = entry.seq - entry.count + 1
         if first_seq != self.next_seq:
             raise AssertionError(f"entry has seq {first_seq}, {self.next_seq} is next")
         self.next_seq = entry.seq + 1

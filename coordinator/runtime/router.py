@@ -99,7 +99,7 @@ class Router:
             async with asyncio.timeout(timeout_ms / 1000):
                 _, end = await self._cluster.log_range(DIRECTORY_PARTITION)
                 # A replica that fails meanwhile is built anew, and is another one then.
-                while (shard := self._view.shard(DIRECTORY_PARTITION)) is None or shard.state.applied_offset + 1 < end:  # noqa: ASYNC110
+                while (shard := self._view.shard(DIRECTORY_PARTITION)) is None or shard.next_offset < end:  # noqa: ASYNC110
                     await asyncio.sleep(DIRECTORY_POLL_S)
         except (TimeoutError, KafkaUnavailable, TopicMissing):
             return False
