@@ -146,6 +146,8 @@ def _result(replica: Replica, rebuilt: Rebuilt, groups: Sequence[Group], rows: R
         told.append(
             f"the replica's digest is {replica.digest.to_bytes().hex()}; compare its state database (--state) to learn which rows differ"
         )
+    if rebuilt.began is not None:
+        told.append(f"it stands inside the transaction that begins at entry {rebuilt.began}, where no replica's state may end")
     if replica.complaint:
         told.append(replica.complaint)
     return Comparison(

@@ -1,21 +1,16 @@
 """First pass of `verify`: what the log says was deleted in the end, so that the second pass can leave it out as it goes.
 
-Only entries that are not plain commits travel here with their bodies; of the others the key is enough.
+Only entries that are not plain commits travel here with their bodies; of the others the key is enough. A deletion inside a
+transaction counts when that ends, at its own offset; both passes read to the same end.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from records.fast import PREFIX_OF_LEVEL
 from records.model import PartitionCreated, RecordsDeleted, TopicDeleted
-from spark_jobs.verify.judged import Judge, LogFault, records_of
-
-PLAIN_COMMIT_PREFIXES = tuple(PREFIX_OF_LEVEL.values())
-"""How entries begin that hold one FileCommitted and nothing else."""
-
-PLAIN_COMMIT = b""
-"""Stands for the value of such an entry."""
+from spark_jobs.verify.effective import Effective, EffectiveLog
+from spark_jobs.verify.judged import LogFault
 
 PARTITIONS_MAX = 10_000_000
 """Far more than a topic can have; bounds what one entry of garbage can cost."""
@@ -33,21 +28,23 @@ class Deletions:
 class DeletionScan:
     """Collects the deletions of one metadata partition, entry by entry."""
 
-    judge: Judge = field(default_factory=Judge)
+    log: EffectiveLog = field(default_factory=EffectiveLog)
     deletions: Deletions = field(default_factory=Deletions)
     _partitions: dict[bytes, set[bytes]] = field(default_factory=dict)
 
     def read(self, offset: int, key: bytes | None, value: bytes | None) -> None:
         """Take the next entry. Raises `LogFault`."""
-        if not self.judge.counts(offset, key, value) or value == PLAIN_COMMIT:
-            return
-        for record in records_of(offset, value):
+        for entry in self.log.read(offset, key, value):
+            self._take(entry)
+
+    def _take(self, entry: Effective) -> None:
+        for record in entry.records or ():
             match record:
                 case PartitionCreated():
-                    made = (key_of(record.topic_id, one) for one in partitions_of(record, offset))
+                    made = (key_of(record.topic_id, one) for one in partitions_of(record, entry.offset))
                     self._partitions.setdefault(record.topic_id, set()).update(made)
                 case TopicDeleted():
-                    self.deletions.deleted_at[record.topic_id] = offset
+                    self.deletions.deleted_at[record.topic_id] = entry.offset
                     for gone in self._partitions.pop(record.topic_id, ()):
                         self.deletions.log_starts.pop(gone, None)
                 case RecordsDeleted():

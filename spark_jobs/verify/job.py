@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from records.state_digest import Digest
 from spark_jobs.batch_read import LogPlace, read_range
-from spark_jobs.verify.deletions import PLAIN_COMMIT_PREFIXES
+from spark_jobs.verify.judged import PLAIN_COMMIT_PREFIXES
 from spark_jobs.verify.passes import DELETIONS_DDL, STATE_DDL, find_deletions, rebuild_states
 from spark_jobs.verify.tally import Group, Kind, Row, Sum, Tally
 
@@ -21,12 +21,16 @@ _WITHOUT_PLAIN_COMMITS = f"CASE WHEN substring(value, 1, {len(PLAIN_COMMIT_PREFI
 
 @dataclass(slots=True)
 class Rebuilt:
-    """The state of a metadata partition from the log alone; `fault` says why there is none."""
+    """The state of a metadata partition from the log alone; `fault` says why there is none.
+
+    `began` is the offset at which a transaction begins that is open at the end; the state is the one before it.
+    """
 
     tally: Tally = field(default_factory=Tally)
     fault: str = ""
     entries: int = 0
     batches: int = 0
+    began: int | None = None
 
     @property
     def digest(self) -> Digest:
@@ -105,6 +109,8 @@ def _take(rebuilt: Rebuilt, row: Mapping[str, object]) -> None:
             rebuilt.tally.rows.append((Kind(str(row["kind"])), _bytes(row["grp"]), fields))
         case "batches":
             rebuilt.batches = int(str(row["count"]))
+        case "open":
+            rebuilt.began = int(str(row["count"]))
         case "fault":
             rebuilt.fault = str(row["text"])
         case other:

@@ -37,7 +37,8 @@ STATE_SCHEMA = pa.schema(
         ("text", pa.string()),
     ]
 )
-"""`what`: sum (of a group), row (of a wanted group, JSON in `text`), fault (`text` says why), batches (read in all)."""
+"""`what`: sum (of a group), row (of a wanted group, JSON in `text`), fault (`text` says why), batches (read in all), open (the
+offset in `count` began a transaction that has no end)."""
 
 ROWS_PER_BATCH = 10_000
 
@@ -57,7 +58,7 @@ def find_deletions(batches: Batches) -> Batches:
     for kpart, reader in readers.items():
         row: dict[str, object] = {
             "kpart": kpart,
-            "entries": reader.judge.next_offset,
+            "entries": reader.log.judge.next_offset,
             "fault": faults.get(kpart),
             "deletions": pickle.dumps(reader.deletions),
         }
@@ -114,6 +115,8 @@ def _state_rows(kpart: int, reader: Rebuild) -> Iterator[dict[str, object]]:
         yield from _fault_rows(kpart, str(fault))
         return
     yield _row(kpart, "batches", count=reader.batches)
+    if reader.log.opened is not None:
+        yield _row(kpart, "open", count=reader.log.opened.offset)
     for (kind, group), one in tally.groups.items():
         yield _row(kpart, "sum", kind=kind, grp=group, digest=one.digest.to_bytes(), count=one.rows)
     for kind, group, row in tally.rows:

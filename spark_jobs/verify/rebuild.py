@@ -2,7 +2,8 @@
 
 Independent of the coordinator on purpose. Rows of deleted batches are never counted: `Deletions` says beforehand which
 will be. Plain commits are collected and applied together; everything else is applied entry by entry, in its place.
-Memory is that of partitions, producers, known files and tombstones; batches are hashed and dropped.
+Memory is that of partitions, producers, known files and tombstones, and of a transaction that is open; batches are hashed
+and dropped. With a transaction open the state is that before it, as in replicas.
 """
 
 from __future__ import annotations
@@ -30,12 +31,14 @@ from records.model import (
     SnapshotMark,
     TombstonesExpired,
     TopicDeleted,
+    TransactionAborted,
 )
 from records.state_digest import PRODUCER_RING, Digest, hash_batches, key_lanes
 from spark_jobs.verify.commits import LOG_APPEND_TIME, Commits, gather
-from spark_jobs.verify.deletions import PLAIN_COMMIT_PREFIXES, Deletions, key_of, partitions_of
+from spark_jobs.verify.deletions import Deletions, key_of, partitions_of
 from spark_jobs.verify.directory import Directory
-from spark_jobs.verify.judged import Judge, LogFault, records_of
+from spark_jobs.verify.effective import EffectiveLog
+from spark_jobs.verify.judged import LogFault, records_of
 from spark_jobs.verify.tally import Kind, KnownFile, Tally
 
 Int64s = npt.NDArray[np.int64]
@@ -94,11 +97,11 @@ class Tombstone(NamedTuple):
 
 @dataclass(slots=True)
 class Rebuild:
-    """State of one metadata partition up to `judge.next_offset`; batches are already in `tally`."""
+    """State of one metadata partition up to `log.judge.next_offset`; batches are already in `tally`."""
 
     deletions: Deletions
     tally: Tally = field(default_factory=Tally)
-    judge: Judge = field(default_factory=Judge)
+    log: EffectiveLog = field(default_factory=EffectiveLog)
     batches: int = 0
     log_time_ms: int = 0
     partitions: dict[bytes, UserPartition] = field(default_factory=dict)
@@ -112,17 +115,20 @@ class Rebuild:
 
     def read(self, offset: int, key: bytes | None, value: bytes | None) -> None:
         """Take the next entry. Raises `LogFault`."""
-        if not self.judge.counts(offset, key, value):
-            return
-        if value is not None and value.startswith(PLAIN_COMMIT_PREFIXES):
-            self._waiting.append((offset, value))
-            self._waiting_bytes += len(value)
-            if self._waiting_bytes >= BYTES_TOGETHER_MAX:
-                self.apply_waiting()
-            return
-        self.apply_waiting()
-        for record in records_of(offset, value):
-            self._apply(record, offset)
+        # Here values are those of the log: an empty one cannot be decoded, and stands for nothing.
+        for entry in self.log.read(offset, key, value or None):
+            if entry.records is None:
+                self._wait(entry.offset, entry.value)
+                continue
+            self.apply_waiting()
+            for record in entry.records:
+                self._apply(record, entry.offset)
+
+    def _wait(self, offset: int, value: bytes) -> None:
+        self._waiting.append((offset, value))
+        self._waiting_bytes += len(value)
+        if self._waiting_bytes >= BYTES_TOGETHER_MAX:
+            self.apply_waiting()
 
     def apply_waiting(self) -> None:
         """Apply the plain commits that wait for more of them. Raises `LogFault`."""
@@ -162,7 +168,8 @@ class Rebuild:
         for topic_id, gone in self.gone.items():
             tally.add_topic(topic_id, name="", order_offset=gone.order_offset, deleted_ms=gone.time_ms)
         self.directory.tally(tally)
-        tally.add_header(epoch=self.judge.epoch, term=self.judge.term, seq=self.judge.seq, log_time_ms=self.log_time_ms)
+        epoch, term, seq = self.log.position
+        tally.add_header(epoch=epoch, term=term, seq=seq, log_time_ms=self.log_time_ms)
         return tally
 
     # ---- entries that are not plain commits
@@ -190,7 +197,7 @@ class Rebuild:
                     self._bury(object_key, "removed")
             case FileHandedOver():
                 self._bury(record.object_key, "handed over")
-            case NoOp() | SnapshotMark() | SnapshotCommitted():
+            case NoOp() | SnapshotMark() | SnapshotCommitted() | TransactionAborted():
                 pass
             case _:
                 if not self.directory.apply(record, offset):

@@ -8,12 +8,11 @@ import pyarrow as pa
 import pytest
 
 from cli.replica_state import open_state
-from records.codec import encode_entry, encode_key
-from records.model import EntryKey, TransactionBegan
+from records.model import FilesFenced, FilesRemoved, Record, TransactionAborted, TransactionBegan, TransactionEnded
 from spark_jobs.orphans.inventory import OBJECTS_SCHEMA, Inventory, InventoryError, ObjectWriter
 from spark_jobs.orphans.known import EMPTY, FAULT, LIVE, known_files
 from spark_jobs.verify.passes import find_deletions
-from tests.spark.test_verify_rebuild import Log, claim, write
+from tests.spark.test_verify_rebuild import Entry, Log, claim, claimed, write
 from tests.sqlite.replicas import PARTITION
 
 
@@ -37,10 +36,30 @@ def test_known_files_are_those_of_a_replica(tmp_path: Path, seed: int) -> None:
 
 
 def test_a_log_that_cannot_be_followed_is_told() -> None:
-    key = encode_key(EntryKey(1, 5, 1))
-    (row,) = known(Log([claim(1, 5), (key, encode_entry([TransactionBegan(name="t")]))]))
+    (row,) = known(Log(claimed([TransactionEnded(num_chunks=0)])))
     assert row["state"] == FAULT
-    assert "TransactionBegan" in str(row["object_key"])
+    assert "never began" in str(row["object_key"])
+
+
+FENCED: list[Record] = [FilesFenced(object_keys=["a"], created_ms=[1])]
+REMOVED: list[Record] = [FilesRemoved(object_keys=["b"])]
+BEGAN: list[Record] = [TransactionBegan(name="t", num_chunks=1)]
+ENDED: list[Record] = [TransactionEnded(num_chunks=1)]
+NOTE: list[Record] = [TransactionAborted(reason="no")]
+
+
+@pytest.mark.parametrize(
+    ("log", "keys"),
+    [
+        (claimed(FENCED, BEGAN, REMOVED), {"a"}),
+        (claimed(FENCED, BEGAN, REMOVED, ENDED), {"a", "b"}),
+        (claimed(FENCED, BEGAN, REMOVED, NOTE), {"a"}),
+        ([*claimed(FENCED, BEGAN, REMOVED), claim(2, 6)], {"a"}),
+    ],
+    ids=["open", "ended", "aborted", "cut off by a claim"],
+)
+def test_a_transaction_that_has_not_ended_says_nothing_of_files(log: list[Entry], keys: set[str]) -> None:
+    assert {str(row["object_key"]) for row in known(Log(log))} == keys
 
 
 def test_a_listing_is_written_chunk_by_chunk(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Set
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,11 +15,24 @@ import pytest
 from cli.replica_state import DatabaseReplica, ToldReplica, database_replica, open_state
 from coordinator.adapters.sqlite import StateDatabases
 from records.codec import encode_entry, encode_key
-from records.model import EntryKey, FileCommitted, LeadershipClaimed, NoOp, PartitionCreated, Record, SnapshotMark, TransactionBegan
+from records.history import levels
+from records.model import (
+    EntryKey,
+    FileCommitted,
+    LeadershipClaimed,
+    NoOp,
+    PartitionCreated,
+    Record,
+    RecordsDeleted,
+    SnapshotMark,
+    TransactionAborted,
+    TransactionBegan,
+    TransactionEnded,
+)
 from records.state_digest import Digest
 from spark_jobs.verify.compare import Comparison, compare
-from spark_jobs.verify.deletions import PLAIN_COMMIT, PLAIN_COMMIT_PREFIXES
 from spark_jobs.verify.job import Rebuilder
+from spark_jobs.verify.judged import PLAIN_COMMIT, PLAIN_COMMIT_PREFIXES
 from spark_jobs.verify.passes import find_deletions, rebuild_states
 from spark_jobs.verify.tally import Group, Kind
 from tests.sqlite.random_log import LogModel
@@ -85,6 +99,7 @@ class Written:
     log: Log
     path: Path
     files: list[tuple[int, FileCommitted]]
+    spans: list[tuple[int, int]]
 
     def compare(self, path: Path | None = None) -> Comparison:
         with open_state(path or self.path) as state:
@@ -92,42 +107,108 @@ class Written:
         return result
 
 
-def write(folder: Path, seed: int, *, is_trimmed: bool = False) -> Written:
-    """Write a random log with void entries in it and apply it to a replica with a state database."""
-    rng = random.Random(seed)
-    model = LogModel(random.Random(seed + 1000), files_per_record=rng.choice([0.5, 0.8]))
-    stores = StateDatabases(folder, boot_id="boot")
-    replica = Replica(lambda: stores.open(PARTITION, CLUSTER_ID, TOPIC_ID))
-    # The replicas of these tests write epoch 4 and seq = offset + 1 into their headers.
-    entries = [claim(1, 5), claim(2, 6), claim(4, 9), claim(3, 7), claim(3, 8), claim(4, TERM)]
-    files: list[tuple[int, FileCommitted]] = []
-    seq = 0
-    for _ in range(ENTRIES):
-        if rng.random() < 0.1:
-            foreign = [(None, b"x"), (b"stray", None), (encode_key(EntryKey(4, 3, 1)), b"")]
-            entries.append(rng.choice([entries[-1], claim(4, 11), claim(9, 9), *foreign]))
-            continue
+class RandomWriter:
+    """Writes a random log, with void entries and transactions in it, and applies what counts to a replica with a state database."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.model = LogModel(random.Random(seed + 1000), files_per_record=self.rng.choice([0.5, 0.8]))
+        stores = StateDatabases(folder, boot_id="boot")
+        self.replica = Replica(lambda: stores.open(PARTITION, CLUSTER_ID, TOPIC_ID))
+        self.entries = [claim(1, 5), claim(2, 6), claim(4, 9), claim(3, 7), claim(3, 8), claim(4, TERM)]
+        self.epoch, self.term, self.seq = 4, TERM, 0
+        self.files: list[tuple[int, FileCommitted]] = []
+        self.spans: list[tuple[int, int]] = []
+        """Where transactions began, and the first entry behind them."""
+
+    @property
+    def end(self) -> int:
+        return len(self.entries)
+
+    def step(self) -> None:
+        """Write an entry, or some."""
+        kind = self.rng.random()
+        if kind < 0.1:
+            self.void()
+        elif kind < 0.15:
+            self.transaction()
+        else:
+            records = self.records(self.model)
+            self.apply([(self.add(*records), records)])
+
+    def void(self) -> None:
+        """A message that does not count."""
+        foreign = [(None, b"x"), (b"stray", None), (encode_key(EntryKey(self.epoch, 3, 1)), b"")]
+        self.entries.append(self.rng.choice([self.entries[-1], claim(self.epoch, 11), claim(self.epoch + 5, 9), *foreign]))
+
+    def records(self, model: LogModel) -> list[Record]:
         record = model.next_record()
-        records: list[Record] = [record]
-        if rng.random() < 0.1:
-            records = [NoOp(), record, SnapshotMark(mark_id=seq)]
-        seq += 1
-        offset = len(entries)
-        entries.append((encode_key(EntryKey(4, TERM, seq)), encode_entry(records)))
-        replica.apply(records, offset)
-        if isinstance(record, FileCommitted):
-            files.append((offset, record))
-        if rng.random() < 0.2:
-            replica.state.trim_step(rows_max=rng.choice([1, 3, 1000]))
-        if rng.random() < 0.1:
-            replica.flush()
+        return [NoOp(), record, SnapshotMark(mark_id=self.seq)] if self.rng.random() < 0.1 else [record]
+
+    def add(self, *records: Record) -> int:
+        """Write an entry of the term in force, at any schema level that has what it says; returns its offset."""
+        is_counted = any(isinstance(record, TransactionBegan) and record.num_chunks >= 0 for record in records)
+        self.seq += 1
+        value = encode_entry(records, self.rng.choice(levels()[is_counted:]))
+        self.entries.append((encode_key(EntryKey(self.epoch, self.term, self.seq)), value))
+        return self.end - 1
+
+    def transaction(self, how: str | None = None) -> None:
+        """A transaction that is ended, aborted by a note or by a claim, or left open."""
+        how = how or self.rng.choice(["ended", "ended", "noted", "claimed", "claimed and noted"])
+        # What does not count must not have happened for the model either.
+        model = self.model if how == "ended" else deepcopy(self.model)
+        began, count = self.end, self.rng.randint(0, 4)
+        self.add(TransactionBegan(name="t", num_chunks=self.rng.choice([count, -1])))
+        chunks: list[tuple[int, list[Record]]] = []
+        for _ in range(count):
+            if self.rng.random() < 0.3:
+                self.void()
+            records = self.records(model)
+            chunks.append((self.add(*records), records))
+        if how == "open":
+            return
+        if how == "ended":
+            end = self.add(TransactionEnded(num_chunks=count))
+            self.apply(chunks)
+            self.replica.state.skip_entry(end)
+        if how.startswith("claimed"):
+            self.epoch, self.term, self.seq = self.epoch + 1, self.rng.randrange(1 << 40, 1 << 62), 0
+            self.entries.append(claim(self.epoch, self.term))
+            self.spans.append((began, self.end))
+        if how.endswith("noted"):
+            self.add(TransactionAborted(reason="cut off"))
+        if not how.startswith("claimed"):
+            self.spans.append((began, self.end))
+
+    def apply(self, entries: list[tuple[int, list[Record]]]) -> None:
+        for offset, records in entries:
+            self.replica.apply(records, offset)
+            self.files += [(offset, record) for record in records if isinstance(record, FileCommitted)]
+            if self.rng.random() < 0.2:
+                self.replica.state.trim_step(rows_max=self.rng.choice([1, 3, 1000]))
+        if self.rng.random() < 0.1:
+            self.replica.flush()
+
+
+def write(folder: Path, seed: int, *, is_trimmed: bool = False) -> Written:
+    """Write a random log and the state database of a replica that applied it."""
+    writer = RandomWriter(folder, seed)
+    while writer.end < ENTRIES:
+        writer.step()
+    writer.apply([(writer.add(NoOp()), [NoOp()])])  # the replica's offset is behind everything that counts
+    epoch, term, seq = writer.epoch, writer.term, writer.seq
+    if seed % 2:
+        writer.transaction("open")
+    replica = writer.replica
     if is_trimmed:
         replica.trim()
     replica.flush()
     replica.store.close(clean=True)
     path = folder / f"partition-{PARTITION}.db"
-    assert change(path, "UPDATE header SET seq = ?", seq) == 1
-    return Written(Log(entries, rng.choice([1, 7, 1000])), path, files)
+    # The replicas of these tests write headers of their own.
+    assert change(path, "UPDATE header SET epoch = ?, term = ?, seq = ?", epoch, term, seq) == 1
+    return Written(Log(writer.entries, writer.rng.choice([1, 7, 1000])), path, writer.files, writer.spans)
 
 
 @pytest.mark.parametrize("seed", range(24))
@@ -179,7 +260,7 @@ def change(path: Path, statement: str, *values: object) -> int:
 
 @pytest.mark.parametrize("flip", FLIPS)
 def test_one_flipped_row_is_named(tmp_path: Path, flip: str) -> None:
-    written = write(tmp_path, 5, is_trimmed=True)
+    written = write(tmp_path, 6, is_trimmed=True)
     statement, kind = FLIPS[flip]
     assert change(written.path, statement) == 1
     result = written.compare()
@@ -241,7 +322,8 @@ def test_a_pruned_log_or_an_unknown_partition_is_said_and_is_no_disagreement(tmp
     [
         ((encode_key(EntryKey(1, 5, 1)), b"\xc3\x01junk"), "cannot be decoded"),
         ((encode_key(EntryKey(1, 5, 1)), None), "cannot be decoded"),
-        ((encode_key(EntryKey(1, 5, 1)), encode_entry([TransactionBegan(name="t")])), "TransactionBegan"),
+        ((encode_key(EntryKey(1, 5, 1)), encode_entry([TransactionBegan(name="t"), NoOp()])), "TransactionBegan"),
+        ((encode_key(EntryKey(1, 5, 1)), encode_entry([TransactionEnded(num_chunks=0)])), "never began"),
         ((encode_key(EntryKey(1, 5, 1)), encode_entry([HUGE])), "creates partitions"),
     ],
 )
@@ -258,3 +340,66 @@ def test_a_replica_past_the_end_of_the_log_disagrees() -> None:
     (result,) = compare(LocalRebuilder(Log([claim(1, 5)])), [told], {PARTITION: 0})
     assert result.agree is False
     assert "the log ends at 1" in result.difference
+
+
+def claimed(*records: list[Record]) -> list[Entry]:
+    """A claim, and entries of its term."""
+    return [claim(1, 5), *((encode_key(EntryKey(1, 5, seq)), encode_entry(some)) for seq, some in enumerate(records, 1))]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_inside_a_transaction_the_state_is_that_before_it_and_no_replica_may_stand_there(tmp_path: Path, seed: int) -> None:
+    written = write(tmp_path, seed)
+    rebuilder = LocalRebuilder(written.log)
+    for began, behind in written.spans:
+        before = rebuilder.rebuild({PARTITION: began})[PARTITION]
+        assert before.began is None
+        for end in range(began + 1, behind):
+            inside = rebuilder.rebuild({PARTITION: end})[PARTITION]
+            assert (inside.tally.groups, inside.began, inside.fault) == (before.tally.groups, began, "")
+        assert rebuilder.rebuild({PARTITION: behind})[PARTITION].began is None
+    began, _ = next(span for span in written.spans if span[1] - span[0] > 2)
+    digest = rebuilder.rebuild({PARTITION: began})[PARTITION].digest
+    (result,) = compare(rebuilder, [ToldReplica(name="n", kpart=PARTITION, offset=began + 1, digest=digest)], {PARTITION: 0})
+    assert result.agree is False
+    assert f"begins at entry {began}" in result.difference
+
+
+def test_a_state_does_not_depend_on_how_the_log_is_cut(tmp_path: Path) -> None:
+    written = write(tmp_path, 3)
+    entries = written.log.entries
+    whole = LocalRebuilder(Log(entries, len(entries))).rebuild({PARTITION: len(entries)})[PARTITION]
+    assert whole.began is not None
+    for rows in range(1, 12):
+        assert LocalRebuilder(Log(entries, rows)).rebuild({PARTITION: len(entries)})[PARTITION] == whole, rows
+
+
+BEGAN, ENDED = [TransactionBegan(name="t")], [TransactionEnded(num_chunks=1)]
+CREATED: list[Record] = [PartitionCreated(topic_id=b"t" * 16, name="t", first_partition=0, num_partitions=1, order_offset=1)]
+NOTE = [TransactionAborted(reason="no")]
+BEYOND: list[Record] = [RecordsDeleted(topic_id=b"t" * 16, partition=0, new_log_start_offset=7)]
+BROKEN: dict[str, tuple[list[list[Record]], str]] = {
+    "begins in another": ([BEGAN, CREATED, BEGAN], "entry 3: it begins a transaction inside that of entry 1"),
+    "too few chunks": ([BEGAN, ENDED], "entry 2: it ends the transaction of entry 1 with 1 chunks, but there are 0"),
+    "too many chunks": ([BEGAN, CREATED, CREATED, ENDED], "entry 4: it ends the transaction of entry 1 with 1 chunks, but there are 2"),
+    "ends twice": ([BEGAN, CREATED, ENDED, ENDED], "entry 4: it ends a transaction that never began"),
+    "ends after the note": ([BEGAN, CREATED, NOTE, ENDED], "entry 4: it ends a transaction that never began"),
+    "a chunk that cannot be applied": ([CREATED, BEGAN, BEYOND, ENDED], "entry 3: records are deleted up to 7"),
+    "an end beside others": ([BEGAN, CREATED, [*ENDED, NoOp()], [TransactionEnded(num_chunks=2)]], "entry 3: it holds a TransactionEnded"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_transaction_is_a_fault_at_its_entry(name: str) -> None:
+    entries, says = BROKEN[name]
+    log = Log(claimed(*entries), 2)
+    assert LocalRebuilder(log).rebuild({PARTITION: len(log.entries)})[PARTITION].fault.startswith(says)
+
+
+def test_what_is_wrong_inside_a_transaction_that_never_ended_is_wrong_all_the_same() -> None:
+    junk = (encode_key(EntryKey(1, 5, 2)), encode_entry([NoOp()])[:-1])
+    log = Log([*claimed(BEGAN), junk, claim(2, 6)])
+    assert "entry 2: it counts but cannot be decoded" in LocalRebuilder(log).rebuild({PARTITION: 4})[PARTITION].fault
+    # What only would be wrong if it were applied is not.
+    log = Log([*claimed(CREATED, BEGAN, BEYOND), claim(2, 6)])
+    assert LocalRebuilder(log).rebuild({PARTITION: 5})[PARTITION].fault == ""
