@@ -156,8 +156,12 @@ class RandomWriter:
     def transaction(self, how: str | None = None) -> None:
         """A transaction that is ended, aborted by a note or by a claim, or left open."""
         how = how or self.rng.choice(["ended", "ended", "noted", "claimed", "claimed and noted"])
-        # What does not count must not have happened for the model either.
-        model = self.model if how == "ended" else deepcopy(self.model)
+        model = self.model
+        if how != "ended":
+            # What does not count must not have happened for the model either; some of it is tried again, some is not.
+            model = deepcopy(self.model)
+            if self.rng.random() < 0.8:
+                model.rng = random.Random(self.rng.random())
         began, count = self.end, self.rng.randint(0, 4)
         self.add(TransactionBegan(name="t", num_chunks=self.rng.choice([count, -1])))
         chunks: list[tuple[int, list[Record]]] = []
