@@ -251,6 +251,14 @@ class RegisterNode:
     schema_level_max: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RaiseSchemaLevel:
+    """Directory: entries are written at this schema level from now on; 0 changes nothing. `nodes_gone` do not come back."""
+
+    level: int
+    nodes_gone: frozenset[int] = frozenset()
+
+
 Write: TypeAlias = (
     CommitFile
     | PlacePartitions
@@ -261,6 +269,7 @@ Write: TypeAlias = (
     | ConfirmPlaced
     | ConfirmDeleted
     | RegisterNode
+    | RaiseSchemaLevel
 )
 StrictRead: TypeAlias = ListOffsets | DescribeFiles | Barrier
 Command: TypeAlias = Write | StrictRead

@@ -17,12 +17,13 @@ from coordinator.core.commands import (
     DeleteTopics,
     Outcome,
     PlacePartitions,
+    RaiseSchemaLevel,
     RegisterNode,
     RemoveTopics,
     TopicShare,
 )
 from coordinator.core.commit import unknown_partition
-from coordinator.core.directory import decide_confirm, decide_create, decide_delete, decide_register, is_remembered
+from coordinator.core.directory import decide_confirm, decide_create, decide_delete, decide_raise, decide_register, is_remembered
 from coordinator.core.errors import ErrorCode
 from coordinator.core.hot import HotState
 from coordinator.core.limits import Limits
@@ -31,7 +32,17 @@ from records.model import PartitionCreated, Record, RecordsDeleted, TopicDeleted
 
 HIGH_WATERMARK = -1
 
-AdminCommand = PlacePartitions | RemoveTopics | DeleteRecords | CreateTopics | DeleteTopics | ConfirmPlaced | ConfirmDeleted | RegisterNode
+AdminCommand = (
+    PlacePartitions
+    | RemoveTopics
+    | DeleteRecords
+    | CreateTopics
+    | DeleteTopics
+    | ConfirmPlaced
+    | ConfirmDeleted
+    | RegisterNode
+    | RaiseSchemaLevel
+)
 
 
 class Decision(NamedTuple):
@@ -60,7 +71,9 @@ def decide_write(hot: HotState, command: AdminCommand, limits: Limits) -> Decisi
             return Decision(decide_confirm(hot.directory, command), OK)
         case RegisterNode():
             unfit = _unfit_node(command)
-            return Decision([], unfit) if unfit is not None else Decision(decide_register(hot.directory, command), OK)
+            return Decision([], unfit) if unfit is not None else Decision(*decide_register(hot.directory, command))
+        case RaiseSchemaLevel():
+            return Decision(*decide_raise(hot.directory, command))
         case _:
             assert_never(command)
 

@@ -16,12 +16,14 @@ from coordinator.core.commands import (
     CreateTopics,
     DeleteTopics,
     Outcome,
+    RaiseSchemaLevel,
     RegisterNode,
     WantedTopic,
 )
 from coordinator.core.errors import ErrorCode
 from coordinator.core.limits import Limits
 from coordinator.core.names import ZERO_TOPIC_ID, illegal_topic_name, topic_id_text
+from records.history import LATEST, levels
 from records.model import FeatureLevelSet, NodeRegistered, PlacedRange, Record, TopicDeleting, TopicPlaced
 
 UNDATED = 0
@@ -120,7 +122,9 @@ def apply_directory(directory: Directory, record: Record, offset: int) -> bool:
         case NodeRegistered():
             directory.nodes[record.node_id] = record
         case FeatureLevelSet():
-            directory.schema_level = record.level
+            # Levels only rise. A leader writes no lower one; should there be one, nobody is harmed by staying where we are, while
+            # replicas that stopped at it would stop for ever.
+            directory.schema_level = max(directory.schema_level, record.level)
         case _:
             return False
     return True
@@ -303,9 +307,44 @@ def decide_confirm(directory: Directory, command: ConfirmPlaced | ConfirmDeleted
             return [TopicDeleting(topic_id=command.topic_id, confirmed=True)]
 
 
-def decide_register(directory: Directory, command: RegisterNode) -> list[Record]:
-    """Log a node when anything about it is new."""
+def decide_register(directory: Directory, command: RegisterNode) -> tuple[list[Record], Outcome]:
+    """Log a node when anything about it is new; one that cannot follow the schema level in force is refused."""
+    if command.schema_level_max < directory.schema_level:
+        message = (
+            f"node {command.node_id} supports schema levels up to {command.schema_level_max}, and level {directory.schema_level} is in"
+            " force, which never goes back: run a version that has it, with schema.level.max at least as high"
+        )
+        return [], Outcome(error=ErrorCode.UNSUPPORTED_VERSION, message=message)
     node = NodeRegistered(
         node_id=command.node_id, rack=command.rack, endpoints=list(command.endpoints), schema_level_max=command.schema_level_max
     )
-    return [] if directory.nodes.get(command.node_id) == node else [node]
+    return [] if directory.nodes.get(command.node_id) == node else [node], OK
+
+
+def working_nodes(directory: Directory) -> list[NodeRegistered]:
+    """The registered nodes but those below the level in force, which an operator has called gone: they could not register again."""
+    return [node for _, node in sorted(directory.nodes.items()) if node.schema_level_max >= directory.schema_level]
+
+
+def decide_raise(directory: Directory, command: RaiseSchemaLevel) -> tuple[list[Record], Outcome]:
+    """Decide to raise the schema level; a level that is reached already is a success."""
+    if command.level < 0:
+        message = f"schema level {command.level}: levels are numbers from 1 on, and 0 changes nothing"
+        return [], Outcome(error=ErrorCode.INVALID_REQUEST, message=message)
+    if command.level <= directory.schema_level:
+        return [], OK
+    if command.level > LATEST:
+        message = f"schema level {command.level} is not known to this version, which knows {', '.join(map(str, levels()))}"
+        return [], Outcome(error=ErrorCode.INVALID_REQUEST, message=message)
+    behind = [
+        f"node {node.node_id} supports levels up to {node.schema_level_max}"
+        for node in working_nodes(directory)
+        if node.schema_level_max < command.level and node.node_id not in command.nodes_gone
+    ]
+    if behind:
+        message = (
+            f"schema level {command.level} is not supported by every node: {', '.join(behind)}. Upgrade them and let them have it"
+            " (schema.level.max), or say which of them are gone for good"
+        )
+        return [], Outcome(error=ErrorCode.INVALID_REQUEST, message=message)
+    return [FeatureLevelSet(level=command.level)], OK

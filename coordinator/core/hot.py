@@ -14,7 +14,9 @@ from coordinator.core.batches import LOG_APPEND_TIME, SEQUENCE_MASK, partition_k
 from coordinator.core.directory import UNDATED, Directory, apply_directory, date_deletions, forget_deletions
 from coordinator.core.scratch import Scratch
 from coordinator.core.tables import PartitionTable, ProducerTable, RememberedBatch
+from records.history import LATEST
 from records.model import (
+    FeatureLevelSet,
     FileCommitted,
     NoOp,
     PartitionCreated,
@@ -108,6 +110,12 @@ class HotState:
                 self._forget_deleted(record.before_ms)
             case NoOp() | SnapshotMark() | SnapshotCommitted() | TransactionAborted():
                 return
+            case FeatureLevelSet() if record.level > LATEST:
+                # Entries of that level follow, in other coordinators perhaps already: better to stop with the reason.
+                raise BrokenInvariant(
+                    f"entry {offset} raises the schema level to {record.level}, this version has levels up to {LATEST}:"
+                    " run the version that the other nodes run"
+                )
             case _:
                 if not apply_directory(self.directory, record, offset):
                     # Skipping what others apply would make replicas differ.

@@ -20,6 +20,7 @@ from coordinator.core.commands import (
     ListOffsets,
     Outcome,
     PlacePartitions,
+    RaiseSchemaLevel,
     RegisterNode,
     RemoveTopics,
 )
@@ -46,5 +47,5 @@ def refuse(command: Command, error: ErrorCode, message: str) -> Answer:
             return [FoundOffset(outcome=outcome)] * len(command.queries)
         case DescribeFiles():
             return [DescribedFile(outcome=outcome)] * len(command.object_keys)
-        case ConfirmPlaced() | ConfirmDeleted() | RegisterNode() | Barrier():
+        case ConfirmPlaced() | ConfirmDeleted() | RegisterNode() | RaiseSchemaLevel() | Barrier():
             return outcome

@@ -60,7 +60,7 @@ class Directory:
             case NodeRegistered():
                 self.nodes[record.node_id] = record
             case FeatureLevelSet():
-                self.schema_level = record.level
+                self.schema_level = max(self.schema_level, record.level)
             case _:
                 return False
         self.has_changed = True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +14,9 @@ from coordinator.core.commands import (
     ConfirmPlaced,
     CreateTopics,
     DeleteTopics,
+    Outcome,
     PlacePartitions,
+    RaiseSchemaLevel,
     RegisterNode,
     RemoveTopics,
     TopicRemoval,
@@ -20,11 +24,14 @@ from coordinator.core.commands import (
     WantedTopic,
 )
 from coordinator.core.decide import decide_write
-from coordinator.core.directory import decide_confirm, decide_create, decide_delete, decide_register
+from coordinator.core.directory import decide_confirm, decide_create, decide_delete, decide_register, working_nodes
 from coordinator.core.errors import ErrorCode
-from coordinator.core.hot import HotState
+from coordinator.core.hot import BrokenInvariant, HotState
 from coordinator.core.limits import Limits
-from records.model import Endpoint, FeatureLevelSet, PlacedRange, TopicDeleting, TopicPlaced
+from coordinator.testing.shard_harness import World
+from records.codec import decode_entry
+from records.history import LATEST, schema_of_header
+from records.model import Endpoint, FeatureLevelSet, NodeRegistered, PlacedRange, Record, TopicDeleting, TopicPlaced
 from tests.core.build import TOPIC, batch, commit, leading, list_offsets
 
 LIMITS = Limits(partitions_per_topic_max=50)
@@ -221,18 +228,117 @@ def test_confirming_is_logged_once_and_only_for_the_ranges_of_now() -> None:
 def test_a_node_is_logged_only_when_something_about_it_is_new() -> None:
     hot = HotState()
     command = RegisterNode(node_id=4, rack="r1", endpoints=[Endpoint(listener="L", host="h", port=1)], schema_level_max=1)
-    [record] = decide_register(hot.directory, command)
+    [record], outcome = decide_register(hot.directory, command)
+    assert outcome == OK
     hot.apply(record, 1)
-    assert decide_register(hot.directory, command) == []
+    assert decide_register(hot.directory, command) == ([], OK)
     moved = RegisterNode(node_id=4, rack="r2", endpoints=[], schema_level_max=1)
-    assert len(decide_register(hot.directory, moved)) == 1
+    assert len(decide_register(hot.directory, moved)[0]) == 1
 
 
-def test_the_schema_level_is_part_of_the_directory() -> None:
+# ---- the schema level
+
+
+def with_nodes(*levels_max: int, level: int = 1) -> HotState:
+    """Nodes 1, 2, ... and the highest schema level of each."""
     hot = HotState()
-    hot.apply(FeatureLevelSet(level=3), 1)
-    assert hot.directory.schema_level == 3
+    for node_id, level_max in enumerate(levels_max, 1):
+        hot.apply(NodeRegistered(node_id=node_id, rack="", endpoints=[], schema_level_max=level_max), node_id)
+    hot.apply(FeatureLevelSet(level=level), 100)
+    return hot
+
+
+def raising(hot: HotState, level: int, *gone: int) -> tuple[list[Record], Outcome]:
+    decision = decide_write(hot, RaiseSchemaLevel(level=level, nodes_gone=frozenset(gone)), LIMITS)
+    assert isinstance(decision.answer, Outcome)
+    return decision.records, decision.answer
+
+
+def test_the_schema_level_is_part_of_the_directory_and_only_rises() -> None:
+    hot = HotState()
+    assert hot.directory.schema_level == 1
+    hot.apply(FeatureLevelSet(level=2), 1)
+    assert hot.directory.schema_level == 2
     assert hot.touched.directory
+    hot.apply(FeatureLevelSet(level=1), 2)
+    assert hot.directory.schema_level == 2
+    assert hot.copy().directory.schema_level == 2
+
+
+def test_a_level_that_this_version_does_not_have_stops_the_replica() -> None:
+    hot = HotState()
+    with pytest.raises(BrokenInvariant, match=rf"entry 7 raises the schema level to {LATEST + 1}, this version has levels up to {LATEST}"):
+        hot.apply(FeatureLevelSet(level=LATEST + 1), 7)
+    assert hot.directory.schema_level == 1
+
+
+def test_the_level_is_raised_once_all_nodes_support_it() -> None:
+    hot = with_nodes(2, 2, 7)
+    [record], outcome = raising(hot, 2)
+    assert (record, outcome) == (FeatureLevelSet(level=2), OK)
+    hot.apply(record, 5)
+    for level in (0, 1, 2):
+        assert raising(hot, level) == ([], OK)
+
+
+def test_nodes_that_are_behind_are_named_unless_they_are_gone() -> None:
+    hot = with_nodes(2, 1, 2, 1)
+    records, outcome = raising(hot, 2)
+    assert (records, outcome.error) == ([], ErrorCode.INVALID_REQUEST)
+    assert "node 2 supports levels up to 1, node 4 supports levels up to 1" in str(outcome.message)
+    assert "schema.level.max" in str(outcome.message)
+    records, outcome = raising(hot, 2, 2)
+    assert (records, outcome.error) == ([], ErrorCode.INVALID_REQUEST)
+    assert "node 2" not in str(outcome.message)
+    assert raising(hot, 2, 2, 4, 99) == ([FeatureLevelSet(level=2)], OK)
+
+
+def test_a_node_below_the_level_in_force_was_called_gone_and_holds_nothing_up_any_more() -> None:
+    hot = with_nodes(2, 1, 3, level=2)
+    assert [node.node_id for node in working_nodes(hot.directory)] == [1, 3]
+    assert [node.node_id for node in working_nodes(with_nodes(2, 1).directory)] == [1, 2]
+
+
+@pytest.mark.parametrize("level", [-1, -(2**31), LATEST + 1, 2**31 - 1])
+def test_a_level_that_cannot_be_is_refused(level: int) -> None:
+    records, outcome = raising(with_nodes(2**31 - 1), level)
+    assert (records, outcome.error) == ([], ErrorCode.INVALID_REQUEST)
+    assert str(level) in str(outcome.message)
+
+
+def test_a_node_that_cannot_follow_the_level_in_force_is_not_registered() -> None:
+    hot = with_nodes(2, level=2)
+    old = RegisterNode(node_id=4, rack="", endpoints=[Endpoint(listener="L", host="h", port=1)], schema_level_max=1)
+    decision = decide_write(hot, old, LIMITS)
+    assert isinstance(decision.answer, Outcome)
+    assert (decision.records, decision.answer.error) == ([], ErrorCode.UNSUPPORTED_VERSION)
+    message = str(decision.answer.message)
+    assert "node 4 supports schema levels up to 1, and level 2 is in force" in message
+    assert "schema.level.max" in message
+    assert len(decide_write(hot, replace(old, schema_level_max=2), LIMITS).records) == 1
+
+
+def levels_written(world: World, start: int) -> list[int]:
+    """The schema level of each entry from an offset on."""
+    return [schema_of_header((value or b"")[:10]).level for _, value in world.log[start:]]
+
+
+def test_entries_are_written_at_the_level_that_the_replica_was_told() -> None:
+    world, replica = leading()
+    assert replica.ask(RaiseSchemaLevel(level=2), commit("a", [batch(0, 2)]))[0] == OK
+    assert FeatureLevelSet(level=2) in [record for _, value in world.log for record in decode_entry(value or b"")]
+    assert replica.shard.state.hot.directory.schema_level == 2
+    assert set(levels_written(world, 0)) == {1}  # nobody has told the replica yet that the new level is in force everywhere
+    start = len(world.log)
+    replica.shard.schema_level = 2
+    replica.ask(commit("b", [batch(0, 2)]))
+    replica.ask(list_offsets((0, -1)))
+    replica.ask(RemoveTopics(removals=[TopicRemoval(topic_id=TOPIC, order_offset=9)]))
+    assert levels_written(world, start) == [2, 2, 2]
+    follower = world.add_replica()
+    world.settle()
+    assert follower.shard.state.hot.directory.schema_level == 2
+    assert follower.shard.state.hot.partitions.index == replica.shard.state.hot.partitions.index
 
 
 # ---- the owners' side
