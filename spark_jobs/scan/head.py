@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 from records.model import EntryKey
 
+NOT_SAID = -1
+
 
 @dataclass(frozen=True, slots=True)
 class HeldEntry:
@@ -22,13 +24,17 @@ class HeldEntry:
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
-    """A transaction that began at `offset`. When it grew too large to be held, its entries count at once (`is_applied`)."""
+    """A transaction that began at `offset`, with `num_chunks` entries as its beginning says, or NOT_SAID.
+
+    When it grew too large to be held, its entries count at once (`is_applied`).
+    """
 
     name: str
     offset: int
     append_ms: int
     entries: tuple[HeldEntry, ...] = ()
     is_applied: bool = False
+    num_chunks: int = NOT_SAID
 
 
 @dataclass(frozen=True, slots=True)

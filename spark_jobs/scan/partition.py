@@ -236,7 +236,7 @@ class PartitionScan:
             "is_adopted": force.is_adopted,
             "is_confirmed": force.is_confirmed,
             "rival": force.rival,
-            "transaction": None if opened is None else [opened.name, opened.offset, opened.append_ms, opened.is_applied],
+            "transaction": None if opened is None else [opened.name, opened.offset, opened.append_ms, opened.is_applied, opened.num_chunks],
             "has_held": self._transaction.has_changed,
         }
         return HeadRow(

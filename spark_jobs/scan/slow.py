@@ -35,9 +35,15 @@ from spark_jobs.scan.blocks import FILES_PER_ENTRY_MAX
 from spark_jobs.scan.columns import FileColumns, Int64s, Place
 from spark_jobs.scan.entries import Piece
 from spark_jobs.scan.force import Force, Verdicts
-from spark_jobs.scan.head import HeldEntry, OpenTransaction
+from spark_jobs.scan.head import NOT_SAID, HeldEntry, OpenTransaction
 from spark_jobs.scan.summary import EventRow, FindingRow, RestartRow
 from spark_jobs.scan.transaction import ENTRIES_MAX, Transaction
+
+NOTHING = encode_entry([])
+"""Held in the place of an entry that cannot be read."""
+
+Mark = TransactionBegan | TransactionEnded | TransactionAborted
+"""What stands alone in its entry and says what becomes of those around it."""
 
 
 class UnusableEntryError(Exception):
@@ -85,22 +91,27 @@ class SlowPath:
                 continue
             if at in file_of:
                 held.add(file_of[at])
-            self._apply_entry(piece, index, verdicts.claims.get(index), applied)
+            self._apply_entry(piece, index, verdicts, applied)
         if not held:
             return applied, None
         return applied, np.array([file for file in range(len(files)) if file not in held], np.int64)
 
     @staticmethod
     def _begins(piece: Piece, index: int) -> bool:
-        """Whether an entry may open a transaction, so that what follows must be looked at one by one."""
+        """Whether an entry opens a transaction, so that what follows must be looked at one by one."""
         try:
-            return any(isinstance(record, TransactionBegan) for record in decode_entry(piece.value(index) or b""))
+            records = decode_entry(piece.value(index) or b"")
         except UnreadableEntry:
             return False
+        return len(records) == 1 and isinstance(records[0], TransactionBegan)
 
-    def _apply_entry(self, piece: Piece, index: int, claim: LeadershipClaimed | None, applied: Applied) -> None:
+    def _apply_entry(self, piece: Piece, index: int, verdicts: Verdicts, applied: Applied) -> None:
         offset, append_ms, at = int(piece.offsets[index]), int(piece.append_ms[index]), int(piece.at[index])
         value = piece.value(index)
+        if index in verdicts.claims:
+            self._never_ended(self._transaction.end(), offset, "was cut off by a claim, and whoever asked for it has to ask again")
+        elif index in verdicts.adopted:
+            self._never_ended(self._transaction.end(), offset, "is of another term than the one that is taken to be in force now")
         try:
             if value is None:
                 raise UnusableEntryError("a tombstone in the term in force")
@@ -110,17 +121,17 @@ class SlowPath:
                 raise UnusableEntryError(f"{files} files in one entry, at most {FILES_PER_ENTRY_MAX} are read")
         except (UnreadableEntry, UnusableEntryError) as error:
             self._audit.quarantine(offset, str(error), value or b"")
-            return
+            # It is one of the entries of its transaction all the same.
+            records, value = [], NOTHING
         entry = HeldEntry(offset, append_ms, value)
-        if claim is not None:
-            self._end_by_claim(offset)
-        if not self._transaction.holds or any(isinstance(one, TransactionBegan | TransactionEnded) for one in records):
-            self._apply_records(records, entry, at, applied, is_claim=claim is not None)
-        elif not self._transaction.hold(entry):
-            opened = self._transaction.opened
-            message = f"transaction {opened.name if opened else ''!r} has more than {ENTRIES_MAX} entries; they count before its end"
-            self._audit.find(FindingRow(self._kpart, offset, "transaction-too-large", message))
-            self._apply_held(self._transaction.release(), at, applied)
+        match records:
+            case [TransactionBegan() | TransactionEnded() | TransactionAborted() as mark]:
+                self._counts[f"record.{type(mark).__name__}"] += 1
+                self._take_mark(mark, entry, at, applied)
+            case _ if self._transaction.holds:
+                self._hold(entry, at, applied)
+            case _:
+                self._apply_records(records, entry, at, applied, is_claim=index in verdicts.claims)
 
     def _apply_held(self, entries: Sequence[HeldEntry], at: int, applied: Applied) -> int:
         """Apply entries of a transaction at the step of another entry; returns the step after them."""
@@ -137,12 +148,9 @@ class SlowPath:
                     index += 1
                     at += 1
                     continue
-                case TransactionBegan():
-                    self._unclosed(self._transaction.begin(record.name, entry.offset, entry.append_ms), entry.offset, "another began")
-                case TransactionEnded():
-                    at = self._end_transaction(record, entry.offset, at, applied)
-                case TransactionAborted():
-                    self._unclosed(self._transaction.end(), entry.offset, f"it was aborted: {record.reason}", is_wrong=False)
+                case TransactionBegan() | TransactionEnded():
+                    message = f"a {type(record).__name__} stands among other records"
+                    self._audit.find(FindingRow(self._kpart, entry.offset, "misplaced-transaction", message))
                 case RecordsDeleted() | DisklessLogInitialized() | DisklessLogReset() | TopicDeleted() | ProducersExpired():
                     applied.cuts.append((at, record))
                     self._event(record, entry, at)
@@ -155,7 +163,7 @@ class SlowPath:
                 case LeadershipClaimed() if not is_claim:
                     message = "a claim inside an entry of a term is none"
                     self._audit.find(FindingRow(self._kpart, entry.offset, "misplaced-claim", message))
-                case NoOp() | SnapshotMark():
+                case NoOp() | SnapshotMark() | TransactionAborted():
                     pass
                 case _:
                     self._event(record, entry, at)
@@ -177,7 +185,29 @@ class SlowPath:
 
     # ---- transactions
 
-    def _end_transaction(self, record: TransactionEnded, offset: int, at: int, applied: Applied) -> int:
+    def _take_mark(self, mark: Mark, entry: HeldEntry, at: int, applied: Applied) -> None:
+        match mark:
+            case TransactionBegan():
+                before = self._transaction.begin(mark.name, mark.num_chunks, entry.offset, entry.append_ms)
+                if before is not None:
+                    message = f"transaction {mark.name!r} begins inside transaction {before.name!r} of offset {before.offset}"
+                    row = FindingRow(self._kpart, entry.offset, "transaction-unclosed", message, expected=before.offset, found=entry.offset)
+                    self._audit.find(row)
+            case TransactionEnded():
+                self._end_transaction(mark, entry.offset, at, applied)
+            case TransactionAborted():
+                # A new leader's note on what its claim cut off comes when nothing is open any more.
+                self._never_ended(self._transaction.end(), entry.offset, f"was aborted: {mark.reason}")
+
+    def _hold(self, entry: HeldEntry, at: int, applied: Applied) -> None:
+        if self._transaction.hold(entry):
+            return
+        opened = self._transaction.opened
+        message = f"transaction {opened.name if opened else ''!r} has more than {ENTRIES_MAX} entries; they count before its end"
+        self._audit.find(FindingRow(self._kpart, entry.offset, "transaction-too-large", message))
+        self._apply_held(self._transaction.release(), at, applied)
+
+    def _end_transaction(self, record: TransactionEnded, offset: int, at: int, applied: Applied) -> None:
         opened = self._transaction.end()
         if opened is None:
             message = "a transaction ends that never began"
@@ -185,23 +215,22 @@ class SlowPath:
                 self._audit.note(offset, f"{message}, as far as this log was read")
             else:
                 self._audit.find(FindingRow(self._kpart, offset, "transaction-unopened", message))
-            return at
+            return
         if opened.is_applied:
-            return at
-        if len(opened.entries) != record.num_chunks:
+            return
+        found = len(opened.entries)
+        said = [record.num_chunks] if opened.num_chunks == NOT_SAID else [record.num_chunks, opened.num_chunks]
+        wrong = [number for number in said if number != found]
+        if wrong:
             message = f"transaction {opened.name!r} of offset {opened.offset} ends after another number of entries than it says"
-            found = len(opened.entries)
-            self._audit.find(FindingRow(self._kpart, offset, "transaction-chunks", message, expected=record.num_chunks, found=found))
-        return self._apply_held(opened.entries, at, applied)
+            self._audit.find(FindingRow(self._kpart, offset, "transaction-chunks", message, expected=wrong[0], found=found))
+        self._apply_held(opened.entries, at, applied)
 
-    def _end_by_claim(self, offset: int) -> None:
-        self._unclosed(self._transaction.end(), offset, "a claim came into force")
-
-    def _unclosed(self, opened: OpenTransaction | None, offset: int, reason: str, *, is_wrong: bool = True) -> None:
+    def _never_ended(self, opened: OpenTransaction | None, offset: int, why: str) -> None:
+        """An operator may want to know of a transaction that never ended; a leader that fails in the middle is no fault of the log."""
         if opened is None:
             return
-        message = f"transaction {opened.name!r} of offset {opened.offset} was not closed: {reason}; nothing of it counts"
-        if is_wrong:
-            self._audit.find(FindingRow(self._kpart, offset, "transaction-unclosed", message, expected=opened.offset, found=offset))
-        else:
-            self._audit.note(offset, message)
+        outcome = "nothing of it counts"
+        if opened.is_applied:
+            outcome = "the monitor has counted entries of it, because it was too large to be held"
+        self._audit.note(offset, f"transaction {opened.name!r} of offset {opened.offset} {why}: {outcome}")

@@ -1,8 +1,8 @@
 """Metadata transactions (KIP-868) while a log is read: entries between began and ended take effect together or not at all.
 
 Entries of an open transaction are held until it ends, across micro-batches too (`Head.transaction`). A claim ends an open
-one; nothing of it counts then. One that grows beyond `ENTRIES_MAX` or `BYTES_MAX` is not held any longer: an operator is
-told, and its entries count as they come.
+one, and so does TransactionAborted: nothing of it counts then. One that grows beyond `ENTRIES_MAX` or `BYTES_MAX` is not
+held any longer: an operator is told, and its entries count as they come.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class Transaction:
         """Whether entries wait for an end."""
         return self._opened is not None and not self._opened.is_applied
 
-    def begin(self, name: str, offset: int, append_ms: int) -> OpenTransaction | None:
+    def begin(self, name: str, num_chunks: int, offset: int, append_ms: int) -> OpenTransaction | None:
         """Open a transaction; returns the one that was open."""
         before = self.end()
-        self._opened = OpenTransaction(name, offset, append_ms)
+        self._opened = OpenTransaction(name, offset, append_ms, num_chunks=num_chunks)
         self.has_changed = True
         return before
 

@@ -32,8 +32,8 @@ def read_state(text: str, held: Sequence[HeldEntry] = ()) -> HeadState:
     rival, opened = state.get("rival"), state.get("transaction")
     transaction = None
     if opened is not None:
-        name, offset, append_ms, is_applied = opened
-        transaction = OpenTransaction(name, offset, append_ms, tuple(held), is_applied)
+        name, offset, append_ms, *rest = opened
+        transaction = OpenTransaction(name, offset, append_ms, tuple(held), *rest)
     return HeadState(
         epoch_floor=state.get("epoch_floor", 0),
         is_adopted=state.get("is_adopted", False),

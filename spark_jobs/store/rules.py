@@ -17,12 +17,10 @@ RULES: dict[str, str] = {
     "log-start-above-high-watermark": f"The log start of a partition is past its end. {_REPLICA_STOPS}",
     "log-start-backwards": f"Records that were deleted are said to be there again; their files may be gone. {_LEADER}",
     "diskless-base-moved": f"The offset where a migrated partition's diskless log begins changed, which it must never do. {_LEADER}",
-    "transaction-unclosed": (
-        "A metadata transaction was neither ended nor aborted, and nothing of it counts. If a leader died in the middle"
-        " of a restore, the restore has to be done again."
-    ),
-    "transaction-unopened": f"A metadata transaction ended that never began. {_LEADER}",
-    "transaction-chunks": f"A metadata transaction has another number of entries than its end says. {_LEADER}",
+    "transaction-unclosed": f"A metadata transaction began inside another one. {_REPLICA_STOPS}",
+    "transaction-unopened": f"A metadata transaction ended that never began. {_REPLICA_STOPS}",
+    "transaction-chunks": f"A metadata transaction has another number of entries than its beginning or end says. {_REPLICA_STOPS}",
+    "misplaced-transaction": f"The beginning or end of a metadata transaction stands among other records. {_REPLICA_STOPS}",
     "transaction-too-large": "A metadata transaction is larger than the monitor holds; its entries were counted before its end.",
     "epoch-jump": "Somebody wrote a claim that skips epochs. It is void for every replica; find out who may write to the metadata topic.",
     "epoch-regression": f"A snapshot names an epoch that is not in force yet. {_LEADER}",

@@ -17,7 +17,19 @@ from coordinator.core.events import Assigned, Unassigned
 from coordinator.core.limits import Limits
 from coordinator.testing.shard_harness import START_MS, Replica, World
 from records.codec import encode_entry, encode_key
-from records.model import EntryKey, FileCommitted, LeadershipClaimed, PartitionCreated, Record
+from records.history import levels
+from records.model import (
+    EntryKey,
+    FileCommitted,
+    LeadershipClaimed,
+    NoOp,
+    PartitionCreated,
+    Record,
+    RecordsDeleted,
+    TransactionAborted,
+    TransactionBegan,
+    TransactionEnded,
+)
 from spark_jobs.scan import SUMMARY_SCHEMA, scan_function
 from spark_jobs.scan.head import Head
 from spark_jobs.store.sink import DATABASE, Store
@@ -64,9 +76,11 @@ class LogWriter:
         return self.end - 1
 
     def add(self, *records: Record) -> int:
-        """Append an entry of the term in force."""
+        """Append an entry of the term in force, in turns at every schema level that has what it says."""
         self.seq += 1
-        return self.raw(encode_key(EntryKey(self.epoch, self.term, self.seq)), encode_entry(records))
+        is_counted = any(isinstance(record, TransactionBegan) and record.num_chunks >= 0 for record in records)
+        fit = levels()[is_counted:]
+        return self.raw(encode_key(EntryKey(self.epoch, self.term, self.seq)), encode_entry(records, fit[self.seq % len(fit)]))
 
     def claim(self, node_id: int = 1) -> int:
         """A claim that comes into force."""
@@ -108,6 +122,33 @@ class LogWriter:
         """Append a file with one idempotent batch of 2 records."""
         columns = {"producer_index": [0], "producer_id": [producer_id], "producer_epoch": [epoch], "base_sequence": [sequence]}
         return self.add(self.file([(partition, 1)], **columns, **fields))
+
+
+TRANSACTIONS = ("ended", "noted", "claimed", "claimed and noted", "ended", "open")
+"""What becomes of the transactions of a log: aborted by a note of their leader, cut off by a claim, ..."""
+
+
+def with_transactions() -> LogWriter:
+    """A log with all kinds of `TRANSACTIONS`, each of two files and two deletions in three entries, and a file before each."""
+    log = LogWriter(partitions=2)
+    for how in TRANSACTIONS:
+        log.commit((0, 1))
+        known = (dict(log.next), dict(log.starts))
+        log.add(TransactionBegan(name=how, num_chunks=3 if how == "ended" else -1))
+        log.commit((0, 1))
+        log.raw(b"stray", None)
+        for first in (log.file([(1, 1)]), NoOp()):
+            log.starts[(TOPIC, 0)] = log.starts.get((TOPIC, 0), 0) + 1
+            log.add(first, RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=log.starts[(TOPIC, 0)]))
+        if how == "ended":
+            log.add(TransactionEnded(num_chunks=3))
+        elif how != "open":
+            log.next, log.starts = known
+            if how.startswith("claimed"):
+                log.claim()
+            if how.endswith("noted"):
+                log.add(TransactionAborted(reason=how))
+    return log
 
 
 class Life:

@@ -32,7 +32,7 @@ from records.model import (
     TransactionEnded,
 )
 from spark_jobs.store.sink import Store
-from tests.spark.scan_logs import MASK, TOPIC, Entry, Life, LogWriter, content, follow
+from tests.spark.scan_logs import MASK, TOPIC, TRANSACTIONS, Entry, Life, LogWriter, content, follow, with_transactions
 
 OTHER = bytes([9] * 16)
 
@@ -132,9 +132,9 @@ class HostileWriter:
 
     def transaction(self) -> None:
         log = self.log
-        log.add(TransactionBegan(name="t"))
+        log.add(TransactionBegan(name="t", num_chunks=self.random.choice([-1, 2])))
         for _ in range(self.random.randint(0, 3)):
-            self.random.choice([self.file, self.producer, self.delete, self.void, self.junk])()
+            self.random.choice([self.file, self.producer, self.delete, self.void, self.junk, self.several, self.topic])()
         ends = [TransactionEnded(num_chunks=2), TransactionAborted(reason="r"), None]
         end = self.random.choice(ends)
         if end is not None:
@@ -198,3 +198,18 @@ def test_a_real_log_is_judged_alike_however_it_is_cut(seed: int) -> None:
     for _ in range(3):
         cuts = [chance.randrange(len(entries)) for _ in range(8)]
         assert cut(entries, cuts, [chance.randrange(20)]) == whole
+
+
+def test_transactions_are_judged_alike_wherever_they_are_cut() -> None:
+    entries = with_transactions().entries
+    whole = cut(entries, [], [])
+    assert whole["finding"] == []
+    notes = [str(text) for _, _, text in whole["note"]]
+    assert sorted(note.split("'")[1] for note in notes) == ["claimed", "claimed and noted", "noted"]
+    totals = {str(name): value for name, _, value in whole["total"]}
+    assert (totals["files"], totals["record.RecordsDeleted"]) == (len(TRANSACTIONS) + 4, 4)
+    assert len(whole["held_entry"]) == 3
+    for place in range(1, len(entries)):
+        assert cut(entries, [place], []) == whole, place
+        assert cut(entries, [], [place]) == whole, place
+        assert cut(entries, [place, place + 1], []) == whole, place

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -346,7 +346,7 @@ def test_a_replica_past_the_end_of_the_log_disagrees() -> None:
     assert "the log ends at 1" in result.difference
 
 
-def claimed(*records: list[Record]) -> list[Entry]:
+def claimed(*records: Sequence[Record]) -> list[Entry]:
     """A claim, and entries of its term."""
     return [claim(1, 5), *((encode_key(EntryKey(1, 5, seq)), encode_entry(some)) for seq, some in enumerate(records, 1))]
 
