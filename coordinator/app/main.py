@@ -41,7 +41,7 @@ from coordinator.core.topic_rules import TopicExpectations
 from coordinator.protocol.api_table import ApiTable
 from coordinator.runtime.clock import SteadyClock
 from coordinator.runtime.node import FatalError, Node, NodeConfig, NodePorts
-from coordinator.runtime.ports import LogListener, LogReader, StateStores, TermProducers
+from coordinator.runtime.ports import LogListener, LogReader, StateStores, TermProducers, group_client_id
 from records.model import Endpoint
 
 LOG = logging.getLogger("coordinator.app")
@@ -86,7 +86,7 @@ class Process:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
         peers = PooledPeers(client_id=f"diskless-node-{settings.node_id}")
-        cluster = KafkaCluster(**self._kafka_arguments())
+        cluster = KafkaCluster(group_id=settings.group_id, **self._kafka_arguments())
         membership = KafkaMembership(
             loop=loop,
             group_id=settings.group_id,
@@ -173,7 +173,7 @@ class Process:
         return {
             "bootstrap_servers": ",".join(settings.bootstrap_servers),
             "topic": settings.metadata_topic,
-            "client_id": f"diskless-{settings.node_id}",
+            "client_id": group_client_id(settings.node_id),
             "kafka_properties": dict(settings.kafka),
             "stats": self._stats,
         }
@@ -290,6 +290,7 @@ def node_config(settings: Settings, endpoints: list[Endpoint]) -> NodeConfig:
         flush_interval_ms=settings.state_flush_interval_ms,
         flush_batches_max=settings.state_flush_max_batches,
         topic_check_interval_ms=settings.topic_check_interval_ms,
+        schema_level_max=settings.schema_level_max,
         load_timeout_ms=settings.leader_load_timeout_ms,
         shutdown_timeout_ms=settings.leader_shutdown_timeout_ms,
     )

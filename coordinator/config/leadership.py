@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from coordinator.config.keys import integer
 
+SCHEMA_LEVEL_LATEST = 2
+"""The newest level of `records.history`, which this floor does not know; a test holds both equal."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class LeadershipSettings:
@@ -44,6 +47,15 @@ class LeadershipSettings:
         high=60_000,
         why="""After leaving the group on a clean stop a leader goes on leading until its successor's claim appears in the log, but
         no longer than this. It keeps planned moves free of a pause.""",
+    )
+    schema_level_max: int = integer(
+        "schema.level.max",
+        SCHEMA_LEVEL_LATEST,
+        low=1,
+        high=SCHEMA_LEVEL_LATEST,
+        why="""Highest schema level of the log that this node agrees to. Once all nodes of the service agree to a higher level, entries
+        are written at it, and versions that do not know it can never be run again: before an upgrade, hold this at the level
+        in force (`diskless coordinator level`) for as long as you may want to go back, then leave it out.""",
     )
     topic_check_interval_ms: int = integer(
         "topic.check.interval.ms",

@@ -124,9 +124,10 @@ class Descriptions:
         directory = self._node.view.directory
         known = {} if directory is None else dict(directory.nodes)
         config = self._node.config
-        known.setdefault(
-            config.node_id, NodeRegistered(node_id=config.node_id, rack=config.rack, endpoints=config.endpoints, schema_level_max=1)
+        itself = NodeRegistered(
+            node_id=config.node_id, rack=config.rack, endpoints=config.endpoints, schema_level_max=config.schema_level_max
         )
+        known.setdefault(config.node_id, itself)
         return [known[node_id] for node_id in sorted(known)]
 
     def files(self, coordinator_ids: Iterable[int], after_key: str, limit: int) -> tuple[list[FileDescription], bool]:

@@ -4,6 +4,9 @@ Runs only where replica 0 leads, from committed state alone, so the next leader 
 step is idempotent: owners may be told twice, and a confirmation that is no news is not logged. Internal requests carry
 the offset that ordered them, and an owner remembers deletions even of topics it never had, so a delayed create cannot
 bring a deleted topic back.
+
+Beside that every node registers itself here, and the leader raises the schema level as soon as all nodes agree to a
+higher one: those that are registered, and those that are members of the group and therefore about to be.
 """
 
 from __future__ import annotations
@@ -25,13 +28,14 @@ from coordinator.core.commands import (
     DeleteTopics,
     Outcome,
     PlacePartitions,
+    RaiseSchemaLevel,
     RegisterNode,
     RemoveTopics,
     TopicRemoval,
     TopicShare,
     WantedTopic,
 )
-from coordinator.core.directory import Deletion, Placement
+from coordinator.core.directory import Deletion, Placement, working_nodes
 from coordinator.core.errors import ErrorCode
 from coordinator.protocol.messages import (
     PlacePartitionsRequest,
@@ -45,9 +49,10 @@ from coordinator.protocol.messages import (
     RemoveTopicsTopic,
 )
 from coordinator.runtime.cluster_view import DIRECTORY_PARTITION, ClusterView
-from coordinator.runtime.ports import Peers, PeerUnavailable
+from coordinator.runtime.ports import Cluster, KafkaUnavailable, Peers, PeerUnavailable, group_client_id
 from coordinator.runtime.replica import Replica
 from coordinator.runtime.router import Router
+from records.history import LATEST
 
 LOG = logging.getLogger("coordinator.directory")
 
@@ -70,6 +75,7 @@ class DirectoryWorker:
         view: ClusterView,
         router: Router,
         peers: Peers,
+        cluster: Cluster,
         rng: random.Random,
         clock_ms: Callable[[], int],
         node: RegisterNode,
@@ -78,12 +84,14 @@ class DirectoryWorker:
         self._view = view
         self._router = router
         self._peers = peers
+        self._cluster = cluster
         self._rng = rng
         self._clock_ms = clock_ms
         self._node = node
         self._carrying: dict[bytes, asyncio.Task[None]] = {}
         self._waiting: dict[bytes, list[asyncio.Future[None]]] = {}
         self._registration: asyncio.Task[None] | None = None
+        self._said: str | None = None
 
     def start(self) -> None:
         """Begin to register this node and to watch the directory."""
@@ -272,11 +280,13 @@ class DirectoryWorker:
             )
             if directory is not None and not is_known:
                 await self._register()
+            await self._raise_schema_level()
             await asyncio.sleep(REGISTER_CHECK_S * self._rng.uniform(0.5, 1.0))
 
     async def _register(self) -> None:
         if self._view.is_leading(DIRECTORY_PARTITION):
-            await self._replicas[DIRECTORY_PARTITION].ask(self._node, TELL_TIMEOUT_MS)
+            outcome = cast(Outcome, await self._replicas[DIRECTORY_PARTITION].ask(self._node, TELL_TIMEOUT_MS))
+            self._note_registration(outcome.error, outcome.message)
             return
         leader = self._view.leader(DIRECTORY_PARTITION)
         if leader is None:
@@ -294,8 +304,61 @@ class DirectoryWorker:
         except PeerUnavailable as unavailable:
             LOG.info("directory leader is not reachable node=%d error=%r", leader.node_id, str(unavailable))
             return
-        if isinstance(response, RegisterNodeResponse) and response.error_code != ErrorCode.NONE:
-            LOG.info("registration was refused error=%d message=%r", response.error_code, response.error_message)
+        if isinstance(response, RegisterNodeResponse):
+            self._note_registration(response.error_code, response.error_message)
+
+    def _note_registration(self, error: int, message: str | None) -> None:
+        if error == ErrorCode.UNSUPPORTED_VERSION:
+            self._say(f"this node is not registered: {message}")
+        elif error != ErrorCode.NONE:
+            LOG.info("registration was refused error=%d message=%r", error, message)
+
+    def _say(self, message: str) -> None:
+        """Warn an operator of what stays as it is until somebody does something: once, not every second."""
+        if message != self._said:
+            LOG.warning(message)
+        self._said = message
+
+    # ---- the schema level
+
+    async def raise_schema_level(self, level: int, nodes_gone: frozenset[int], timeout_ms: int) -> Outcome:
+        """Raise the schema level, 0 to change nothing; success means that it is in force here, and as a strict read it proves so."""
+        replica = self._replicas.get(DIRECTORY_PARTITION)
+        if replica is None or not self._view.is_leading(DIRECTORY_PARTITION):
+            return self._router.not_led(DIRECTORY_PARTITION)
+        return cast(Outcome, await replica.ask(RaiseSchemaLevel(level=level, nodes_gone=nodes_gone), timeout_ms))
+
+    async def _raise_schema_level(self) -> None:
+        """Raise the level to the highest that all agree to, if we lead the directory.
+
+        A member of the group that is not registered at that level may be one that only just starts, of an earlier version
+        perhaps: nothing is raised until it has said what it can.
+        """
+        directory = self._view.directory
+        if directory is None or not self._view.is_leading(DIRECTORY_PARTITION):
+            return
+        nodes = working_nodes(directory)
+        if self._node.node_id not in (node.node_id for node in nodes):
+            return
+        level = min(LATEST, *(node.schema_level_max for node in nodes))
+        if level <= directory.schema_level:
+            behind = ", ".join(str(node.node_id) for node in nodes if node.schema_level_max == level)
+            if level < self._node.schema_level_max:
+                self._say(f"schema level {level} stays in force: nodes {behind} agree to none above it")
+            return
+        try:
+            members = await self._cluster.group_members()
+        except KafkaUnavailable as unavailable:
+            LOG.info("schema level is not raised yet: the group cannot be described error=%r", str(unavailable))
+            return
+        known = {group_client_id(node.node_id) for node in nodes}
+        # Brokers describe a group they do not know as one without members.
+        if group_client_id(self._node.node_id) in members and members <= known:
+            outcome = await self.raise_schema_level(level, frozenset(), TELL_TIMEOUT_MS)
+            LOG.info("schema level raised level=%d error=%s message=%r", level, outcome.error.name, outcome.message)
+        else:
+            strangers = ", ".join(sorted(members - known)) or "they cannot be told, not even this one"
+            self._say(f"schema level {level} waits for members of the group that are not registered for it: {strangers}")
 
 
 def _place_request(owner: int, command: PlacePartitions) -> PlacePartitionsRequest:

@@ -76,6 +76,7 @@ class NodeConfig:
     topic_check_interval_ms: int
     load_timeout_ms: int
     shutdown_timeout_ms: int
+    schema_level_max: int = LATEST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,10 +109,20 @@ class Node:
         self.replicas: dict[int, Replica] = {}
         self.view = ClusterView(self.replicas)
         self.router = Router(replicas=self.replicas, view=self.view, node_id=config.node_id)
-        registration = RegisterNode(node_id=config.node_id, rack=config.rack, endpoints=config.endpoints, schema_level_max=LATEST)
-        self.directory = DirectoryWorker(
-            replicas=self.replicas, view=self.view, router=self.router, peers=ports.peers, rng=rng, clock_ms=clock_ms, node=registration
+        registration = RegisterNode(
+            node_id=config.node_id, rack=config.rack, endpoints=config.endpoints, schema_level_max=config.schema_level_max
         )
+        self.directory = DirectoryWorker(
+            replicas=self.replicas,
+            view=self.view,
+            router=self.router,
+            peers=ports.peers,
+            cluster=ports.cluster,
+            rng=rng,
+            clock_ms=clock_ms,
+            node=registration,
+        )
+        self.schema_level = 1
         self.facts: TopicFacts | None = None
         self.assignment: frozenset[int] = frozenset()
         self.is_joined = False
@@ -277,6 +288,7 @@ class Node:
             await replica.close()
             await asyncio.sleep(self._rng.uniform(*KAFKA_RETRY_S))
             replica.reopen()
+        self._tell_schema_level()
         if replica.partition in self.assignment:
             replica.set_assigned(True)
 
@@ -329,7 +341,25 @@ class Node:
 
     def _directory_changed(self) -> None:
         self.view.forget_owners()
+        self._tell_schema_level()
         self.directory.directory_changed()
+
+    def _tell_schema_level(self) -> None:
+        """Have every replica write at the level that replica 0 has applied from the log.
+
+        It does not go back while replica 0 is built anew: what was in force stays in force.
+        """
+        directory = self.view.directory
+        if directory is not None and directory.schema_level > self.schema_level:
+            if directory.schema_level > LATEST:  # in a database that a newer version has written
+                message = f"schema level {directory.schema_level} is in force and this version has levels up to {LATEST}"
+                self._on_fatal(FatalError(f"{message}: run the version that the other nodes run"))
+                return
+            self.schema_level = directory.schema_level
+            LOG.info("schema level in force level=%d", self.schema_level)
+        for replica in self.replicas.values():
+            if replica.shard is not None:
+                replica.shard.schema_level = self.schema_level
 
     # ---- time
 

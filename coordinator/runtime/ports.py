@@ -139,6 +139,11 @@ class ClusterRefused(KafkaUnavailable):
     """
 
 
+def group_client_id(node_id: int) -> str:
+    """What a node calls itself at the brokers, by which the others know which members of the group they know."""
+    return f"diskless-{node_id}"
+
+
 class Cluster(Protocol):
     """Administration of the metadata topic. Every call retries once and is bounded in time.
 
@@ -158,6 +163,9 @@ class Cluster(Protocol):
 
     async def read_entry(self, partition: int, offset: int) -> LogEntry | None:
         """One entry of the log, or None when that offset is not there any more."""
+
+    async def group_members(self) -> frozenset[str]:
+        """The client ids of the members of the service's consumer group (`group_client_id`). Raises `KafkaUnavailable`."""
 
 
 class StateStore(Protocol):

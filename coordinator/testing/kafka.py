@@ -505,6 +505,11 @@ class FakeCluster:
         found = log.read(offset, 1)
         return found[0] if found and found[0].offset == offset else None
 
+    async def group_members(self) -> frozenset[str]:
+        """Return the client ids of the members of the group. Raises `KafkaUnavailable`."""
+        await self._reach()
+        return self._kafka.group.client_ids()
+
     async def _log(self, partition: int) -> FakeLog:
         await self._reach()
         log = self._kafka.log(partition)

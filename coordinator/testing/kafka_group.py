@@ -39,6 +39,10 @@ class FakeGroup:
         """Return the members in the order they joined."""
         return tuple(self._members)
 
+    def client_ids(self) -> frozenset[str]:
+        """Return what the members call themselves; a process that was started again does as it did before."""
+        return frozenset(member.client_id for member in self._members.values())
+
     def assign(self, owners: Mapping[int, str]) -> None:
         """Set the whole assignment by hand and switch automatic balance off; every owner must be a member."""
         strangers = sorted(set(owners.values()) - set(self._members))
@@ -148,8 +152,9 @@ class FakeGroup:
 class FakeMembership:
     """`Membership` of one node in a `FakeGroup`."""
 
-    def __init__(self, *, group: FakeGroup, node: str, session_timeout_ms: int = 6_000) -> None:
+    def __init__(self, *, group: FakeGroup, node: str, client_id: str | None = None, session_timeout_ms: int = 6_000) -> None:
         self.node = node
+        self.client_id = f"diskless-{node}" if client_id is None else client_id
         self.watchdog_leaves = 0
         self._group = group
         self._loop = group.loop

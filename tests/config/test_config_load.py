@@ -12,6 +12,7 @@ from coordinator.config.keys import Key
 from coordinator.config.settings import is_secret
 from coordinator.config.sources import SourceError, environment_name, parse_properties
 from coordinator.config.values import GroupProtocol, HttpAddress, Listener
+from records.history import LATEST, levels
 
 ESSENTIAL = {
     "node.id": "1",
@@ -254,3 +255,11 @@ def test_wrong_value_is_reported_with_its_bounds_whatever_the_rules_look_at(key:
     found = problems_of({key.name: {"group.id": "", "data.dirs": ","}.get(key.name, "!! !!")})
     assert "must be" in found[key.name]
     assert "correct it" in found[key.name]
+
+
+def test_the_highest_schema_level_is_the_newest_of_the_records_and_can_be_held_lower() -> None:
+    assert load_settings(env={}, overrides=ESSENTIAL).schema_level_max == LATEST == levels()[-1]
+    assert load_settings(env={}, overrides=ESSENTIAL | {"schema.level.max": "1"}).schema_level_max == 1
+    for value in ("0", str(LATEST + 1), "newest"):
+        with pytest.raises(ConfigError, match=rf"schema\.level\.max = '{value}'.*must be a whole number from 1 to {LATEST}"):
+            load_settings(env={}, overrides=ESSENTIAL | {"schema.level.max": value})

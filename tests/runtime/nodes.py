@@ -17,6 +17,7 @@ from coordinator.runtime.node import FatalError, Node, NodeConfig, NodePorts
 from coordinator.runtime.ports import PeerUnavailable, StateStores
 from coordinator.runtime.telemetry import NoTelemetry
 from coordinator.testing.kafka import FakeKafka
+from records.history import LATEST
 from records.model import Endpoint
 from tests.core.build import TOPIC
 
@@ -35,7 +36,7 @@ class NoPeers:
 class Running:
     """A node that was started; `fatal` is what stopped it."""
 
-    def __init__(self, kafka: FakeKafka, stores: StateStores, writer: ThreadPoolExecutor) -> None:
+    def __init__(self, kafka: FakeKafka, stores: StateStores, writer: ThreadPoolExecutor, schema_level_max: int) -> None:
         self.kafka = kafka
         self.fatal: list[FatalError] = []
         ports = kafka.node("1")
@@ -54,6 +55,7 @@ class Running:
                 topic_check_interval_ms=10,
                 load_timeout_ms=60_000,
                 shutdown_timeout_ms=0,
+                schema_level_max=schema_level_max,
             ),
             ports=NodePorts(
                 cluster=ports.cluster,
@@ -103,10 +105,10 @@ def in_memory(*, partitions: int = 2, topic_exists: bool = True) -> FakeKafka:
 
 
 @asynccontextmanager
-async def running(kafka: FakeKafka, stores: StateStores) -> AsyncIterator[Running]:
+async def running(kafka: FakeKafka, stores: StateStores, *, schema_level_max: int = LATEST) -> AsyncIterator[Running]:
     """Run a node until the end of the block."""
     with ThreadPoolExecutor(max_workers=1) as writer:
-        started = Running(kafka, stores, writer)
+        started = Running(kafka, stores, writer, schema_level_max)
         try:
             yield started
         finally:

@@ -1,4 +1,4 @@
-"""Administration of the metadata topic: description, creation, log ranges and single entries.
+"""Administration of the metadata topic: description, creation, log ranges, single entries, and who is in the group.
 
 Blocking calls run in threads of this module's own, each with a deadline and one retry: after an idle disconnect the
 first call of an admin client may fail with "no leaders found". An admin client sends descriptions to the broker it takes
@@ -41,6 +41,7 @@ NO_ANSWER = frozenset({KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE, Kafka
 REFUSED = frozenset(
     {
         KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
         KafkaError.TOPIC_EXCEPTION, KafkaError.INVALID_CONFIG, KafkaError.INVALID_PARTITIONS,
         KafkaError.INVALID_REPLICATION_FACTOR, KafkaError.INVALID_REQUEST, KafkaError.POLICY_VIOLATION,
         KafkaError.UNSUPPORTED_VERSION, KafkaError._INVALID_ARG,
@@ -64,11 +65,13 @@ class KafkaCluster:
         bootstrap_servers: str,
         topic: str,
         client_id: str,
+        group_id: str | None = None,
         request_timeout_s: float = 3.0,
         kafka_properties: Mapping[str, Any] | None = None,
         stats: KafkaStats | None = None,
     ) -> None:
         self._topic = topic
+        self._group_id = group_id
         self._timeout_s = request_timeout_s
         self.stats = stats if stats is not None else KafkaStats()
         user = kafka_properties or {}
@@ -135,6 +138,10 @@ class KafkaCluster:
     async def read_entry(self, partition: int, offset: int) -> LogEntry | None:
         """Read one entry; None when that offset is not in the log. Raises as `log_range` does."""
         return await self._ask("read an entry", lambda: self._read_entry(partition, offset), self._entry_worker)
+
+    async def group_members(self) -> frozenset[str]:
+        """Return the client ids of the members of the group. Raises `KafkaUnavailable`, `ClusterRefused`."""
+        return await self._ask("describe the consumer group of", self._group_members)
 
     # ---- one call, its retry and its errors
 
@@ -221,6 +228,13 @@ class KafkaCluster:
 
     def _log_range(self, partition: int) -> tuple[int, int]:
         return read_log_range(self._open_admin(), self._topic, partition, self._timeout_s)
+
+    def _group_members(self) -> frozenset[str]:
+        if self._group_id is None:
+            raise AssertionError("this administration was not told which group the service has")
+        futures = self._open_admin().describe_consumer_groups([self._group_id], request_timeout=self._timeout_s)
+        description = futures[self._group_id].result(self._timeout_s + 1.0)
+        return frozenset(member.client_id for member in description.members)
 
     def _read_entry(self, partition: int, offset: int) -> LogEntry | None:
         low, high = self._log_range(partition)

@@ -6,6 +6,7 @@ Every wait is for a condition; a world bounds it.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
@@ -373,6 +374,21 @@ async def a_silent_loop_leaves_the_group_until_it_is_heard_again(world: KafkaWor
     await world.until(lambda: len(first.now) == len(second.now) == PARTITIONS // 2)
 
 
+async def members_of_the_group_are_known_by_their_client_ids(world: KafkaWorld) -> None:
+    async def until_members(*nodes: str) -> None:
+        while {client_id.rpartition("-")[2] for client_id in await world.cluster().group_members()} != set(nodes):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+    a, b = world.membership("a"), world.membership("b")
+    await until_members()
+    a.join(Assignments())
+    await until_members("a")
+    b.join(Assignments())
+    await until_members("a", "b")
+    a.leave()
+    await until_members("b")
+
+
 # ---- Cluster
 
 
@@ -459,6 +475,7 @@ CHECKS: Mapping[str, Check] = {
         two_members_share_all_partitions_and_leaving_hands_over,
         a_member_that_never_joined_proves_nothing,
         a_silent_loop_leaves_the_group_until_it_is_heard_again,
+        members_of_the_group_are_known_by_their_client_ids,
         the_topic_is_described_and_its_id_changes_when_it_is_made_anew,
         a_missing_topic_is_named_in_the_error,
         ranges_and_single_entries_are_read_from_the_log,

@@ -15,8 +15,8 @@ SESSION_S = 6.0
 class SimulatedMembership(FakeMembership):
     """See the module's text."""
 
-    def __init__(self, *, group: FakeGroup, node: str, loop: VirtualLoop) -> None:
-        super().__init__(group=group, node=node, session_timeout_ms=int(SESSION_S * 1000))
+    def __init__(self, *, group: FakeGroup, node: str, client_id: str, loop: VirtualLoop) -> None:
+        super().__init__(group=group, node=node, client_id=client_id, session_timeout_ms=int(SESSION_S * 1000))
         self._loop = loop
 
     def stop(self) -> None:

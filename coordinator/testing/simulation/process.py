@@ -20,7 +20,18 @@ from coordinator.core.packing import Flush
 from coordinator.core.state import Stored
 from coordinator.core.topic_rules import TopicExpectations
 from coordinator.runtime.node import FatalError, Node, NodeConfig, NodePorts
-from coordinator.runtime.ports import LogBroken, LogEntry, LogListener, LogReader, Peers, Report, StateStore, TermProducer, TermProducers
+from coordinator.runtime.ports import (
+    LogBroken,
+    LogEntry,
+    LogListener,
+    LogReader,
+    Peers,
+    Report,
+    StateStore,
+    TermProducer,
+    TermProducers,
+    group_client_id,
+)
 from coordinator.testing.kafka import FakeKafka, FakeNode, FakeTermProducers
 from coordinator.testing.simulation.judge import Judge
 from coordinator.testing.simulation.loop import VirtualLoop, VirtualTime, VirtualWriter
@@ -96,7 +107,9 @@ class Process:
         rng = random.Random(f"node {around.seed} {self.name}")
         loop = self.loop = around.time.new_loop(self.name)
         kafka_node = self.kafka_node = FakeNode(around.kafka, self.name)
-        membership = self.membership = SimulatedMembership(group=around.kafka.group, node=self.name, loop=loop)
+        membership = self.membership = SimulatedMembership(
+            group=around.kafka.group, node=self.name, client_id=group_client_id(self.node_id), loop=loop
+        )
         kafka_node.membership = membership
         ports = NodePorts(
             cluster=kafka_node.cluster,

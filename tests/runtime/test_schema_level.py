@@ -1,0 +1,186 @@
+"""The schema level rises by itself once every node agrees to it, and every replica of a node writes at the level that is in force."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from coordinator.core.commands import OK, Outcome, RegisterNode
+from coordinator.core.errors import ErrorCode
+from coordinator.runtime import directory_worker
+from coordinator.runtime import node as node_module
+from coordinator.runtime.ports import group_client_id
+from coordinator.testing.kafka import FakeKafka, FakeMembership
+from coordinator.testing.state_store import MemoryStateStores
+from records.codec import decode_entry
+from records.history import LATEST, schema_of_header
+from records.model import Endpoint, FeatureLevelSet, NodeRegistered
+from tests.core.build import batch, commit, place, result_of
+from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, running
+
+pytestmark = pytest.mark.usefixtures("often")
+
+OTHER = RegisterNode(node_id=2, rack="", endpoints=[Endpoint(listener="PLAINTEXT", host="two", port=9192)], schema_level_max=1)
+
+
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes look every few milliseconds whether they are registered and whether the level can be raised."""
+    monkeypatch.setattr(directory_worker, "REGISTER_CHECK_S", 0.005)
+
+
+def levels_written(kafka: FakeKafka, partition: int, start: int = 0) -> list[int]:
+    """The schema level of every entry of a log from an offset on."""
+    entries = kafka.logs[partition].read(start, 1000)
+    return [schema_of_header((entry.value or b"")[:10]).level for entry in entries]
+
+
+def raises(kafka: FakeKafka) -> list[FeatureLevelSet]:
+    """What the directory's log says of levels."""
+    entries = kafka.logs[0].read(0, 1000)
+    return [record for entry in entries for record in decode_entry(entry.value or b"") if isinstance(record, FeatureLevelSet)]
+
+
+async def register(started: Running, node: RegisterNode) -> Outcome:
+    """Register another node, as its request would."""
+    answer = await started.node.replicas[0].ask(node, TIMEOUT_MS)
+    assert isinstance(answer, Outcome)
+    return answer
+
+
+async def until_level(started: Running, level: int) -> None:
+    await started.until(lambda: started.node.schema_level == level, f"schema level {level}")
+
+
+async def until_looked(started: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait until the leader has looked several times more whether it can raise the level."""
+    looks = 0
+    look = directory_worker.working_nodes
+
+    def counting(directory: directory_worker.Directory) -> list[NodeRegistered]:
+        nonlocal looks
+        looks += 1
+        return look(directory)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(directory_worker, "working_nodes", counting)
+        await started.until(lambda: looks >= 5, "looks")
+
+
+async def test_a_fresh_service_comes_to_the_newest_level_by_itself_and_writes_it_everywhere() -> None:
+    kafka = in_memory()
+    async with running(kafka, MemoryStateStores()) as started:
+        await started.leads()
+        await until_level(started, LATEST)
+        assert raises(kafka) == [FeatureLevelSet(level=LATEST)]
+        assert set(levels_written(kafka, 0)) == {1}  # the raise itself is of the level before
+        ends = [log.end_offset for log in kafka.logs]
+        for partition in (0, 1):
+            await started.ask(partition, place(count=1))
+            result_of(await started.ask(partition, commit(f"file-{partition}", [batch(0, 2)], owner_ids=[partition])))
+            assert await started.high_watermark(partition) == 2
+            assert set(levels_written(kafka, partition, ends[partition])) == {LATEST}
+    assert started.fatal == []
+
+
+async def test_a_node_that_agrees_only_to_the_old_level_holds_it() -> None:
+    kafka, stores = in_memory(), MemoryStateStores()
+    async with running(kafka, stores, schema_level_max=1) as started:
+        await started.leads()
+        await started.until(lambda: 1 in nodes_of(started), "the registration")
+        assert nodes_of(started)[1].schema_level_max == 1
+        await started.ask(1, place(count=1))
+        assert raises(kafka) == []
+    assert set(levels_written(kafka, 1)) == {1}
+    async with running(kafka, stores) as started:  # it may go to the new version now
+        await started.leads()
+        await until_level(started, LATEST)
+    assert raises(kafka) == [FeatureLevelSet(level=LATEST)]
+
+
+def nodes_of(started: Running) -> dict[int, NodeRegistered]:
+    directory = started.node.view.directory
+    return {} if directory is None else directory.nodes
+
+
+async def test_a_registered_node_of_an_earlier_version_holds_the_level_until_it_is_upgraded(monkeypatch: pytest.MonkeyPatch) -> None:
+    kafka = in_memory()
+    stranger = FakeMembership(group=kafka.group, node="stranger", client_id=group_client_id(2))
+    async with running(kafka, MemoryStateStores()) as started:
+        await started.until(lambda: "1" in kafka.group.members(), "membership")
+        kafka.group.add(stranger)
+        kafka.group.assign({0: "1", 1: "1"})
+        await started.leads()
+        # A member that nobody knows may be one of any version.
+        await until_looked(started, monkeypatch)
+        assert started.node.schema_level == 1
+        assert await register(started, OTHER) == OK
+        await until_looked(started, monkeypatch)
+        assert (started.node.schema_level, raises(kafka)) == (1, [])
+        assert await register(started, replace(OTHER, schema_level_max=LATEST)) == OK
+        await until_level(started, LATEST)
+        # What cannot follow is told so.
+        refused = await register(started, OTHER)
+        assert refused.error is ErrorCode.UNSUPPORTED_VERSION
+    assert raises(kafka) == [FeatureLevelSet(level=LATEST)]
+
+
+async def test_a_group_that_does_not_know_this_member_says_nothing_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    kafka = in_memory()
+    monkeypatch.setattr(kafka.group, "client_ids", frozenset)
+    async with running(kafka, MemoryStateStores()) as started:
+        await started.leads()
+        await until_looked(started, monkeypatch)
+        assert (started.node.schema_level, raises(kafka)) == (1, [])
+
+
+async def test_a_node_that_is_gone_is_named_by_the_operator_and_never_holds_a_level_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    kafka, stores = in_memory(), MemoryStateStores()
+    async with running(kafka, stores, schema_level_max=1) as started:
+        await started.leads()
+        await register(started, OTHER)
+    async with running(kafka, stores) as started:
+        await started.leads()
+        worker = started.node.directory
+        await until_looked(started, monkeypatch)
+        assert (await worker.raise_schema_level(0, frozenset(), TIMEOUT_MS), started.node.schema_level) == (OK, 1)
+        refused = await worker.raise_schema_level(LATEST, frozenset(), TIMEOUT_MS)
+        assert refused.error is ErrorCode.INVALID_REQUEST
+        assert "node 2 supports levels up to 1" in str(refused.message)
+        assert await worker.raise_schema_level(LATEST, frozenset({2}), TIMEOUT_MS) == OK
+        assert started.node.schema_level == LATEST
+        assert [node.node_id for node in directory_worker.working_nodes(started.node.view.directory or directory_worker.Directory())] == [1]
+
+
+async def test_replicas_that_are_loaded_later_write_at_the_level_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_module, "REVIVE_BACKOFF_S", (0.01, 0.01))
+    kafka, stores = in_memory(), MemoryStateStores()
+    async with running(kafka, stores) as started:
+        await started.leads()
+        await until_level(started, LATEST)
+    end = kafka.logs[1].end_offset
+    async with running(kafka, stores) as started:
+        await started.leads()
+        assert started.node.schema_level == LATEST
+        assert set(levels_written(kafka, 1, end)) == {LATEST}  # its claim
+        for partition in (0, 1):
+            replica = started.node.replicas[partition]
+            replica.invalidate("a test wants it built anew")
+            await started.until(lambda old=replica, at=partition: started.node.replicas[at] is not old, "another replica")  # type: ignore[misc]
+            await started.leads()
+            shard = started.node.view.shard(partition)
+            assert shard is not None
+            assert shard.schema_level == LATEST
+    assert raises(kafka) == [FeatureLevelSet(level=LATEST)]
+
+
+async def test_a_database_of_a_newer_version_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    kafka, stores = in_memory(), MemoryStateStores()
+    async with running(kafka, stores) as started:
+        await started.leads()
+        await until_level(started, LATEST)
+    monkeypatch.setattr(node_module, "LATEST", LATEST - 1)
+    async with running(kafka, stores) as started:
+        await started.until(lambda: bool(started.fatal), "the end")
+    assert f"schema level {LATEST} is in force and this version has levels up to {LATEST - 1}" in str(started.fatal[0])
