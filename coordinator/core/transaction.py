@@ -83,6 +83,7 @@ class OpenTransaction:
                 return OpenTransaction(name, Fence(key.epoch, key.term, key.seq - 1))
             case [TransactionEnded()]:
                 raise BrokenInvariant(f"entry {offset} ends a transaction that never began")
+        _refuse_mixed(records, offset)
         return None
 
     def take(self, records: Sequence[Record], offset: int, encoded: bytes) -> list[AppliedChunk] | None:
@@ -100,5 +101,11 @@ class OpenTransaction:
                 return []
             case [TransactionBegan()]:
                 raise BrokenInvariant(f"a transaction begins at {offset} inside transaction {self.name!r}")
+        _refuse_mixed(records, offset)
         self.chunks.append(AppliedChunk(records, offset, encoded))
         return None
+
+
+def _refuse_mixed(records: Sequence[Record], offset: int) -> None:
+    if any(isinstance(record, TransactionBegan | TransactionEnded) for record in records):
+        raise BrokenInvariant(f"entry {offset} begins or ends a transaction among other records; it must be alone in its entry")
