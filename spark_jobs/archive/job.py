@@ -1,18 +1,19 @@
 """Follows the log and appends to the archive: one micro-batch, one commit of the Delta table.
 
 Exactly once by offset: the table's own heads say where to go on, entries below them are replays, and Spark's checkpoint is
-of no importance, so it is new at every start. Invariant: the table holds every entry below its heads once.
+of no importance, so it is new at every start. Entries of a transaction that has not ended are held in memory, behind the head,
+and read again after a restart. Invariant: the table holds every entry below its heads once.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from spark_jobs.archive.rows import DDL, SCHEMA, archive_function, split_heads
+from spark_jobs.archive.rows import DDL, SCHEMA, HeldEntry, archive_function, split
 from spark_jobs.archive.table import ArchiveError, ArchiveTable
 from spark_jobs.batch_read import LogPlace, kafka_options
 from spark_jobs.monitor.topic import TopicFacts, TopicWatch
@@ -26,6 +27,8 @@ LOG = logging.getLogger("archive")
 
 IDENTITY_EVERY_S = 10.0
 STOP_WAIT_S = 10.0
+HELD_BYTES_MAX = 256 << 20
+"""How much of a transaction without an end is held; no leader writes one of a tenth of it."""
 
 
 class TopicReplacedError(Exception):
@@ -69,6 +72,7 @@ class _Job:
         self._watch = watch
         self._facts = facts
         self._table = table
+        self._held: dict[int, list[HeldEntry]] = {}
         self._identity_due_s = time.monotonic() + IDENTITY_EVERY_S
         self._compact_due_s = time.monotonic() + (options.compact_every_s or 0)
 
@@ -103,12 +107,15 @@ class _Job:
         """Decode and commit one micro-batch. What is in the table already, after a kill or with a new checkpoint, is dropped."""
         before = self._table.heads(self._facts.partitions)
         start_s = time.monotonic()
-        found = frame.mapInArrow(archive_function(before), DDL).toArrow().cast(SCHEMA)
-        rows, after = split_heads(found)
+        found = frame.mapInArrow(archive_function(before, self._held), DDL).toArrow().cast(SCHEMA)
+        rows, after, held = split(found)
+        _check_held(held)
         moved = {kpart: head for kpart, head in after.items() if head != before.get(kpart)}
         decoded_s = time.monotonic()
-        if moved:
+        # Every entry leaves a row: without one nothing was done, except that a log may begin with a transaction that is open.
+        if moved and len(rows):
             self._table.write(rows, before, moved)
+        self._held |= held
         LOG.debug(
             "micro-batch %d: decoded in %.3f s, %d rows written in %.3f s",
             batch_id,
@@ -141,4 +148,14 @@ class _Job:
         if found.topic_id != self._facts.topic_id:
             raise TopicReplacedError(
                 f"topic {self._options.place.topic} was recreated: its id was {self._facts.topic_id} and is {found.topic_id}"
+            )
+
+
+def _check_held(held: Mapping[int, Sequence[HeldEntry]]) -> None:
+    for kpart, entries in held.items():
+        if sum(len(entry.value or b"") for entry in entries) > HELD_BYTES_MAX:
+            began = entries[0].offset
+            raise ArchiveError(
+                f"the transaction at offset {began} of partition {kpart} has no end within {HELD_BYTES_MAX >> 20} MiB, and no more of it "
+                f"is held; look at it with `diskless log dump --partition {kpart} --from {began}`"
             )

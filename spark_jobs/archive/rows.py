@@ -3,6 +3,10 @@
 A row is one run of a committed file (consecutive batches of one user partition), or one other record as JSON, or one
 entry that does not count or cannot be read. Whatever the bytes are, every entry leaves one row at least, and nothing is
 raised. Behind the rows of a metadata partition comes one with its new head, which the writer takes out again.
+
+Entries from the beginning of a transaction (KIP-868) on leave rows when it is over, and then those that it says. Until then
+the head stays before it, so that a new start reads it all again; what was read of it already comes back as held rows, which
+the writer takes out, too, and hands over to the next run.
 """
 
 from __future__ import annotations
@@ -10,8 +14,9 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +28,8 @@ from records.bulk_expand import topics_of_runs
 from records.bulk_files import FileColumns, files_of
 from records.codec import UnreadableEntry, decode_entry
 from records.entry_key import decode_key
-from records.model import EntryKey, FileCommitted, LeadershipClaimed, Record
+from records.fast import PREFIX_OF_LEVEL
+from records.model import EntryKey, FileCommitted, LeadershipClaimed, Record, TransactionAborted, TransactionBegan, TransactionEnded
 from spark_jobs.scan.force import Force, Keys, Verdicts
 from spark_jobs.scan.head import Head
 
@@ -31,7 +37,9 @@ Int64s = npt.NDArray[np.int64]
 Batches = Iterator[pa.RecordBatch]
 Row = dict[str, object]
 
-APPLIED, CLAIM, VOID, UNREADABLE, HEAD = "applied", "claim", "void", "unreadable", "head"
+APPLIED, CLAIM, VOID, UNREADABLE, ABORTED = "applied", "claim", "void", "unreadable", "aborted"
+HEAD, HELD = "head", "held"
+"""Verdicts of rows that the writer takes out."""
 
 _TIME = pa.timestamp("us", tz="UTC")
 SCHEMA = pa.schema(
@@ -42,7 +50,7 @@ SCHEMA = pa.schema(
         ("run_number", pa.int32()),  # within the file
         ("date", pa.date32()),  # of the entry, in UTC: what the table is partitioned by
         ("entry_time", _TIME),  # Kafka's time of the entry
-        ("verdict", pa.string()),  # applied, claim, void, unreadable
+        ("verdict", pa.string()),  # applied, claim, void, unreadable, aborted (of a transaction without an end)
         ("record", pa.string()),  # type of the record, null where it was not decoded
         ("append_time", _TIME),  # the coordinator's time of the commit
         ("object_key", pa.string()),
@@ -55,7 +63,7 @@ SCHEMA = pa.schema(
         ("bytes", pa.int64()),
         ("uploader", pa.int32()),
         ("file_bytes", pa.int64()),
-        ("body", pa.string()),  # JSON of a record that is no commit, of batches not accepted, or why an entry is void or unreadable
+        ("body", pa.string()),  # JSON of a record that is no commit, of batches not accepted, or why an entry is unreadable
     ]
 )
 DDL = (
@@ -69,7 +77,18 @@ MS_PER_DAY = 86_400_000
 TIME_MAX_MS = 253_402_300_799_999
 """The end of the year 9999: times beyond it, which any client may send, are shown as this."""
 
+PLAIN_COMMIT_PREFIXES = tuple(PREFIX_OF_LEVEL.values())
+
 START = Head(next_offset=0, epoch=0, term=0, seq=0)
+
+
+class HeldEntry(NamedTuple):
+    """A message that was read, but waits for the end of a transaction."""
+
+    offset: int
+    time_ms: int
+    key: bytes | None
+    value: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +97,26 @@ class _Entries:
 
     offsets: Int64s
     times_ms: Int64s
-    keys: Sequence[EntryKey | None]
+    raw_keys: Sequence[bytes | None]
     values: Sequence[bytes | None]
+    keys: Sequence[EntryKey | None]
+
+
+class _Part(NamedTuple):
+    """The entries from `start` to `stop` (exclusive) of some that were judged."""
+
+    entries: _Entries
+    verdicts: Verdicts
+    start: int
+    stop: int
+
+
+@dataclass(slots=True)
+class _OpenTransaction:
+    """A transaction without its end: the head before it, and everything that was read since its beginning."""
+
+    head: Head
+    parts: list[_Part] = field(default_factory=list)
 
 
 class ArchiveScan:
@@ -87,42 +124,94 @@ class ArchiveScan:
 
     def __init__(self, kpart: int, head: Head | None) -> None:
         self._kpart = kpart
-        self._head = START if head is None else head
-        self._next = self._head.next_offset
-        self._force = Force(self._head)
+        self._next = (head or START).next_offset
+        self._force = Force(head or START)
+        self._opened: _OpenTransaction | None = None
 
     def read(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The rows of the next entries; those below the head are replays and leave none."""
-        offsets = _numbers(batch.column("offset"))
-        fresh = batch.filter(pa.array(offsets >= self._next))
-        offsets = offsets[offsets >= self._next]
-        if not len(offsets):
-            return
-        cuts = [0, *(np.flatnonzero(np.diff(offsets) != 1) + 1).tolist(), len(offsets)]
+        yield from self._take(_entries(batch))
+
+    def resume(self, held: Sequence[HeldEntry]) -> Iterator[pa.RecordBatch]:
+        """Take what the run before had read beyond the head."""
+        if held:
+            offsets, times_ms, keys, values = zip(*held, strict=True)
+            yield from self._take(_made_entries(np.array(offsets, np.int64), np.array(times_ms, np.int64), keys, values))
+
+    def _take(self, entries: _Entries) -> Iterator[pa.RecordBatch]:
+        first = int(np.searchsorted(entries.offsets, self._next))
+        offsets = entries.offsets
+        cuts = [first, *(np.flatnonzero(np.diff(offsets[first:]) != 1) + first + 1).tolist(), len(offsets)]
         for start, stop in pairwise(cuts):
+            if start == stop:
+                continue
             if int(offsets[start]) != self._next:
-                self._force.forget()  # entries are lost: the term in force is not known any more
+                # Entries are lost: the term in force is not known any more, nor whether a transaction ended.
+                yield from self._close(ABORTED)
+                self._force.forget()
+            yield from self._take_whole(_slice(entries, start, stop))
             self._next = int(offsets[stop - 1]) + 1
-            yield from self._rows_of(_entries(fresh.slice(start, stop - start)))
 
-    def head_row(self) -> Row:
-        """The new head, as a row."""
-        force = self._force
-        head = Head(
-            next_offset=self._next,
-            epoch=force.epoch,
-            term=force.term,
-            seq=force.seq,
-            epoch_floor=force.epoch_floor,
-            is_adopted=force.is_adopted,
-            is_confirmed=force.is_confirmed,
-            rival=force.rival,
-        )
-        return _row(self._kpart, self._next, verdict=HEAD, body=json.dumps(asdict(head)))
-
-    def _rows_of(self, entries: _Entries) -> Iterator[pa.RecordBatch]:
+    def _take_whole(self, entries: _Entries) -> Iterator[pa.RecordBatch]:
+        """Take entries without a hole between them: cut where transactions begin and end."""
+        before = self._head()
         verdicts = self._force.judge(_keys(entries.keys), lambda index: _claim(entries.values[index]))
-        live = np.flatnonzero(verdicts.counts)
+        start = 0
+
+        def part(stop: int) -> _Part:
+            return _Part(entries, verdicts, start, stop)
+
+        for index in np.flatnonzero(verdicts.counts).tolist():
+            if index in verdicts.claims or index in verdicts.adopted:
+                if self._opened is not None:
+                    yield from self._close(ABORTED, part(index))
+                    start = index
+            match _mark(entries.values[index]):
+                case TransactionBegan():
+                    # Inside another one it is a broken log; replicas stop.
+                    yield from self._close(APPLIED if self._opened is None else ABORTED, part(index))
+                    start = index
+                    self._opened = _OpenTransaction(_head_at(before, entries, index))
+                case TransactionEnded() if self._opened is not None:
+                    yield from self._close(APPLIED, part(index + 1))
+                    start = index + 1
+                case TransactionAborted() if self._opened is not None:
+                    yield from self._close(ABORTED, part(index))
+                    start = index
+        rest = part(len(entries.offsets))
+        if self._opened is None:
+            yield from self._rows_of(rest, APPLIED)
+        else:
+            self._opened.parts.append(rest)
+
+    def _close(self, verdict: str, last: _Part | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows of the open transaction, if there is one, and of the part behind it; `verdict` is theirs."""
+        parts = [] if self._opened is None else self._opened.parts
+        self._opened = None
+        for part in parts if last is None else [*parts, last]:
+            yield from self._rows_of(part, verdict)
+
+    def head_rows(self) -> list[Row]:
+        """The new head, as a row, and what was read beyond it."""
+        opened = self._opened
+        head = self._head() if opened is None else opened.head
+        rows = [_row(self._kpart, head.next_offset, verdict=HEAD, body=json.dumps(asdict(head)))]
+        for part in () if opened is None else opened.parts:
+            rows += [self._held_row(part.entries, index) for index in range(part.start, part.stop)]
+        return rows
+
+    def _head(self) -> Head:
+        return _head_of(self._force, self._next)
+
+    def _held_row(self, entries: _Entries, index: int) -> Row:
+        texts = [None if one is None else base64.b64encode(one).decode() for one in (entries.raw_keys[index], entries.values[index])]
+        body = json.dumps([int(entries.times_ms[index]), *texts])
+        return _row(self._kpart, int(entries.offsets[index]), verdict=HELD, body=body)
+
+    def _rows_of(self, part: _Part, applied: str) -> Iterator[pa.RecordBatch]:
+        """The rows of some entries; those that count have the verdict `applied`, unless they are claims or cannot be read."""
+        entries, verdicts, start, stop = part
+        live = np.flatnonzero(verdicts.counts[start:stop]) + start if applied == APPLIED else np.zeros(0, np.int64)
         data = [entries.values[index] or b"" for index in live.tolist()]
         ends = np.cumsum(np.array([len(value) for value in data], np.int64))
         starts = ends - np.array([len(value) for value in data], np.int64)
@@ -131,9 +220,10 @@ class ArchiveScan:
         yield from self._file_rows(files, live[files.message], np.zeros(len(files), np.int64), entries, rows)
         slow: list[tuple[int, int, FileCommitted]] = []
         done = set(live[taken].tolist())
-        for index in range(len(entries.values)):
+        for index in range(start, stop):
             if index not in done:
-                rows += self._other_rows(index, entries, verdicts, slow)
+                verdict = CLAIM if index in verdicts.claims else applied if verdicts.counts[index] else VOID
+                rows += self._other_rows(index, entries, verdict, slow)
         if slow:
             found = files_of([(at, record) for at, (_, _, record) in enumerate(slow)])
             places, numbers = (np.array([one[part] for one in slow], np.int64) for part in (0, 1))
@@ -160,15 +250,15 @@ class ArchiveScan:
             row |= {"append_time": _microseconds(int(files.append_time_ms[file])), "uploader": int(files.uploader_broker_id[file])}
             rows.append(row | {"file_bytes": int(files.file_size[file]), "body": json.dumps(body)})
 
-    def _other_rows(self, index: int, entries: _Entries, verdicts: Verdicts, slow: list[tuple[int, int, FileCommitted]]) -> list[Row]:
-        """The rows of an entry that is no plain commit; commits in it are added to `slow`."""
-        verdict = CLAIM if index in verdicts.claims else APPLIED if verdicts.counts[index] else VOID
+    def _other_rows(self, index: int, entries: _Entries, verdict: str, slow: list[tuple[int, int, FileCommitted]]) -> list[Row]:
+        """The rows of an entry that is no plain commit, or counts for nothing; commits in it that count are added to `slow`."""
         base = self._at(index, entries, verdict)
         try:
             records = decode_entry(entries.values[index] or b"")
         except UnreadableEntry as error:
-            return [base | {"verdict": UNREADABLE if verdict == APPLIED else verdict, "body": json.dumps({"error": str(error)})}]
-        if verdict == VOID:
+            is_of_term = verdict in (APPLIED, ABORTED)
+            return [base | {"verdict": UNREADABLE if is_of_term else verdict, "body": json.dumps({"error": str(error)})}]
+        if verdict in (VOID, ABORTED):
             return [
                 base | {"record": type(record).__name__, "record_number": at, "body": _json(record)} for at, record in enumerate(records)
             ] or [base]
@@ -194,8 +284,11 @@ class ArchiveScan:
         )
 
 
-def archive_function(heads: Mapping[int, Head]) -> Callable[[Batches], Batches]:
-    """Return the function for Spark that turns entries (partition, offset, key, value, timestamp_ms) into rows, from heads on."""
+def archive_function(heads: Mapping[int, Head], held: Mapping[int, Sequence[HeldEntry]]) -> Callable[[Batches], Batches]:
+    """Return the function for Spark that turns entries (partition, offset, key, value, timestamp_ms) into rows, from heads on.
+
+    `held` is what the run before read beyond its heads.
+    """
 
     def run(batches: Batches) -> Batches:
         scans: dict[int, ArchiveScan] = {}
@@ -205,24 +298,41 @@ def archive_function(heads: Mapping[int, Head]) -> Callable[[Batches], Batches]:
             for start, stop in pairwise(cuts):
                 if stop > start:
                     kpart = int(kparts[start])
-                    scan = scans.setdefault(kpart, ArchiveScan(kpart, heads.get(kpart)))
-                    yield from scan.read(batch.slice(start, stop - start))
-        rows = [scan.head_row() for scan in scans.values()]
+                    if kpart not in scans:
+                        scans[kpart] = ArchiveScan(kpart, heads.get(kpart))
+                        yield from scans[kpart].resume(held.get(kpart, ()))
+                    yield from scans[kpart].read(batch.slice(start, stop - start))
+        rows = [row for scan in scans.values() for row in scan.head_rows()]
         if rows:
             yield pa.RecordBatch.from_pylist(rows, SCHEMA)
 
     return run
 
 
-def split_heads(table: pa.Table) -> tuple[pa.Table, dict[int, Head]]:
-    """Take the new heads out of the rows."""
-    is_head = pc.equal(table.column("verdict"), HEAD)
+class Split(NamedTuple):
+    """What a run gave: rows for the table, the new heads of partitions that had entries, and what those hold beyond them."""
+
+    rows: pa.Table
+    heads: dict[int, Head]
+    held: dict[int, list[HeldEntry]]
+
+
+def split(table: pa.Table) -> Split:
+    """Take the new heads and what is held out of the rows."""
+    verdict = table.column("verdict")
+    is_head, is_held = pc.equal(verdict, HEAD), pc.equal(verdict, HELD)
     heads: dict[int, Head] = {}
+    held: dict[int, list[HeldEntry]] = {}
     for row in table.filter(is_head).select(["kpart", "body"]).to_pylist():
         fields = json.loads(row["body"])
         rival = fields.pop("rival")
         heads[row["kpart"]] = Head(**fields, rival=None if rival is None else EntryKey(*rival))
-    return table.filter(pc.invert(is_head)), heads
+        held[row["kpart"]] = []
+    for row in table.filter(is_held).select(["kpart", "offset", "body"]).to_pylist():
+        time_ms, *texts = json.loads(row["body"])
+        key, value = (None if text is None else base64.b64decode(text) for text in texts)
+        held[row["kpart"]].append(HeldEntry(row["offset"], time_ms, key, value))
+    return Split(table.filter(pc.invert(pc.or_(is_head, is_held))), heads, held)
 
 
 # ---- columns
@@ -269,12 +379,52 @@ def _typed(values: object, data_type: pa.DataType) -> pa.Array:
 
 
 def _entries(batch: pa.RecordBatch) -> _Entries:
-    return _Entries(
-        _numbers(batch.column("offset")),
-        _numbers(batch.column("timestamp_ms")),
-        [decode_key(key) for key in batch.column("key").to_pylist()],
-        batch.column("value").to_pylist(),
+    numbers = _numbers(batch.column("offset")), _numbers(batch.column("timestamp_ms"))
+    return _made_entries(*numbers, batch.column("key").to_pylist(), batch.column("value").to_pylist())
+
+
+def _made_entries(offsets: Int64s, times_ms: Int64s, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> _Entries:
+    return _Entries(offsets, times_ms, keys, values, [decode_key(key) for key in keys])
+
+
+def _slice(entries: _Entries, start: int, stop: int) -> _Entries:
+    part = slice(start, stop)
+    return _Entries(entries.offsets[part], entries.times_ms[part], entries.raw_keys[part], entries.values[part], entries.keys[part])
+
+
+def _head_of(force: Force, next_offset: int) -> Head:
+    return Head(
+        next_offset=next_offset,
+        epoch=force.epoch,
+        term=force.term,
+        seq=force.seq,
+        epoch_floor=force.epoch_floor,
+        is_adopted=force.is_adopted,
+        is_confirmed=force.is_confirmed,
+        rival=force.rival,
     )
+
+
+def _head_at(before: Head, entries: _Entries, index: int) -> Head:
+    """The head before entry `index`, told again from the one before all of them."""
+    force = Force(before)
+    if index:
+        force.judge(_keys(entries.keys[:index]), lambda place: _claim(entries.values[place]))
+    return _head_of(force, int(entries.offsets[index]))
+
+
+def _mark(value: bytes | None) -> Record | None:
+    """What an entry that counts says of transactions: the beginning or end of one, which stands alone."""
+    if value is None or value.startswith(PLAIN_COMMIT_PREFIXES):
+        return None
+    try:
+        records = decode_entry(value)
+    except UnreadableEntry:
+        return None
+    match records:
+        case [TransactionBegan() | TransactionEnded() | TransactionAborted() as mark]:
+            return mark
+    return None
 
 
 def _numbers(column: pa.Array) -> Int64s:

@@ -11,8 +11,19 @@ import pytest
 
 from records.codec import encode_entry, encode_key
 from records.file_columns import expand
-from records.model import EntryKey, FileCommitted, LeadershipClaimed, NoOp, TopicDeleted
-from spark_jobs.archive.rows import ArchiveScan, archive_function, split_heads
+from records.history import levels
+from records.model import (
+    EntryKey,
+    FileCommitted,
+    LeadershipClaimed,
+    NoOp,
+    Record,
+    TopicDeleted,
+    TransactionAborted,
+    TransactionBegan,
+    TransactionEnded,
+)
+from spark_jobs.archive.rows import ArchiveScan, HeldEntry, archive_function, split
 from spark_jobs.scan.head import Head
 from tests.sqlite.random_log import LogModel
 
@@ -26,24 +37,56 @@ def claim(epoch: int, term: int) -> Entry:
     return encode_key(EntryKey(epoch, term, 0)), encode_entry([record])
 
 
-def made(seed: int, entries: int = 120) -> tuple[list[Entry], list[tuple[int, FileCommitted]]]:
-    """A log with void and unreadable entries, and the files that count by offset."""
-    rng, model = random.Random(seed), LogModel(random.Random(seed))
-    log, files, seq = [claim(1, 3), claim(2, TERM), claim(2, 9)], [], 0
-    for _ in range(entries):
-        if rng.random() < 0.15:
-            log.append(rng.choice([log[-1], (None, b""), (b"stray", None), claim(7, 7), (encode_key(EntryKey(2, TERM, seq + 4)), b"x")]))
-            continue
-        seq += 1
-        key = encode_key(EntryKey(2, TERM, seq))
-        if rng.random() < 0.1:
-            log.append((key, rng.choice([None, b"", b"\xc3\x01junk", encode_entry([NoOp()]) + b"\0"])))
-            continue
-        record = model.next_record()
-        if isinstance(record, FileCommitted):
-            files.append((len(log), record))
-        log.append((key, encode_entry([NoOp(), record] if rng.random() < 0.2 else [record])))
-    return log, files
+class Made:
+    """A log with void and unreadable entries and transactions. `files` are those that count, `verdicts` those of chunks, by offset."""
+
+    def __init__(self, seed: int, entries: int = 120) -> None:
+        self.rng, self.model = random.Random(seed), LogModel(random.Random(seed))
+        self.epoch, self.term, self.seq = 2, TERM, 0
+        self.log = [claim(1, 3), claim(2, TERM), claim(2, 9)]
+        self.files: list[tuple[int, FileCommitted]] = []
+        self.verdicts: dict[int, str] = {}
+        while len(self.log) < entries:
+            self.entry() if self.rng.random() < 0.93 else self.transaction()
+        self.open_at = len(self.log)
+        if seed % 2:
+            self.transaction("open")
+
+    def entry(self) -> None:
+        kind = self.rng.random()
+        if kind < 0.15:
+            gap = encode_key(EntryKey(self.epoch, self.term, self.seq + 4))
+            strays: list[Entry] = [self.log[-1], (None, b""), (b"stray", None), claim(self.epoch + 5, 7), (gap, b"x")]
+            self.log.append(self.rng.choice(strays))
+        elif kind < 0.25:
+            self.add(self.rng.choice([None, b"", b"\xc3\x01junk", encode_entry([NoOp()]) + b"\0"]))
+        else:
+            record = self.model.next_record()
+            if isinstance(record, FileCommitted):
+                self.files.append((len(self.log), record))
+            records = [NoOp(), record] if self.rng.random() < 0.2 else [record]
+            self.add(encode_entry(records, self.rng.choice(levels())))
+
+    def add(self, value: bytes | None) -> None:
+        self.seq += 1
+        self.log.append((encode_key(EntryKey(self.epoch, self.term, self.seq)), value))
+
+    def transaction(self, how: str | None = None) -> None:
+        how = how or self.rng.choice(["ended", "noted", "claimed", "claimed and noted"])
+        began, known = len(self.log), len(self.files)
+        self.add(encode_entry([TransactionBegan(name="t")], self.rng.choice(levels())))
+        for _ in range(self.rng.randint(0, 5)):
+            self.entry()
+        self.verdicts |= dict.fromkeys(range(began, len(self.log)), "applied" if how == "ended" else "aborted")
+        if how == "ended":
+            self.add(encode_entry([TransactionEnded(num_chunks=3)]))
+            return
+        del self.files[known:]
+        if how.startswith("claimed"):
+            self.epoch, self.term, self.seq = self.epoch + 1, self.rng.randrange(1 << 60), 0
+            self.log.append(claim(self.epoch, self.term))
+        if how.endswith("noted"):
+            self.add(encode_entry([TransactionAborted(reason="no")]))
 
 
 def batch(log: Sequence[Entry], start: int, stop: int) -> pa.RecordBatch:
@@ -60,37 +103,44 @@ def batch(log: Sequence[Entry], start: int, stop: int) -> pa.RecordBatch:
 
 
 def rows_of(
-    log: Sequence[Entry], cuts: Sequence[int], heads: dict[int, Head] | None = None
+    log: Sequence[Entry], cuts: Sequence[int], heads: dict[int, Head] | None = None, *, restarts: bool = False
 ) -> tuple[list[dict[str, object]], dict[int, Head]]:
-    """The rows of a log in micro-batches that end at `cuts`, and the last heads."""
+    """The rows of a log in micro-batches that end at `cuts`, and the last heads; with `restarts` every one is of a new start."""
     found: list[dict[str, object]] = []
     heads = heads or {}
+    held: dict[int, list[HeldEntry]] = {}
     start = heads[KPART].next_offset if KPART in heads else 0
     for stop in cuts:
-        made_batches = list(archive_function(heads)(iter([batch(log, start, stop)] if stop > start else [])))
+        made_batches = list(archive_function(heads, held)(iter([batch(log, start, stop)] if stop > start else [])))
         if made_batches:
-            table, after = split_heads(pa.Table.from_batches(made_batches))
+            table, after, now_held = split(pa.Table.from_batches(made_batches))
             found += table.to_pylist()
-            heads = {**heads, **after}
+            heads, held = {**heads, **after}, {**held, **now_held}
+            if restarts:
+                held, stop = {}, heads[KPART].next_offset
         start = stop
     return sorted(found, key=lambda row: tuple(row[name] for name in ("offset", "record_number", "run_number"))), heads  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_rows_are_the_same_for_every_cut_of_the_log(seed: int) -> None:
-    log, files = made(seed)
+    made = Made(seed)
+    log, files = made.log, made.files
     whole, heads = rows_of(log, [len(log)])
     rng = random.Random(seed)
     cuts = sorted(rng.sample(range(1, len(log)), 10))
-    assert rows_of(log, [*cuts, len(log)]) == (whole, heads)
-    assert rows_of(log, range(1, len(log) + 1)) == (whole, heads)
+    for restarts in (False, True):
+        assert rows_of(log, [*cuts, len(log)], restarts=restarts) == (whole, heads)
+        assert rows_of(log, range(1, len(log) + 1), restarts=restarts) == (whole, heads)
     runs = [row for row in whole if (row["verdict"], row["record"]) == ("applied", "FileCommitted")]
     assert [(row["offset"], row["object_key"]) for row in runs] == [
         (offset, file.object_key) for offset, file in files for _ in file.run_length
     ]
     assert sum(int(str(row["bytes"])) for row in runs) == sum(int(expand(file).byte_size.sum()) for _, file in files)
-    assert {row["offset"] for row in whole} == set(range(len(log)))
-    assert heads[KPART].next_offset == len(log)
+    assert {row["offset"] for row in whole} == set(range(made.open_at))
+    assert heads[KPART].next_offset == made.open_at
+    told = {(made.verdicts[int(str(row["offset"]))], row["verdict"]) for row in whole if row["offset"] in made.verdicts}
+    assert told <= {(one, other) for one in ("applied", "aborted") for other in (one, "void", "unreadable")}
 
 
 def test_every_entry_says_what_it_is() -> None:
@@ -118,17 +168,17 @@ def test_every_entry_says_what_it_is() -> None:
 
 
 def test_replays_leave_no_rows_and_no_new_head() -> None:
-    log, _ = made(3)
+    log = Made(2).log
     _, heads = rows_of(log, [60])
     scan = ArchiveScan(KPART, heads[KPART])
     assert not list(scan.read(batch(log, 0, 60)))
-    _, again = split_heads(pa.Table.from_pylist([scan.head_row()]))
+    _, again, held = split(pa.Table.from_pylist(scan.head_rows()))
     assert again == heads
+    assert held == {KPART: []}
 
 
 def test_batches_that_were_not_accepted_are_told() -> None:
-    _, files = made(1)
-    record = files[0][1]
+    record = Made(1).files[0][1]
     rejected = FileCommitted(
         **{name: getattr(record, name) for name in record.__slots__ if not name.startswith("other_")},
         other_index=[0, 2],
@@ -144,3 +194,39 @@ def test_batches_that_were_not_accepted_are_told() -> None:
     body = json.loads(str(told["body"]))
     assert (body["place"], body["code"], body["base_offset"]) == ([0, 2], [0, 45], [7, -1])
     assert told["batches"] == 2
+
+
+def in_term(*entries: Sequence[Record]) -> list[Entry]:
+    """A claim and entries of its term."""
+    return [claim(1, TERM), *((encode_key(EntryKey(1, TERM, seq)), encode_entry(records)) for seq, records in enumerate(entries, 1))]
+
+
+BEGAN, ENDED = [TransactionBegan(name="t", num_chunks=1)], [TransactionEnded(num_chunks=1)]
+DELETED, NOTE = [TopicDeleted(topic_id=b"t" * 16, order_offset=3)], [TransactionAborted(reason="no")]
+ENDINGS: list[tuple[list[Entry], list[str]]] = [
+    (in_term(DELETED, BEGAN, DELETED, ENDED, DELETED), ["claim", "applied", "applied", "applied", "applied", "applied"]),
+    (in_term(DELETED, BEGAN, DELETED), ["claim", "applied"]),
+    ([*in_term(DELETED, BEGAN, DELETED), claim(2, 8)], ["claim", "applied", "aborted", "aborted", "claim"]),
+    (in_term(BEGAN, DELETED, NOTE, DELETED), ["claim", "aborted", "aborted", "applied", "applied"]),
+    # Logs that stop replicas.
+    (in_term(BEGAN, DELETED, BEGAN, ENDED), ["claim", "aborted", "aborted", "applied", "applied"]),
+    (in_term(DELETED, ENDED, NOTE), ["claim", "applied", "applied", "applied"]),
+]
+
+
+@pytest.mark.parametrize(("log", "verdicts"), ENDINGS)
+def test_what_a_transaction_holds_leaves_rows_when_it_is_over(log: list[Entry], verdicts: list[str]) -> None:
+    for cuts in ([len(log)], range(1, len(log) + 1)):
+        rows, heads = rows_of(log, cuts)
+        assert [row["verdict"] for row in rows] == verdicts
+        assert heads[KPART].next_offset == len(verdicts)
+
+
+def test_lost_entries_abort_a_transaction_and_what_was_held_is_told() -> None:
+    log = in_term(BEGAN, DELETED, DELETED, ENDED)
+    first = list(archive_function({}, {})(iter([batch(log, 0, 3)])))
+    _, heads, held = split(pa.Table.from_batches(first))
+    assert (heads[KPART].next_offset, [one.offset for one in held[KPART]]) == (1, [1, 2])
+    rows, heads, held = split(pa.Table.from_batches(list(archive_function(heads, held)(iter([batch(log, 4, 5)])))))
+    assert [(row["offset"], row["verdict"]) for row in rows.to_pylist()] == [(1, "aborted"), (2, "aborted"), (4, "applied")]
+    assert (heads[KPART].next_offset, held) == (5, {KPART: []})
