@@ -1,7 +1,8 @@
 """Entries of the metadata topic for people: judged by the rule every replica follows, decoded, as JSON values.
 
 Pure. Void entries are decoded too where that is possible, for the reader's information; replicas never do. In a log whose
-beginning was pruned nothing is known until a claim is seen, so entries before it have the verdict `unknown`.
+beginning was pruned nothing is known until a claim is seen, so entries before it have the verdict `unknown`. An entry inside a
+transaction has the verdict `chunk`: whether it takes effect is said by the entry that ends the transaction.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from typing import NamedTuple, cast
 from coordinator.core.fencing import VOID_REASONS, Fence, Verdict, admits
 from coordinator.core.names import topic_id_text
 from records.codec import UnreadableEntry, decode_entry, decode_key
-from records.model import EntryKey, LeadershipClaimed, Record
+from records.model import EntryKey, LeadershipClaimed, Record, TransactionAborted, TransactionBegan, TransactionEnded
 
 UNKNOWN = "unknown"
 VOID = "void"
+CHUNK = "chunk"
 
 REASONS: Mapping[str, str] = {
     "foreign": "its key is not that of an entry, or it is no proper claim",
@@ -48,18 +50,36 @@ class JudgedEntry:
     error: str
 
 
+@dataclass(slots=True)
+class OpenTransaction:
+    """A transaction that was not ended yet. `said` is how many chunks its beginning announced, -1: none."""
+
+    name: str
+    offset: int
+    said: int
+    chunks: int = 0
+
+    def __str__(self) -> str:
+        return f"transaction {self.name!r} of offset {self.offset}"
+
+
 class Judge:
     """Judges the messages of one partition in order. `from_start` is false where earlier entries were pruned or skipped."""
 
     def __init__(self, *, from_start: bool) -> None:
         self._fence: Fence | None = Fence() if from_start else None
         self._epoch_seen = 0
+        self._opened: OpenTransaction | None = None
 
     def judge(self, message: Message) -> JudgedEntry:
         """Judge and decode the next message."""
         key = decode_key(message.key)
         records, error = _decode(message.value)
         verdict, reason = self._verdict(key, records)
+        if verdict == Verdict.CLAIM.value:
+            reason = "; ".join(filter(None, (reason, self._abort())))
+        elif verdict == Verdict.APPLY.value:
+            verdict, reason = self._in_transaction(message.offset, records)
         return JudgedEntry(message=message, key=key, verdict=verdict, reason=reason, records=records, error=error)
 
     def _verdict(self, key: EntryKey | None, records: Sequence[Record]) -> tuple[str, str]:
@@ -79,6 +99,31 @@ class Judge:
             return verdict.value, ""
         word = VOID_REASONS.get(verdict, Verdict.VOID_FOREIGN.value)
         return VOID, f"{word}: {REASONS[word]}"
+
+    def _in_transaction(self, offset: int, records: Sequence[Record]) -> tuple[str, str]:
+        """What an entry of the term in force does to the open transaction, or is of it."""
+        verdict, opened = Verdict.APPLY.value, self._opened
+        match records:
+            case [TransactionBegan(name=name, num_chunks=said)]:
+                self._opened = OpenTransaction(name, offset, said)
+                return verdict, "" if opened is None else f"{opened} is open: replicas stop here"
+            case [TransactionEnded()] if opened is None:
+                return verdict, "no transaction is open, as far as the log was read"
+            case [TransactionEnded(num_chunks=count)] if opened is not None:
+                self._opened = None
+                if count != opened.chunks:
+                    return verdict, f"{opened} has {opened.chunks} chunks: replicas stop here"
+                return verdict, f"{opened} takes effect"
+            case [TransactionAborted()]:
+                return verdict, self._abort()
+        if opened is None:
+            return verdict, ""
+        opened.chunks += 1
+        return CHUNK, f"{opened.chunks}{f' of {opened.said}' if opened.said >= 0 else ''} of {opened}"
+
+    def _abort(self) -> str:
+        opened, self._opened = self._opened, None
+        return "" if opened is None else f"nothing of {opened} counts"
 
 
 def _proper_claim(key: EntryKey | None, records: Sequence[Record]) -> LeadershipClaimed | None:
@@ -115,7 +160,7 @@ def entry_row(entry: JudgedEntry, time_text: str | None) -> dict[str, object]:
 def entry_summary(entry: JudgedEntry) -> str:
     """The records of an entry in a few words, and what is wrong with it."""
     parts = [_summary(record) for record in entry.records]
-    if entry.verdict in (VOID, UNKNOWN):
+    if entry.reason:
         parts.insert(0, f"[{entry.reason}]")
     if entry.error:
         parts.append(f"cannot be decoded: {entry.error}")
@@ -165,6 +210,9 @@ _SHOWN: Mapping[str, tuple[str, ...]] = {
     "ProducersExpired": ("before_ms",),
     "TombstonesExpired": ("before_ms",),
     "SnapshotCommitted": ("end_offset", "location"),
+    "TransactionBegan": ("name", "num_chunks"),
+    "TransactionEnded": ("num_chunks",),
+    "TransactionAborted": ("reason",),
 }
 
 

@@ -53,8 +53,9 @@ def dump(
     """Print entries with their key, their verdict and their records.
 
     The verdict is that of every replica: `apply` counts, `claim` starts a term, `void` counts for nobody (the reason is
-    printed), `unknown` stands before the first claim of a log whose beginning was pruned. With --output other than table
-    every field of every record is printed.
+    printed), `chunk` is part of a transaction and counts when that ends, which the entry that ends or aborts it says,
+    `unknown` stands before the first claim of a log whose beginning was pruned. With --output other than table every field
+    of every record is printed.
 
     Examples: `diskless log dump --bootstrap-server kafka:9092 --partition 0`,
     `diskless log dump --config coordinator.properties --follow -o jsonl`

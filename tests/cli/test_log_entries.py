@@ -6,7 +6,16 @@ import json
 
 from cli.log_entries import Judge, JudgedEntry, Message, entry_row, entry_summary
 from records.codec import encode_entry, encode_key
-from records.model import EntryKey, LeadershipClaimed, NoOp, Record, TopicDeleted
+from records.model import (
+    EntryKey,
+    LeadershipClaimed,
+    NoOp,
+    Record,
+    TopicDeleted,
+    TransactionAborted,
+    TransactionBegan,
+    TransactionEnded,
+)
 
 TERM = 7
 RIVAL = -5
@@ -84,6 +93,42 @@ def test_before_the_first_claim_of_a_pruned_log_nothing_is_known() -> None:
     assert (taken.verdict, bool(taken.reason)) == ("claim", True)
     assert log.add(5, RIVAL, 1).verdict == "apply"
     assert log.add(4, TERM, 10).verdict == "void"
+
+
+def test_a_transaction_shows_its_chunks_and_what_became_of_them() -> None:
+    log = Log()
+    log.add(1, TERM, 0, claim(1, TERM))
+    told = [log.add(1, TERM, 1, TransactionBegan(name="move", num_chunks=2)), log.add(1, TERM, 2)]
+    told += [log.raw(b"stray", None), log.add(1, TERM, 3), log.add(1, TERM, 4, TransactionEnded(num_chunks=2)), log.add(1, TERM, 5)]
+    of = "of transaction 'move' of offset 1"
+    assert [(one.verdict, one.reason) for one in told if one.key is not None] == [
+        ("apply", ""),
+        ("chunk", f"1 of 2 {of}"),
+        ("chunk", f"2 of 2 {of}"),
+        ("apply", "transaction 'move' of offset 1 takes effect"),
+        ("apply", ""),
+    ]
+    assert entry_summary(told[0]) == "TransactionBegan(name=move num_chunks=2)"
+    assert entry_summary(told[1]) == f"[1 of 2 {of}] NoOp"
+
+
+def test_a_transaction_that_is_aborted_or_broken_is_told() -> None:
+    log = Log()
+    log.add(1, TERM, 0, claim(1, TERM))
+    began = TransactionBegan(name="t")
+    log.add(1, TERM, 1, began)
+    assert log.add(1, TERM, 2).reason == "1 of transaction 't' of offset 1"
+    note = TransactionAborted(reason="changed my mind")
+    assert log.add(1, TERM, 3, note).reason == "nothing of transaction 't' of offset 1 counts"
+    log.add(1, TERM, 4, began)
+    cut = log.add(2, RIVAL, 0, claim(2, RIVAL))
+    assert (cut.verdict, cut.reason) == ("claim", "nothing of transaction 't' of offset 4 counts")
+    assert log.add(2, RIVAL, 1, note).reason == ""
+    assert log.add(2, RIVAL, 2).verdict == "apply"
+    assert log.add(2, RIVAL, 3, TransactionEnded(num_chunks=0)).reason.startswith("no transaction is open")
+    log.add(2, RIVAL, 4, began)
+    assert log.add(2, RIVAL, 5, began).reason.endswith("replicas stop here")
+    assert log.add(2, RIVAL, 6, TransactionEnded(num_chunks=1)).reason.endswith("has 0 chunks: replicas stop here")
 
 
 def test_a_row_is_json_and_shows_ids_as_kafka_does() -> None:
