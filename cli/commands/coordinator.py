@@ -11,14 +11,26 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
-from cli.options import config_option, log_level_option, output_option, property_option, server_option, timeout_option
+from cli.options import (
+    config_option,
+    confirm,
+    dry_run_option,
+    log_level_option,
+    output_option,
+    property_option,
+    server_option,
+    timeout_option,
+    yes_option,
+)
 from cli.output import print_rows, say
 
 if TYPE_CHECKING:
     from cli.overview import NodeView
+    from coordinator.client.model import SchemaLevel
 
 STATUS_COLUMNS = ("coordinator", "state", "leader", "address", "epoch", "log_end", "standbys", "lag_max", "live_partitions")
 REPLICA_COLUMNS = ("coordinator", "node", "state", "epoch", "term", "log_end", "lag", "written_offset", "digest", "live_partitions")
+LEVEL_COLUMNS = ("node", "level_in_force", "highest_level", "gone")
 NODE_COLUMNS = ("node", "address", "rack", "reachable", "leads", "follows", "error")
 
 
@@ -143,6 +155,87 @@ def list_(bootstrap_server: str, timeout_s: float, output: str) -> None:
 
     rows = node_rows(run(_look(bootstrap_server, timeout_s)))
     print_rows(rows, output, NODE_COLUMNS if any(row["error"] for row in rows) else NODE_COLUMNS[:-1])
+
+
+@coordinator.command()
+@server_option
+@timeout_option
+@output_option
+def level(bootstrap_server: str, timeout_s: float, output: str) -> None:
+    """Show the schema level the log is written at, and the highest one each node agrees to.
+
+    The level rises by itself once all nodes agree to a higher one (`schema.level.max` of a node holds it). A node that is
+    gone for good keeps it where it is: `diskless coordinator raise-level` says that it is gone.
+
+    Example: `diskless coordinator level --bootstrap-server localhost:9192`
+    """
+    from cli.service import run
+
+    found = run(_level(bootstrap_server, timeout_s))
+    print_rows(_level_rows(found), output, LEVEL_COLUMNS, empty=f"level {found.level} is in force; no node is registered")
+
+
+@coordinator.command("raise-level")
+@click.argument("level", type=click.IntRange(1))
+@click.option(
+    "--gone-node", "gone_nodes", type=click.IntRange(0), multiple=True, metavar="ID", help="A node that does not come back. Repeatable."
+)
+@dry_run_option
+@yes_option
+@server_option
+@timeout_option
+def raise_level(level: int, gone_nodes: Sequence[int], dry_run: bool, yes: bool, bootstrap_server: str, timeout_s: float) -> None:
+    """Write the log at a higher schema LEVEL from now on.
+
+    Needed only where the level does not rise by itself. It never goes back: versions that do not know the level cannot be run
+    any more, and a node named with --gone-node that comes back with one stops at the first entry it cannot read.
+
+    Examples: `diskless coordinator raise-level 2 --bootstrap-server localhost:9192`,
+    `diskless coordinator raise-level 2 --gone-node 7 --yes --bootstrap-server localhost:9192`
+    """
+    from cli.service import run
+
+    run(_raise_level(level, gone_nodes, dry_run, yes, bootstrap_server, timeout_s))
+
+
+async def _raise_level(level: int, gone_nodes: Sequence[int], dry_run: bool, yes: bool, bootstrap_server: str, timeout_s: float) -> None:
+    from cli.service import milliseconds, open_client
+
+    async with open_client(bootstrap_server, timeout_s) as client:
+        before = await client.schema_level(timeout_ms=milliseconds(timeout_s))
+        if before.level >= level:
+            say(f"schema level {before.level} is in force already")
+            return
+        for node in before.nodes:
+            if before.level <= node.schema_level_max < level:
+                what = "counts as gone" if node.node_id in gone_nodes else "is in the way: upgrade it, or name it with --gone-node"
+                say(f"node {node.node_id} (up to level {node.schema_level_max}) {what}")
+        if dry_run:
+            say(f"schema level would be raised from {before.level} to {level} if no node is in the way")
+            return
+        confirm(f"Raise the schema level from {before.level} to {level} for good?", yes=yes)
+        after = await client.raise_schema_level(level, gone_node_ids=gone_nodes, timeout_ms=milliseconds(timeout_s))
+        say(f"schema level {after.level} is in force")
+
+
+async def _level(bootstrap_server: str, timeout_s: float) -> SchemaLevel:
+    from cli.service import milliseconds, open_client
+
+    async with open_client(bootstrap_server, timeout_s) as client:
+        return await client.schema_level(timeout_ms=milliseconds(timeout_s))
+
+
+def _level_rows(found: SchemaLevel) -> Sequence[dict[str, object]]:
+    """A row per node; one below the level in force was called gone when that was raised."""
+    return [
+        {
+            "node": node.node_id,
+            "level_in_force": found.level,
+            "highest_level": node.schema_level_max,
+            "gone": node.schema_level_max < found.level,
+        }
+        for node in found.nodes
+    ]
 
 
 async def _look(bootstrap_server: str, timeout_s: float) -> Sequence[NodeView]:

@@ -24,9 +24,11 @@ import kio.schema.metadata.v12.response as metadata_v12
 from kio.schema.errors import ErrorCode as KioError
 
 from coordinator.core.commands import Outcome
+from coordinator.core.directory import Directory
 from coordinator.core.errors import ErrorCode
 from coordinator.core.names import parse_topic_id
 from coordinator.protocol.codec import Message
+from coordinator.protocol.messages import UpdateSchemaLevelNode, UpdateSchemaLevelResponse
 from records.model import NodeRegistered
 
 COORDINATOR_KEY_TYPE = 100
@@ -138,3 +140,14 @@ def _metadata_topic(module: ModuleType, version: int, topic: MetadataTopic) -> o
     if version >= 10:
         fields["topic_id"] = uuid.UUID(bytes=topic.topic_id) if any(topic.topic_id) else None
     return module.MetadataResponseTopic(partitions=partitions, **fields)
+
+
+def update_schema_level_response(outcome: Outcome, directory: Directory | None) -> Message:
+    """What became of the request, and the level and nodes of the directory as this node knows it."""
+    nodes = [] if directory is None else sorted(directory.nodes.values(), key=lambda node: node.node_id)
+    return UpdateSchemaLevelResponse(
+        error_code=outcome.error,
+        error_message=outcome.message,
+        level=-1 if directory is None else directory.schema_level,
+        nodes=tuple(UpdateSchemaLevelNode(node_id=node.node_id, schema_level_max=node.schema_level_max) for node in nodes),
+    )

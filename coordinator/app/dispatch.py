@@ -49,6 +49,7 @@ from coordinator.protocol.messages import (
     PlacePartitionsRequest,
     RegisterNodeRequest,
     RemoveTopicsRequest,
+    UpdateSchemaLevelRequest,
 )
 from coordinator.runtime.cluster_view import DIRECTORY_PARTITION
 from coordinator.runtime.descriptions import CoordinatorDescription, Descriptions, FileDescription, TopicDescription
@@ -64,7 +65,7 @@ _FIND_BATCHES = int(ApiKey.FIND_BATCHES)
 DIRECTORY_TIMEOUT_MS = 2_000
 LIST_FILES_MAX = 10_000
 
-ALONE = frozenset({ApiKey.CREATE_PARTITIONS, ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS})
+ALONE = frozenset({ApiKey.CREATE_PARTITIONS, ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS, ApiKey.UPDATE_SCHEMA_LEVEL})
 UNORDERED = frozenset({ApiKey.PLACE_PARTITIONS, ApiKey.REMOVE_TOPICS, ApiKey.REGISTER_NODE})
 """Requests between nodes: repeated until they succeed and ordered by what they carry, so they need not wait for each other."""
 
@@ -94,6 +95,7 @@ class Dispatcher:
             ApiKey.DESCRIBE_TOPICS: self._describe_topics,
             ApiKey.DESCRIBE_COORDINATORS: self._describe_coordinators,
             ApiKey.LIST_FILES: self._list_files,
+            ApiKey.UPDATE_SCHEMA_LEVEL: self._update_schema_level,
             ApiKey.PLACE_PARTITIONS: self._place_partitions,
             ApiKey.REMOVE_TOPICS: self._remove_topics,
             ApiKey.REGISTER_NODE: self._register_node,
@@ -222,6 +224,14 @@ class Dispatcher:
         else:
             answers = await self._node.router.describe_files([file.object_key for file in request.files], request.timeout_ms)
         return partitions_api.describe_files_response(request, answers)
+
+    async def _update_schema_level(self, request: UpdateSchemaLevelRequest) -> Message:
+        if request.timeout_ms <= 0:
+            outcome = partitions_api.bad_timeout(request.timeout_ms)
+        else:
+            gone = frozenset(request.gone_node_ids)
+            outcome = await self._node.directory.raise_schema_level(request.level, gone, request.timeout_ms)
+        return cluster_api.update_schema_level_response(outcome, self._node.view.directory)
 
     # ---- internal requests
 

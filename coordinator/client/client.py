@@ -44,11 +44,21 @@ from coordinator.client.model import (
     Node,
     PartitionDescription,
     PartitionId,
+    SchemaLevel,
     TopicDescription,
     TopicListing,
 )
 from coordinator.client.node import NodeClient
-from coordinator.client.operations import DeleteRecords, DescribeFiles, FindBatches, ListFiles, ListOffsets, create_topic, delete_topic
+from coordinator.client.operations import (
+    DeleteRecords,
+    DescribeFiles,
+    FindBatches,
+    ListFiles,
+    ListOffsets,
+    UpdateSchemaLevel,
+    create_topic,
+    delete_topic,
+)
 from coordinator.client.pool import CONNECT_TIMEOUT_S, ConnectionPool
 from coordinator.client.retry import Deadline, RetryPolicy
 from coordinator.client.routing import HEALING, NOT_CREATED, Routing
@@ -141,6 +151,16 @@ class DisklessClient:
             coordinators=response.coordinators,
             nodes=tuple(Node(one.node_id, one.host, one.port, one.rack) for one in response.nodes),
         )
+
+    async def schema_level(self, *, timeout_ms: int | None = None) -> SchemaLevel:
+        """The schema level of the log in force, and the highest one of each registered node."""
+        return await self.raise_schema_level(0, timeout_ms=timeout_ms)
+
+    async def raise_schema_level(self, level: int, *, gone_node_ids: Sequence[int] = (), timeout_ms: int | None = None) -> SchemaLevel:
+        """Raise the schema level, which never goes back; InvalidRequest while a node that is not named as gone does not support it."""
+        [found] = await self._routing.perform(UpdateSchemaLevel(level, gone_node_ids), self._deadline(timeout_ms))
+        found.raise_for_error()
+        return found
 
     # ---- topics
 

@@ -16,7 +16,7 @@ from coordinator.client.errors import SERVED, Refusal, error_of
 from coordinator.core.errors import ErrorCode
 from coordinator.core.names import topic_id_text
 from coordinator.protocol.find_batches import FoundBatch
-from coordinator.protocol.messages import DescribeCoordinatorsCoordinator, ListFilesFile
+from coordinator.protocol.messages import DescribeCoordinatorsCoordinator, ListFilesFile, UpdateSchemaLevelNode
 
 
 class PartitionId(NamedTuple):
@@ -110,6 +110,14 @@ class Result:
     def raise_for_error(self) -> None:
         """Raise the `DisklessError` that fits, if this is an error."""
         self.refusal.raise_for_error()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaLevel(Result):
+    """The schema level of the log that is in force, and the highest one of each registered node."""
+
+    level: int = -1
+    nodes: tuple[UpdateSchemaLevelNode, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

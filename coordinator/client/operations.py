@@ -21,6 +21,7 @@ from coordinator.client.model import (
     ListedOffset,
     PartitionId,
     Result,
+    SchemaLevel,
 )
 from coordinator.client.pool import ConnectionPool, Lane
 from coordinator.client.retry import server_timeout_ms
@@ -55,6 +56,8 @@ from coordinator.protocol.messages import (
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
+    UpdateSchemaLevelRequest,
+    UpdateSchemaLevelResponse,
 )
 from coordinator.protocol.wire import MalformedMessage
 
@@ -273,6 +276,35 @@ class ListFiles(Operation[ListedFiles]):
 
     def refused(self, place: int, refusal: Refusal) -> ListedFiles:
         return ListedFiles(refusal=refusal)
+
+
+class UpdateSchemaLevel(Operation[SchemaLevel]):
+    """Raise the schema level, 0 to be told the one in force. Repeating it is harmless."""
+
+    lane = ADMIN
+
+    def __init__(self, level: int, gone_node_ids: Sequence[int]) -> None:
+        self._level = level
+        self._gone_node_ids = gone_node_ids
+        self.is_write = level > 0
+
+    @property
+    def targets(self) -> Sequence[Target]:
+        return [DIRECTORY]
+
+    async def send(self, pool: ConnectionPool, lane: Lane, places: Sequence[int], timeout_s: float) -> Sequence[SchemaLevel]:
+        request = UpdateSchemaLevelRequest(
+            level=self._level, gone_node_ids=tuple(self._gone_node_ids), timeout_ms=server_timeout_ms(timeout_s)
+        )
+        response = cast(UpdateSchemaLevelResponse, await pool.call(lane, request, timeout_s))
+        refusal = refusal_of(response.error_code, response.error_message)
+        return [SchemaLevel(refusal=refusal, level=response.level, nodes=response.nodes)]
+
+    def refusal_of(self, answer: SchemaLevel) -> Refusal:
+        return answer.refusal
+
+    def refused(self, place: int, refusal: Refusal) -> SchemaLevel:
+        return SchemaLevel(refusal=refusal)
 
 
 class DirectoryOperation(Operation[Refusal]):

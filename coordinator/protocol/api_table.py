@@ -56,6 +56,7 @@ class ApiKey(IntEnum):
     DESCRIBE_TOPICS = 10200
     DESCRIBE_COORDINATORS = 10201
     LIST_FILES = 10202
+    UPDATE_SCHEMA_LEVEL = 10203
     PLACE_PARTITIONS = 10210
     REMOVE_TOPICS = 10211
     REGISTER_NODE = 10212
@@ -160,6 +161,7 @@ _ALL: Final[list[Api]] = [
     *_own(ApiKey.DESCRIBE_TOPICS, messages.DescribeTopicsRequest, messages.DescribeTopicsResponse),
     *_own(ApiKey.DESCRIBE_COORDINATORS, messages.DescribeCoordinatorsRequest, messages.DescribeCoordinatorsResponse),
     *_own(ApiKey.LIST_FILES, messages.ListFilesRequest, messages.ListFilesResponse),
+    *_own(ApiKey.UPDATE_SCHEMA_LEVEL, messages.UpdateSchemaLevelRequest, messages.UpdateSchemaLevelResponse),
     *_own(ApiKey.PLACE_PARTITIONS, messages.PlacePartitionsRequest, messages.PlacePartitionsResponse, internal=True),
     *_own(ApiKey.REMOVE_TOPICS, messages.RemoveTopicsRequest, messages.RemoveTopicsResponse, internal=True),
     *_own(ApiKey.REGISTER_NODE, messages.RegisterNodeRequest, messages.RegisterNodeResponse, internal=True),

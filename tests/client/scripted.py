@@ -13,12 +13,14 @@ from typing import cast
 from coordinator.adapters.server.contract import Request, Respond
 from coordinator.adapters.server.server import Server
 from coordinator.api import cluster as cluster_api
-from coordinator.core.commands import OK, Outcome
+from coordinator.core.commands import OK, Outcome, RaiseSchemaLevel
+from coordinator.core.directory import Directory, apply_directory, decide_raise
 from coordinator.core.errors import ErrorCode
 from coordinator.protocol import messages as m
 from coordinator.protocol.api_table import ApiKey, decode_request
 from coordinator.protocol.codec import Message, encode
 from coordinator.protocol.commit_file import CommitFile, decode_commit_file, encode_commit_response
+from records.history import LATEST
 from records.model import Endpoint, NodeRegistered
 
 Trouble = Callable[["ScriptedNode", Request, Respond], bool]
@@ -40,9 +42,16 @@ class ScriptedCluster:
     files: dict[tuple[str, int], tuple[CommitFile, list[Result]]] = field(default_factory=dict)
     emptied: set[str] = field(default_factory=set)
     commits: list[tuple[int, CommitFile]] = field(default_factory=list)
+    directory: Directory = field(default_factory=Directory)
 
     def add_topic(self, topic_id: bytes, name: str, partitions: int) -> None:
         self.topics[topic_id] = (name, [partition % self.coordinators for partition in range(partitions)])
+
+    def register(self, *levels: tuple[int, int]) -> None:
+        """Enter nodes in the directory: (node id, highest schema level)."""
+        for node_id, level_max in levels:
+            node = NodeRegistered(node_id=node_id, rack="", endpoints=[], schema_level_max=level_max)
+            apply_directory(self.directory, node, 0)
 
     def owner(self, key: bytes) -> int | None:
         _, owners = self.topics.get(key[:16], ("", []))
@@ -95,6 +104,8 @@ class ScriptedNode:
                 return self._create(message)
             case m.DescribeFilesRequest():
                 return self._describe_files(message)
+            case m.UpdateSchemaLevelRequest():
+                return self._update_schema_level(message)
         if type(message).__name__ == "MetadataRequest":
             return cluster_api.metadata_response(version, [self._registered(node) for node in self.cluster.nodes.values()], "c", 1, [])
         _, keys = cluster_api.coordinator_keys(message)
@@ -179,6 +190,15 @@ class ScriptedNode:
             results.append(m.CreatablePartitionsResult(topic_id=one.topic_id, error_code=code, error_message=None))
         return m.CreatePartitionsResponse(topics=tuple(results))
 
+    def _update_schema_level(self, message: m.UpdateSchemaLevelRequest) -> Message:
+        directory = self.cluster.directory
+        if self.cluster.leaders[0] != self.node_id:
+            return cluster_api.update_schema_level_response(Outcome(error=ErrorCode.NOT_COORDINATOR, message="not here"), directory)
+        records, outcome = decide_raise(directory, RaiseSchemaLevel(level=message.level, nodes_gone=frozenset(message.gone_node_ids)))
+        for record in records:
+            apply_directory(directory, record, 0)
+        return cluster_api.update_schema_level_response(outcome, directory)
+
     def _describe_files(self, message: m.DescribeFilesRequest) -> m.DescribeFilesResponse:
         led = {i for i, leader in self.cluster.leaders.items() if leader == self.node_id}
         results = []
@@ -233,6 +253,7 @@ async def scripted(nodes: int = 2, coordinators: int = 4) -> AsyncIterator[Scrip
         node = cluster.nodes[node_id] = ScriptedNode(cluster, node_id)
         node.port = await node.server.start("127.0.0.1", 0)
     cluster.leaders = {i: i % nodes + 1 for i in range(coordinators)}
+    cluster.register(*dict.fromkeys(cluster.nodes, LATEST).items())
     try:
         yield cluster
     finally:

@@ -18,6 +18,7 @@ from coordinator.core.errors import ErrorCode
 from coordinator.protocol.api_table import ApiKey
 from coordinator.protocol.commit_file import BATCH, CommitFile
 from coordinator.protocol.messages import CommitBatch
+from records.history import LATEST as LATEST_LEVEL
 from tests.client.scripted import ScriptedCluster, ScriptedNode, Trouble, scripted
 
 TOPIC = bytes(range(16))
@@ -406,3 +407,27 @@ def test_servers_must_be_host_and_port(text: str) -> None:
 
 def test_servers_are_parsed() -> None:
     assert parse_servers("a:1, [::1]:2,a:1") == [("a", 1), ("::1", 2)]
+
+
+async def test_the_schema_level_is_asked_and_raised_at_the_leader_of_the_directory() -> None:
+    async with scripted() as cluster, client_of(cluster) as client:
+        cluster.nodes[1].told[0] = 2  # it is not: asked again
+        found = await client.schema_level()
+        assert (found.level, [(node.node_id, node.schema_level_max) for node in found.nodes]) == (1, [(1, LATEST_LEVEL), (2, LATEST_LEVEL)])
+        cluster.nodes[1].told.clear()
+        cluster.register((7, 1))
+        with pytest.raises(InvalidRequest, match="node 7 supports levels up to 1"):
+            await client.raise_schema_level(LATEST_LEVEL)
+        assert (await client.schema_level()).level == 1
+        assert (await client.raise_schema_level(LATEST_LEVEL, gone_node_ids=[7])).level == LATEST_LEVEL
+        assert (await client.raise_schema_level(1)).level == LATEST_LEVEL
+        with pytest.raises(InvalidRequest, match="is not known to this version"):
+            await client.raise_schema_level(LATEST_LEVEL + 1)
+
+
+async def test_a_level_that_nobody_can_raise_now_was_not_raised() -> None:
+    async with scripted() as cluster, client_of(cluster) as client:
+        cluster.leaders[0] = -1
+        with pytest.raises(Unavailable):
+            await client.raise_schema_level(LATEST_LEVEL, timeout_ms=200)
+        assert cluster.directory.schema_level == 1

@@ -84,6 +84,11 @@ from coordinator.protocol.messages.remove_topics import (
     RemoveTopicsTopic,
     RemoveTopicsTopicResult,
 )
+from coordinator.protocol.messages.update_schema_level import (
+    UpdateSchemaLevelNode,
+    UpdateSchemaLevelRequest,
+    UpdateSchemaLevelResponse,
+)
 
 __all__ = [
     "CommitBatch",
@@ -144,4 +149,7 @@ __all__ = [
     "RemoveTopicsResponse",
     "RemoveTopicsTopic",
     "RemoveTopicsTopicResult",
+    "UpdateSchemaLevelNode",
+    "UpdateSchemaLevelRequest",
+    "UpdateSchemaLevelResponse",
 ]

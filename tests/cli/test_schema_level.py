@@ -1,0 +1,77 @@
+"""`diskless coordinator level` and `raise-level` against a scripted cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from click.testing import CliRunner, Result
+
+from cli.main import root
+from cli.outcome import Exit
+from records.history import LATEST
+from tests.client.scripted import ScriptedCluster, scripted
+
+
+async def run(cluster: ScriptedCluster, *args: str, answer: str = "") -> Result:
+    """Run a command in a thread of its own, as it has an event loop of its own."""
+    command = ["coordinator", *args, "--bootstrap-server", ",".join(cluster.addresses), "--timeout", "20"]
+    result = await asyncio.to_thread(CliRunner().invoke, root, command, prog_name="diskless", input=answer)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+async def shown(cluster: ScriptedCluster) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = json.loads((await run(cluster, "level", "-o", "json")).stdout)
+    return rows
+
+
+async def test_the_level_in_force_and_that_of_each_node_are_shown() -> None:
+    async with scripted() as cluster:
+        cluster.register((2, 1))
+        assert await shown(cluster) == [
+            {"node": 1, "level_in_force": 1, "highest_level": LATEST, "gone": False},
+            {"node": 2, "level_in_force": 1, "highest_level": 1, "gone": False},
+        ]
+        assert (await run(cluster, "level")).stdout.split()[:6] == ["NODE", "LEVEL", "IN", "FORCE", "HIGHEST", "LEVEL"]
+
+
+async def test_a_node_in_the_way_is_named_and_one_that_is_gone_is_not() -> None:
+    async with scripted() as cluster:
+        cluster.register((7, 1))
+        refused = await run(cluster, "raise-level", str(LATEST), "--yes")
+        assert refused.exit_code == Exit.FAILURE
+        assert "node 7 (up to level 1) is in the way: upgrade it, or name it with --gone-node" in refused.stderr
+        assert "node 7 supports levels up to 1" in refused.stderr
+        assert cluster.directory.schema_level == 1
+        raised = await run(cluster, "raise-level", str(LATEST), "--gone-node", "7", "--yes")
+        assert raised.exit_code == Exit.OK, raised.stderr
+        assert "node 7 (up to level 1) counts as gone" in raised.stderr
+        assert f"schema level {LATEST} is in force" in raised.stderr
+        assert [(row["node"], row["level_in_force"], row["gone"]) for row in await shown(cluster)] == [
+            (1, LATEST, False),
+            (2, LATEST, False),
+            (7, LATEST, True),
+        ]
+        again = await run(cluster, "raise-level", "1", "--yes")
+        assert (again.exit_code, "is in force already" in again.stderr) == (Exit.OK, True)
+
+
+async def test_nothing_is_raised_on_trial_or_without_consent() -> None:
+    async with scripted() as cluster:
+        trial = await run(cluster, "raise-level", str(LATEST), "--dry-run")
+        assert trial.exit_code == Exit.OK
+        assert f"would be raised from 1 to {LATEST}" in trial.stderr
+        denied = await run(cluster, "raise-level", str(LATEST), answer="n\n")
+        assert denied.exit_code == Exit.FAILURE
+        assert cluster.directory.schema_level == 1
+        assert (await run(cluster, "raise-level", str(LATEST), answer="y\n")).exit_code == Exit.OK
+        assert cluster.directory.schema_level == LATEST
+
+
+async def test_an_unknown_level_is_refused() -> None:
+    async with scripted() as cluster:
+        refused = await run(cluster, "raise-level", str(LATEST + 1), "--yes")
+        assert refused.exit_code == Exit.FAILURE
+        assert f"schema level {LATEST + 1} is not known to this version" in refused.stderr
