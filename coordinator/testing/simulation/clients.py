@@ -40,6 +40,8 @@ THINK_S = (0.05, 0.45)
 TOPICS_MAX = 6
 RECENT_FILES = 10
 AGE_MS_MAX = 5_000
+PRUNE_S = (0.3, 2.0)
+PRUNE_STEPS_MAX = 12
 CLIENT = -1
 NO_PRODUCER = -1
 
@@ -342,6 +344,42 @@ class Describer:
                 await clients.ask(node_id, describing(clients.judge, keys, node_id))
 
 
+class Pruner:
+    """Deletes records of many partitions at a time, step by step: more than an entry holds where entries are small."""
+
+    def __init__(self, clients: Clients, rng: random.Random) -> None:
+        self._clients = clients
+        self._rng = rng
+
+    async def run(self) -> None:
+        """Delete until the clients close."""
+        rng, clients = self._rng, self._clients
+        while not clients.is_closing:
+            await asyncio.sleep(rng.uniform(*PRUNE_S))
+            targets = clients.targets()
+            if targets:
+                points = [point for where in rng.sample(targets, rng.randint(1, len(targets))) for point in self._steps(where)]
+                if rng.random() < 0.2:
+                    rng.shuffle(points)
+                node_id = clients.node_for(targets[0], rng)
+                await clients.ask(node_id, deleting(clients.judge, points, node_id))
+
+    def _steps(self, where: Where) -> list[DeletePoint]:
+        judge = self._clients.judge
+        start, end = judge.promises.log_start.get(where, 0), judge.promises.high_watermark.get(where, 0)
+        offsets = range(start + 1, min(end, start + PRUNE_STEPS_MAX) + 1)
+        return [DeletePoint(topic_id=where[0], partition=where[1], offset=offset) for offset in offsets]
+
+
+def deleting(judge: Judge, points: list[DeletePoint], node_id: int) -> Callable[[Node], Awaitable[None]]:
+    """The request to delete records."""
+
+    async def work(node: Node) -> None:
+        judge.delete_records_answered(node_id, points, await node.router.delete_records(points, TIMEOUT_MS))
+
+    return work
+
+
 def describing(judge: Judge, keys: list[str], node_id: int) -> Callable[[Node], Awaitable[None]]:
     """The request whether files have live batches."""
 
@@ -424,13 +462,7 @@ class Admin:
         points = [DeletePoint(topic_id=where[0], partition=where[1], offset=self._rng.choice([-1, self._rng.randint(0, known)]))]
         judge = self._clients.judge
         node_id = self._clients.node_for(where, self._rng)
-
-        async def work(node: Node) -> int:
-            answers = await node.router.delete_records(points, TIMEOUT_MS)
-            judge.delete_records_answered(node_id, points, answers)
-            return int(answers[0].outcome.error)
-
-        await self._clients.ask(node_id, work)
+        await self._clients.ask(node_id, deleting(judge, points, node_id))
         # What was deleted a moment ago is not counted out of its files yet.
         keys = list(judge.promises.files)[-RECENT_FILES:]
         if keys:

@@ -15,6 +15,7 @@ from coordinator.testing.simulation.process import Process
 from coordinator.testing.simulation.scenario import Fault
 from coordinator.testing.simulation.story import Story
 from records.codec import decode_key, encode_entry, encode_key
+from records.history import LATEST
 from records.model import Endpoint, EntryKey, LeadershipClaimed, NoOp
 
 NORMAL_NETWORK_MS = (0.1, 1.0)
@@ -73,6 +74,7 @@ class FaultMaker:
             "slow": self._slow,
             "stray": self._stray,
             "unavailable": self._unavailable,
+            "upgrade": self._upgrade,
         }
         kafka.faults.fate_of = self._fate_of
         kafka.faults.refuse_produce = self._refusal
@@ -121,6 +123,11 @@ class FaultMaker:
         process = self._processes[fault.node]
         # Once stopped, a process is started again by whoever stopped it, faults or not.
         process.stop_cleanly(lambda: self._start_later(process, fault.duration_s))
+
+    def _upgrade(self, fault: Fault) -> None:
+        """A process is stopped and comes back as the newest version."""
+        self._processes[fault.node].schema_level_max = LATEST
+        self._restart(fault)
 
     def _start_later(self, process: Process, delay_s: float) -> None:
         self._world.call_later(delay_s, process.start)

@@ -2,6 +2,7 @@
 
 A claim is in force iff its key has seq 0 and the epoch after the one in force, and its body is one LeadershipClaimed of
 the same epoch and term. Another entry counts iff its epoch and term are in force and its seq is the next. All else is void.
+What counts between TransactionBegan and TransactionEnded takes effect at the end, or never if a claim comes before it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from records.codec import UnreadableEntry, decode_entry, decode_key
 from records.file_columns import iterate
 from records.model import (
     EntryKey,
+    FeatureLevelSet,
     FileCommitted,
     LeadershipClaimed,
     NoOp,
@@ -27,6 +29,8 @@ from records.model import (
     TopicDeleted,
     TopicDeleting,
     TopicPlaced,
+    TransactionBegan,
+    TransactionEnded,
 )
 
 Where: TypeAlias = tuple[bytes, int]
@@ -75,6 +79,12 @@ class LogFold:
         self.leader = -1
         self.claims = 0
         self.last_counted = -1
+        """Whoever has applied everything up to here says what the fold says."""
+        self.schema_level = 1
+        self.transactions = 0
+        self.inside: set[int] = set()
+        """Offsets of transactions before their end."""
+        self._opened: list[tuple[int, list[Record]]] | None = None
         self.last_change = -1
         self.has_deleted = False
         self.files: dict[str, FileCommitted] = {}
@@ -98,10 +108,8 @@ class LogFold:
             return self._claim(parts, value or b"", offset)
         if now.epoch and parts == (now.epoch, now.term, now.seq + 1):
             self.in_force = parts
-            self.last_counted = offset
             records = decode_entry(value or b"")
-            for record in records:
-                self._apply(record, offset)
+            self._count(records, offset)
             return ", ".join(f"{type(record).__name__} {getattr(record, 'object_key', '')}".strip() for record in records)
         return None
 
@@ -115,8 +123,34 @@ class LogFold:
                 self.in_force, self.leader = parts, node_id
                 self.claims += 1
                 self.last_counted = offset
+                self._opened = None
                 return f"claim of node {node_id}, epoch {parts.epoch}"
         return None
+
+    def _count(self, records: list[Record], offset: int) -> None:
+        """Let an entry that counts take effect, or keep it until its transaction ends."""
+        match records:
+            case [TransactionBegan()] if self._opened is None:
+                self._opened = []
+            case [TransactionEnded(num_chunks=count)] if self._opened is not None and count == len(self._opened):
+                chunks, self._opened = self._opened, None
+                self.transactions += 1
+                for at, chunk in chunks:
+                    self._apply_all(chunk, at)
+            case [TransactionBegan() | TransactionEnded()]:
+                raise Violation("transactions are whole", f"{records[0]} at {offset} of partition {self.partition} in {self._opened}")
+            case _ if self._opened is not None:
+                self._opened.append((offset, records))
+            case _:
+                self._apply_all(records, offset)
+        if self._opened is None:
+            self.last_counted = offset
+        else:
+            self.inside.add(offset)
+
+    def _apply_all(self, records: list[Record], offset: int) -> None:
+        for record in records:
+            self._apply(record, offset)
 
     def _apply(self, record: Record, offset: int) -> None:
         if not isinstance(record, NoOp):
@@ -143,6 +177,8 @@ class LogFold:
                 self.deleting.add(record.topic_id)
             case ProducersExpired():
                 self._forget_producers(record.before_ms, offset)
+            case FeatureLevelSet():
+                self.schema_level = max(self.schema_level, record.level)
             case _:
                 pass
 

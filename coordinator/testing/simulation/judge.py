@@ -28,6 +28,7 @@ from coordinator.core.shard import Shard
 from coordinator.testing.simulation.compare import differences
 from coordinator.testing.simulation.fold import LogFold, Where
 from coordinator.testing.simulation.story import Story, Violation
+from records.history import schema_of_header
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 NOT_DECIDED = frozenset({3, 6, 7, 14, 15, 16, 100})
@@ -35,6 +36,7 @@ NOT_THERE = frozenset({3, 100})
 DUPLICATE_RESOURCE = 92
 OUT_OF_RANGE = 1
 NOT_FOUND = 91
+SINGLE_OBJECT_HEADER_BYTES = 10
 STORM_WINDOW_S = 3.0
 STORM_TURNS_MAX = 6
 
@@ -92,6 +94,8 @@ class Judge:
         self.answers = 0
         self.looks = 0
         self.ghosts_until_s = 0.0
+        self.supported_levels: dict[int, int] = {}
+        """The schema level that the version of each node supports."""
         self.may_terms_end = False
         """Whether something has happened that may end a term without a claim of somebody else."""
         self._story = story
@@ -119,6 +123,8 @@ class Judge:
         except Violation as violation:
             self.broken(violation.rule, violation.text)
             return
+        if what is not None:
+            self._check_level(partition, offset, value or b"")
         if what is None:
             if self._story.is_detailed:
                 self._story.mention(f"log {partition}: void entry at {offset}")
@@ -128,6 +134,16 @@ class Judge:
                 self._turn(partition)
         elif self._story.is_detailed:
             self._story.mention(f"log {partition}: {what} at {offset}")
+
+    def _check_level(self, partition: int, offset: int, value: bytes) -> None:
+        """Nobody writes what some process may not be able to read."""
+        in_force, level = self.folds[0].schema_level, schema_of_header(value[:SINGLE_OBJECT_HEADER_BYTES]).level
+        if level > in_force:
+            text = f"the entry at {offset} of partition {partition} is of schema level {level}, {in_force} is in force"
+            self.broken("entries are of the level in force", text)
+        behind = {node_id: supported for node_id, supported in self.supported_levels.items() if supported < in_force}
+        if behind:
+            self.broken("no version is left behind", f"schema level {in_force} is in force, nodes support {behind}")
 
     def _turn(self, partition: int) -> None:
         now_s, turns = self._now_s(), self._turns[partition]
@@ -385,6 +401,9 @@ class Judge:
 
     def flushed(self, node_id: int, partition: int, offset: int, digest: bytes) -> None:
         """A replica wrote its state of an offset, with this digest."""
+        if offset in self.folds[partition].inside:
+            text = f"node {node_id} wrote its state of partition {partition} at {offset}, inside a transaction"
+            self.broken("databases stop before an open transaction", text)
         if not self.folds[partition].has_deleted:
             # Batches deleted from partitions leave the digest with housekeeping, at its own pace: compared in the end only.
             known, other = self._digests.setdefault((partition, offset), (digest, node_id))

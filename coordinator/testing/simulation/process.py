@@ -63,8 +63,9 @@ class Surroundings:
 class Process:
     """See the module's text. `node` and `loop` are None while it is down."""
 
-    def __init__(self, surroundings: Surroundings, node_id: int, skew_ms: int) -> None:
+    def __init__(self, surroundings: Surroundings, node_id: int, skew_ms: int, schema_level_max: int) -> None:
         self.node_id = node_id
+        self.schema_level_max = schema_level_max
         self.node: Node | None = None
         self.loop: VirtualLoop | None = None
         self.membership: SimulatedMembership | None = None
@@ -104,6 +105,7 @@ class Process:
         self._lives += 1
         self.disturbances += 1
         self._is_stopping = False
+        around.judge.supported_levels[self.node_id] = self.schema_level_max
         rng = random.Random(f"node {around.seed} {self.name}")
         loop = self.loop = around.time.new_loop(self.name)
         kafka_node = self.kafka_node = FakeNode(around.kafka, self.name)
@@ -144,6 +146,7 @@ class Process:
             topic_check_interval_ms=5_000,
             load_timeout_ms=12_000,
             shutdown_timeout_ms=2_000,
+            schema_level_max=self.schema_level_max,
         )
 
     def _fatal(self, error: FatalError) -> None:

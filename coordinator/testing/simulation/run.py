@@ -19,7 +19,7 @@ from coordinator.core.limits import Limits
 from coordinator.core.shard import Shard
 from coordinator.testing.kafka import FakeKafka
 from coordinator.testing.kafka_log import FakeLog, Faults
-from coordinator.testing.simulation.clients import Admin, Clients, Committer, Describer, Finder, Reader
+from coordinator.testing.simulation.clients import Admin, Clients, Committer, Describer, Finder, Pruner, Reader
 from coordinator.testing.simulation.faults import NORMAL_NETWORK_MS, FaultMaker
 from coordinator.testing.simulation.judge import Judge
 from coordinator.testing.simulation.loop import VirtualLoop, VirtualTime
@@ -28,10 +28,12 @@ from coordinator.testing.simulation.process import TERM_TIMEOUT_MS, Process, Sur
 from coordinator.testing.simulation.scenario import Scenario
 from coordinator.testing.simulation.story import Story, Violation
 from coordinator.testing.simulation.weakened import without
+from records.history import LATEST
 
 HEAL_S = 60.0
 LOOK_S = 0.25
 EXPIRY_MS = 700
+OLD_LEVEL = LATEST - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +128,8 @@ class WatchedLog(FakeLog):
 def limits_of(scenario: Scenario) -> Limits:
     """The limits of every node; producers are forgotten within the run where the scenario says so."""
     limits = Limits(groups_in_flight_max=scenario.groups_in_flight, term_timeout_ms=TERM_TIMEOUT_MS)
+    if scenario.entry_bytes_max:
+        limits = replace(limits, entry_bytes_max=scenario.entry_bytes_max)
     if scenario.producers_kept_s:
         limits = replace(limits, producer_id_expiration_ms=int(scenario.producers_kept_s * 1000), expiration_interval_ms=EXPIRY_MS)
     return limits
@@ -168,7 +172,10 @@ class Run:
             open_peers=lambda process: NetworkPeers(network, process),
         )
         skews = (*scenario.skews_ms, *[0] * scenario.nodes)
-        self.processes = {node_id: Process(around, node_id, skews[node_id]) for node_id in range(scenario.nodes)}
+        self.processes = {
+            node_id: Process(around, node_id, skews[node_id], OLD_LEVEL if node_id in scenario.old_nodes else LATEST)
+            for node_id in range(scenario.nodes)
+        }
         network.processes = self.processes
         self.clients = Clients(
             judge=self.judge, story=self.story, network=network, loop=world, nodes=scenario.nodes, partitions=scenario.partitions
@@ -229,6 +236,7 @@ class Run:
         work += [Reader(clients, self._rng(f"reader {n}")).run() for n in range(scenario.readers)]
         work += [Finder(clients, self._rng(f"finder {n}")).run() for n in range(scenario.finders)]
         work += [Describer(clients, self._rng(f"describer {n}")).run() for n in range(scenario.describers)]
+        work += [Pruner(clients, self._rng(f"pruner {n}")).run() for n in range(scenario.pruners)]
         work += [Admin(n, clients, self._rng(f"admin {n}")).run() for n in range(scenario.admins)]
         self.tasks = [self.world.create_task(one) for one in work]
 

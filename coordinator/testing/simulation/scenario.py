@@ -58,6 +58,11 @@ class Scenario:
     skews_ms: tuple[int, ...] = ()
     producers_kept_s: float = 0.0
     """How long idle producers are remembered; 0: for longer than a run takes."""
+    pruners: int = 0
+    entry_bytes_max: int = 0
+    """How large an entry may be, what is larger becomes a transaction; 0: as large as in production."""
+    old_nodes: tuple[int, ...] = ()
+    """Nodes that begin as a version with an older schema level; the fault "upgrade" brings them up to date."""
     faults: tuple[Fault, ...] = ()
     weakened: tuple[str, ...] = ()
     violates: str = ""
@@ -94,6 +99,9 @@ class Scenario:
             skews_ms=tuple(rng.choice([0, 0, rng.randint(-4000, 4000)]) for _ in range(nodes)),
             faults=tuple(sorted(faults, key=lambda fault: fault.at_s)),
             producers_kept_s=rng.choice([0.0, 0.0, 1.0, 4.0]),
+            pruners=rng.choice([0, 1, 1]),
+            entry_bytes_max=rng.choice([0, ENTRY_BYTES_MAX, ENTRY_BYTES_MAX]),
+            old_nodes=tuple(node for node in range(nodes) if "upgrade" in kinds and rng.random() < 0.5),
             weakened=weakened,
         )
 
@@ -113,8 +121,8 @@ class Scenario:
         try:
             values: dict[str, Any] = json.loads(text)
             values["faults"] = tuple(Fault(**fault) for fault in values.get("faults", []))
-            values["skews_ms"] = tuple(values.get("skews_ms", ()))
-            values["weakened"] = tuple(values.get("weakened", ()))
+            for name in ("skews_ms", "old_nodes", "weakened"):
+                values[name] = tuple(values.get(name, ()))
             return Scenario(**values)
         except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"not a scenario: {error}") from error
@@ -126,6 +134,8 @@ class Scenario:
 
 
 ANY = -2
+ENTRY_BYTES_MAX = 200
+"""Every file of the clients fits, and nine deletions."""
 Draw = Callable[[random.Random, Fault], Fault]
 
 STRAYS = ("no key", "short key", "huge epoch", "bad claim", "false claim", "twin", "alien")
@@ -174,6 +184,7 @@ DRAWS: dict[str, Draw] = {
     "stray": lambda rng, fault: replace(fault, partition=ANY, detail=rng.choice(STRAYS)),
     "refuse": lambda rng, fault: replace(fault, node=ANY, partition=ANY, duration_s=rng.uniform(0.05, 0.5)),
     "disk": lambda rng, fault: replace(fault, node=ANY, partition=ANY),
+    "upgrade": lambda rng, fault: replace(fault, node=ANY, duration_s=rng.uniform(0.05, 3)),
     "clock": lambda rng, fault: replace(fault, node=ANY, duration_s=rng.uniform(0.1, 4), detail=rng.choice(["forward", "back"])),
 }
 """How each kind of fault is drawn."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from coordinator.core import decide, directory, group, queries, shard
+from coordinator.core.cold import Header
 from coordinator.core.commands import CommitFile, DescribeFiles, ListOffsets
 from coordinator.core.commit import decide as decide_commit
 from coordinator.core.events import Delivered, Event, ReadEntry, Reply, Request, Unassigned
@@ -24,14 +25,19 @@ from coordinator.core.queries import describe_file, list_offset, past_the_end
 from coordinator.core.shard import Shard
 from coordinator.core.term import PendingCommit, PendingEntry, Term, TermCause, TermOver, Waiter
 from coordinator.runtime import router
+from coordinator.runtime.directory_worker import DirectoryWorker
 from coordinator.runtime.ports import Proof
 from coordinator.runtime.replica import Replica
 from coordinator.runtime.router import Router
 from coordinator.testing.simulation.scenario import Scenario
-from records.codec import decode_key
-from records.model import EntryKey, LeadershipClaimed
+from records.codec import decode_entry, decode_key
+from records.history import LATEST
+from records.model import EntryKey, LeadershipClaimed, TransactionBegan, TransactionEnded
 
 Patch = tuple[Any, str, object]
+
+NODES_MAX = 10
+TIMEOUT_MS = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,6 +245,62 @@ def _wait_forever() -> list[Patch]:
     return [(Shard, "_expire", lambda _shard, _now_ms: None)]
 
 
+# ---- transactions and schema levels
+
+
+def _chunks_at_once() -> list[Patch]:
+    def apply(shard: Shard, entry: ReadEntry) -> None:
+        records = decode_entry(entry.value or b"")
+        shard._apply([one for one in records if not isinstance(one, TransactionBegan | TransactionEnded)], entry.offset, entry.value or b"")
+        shard.last_entry = (entry.key or b"", entry.value or b"")
+
+    return [(Shard, "_apply_read", apply)]
+
+
+def _written_inside() -> list[Patch]:
+    header = Shard.header
+
+    def header_of(shard: Shard, cluster_id: str, topic_id: bytes) -> Header:
+        fence = shard.fence
+        given = header(shard, cluster_id, topic_id)
+        return replace(given, applied_offset=shard.next_offset - 1, epoch=fence.epoch, term=fence.term, seq=fence.seq)
+
+    return [(Shard, "header", header_of)]
+
+
+def _claims_end_nothing() -> list[Patch]:
+    take = Shard._take_claim
+
+    def take_claim(shard: Shard, claim: LeadershipClaimed, entry: ReadEntry) -> None:
+        opened = shard._transaction
+        take(shard, claim, entry)
+        shard._transaction = opened
+
+    return [(Shard, "_take_claim", take_claim), (GroupBuilder, "note_aborted", lambda _builder, _name: None)]
+
+
+def _wait_for_an_end() -> list[Patch]:
+    return [(Shard, "next_offset", property(lambda shard: shard.state.applied_offset + 1))]
+
+
+def _newest_level() -> list[Patch]:
+    build = Shard._builder
+
+    def builder(shard: Shard, term: Term, overlay: HotState, now_ms: int) -> GroupBuilder:
+        shard.schema_level = LATEST
+        return build(shard, term, overlay, now_ms)
+
+    return [(Shard, "_builder", builder)]
+
+
+def _raise_for_some() -> list[Patch]:
+    return [(DirectoryWorker, "_raise_schema_level", _raise_at_once)]
+
+
+async def _raise_at_once(worker: DirectoryWorker) -> None:
+    await worker.raise_schema_level(LATEST, frozenset(range(-1, NODES_MAX)), TIMEOUT_MS)
+
+
 # ---- what is a function of the log alone
 
 
@@ -416,6 +478,31 @@ PROTECTIONS: dict[str, Protection] = {
         rule="a request is answered within its timeout, though its entry stays pending",
         patches=_wait_forever,
         kinds=("unavailable", "hold"),
+    ),
+    "transaction-held": Protection(
+        rule="nothing of a transaction takes effect before its end",
+        patches=_chunks_at_once,
+        kinds=("produce",),
+        details=("DROP", "DROP_SILENTLY"),
+    ),
+    "transaction-written": Protection(
+        rule="a state database stays before a transaction until its end", patches=_written_inside, kinds=("produce", "slow")
+    ),
+    "transaction-cut-off": Protection(
+        rule="a claim in force ends an open transaction",
+        patches=_claims_end_nothing,
+        kinds=("produce",),
+        details=("DROP", "DROP_SILENTLY"),
+    ),
+    "transaction-recovery": Protection(
+        rule="who recovers waits for the end of the log, not for that of a transaction",
+        patches=_wait_for_an_end,
+        kinds=("produce",),
+        details=("DROP", "DROP_SILENTLY"),
+    ),
+    "schema-level": Protection(rule="entries are written at the level in force", patches=_newest_level, kinds=("upgrade",)),
+    "schema-level-agreed": Protection(
+        rule="the schema level rises only when every node and every member supports it", patches=_raise_for_some, kinds=("upgrade",)
     ),
     "log-time": Protection(rule="append times are the log's time, which never goes back", patches=_own_clock, kinds=("clock", "expire")),
     "logged-expiry": Protection(
