@@ -2,7 +2,8 @@
 
 Only the byte formats (`records`) are shared with the product. A claim is in force iff its key has seq 0 and the epoch
 after the one in force, and its body is one LeadershipClaimed of the same epoch and term. Another entry counts iff its
-epoch and term are in force and its seq is the next. Everything else is void.
+epoch and term are in force and its seq is the next. Everything else is void. What stands inside a transaction is taken when
+that ends, and never if it is aborted or cut off by a claim.
 """
 
 from __future__ import annotations
@@ -14,7 +15,17 @@ from typing import NamedTuple
 from integration_tests.history import LogMessage
 from records.codec import UndecodableEntry, decode_entry, decode_key
 from records.file_columns import iterate, request_order
-from records.model import EntryKey, FileCommitted, LeadershipClaimed, NoOp, Record, RecordsDeleted
+from records.model import (
+    EntryKey,
+    FileCommitted,
+    LeadershipClaimed,
+    NoOp,
+    Record,
+    RecordsDeleted,
+    TransactionAborted,
+    TransactionBegan,
+    TransactionEnded,
+)
 
 
 class Claim(NamedTuple):
@@ -75,18 +86,39 @@ def read_log(messages: Sequence[LogMessage]) -> ReadLog:
     read = ReadLog()
     claim: Claim | None = None
     seq = 0
+    chunks: list[LogMessage] | None = None
     for message in messages:
         key = decode_key(message.key)
         epoch = 0 if claim is None else claim.epoch
         if key is not None and key.seq == 0 and key.epoch == epoch + 1 and (node_id := _claimant(key, message.value)) is not None:
             claim, seq = Claim(message.offset, key.epoch, key.term, node_id, message.timestamp_ms), 0
             read.claims.append(claim)
+            chunks = None
         elif claim is not None and key is not None and key == EntryKey(claim.epoch, claim.term, seq + 1):
             seq += 1
-            _take(read, claim, message)
+            chunks = _resolve(read, claim, message, chunks)
         else:
             read.voids.append(Void(message.offset, key))
     return read
+
+
+def _resolve(read: ReadLog, claim: Claim, message: LogMessage, chunks: list[LogMessage] | None) -> list[LogMessage] | None:
+    """Take an entry that counts, and with the end of a transaction its chunks; returns those of the one that is open then."""
+    match decode_entry(message.value or b""):
+        case [TransactionBegan()]:
+            return []
+        case [TransactionAborted()]:
+            return None
+        case [TransactionEnded()]:
+            for chunk in chunks or ():
+                _take(read, claim, chunk)
+            read.last_change = message.offset
+            return None
+    if chunks is None:
+        _take(read, claim, message)
+        return None
+    chunks.append(message)
+    return chunks
 
 
 def _claimant(key: EntryKey, value: bytes | None) -> int | None:

@@ -25,7 +25,17 @@ from cli.outcome import Exit
 from integration_tests.waiting import wait_until
 from records.codec import encode_entry, encode_key
 from records.file_columns import expand
-from records.model import EntryKey, FileCommitted, LeadershipClaimed, NoOp
+from records.history import levels
+from records.model import (
+    EntryKey,
+    FileCommitted,
+    LeadershipClaimed,
+    NoOp,
+    Record,
+    TransactionAborted,
+    TransactionBegan,
+    TransactionEnded,
+)
 from tests.sqlite.random_log import LogModel
 
 pytestmark = pytest.mark.timeout(600)  # Spark starts in several of them, on machines that may be busy
@@ -37,7 +47,10 @@ COMMAND_TIMEOUT_S = 200
 
 @dataclass(slots=True)
 class MadeLog:
-    """Random logs, one for each partition of a topic, and what the archive must hold of them."""
+    """Random logs, one for each partition of a topic, and what the archive must hold of them.
+
+    Each `produce` leaves a transaction open, which the next one ends; what it holds is in no archive before.
+    """
 
     bootstrap: str
     topic: str
@@ -46,17 +59,41 @@ class MadeLog:
     _offsets: list[int] = field(default_factory=lambda: [0] * PARTITIONS)
     _models: list[LogModel] = field(default_factory=lambda: [LogModel(random.Random(one)) for one in range(PARTITIONS)])
     _seqs: list[int] = field(default_factory=lambda: [0] * PARTITIONS)
+    _opened: dict[int, int] = field(default_factory=dict)
 
     def produce(self, entries: int) -> None:
-        """Write more entries into each partition: most count, some are void or unreadable."""
+        """Write more entries into each partition: most count, some are void, unreadable or of transactions."""
         producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5, "enable.idempotence": True})
         for kpart in range(PARTITIONS):
             if self._offsets[kpart] == 0:
                 claim = LeadershipClaimed(epoch=1, term=-7, node_id=1, rack="", endpoints=[])
                 self._send(producer, kpart, EntryKey(1, -7, 0), encode_entry([claim]), [("claim", "LeadershipClaimed", 0)])
+            else:
+                self._end(producer, kpart, self._opened.pop(kpart))
             for number in range(entries):
+                if number % 20 == 7:
+                    self._end(producer, kpart, self._begin(producer, kpart), is_aborted=number % 40 == 7)
                 self._one(producer, kpart, number)
+            self._opened[kpart] = self._begin(producer, kpart)
         assert producer.flush(60) == 0
+
+    def _begin(self, producer: Producer, kpart: int) -> int:
+        """Write all of a transaction but its end; returns where it begins."""
+        began = self._offsets[kpart]
+        for record in (TransactionBegan(name="t"), NoOp(), NoOp()):
+            self._add(producer, kpart, record, [])
+        return began
+
+    def _end(self, producer: Producer, kpart: int, began: int, *, is_aborted: bool = False) -> None:
+        for offset, name in enumerate(("TransactionBegan", "NoOp", "NoOp"), began):
+            self.others[kpart, offset, 0, "aborted" if is_aborted else "applied", name] += 1
+        end = TransactionAborted(reason="no") if is_aborted else TransactionEnded(num_chunks=2)
+        self._add(producer, kpart, end, [("applied", type(end).__name__, 0)])
+
+    def _add(self, producer: Producer, kpart: int, record: Record, others: list[tuple[object, ...]]) -> None:
+        self._seqs[kpart] += 1
+        value = encode_entry([record], levels()[self._seqs[kpart] % len(levels())])
+        self._send(producer, kpart, EntryKey(1, -7, self._seqs[kpart]), value, others)
 
     def _one(self, producer: Producer, kpart: int, number: int) -> None:
         if number % 20 == 5:
