@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from coordinator.testing.kafka_log import Fate
 from coordinator.testing.simulation.run import simulate
-from coordinator.testing.simulation.scenario import DRAWS, STRAYS, Scenario
+from coordinator.testing.simulation.scenario import DRAWS, ENTRY_BYTES_MAX, STRAYS, Fault, Scenario
+from records.history import LATEST
 
 FIRST, LAST = map(int, os.environ.get("SIMULATION_SEEDS", "0..39").split(".."))
 
@@ -46,6 +48,24 @@ def test_the_seeds_draw_every_kind_of_fault() -> None:
     assert {fault.kind for drawn in of_seeds[:40] for fault in drawn} == DRAWS.keys()
     assert {fault.detail for fault in faults if fault.kind == "produce"} == {fate.name for fate in Fate} - {"DELIVER"}
     assert {fault.detail for fault in faults if fault.kind == "stray"} == set(STRAYS)
+
+
+def test_transactions_are_ended_and_cut_off_and_versions_are_upgraded() -> None:
+    faults = (Fault(at_s=2.0, kind="upgrade", node=1),)
+    outcomes = [
+        simulate(replace(Scenario.random(seed, 12.0), nodes=3, old_nodes=(1,), entry_bytes_max=ENTRY_BYTES_MAX, pruners=2, faults=faults))
+        for seed in range(6)
+    ]
+    assert [outcome.violation for outcome in outcomes] == [None] * len(outcomes)
+    assert {outcome.schema_level for outcome in outcomes} == {LATEST}
+    assert sum(outcome.transactions for outcome in outcomes) > 10
+    dropped = Scenario.random(0, 12.0, kinds=("produce",), details=("DROP",))
+    assert sum(simulate(replace(dropped, seed=seed)).transactions_cut_off for seed in range(8)) > 0
+
+
+def test_an_old_version_that_is_not_upgraded_keeps_the_level_down() -> None:
+    outcome = simulate(replace(Scenario.random(2, 8.0, kinds=("lag",)), old_nodes=(0,)))
+    assert (outcome.violation, outcome.schema_level, outcome.transactions) == (None, LATEST - 1, 0)
 
 
 def test_a_scenario_survives_its_file() -> None:

@@ -82,6 +82,7 @@ class LogFold:
         """Whoever has applied everything up to here says what the fold says."""
         self.schema_level = 1
         self.transactions = 0
+        self.cut_off = 0
         self.inside: set[int] = set()
         """Offsets of transactions before their end."""
         self._opened: list[tuple[int, list[Record]]] | None = None
@@ -123,6 +124,7 @@ class LogFold:
                 self.in_force, self.leader = parts, node_id
                 self.claims += 1
                 self.last_counted = offset
+                self.cut_off += self._opened is not None
                 self._opened = None
                 return f"claim of node {node_id}, epoch {parts.epoch}"
         return None

@@ -40,7 +40,7 @@ OLD_LEVEL = LATEST - 1
 class Outcome:
     """What a run came to; `violation` is None when every rule held.
 
-    `answers` counts judged commit answers, `looks` how often a replica was compared with the log.
+    `answers` counts judged commit answers, `looks` how often a replica was compared with the log, `transactions` those that ended.
     """
 
     scenario: Scenario
@@ -50,6 +50,9 @@ class Outcome:
     answers: int
     looks: int
     claims: int
+    transactions: int
+    transactions_cut_off: int
+    schema_level: int
     virtual_s: float
 
 
@@ -73,6 +76,9 @@ def simulate(scenario: Scenario, *, is_detailed: bool = False) -> Outcome:
         answers=run.judge.answers,
         looks=run.judge.looks,
         claims=sum(fold.claims for fold in run.judge.folds),
+        transactions=sum(fold.transactions for fold in run.judge.folds),
+        transactions_cut_off=sum(fold.cut_off for fold in run.judge.folds),
+        schema_level=run.judge.folds[0].schema_level,
         virtual_s=run.time.now_s,
     )
 
