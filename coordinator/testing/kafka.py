@@ -322,7 +322,7 @@ class FakeTermProducer:
         refusal = faults.refuse_produce(self._node.name, self._partition, seq)
         if refusal is not None:
             raise ProduceRefused(refusal)
-        self._queue.append(_Sent(seq, key, value, faults.fate_of(self._node.name, self._partition, seq)))
+        self._queue.append(_Sent(seq, key, value, faults.fate_of(self._node.name, self._partition, seq, value)))
         self.wake()
 
     def abandon(self) -> None:

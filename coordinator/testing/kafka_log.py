@@ -22,8 +22,8 @@ class Fate(Enum):
     LATE = "it lands after later ones of the same producer, reported where it landed"
 
 
-FateOf = Callable[[str, int, int], Fate]
-"""(node, partition, seq) -> fate."""
+FateOf = Callable[[str, int, int, bytes], Fate]
+"""(node, partition, seq, value) -> fate."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class Faults:
     network_ms: tuple[float, float] = (0.1, 1.0)
     rebalance_ms: tuple[float, float] = (2.0, 10.0)
     late_ms: float = 50.0
-    fate_of: FateOf = field(default=lambda _node, _partition, _seq: Fate.DELIVER)
+    fate_of: FateOf = field(default=lambda _node, _partition, _seq, _value: Fate.DELIVER)
     refuse_produce: Callable[[str, int, int], str | None] = field(default=lambda _node, _partition, _seq: None)
     """A text refuses the entry with `ProduceRefused`."""
 

@@ -111,7 +111,7 @@ def test_contract(name: str, seed: int) -> None:
 
 
 def only(fate: Fate, seq: int) -> Faults:
-    return Faults(fate_of=lambda _node, _partition, produced: fate if produced == seq else Fate.DELIVER)
+    return Faults(fate_of=lambda _node, _partition, produced, _value: fate if produced == seq else Fate.DELIVER)
 
 
 @pytest.mark.parametrize(

@@ -59,9 +59,9 @@ def test_transactions_are_ended_and_cut_off_and_versions_are_upgraded() -> None:
     assert [outcome.violation for outcome in outcomes] == [None] * len(outcomes)
     assert {outcome.schema_level for outcome in outcomes} == {LATEST}
     assert sum(outcome.transactions for outcome in outcomes) > 10
-    dropped = [Scenario.random(seed, 12.0, kinds=("produce",), details=("DROP",)) for seed in range(8)]
-    small = [simulate(replace(scenario, entry_bytes_max=ENTRY_BYTES_MAX, pruners=3)) for scenario in dropped]
-    assert sum(outcome.transactions_cut_off for outcome in small) > 0
+    torn = [Scenario.random(seed, 12.0, kinds=("tear",)) for seed in range(4)]
+    small = [simulate(replace(scenario, entry_bytes_max=ENTRY_BYTES_MAX, pruners=3)) for scenario in torn]
+    assert sum(outcome.transactions_cut_off for outcome in small) > 2
 
 
 def test_an_old_version_that_is_not_upgraded_keeps_the_level_down() -> None:

@@ -14,9 +14,9 @@ from coordinator.testing.simulation.network import Network
 from coordinator.testing.simulation.process import Process
 from coordinator.testing.simulation.scenario import Fault
 from coordinator.testing.simulation.story import Story
-from records.codec import decode_key, encode_entry, encode_key
+from records.codec import decode_entry, decode_key, encode_entry, encode_key
 from records.history import LATEST
-from records.model import Endpoint, EntryKey, LeadershipClaimed, NoOp
+from records.model import Endpoint, EntryKey, LeadershipClaimed, NoOp, TransactionBegan, TransactionEnded
 
 NORMAL_NETWORK_MS = (0.1, 1.0)
 HUGE_EPOCH = 2**31 - 1
@@ -25,6 +25,8 @@ UNKNOWN_SCHEMA = b"\xc3\x01" + b"a newer." + b"body"
 NOWHERE = Endpoint(listener="PLAINTEXT", host="nowhere", port=1)
 HARMLESS = frozenset({"cut", "expire", "ghost", "lag", "lose_all", "network", "replay", "slow", "stray"})
 """What ends no term by itself: a leader leads on until somebody else's claim is in force."""
+TEAR_S = (0.0, 0.002)
+"""How long after an entry of a transaction was produced its process ends: some entries have landed then."""
 REFETCH_S = (0.0, 0.3)
 """How long after a thaw fetching goes on."""
 
@@ -54,6 +56,8 @@ class FaultMaker:
         self._processes = processes
         self._produce: list[Fault] = []
         self._refuse: list[Fault] = []
+        self._tear: list[Fault] = []
+        self._inside: set[tuple[str, int]] = set()
         self._is_over = False
         self._kinds: dict[str, Callable[[Fault], None]] = {
             "clock": self._clock,
@@ -73,6 +77,7 @@ class FaultMaker:
             "restart": self._restart,
             "slow": self._slow,
             "stray": self._stray,
+            "tear": self._tear.append,
             "unavailable": self._unavailable,
             "upgrade": self._upgrade,
         }
@@ -97,6 +102,7 @@ class FaultMaker:
         self._story.tell("faults end")
         self._produce.clear()
         self._refuse.clear()
+        self._tear.clear()
         self._network.heal()
         self._kafka.set_available(True)
         self._kafka.faults.network_ms = NORMAL_NETWORK_MS
@@ -216,13 +222,37 @@ class FaultMaker:
         self._kafka.faults.network_ms = (0.1, fault.chance)
         self._later(fault.duration_s, lambda: setattr(self._kafka.faults, "network_ms", NORMAL_NETWORK_MS))
 
-    def _fate_of(self, node: str, partition: int, seq: int) -> Fate:
+    def _fate_of(self, node: str, partition: int, seq: int, value: bytes) -> Fate:
         for fault in self._produce:
             if fault.partition == partition and node.startswith(f"{fault.node}.") and self._time.now_s < fault.at_s + fault.duration_s:
                 if self._rng.random() < fault.chance:
                     self._story.tell(f"node {fault.node} partition {partition}: entry {seq} {fault.detail}")
                     return Fate[fault.detail]
+        return self._torn(node, partition, value)
+
+    def _torn(self, node: str, partition: int, value: bytes) -> Fate:
+        """Lose an entry of a transaction, or the process that writes it."""
+        for fault in self._tear:
+            if fault.partition != partition or self._time.now_s >= fault.at_s + fault.duration_s:
+                continue
+            records = decode_entry(value)
+            if isinstance(records[0], TransactionBegan):
+                self._inside.add((node, partition))
+            elif isinstance(records[0], TransactionEnded):
+                self._inside.discard((node, partition))
+            if (node, partition) in self._inside and self._rng.random() < fault.chance:
+                self._inside.discard((node, partition))
+                self._story.tell(f"node {node} partition {partition}: {type(records[0]).__name__} of a transaction, {fault.detail}")
+                if fault.detail == "lost":
+                    return Fate.DROP
+                self._world.call_later(self._rng.uniform(*TEAR_S), self._end_life, node)
         return Fate.DELIVER
+
+    def _end_life(self, name: str) -> None:
+        process = self._processes[int(name.partition(".")[0])]
+        if process.name == name:
+            process.kill("kept")
+            self._later(self._rng.uniform(*REFETCH_S), process.start)
 
     def _refusal(self, node: str, partition: int, _seq: int) -> str | None:
         for fault in self._refuse:

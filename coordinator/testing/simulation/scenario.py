@@ -184,6 +184,9 @@ DRAWS: dict[str, Draw] = {
     "stray": lambda rng, fault: replace(fault, partition=ANY, detail=rng.choice(STRAYS)),
     "refuse": lambda rng, fault: replace(fault, node=ANY, partition=ANY, duration_s=rng.uniform(0.05, 0.5)),
     "disk": lambda rng, fault: replace(fault, node=ANY, partition=ANY),
+    "tear": lambda rng, fault: replace(
+        fault, partition=ANY, duration_s=rng.uniform(1, 8), chance=rng.choice([0.1, 0.4]), detail=rng.choice(["lost", "lost", "ended"])
+    ),
     "upgrade": lambda rng, fault: replace(fault, node=ANY, duration_s=rng.uniform(0.05, 3)),
     "clock": lambda rng, fault: replace(fault, node=ANY, duration_s=rng.uniform(0.1, 4), detail=rng.choice(["forward", "back"])),
 }

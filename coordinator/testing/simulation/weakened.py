@@ -479,26 +479,13 @@ PROTECTIONS: dict[str, Protection] = {
         patches=_wait_forever,
         kinds=("unavailable", "hold"),
     ),
-    "transaction-held": Protection(
-        rule="nothing of a transaction takes effect before its end",
-        patches=_chunks_at_once,
-        kinds=("produce",),
-        details=("DROP", "DROP_SILENTLY"),
-    ),
+    "transaction-held": Protection(rule="nothing of a transaction takes effect before its end", patches=_chunks_at_once, kinds=("tear",)),
     "transaction-written": Protection(
-        rule="a state database stays before a transaction until its end", patches=_written_inside, kinds=("produce", "slow")
+        rule="a state database stays before a transaction until its end", patches=_written_inside, kinds=("tear",)
     ),
-    "transaction-cut-off": Protection(
-        rule="a claim in force ends an open transaction",
-        patches=_claims_end_nothing,
-        kinds=("produce",),
-        details=("DROP", "DROP_SILENTLY"),
-    ),
+    "transaction-cut-off": Protection(rule="a claim in force ends an open transaction", patches=_claims_end_nothing, kinds=("tear",)),
     "transaction-recovery": Protection(
-        rule="who recovers waits for the end of the log, not for that of a transaction",
-        patches=_wait_for_an_end,
-        kinds=("produce",),
-        details=("DROP", "DROP_SILENTLY"),
+        rule="who recovers waits for the end of the log, not for that of a transaction", patches=_wait_for_an_end, kinds=("tear",)
     ),
     "schema-level": Protection(rule="entries are written at the level in force", patches=_newest_level, kinds=("upgrade",)),
     "schema-level-agreed": Protection(
