@@ -52,7 +52,6 @@ from coordinator.runtime.cluster_view import DIRECTORY_PARTITION, ClusterView
 from coordinator.runtime.ports import Cluster, KafkaUnavailable, Peers, PeerUnavailable, group_client_id
 from coordinator.runtime.replica import Replica
 from coordinator.runtime.router import Router
-from records.history import LATEST
 
 LOG = logging.getLogger("coordinator.directory")
 
@@ -268,20 +267,26 @@ class DirectoryWorker:
     # ---- registration
 
     async def _keep_registered(self) -> None:
-        """See to it that the directory knows this node as it is now."""
+        """See to it that the directory knows this node as it is now, and that the schema level rises when it can."""
         while True:
-            directory = self._view.directory
-            known = None if directory is None else directory.nodes.get(self._node.node_id)
-            node = self._node
-            is_known = known is not None and (known.rack, known.endpoints, known.schema_level_max) == (
-                node.rack,
-                node.endpoints,
-                node.schema_level_max,
-            )
-            if directory is not None and not is_known:
-                await self._register()
-            await self._raise_schema_level()
+            try:
+                if self._view.directory is not None and not self._is_known():
+                    await self._register()
+                if self._is_known():
+                    await self._raise_schema_level()
+            except Exception:
+                LOG.exception("registration failed; it is tried again")
             await asyncio.sleep(REGISTER_CHECK_S * self._rng.uniform(0.5, 1.0))
+
+    def _is_known(self) -> bool:
+        """Whether the directory has this node as it is now."""
+        directory, node = self._view.directory, self._node
+        known = None if directory is None else directory.nodes.get(node.node_id)
+        return known is not None and (known.rack, known.endpoints, known.schema_level_max) == (
+            node.rack,
+            node.endpoints,
+            node.schema_level_max,
+        )
 
     async def _register(self) -> None:
         if self._view.is_leading(DIRECTORY_PARTITION):
@@ -322,7 +327,7 @@ class DirectoryWorker:
     # ---- the schema level
 
     async def raise_schema_level(self, level: int, nodes_gone: frozenset[int], timeout_ms: int) -> Outcome:
-        """Raise the schema level, 0 to change nothing; success means that it is in force here, and as a strict read it proves so."""
+        """Raise the schema level, 0 to change nothing; after a success the directory here has every change acknowledged before."""
         replica = self._replicas.get(DIRECTORY_PARTITION)
         if replica is None or not self._view.is_leading(DIRECTORY_PARTITION):
             return self._router.not_led(DIRECTORY_PARTITION)
@@ -338,27 +343,26 @@ class DirectoryWorker:
         if directory is None or not self._view.is_leading(DIRECTORY_PARTITION):
             return
         nodes = working_nodes(directory)
-        if self._node.node_id not in (node.node_id for node in nodes):
-            return
-        level = min(LATEST, *(node.schema_level_max for node in nodes))
+        level = min([self._node.schema_level_max, *(node.schema_level_max for node in nodes)])
         if level <= directory.schema_level:
-            behind = ", ".join(str(node.node_id) for node in nodes if node.schema_level_max == level)
             if level < self._node.schema_level_max:
+                behind = ", ".join(str(node.node_id) for node in nodes if node.schema_level_max == level)
                 self._say(f"schema level {level} stays in force: nodes {behind} agree to none above it")
             return
         try:
             members = await self._cluster.group_members()
         except KafkaUnavailable as unavailable:
-            LOG.info("schema level is not raised yet: the group cannot be described error=%r", str(unavailable))
+            self._say(f"schema level {level} waits for a description of the group: {unavailable}")
             return
-        known = {group_client_id(node.node_id) for node in nodes}
-        # Brokers describe a group they do not know as one without members.
-        if group_client_id(self._node.node_id) in members and members <= known:
+        strangers = members - {group_client_id(node.node_id) for node in nodes}
+        if strangers:
+            self._say(f"schema level {level} waits for members of the group that are not registered for it: {', '.join(sorted(strangers))}")
+        elif group_client_id(self._node.node_id) not in members:
+            # Brokers describe a group they do not know as one without members.
+            self._say(f"schema level {level} waits for a description of the group with this node in it")
+        else:
             outcome = await self.raise_schema_level(level, frozenset(), TELL_TIMEOUT_MS)
             LOG.info("schema level raised level=%d error=%s message=%r", level, outcome.error.name, outcome.message)
-        else:
-            strangers = ", ".join(sorted(members - known)) or "they cannot be told, not even this one"
-            self._say(f"schema level {level} waits for members of the group that are not registered for it: {strangers}")
 
 
 def _place_request(owner: int, command: PlacePartitions) -> PlacePartitionsRequest:

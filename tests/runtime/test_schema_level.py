@@ -10,6 +10,7 @@ from coordinator.core.commands import OK, Outcome, RegisterNode
 from coordinator.core.errors import ErrorCode
 from coordinator.runtime import directory_worker
 from coordinator.runtime import node as node_module
+from coordinator.runtime.node import Node
 from coordinator.runtime.ports import group_client_id
 from coordinator.testing.kafka import FakeKafka, FakeMembership
 from coordinator.testing.state_store import MemoryStateStores
@@ -164,6 +165,14 @@ async def test_replicas_that_are_loaded_later_write_at_the_level_in_force(monkey
         await started.leads()
         assert started.node.schema_level == LATEST
         assert set(levels_written(kafka, 1, end)) == {LATEST}  # its claim
+        told: list[int] = []
+        tell = Node._tell_schema_level
+
+        def telling(node: Node) -> None:
+            tell(node)
+            told.append(node.schema_level)
+
+        monkeypatch.setattr(Node, "_tell_schema_level", telling)
         for partition in (0, 1):
             replica = started.node.replicas[partition]
             replica.invalidate("a test wants it built anew")
@@ -172,6 +181,7 @@ async def test_replicas_that_are_loaded_later_write_at_the_level_in_force(monkey
             shard = started.node.view.shard(partition)
             assert shard is not None
             assert shard.schema_level == LATEST
+        assert set(told) == {LATEST}  # also while the directory was being read anew
     assert raises(kafka) == [FeatureLevelSet(level=LATEST)]
 
 
