@@ -28,7 +28,7 @@ LOG = logging.getLogger("archive")
 IDENTITY_EVERY_S = 10.0
 STOP_WAIT_S = 10.0
 HELD_BYTES_MAX = 256 << 20
-"""How much of a transaction without an end is held; no leader writes one of a tenth of it."""
+"""How much of a transaction is held while it has no end; beyond it the archive stops with a message, as memory is not endless."""
 
 
 class TopicReplacedError(Exception):

@@ -78,7 +78,7 @@ class LogWriter:
     def add(self, *records: Record) -> int:
         """Append an entry of the term in force, in turns at every schema level that has what it says."""
         self.seq += 1
-        is_counted = any(isinstance(record, TransactionBegan) and record.num_chunks >= 0 for record in records)
+        is_counted = any(isinstance(record, TransactionBegan) and record.num_chunks != -1 for record in records)
         fit = levels()[is_counted:]
         return self.raw(encode_key(EntryKey(self.epoch, self.term, self.seq)), encode_entry(records, fit[self.seq % len(fit)]))
 

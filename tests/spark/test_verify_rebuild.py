@@ -9,11 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import apsw
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from cli.replica_state import DatabaseReplica, ToldReplica, database_replica, open_state
 from coordinator.adapters.sqlite import StateDatabases
+from records.bulk_decode import decode_file_entries
 from records.codec import encode_entry, encode_key
 from records.history import levels
 from records.model import (
@@ -35,6 +37,7 @@ from spark_jobs.verify.job import Rebuilder
 from spark_jobs.verify.judged import PLAIN_COMMIT, PLAIN_COMMIT_PREFIXES
 from spark_jobs.verify.passes import find_deletions, rebuild_states
 from spark_jobs.verify.tally import Group, Kind
+from tests.spark.scan_logs import LogWriter
 from tests.sqlite.random_log import LogModel
 from tests.sqlite.replicas import CLUSTER_ID, PARTITION, TOPIC_ID, Replica
 
@@ -147,7 +150,7 @@ class RandomWriter:
 
     def add(self, *records: Record) -> int:
         """Write an entry of the term in force, at any schema level that has what it says; returns its offset."""
-        is_counted = any(isinstance(record, TransactionBegan) and record.num_chunks >= 0 for record in records)
+        is_counted = any(isinstance(record, TransactionBegan) and record.num_chunks != -1 for record in records)
         self.seq += 1
         value = encode_entry(records, self.rng.choice(levels()[is_counted:]))
         self.entries.append((encode_key(EntryKey(self.epoch, self.term, self.seq)), value))
@@ -223,6 +226,14 @@ def test_a_rebuilt_state_is_the_replicas_whatever_its_housekeeping(tmp_path: Pat
     assert result.batches == sum(len(file.byte_size) for _, file in written.files)
     with open_state(written.path) as state:
         assert result.digest == database_replica("n", state).digest.to_bytes().hex()
+
+
+@pytest.mark.parametrize("level", levels())
+def test_plain_commits_are_known_at_every_schema_level(level: int) -> None:
+    value = encode_entry([LogWriter().file([(0, 2), (1, 1)])], level)
+    assert value.startswith(PLAIN_COMMIT_PREFIXES)
+    taken, _ = decode_file_entries(np.frombuffer(value, np.uint8), np.zeros(1, np.int64), np.array([len(value)], np.int64))
+    assert taken.all()
 
 
 def test_every_kind_of_row_is_compared(tmp_path: Path) -> None:
