@@ -74,8 +74,9 @@ def archive(
 ) -> None:
     """Keep the decoded metadata log as a Delta table, for questions in SQL.
 
-    One row for each run of a committed file, and one for each other record, as JSON; void and unreadable entries, too. SIGTERM
-    or Ctrl-C stop it after the running commit; started again it goes on where the table ends, and nothing is in it twice.
+    One row for each run of a committed file, and one for each other record, as JSON; void and unreadable entries, too. Entries of
+    a transaction leave rows when that is over: `applied`, or `aborted`. SIGTERM or Ctrl-C stop it after the running commit;
+    started again it goes on where the table ends, and nothing is in it twice.
     Status 3 when the topic does not exist, or is not the one in the table; 1 when something failed.
 
     Examples: `diskless monitor archive --to ./archive --kafka-bootstrap-server localhost:9092`,
