@@ -8,6 +8,16 @@ OWNERS_MAX = 64
 OBJECT_KEY_BYTES_MAX = 1024
 OBJECT_FORMAT_WAL_MULTI_SEGMENT = 1
 
+MESSAGE_BYTES_MAX = 1_048_588
+"""Kafka's own `max.message.bytes`."""
+ENTRY_RESERVE_BYTES = 1024
+"""What a message needs besides its value, with room to spare."""
+
+
+def entry_bytes_max(message_bytes_max: int) -> int:
+    """How large the value of an entry may be where the topic allows messages of so many bytes."""
+    return max(1, message_bytes_max - ENTRY_RESERVE_BYTES)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -21,6 +31,6 @@ class Limits:
     partitions_per_topic_max: int = 100_000
     groups_in_flight_max: int = 4
     group_batches_max: int = 5000
-    entry_bytes_max: int = 1_048_588 - 1024
+    entry_bytes_max: int = entry_bytes_max(MESSAGE_BYTES_MAX)
     term_timeout_ms: int = 45_000
     queue_bytes_max: int = 64 << 20

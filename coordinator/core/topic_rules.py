@@ -196,7 +196,7 @@ def _check_message_size(topic: str, config: Mapping[str, str]) -> list[Finding]:
             key=key,
             value=value,
             severity=Severity.WARN,
-            reason=f"entries are limited to {value} bytes; commits are split into many entries below {MAX_MESSAGE_BYTES_MIN}",
+            reason=f"entries are limited to {value} bytes: larger files are refused, other requests become transactions of many entries",
             remedy=_set_key(topic, key, "1048588"),
         )
     ]

@@ -14,12 +14,12 @@ import random
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 from coordinator.core.commands import RegisterNode
 from coordinator.core.leadership import State
-from coordinator.core.limits import Limits
+from coordinator.core.limits import MESSAGE_BYTES_MAX, Limits, entry_bytes_max
 from coordinator.core.topic_rules import ReplicaSets, Severity, TopicExpectations, check_topic, may_lead, wanted_config
 from coordinator.runtime.cluster_view import DIRECTORY_PARTITION, ClusterView
 from coordinator.runtime.directory_worker import DirectoryWorker
@@ -185,7 +185,7 @@ class Node:
         self.router.use_cluster(self._ports.cluster)
         loop = asyncio.get_running_loop()
         self._stores = await loop.run_in_executor(self._ports.writer, self._ports.open_stores, facts.cluster_id)
-        self._producers = self._ports.open_producers(int(facts.config.get("max.message.bytes", "1048588")))
+        self._producers = self._ports.open_producers(_message_bytes_max(facts))
         self._reader = self._ports.open_reader(self)
         for partition in range(len(facts.partitions)):
             self.replicas[partition] = self._new_replica(partition, facts)
@@ -260,7 +260,7 @@ class Node:
                 writer=ports.writer,
                 telemetry=ports.telemetry,
             ),
-            limits=config.limits,
+            limits=replace(config.limits, entry_bytes_max=entry_bytes_max(_message_bytes_max(facts))),
             loop=asyncio.get_running_loop(),
             clock_ms=self._clock_ms,
             rng=self._rng,
@@ -468,3 +468,7 @@ class Node:
             if replica.shard is not None:
                 replica.shard.partition_count = len(facts.partitions)
         LOG.info("metadata topic has grown partitions=%d", len(facts.partitions))
+
+
+def _message_bytes_max(facts: TopicFacts) -> int:
+    return int(facts.config.get("max.message.bytes", MESSAGE_BYTES_MAX))

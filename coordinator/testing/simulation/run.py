@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from coordinator.core.leadership import State
-from coordinator.core.limits import Limits
+from coordinator.core.limits import ENTRY_RESERVE_BYTES, Limits
 from coordinator.core.shard import Shard
 from coordinator.testing.kafka import FakeKafka
 from coordinator.testing.kafka_log import FakeLog, Faults
@@ -134,8 +134,6 @@ class WatchedLog(FakeLog):
 def limits_of(scenario: Scenario) -> Limits:
     """The limits of every node; producers are forgotten within the run where the scenario says so."""
     limits = Limits(groups_in_flight_max=scenario.groups_in_flight, term_timeout_ms=TERM_TIMEOUT_MS)
-    if scenario.entry_bytes_max:
-        limits = replace(limits, entry_bytes_max=scenario.entry_bytes_max)
     if scenario.producers_kept_s:
         limits = replace(limits, producer_id_expiration_ms=int(scenario.producers_kept_s * 1000), expiration_interval_ms=EXPIRY_MS)
     return limits
@@ -164,6 +162,8 @@ class Run:
             partitions=scenario.partitions,
             faults=Faults(network_ms=NORMAL_NETWORK_MS, rebalance_ms=(20.0, 300.0), late_ms=700.0),
         )
+        if scenario.entry_bytes_max:
+            self.kafka.config["max.message.bytes"] = str(scenario.entry_bytes_max + ENTRY_RESERVE_BYTES)
         self.kafka.logs = [WatchedLog(partition, self.judge) for partition in range(scenario.partitions)]
         network = Network(rng=self._rng("network"), world=world, on_late=self.judge.answered_late)
         around = Surroundings(
