@@ -47,7 +47,9 @@ class RealWorld:
         self._closing: list[Closing] = []
         self._silent: set[str] = set()
         self._tasks: list[asyncio.Task[None]] = []
-        self._cluster = ClusterAdapter(bootstrap_servers=bootstrap, topic=self.topic, client_id="test-admin", group_id=self.topic, stats=self.stats)
+        self._cluster = ClusterAdapter(
+            bootstrap_servers=bootstrap, topic=self.topic, client_id="test-admin", group_id=self.topic, stats=self.stats
+        )
         self._cluster.start()
 
     async def create(self) -> None:
