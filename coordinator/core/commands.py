@@ -253,10 +253,10 @@ class RegisterNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaiseSchemaLevel:
-    """Directory: entries are written at this schema level from now on; 0 changes nothing. `nodes_gone` do not come back."""
+    """Directory: entries are written at this schema level from now on; 0 changes nothing. `gone_node_ids` do not come back."""
 
     level: int
-    nodes_gone: frozenset[int] = frozenset()
+    gone_node_ids: frozenset[int] = frozenset()
 
 
 Write: TypeAlias = (

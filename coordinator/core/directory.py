@@ -339,7 +339,7 @@ def decide_raise(directory: Directory, command: RaiseSchemaLevel) -> tuple[list[
     behind = [
         f"node {node.node_id} supports levels up to {node.schema_level_max}"
         for node in working_nodes(directory)
-        if node.schema_level_max < command.level and node.node_id not in command.nodes_gone
+        if node.schema_level_max < command.level and node.node_id not in command.gone_node_ids
     ]
     if behind:
         message = (

@@ -326,12 +326,12 @@ class DirectoryWorker:
 
     # ---- the schema level
 
-    async def raise_schema_level(self, level: int, nodes_gone: frozenset[int], timeout_ms: int) -> Outcome:
+    async def raise_schema_level(self, level: int, gone_node_ids: frozenset[int], timeout_ms: int) -> Outcome:
         """Raise the schema level, 0 to change nothing; after a success the directory here has every change acknowledged before."""
         replica = self._replicas.get(DIRECTORY_PARTITION)
         if replica is None or not self._view.is_leading(DIRECTORY_PARTITION):
             return self._router.not_led(DIRECTORY_PARTITION)
-        return cast(Outcome, await replica.ask(RaiseSchemaLevel(level=level, nodes_gone=nodes_gone), timeout_ms))
+        return cast(Outcome, await replica.ask(RaiseSchemaLevel(level=level, gone_node_ids=gone_node_ids), timeout_ms))
 
     async def _raise_schema_level(self) -> None:
         """Raise the level to the highest that all agree to, if we lead the directory.

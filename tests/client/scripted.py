@@ -194,7 +194,7 @@ class ScriptedNode:
         directory = self.cluster.directory
         if self.cluster.leaders[0] != self.node_id:
             return cluster_api.update_schema_level_response(Outcome(error=ErrorCode.NOT_COORDINATOR, message="not here"), directory)
-        records, outcome = decide_raise(directory, RaiseSchemaLevel(level=message.level, nodes_gone=frozenset(message.gone_node_ids)))
+        records, outcome = decide_raise(directory, RaiseSchemaLevel(level=message.level, gone_node_ids=frozenset(message.gone_node_ids)))
         for record in records:
             apply_directory(directory, record, 0)
         return cluster_api.update_schema_level_response(outcome, directory)

@@ -249,7 +249,7 @@ def with_nodes(*levels_max: int, level: int = 1) -> HotState:
 
 
 def raising(hot: HotState, level: int, *gone: int) -> tuple[list[Record], Outcome]:
-    decision = decide_write(hot, RaiseSchemaLevel(level=level, nodes_gone=frozenset(gone)), LIMITS)
+    decision = decide_write(hot, RaiseSchemaLevel(level=level, gone_node_ids=frozenset(gone)), LIMITS)
     assert isinstance(decision.answer, Outcome)
     return decision.records, decision.answer
 
