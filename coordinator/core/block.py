@@ -1,14 +1,16 @@
-"""Many accepted commits as one block of columns: the vector form of some `FileCommitted` records.
+"""Many accepted commits as one block: the vector form of some `FileCommitted` records.
 
 A block holds only what is usual: every batch of every file accepted, partitions known, producers in sequence and in
-their epoch. Columns are in the order of the requests, file after file; `order` sorts them by partition, stable, so
-that each partition's batches stand together in offset order ("segments"). Partitions are named by their keys, because
-the committed and the speculative tables number their rows on their own.
+their epoch. The batches of a partition stand together in offset order ("segments"). A leader's block (`CommitBlock`) has
+columns in the order of the requests, file after file, which `order` sorts by partition; it names partitions by their
+keys, because the committed and the speculative tables number their rows on their own. What a follower reads
+(`core.read_block`) has rows, sorted already.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -16,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coordinator.core.batches import LOG_APPEND_TIME
-from coordinator.core.cold import ROW, FileName, FileRow, Rows, numbers_of
+from coordinator.core.cold import ROW, FileLists, FileName, FileRow, Rows, numbers_of
 from coordinator.core.commands import CommitResult
 from coordinator.core.row_loops import place_columns
 from records.file_head import FileHead
@@ -39,7 +41,7 @@ def owners_text(owner_ids: list[int]) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class ProducerColumns:
-    """The idempotent batches of a block, sorted by producer, in sequence order within each.
+    """The idempotent batches of a block, sorted by producer, in sequence order within each; `at` is where they are in the block.
 
     `starts` are where the producers begin; `segments`, the place of the partition among the block's, and `producer_ids`
     name each of them. `slots` are their rows in the table the block was made from, below 0 for new ones: in other tables
@@ -56,30 +58,30 @@ class ProducerColumns:
     last_sequences: Int64s
 
 
-@dataclass(slots=True, kw_only=True)
-class CommitBlock:
-    """See the module's text. `keys`, `starts` and `stops` are the segments of the sorted order."""
+class HeadColumns(NamedTuple):
+    """The fields of `FileHead` of many files."""
 
-    heads: list[FileHead]
+    object_key: Sequence[str]
+    object_format: Sequence[int]
+    file_size: Sequence[int]
+    uploader_broker_id: Sequence[int]
+    owner_ids: Sequence[list[int]]
+    created_ms: Sequence[int]
+    append_time_ms: Sequence[int]
+    content_hash: Sequence[bytes]
+
+
+@dataclass(slots=True, kw_only=True)
+class FilesBlock(ABC):
+    """What is known of a block whoever made it: its files, and where its segments are in the sorted order."""
+
     append_times: Int64s
     batches_of_file: Int64s
-    file_of: Int64s
-    keys: list[bytes]
-    order: Int64s
+    encoded: list[bytes]
     starts: Int64s
     stops: Int64s
-    base: Int64s
-    count: Int64s
-    byte_offset: Int64s
-    size: Int64s
-    timestamp: Int64s
-    timestamp_type: Int64s
-    log_start: Int64s
     producers: ProducerColumns | None
-    encoded: list[bytes]
-    answers: list[bytes] | None = None
-    """The answer of each file as bytes of the wire, kept here by whoever encodes them first."""
-    first_batch: list[int] = field(default_factory=list)
+    first_batch: list[int] = field(init=False)
     """Where each file's batches begin, and the end of the last one's."""
 
     def __post_init__(self) -> None:
@@ -88,7 +90,47 @@ class CommitBlock:
     @property
     def batches(self) -> int:
         """How many batches the block has."""
-        return len(self.base)
+        return self.first_batch[-1]
+
+    @abstractmethod
+    def object_keys(self) -> list[str]:
+        """The key of each file."""
+
+    @abstractmethod
+    def head(self, file: int) -> FileHead:
+        """What is said of a file as a whole."""
+
+    @abstractmethod
+    def head_columns(self) -> HeadColumns:
+        """The same of all files."""
+
+
+@dataclass(slots=True, kw_only=True)
+class CommitBlock(FilesBlock):
+    """See the module's text. `keys` are the partitions of the segments."""
+
+    heads: list[FileHead]
+    file_of: Int64s
+    keys: list[bytes]
+    order: Int64s
+    base: Int64s
+    count: Int64s
+    byte_offset: Int64s
+    size: Int64s
+    timestamp: Int64s
+    timestamp_type: Int64s
+    log_start: Int64s
+    answers: list[bytes] | None = None
+    """The answer of each file as bytes of the wire, kept here by whoever encodes them first."""
+
+    def object_keys(self) -> list[str]:
+        return [head.object_key for head in self.heads]
+
+    def head(self, file: int) -> FileHead:
+        return self.heads[file]
+
+    def head_columns(self) -> HeadColumns:
+        return HeadColumns(*zip(*self.heads, strict=True))
 
     def answer_times(self) -> Int64s:
         """The append time each batch is answered with: -1 for CreateTime."""
@@ -126,23 +168,23 @@ class BlockShare(NamedTuple):
 class BlockFile:
     """One file of an applied block, as the unwritten state knows it."""
 
-    block: CommitBlock
+    block: FilesBlock
     file: int
     file_id: int
     live_batches: int
 
     @property
     def object_key(self) -> str:
-        return self.block.heads[self.file].object_key
+        return self.block.head(self.file).object_key
 
     def file_name(self) -> FileName:
         """What is told of the file with each of its batches."""
-        head = self.block.heads[self.file]
+        head = self.block.head(self.file)
         return FileName(head.object_key, head.append_time_ms)
 
     def file_row(self) -> FileRow:
         """The row of the state database."""
-        head, first_batch = self.block.heads[self.file], self.block.first_batch
+        head, first_batch = self.block.head(self.file), self.block.first_batch
         return FileRow(
             self.file_id,
             head.object_key,
@@ -170,12 +212,41 @@ class Segment(NamedTuple):
 
 
 @dataclass(slots=True)
-class AppliedBlock:
+class AppliedFiles:
     """A block with its place in the log: file ids, and the committed rows of its segments' partitions."""
 
-    block: CommitBlock
+    block: FilesBlock
     partition_rows: list[int]
     files: list[BlockFile]
+
+    def file_lists(self) -> FileLists:
+        """The rows of the state database: `BlockFile.file_row` of each, as columns."""
+        block, heads = self.block, self.block.head_columns()
+        return FileLists(
+            [file.file_id for file in self.files],
+            list(heads.object_key),
+            list(heads.content_hash),
+            list(heads.object_format),
+            list(heads.file_size),
+            list(heads.uploader_broker_id),
+            list(map(owners_text, heads.owner_ids)),
+            list(heads.created_ms),
+            list(heads.append_time_ms),
+            block.batches_of_file.tolist(),
+            [file.live_batches for file in self.files],
+            block.encoded,
+        )
+
+    def lengths(self) -> Int64s:
+        """How many batches each partition has."""
+        return self.block.stops - self.block.starts
+
+
+@dataclass(slots=True)
+class AppliedBlock(AppliedFiles):
+    """A leader's block, applied."""
+
+    block: CommitBlock
     _rows: Rows | None = None
 
     def rows(self) -> Rows:
@@ -185,19 +256,6 @@ class AppliedBlock:
             self.place(self.block.starts, rows)
             self._rows = rows
         return self._rows
-
-    def file_rows(self) -> list[FileRow]:
-        """The rows of the state database: `BlockFile.file_row` of each."""
-        block = self.block
-        keys, formats, sizes, brokers, owners, created_ms, append_times, hashes = zip(*block.heads, strict=True)
-        ids, live = [file.file_id for file in self.files], [file.live_batches for file in self.files]
-        texts, counts = map(owners_text, owners), block.batches_of_file.tolist()
-        columns = (ids, keys, hashes, formats, sizes, brokers, texts, created_ms, append_times, counts, live, block.encoded)
-        return list(map(FileRow, *columns))
-
-    def lengths(self) -> Int64s:
-        """How many batches each partition has."""
-        return self.block.stops - self.block.starts
 
     def place(self, targets: Int64s, rows: Rows) -> None:
         """Write the batches of each partition to `rows`, from its target on."""

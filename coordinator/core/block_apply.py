@@ -44,7 +44,7 @@ def apply_block(hot: HotState, block: CommitBlock) -> list[int]:
     return row_list
 
 
-def _slots(hot: HotState, producers: ProducerColumns, rows: Int64s) -> Int64s:
+def slots_of(hot: HotState, producers: ProducerColumns, rows: Int64s) -> Int64s:
     """The rows of the producers, made where there are none; `rows` are those of the segments' partitions."""
     table, slots = hot.producers, producers.slots
     strangers = find_strangers(
@@ -67,7 +67,7 @@ def _slots(hot: HotState, producers: ProducerColumns, rows: Int64s) -> Int64s:
 def _remember(hot: HotState, block: CommitBlock, producers: ProducerColumns, rows: Int64s) -> None:
     """Put each producer's batches into its ring; only the last ones of many stay."""
     table = hot.producers
-    slots = _slots(hot, producers, rows)
+    slots = slots_of(hot, producers, rows)
     remember_batches(
         slots.data,
         producers.epochs.data,

@@ -6,7 +6,9 @@ each. A *file* is a committed WAL file; its id is the offset of the entry that c
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import compress
 from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -75,6 +77,39 @@ class FileRow(NamedTuple):
     batch_count: int
     live_batches: int
     record: bytes
+
+
+class FileLists(NamedTuple):
+    """Files as columns: the fields of `FileRow`."""
+
+    file_id: list[int]
+    object_key: list[str]
+    content_hash: list[bytes]
+    object_format: list[int]
+    file_size: list[int]
+    uploader_broker_id: list[int]
+    owner_ids: list[str]
+    created_ms: list[int]
+    append_time_ms: list[int]
+    batch_count: list[int]
+    live_batches: list[int]
+    record: list[bytes]
+
+    def rows(self) -> list[FileRow]:
+        """The same as rows."""
+        return list(map(FileRow, *self))
+
+    def without(self, file_ids: Collection[int]) -> FileLists:
+        """The same but for some files."""
+        if not file_ids:
+            return self
+        is_left = [file_id not in file_ids for file_id in self.file_id]
+        return FileLists._make(list(compress(column, is_left)) for column in self)
+
+
+def lists_of_files(rows: Collection[FileRow]) -> FileLists:
+    """Rows of files as columns."""
+    return FileLists(*map(list, zip(*rows, strict=True))) if rows else FileLists([], [], [], [], [], [], [], [], [], [], [], [])
 
 
 class FileName(NamedTuple):

@@ -9,6 +9,7 @@ dropped. Followers have the committed copy only.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from coordinator.core.batches import LOG_APPEND_TIME, SEQUENCE_MASK, partition_key
 from coordinator.core.directory import UNDATED, Directory, apply_directory, date_deletions, forget_deletions
@@ -29,6 +30,9 @@ from records.model import (
     TopicDeleted,
     TransactionAborted,
 )
+
+BYTE_OFFSET_MAX = (1 << 31) - 1
+"""Where in its file a batch may begin."""
 
 
 class BrokenInvariant(Exception):
@@ -194,6 +198,7 @@ class HotState:
         self.touched.producers_dropped.append((row, *key))
 
     def _apply_file(self, record: FileCommitted, offset: int) -> None:
+        _check_positions(record, offset)
         self.advance_time(record.append_time_ms, record.append_time_ms)
         base_offsets: list[int] = []
         rows: list[int] = []
@@ -247,3 +252,17 @@ class HotState:
             batch = RememberedBatch(first, last, base_offsets[at], append_time)
             producers.remember(row, record.producer_epoch[ordinal], batch, record.append_time_ms)
             self.touched.producers.add(row)
+
+
+def _check_positions(record: FileCommitted, offset: int) -> None:
+    """Requests cannot name a byte beyond 2^31, and packed batches have no room for it: such an entry is damaged."""
+    if sum(record.byte_size) + sum(map(abs, record.byte_gap)) <= BYTE_OFFSET_MAX:
+        return
+    position = 0
+    for size, gap in zip_longest(record.byte_size, record.byte_gap, fillvalue=0):
+        position += gap
+        if position > BYTE_OFFSET_MAX:
+            raise BrokenInvariant(
+                f"entry {offset} has a batch at byte {position} of {record.object_key}, the last possible is {BYTE_OFFSET_MAX}"
+            )
+        position += size

@@ -7,13 +7,12 @@ the state digest as of the applied offset that is written in the same transactio
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
 import numpy as np
 
-from coordinator.core.cold import FileRow, Header, RunRow, Tombstone
+from coordinator.core.cold import FileLists, Header, RunRow, Tombstone, lists_of_files
 from coordinator.core.frozen import FrozenPartitions, FrozenProducers, PartitionRow, ProducerLists, ProducerRow, lists_of
 from coordinator.core.row_sums import RowSums
 from coordinator.core.run_packing import batches_sum, pack_runs
@@ -52,7 +51,7 @@ class Flush:
     """What one transaction of the state database writes."""
 
     header: Header
-    files: list[FileRow]
+    files: FileLists
     runs: list[RunRow]
     partitions: list[tuple[PartitionRow, bytes]]
     partitions_purged: list[int]
@@ -102,8 +101,8 @@ class Packer:
         stored = self._replace_partitions(freeze.partitions)
         producers = freeze.producers.stored()
         self.total = self.total.plus(self._hash_producers(producers))
-        files = list(chain.from_iterable([block.file_rows() for block in generation.blocks]))
-        self.total = self.total.plus(_sum_of_files(files)).minus(_sum_of_files(generation.files_removed.values()))
+        files = _files_of(generation)
+        self.total = self.total.plus(_sum_of_files(files)).minus(_sum_of_files(lists_of_files(generation.files_removed.values())))
         self.dead.difference_update(generation.purged)
         return Flush(
             header=replace(freeze.header, digest=self.total.to_bytes()),
@@ -150,13 +149,16 @@ class Packer:
         return self.producer_hashes.replace(np.array(producers.row, np.int64), lanes_of(list(hashes)))
 
 
-def _sum_of_files(files: Iterable[FileRow]) -> Digest:
+def _files_of(generation: Generation) -> FileLists:
+    """The files of a generation as they are stored."""
+    lists = [block.file_lists() for block in generation.blocks]
+    return FileLists(*map(list, map(chain.from_iterable, zip(*lists, strict=True)))) if lists else lists_of_files([])
+
+
+def _sum_of_files(files: FileLists) -> Digest:
     """The sum of the hashes of files as they were committed."""
-    return sum_of(
-        lanes_of(
-            [hash_file(one.object_key, one.content_hash, one.file_id, one.file_size, one.append_time_ms, one.batch_count) for one in files]
-        )
-    )
+    columns = (files.object_key, files.content_hash, files.file_id, files.file_size, files.append_time_ms, files.batch_count)
+    return sum_of(lanes_of(list(map(hash_file, *columns))))
 
 
 def unpack_ring(ring: bytes) -> list[tuple[int, int, int, int]]:

@@ -8,28 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import accumulate, pairwise
 from typing import TypeAlias
 
 import numpy as np
 
-from coordinator.core.block import CommitBlock, ProducerColumns
+from coordinator.core.block import ProducerColumns
+from coordinator.core.cold import ROW, Rows, numbers_of
 from coordinator.core.commit_vector import Unusual
 from coordinator.core.events import ReadEntry
 from coordinator.core.hot import HotState
+from coordinator.core.read_block import ReadBlock
 from coordinator.core.replay_loops import place_batches, place_producers
 from records.bulk_decode import RawFiles, Table, read_files
-from records.file_head import FileHead
 
-Parts: TypeAlias = Iterator[tuple[CommitBlock | None, Sequence[ReadEntry]]]
+Parts: TypeAlias = Iterator[tuple[ReadBlock | None, Sequence[ReadEntry]]]
 """Entries with the block they make, None when they make none."""
 
 UNUSUAL_MAX = 4
 """After so many unusual files in one stretch the rest of it is not tried again: every try looks at all of the rest."""
 
 _HASH_BYTES = 16
-_NEW_HEAD = partial(tuple.__new__, FileHead)  # half the cost of FileHead(...)
 
 
 @dataclass(slots=True)
@@ -93,11 +92,11 @@ def _cut(hot: HotState, read: Read, first: int, stop: int, batches_min: int) -> 
     yield None, entries[first + shift : stop + shift]
 
 
-def _longest_block(hot: HotState, read: Read, first: int, stop: int, batches_min: int) -> tuple[CommitBlock | None, int]:
+def _longest_block(hot: HotState, read: Read, first: int, stop: int, batches_min: int) -> tuple[ReadBlock | None, int]:
     """The block up to the first unusual file, and that file, or `stop`; None when too few batches are before it."""
     while first < stop and _count(read.files, "batches", first, stop) >= batches_min:
         block = block_of(hot, read, first, stop)
-        if isinstance(block, CommitBlock):
+        if isinstance(block, ReadBlock):
             return block, stop
         stop = block.file
     return None, stop
@@ -111,55 +110,61 @@ def _count(files: RawFiles, kind: str, first: int, stop: int) -> int:
     return int(files.head(f"{kind}_of_file")[first:stop].sum())
 
 
-def block_of(hot: HotState, read: Read, first: int, stop: int) -> CommitBlock | Unusual:
-    """The block of plain files, or the first of them that only the readable path can tell what it does."""
-    files = read.files
-    columns = np.empty((9, _count(files, "batches", first, stop)), np.int64)
-    segments = np.empty((4, _count(files, "runs", first, stop)), np.int64)
-    keys: list[bytes] = []
-    table = hot.partitions
+def block_of(hot: HotState, read: Read, first: int, stop: int) -> ReadBlock | Unusual:
+    """The block of plain files, or one of them that only the readable path can tell what it does."""
+    raw, files, table = read.raw, read.files, hot.partitions
+    runs = np.empty((2, _count(files, "runs", first, stop)), np.int64)
+    partitions_max = min(runs.shape[1], len(table.index))
+    segments = np.empty((6, partitions_max), np.int64)
+    rows = np.empty(_count(files, "batches", first, stop), ROW)
+    topics_max = int(files.head("topics_of_file")[first:stop].max())
+    message = int(files.heads[0, first])
+    entries = read.entries[message : message + stop - first]
     found = place_batches(
-        read.raw,
+        raw,
         files.heads.data,
         first,
         stop,
         files.columns.data,
+        np.array([entry.offset for entry in entries], np.int64).data,
         table.index,
         table.high_watermark.cells,
-        keys,
+        table.max_timestamp.cells,
+        table.max_timestamp_offset.cells,
+        _lookup(partitions_max),
+        np.empty(topics_max, np.int64).data,
         segments.data,
-        columns.data,
+        runs.data,
+        numbers_of(rows).data,
     )
     if found < 0:
         return Unusual(first - found - 1)
-    producers = _producers(hot, files, first, stop, segments, columns)
+    segments = segments[:, :found].copy()
+    producers = _producers(hot, files, first, stop, segments, runs, rows)
     if isinstance(producers, Unusual):
         return producers
-    file_of, base, count, byte_offset, size, timestamp, timestamp_type, order, log_start = columns
-    log_start.fill(0)  # it held the partitions' numbers until here
-    message = int(files.heads[0, first])
-    return CommitBlock(
-        heads=_heads(read, first, stop),
-        append_times=files.head("append_time_ms")[first:stop],
-        batches_of_file=files.head("batches_of_file")[first:stop],
-        file_of=file_of,
-        keys=keys,
-        order=order,
-        starts=segments[2, :found],
-        stops=segments[3, :found],
-        base=base,
-        count=count,
-        byte_offset=byte_offset,
-        size=size,
-        timestamp=timestamp,
-        timestamp_type=timestamp_type,
-        log_start=log_start,
-        producers=producers,
+    heads = files.heads[:, first:stop]
+    starts, sizes, hashes = heads[1].tolist(), heads[2].tolist(), heads[9].tolist()
+    owner = int(files.heads[6, :first].sum()) if first else 0
+    return ReadBlock(
+        heads=heads,
+        keys=[raw[start : start + size].decode() for start, size in zip(starts, sizes, strict=True)],
+        owner_ids=files.owner_ids[owner : owner + int(heads[6].sum())].tolist(),
+        content_hashes=[raw[start : start + _HASH_BYTES] for start in hashes],
+        append_times=heads[8],
+        batches_of_file=heads[13],
         encoded=read.values[message : message + stop - first],
+        starts=segments[2],
+        stops=segments[3],
+        producers=producers,
+        rows=rows,
+        segments=segments,
     )
 
 
-def _producers(hot: HotState, files: RawFiles, first: int, stop: int, segments: Table, columns: Table) -> ProducerColumns | Unusual | None:
+def _producers(
+    hot: HotState, files: RawFiles, first: int, stop: int, segments: Table, runs: Table, rows: Rows
+) -> ProducerColumns | Unusual | None:
     """The idempotent batches sorted by producer, None when there are none; or the first file that changes an epoch."""
     found = _count(files, "producers", first, stop)
     if not found:
@@ -172,10 +177,11 @@ def _producers(hot: HotState, files: RawFiles, first: int, stop: int, segments: 
         stop,
         files.columns.data,
         segments.data,
-        columns.data,
+        runs.data,
+        numbers_of(rows).data,
         table.index,
         table.epoch.cells,
-        table.mark.cells,
+        _lookup(found),
         np.empty((4, found), np.int64).data,
         of_batch.data,
         of_producer.data,
@@ -196,16 +202,6 @@ def _producers(hot: HotState, files: RawFiles, first: int, stop: int, segments: 
     )
 
 
-def _heads(read: Read, first: int, stop: int) -> list[FileHead]:
-    """The heads of files as the request path has them."""
-    raw, files = read.raw, read.files
-    _, key_start, key_size, object_format, file_size, uploader, owners, created_ms, append_time_ms, hash_start = files.heads[
-        :10, first:stop
-    ].tolist()
-    owner = int(files.head("owners_of_file")[:first].sum()) if first else 0
-    owner_ids = files.owner_ids[owner : owner + sum(owners)].tolist()
-    keys = [raw[start : start + size].decode() for start, size in zip(key_start, key_size, strict=True)]
-    owner_lists = [owner_ids[end - count : end] for end, count in zip(accumulate(owners), owners, strict=True)]
-    hashes = [raw[start : start + _HASH_BYTES] for start in hash_start]
-    columns = zip(keys, object_format, file_size, uploader, owner_lists, created_ms, append_time_ms, hashes, strict=True)
-    return list(map(_NEW_HEAD, columns))
+def _lookup(count: int) -> memoryview[int]:
+    """An empty table for so many numbers, in which half of the places stay free."""
+    return np.zeros(2 << count.bit_length(), np.int64).data

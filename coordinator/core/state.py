@@ -22,6 +22,7 @@ from coordinator.core.directory import UNDATED, Deletion, Placement
 from coordinator.core.frozen import PartitionRow, ProducerRow, freeze_partitions, freeze_producers
 from coordinator.core.hot import BrokenInvariant, DeletedTopic, HotState, Topic
 from coordinator.core.packing import Freeze, TopicRow, unpack_ring
+from coordinator.core.read_block import AppliedRead, ReadBlock, apply_read
 from coordinator.core.tables import RememberedBatch
 from coordinator.core.tail import FileBlock, Generation, TailRun, with_losses
 from records.model import (
@@ -130,15 +131,15 @@ class ShardState:
                 self._apply_hot(record, offset)
         self.applied_offset = offset
 
-    def apply_block(self, block: CommitBlock, offsets: Sequence[int]) -> None:
+    def apply_block(self, block: CommitBlock | ReadBlock, offsets: Sequence[int]) -> None:
         """Apply the files of a block, whose entries stand at these offsets."""
         if offsets[0] <= self.applied_offset:
             raise BrokenInvariant(f"entry {offsets[0]} comes again after {self.applied_offset}")
-        rows = apply_block(self.hot, block)
+        rows = apply_read(self.hot, block) if isinstance(block, ReadBlock) else apply_block(self.hot, block)
         batches = block.batches_of_file.tolist()
         files = [BlockFile(block, at, offset, batches[at]) for at, offset in enumerate(offsets)]
-        self.active.add_block(AppliedBlock(block, rows, files))
-        self.known_keys.update([hash(head.object_key) for head in block.heads])
+        self.active.add_block(AppliedRead(block, rows, files) if isinstance(block, ReadBlock) else AppliedBlock(block, rows, files))
+        self.known_keys.update(map(hash, block.object_keys()))
         self.applied_offset = offsets[-1]
 
     def skip_entry(self, offset: int) -> None:

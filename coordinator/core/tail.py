@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from coordinator.core.block import AppliedBlock, BlockFile, Int64s, Segment, owners_text
-from coordinator.core.cold import ROW, FileName, FileRow, Rows, Tombstone, numbers_of
+from coordinator.core.cold import ROW, FileLists, FileName, FileRow, Rows, Tombstone, lists_of_files, numbers_of
+from coordinator.core.read_block import AppliedRead
 from coordinator.core.row_loops import place_record
 from records.model import FileCommitted
 
@@ -82,9 +83,9 @@ class FileBlock:
             self.encoded,
         )
 
-    def file_rows(self) -> list[FileRow]:
-        """The row of the state database."""
-        return [self.file_row()]
+    def file_lists(self) -> FileLists:
+        """The row of the state database, as columns."""
+        return lists_of_files([self.file_row()])
 
     def segments(self) -> Iterator[Segment]:
         """The runs of the record."""
@@ -103,7 +104,7 @@ class TailRun(NamedTuple):
 
     base: int
     last: int
-    block: FileBlock | AppliedBlock
+    block: FileBlock | AppliedBlock | AppliedRead
     start: int
     stop: int
 
@@ -115,7 +116,7 @@ class TailRun(NamedTuple):
 class Generation:
     """Everything applied between two writes of the state database."""
 
-    blocks: list[FileBlock | AppliedBlock] = field(default_factory=list)
+    blocks: list[FileBlock | AppliedBlock | AppliedRead] = field(default_factory=list)
     _runs: dict[int, list[TailRun]] = field(default_factory=dict)
     _indexed: int = 0
     files: dict[str, FileBlock | BlockFile] = field(default_factory=dict)
@@ -136,12 +137,11 @@ class Generation:
         self.files_by_id[block.file_id] = block
         self.batches += len(block.record.byte_size) + 1
 
-    def add_block(self, applied: AppliedBlock) -> None:
+    def add_block(self, applied: AppliedBlock | AppliedRead) -> None:
         """Take the committed files of a block."""
         self.blocks.append(applied)
-        for file in applied.files:
-            self.files[file.object_key] = file
-            self.files_by_id[file.file_id] = file
+        self.files.update(zip(applied.block.object_keys(), applied.files, strict=True))
+        self.files_by_id.update([(file.file_id, file) for file in applied.files])
         self.batches += applied.block.batches + len(applied.files)
 
     def _runs_of(self, partition_row: int) -> list[TailRun] | None:

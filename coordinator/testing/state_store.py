@@ -64,7 +64,7 @@ class MemoryStateStore:
         removed = set(flush.files_removed)
         for file_id in removed & self._files.keys():
             del self._ids[self._files.pop(file_id).object_key]
-        for file in flush.files:
+        for file in flush.files.rows():
             if file.file_id not in removed:
                 self._files[file.file_id] = file
                 self._ids[file.object_key] = file.file_id

@@ -12,9 +12,10 @@ import pytest
 
 import coordinator.core.shard as shard_module
 from benchmarks.replay import START_MS, Log, new_shard
-from coordinator.core import replay, replay_loops
-from coordinator.core.block import CommitBlock
+from coordinator.core import read_block, replay, replay_loops
 from coordinator.core.events import EntriesRead, ReadEntry
+from coordinator.core.packing import Flush, Packer
+from coordinator.core.read_block import ReadBlock
 from coordinator.core.replay import UNUSUAL_MAX, blocks_of
 from coordinator.core.shard import Shard
 from coordinator.core.state import ShardState
@@ -146,6 +147,25 @@ def test_a_file_for_an_unknown_partition_fails_the_replica_behind_what_came_befo
     assert shard.state.applied_offset == 39
 
 
+@pytest.mark.parametrize("position", [(1 << 31) - 1, 1 << 31, 1 << 32])
+def test_a_batch_beyond_what_requests_can_name_fails_the_replica(
+    log: list[ReadEntry], position: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (record,) = decode_entry(log[40].value or b"")
+    assert isinstance(record, FileCommitted)
+    before_last = sum(record.byte_size[:-1])
+    log[40] = changed(log[40], byte_gap=[0] * (BATCHES_PER_FILE - 1) + [position - before_last])
+    shard = follow(log, monkeypatch, together=True)
+    alone = follow(log, monkeypatch, together=False)
+    assert shard.failure == alone.failure
+    if position < 1 << 31:
+        assert state_of(shard) == state_of(alone)
+        assert shard.failure is None
+        return
+    assert f"entry 40 has a batch at byte {position}" in str(shard.failure)
+    assert shard.state.applied_offset == 39
+
+
 @pytest.mark.parametrize("epochs_raised", [1, UNUSUAL_MAX, 12])
 def test_files_that_raise_an_epoch_cut_the_block(log: list[ReadEntry], epochs_raised: int, monkeypatch: pytest.MonkeyPatch) -> None:
     raising = random.Random(epochs_raised).sample(list(files_with_producers(log)), epochs_raised)
@@ -198,6 +218,39 @@ def test_loops_do_the_same_when_they_are_not_compiled(log: list[ReadEntry], unus
     assert not any(shard.state.hot.producers.mark.cells)
 
 
+@pytest.mark.parametrize("are_plain", [False, True])
+def test_what_is_applied_together_is_packed_as_if_it_had_come_entry_by_entry(
+    log: list[ReadEntry], are_plain: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(5)
+    for at in range(20, len(log)):
+        (record,) = decode_entry(log[at].value or b"")
+        assert isinstance(record, FileCommitted)
+        log[at] = changed(
+            log[at],
+            owner_ids=list(range(at % 4)),
+            object_key=f"schlüssel/{at}",
+            byte_gap=[rng.randrange(9) for _ in record.byte_size],
+            timestamp_type=[rng.randrange(2) for _ in record.byte_size],
+        )
+    alone = follow(log, monkeypatch, together=False)
+    if are_plain:
+        for name in ("advance_partitions", "remember_rows", "copy_rows"):
+            monkeypatch.setattr(read_block, name, getattr(plain(replay_loops), name))
+    together = follow(log, monkeypatch, together=True)
+    assert together.failure is None
+    assert state_of(together) == state_of(alone)
+    assert [type(block).__name__ for block in together.state.active.blocks] == ["AppliedRead"]
+    for file_id, file in together.state.active.files_by_id.items():
+        assert file.file_row() == alone.state.active.files_by_id[file_id].file_row()
+    assert packed(together) == packed(alone)
+
+
+def packed(shard: Shard) -> Flush:
+    """What would be written now."""
+    return Packer().pack(shard.state.freeze(shard.header("cluster", b"t" * 16)))
+
+
 KEYS_NOT_DUE = [
     None,
     b"",
@@ -224,7 +277,7 @@ def test_plain_files_make_one_block(log: list[ReadEntry]) -> None:
     shard = new_shard(ShardState(cold=MemoryStateStore().reader()))
     shard.feed(EntriesRead(log[:11]), START_MS)
     ((block, entries),) = blocks_of(shard.state.hot, log[11:], 1)
-    assert isinstance(block, CommitBlock)
+    assert isinstance(block, ReadBlock)
     assert list(entries) == log[11:]
     assert block.encoded == [entry.value for entry in log[11:]]
     assert block.batches == 60 * BATCHES_PER_FILE

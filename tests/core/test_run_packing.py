@@ -223,8 +223,8 @@ def test_rows_of_a_block_are_its_columns(are_plain: bool, seed: int) -> None:
 def test_files_of_a_block_are_its_rows_one_by_one() -> None:
     for seed in range(20):
         applied = random_block(random.Random(seed))
-        assert applied.file_rows() == [file.file_row() for file in applied.files]
-    assert [row.owner_ids for row in applied.file_rows()][:3] == ["", "0", "0,1"][: len(applied.files)]
+        assert applied.file_lists().rows() == [file.file_row() for file in applied.files]
+    assert [row.owner_ids for row in applied.file_lists().rows()][:3] == ["", "0", "0,1"][: len(applied.files)]
 
 
 @pytest.mark.parametrize("are_plain", [False, True])

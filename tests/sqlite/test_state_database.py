@@ -6,6 +6,7 @@ import dataclasses
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import apsw
@@ -187,6 +188,38 @@ def test_damage_found_while_reading_discards_the_file_at_the_next_start(tmp_path
     assert "found damaged before" in str(again.open())
     assert again.load() is None
     again.close()
+
+
+DAMAGES = ("batches = NULL", "batches = 'text'", "batches = substr(batches, 2)", "batches = x''", "file_base = 'x'", "timestamp_base = 1.5")
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_run_is_told_as_damage_by_reads_and_by_the_next_write(tmp_path: Path, damage: str, is_read: bool) -> None:
+    path = written(tmp_path, clean=True)
+    for sql in ("UPDATE sqlite_schema SET sql = replace(sql, ' NOT NULL', '') WHERE name = 'run'", f"UPDATE run SET {damage}"):
+        connection = connect_writer(path)
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute(sql)
+        connection.close()
+    replica = Replica(lambda: opened(tmp_path))
+    replica.apply([file("b", {0: 2}, base=3)], 2)
+    look = partial(replica.store.reader().run_covering, 0, 0) if is_read else replica.flush
+    what = r"state\.db is damaged \(run 1 of partition 0 is no run.*rebuilt when the replica starts again"
+    with pytest.raises(StateCorrupt, match=what):
+        look()
+    replica.store.close(clean=True)
+    assert "is no run" in str(database(tmp_path).open())
+
+
+def test_a_damaged_index_of_runs_is_told_as_damage(tmp_path: Path) -> None:
+    connection = connect_writer(written(tmp_path, clean=True))
+    connection.execute("UPDATE run SET max_timestamp = 'x'")
+    connection.close()
+    damaged = opened(tmp_path)
+    with pytest.raises(StateCorrupt, match=r"index of the runs of partition 0 holds what is no number"):
+        damaged.reader().run_covering(0, 0)
+    damaged.close(clean=False)
 
 
 def look_at_everything(damaged: StateDatabase) -> None:

@@ -24,7 +24,11 @@ class DirectoryFailed(Exception):
     """The data directory cannot be read or written: disk full, I/O error, no permission."""
 
 
-CORRUPTIONS = (apsw.CorruptError, apsw.NotADBError)
+class DamagedRow(Exception):
+    """SQLite read a row, but what is in it was never written. `translated` makes a `StateCorrupt` of it."""
+
+
+CORRUPTIONS = (apsw.CorruptError, apsw.NotADBError, DamagedRow)
 DIRECTORY_FAILURES = (apsw.IOError, apsw.FullError, apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError)
 
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from coordinator.adapters.sqlite.errors import TROUBLES, translated, translation
+from coordinator.adapters.sqlite.errors import TROUBLES, DamagedRow, translated, translation
 from coordinator.adapters.sqlite.run_index import RunEntry, RunIndex
 from coordinator.adapters.sqlite.schema import connect_reader, fetch
-from coordinator.core.cold import FileName, FileRow, RunRow, Tombstone
+from coordinator.core.cold import PACKED, FileName, FileRow, RunRow, Tombstone
 
 FILE_COLUMNS = """
     id, object_key, content_hash, object_format, file_size, uploader_broker_id, owner_ids, created_ms, append_time_ms,
@@ -34,6 +34,15 @@ RUNS_OF_PARTITION = "SELECT id, last_offset, max_timestamp FROM run WHERE partit
 NAMES_MAX = 4096
 """Files whose names are kept, about a megabyte: the partitions of a file are mostly read at the same time."""
 FLUSHES_SO_FAR = "SELECT flushes FROM header"
+
+
+def run_of(run_id: int, columns: tuple[Any, ...]) -> RunRow:
+    """A run as it was read. Raises `DamagedRow` when it is not one: some bytes of a page may change without SQLite noticing."""
+    run = RunRow._make(columns)
+    data = run.data
+    if type(data) is not bytes or not data or len(data) % PACKED.itemsize or not set(map(type, columns[:-1])) <= {int}:
+        raise DamagedRow(f"run {run_id} of partition {run.partition_row} is no run: {columns!r:.200}")
+    return run
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,14 +152,17 @@ class StateReader:
                     return None
                 rows = fetch(self._cursor, RUN, (run_id,))
                 if rows:
-                    return RunRow._make(rows[0])
+                    return run_of(run_id, rows[0])
                 # Trimmed by a commit that was not reported yet.
                 del self._indexes[partition_row]
         except TROUBLES as trouble:
             raise translation(trouble, self._path, self._on_corrupt) from trouble
 
     def _load_index(self, partition_row: int) -> RunIndex:
-        index = RunIndex(fetch(self._cursor, RUNS_OF_PARTITION, (partition_row,)))
+        try:
+            index = RunIndex(fetch(self._cursor, RUNS_OF_PARTITION, (partition_row,)))
+        except (TypeError, OverflowError) as error:
+            raise DamagedRow(f"the index of the runs of partition {partition_row} holds what is no number") from error
         self._indexes[partition_row] = index
         return index
 

@@ -16,7 +16,7 @@ import apsw
 
 from coordinator.adapters.sqlite.joining import is_short, joined
 from coordinator.adapters.sqlite.kept_results import KeptResults
-from coordinator.adapters.sqlite.reader import Committed
+from coordinator.adapters.sqlite.reader import Committed, run_of
 from coordinator.adapters.sqlite.run_index import RunEntry
 from coordinator.adapters.sqlite.schema import fetch
 from coordinator.core.batches import split_partition_key
@@ -111,9 +111,8 @@ class FlushWriter:
         put(connection, PUT_TOPIC, [(t.topic_id, t.name, t.order_offset, t.deleted_ms) for t in flush.topics])
         put(connection, PUT_PARTITION, [_partition_columns(row, digest) for row, digest in flush.partitions])
         put(connection, PUT_RUN, [(run_id, *run) for run_id, run in runs.items()])
-        removed = set(flush.files_removed)
-        put(connection, PUT_FILE, [file for file in flush.files if file.file_id not in removed])
-        self._kept_results.clear(flush.results_before_ms, len(flush.files))
+        put_columns(connection, PUT_FILE, flush.files.without(set(flush.files_removed)))
+        self._kept_results.clear(flush.results_before_ms, len(flush.files.file_id))
         if flush.live_lost:
             connection.execute(LOSE_BATCHES, (json.dumps(flush.live_lost),))
         connection.executemany(TRIM_RUNS, flush.trimmed)
@@ -152,7 +151,7 @@ class FlushWriter:
             return
         self._last_runs.update(dict.fromkeys(unknown))
         for run_id, *columns in fetch(self._connection, LAST_RUNS, (json.dumps(unknown),)):
-            run = RunRow(*columns)
+            run = run_of(run_id, tuple(columns))
             if is_short(run):
                 self._last_runs[run.partition_row] = (run_id, run)
 

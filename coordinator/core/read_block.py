@@ -1,0 +1,112 @@
+"""What a follower reads together: many accepted commits as rows, sorted by partition, and how they are applied.
+
+Such a block was made from the state it is applied to and nothing was applied in between, so its partitions are named by
+their rows, and what it makes of them is known already (`core.replay_loops.place_batches`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate, islice
+
+from coordinator.core.block import AppliedFiles, FilesBlock, HeadColumns, Int64s, ProducerColumns, Segment
+from coordinator.core.block_apply import slots_of
+from coordinator.core.cold import Rows, numbers_of
+from coordinator.core.hot import BrokenInvariant, HotState
+from coordinator.core.replay_loops import advance_partitions, copy_rows, remember_rows
+from records.bulk_decode import Table
+from records.file_head import FileHead
+
+
+@dataclass(slots=True, kw_only=True)
+class ReadBlock(FilesBlock):
+    """See the module. `rows` have their file ids; `segments` are the columns of `replay_loops.place_batches`.
+
+    Of the files stand here the columns `heads` of `records.bulk_decode.HEAD_FIELDS`, and what those only point at. Most files
+    are written before anybody asks for one of them alone.
+    """
+
+    rows: Rows
+    segments: Table
+    heads: Table
+    keys: list[str]
+    owner_ids: list[int]
+    content_hashes: list[bytes]
+
+    def object_keys(self) -> list[str]:
+        return self.keys
+
+    def head(self, file: int) -> FileHead:
+        return next(islice(map(FileHead, *self.head_columns()), file, None))
+
+    def head_columns(self) -> HeadColumns:
+        object_format, file_size, uploader, owners, created_ms, append_time_ms = self.heads[3:9].tolist()
+        ends = accumulate(owners)
+        owner_ids = [self.owner_ids[end - count : end] for end, count in zip(ends, owners, strict=True)]
+        return HeadColumns(self.keys, object_format, file_size, uploader, owner_ids, created_ms, append_time_ms, self.content_hashes)
+
+
+@dataclass(slots=True)
+class AppliedRead(AppliedFiles):
+    """A block of rows, applied."""
+
+    block: ReadBlock
+
+    def rows(self) -> Rows:
+        """All batches, sorted by partition."""
+        return self.block.rows
+
+    def place(self, targets: Int64s, rows: Rows) -> None:
+        """Write the batches of each partition to `rows`, from its target on."""
+        block = self.block
+        copy_rows(numbers_of(block.rows).data, block.starts.data, block.stops.data, targets.data, numbers_of(rows).data)
+
+    def segments(self) -> Iterator[Segment]:
+        """The batches of each partition."""
+        block = self.block
+        bases, lasts = block.rows["base"][block.starts].tolist(), (block.segments[1] - 1).tolist()
+        return map(Segment, self.partition_rows, bases, lasts, block.starts.tolist(), block.stops.tolist())
+
+
+def apply_read(hot: HotState, block: ReadBlock) -> list[int]:
+    """Apply a block and return the rows of its segments' partitions. Raises `BrokenInvariant` when it does not fit."""
+    table = hot.partitions
+    rows, segments = numbers_of(block.rows).data, block.segments.data
+    partition_rows: list[int] = block.segments[0].tolist()
+    wrong = advance_partitions(
+        len(partition_rows), rows, segments, table.high_watermark.cells, table.max_timestamp.cells, table.max_timestamp_offset.cells
+    )
+    if wrong >= 0:
+        base, due = rows[block.starts[wrong], 0], table.high_watermark.cells[partition_rows[wrong]]
+        raise BrokenInvariant(f"offset {base} is assigned where the high watermark is {due}")
+    times = block.append_times.tolist()
+    hot.advance_time(times[0], max(times))
+    hot.touched.partitions.update(partition_rows)
+    if block.producers is not None:
+        _remember(hot, block, block.producers)
+    return partition_rows
+
+
+def _remember(hot: HotState, block: ReadBlock, producers: ProducerColumns) -> None:
+    """Put each producer's batches into its ring; only the last ones of many stay."""
+    table = hot.producers
+    slots = slots_of(hot, producers, block.segments[0])
+    remember_rows(
+        slots.data,
+        producers.epochs.data,
+        producers.starts.data,
+        producers.at.data,
+        producers.first_sequences.data,
+        producers.last_sequences.data,
+        numbers_of(block.rows).data,
+        table.epoch.cells,
+        table.head.cells,
+        table.count.cells,
+        table.last_append.cells,
+        table.ring_first.cells,
+        table.ring_last.cells,
+        table.ring_base.cells,
+        table.ring_time.cells,
+    )
+    hot.touched.producers.update(slots.tolist())
