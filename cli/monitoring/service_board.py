@@ -211,6 +211,11 @@ LEADERSHIP: Final = Section(
             queries=(Query(expr=f"sum by (reason) (increase({metric('term_ends_total')}[10m]))", legend="{{reason}}"),),
         ),
         Panel(
+            title="Schema level",
+            help="At which each process writes. It rises once all agree to it (`diskless coordinator level`), and never goes back.",
+            queries=(Query(expr=f"max by (instance) ({metric('schema_level')})", legend=INSTANCE),),
+        ),
+        Panel(
             title="Time to load a partition (p99)",
             help="From opening a replica to following its log.",
             queries=(

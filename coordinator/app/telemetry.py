@@ -85,6 +85,7 @@ def node_samples(node: Node, clock_ms: Callable[[], int]) -> Iterable[Sample]:
             yield Sample("rejected_batches_total", (partition, _error_name(error)), count)
     config = node.config
     yield Sample("node_info", (config.node_id, config.rack), 1)
+    yield Sample("schema_level", (), node.schema_level)
     yield Sample("pending_bytes_limit", (), config.limits.queue_bytes_max)
     for state, count in states.items():
         yield Sample("partitions", (state,), count)

@@ -64,6 +64,7 @@ LEADERSHIP = (
     _read_gauge("node_info", "Always 1; its labels say which node this is.", "node_id", "rack"),
     _read_gauge("leading", "1 where this process leads the metadata partition, else 0.", "partition"),
     _read_gauge("leader_epoch", "Epoch of the claim in force as far as this process has read; it grows with every claim.", "partition"),
+    _read_gauge("schema_level", "Schema level of the log at which this process writes entries."),
     _histogram("partition_load_seconds", "Time from the assignment of a partition to the end of its log.", _LOAD_SECONDS),
 )
 
