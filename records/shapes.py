@@ -8,7 +8,7 @@ trusts its input: the bytes were checked by `records.wire`. The record types of 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Container
+from collections.abc import Callable, Mapping
 from typing import assert_never, cast, get_args
 
 from fastavro.types import AvroMessage
@@ -25,6 +25,8 @@ _CLASSES: dict[str, Callable[..., object]] = {
     **RECORD_CLASSES,
     **{cls.__name__: cls for cls in (model.Endpoint, model.SeededProducerBatch, model.PlacedRange)},
 }
+
+_NUM_FIELDS = {cls: len(dataclasses.fields(cls)) for cls in _CLASSES.values()}  # type: ignore[arg-type]  # all are dataclasses
 
 
 def to_plain(value: object, avro_type: AvroType, place: str) -> AvroMessage:
@@ -52,9 +54,10 @@ def to_plain(value: object, avro_type: AvroType, place: str) -> AvroMessage:
             assert_never(avro_type)
 
 
-def _check_lacking(record: object, plain: Container[str], place: str) -> None:
+def _check_lacking(record: object, plain: Mapping[str, AvroMessage], place: str) -> None:
     """A field that a level lacks is read back as its default, so nothing else can be written at that level. Raises InvalidRecord."""
-    for field in dataclasses.fields(record):  # type: ignore[arg-type]  # a dataclass of `records.model`, by its name
+    known = dataclasses.fields(record) if len(plain) < _NUM_FIELDS[type(record)] else ()  # type: ignore[arg-type]  # see _CLASSES
+    for field in known:
         if field.name not in plain and getattr(record, field.name) != field.default:
             value = getattr(record, field.name)
             raise InvalidRecord(f"{place}.{field.name} = {value!r:.60} cannot be written at this schema level; raise the level first")
