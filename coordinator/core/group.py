@@ -50,14 +50,18 @@ class _Plain(NamedTuple):
 
 
 class GroupBuilder:
-    """Builds one group, its entries encoded at a schema `level`; `entries` and `replies` are what comes of it."""
+    """Builds one group, its entries encoded at a schema `level`; `entries` and `replies` are what comes of it.
+
+    `last_block` is what the overlay still lacks in the end: nobody looks at it before the next group is decided.
+    """
 
     def __init__(self, *, state: ShardState, term: Term, overlay: HotState, context: CommitContext, level: int) -> None:
         self.entries: list[NewEntry] = []
         self.replies: list[Reply] = []
+        self.last_block: CommitBlock | None = None
         self._state = state
         self._term = term
-        self._overlay = overlay
+        self._tables = overlay
         self._context = context
         self._level = level
         self._waiting: list[Waiter] = []
@@ -68,6 +72,13 @@ class GroupBuilder:
     @property
     def _limits(self) -> Limits:
         return self._context.limits
+
+    @property
+    def _overlay(self) -> HotState:
+        if self.last_block is not None:
+            apply_block(self._tables, self.last_block)
+            self.last_block = None
+        return self._tables
 
     def take(self, request: Request) -> None:
         """Decide the next request of the queue."""
@@ -176,7 +187,7 @@ class GroupBuilder:
             entry.after.append(Waiter(one.request.token, one.request.deadline_ms, one.command, answer))
             entry.object_keys.append(one.command.object_key)
             term.by_key[one.command.object_key] = PendingCommit(one.content_hash, answer, entry.after)
-        apply_block(self._overlay, block)
+        self.last_block = block
         term.add(entry)
         self._last = entry
         head = key_of_term(term.epoch, term.term_id)

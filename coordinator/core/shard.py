@@ -11,6 +11,9 @@ Who applies what. A follower applies what it reads, judged by its `Fence`. A lea
 are acknowledged, and reads the log only to learn of claims and void entries, with a fence of its own (`read_fence`),
 since it may read an entry before or after the report of it. When a term ends, everything under way is answered
 NOT_COORDINATOR (its outcome is unknown; a retry finds out), and reading starts again behind the last applied entry.
+
+What nobody waits for comes last: blocks of plain commits are answered, or handed over to be appended, before they change
+the tables. `settle` makes up for it; every event does so first, and so does whoever looks at `state` or `overlay`.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from coordinator.core.block import CommitBlock
+from coordinator.core.block_apply import apply_block
 from coordinator.core.cold import Header
 from coordinator.core.commands import OK, Answer, Barrier, Command, CommitFile, DescribeFiles, ListOffsets
 from coordinator.core.commit import CommitContext
@@ -127,14 +131,14 @@ class Shard:
         self.rack = rack
         self.endpoints = endpoints
         self.limits = limits
-        self.state = state
+        self._state = state
         self.fence = fence
         self.claim = claim
         self.successor: LeadershipClaimed | None = None
         self.phase = State.FOLLOWING
         self.failure: str | None = None
         self.is_assigned = False
-        self.overlay: HotState | None = None
+        self._overlay: HotState | None = None
         self.term: Term | None = None
         self.queue: deque[Request] = deque()
         self.queue_bytes = 0
@@ -156,6 +160,8 @@ class Shard:
         self._due_bytes = 0
         self._transaction: OpenTransaction | None = None
         self._cut_off: str | None = None
+        self._answered: deque[tuple[CommitBlock, Sequence[int]]] = deque()  # with their offsets: not yet in the committed state
+        self._appended: deque[CommitBlock] = deque()  # not yet in the overlay
         self._effects: list[Effect] = []
 
     # ---- what the runtime may ask
@@ -163,7 +169,31 @@ class Shard:
     @property
     def is_leading(self) -> bool:
         """Whether this replica serves writes and strict reads."""
-        return self.phase in LEADS and self.overlay is not None
+        return self.phase in LEADS and self._overlay is not None
+
+    @property
+    def state(self) -> ShardState:
+        """The committed state, with everything that was answered. Raises when that cannot be applied; the replica fails then."""
+        if self._answered:
+            self._apply_answered()
+        return self._state
+
+    @property
+    def overlay(self) -> HotState | None:
+        """The committed state and everything in flight; None when nobody leads here."""
+        if self._appended:
+            self._apply_appended()
+        return self._overlay
+
+    @overlay.setter
+    def overlay(self, overlay: HotState | None) -> None:
+        self._appended.clear()
+        self._overlay = overlay
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is left for `settle`."""
+        return not self._answered and not self._appended
 
     @property
     def known_claim(self) -> LeadershipClaimed | None:
@@ -204,6 +234,7 @@ class Shard:
         """Take one event. After a broken invariant the replica is failed, its evidence kept."""
         self._effects = []
         try:
+            self._settle()
             self._take(event, now_ms)
         except TermOver as over:
             self._end_term(over.cause, str(over), Trigger.TERM_BROKEN, read_again=True)
@@ -211,8 +242,37 @@ class Shard:
             self._fail(str(broken))
         return self._effects
 
+    def settle(self) -> list[Effect]:
+        """Bring the tables up to what was answered and handed over: to be called once the effects of `feed` are performed."""
+        self._effects = []
+        try:
+            self._settle()
+        except BrokenInvariant as broken:
+            self._fail(str(broken))
+        return self._effects
+
+    def _settle(self) -> None:
+        if self._appended:
+            self._apply_appended()
+        if self._answered:
+            self._apply_answered()
+
+    def _apply_answered(self) -> None:
+        # One that raises stays: until the replica has failed nobody sees a state without it.
+        while self._answered:
+            block, offsets = self._answered[0]
+            self._state.apply_block(block, offsets)
+            self.commit_counts.add_block(block)
+            self._answered.popleft()
+
+    def _apply_appended(self) -> None:
+        overlay = self._overlay
+        while self._appended and overlay is not None:
+            apply_block(overlay, self._appended[0])
+            self._appended.popleft()
+
     def break_off(self, reason: str) -> list[Effect]:
-        """The last `feed` raised, so the state may be half changed: fail. What it had answered stays answered, all else is refused."""
+        """`feed` or `settle` raised, so the state may be half changed: fail. What was answered stays answered, all else is refused."""
         self._fail(reason)
         return self._effects
 
@@ -252,6 +312,7 @@ class Shard:
 
     def _fail(self, reason: str) -> None:
         self.failure = reason
+        self._answered.clear()
         if self.term is not None:
             self._abandon_term(TermCause.BROKEN, reason)
         self._move(Trigger.BROKEN, reason)
@@ -597,6 +658,7 @@ class Shard:
             self._cut_off = None
             self._close_group(builder, term)
         while self.queue and len(term.group_ends) < self.limits.groups_in_flight_max:
+            self._settle()
             builder = self._builder(term, overlay, now_ms)
             taken = 0
             while self.queue and taken < self.limits.group_batches_max:
@@ -613,6 +675,8 @@ class Shard:
     def _close_group(self, builder: GroupBuilder, term: Term) -> None:
         builder.close()
         self._effects.extend(builder.replies)
+        if builder.last_block is not None:
+            self._appended.append(builder.last_block)
         if builder.entries:
             term.group_ends.append(builder.entries[-1].seq)
             self._effects.append(Append(term.term_id, builder.entries))
@@ -637,8 +701,7 @@ class Shard:
             # Void entries between the own ones were read and judged; they count for the applied offset only.
             self.fence = Fence(self.fence.epoch, self.fence.term, entry.seq)
             if entry.block is not None:
-                self.state.apply_block(entry.block, entry.offsets)
-                self.commit_counts.add_block(entry.block)
+                self._answered.append((entry.block, entry.offsets))
             elif entry.chunks:
                 self._apply_chunks(entry.placed_chunks())
                 self.state.skip_entry(offset)

@@ -178,6 +178,7 @@ class Replica:
         self._submitted_bytes = 0
         self._enough_bytes = 0
         self._spacing: asyncio.TimerHandle | None = None
+        self._is_settling = False
         self._is_closed = False
         self.unloadable: str | None = None
 
@@ -309,8 +310,8 @@ class Replica:
 
     async def _write_last(self, shard: Shard, store: StateStore) -> bool:
         """Write what is applied before the database is closed; returns whether that succeeded."""
-        flush = partial(self._packer.pack, self._freeze(shard))
         try:
+            flush = partial(self._packer.pack, self._freeze(shard))
             await self._loop.run_in_executor(self._ports.writer, lambda: store.write(flush()))
         except Exception as error:  # noqa: BLE001 - the log has everything, and the rest of the process has to be closed too
             LOG.error("state database not written on closing partition=%d error=%r", self.partition, error)
@@ -395,20 +396,34 @@ class Replica:
             if isinstance(event, Submitted):
                 self._refuse_unloaded(event)
             return
+        self._advance(self.shard, event)
+
+    def _advance(self, shard: Shard, event: Event | None) -> None:
+        """Feed the core an event, or without one let it do what nobody waits for."""
         try:
-            effects = self.shard.feed(event, self._clock_ms())
+            effects = shard.settle() if event is None else shard.feed(event, self._clock_ms())
         except Exception as error:
             # A bug of the core: the state may be half changed, so this replica stops, keeps the evidence and is rebuilt.
             LOG.exception("the core failed partition=%d event=%s", self.partition, type(event).__name__)
-            effects = self.shard.break_off(f"the core failed: {error!r}")
+            effects = shard.break_off(f"the core failed: {error!r}")
         for effect in effects:
             if isinstance(effect, Reply):
                 # Here and not in `_perform`: nearly all effects are answers.
                 cast(Answered, effect.token)(effect.answer)
             else:
                 self._perform(effect)
-        if self.shard.state.unwritten_batches >= self._flush_batches_max:
+        if not shard.is_settled:
+            if not self._is_settling:
+                # The connections scheduled the writing of the answers just now: it comes first.
+                self._is_settling = True
+                self._loop.call_soon(self._settle)
+        elif shard.state.unwritten_batches >= self._flush_batches_max:
             self._write_if_due()
+
+    def _settle(self) -> None:
+        self._is_settling = False
+        if self.shard is not None and not self._is_closed:
+            self._advance(self.shard, None)
 
     def _refuse_unloaded(self, event: Submitted) -> None:
         for request in event.requests:

@@ -1,0 +1,206 @@
+"""Plain commits are answered before they are applied, and handed over before the overlay has them: nobody may notice.
+
+The reference is the same shard made to settle after every event.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from coordinator.core.commands import Command, CommitFile
+from coordinator.core.events import Append, Delivered, Delivery, Effect, Reply, StateChanged, Submitted, Ticked
+from coordinator.core.events import Request as Asked
+from coordinator.core.hot import BrokenInvariant
+from coordinator.core.leadership import State
+from coordinator.core.limits import Limits
+from coordinator.core.shard import Shard
+from coordinator.core.state import ShardState
+from coordinator.testing.shard_harness import Replica, World
+from tests.core.build import batch, commit, delete_records, found, leading, list_offsets, place, result_of, state_of, view_of
+
+
+def answered(*, count: int = 1) -> tuple[World, Replica]:
+    """A leader whose last event acknowledged a group of commits to partition 0."""
+    world, replica = leading()
+    replica.submit(*[commit(f"file {number}", [batch(0, 3)]) for number in range(count)])
+    replica.land()
+    replica.report()
+    return world, replica
+
+
+def test_the_answer_comes_first() -> None:
+    world, replica = leading()
+    [token] = replica.submit(commit("a", [batch(0, 3)]))
+    assert not replica.shard.is_settled
+    assert [type(effect) for effect in replica.shard.settle()] == []
+    assert replica.shard.is_settled
+    replica.land()
+    before = replica.shard.state.applied_offset
+    replica.report()
+    assert result_of(replica.answers[token]).base_offsets == [0]
+    assert not replica.shard.is_settled
+    assert replica.shard._state.applied_offset == before
+    assert replica.shard.settle() == []
+    assert replica.shard._state.applied_offset == before + 1 == len(world.log) - 1
+    assert (replica.shard.commit_counts.commits, replica.shard.commit_counts.records) == (1, 3)
+
+
+LOOKS: list[Callable[[Replica], object]] = [
+    lambda replica: [batch.last_offset for one in found(replica.shard.state, [(0, 0, 1000)]) if one is not None for batch in one.batches],
+    lambda replica: replica.shard.header("cluster", bytes(16)),
+    lambda replica: replica.shard.next_offset,
+    lambda replica: replica.shard.state.find_file("file 0"),
+    lambda replica: replica.shard.state.files_after("", 10),
+    lambda replica: replica.shard.state.has_unwritten(),
+    lambda replica: replica.shard.state.unwritten_batches,
+    lambda replica: replica.shard.overlay is not None and view_of(replica.shard.overlay),
+    lambda replica: replica.shard.state.freeze(replica.shard.header("cluster", bytes(16))).generation.batches,
+    lambda replica: result_of(replica.ask(commit("next", [batch(0, 2)]))[0]).base_offsets,
+    lambda replica: result_of(replica.ask(commit("file 0", [batch(0, 3)]))[0]),
+    lambda replica: result_of(replica.ask(commit("file 0", [batch(0, 4)]))[0]),
+    lambda replica: replica.ask(list_offsets((0, -1), (0, -3))),
+    lambda replica: replica.ask(delete_records((0, 2))) and replica.shard.state.hot.partitions.log_start.cells[0],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("look", LOOKS, ids=range(len(LOOKS)))
+def test_whoever_looks_sees_what_was_answered(look: Callable[[Replica], object]) -> None:
+    seen = []
+    for settles in (False, True):
+        _, replica = answered(count=2)
+        assert not replica.shard.is_settled
+        if settles:
+            replica.shard.settle()
+        seen.append(look(replica))
+    assert seen[0] == seen[1]
+
+
+def walk(seed: int, *, settles: bool) -> tuple[list[Effect], dict[str, object], World]:
+    """Random requests and arrivals; with `settles` nothing is ever left for later."""
+    rng, world = random.Random(seed), World()
+    replica = world.add_replica(limits=Limits(group_batches_max=4))
+    replica.lead()
+    replica.ask(place(count=3))
+    sequences: dict[tuple[int, int], int] = {}
+    kept: list[CommitFile] = []
+
+    def file(number: int) -> CommitFile:
+        rows = []
+        for _ in range(rng.randrange(1, 5)):
+            partition, producer, count = rng.randrange(3), rng.choice([-1, -1, 7, 8]), rng.randrange(1, 4)
+            sequence = sequences.get((partition, producer), 0)
+            if producer >= 0 and rng.random() < 0.95:
+                sequences[partition, producer] = sequence + count
+            rows.append(batch(partition, count, sequence=sequence, producer_id=producer) if producer >= 0 else batch(partition, count))
+        return commit(f"{seed} {number}", rows)
+
+    for step in range(60):
+        if rng.random() < 0.6:
+            commands: list[Command] = []
+            for number in range(rng.randrange(1, 4)):
+                kept.append(file(10 * step + number))
+                others: list[Command] = [rng.choice(kept), list_offsets((0, -1), (1, -3)), delete_records((rng.randrange(3), 1))]
+                commands.append(rng.choice([kept[-1], kept[-1], *others]))
+            replica.submit(*commands)
+        elif rng.random() < 0.2:
+            replica.tick(rng.randrange(100))
+        else:
+            replica.land(min(len(replica.outbox), rng.randrange(4)))
+            replica.report(min(len(replica.reports), rng.randrange(4)))
+            replica.read(min(len(world.log) - replica.cursor, rng.randrange(3)))
+        if settles:
+            replica.shard.settle()
+            assert replica.shard.is_settled
+    world.settle()
+    assert replica.shard.overlay is not None
+    assert view_of(replica.shard.overlay) == view_of(replica.shard.state.hot)
+    return replica.effects, state_of(replica.shard.state), world
+
+
+def shown(effects: list[Effect]) -> list[object]:
+    """Effects as values: the answers of a block name the block itself."""
+    return [(one.token, result_of(one.answer)) if isinstance(one, Reply) and hasattr(one.answer, "result") else one for one in effects]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_nothing_depends_on_when_it_is_applied(seed: int) -> None:
+    effects, state, world = walk(seed, settles=False)
+    same, same_state, same_world = walk(seed, settles=True)
+    assert world.log == same_world.log
+    assert shown(effects) == shown(same)
+    assert state == same_state
+
+
+def fail_to_apply(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def apply_block(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(ShardState, "apply_block", apply_block)
+
+
+@pytest.mark.parametrize(
+    "next_event",
+    [lambda shard: shard.settle(), lambda shard: shard.feed(Ticked(), 0), lambda shard: shard.feed(Submitted([]), 0)],
+    ids=["settle", "tick", "submit"],
+)
+def test_what_cannot_be_applied_fails_the_replica_and_stays_answered(
+    monkeypatch: pytest.MonkeyPatch, next_event: Callable[[Shard], list[Effect]]
+) -> None:
+    world, replica = leading()
+    first, _ = replica.submit(commit("a", [batch(0, 3)])) + replica.submit(commit("b", [batch(1, 3)]))
+    replica.land()
+    fail_to_apply(monkeypatch, BrokenInvariant("it does not fit"))
+    replica.report(1)
+    assert result_of(replica.answers[first]).errors == [0]
+    for _ in range(2):
+        # Nobody is told of a state without it.
+        with pytest.raises(BrokenInvariant, match="does not fit"):
+            _ = replica.shard.state
+    effects = next_event(replica.shard)
+    assert StateChanged(State.LEADING, State.FAILED, "it does not fit") in effects
+    [refused] = [effect for effect in effects if isinstance(effect, Reply)]
+    assert result_of(refused.answer).errors == [16]
+    assert replica.shard.is_settled
+    assert next_event(replica.shard) == []
+    monkeypatch.undo()
+    # The answer was true: the log has it.
+    other = world.add_replica()
+    other.read()
+    assert [file.object_key for file in other.shard.state.files_after("", 10)] == ["a", "b"]
+
+
+def test_a_bug_while_applying_reaches_the_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, replica = answered()
+    fail_to_apply(monkeypatch, OSError("no memory"))
+    with pytest.raises(OSError, match="no memory"):
+        replica.shard.settle()
+    effects = replica.shard.break_off("the core failed")
+    assert StateChanged(State.LEADING, State.FAILED, "the core failed") in effects
+    assert replica.shard.is_settled
+
+
+def test_what_is_answered_before_the_term_ends_is_applied() -> None:
+    world, replica = leading()
+    first, second = replica.submit(commit("a", [batch(0, 3)])) + replica.submit(commit("b", [batch(0, 3)]))
+    assert replica.term_id is not None
+    seqs = [entry.seq for entry in replica.outbox]
+    replica.land()
+    replica.feed(Delivered(replica.term_id, [Delivery(seqs[0], len(world.log) - 2, None), Delivery(seqs[1], None, "lost")]))
+    assert result_of(replica.answers[first]).errors == [0]
+    assert result_of(replica.answers[second]).errors == [16]
+    assert replica.shard.overlay is None
+    assert replica.shard.state.applied_offset == len(world.log) - 2
+    assert replica.cursor == len(world.log) - 1
+
+
+def test_the_overlay_of_a_term_that_ended_takes_nothing_more() -> None:
+    _, replica = leading()
+    effects = replica.shard.feed(Submitted([Asked("token", commit("a", [batch()]), 10**15)]), 0)
+    assert any(isinstance(effect, Append) for effect in effects)
+    assert not replica.shard.is_settled
+    replica.shard.break_off("the process has enough")
+    assert replica.shard.is_settled
+    assert replica.shard.overlay is None
