@@ -26,7 +26,7 @@ from coordinator.core.limits import Limits
 from coordinator.core.refusals import refuse
 from coordinator.core.state import ShardState
 from coordinator.core.term import PendingCommit, PendingEntry, Term, Waiter
-from coordinator.core.transaction import TRANSACTIONS_LEVEL, RecordTooLarge, cut, enclose, name_of
+from coordinator.core.transaction import TRANSACTIONS_LEVEL, Chunk, RecordTooLarge, cut, enclose, name_of
 from records.codec import InvalidRecord, decode_entry, encode_entry, encode_key
 from records.entry_key import key_of_term
 from records.history import levels
@@ -243,31 +243,29 @@ class GroupBuilder:
         return CommitResult.refused(len(command.batches), ErrorCode.INVALID_REQUEST, message)
 
     def _append(self, records: list[Record], waiter: Waiter | None, encoded: bytes | None = None) -> PendingEntry | None:
-        """Encode an entry, if nobody has, and note it as in flight; one that cannot be written is refused, nothing of it counts."""
+        """Encode what one operation logs, if nobody has, and note it as in flight: one entry, or several that take effect together.
+
+        What cannot be written is refused, and nothing of it counts.
+        """
         term = self._term
+        limit, level = self._limits.entry_bytes_max, self._level
         try:
-            encoded = encode_entry(records, self._level) if encoded is None else encoded
+            chunks = cut(records, level, limit) if encoded is None else [Chunk(records, encoded)]
         except InvalidRecord as invalid:
             self._refuse(waiter, f"the request cannot be written to the metadata log: {invalid}")
             return None
-        if len(encoded) > self._limits.entry_bytes_max:
-            return self._append_transaction(records, encoded, waiter)
-        return self._add(PendingEntry(term.next_seq, records, encoded, self._context.now_ms), [encoded], records, waiter)
-
-    def _append_transaction(self, records: list[Record], encoded: bytes, waiter: Waiter | None) -> PendingEntry | None:
-        """Note records that do not fit one entry as in flight, in several that take effect together."""
-        limit, level = self._limits.entry_bytes_max, self._level
-        if level < TRANSACTIONS_LEVEL:
-            advice = f"split it (from schema level {TRANSACTIONS_LEVEL} on several entries may be used, {level} is in force)"
-            self._refuse(waiter, f"the request needs a log entry of {len(encoded)} bytes, {limit} are allowed; {advice}")
-            return None
-        try:
-            chunks = cut(records, encoded, level, limit)
         except RecordTooLarge as too_large:
             self._refuse(waiter, f"the request needs {too_large} in the metadata log, {limit} are allowed; split it")
             return None
+        if len(chunks) == 1:
+            encoded = chunks[0].encoded
+            return self._add(PendingEntry(term.next_seq, records, encoded, self._context.now_ms), [encoded], records, waiter)
+        if level < TRANSACTIONS_LEVEL:
+            advice = f"split it (from schema level {TRANSACTIONS_LEVEL} on they may be several, {level} is in force)"
+            self._refuse(waiter, f"the request needs more than one log entry of {limit} bytes; {advice}")
+            return None
         values = enclose(chunks, name_of(records), level)
-        last_seq = self._term.next_seq + len(values) - 1
+        last_seq = term.next_seq + len(values) - 1
         entry = PendingEntry(last_seq, [], values[-1], self._context.now_ms, None, len(values), chunks)
         return self._add(entry, values, records, waiter)
 

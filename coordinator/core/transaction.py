@@ -20,6 +20,9 @@ from records.model import EntryKey, Record, TransactionAborted, TransactionBegan
 TRANSACTIONS_LEVEL = 2
 """From this schema level on transactions are written: replicas of earlier versions cannot apply them."""
 
+ENTRY_RECORDS_MAX = 16_384
+"""More records are not encoded together to see whether they fit one entry: nearly always they do not."""
+
 
 class Chunk(NamedTuple):
     """Some records of a transaction, and the entry that holds them."""
@@ -43,15 +46,19 @@ class RecordTooLarge(Exception):
         super().__init__(f"a {type(record).__name__} of {size_bytes} bytes")
 
 
-def cut(records: Sequence[Record], encoded: bytes, level: int, entry_bytes_max: int) -> list[Chunk]:
-    """Cut the records of an entry, which is `encoded`, into as few chunks as their mean size allows. Raises `RecordTooLarge`."""
-    if len(encoded) <= entry_bytes_max:
-        return [Chunk(records, encoded)]
-    if len(records) == 1:
-        raise RecordTooLarge(records[0], len(encoded))
-    step = -(-len(records) // max(2, -(-len(encoded) // entry_bytes_max)))
+def cut(records: Sequence[Record], level: int, entry_bytes_max: int) -> list[Chunk]:
+    """Encode records in as few entries as their number and their mean size allow. Raises `RecordTooLarge`, `InvalidRecord`."""
+    if len(records) > ENTRY_RECORDS_MAX:
+        step = ENTRY_RECORDS_MAX
+    else:
+        encoded = encode_entry(records, level)
+        if len(encoded) <= entry_bytes_max:
+            return [Chunk(records, encoded)]
+        if len(records) == 1:
+            raise RecordTooLarge(records[0], len(encoded))
+        step = -(-len(records) // max(2, -(-len(encoded) // entry_bytes_max)))
     parts = [records[start : start + step] for start in range(0, len(records), step)]
-    return [chunk for part in parts for chunk in cut(part, encode_entry(part, level), level, entry_bytes_max)]
+    return [chunk for part in parts for chunk in cut(part, level, entry_bytes_max)]
 
 
 def enclose(chunks: Sequence[Chunk], name: str, level: int) -> list[bytes]:

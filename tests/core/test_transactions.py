@@ -305,7 +305,7 @@ def test_an_aborted_transaction_and_one_of_files_by_their_own_leader() -> None:
 @pytest.mark.parametrize("limit", [40, 60, 100, 1000])
 def test_records_are_cut_in_order_into_entries_that_fit(count: int, limit: int) -> None:
     records: list[Record] = [deletion(partition) for partition in range(count)]
-    chunks = cut(records, encode_entry(records, 2), 2, limit)
+    chunks = cut(records, 2, limit)
     assert [record for chunk in chunks for record in decode_entry(chunk.encoded)] == records
     assert [record for chunk in chunks for record in chunk.records] == records
     assert all(len(chunk.encoded) <= limit for chunk in chunks)
@@ -316,4 +316,4 @@ def test_records_are_cut_in_order_into_entries_that_fit(count: int, limit: int) 
 def test_a_record_that_cannot_be_cut_is_named() -> None:
     records: list[Record] = [deletion(0), deletion(1)]
     with pytest.raises(RecordTooLarge, match=r"a RecordsDeleted of \d+ bytes"):
-        cut(records, encode_entry(records, 2), 2, 20)
+        cut(records, 2, 20)
