@@ -85,6 +85,7 @@ def apply_read(hot: HotState, block: ReadBlock) -> list[int]:
     hot.touched.partitions.update(partition_rows)
     if block.producers is not None:
         _remember(hot, block, block.producers)
+        block.producers = None  # as long as the block is not written, it needs no more memory than it has to
     return partition_rows
 
 

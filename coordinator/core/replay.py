@@ -13,14 +13,14 @@ from typing import TypeAlias
 
 import numpy as np
 
-from coordinator.core.block import ProducerColumns
+from coordinator.core.block import Int64s, ProducerColumns
 from coordinator.core.cold import ROW, Rows, numbers_of
 from coordinator.core.commit_vector import Unusual
 from coordinator.core.events import ReadEntry
 from coordinator.core.hot import HotState
 from coordinator.core.read_block import ReadBlock
 from coordinator.core.replay_loops import place_batches, place_producers
-from records.bulk_decode import RawFiles, Table, read_files
+from records.bulk_decode import RawFiles, Table, numbers_max, read_files
 
 Parts: TypeAlias = Iterator[tuple[ReadBlock | None, Sequence[ReadEntry]]]
 """Entries with the block they make, None when they make none."""
@@ -29,6 +29,10 @@ UNUSUAL_MAX = 4
 """After so many unusual files in one stretch the rest of it is not tried again: every try looks at all of the rest."""
 
 _HASH_BYTES = 16
+_ROOM_BYTES = 320 * 1024
+_rooms: list[Int64s] = []
+"""Where entries of so many bytes are decoded to, which are nearly all (`shard.REPLAY_BYTES_MAX`); taken by whoever decodes.
+What is in it means nothing to the next one, and blocks have nothing in it."""
 
 
 @dataclass(slots=True)
@@ -49,8 +53,15 @@ def blocks_of(hot: HotState, entries: Sequence[ReadEntry], batches_min: int) -> 
     values = [entry.value or b"" for entry in entries]
     raw = b"".join(values)
     bounds = np.array(list(accumulate(map(len, values), initial=0)), np.int64)
-    files = read_files(raw, bounds[:-1], bounds[1:])
-    read = Read(entries, values, raw, files)
+    room = _rooms.pop() if _rooms else np.empty(numbers_max(_ROOM_BYTES), np.int64)
+    try:
+        yield from _parts(hot, Read(entries, values, raw, read_files(raw, bounds[:-1], bounds[1:], room)), batches_min)
+    finally:
+        _rooms.append(room)
+
+
+def _parts(hot: HotState, read: Read, batches_min: int) -> Parts:
+    entries, files = read.entries, read.files
     if files.all_accepted and entries:
         yield from _cut(hot, read, 0, len(files), batches_min)
         return
