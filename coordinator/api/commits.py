@@ -66,8 +66,8 @@ def write_commit(answer: CommitAnswer) -> bytes:
     if isinstance(answer, BlockShare):
         block = answer.block
         if block.answers is None:
-            first_batch = np.array(block.first_batch, np.int64)
-            block.answers = encode_commit_answers(block.base, block.answer_times(), block.log_start, first_batch)
+            columns = block.base, block.timestamp_type, block.append_times, block.log_start
+            block.answers = encode_commit_answers(*columns, block.first_batch)
         return block.answers[answer.file]
     result = answer.result()
     messages = None

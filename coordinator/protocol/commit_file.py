@@ -181,18 +181,18 @@ def encode_commit_response(
         raise UnencodableMessage(f"CommitFileResponse: {error}") from error
 
 
-def encode_commit_answers(base_offsets: Int64s, append_times_ms: Int64s, log_start_offsets: Int64s, first_batch: Int64s) -> list[bytes]:
+def encode_commit_answers(
+    base_offsets: Int64s, timestamp_types: Int64s, append_times_ms: Int64s, log_start_offsets: Int64s, first_batch: list[int]
+) -> list[bytes]:
     """Encode the responses to many requests, without errors and messages.
 
-    `first_batch` says where each response's results begin in the columns, and where the last one's end.
+    `append_times_ms` are those of the requests; only batches with LogAppendTime are told of them. `first_batch` says where each
+    response's results begin in the columns, and where the last one's end.
     """
     out = bytearray(RESULT_BYTES * len(base_offsets) + ANSWER_BYTES * (len(first_batch) - 1))
-    starts = np.empty(len(first_batch), np.int64)
-    starts[-1] = write_answers(
-        base_offsets.data, append_times_ms.data, log_start_offsets.data, first_batch.data, memoryview(out), starts.data
-    )
-    raw, cuts = bytes(out), starts.tolist()
-    return [raw[start:stop] for start, stop in pairwise(cuts)]
+    starts = write_answers(base_offsets.data, timestamp_types.data, append_times_ms.data, log_start_offsets.data, first_batch, out)
+    raw = bytes(out)
+    return [raw[start:stop] for start, stop in pairwise(starts)]
 
 
 def encode_commit_results(results: npt.NDArray[np.void], throttle_time_ms: int = 0) -> bytes:

@@ -18,6 +18,8 @@ cdef int _put(long long value, unsigned char[::1] out, Py_ssize_t at) except -1
                owner_ids=list)
 cpdef object read_body(bytes data, Py_ssize_t offset, Py_ssize_t key_bytes_max, Py_ssize_t elements_max)
 
-@cython.locals(row=Py_ssize_t, at=Py_ssize_t, request=Py_ssize_t, batch=Py_ssize_t, number=Py_ssize_t)
-cpdef Py_ssize_t write_answers(const long long[::1] base_offsets, const long long[::1] append_times, const long long[::1] log_starts,
-                               const long long[::1] first_batch, unsigned char[::1] out, long long[::1] starts) except -1
+@cython.locals(
+    row=Py_ssize_t, at=Py_ssize_t, request=Py_ssize_t, batch=Py_ssize_t, number=Py_ssize_t, start=Py_ssize_t, stop=Py_ssize_t, starts=list
+)
+cpdef list write_answers(const long long[::1] base_offsets, const long long[::1] timestamp_types, const long long[::1] append_times,
+                         const long long[::1] log_starts, list first_batch, unsigned char[::1] out)

@@ -74,35 +74,38 @@ def read_body(data: bytes, offset: int, key_bytes_max: int, elements_max: int) -
 
 def write_answers(
     base_offsets: memoryview[int],
+    timestamp_types: memoryview[int],
     append_times: memoryview[int],
     log_starts: memoryview[int],
-    first_batch: memoryview[int],
-    out: memoryview[int],
-    starts: memoryview[int],
-) -> int:
-    """Write the bodies of answers without errors, one after the other, and where each begins; returns where the last one ends.
+    first_batch: list[int],
+    out: bytearray,
+) -> list[int]:
+    """Write the bodies of answers without errors, one after the other; returns where each begins, and the end.
 
-    `first_batch` says where each request's batches begin, and where the last one's end. `out` is zeros, RESULT_BYTES for each
-    batch and ANSWER_BYTES for each request.
+    `append_times` are those of the requests, told of batches with LogAppendTime. `first_batch` says where each request's batches
+    begin, and where the last one's end. `out` is zeros, RESULT_BYTES for each batch and ANSWER_BYTES for each request.
     """
-    at, row = 0, RESULT_BYTES
+    at, row, stop = 0, RESULT_BYTES, first_batch[0]
+    starts: list[int] = []
     for request in range(len(first_batch) - 1):
-        starts[request] = at
+        starts.append(at)
         at += 4
-        number = first_batch[request + 1] - first_batch[request] + 1
+        start, stop = stop, first_batch[request + 1]
+        number = stop - start + 1
         while number > 0x7F:
             out[at] = number & 0x7F | 0x80
             number >>= 7
             at += 1
         out[at] = number
         at += 1
-        for batch in range(first_batch[request], first_batch[request + 1]):
+        for batch in range(start, stop):
             _put(base_offsets[batch], out, at + 3)
-            _put(append_times[batch], out, at + 11)
+            _put(append_times[request] if timestamp_types[batch] == 1 else -1, out, at + 11)
             _put(log_starts[batch], out, at + 19)
             at += row
         at += 1
-    return at
+    starts.append(at)
+    return starts
 
 
 def _after_varint(data: bytes, at: int, end: int) -> int:
@@ -129,7 +132,7 @@ def _int(data: bytes, at: int, size: int) -> int:
     return value
 
 
-def _put(value: int, out: memoryview[int], at: int) -> None:
+def _put(value: int, out: bytearray, at: int) -> None:
     """The eight bytes of an integer, most significant byte first."""
     for place in range(at + 7, at - 1, -1):
         out[place] = value & 0xFF
