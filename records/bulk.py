@@ -8,6 +8,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from itertools import islice
 from operator import attrgetter
 
 import numpy as np
@@ -51,23 +52,27 @@ class FileNumbers:
 
 
 _columns = attrgetter(*(one.name for one in fields(FileNumbers)))
+_ROWS_OF_TABLES = (3, 5, 5, 4)
+"""The fields of `FileNumbers` by kind, as `file_tables` has them."""
 
 
 def encode_file_entries(heads: list[FileHead], topic_ids: list[list[bytes]], numbers: FileNumbers, level: int) -> list[bytes]:
     """Encode one entry per file in the schema of a level. `topic_ids` are the topics of each file in the order of `run_topic`."""
-    return encode_columns(heads, topic_ids, len(numbers.byte_size), [column.data for column in _columns(numbers)], level)
+    columns = iter(_columns(numbers))
+    tables = [np.stack(list(islice(columns, rows))).data for rows in _ROWS_OF_TABLES]
+    return encode_tables(heads, topic_ids, len(numbers.byte_size), tables, level)
 
 
-def encode_columns(
-    heads: list[FileHead], topic_ids: list[list[bytes]], batches: int, columns: Sequence[memoryview[int]], level: int
+def encode_tables(
+    heads: list[FileHead], topic_ids: list[list[bytes]], batches: int, tables: Sequence[memoryview[int]], level: int
 ) -> list[bytes]:
-    """The same with the columns of `FileNumbers` in their order, which may be longer than there are values."""
+    """The same with the columns of files, runs, batches and idempotent batches as rows of tables, which may have more than that."""
     room = _BATCH_BYTES_MAX * batches
     for head, ids in zip(heads, topic_ids, strict=True):
         room += 4 * len(head.object_key) + _NUMBER_BYTES_MAX * len(head.owner_ids) + _TOPIC_BYTES * len(ids) + _FILE_BYTES_MAX
     out = np.empty(room, np.uint8).data
     ends = memoryview(array("q", bytes(8 * len(heads))))
-    size = write_entries(out, ends, PREFIX_OF_LEVEL[level], _OTHERS_EMPTY, heads, topic_ids, *columns)
+    size = write_entries(out, ends, PREFIX_OF_LEVEL[level], _OTHERS_EMPTY, heads, topic_ids, *tables)
     data = bytes(out[:size])
     stops = ends.tolist()
     return [data[start:stop] for start, stop in zip([0, *stops[:-1]], stops, strict=True)]

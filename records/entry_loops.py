@@ -8,6 +8,25 @@ index out of range is an IndexError.
 from __future__ import annotations
 
 from records.file_head import FileHead
+from records.file_tables import (
+    BASE_SEQUENCE,
+    BATCHES_OF_FILE,
+    BYTE_GAP,
+    BYTE_SIZE,
+    PRODUCER_EPOCH,
+    PRODUCER_ID,
+    PRODUCER_INDEX,
+    PRODUCERS_OF_FILE,
+    RECORD_COUNT_MINUS_ONE,
+    RUN_BASE_OFFSET,
+    RUN_LENGTH,
+    RUN_LOG_START,
+    RUN_PARTITION,
+    RUN_TOPIC,
+    RUNS_OF_FILE,
+    TIMESTAMP_AGE,
+    TIMESTAMP_TYPE,
+)
 
 
 def _put(out: memoryview[int], at: int, number: int) -> int:
@@ -36,21 +55,21 @@ def _put_bytes(out: memoryview[int], at: int, data: bytes) -> int:
     return at + len(data)
 
 
-def _put_column(out: memoryview[int], at: int, values: memoryview[int], start: int, stop: int) -> int:
+def _put_column(out: memoryview[int], at: int, table: memoryview[int], row: int, start: int, stop: int) -> int:
     """An array of numbers: their count, themselves, and an end; the end alone when there are none."""
     if start < stop:
         at = _put(out, at, stop - start)
         for place in range(start, stop):
-            at = _put(out, at, values[place])
+            at = _put(out, at, table[row, place])
     out[at] = 0
     return at + 1
 
 
-def _put_sparse(out: memoryview[int], at: int, values: memoryview[int], start: int, stop: int) -> int:
+def _put_sparse(out: memoryview[int], at: int, table: memoryview[int], row: int, start: int, stop: int) -> int:
     """A column that is left out where all its values are 0."""
     for place in range(start, stop):
-        if values[place] != 0:
-            return _put_column(out, at, values, start, stop)
+        if table[row, place] != 0:
+            return _put_column(out, at, table, row, start, stop)
     out[at] = 0
     return at + 1
 
@@ -85,45 +104,36 @@ def write_entries(
     suffix: bytes,
     heads: list[FileHead],
     topic_ids: list[list[bytes]],
-    runs_of_file: memoryview[int],
-    batches_of_file: memoryview[int],
-    producers_of_file: memoryview[int],
-    run_topic: memoryview[int],
-    run_partition: memoryview[int],
-    run_length: memoryview[int],
-    run_base_offset: memoryview[int],
-    run_log_start: memoryview[int],
-    byte_gap: memoryview[int],
-    byte_size: memoryview[int],
-    record_count_minus_one: memoryview[int],
-    timestamp_age: memoryview[int],
-    timestamp_type: memoryview[int],
-    producer_index: memoryview[int],
-    producer_id: memoryview[int],
-    producer_epoch: memoryview[int],
-    base_sequence: memoryview[int],
+    files: memoryview[int],
+    runs: memoryview[int],
+    batches: memoryview[int],
+    idempotent: memoryview[int],
 ) -> int:
-    """Write one entry per file, `prefix` before and `suffix` behind what is its own; `ends` gets where each ends."""
+    """Write one entry per file, `prefix` before and `suffix` behind what is its own; `ends` gets where each ends.
+
+    The tables have the rows of `file_tables`, and perhaps more, and places enough.
+    """
     at = run = batch = producer = 0
     for file in range(len(ends)):
-        runs, batches, producers = run + runs_of_file[file], batch + batches_of_file[file], producer + producers_of_file[file]
+        run_stop, batch_stop = run + files[RUNS_OF_FILE, file], batch + files[BATCHES_OF_FILE, file]
+        producer_stop = producer + files[PRODUCERS_OF_FILE, file]
         at = _put_bytes(out, at, prefix)
         at = _put_head(out, at, heads[file], topic_ids[file])
-        at = _put_column(out, at, run_topic, run, runs)
-        at = _put_column(out, at, run_partition, run, runs)
-        at = _put_column(out, at, run_length, run, runs)
-        at = _put_column(out, at, run_base_offset, run, runs)
-        at = _put_sparse(out, at, run_log_start, run, runs)
-        at = _put_sparse(out, at, byte_gap, batch, batches)
-        at = _put_column(out, at, byte_size, batch, batches)
-        at = _put_column(out, at, record_count_minus_one, batch, batches)
-        at = _put_column(out, at, timestamp_age, batch, batches)
-        at = _put_sparse(out, at, timestamp_type, batch, batches)
-        at = _put_column(out, at, producer_index, producer, producers)
-        at = _put_column(out, at, producer_id, producer, producers)
-        at = _put_column(out, at, producer_epoch, producer, producers)
-        at = _put_column(out, at, base_sequence, producer, producers)
+        at = _put_column(out, at, runs, RUN_TOPIC, run, run_stop)
+        at = _put_column(out, at, runs, RUN_PARTITION, run, run_stop)
+        at = _put_column(out, at, runs, RUN_LENGTH, run, run_stop)
+        at = _put_column(out, at, runs, RUN_BASE_OFFSET, run, run_stop)
+        at = _put_sparse(out, at, runs, RUN_LOG_START, run, run_stop)
+        at = _put_sparse(out, at, batches, BYTE_GAP, batch, batch_stop)
+        at = _put_column(out, at, batches, BYTE_SIZE, batch, batch_stop)
+        at = _put_column(out, at, batches, RECORD_COUNT_MINUS_ONE, batch, batch_stop)
+        at = _put_column(out, at, batches, TIMESTAMP_AGE, batch, batch_stop)
+        at = _put_sparse(out, at, batches, TIMESTAMP_TYPE, batch, batch_stop)
+        at = _put_column(out, at, idempotent, PRODUCER_INDEX, producer, producer_stop)
+        at = _put_column(out, at, idempotent, PRODUCER_ID, producer, producer_stop)
+        at = _put_column(out, at, idempotent, PRODUCER_EPOCH, producer, producer_stop)
+        at = _put_column(out, at, idempotent, BASE_SEQUENCE, producer, producer_stop)
         at = _put_bytes(out, at, suffix)
         ends[file] = at
-        run, batch, producer = runs, batches, producers
+        run, batch, producer = run_stop, batch_stop, producer_stop
     return at

@@ -7,7 +7,6 @@ readable path. Equal records and answers are held by a property test.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -20,9 +19,10 @@ from coordinator.core.commands import OK, CommitFile, Outcome
 from coordinator.core.commit import OFFSETS_MAX, Batch, check_batches, check_file
 from coordinator.core.commit_loops import assign_offsets, read_batches, read_producers, sort_by_producer
 from coordinator.core.hot import HotState
-from coordinator.core.scratch import Scratch
-from records.bulk import encode_columns
+from coordinator.core.scratch import COLUMNS, START, Scratch
+from records.bulk import encode_tables
 from records.file_head import FileHead
+from records.file_tables import BATCHES_OF_FILE
 
 _SCRATCH_OF_CHECKS = Scratch()
 """For requests that are only checked: nothing of it outlives the check."""
@@ -39,14 +39,8 @@ class _Batches(NamedTuple):
     """What was read of the batches of some files, besides what is in the scratch; see `commit_loops.read_batches`."""
 
     runs: int
-    of_file: Int64s
-    runs_of_file: memoryview[int]
-    file_of: Int64s
-    record_count: Int64s
-    byte_offset: Int64s
-    size: Int64s
-    timestamp: Int64s
-    timestamp_type: Int64s
+    files: Int64s
+    columns: Int64s
     topics: list[list[bytes]]
 
 
@@ -64,31 +58,21 @@ def decide_block(
     batches = _read(raw, commands, append_time_ms, scratch, table.index)
     if isinstance(batches, Unusual):
         return batches
-    base, log_start, order, starts, stops = np.empty((5, len(batches.file_of)), np.int64)
+    files, columns = batches.files.data, batches.columns.data
     segments = assign_offsets(
+        len(raw) // BATCH.itemsize,
         batches.runs,
         OFFSETS_MAX,
-        batches.file_of.data,
-        scratch.row,
-        batches.record_count.data,
+        columns,
+        scratch.batches,
+        scratch.runs,
         table.high_watermark.cells,
         table.log_start.cells,
         table.mark.cells,
-        scratch.run_first,
-        scratch.run_base,
-        scratch.run_log_start,
-        base.data,
-        log_start.data,
-        scratch.segment_of,
-        order.data,
-        scratch.segment_row,
-        starts.data,
-        stops.data,
     )
     if segments < 0:
         return Unusual(-1 - segments)
-    producers_of_file = memoryview(array("q", bytes(8 * len(commands))))
-    producers = _read_producers(hot, raw, batches, producers_of_file)
+    producers = _read_producers(hot, raw, files, columns)
     if isinstance(producers, Unusual):
         return producers
     heads = [
@@ -104,44 +88,27 @@ def decide_block(
         )
         for command, content_hash in zip(commands, hashes, strict=True)
     ]
-    columns = (  # of `FileNumbers`
-        batches.runs_of_file,
-        batches.of_file.data,
-        producers_of_file,
-        scratch.run_topic,
-        scratch.run_partition,
-        scratch.run_length,
-        scratch.run_base,
-        scratch.run_log_start,
-        scratch.gap,
-        batches.size.data,
-        scratch.count_minus_one,
-        scratch.age,
-        batches.timestamp_type.data,
-        scratch.distance,
-        scratch.producer_id,
-        scratch.epoch,
-        scratch.sequence,
-    )
     keys = table.keys
+    file_of, base, count, byte_offset, size, timestamp, timestamp_type, log_start, order, starts, stops = batches.columns
+    tables = files, scratch.runs, scratch.batches, scratch.idempotent
     return CommitBlock(
         heads=heads,
         append_times=np.full(len(commands), append_time_ms),
-        batches_of_file=batches.of_file,
-        file_of=batches.file_of,
-        keys=[keys[row] for row in scratch.segment_row[:segments].tolist()],
+        batches_of_file=batches.files[BATCHES_OF_FILE],
+        file_of=file_of,
+        keys=[keys[row] for row in scratch.segment_rows[:segments].tolist()],
         order=order,
         starts=starts[:segments],
         stops=stops[:segments],
         base=base,
-        count=batches.record_count,
-        byte_offset=batches.byte_offset,
-        size=batches.size,
-        timestamp=batches.timestamp,
-        timestamp_type=batches.timestamp_type,
+        count=count,
+        byte_offset=byte_offset,
+        size=size,
+        timestamp=timestamp,
+        timestamp_type=timestamp_type,
         log_start=log_start,
         producers=producers,
-        encoded=encode_columns(heads, batches.topics, len(base), columns, level),
+        encoded=encode_tables(heads, batches.topics, len(base), tables, level),
     )
 
 
@@ -159,49 +126,23 @@ def _read(
     """Read and check the batches of files; without an `index` of partitions by themselves, their rows being 0 then."""
     places = len(raw) // BATCH.itemsize
     scratch.reserve(places)
-    of_file = np.array([len(command.batches) for command in commands], np.int64)
-    file_sizes = memoryview(array("q", [command.file_size for command in commands]))
-    runs_of_file = memoryview(array("q", bytes(8 * len(commands))))
-    file_of, record_count, byte_offset, size, timestamp, timestamp_type = np.empty((6, places), np.int64)
+    counts, sizes, zeros = [len(command.batches) for command in commands], [command.file_size for command in commands], [0] * len(commands)
+    files = np.array([zeros, counts, zeros, sizes], np.int64)  # runs, batches, idempotent batches, sizes
+    columns: Int64s = np.empty((COLUMNS, places), np.int64)
     topics: list[list[bytes]] = []
     runs = read_batches(
-        raw,
-        of_file.data,
-        file_sizes,
-        append_time_ms,
-        index,
-        scratch.seen,
-        file_of.data,
-        scratch.row,
-        record_count.data,
-        byte_offset.data,
-        size.data,
-        scratch.gap,
-        timestamp.data,
-        timestamp_type.data,
-        scratch.age,
-        scratch.count_minus_one,
-        runs_of_file,
-        scratch.run_first,
-        scratch.run_length,
-        scratch.run_partition,
-        scratch.run_topic,
-        topics,
+        raw, len(commands), append_time_ms, index, scratch.seen, files.data, columns.data, scratch.batches, scratch.runs, topics
     )
     if runs < 0:
         return Unusual(-1 - runs)
-    return _Batches(runs, of_file, runs_of_file, file_of, record_count, byte_offset, size, timestamp, timestamp_type, topics)
+    return _Batches(runs, files, columns, topics)
 
 
-def _read_producers(hot: HotState, raw: bytes, batches: _Batches, producers_of_file: memoryview[int]) -> ProducerColumns | Unusual | None:
+def _read_producers(hot: HotState, raw: bytes, files: memoryview[int], columns: memoryview[int]) -> ProducerColumns | Unusual | None:
     """List the idempotent batches and prove that each follows on its producer's last one; None when there are none."""
-    slots, epochs, starts = np.empty((3, len(batches.file_of) + 1), np.int64)
     table, scratch = hot.producers, hot.scratch
     producers = read_producers(
         raw,
-        batches.file_of.data,
-        scratch.row,
-        batches.record_count.data,
         table.index,
         table.guesses(),
         table.owner.cells,
@@ -210,44 +151,26 @@ def _read_producers(hot: HotState, raw: bytes, batches: _Batches, producers_of_f
         table.head.cells,
         table.ring_last.cells,
         table.mark.cells,
-        scratch.batch,
-        scratch.producer_id,
-        scratch.epoch,
-        scratch.sequence,
-        scratch.producer_of,
-        scratch.distance,
-        producers_of_file,
-        slots.data,
-        epochs.data,
-        scratch.expected,
-        starts.data,
+        files,
+        columns,
+        scratch.batches,
+        scratch.idempotent,
+        scratch.producers,
     )
     if producers <= 0:
         return Unusual(-1 - producers) if producers < 0 else None
-    at, first_sequences, last_sequences = np.empty((3, int(starts[producers])), np.int64)
-    segments, producer_ids = np.empty((2, producers), np.int64)
-    sort_by_producer(
-        scratch.batch,
-        scratch.sequence,
-        scratch.producer_of,
-        scratch.producer_id,
-        scratch.segment_of,
-        batches.record_count.data,
-        starts.data,
-        scratch.cursor,
-        at.data,
-        first_sequences.data,
-        last_sequences.data,
-        segments.data,
-        producer_ids.data,
-    )
+    found = scratch.producers[START, producers]
+    of_batch, of_producer = np.empty((3, found), np.int64), np.empty((5, producers), np.int64)
+    sort_by_producer(found, producers, columns, scratch.batches, scratch.idempotent, scratch.producers, of_batch.data, of_producer.data)
+    at, first_sequences, last_sequences = of_batch
+    starts, segments, producer_ids, slots, epochs = of_producer
     return ProducerColumns(
         at=at,
-        starts=starts[:producers],
+        starts=starts,
         segments=segments,
         producer_ids=producer_ids,
-        slots=slots[:producers],
-        epochs=epochs[:producers],
+        slots=slots,
+        epochs=epochs,
         first_sequences=first_sequences,
         last_sequences=last_sequences,
     )

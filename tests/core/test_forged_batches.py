@@ -13,12 +13,14 @@ from types import ModuleType
 from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from coordinator.core import commit_loops
+from coordinator.core import commit_loops, scratch
 from coordinator.core.batches import BATCH, BatchArray, partition_key
 from coordinator.runtime import owner_loops
+from records import file_tables
 from tests.compiled import REPOSITORY, loop_modules, plain
 
 PLAIN_COMMIT = plain(commit_loops)
@@ -95,13 +97,18 @@ def _numbers(length: int) -> memoryview[int]:
     return memoryview(bytearray(8 * length)).cast("q")
 
 
+def _table(rows: int, places: int) -> npt.NDArray[np.int64]:
+    return np.zeros((rows, places), np.int64)
+
+
 def _read(loops: ModuleType, raw: bytes, counts: list[int], places: int, index: dict[bytes, int] | None) -> Outcome:
     topics: list[list[bytes]] = []
-    columns = [_numbers(places) for _ in range(10)]
-    runs_of_file, seen, runs = _numbers(len(counts)), _numbers(256), [_numbers(places) for _ in range(4)]
-    of_file, sizes = np.array(counts, np.int64).data, np.full(len(counts), FILE_SIZE).data
-    found = loops.read_batches(raw, of_file, sizes, 1_000, index, seen, *columns, runs_of_file, *runs, topics)
-    return found, topics, *[column.tolist() for column in (*columns, runs_of_file, *runs)]
+    files = _table(scratch.FILE_ROWS, len(counts))
+    files[file_tables.BATCHES_OF_FILE], files[scratch.FILE_SIZE] = counts, FILE_SIZE
+    tables = [_table(rows, places) for rows in (scratch.COLUMNS, scratch.BATCH_ROWS, scratch.RUN_ROWS)]
+    made = [table.data for table in (files, *tables)]
+    found = loops.read_batches(raw, len(counts), 1_000, index, _numbers(256), *made, topics)
+    return found, topics, *[table.tolist() for table in (files, *tables)]
 
 
 def _produce(loops: ModuleType, raw: bytes, file_of: list[int], row: list[int], count: list[int], table: list[int]) -> Outcome:
@@ -111,11 +118,13 @@ def _produce(loops: ModuleType, raw: bytes, file_of: list[int], row: list[int], 
     epochs, heads, last = [0] * SLOTS, [slot % 5 for slot in range(SLOTS)], (table * 5 * SLOTS)[: 5 * SLOTS]
     tables = [np.array(column, np.int64).data for column in (owner, producer, epochs, heads, last)]
     guesses, mark = np.arange(4).data, _numbers(SLOTS)
-    listed, of_file = [_numbers(places) for _ in range(6)], _numbers(max(file_of, default=0) + 1)
-    found_of = [_numbers(places + 1) for _ in range(4)]
-    of_batches = [np.array(column, np.int64).data for column in (file_of, row, count)]
-    found = loops.read_producers(raw, *of_batches, known, guesses, *tables, mark, *listed, of_file, *found_of)
-    return found, *[column.tolist() for column in (guesses, mark, *listed, of_file, *found_of)]
+    files, columns = _table(scratch.FILE_ROWS, max(file_of, default=0) + 1), _table(scratch.COLUMNS, places)
+    batches, idempotent = _table(scratch.BATCH_ROWS, places), _table(scratch.IDEMPOTENT_ROWS, places)
+    producers = _table(scratch.PRODUCER_ROWS, places + 1)
+    columns[scratch.FILE_OF], columns[scratch.COUNT], batches[scratch.ROW] = file_of, count, row
+    made = [table.data for table in (files, columns, batches, idempotent, producers)]
+    found = loops.read_producers(raw, known, guesses, *tables, mark, *made)
+    return found, *[table.tolist() for table in (guesses, mark, files, idempotent, producers)]
 
 
 def _own(loops: ModuleType, raw: bytes, owners: dict[bytes, int]) -> Outcome:
