@@ -19,7 +19,7 @@ from tests.compiled import REBUILD, REPOSITORY, loop_modules
 
 ALLOWED = {
     ("coordinator/core/commit_loops.py", "ids_before = ids_before if ids == ids_before else ids"): "lists, once per file",
-    ("coordinator/core/replay_loops.py", "key = raw[topic_at : topic_at + 16] + decoded[1, run]"): "bytes, once per partition",
+    ("coordinator/core/replay_loops.py", "row = index.get(raw[topic_at : topic_at + 16] + decoded[1, run]"): "bytes, once per partition",
 }
 """Lines, as they begin, that may use Python objects, and why."""
 
