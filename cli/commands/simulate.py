@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,6 +46,7 @@ class Lived(NamedTuple):
 @click.option("--seed", type=click.IntRange(0), help="Live one seed, and tell its story when a rule is broken.")
 @click.option("--seeds", type=Seeds(), help="Live a range of seeds.")
 @click.option("--scenario", "path", type=click.Path(path_type=Path, dir_okay=False), help="Live the scenario of a file.")
+@click.option("--minutes", type=click.FloatRange(0, min_open=True), help="With --seeds: begin no further seed after so long.", metavar="N")
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes to live the seeds in.")
 @click.option(
     "--virtual-seconds", "duration_s", type=click.FloatRange(2.0), default=20.0, show_default=True, help="How long faults happen."
@@ -69,6 +71,7 @@ def simulate(
     seed: int | None,
     seeds: range | None,
     path: Path | None,
+    minutes: float | None,
     jobs: int,
     duration_s: float,
     weakened: tuple[str, ...],
@@ -97,7 +100,8 @@ def simulate(
     if [seed, seeds, path].count(None) != 2:
         raise Failed("give one of --seed, --seeds and --scenario", Exit.USAGE)
     if seeds is not None:
-        _live_many(seeds, jobs, duration_s, weakened, shrink, write_to)
+        ends_s = math.inf if minutes is None else time.time() + 60 * minutes
+        _live_many(seeds, ends_s, jobs, duration_s, weakened, shrink, write_to)
     else:
         _live_one(_read(path) if path is not None else _draw(seed or 0, duration_s, weakened), trace, shrink, write_to)
 
@@ -135,12 +139,15 @@ def _live_one(scenario: Scenario, trace: bool, shrink: bool, write_to: Path) -> 
     say(f"trace hash {outcome.trace_hash}")
 
 
-def _live_many(seeds: range, jobs: int, duration_s: float, weakened: tuple[str, ...], shrink: bool, write_to: Path) -> None:
+def _live_many(seeds: range, ends_s: float, jobs: int, duration_s: float, weakened: tuple[str, ...], shrink: bool, write_to: Path) -> None:
     from coordinator.testing.simulation.run import simulate as live
 
     started = told = time.monotonic()
-    answers, virtual_s, failed = 0, 0.0, list[Lived]()
-    for done, lived in enumerate(_lives(seeds, jobs, duration_s, weakened), 1):
+    done, answers, virtual_s, failed = 0, 0, 0.0, list[Lived]()
+    for lived in _lives(seeds, ends_s, jobs, duration_s, weakened):
+        if lived is None:
+            continue
+        done += 1
         answers += lived.answers
         virtual_s += lived.virtual_s
         if lived.violation is not None:
@@ -149,27 +156,29 @@ def _live_many(seeds: range, jobs: int, duration_s: float, weakened: tuple[str, 
         if time.monotonic() - told > PROGRESS_S:
             told = time.monotonic()
             say(f"{done} of {len(seeds)} seeds, {done * 60 / (told - started):.0f} a minute, {len(failed)} broke a rule")
-    per_minute = len(seeds) * 60 / max(0.001, time.monotonic() - started)
-    click.echo(f"{len(seeds)} seeds, {len(failed)} broke a rule; {answers} answers judged in {virtual_s:.0f} virtual seconds")
-    say(f"{per_minute:.0f} seeds a minute")
+    per_minute = done * 60 / max(0.001, time.monotonic() - started)
+    click.echo(f"{done} seeds, {len(failed)} broke a rule; {answers} answers judged in {virtual_s:.0f} virtual seconds")
+    say(f"{per_minute:.0f} seeds a minute" + (f"; {len(seeds) - done} were left when the time was up" if done < len(seeds) else ""))
     if failed:
         _tell(live(_draw(min(failed).seed, duration_s, weakened)), shrink, write_to)
 
 
-def _lives(seeds: range, jobs: int, duration_s: float, weakened: tuple[str, ...]) -> Iterator[Lived]:
-    """Live every seed, in this process or in several; in order."""
+def _lives(seeds: range, ends_s: float, jobs: int, duration_s: float, weakened: tuple[str, ...]) -> Iterator[Lived | None]:
+    """Live every seed, in this process or in several; in order. None for one whose turn came after `ends_s`, of the wall clock."""
     if jobs == 1:
         for seed in seeds:
-            yield _live(seed, duration_s, weakened)
+            yield _live(seed, ends_s, duration_s, weakened)
         return
     from concurrent.futures import ProcessPoolExecutor
     from itertools import repeat
 
     with ProcessPoolExecutor(jobs) as pool:
-        yield from pool.map(_live, seeds, repeat(duration_s), repeat(weakened))
+        yield from pool.map(_live, seeds, repeat(ends_s), repeat(duration_s), repeat(weakened))
 
 
-def _live(seed: int, duration_s: float, weakened: tuple[str, ...]) -> Lived:
+def _live(seed: int, ends_s: float, duration_s: float, weakened: tuple[str, ...]) -> Lived | None:
+    if time.time() > ends_s:
+        return None
     from coordinator.testing.simulation.run import simulate as live
 
     outcome = live(_draw(seed, duration_s, weakened))

@@ -1,6 +1,6 @@
 """Whole clusters on virtual time: what was promised holds whatever goes wrong, and a seed decides everything.
 
-SIMULATION_SEEDS=from..to lives other seeds than these few; `.ci/run` lives two thousand with `diskless simulate`.
+SIMULATION_SEEDS=from..to lives other seeds than these few; `.ci/run` lives up to two thousand with `diskless simulate`.
 """
 
 from __future__ import annotations

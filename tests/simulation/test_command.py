@@ -24,6 +24,14 @@ def test_a_clean_seed_ends_well_and_has_the_same_hash_each_time() -> None:
     assert "trace hash" in first.stderr
 
 
+def test_no_seed_begins_when_the_time_is_up() -> None:
+    told = run("--seeds", "0..50", "--virtual-seconds", "3", "--minutes", "0.005")
+    assert told.exit_code == 0
+    lived = int(told.stdout.split()[0])
+    assert 1 <= lived < 51
+    assert f"{51 - lived} were left when the time was up" in told.stderr
+
+
 def test_a_broken_rule_is_told_and_kept_in_a_file_that_breaks_it_again(tmp_path: Path) -> None:
     found = run("--seeds", "0..1", "--without", "stored-results", "--virtual-seconds", "5", "--write-to", str(tmp_path))
     assert found.exit_code == 5
