@@ -261,8 +261,9 @@ def _read_columns(value: bytes, position: int) -> _Columns:
             position += 1
         else:
             count, position = _read_count(value, position)
-            column, position = read_numbers(value, position, count)
-            position = _read_end(value, position)
+            if count:  # 0 may be written in more bytes than it needs, and is an end itself
+                column, position = read_numbers(value, position, count)
+                position = _read_end(value, position)
         columns.append(column)
     return columns, *column_extremes(columns), position
 

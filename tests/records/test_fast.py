@@ -205,3 +205,18 @@ def test_varint_survives_the_round_trip(value: int) -> None:
 def test_table_of_small_numbers_is_right_throughout() -> None:
     values = range(SMALL_END)
     assert write_numbers(values, 0, SMALL_END - 1) == bytes_of(values)
+
+
+@pytest.mark.usefixtures("technique")
+@pytest.mark.parametrize("longer", [0, 1, 8])
+@pytest.mark.parametrize("place", [0, 1, len(NUMBER_COLUMNS) - 1])
+def test_an_empty_column_may_be_told_in_more_bytes_than_it_needs(place: int, longer: int) -> None:
+    empty = dataclasses.replace(FILE, topic_ids=[], other_message=[], **{name: [] for name in NUMBER_COLUMNS})
+    value = encode_generally([empty], NEWEST)
+    columns_at = len(value) - len(NUMBER_COLUMNS) - 2
+    sound = value[: columns_at + place] + b"\x80" * longer + value[columns_at + place :]
+    assert decode_entry(sound) == read_generally(sound) == [empty]
+    for damaged in (sound + b"\0", sound[:-1]):
+        assert read_generally(damaged) is None
+        with pytest.raises(UndecodableEntry):
+            decode_entry(damaged)
