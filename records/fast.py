@@ -51,7 +51,9 @@ def _prefixes() -> dict[int, bytes]:
 
 
 PREFIX_OF_LEVEL = _prefixes()
-_PREFIXES = frozenset(PREFIX_OF_LEVEL.values())
+PLAIN_COMMIT_PREFIXES = tuple(PREFIX_OF_LEVEL.values())
+"""How entries begin that hold one FileCommitted and nothing else, at every schema level."""
+_PREFIXES = frozenset(PLAIN_COMMIT_PREFIXES)
 _PREFIX_SIZE_BYTES = 12
 assert all(len(prefix) == _PREFIX_SIZE_BYTES for prefix in _PREFIXES), "branch of FileCommitted no longer takes one byte"
 

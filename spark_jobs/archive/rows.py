@@ -28,7 +28,7 @@ from records.bulk_expand import topics_of_runs
 from records.bulk_files import FileColumns, files_of
 from records.codec import UnreadableEntry, decode_entry
 from records.entry_key import decode_key
-from records.fast import PREFIX_OF_LEVEL
+from records.fast import PLAIN_COMMIT_PREFIXES
 from records.model import EntryKey, FileCommitted, LeadershipClaimed, Record, TransactionAborted, TransactionBegan, TransactionEnded
 from spark_jobs.scan.force import Force, Keys, Verdicts
 from spark_jobs.scan.head import Head
@@ -77,7 +77,6 @@ MS_PER_DAY = 86_400_000
 TIME_MAX_MS = 253_402_300_799_999
 """The end of the year 9999: times beyond it, which any client may send, are shown as this."""
 
-PLAIN_COMMIT_PREFIXES = tuple(PREFIX_OF_LEVEL.values())
 
 START = Head(next_offset=0, epoch=0, term=0, seq=0)
 

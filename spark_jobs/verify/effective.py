@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from records.fast import PLAIN_COMMIT_PREFIXES
 from records.model import Record, TransactionAborted, TransactionBegan, TransactionEnded
-from spark_jobs.verify.judged import PLAIN_COMMIT, PLAIN_COMMIT_PREFIXES, Judge, LogFault, records_of
+from spark_jobs.verify.judged import PLAIN_COMMIT, Judge, LogFault, records_of
 
 
 class Effective(NamedTuple):

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from records.fast import PLAIN_COMMIT_PREFIXES
 from records.state_digest import Digest
 from spark_jobs.batch_read import LogPlace, read_range
-from spark_jobs.verify.judged import PLAIN_COMMIT_PREFIXES
 from spark_jobs.verify.passes import DELETIONS_DDL, STATE_DDL, find_deletions, rebuild_states
 from spark_jobs.verify.tally import Group, Kind, Row, Sum, Tally
 

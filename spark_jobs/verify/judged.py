@@ -11,14 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from records.codec import UndecodableEntry, UnknownSchema, UnreadableEntry, decode_entry, decode_key
-from records.fast import PREFIX_OF_LEVEL
 from records.model import LeadershipClaimed, Record
 
-PLAIN_COMMIT_PREFIXES = tuple(PREFIX_OF_LEVEL.values())
-"""How entries begin that hold one FileCommitted and nothing else, at every schema level."""
-
 PLAIN_COMMIT = b""
-"""Stands for the value of such an entry where bodies are not wanted."""
+"""Stands for the value of an entry that begins with one of `PLAIN_COMMIT_PREFIXES`, where bodies are not wanted."""
 
 
 class LogFault(Exception):

@@ -17,6 +17,7 @@ from cli.replica_state import DatabaseReplica, ToldReplica, database_replica, op
 from coordinator.adapters.sqlite import StateDatabases
 from records.bulk_decode import decode_file_entries
 from records.codec import encode_entry, encode_key
+from records.fast import PLAIN_COMMIT_PREFIXES
 from records.history import levels
 from records.model import (
     EntryKey,
@@ -34,7 +35,7 @@ from records.model import (
 from records.state_digest import Digest
 from spark_jobs.verify.compare import Comparison, compare
 from spark_jobs.verify.job import Rebuilder
-from spark_jobs.verify.judged import PLAIN_COMMIT, PLAIN_COMMIT_PREFIXES
+from spark_jobs.verify.judged import PLAIN_COMMIT
 from spark_jobs.verify.passes import find_deletions, rebuild_states
 from spark_jobs.verify.tally import Group, Kind
 from tests.spark.scan_logs import LogWriter

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
@@ -258,26 +259,39 @@ def commit(key: str, batches: Sequence[Batch], partitions: int) -> CommitFile:
     )
 
 
-class Reader:
-    """Asks for the ends of partitions and for offsets by time, at whatever node."""
+class _Asker(ABC):
+    """Asks again and again, with pauses."""
+
+    pause_s = THINK_S
 
     def __init__(self, clients: Clients, rng: random.Random) -> None:
         self._clients = clients
         self._rng = rng
 
     async def run(self) -> None:
-        """Read until the clients close."""
+        """Ask until the clients close."""
+        while not self._clients.is_closing:
+            await asyncio.sleep(self._rng.uniform(*self.pause_s))
+            await self._turn()
+
+    @abstractmethod
+    async def _turn(self) -> None:
+        """Ask once, if there is anything to ask for."""
+
+
+class Reader(_Asker):
+    """Asks for the ends of partitions and for offsets by time, at whatever node."""
+
+    async def _turn(self) -> None:
         rng, clients = self._rng, self._clients
-        while not clients.is_closing:
-            await asyncio.sleep(rng.uniform(*THINK_S))
-            targets = clients.targets()
-            if targets:
-                asked = rng.sample(targets, min(len(targets), 2))
-                ago_ms = rng.randint(0, AGE_MS_MAX)
-                what = rng.choice([LATEST, LATEST, EARLIEST, MAX_TIMESTAMP, 0, max(0, clients.judge.log_time_ms(asked[0]) - ago_ms)])
-                queries = [OffsetQuery(topic_id=where[0], partition=where[1], timestamp=what) for where in asked]
-                node_id = rng.randrange(clients.nodes) if rng.random() < 0.4 else clients.node_for(asked[0], rng)
-                await clients.ask(node_id, self._work(queries, node_id))
+        targets = clients.targets()
+        if targets:
+            asked = rng.sample(targets, min(len(targets), 2))
+            ago_ms = rng.randint(0, AGE_MS_MAX)
+            what = rng.choice([LATEST, LATEST, EARLIEST, MAX_TIMESTAMP, 0, max(0, clients.judge.log_time_ms(asked[0]) - ago_ms)])
+            queries = [OffsetQuery(topic_id=where[0], partition=where[1], timestamp=what) for where in asked]
+            node_id = rng.randrange(clients.nodes) if rng.random() < 0.4 else clients.node_for(asked[0], rng)
+            await clients.ask(node_id, self._work(queries, node_id))
 
     def _work(self, queries: list[OffsetQuery], node_id: int) -> Callable[[Node], Awaitable[None]]:
         judge = self._clients.judge
@@ -290,29 +304,22 @@ class Reader:
         return work
 
 
-class Finder:
+class Finder(_Asker):
     """Fetches batches from some known offset on, at whatever node: may be stale, must not be wrong."""
 
-    def __init__(self, clients: Clients, rng: random.Random) -> None:
-        self._clients = clients
-        self._rng = rng
-
-    async def run(self) -> None:
-        """Find until the clients close."""
+    async def _turn(self) -> None:
         rng, clients = self._rng, self._clients
-        while not clients.is_closing:
-            await asyncio.sleep(rng.uniform(*THINK_S))
-            targets = clients.targets()
-            if targets:
-                where = rng.choice(targets)
-                known = clients.judge.promises.high_watermark.get(where, 0)
-                offset = known if rng.random() < 0.5 else rng.randint(0, known)
-                points = [FetchPoint(topic_id=where[0], partition=where[1], offset=offset, max_bytes=1000)]
-                if rng.random() < 0.3:
-                    topic_id, partition = rng.choice(targets)
-                    points.append(FetchPoint(topic_id=topic_id, partition=partition, offset=0, max_bytes=1000))
-                node_id = rng.randrange(clients.nodes)
-                await clients.ask(node_id, self._work(points, node_id))
+        targets = clients.targets()
+        if targets:
+            where = rng.choice(targets)
+            known = clients.judge.promises.high_watermark.get(where, 0)
+            offset = known if rng.random() < 0.5 else rng.randint(0, known)
+            points = [FetchPoint(topic_id=where[0], partition=where[1], offset=offset, max_bytes=1000)]
+            if rng.random() < 0.3:
+                topic_id, partition = rng.choice(targets)
+                points.append(FetchPoint(topic_id=topic_id, partition=partition, offset=0, max_bytes=1000))
+            node_id = rng.randrange(clients.nodes)
+            await clients.ask(node_id, self._work(points, node_id))
 
     def _work(self, points: list[FetchPoint], node_id: int) -> Callable[[Node], Awaitable[None]]:
         judge = self._clients.judge
@@ -325,44 +332,32 @@ class Finder:
         return work
 
 
-class Describer:
+class Describer(_Asker):
     """Asks whether files have live batches, at whatever node: known ones, and now and then one that nobody committed."""
 
-    def __init__(self, clients: Clients, rng: random.Random) -> None:
-        self._clients = clients
-        self._rng = rng
-
-    async def run(self) -> None:
-        """Ask until the clients close."""
+    async def _turn(self) -> None:
         rng, clients = self._rng, self._clients
-        while not clients.is_closing:
-            await asyncio.sleep(rng.uniform(*THINK_S))
-            known = list(clients.judge.promises.files)
-            if known:
-                keys = [rng.choice(known[-RECENT_FILES:]), rng.choice(known), "f0-unknown"]
-                node_id = rng.randrange(clients.nodes)
-                await clients.ask(node_id, describing(clients.judge, keys, node_id))
+        known = list(clients.judge.promises.files)
+        if known:
+            keys = [rng.choice(known[-RECENT_FILES:]), rng.choice(known), "f0-unknown"]
+            node_id = rng.randrange(clients.nodes)
+            await clients.ask(node_id, describing(clients.judge, keys, node_id))
 
 
-class Pruner:
+class Pruner(_Asker):
     """Deletes records of many partitions at a time, step by step: more than an entry holds where entries are small."""
 
-    def __init__(self, clients: Clients, rng: random.Random) -> None:
-        self._clients = clients
-        self._rng = rng
+    pause_s = PRUNE_S
 
-    async def run(self) -> None:
-        """Delete until the clients close."""
+    async def _turn(self) -> None:
         rng, clients = self._rng, self._clients
-        while not clients.is_closing:
-            await asyncio.sleep(rng.uniform(*PRUNE_S))
-            targets = clients.targets()
-            if targets:
-                points = [point for where in rng.sample(targets, rng.randint(1, len(targets))) for point in self._steps(where)]
-                if rng.random() < 0.2:
-                    rng.shuffle(points)
-                node_id = clients.node_for(targets[0], rng)
-                await clients.ask(node_id, deleting(clients.judge, points, node_id))
+        targets = clients.targets()
+        if targets:
+            points = [point for where in rng.sample(targets, rng.randint(1, len(targets))) for point in self._steps(where)]
+            if rng.random() < 0.2:
+                rng.shuffle(points)
+            node_id = clients.node_for(targets[0], rng)
+            await clients.ask(node_id, deleting(clients.judge, points, node_id))
 
     def _steps(self, where: Where) -> list[DeletePoint]:
         judge = self._clients.judge

@@ -28,6 +28,7 @@ from coordinator.core.shard import Shard
 from coordinator.testing.simulation.compare import differences
 from coordinator.testing.simulation.fold import LogFold, Where
 from coordinator.testing.simulation.story import Story, Violation
+from records.general import HEADER_SIZE_BYTES
 from records.history import schema_of_header
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
@@ -36,7 +37,6 @@ NOT_THERE = frozenset({3, 100})
 DUPLICATE_RESOURCE = 92
 OUT_OF_RANGE = 1
 NOT_FOUND = 91
-SINGLE_OBJECT_HEADER_BYTES = 10
 STORM_WINDOW_S = 3.0
 STORM_TURNS_MAX = 6
 
@@ -137,7 +137,7 @@ class Judge:
 
     def _check_level(self, partition: int, offset: int, value: bytes) -> None:
         """Nobody writes what some process may not be able to read."""
-        in_force, level = self.folds[0].schema_level, schema_of_header(value[:SINGLE_OBJECT_HEADER_BYTES]).level
+        in_force, level = self.folds[0].schema_level, schema_of_header(value[:HEADER_SIZE_BYTES]).level
         if level > in_force:
             text = f"the entry at {offset} of partition {partition} is of schema level {level}, {in_force} is in force"
             self.broken("entries are of the level in force", text)
