@@ -62,7 +62,7 @@ class Observer:
         return leader.address
 
     async def create_topic(self, name: str, partitions: int) -> dict[UserPartition, int]:
-        """Create a diskless topic; returns the coordinator of each partition."""
+        """Create a diskless topic, in all coordinators; returns the coordinator of each partition."""
         topic_id = os.urandom(16)
         creating = CreatePartitionsRequest(
             topics=(CreatablePartitions(topic_id=topic_id, name=name, num_partitions=partitions),), timeout_ms=5_000
@@ -72,7 +72,14 @@ class Observer:
         while True:
             problem = "nobody leads the directory"
             try:
-                lane = (await self._leader(DIRECTORY)).lane("topics")
+                directory = await self._leader(DIRECTORY)
+                # A node may lead before the directory's node has read of it, and would get no partitions.
+                unled = [
+                    one.coordinator_id for one in (await describe_coordinators(self._pool, directory)).coordinators if one.leader_id < 0
+                ]
+                if unled:
+                    raise ConnectionLost(f"the directory knows no leader of coordinators {unled}")
+                lane = directory.lane("topics")
                 created = expect(await self._pool.call(lane, creating, REPLY_TIMEOUT_S), CreatePartitionsResponse).topics[0]
                 problem = f"error {created.error_code}: {created.error_message}"
                 if created.error_code == 0:
@@ -170,18 +177,18 @@ def create_topic(nodes: Mapping[int, Address], name: str, partitions: int) -> di
 
 
 def read_final_state(
-    nodes: Mapping[int, Address], owners: Mapping[UserPartition, int], *, bootstrap: str, metadata_topic: str, metadata_partitions: int
+    nodes: Mapping[int, Address], owners: Mapping[UserPartition, int], *, bootstrap: str, metadata_topic: str
 ) -> FinalState:
     """Everything a quiet service and its log have, as of one moment; `nodes` are those that run.
 
     A request that its client has given up may still be on its way through a network that was cut, and take effect between
     the reading of the log and that of the state. Then everything is read once more.
     """
-    logs = dump_topic(bootstrap, metadata_topic, metadata_partitions)
+    logs = dump_topic(bootstrap, metadata_topic)
     for _ in range(READINGS_MAX):
         last_changes = {coordinator_id: read_log(log).last_change for coordinator_id, log in logs.items()}
         final = asyncio.run(_read_state(nodes, owners, logs, last_changes))
-        logs = dump_topic(bootstrap, metadata_topic, metadata_partitions, known=logs)
+        logs = dump_topic(bootstrap, metadata_topic, known=logs)
         if last_changes == {coordinator_id: read_log(log).last_change for coordinator_id, log in logs.items()}:
             return final
     raise AssertionError(f"the log was changed during each of {READINGS_MAX} readings, though no client works any more")
@@ -203,14 +210,14 @@ async def _read_state(
     return FinalState(partitions=partitions, logs=logs, digests=digests, copies=copies)
 
 
-def dump_topic(bootstrap: str, topic: str, partitions: int, known: Logs | None = None) -> Logs:
-    """Every message of a topic from its first to its last one now; `known` is an earlier dump of it, which is continued."""
+def dump_topic(bootstrap: str, topic: str, known: Logs | None = None) -> Logs:
+    """Every message of a topic, by partition, up to its last one now; `known` is an earlier dump, which is continued."""
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": "dump", "enable.auto.commit": False, "isolation.level": "read_uncommitted"}
     )
     try:
         logs: dict[int, tuple[LogMessage, ...]] = {}
-        for partition in range(partitions):
+        for partition in sorted(consumer.list_topics(topic, timeout=DEADLINE_S).topics[topic].partitions):
             earlier = () if known is None else known[partition]
             start, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=DEADLINE_S, cached=False)
             start = earlier[-1].offset + 1 if earlier else start

@@ -100,7 +100,6 @@ class Run:
             self.owners,
             bootstrap=self.service.bootstrap,
             metadata_topic=self.service.topic,
-            metadata_partitions=METADATA_PARTITIONS,
         )
         problems = check(self.history, final)
         acks = sum(1 for _ in self.history.acknowledgements())
@@ -309,7 +308,7 @@ def has_entry_under_way(node: CoordinatorProcess, coordinator_id: int) -> bool:
 
 def log_ends(run: Run) -> dict[int, int]:
     """The end offset of every metadata partition now."""
-    logs = dump_topic(run.service.bootstrap, run.service.topic, METADATA_PARTITIONS)
+    logs = dump_topic(run.service.bootstrap, run.service.topic)
     return {c: messages[-1].offset + 1 for c, messages in logs.items()}
 
 

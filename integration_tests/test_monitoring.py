@@ -142,7 +142,7 @@ def write(stage: Stage, partition: int, *entries: tuple[bytes, bytes]) -> None:
 
 def last_key(stage: Stage, partition: int) -> EntryKey:
     """The key of the last entry in force."""
-    messages = dump_topic(stage.service.bootstrap, stage.service.topic, PARTITIONS)[partition]
+    messages = dump_topic(stage.service.bootstrap, stage.service.topic)[partition]
     claim = read_log(messages).claims[-1]
     keys = [key for message in messages if (key := decode_key(message.key)) is not None and key.term == claim.term]
     return max(keys, key=lambda key: key.seq)

@@ -49,7 +49,7 @@ def create_topic(service: Service) -> None:
 
 
 def logs_of(service: Service, known: Logs | None = None) -> Logs:
-    return dump_topic(service.bootstrap, service.topic, PARTITIONS, known=known)
+    return dump_topic(service.bootstrap, service.topic, known=known)
 
 
 def levels(logs: Logs, partition: int, start: int = 0) -> set[int]:

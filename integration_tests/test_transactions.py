@@ -147,7 +147,7 @@ async def test_a_deletion_of_many_messages_is_seen_whole_though_leaders_are_kill
         assert looks > 2 * STEPS_BETWEEN
         assert await deleter.look() == deleter.acknowledged == KILLS * (STEPS_BETWEEN + 1)
 
-    entries = [decode_entry(message.value or b"") for message in dump_topic(service.bootstrap, service.topic, 1)[0]]
+    entries = [decode_entry(message.value or b"") for message in dump_topic(service.bootstrap, service.topic)[0]]
     chunks = [len(records) for records in entries if isinstance(records[0], RecordsDeleted)]
     assert max(chunks) < PARTITIONS
     assert sum(isinstance(records[0], TransactionBegan) for records in entries) >= deleter.acknowledged
@@ -157,7 +157,7 @@ async def test_a_deletion_of_many_messages_is_seen_whole_though_leaders_are_kill
 
 def check_by_others(service: Service, log_start: int) -> None:
     """What two independent readers of the log make of it: the checker of the run under faults, and `diskless monitor verify`."""
-    log = read_log(dump_topic(service.bootstrap, service.topic, 1)[0])
+    log = read_log(dump_topic(service.bootstrap, service.topic)[0])
     assert set(log.log_starts.values()) == {log_start}
     nodes = ",".join(service.addresses)
     command = [sys.executable, "-m", "cli.main", "monitor", "verify", "--kafka-bootstrap-server", service.bootstrap]

@@ -103,7 +103,7 @@ class Watched:
 
     def epochs(self) -> dict[int, list[int]]:
         """The epochs of the claims in force, in the order of the log, for each coordinator."""
-        logs = dump_topic(self.service.bootstrap, self.service.topic, self.coordinators)
+        logs = dump_topic(self.service.bootstrap, self.service.topic)
         return {coordinator_id: [claim.epoch for claim in read_log(messages).claims] for coordinator_id, messages in logs.items()}
 
     def check(self) -> None:
@@ -116,7 +116,6 @@ class Watched:
             self.owners,
             bootstrap=self.service.bootstrap,
             metadata_topic=self.service.topic,
-            metadata_partitions=self.coordinators,
         )
         problems = check(self._load.history, final)
         assert not problems, f"{len(problems)} contradictions:\n" + "\n".join(problems[:20])

@@ -134,7 +134,6 @@ def _judge(topology: Topology, result: Result, tell: Callable[[str], None]) -> N
         topology.owners,
         bootstrap=service.bootstrap,
         metadata_topic=service.topic,
-        metadata_partitions=len(set(topology.owners.values())),
     )
     result.violations += check(result.history, result.final)
     tell(f"judged: {len(result.violations)} contradictions")
