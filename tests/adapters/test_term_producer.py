@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from coordinator.adapters.kafka.producer import UNDER_WAY_MAX, KafkaTermProducer, KafkaTermProducers
+import pytest
+
+from coordinator.adapters.kafka.producer import FEW_MAX, UNDER_WAY_MAX, KafkaTermProducer, KafkaTermProducers
 from coordinator.core.events import NewEntry
-from coordinator.runtime.ports import Report
+from coordinator.runtime.ports import ProduceRefused, Report
 
 ROUND_TRIP_MS = 150
 """Long enough for everything that a test hands over meanwhile, and short enough for a test."""
@@ -22,6 +24,7 @@ class World:
         self.producer = producer
         self.reports = reports
         self.calls: list[int] = []
+        self.under_way_most = 0
         self.refusal: Exception | None = None
         self._hand_over = producer._produce
         producer._produce = self._note
@@ -31,6 +34,7 @@ class World:
         if self.refusal is not None:
             raise self.refusal
         self.calls.append(len(messages))
+        self.under_way_most = max(self.under_way_most, self.producer._under_way + len(messages))
         return self._hand_over(topic, messages, partition)
 
     def group(self, size: int) -> None:
@@ -39,11 +43,15 @@ class World:
         self._seq += size
         self.producer.produce(entries)
 
+    async def until(self, condition: Callable[[], object]) -> None:
+        """Wait for it."""
+        async with asyncio.timeout(30):
+            while not condition():  # noqa: ASYNC110 - the producer knows no events
+                await asyncio.sleep(0.005)
+
     async def reported(self) -> None:
         """Wait until every entry is, well and in order."""
-        async with asyncio.timeout(30):
-            while len(self.reports) < self._seq:  # noqa: ASYNC110 - the producer knows no events
-                await asyncio.sleep(0.005)
+        await self.until(lambda: len(self.reports) >= self._seq)
         assert self.reports == [Report(seq, seq, None) for seq in range(self._seq)]
 
 
@@ -69,45 +77,65 @@ async def world() -> AsyncIterator[World]:
         assert await producers.close(10)
 
 
-async def test_what_comes_while_many_are_under_way_leaves_together_when_they_are_reported() -> None:
+async def test_few_leave_at_once_as_long_as_librdkafka_sends_at_once() -> None:
     async with world() as made:
-        made.group(UNDER_WAY_MAX + 1)
-        for size in (3, 1, 8):
-            made.group(size)
-        assert made.calls == [UNDER_WAY_MAX + 1]
-        await made.reported()
-        assert made.calls == [UNDER_WAY_MAX + 1, 12]
-
-
-async def test_few_under_way_hold_nobody_up() -> None:
-    async with world() as made:
-        for _ in range(UNDER_WAY_MAX + 1):
+        for _ in range(UNDER_WAY_MAX):
             made.group(1)
-        assert made.calls == [1] * (UNDER_WAY_MAX + 1)
+        assert made.calls == [1] * UNDER_WAY_MAX
         made.group(1)
-        assert len(made.calls) == UNDER_WAY_MAX + 1
+        assert made.calls == [1] * UNDER_WAY_MAX
         await made.reported()
+
+
+async def test_a_few_entries_are_never_more_under_way_than_librdkafka_sends_at_once() -> None:
+    async with world() as made:
+        made.group(UNDER_WAY_MAX + 3)
+        assert made.calls == [UNDER_WAY_MAX]
+        for size in (1, 8):
+            made.group(size)
+        await made.reported()
+        assert made.under_way_most == UNDER_WAY_MAX
+
+
+async def test_many_leave_in_one_call() -> None:
+    async with world() as made:
+        made.group(FEW_MAX + 1)
+        assert made.calls == [FEW_MAX + 1]
+        made.group(1)
+        for size in (8, FEW_MAX - 8):
+            made.group(size)
+        assert made.calls == [FEW_MAX + 1]
+        await made.reported()
+        assert made.calls == [FEW_MAX + 1, FEW_MAX + 1]
 
 
 async def test_what_waits_for_an_abandoned_producer_is_never_sent() -> None:
     async with world() as made:
-        made.group(UNDER_WAY_MAX + 1)
+        made.group(UNDER_WAY_MAX)
         made.group(2)
         made.producer.abandon()
         assert await made.producer.ended(10)
-        assert made.calls == [UNDER_WAY_MAX + 1]
+        assert made.calls == [UNDER_WAY_MAX]
         assert [report.seq for report in made.reports] == [0]
 
 
 async def test_what_waited_and_is_refused_then_is_reported_as_not_delivered() -> None:
     async with world() as made:
-        made.group(UNDER_WAY_MAX + 1)
+        made.group(UNDER_WAY_MAX)
         made.group(2)
         made.refusal = BufferError("the queue is full")
-        failed: list[Report] = []
-        async with asyncio.timeout(30):
-            while not failed:
-                await asyncio.sleep(0.005)
-                failed = [report for report in made.reports if report.error is not None]
-        assert [(report.seq, report.offset) for report in failed] == [(UNDER_WAY_MAX + 2, None)]
+        await made.until(lambda: any(report.error is not None for report in made.reports))
+        failed = [report for report in made.reports if report.error is not None]
+        assert [(report.seq, report.offset) for report in failed] == [(UNDER_WAY_MAX + 1, None)]
         assert "the queue is full" in str(failed[0].error)
+
+
+async def test_behind_entries_that_are_refused_nothing_is_sent() -> None:
+    async with world() as made:
+        made.group(UNDER_WAY_MAX - 1)
+        made.refusal = BufferError("the queue is full")
+        with pytest.raises(ProduceRefused, match="the queue is full"):
+            made.group(3)
+        made.refusal = None
+        await made.until(lambda: len(made.reports) == UNDER_WAY_MAX)
+        assert made.calls == [UNDER_WAY_MAX - 1]

@@ -6,7 +6,8 @@ asks for its producer id only after half a second, hence spare ones stand ready.
 without a limit, hence neither is ever called: an abandoned producer is purged, polled for at most a second, and its
 last reference dropped in a thread of its own. It sends an idempotent producer's messages only while fewer than five
 *messages* are under way (it counts them where requests are meant), and until then asks without a pause whether it may:
-hence what it could not send waits here, and is handed over when the others are reported.
+hence what it could not send waits here. A few entries are handed over so that never more than five are under way; many go in
+one call, because requests of five would cost the broker more than the asking costs here.
 
 Invariants: reports of a term come in the order librdkafka gives them, each exactly once, never after `abandon`; one for an entry
 that waited and was refused then may come before those of entries under way;
@@ -39,8 +40,15 @@ POLL_S = 1.0
 """How long a poll thread blocks when nothing is reported; reports wake it at once."""
 PURGE_POLL_S = 1.0
 REPORTS_PER_WAKEUP_MAX = 256
-UNDER_WAY_MAX = 4
-"""With so many messages under way librdkafka still sends at once (RD_KAFKA_IDEMP_MAX_INFLIGHT less one)."""
+UNDER_WAY_MAX = 5
+"""With fewer messages under way librdkafka sends at once (RD_KAFKA_IDEMP_MAX_INFLIGHT)."""
+FEW_MAX = 16
+"""So many waiting entries leave by fives: one round trip more for the last of them, and librdkafka's thread sleeps meanwhile.
+
+Its thread wakes with the first entry of a group and may send that before the others are there: with five of eight under way it would
+ask for the other three until those are reported, on a core that broker and event loop need. What waits longer is a load under which
+requests have to be large.
+"""
 STATISTICS_INTERVAL_MS = 200
 """Only the statistics say that the producer id was fetched."""
 SPARES = 4
@@ -93,10 +101,22 @@ class KafkaTermProducer:
         """
         if self._abandoned:
             raise ProduceRefused(f"the producer of partition {self._partition} was abandoned")
-        if self._under_way > UNDER_WAY_MAX:
-            self._waiting += entries
-        else:
+        self._waiting += entries
+        self._send_waiting()
+
+    def _send_waiting(self) -> None:
+        """Hand over what may leave now. Raises `ProduceRefused`; nothing is sent any more then, because entries must not be skipped."""
+        room = UNDER_WAY_MAX - self._under_way
+        if room <= 0 or not self._waiting:
+            return
+        if len(self._waiting) > FEW_MAX:
+            room = len(self._waiting)
+        entries, self._waiting = self._waiting[:room], self._waiting[room:]
+        try:
             self._send(entries)
+        except ProduceRefused:
+            self._waiting.clear()
+            raise
 
     def _send(self, entries: Sequence[NewEntry]) -> None:
         """One call for all of them, so that they travel in few requests: one by one, the first would leave alone."""
@@ -112,12 +132,15 @@ class KafkaTermProducer:
             raise ProduceRefused(f"entry {seq} of partition {self._partition} ({len(value)} bytes): {messages[place].get('_error')}")
         self._under_way += len(messages)
 
-    def _send_waiting(self) -> None:
-        entries, self._waiting = self._waiting, []
+    def _send_next(self) -> None:
+        """Go on after reports."""
+        if not self._waiting:
+            return
+        first = self._waiting[0]
         try:
-            self._send(entries)
+            self._send_waiting()
         except ProduceRefused as refused:
-            self._reports.append(Report(entries[0].seq, None, str(refused)))
+            self._reports.append(Report(first.seq, None, str(refused)))
             self._wake_loop()
 
     def abandon(self) -> None:
@@ -144,8 +167,8 @@ class KafkaTermProducer:
         batch = [reports.popleft() for _ in range(len(reports))]
         self._under_way -= len(batch)
         # Behind an entry that was not delivered the term is over, and nobody waits for what would follow.
-        if self._waiting and self._under_way <= UNDER_WAY_MAX and not any(report.error for report in batch):
-            self._send_waiting()
+        if self._waiting and not any(report.error for report in batch):
+            self._send_next()
         if batch:
             self._stats.report_wakeups += 1
             self._stats.reports += len(batch)
