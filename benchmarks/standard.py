@@ -31,7 +31,7 @@ from integration_tests.service import Service
 
 SATURATING_DEPTH = {10: 32}
 """Commits in flight on each of 16 connections: as many as throughput still rises with. Of larger files 8 do."""
-FIRST_LOAD_S = 3.0
+FIRST_LOAD_S = 10.0
 WARM_UP_S = 0.8
 RAW_WARM_UP_S = 0.8
 RAW_WINDOW_S = 1.2
