@@ -1,13 +1,14 @@
 """The same commits by a control plane in PostgreSQL and by the coordinator, in one run on this machine.
 
-    python -m benchmarks.postgres_peer [--runs N] [--window S] [--json FILE]
+    python -m benchmarks.postgres_peer [--synchronous-commit off] [--runs N] [--window S] [--json FILE]
 
 The peer is what is usually built: tables of logs, files and batches, and one stored procedure per commit
 (`postgres_peer.sql`), here in its best case: plain batches only (the coordinator's load is 30 % idempotent), set-based,
-commits that do not wait for the disk (`synchronous_commit = off`; Kafka's acks=all does not wait for it either), pgbench
-with prepared statements on a Unix socket, and of several numbers of clients the one with the greatest throughput.
-Latencies at light load are of the same open-loop rate for both. Needs PostgreSQL 13 or newer with pgbench (`apt-get
-install postgresql`); its cluster lives in a temporary folder.
+pgbench with prepared statements on a Unix socket, and of several numbers of clients the one with the greatest throughput.
+Latencies at light load are of the same open-loop rate for both. Its commits wait for the disk, as they must if what was
+acknowledged is to survive the end of its processes; entries in Kafka survive that in the page cache, and the loss of a
+machine by their replicas. With `--synchronous-commit off` it loses what it acknowledged last.
+Needs PostgreSQL 13 or newer with pgbench (`apt-get install postgresql`); its cluster lives in a temporary folder.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
-from benchmarks.bed import Row, broker, own_process, say, service, table, write_json
-from benchmarks.standard import Bed, Standard, load_of, warm_up
+from benchmarks.bed import Row, broker, metrics_urls, own_process, say, service, table, write_json
+from benchmarks.standard import SATURATING_DEPTH, Bed, Standard, load_of, problems, warm_up
 from cli.bench.counters import log_counts, settled_log_counts
 from cli.bench.generator import run_load
 from cli.bench.targets import create_targets, delete_topic
@@ -42,8 +43,7 @@ DATABASE = "postgres"
 SETTINGS = {
     "shared_buffers": "2GB",
     "max_wal_size": "8GB",
-    "synchronous_commit": "off",
-    "listen_addresses": "",
+    "listen_addresses": "''",
     "autovacuum_naptime": "10s",
 }
 PLACES = (Path("/usr/lib/postgresql"), Path("/usr/pgsql"), Path("/opt/homebrew/opt/postgresql"))
@@ -66,10 +66,17 @@ class Peer:
 
     def bytes_per_batch(self) -> float:
         """Everything stored, indexes included."""
-        query = (
+        return self._number(
             "SELECT sum(pg_total_relation_size(oid))::float / (SELECT count(*) FROM batches) FROM pg_class"
             " WHERE relname IN ('batches', 'files', 'logs')"
         )
+
+    def unplaced_records(self) -> float:
+        """Offsets that were given out and belong to no batch, or to two: 0 if the peer is right."""
+        records = "SELECT sum(last_offset - base_offset + 1) FROM batches"
+        return self._number(f"SELECT sum(high_watermark) - ({records}) FROM logs")
+
+    def _number(self, query: str) -> float:
         return float(self.run("psql", "-X", "-A", "-t", "-c", query, DATABASE))
 
 
@@ -109,7 +116,7 @@ def find_programs() -> Path:
 
 
 @contextmanager
-def peer(programs: Path) -> Iterator[Peer]:
+def peer(programs: Path, synchronous_commit: str) -> Iterator[Peer]:
     """A PostgreSQL of its own, reachable by a Unix socket in its folder; ended and deleted afterwards."""
     with tempfile.TemporaryDirectory(prefix="diskless-peer-") as name:
         folder = Path(name)
@@ -117,7 +124,8 @@ def peer(programs: Path) -> Iterator[Peer]:
             shutil.chown(folder, "postgres")
         data = folder / "data"
         _run([str(programs / "initdb"), "-D", str(data), "-A", "trust", "-E", "UTF8", "--locale=C"])
-        options = " ".join([f"-k {folder}", *(f"-c {key}={value or chr(39) * 2}" for key, value in SETTINGS.items())])
+        settings = {**SETTINGS, "synchronous_commit": synchronous_commit}
+        options = " ".join([f"-k {folder}", *(f"-c {key}={value}" for key, value in settings.items())])
         _run([str(programs / "pg_ctl"), "-D", str(data), "-l", str(folder / "log"), "-o", options, "-w", "start"])
         try:
             running = Peer(programs=programs, folder=folder)
@@ -194,11 +202,11 @@ def measure_peer(running: Peer, batches: int, runs: int, window_s: float) -> Row
 def measure_ours(bed: Bed, batches: int, runs: int) -> Row:
     """The same by the coordinator, with the shapes of `benchmarks.standard`."""
     address = bed.service.nodes[1].address
-    saturation = Standard(name="saturation", batches=batches, partitions=PARTITIONS, depth=32 if batches < 100 else 8)
+    saturation = Standard(name="saturation", batches=batches, partitions=PARTITIONS, depth=SATURATING_DEPTH.get(batches, 8))
     light = Standard(name="light", batches=batches, partitions=PARTITIONS, files_per_s=LIGHT_BATCHES_PER_S / batches)
     topic = f"peer-{batches}"
     targets = asyncio.run(create_targets(address, topic, PARTITIONS, saturation.connections))
-    urls = [f"{bed.service.nodes[1].http}/metrics"]
+    urls = metrics_urls(bed.service)
     try:
         before = log_counts(urls)
         saturated = [bed.load.submit(run_load, load_of(bed, saturation, targets)).result() for _ in range(runs)]
@@ -211,14 +219,15 @@ def measure_ours(bed: Bed, batches: int, runs: int) -> Row:
         "p50_ms": statistics.median(run.percentile_ms(0.5) for run in lightly),
         "p99_ms": statistics.median(run.percentile_ms(0.99) for run in lightly),
         "log bytes/batch": log_bytes,
-        "errors": sum(run.errors + run.duplicates for run in (*saturated, *lightly)),
+        "errors": sum(problems(run) for run in (*saturated, *lightly)),
     }
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--synchronous-commit", choices=("on", "off"), default="on", help="whether PostgreSQL's commits wait for the disk")
+    parser.add_argument("--runs", type=int, default=3, help="runs of each shape, whose medians are shown")
     parser.add_argument("--window", type=float, default=4.0, help="seconds measured in each run")
     parser.add_argument("--json", metavar="FILE", help="also write the figures there")
     options = parser.parse_args()
@@ -227,11 +236,11 @@ def main() -> None:
     except NoPostgresError as error:
         parser.error(str(error))
     rows: list[Row] = []
-    with peer(programs) as running:
+    with peer(programs, options.synchronous_commit) as running:
         for batches in SIZES:
             rows.append(measure_peer(running, batches, options.runs, options.window))
             say(f"PostgreSQL, files of {batches}: {rows[-1]['peer batches/s']:,.0f} batches/s")
-        stored = running.bytes_per_batch()
+        stored, unplaced = running.bytes_per_batch(), running.unplaced_records()
     with broker() as kafka, service(kafka) as started, own_process() as load, own_process() as raw:
         bed = Bed(kafka=kafka, service=started, load=load, raw=raw, window_s=options.window)
         warm_up(bed)
@@ -244,6 +253,8 @@ def main() -> None:
         "log bytes/batch", "errors",
     )  # fmt: skip
     say(f"\n{table(rows, columns)}\n\nlatencies at {LIGHT_BATCHES_PER_S:,} batches/s; PostgreSQL stores {stored:.0f} bytes a batch")
+    if unplaced:
+        say(f"the peer is wrong: {unplaced:.0f} offsets belong to no batch or to two")
     write_json(options.json, {"shapes": rows, "peer_bytes_per_batch": stored})
 
 

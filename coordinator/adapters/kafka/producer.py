@@ -43,11 +43,10 @@ REPORTS_PER_WAKEUP_MAX = 256
 UNDER_WAY_MAX = 5
 """With fewer messages under way librdkafka sends at once (RD_KAFKA_IDEMP_MAX_INFLIGHT)."""
 FEW_MAX = 16
-"""So many waiting entries leave by fives: one round trip more for the last of them, and librdkafka's thread sleeps meanwhile.
+"""So many waiting entries leave by fives, the last of them up to three round trips later, and librdkafka's thread sleeps meanwhile.
 
-Its thread wakes with the first entry of a group and may send that before the others are there: with five of eight under way it would
-ask for the other three until those are reported, on a core that broker and event loop need. What waits longer is a load under which
-requests have to be large.
+It wakes with the first entry of a group and may send that before the others are there: with five of eight under way it would ask
+for the other three until those are reported, on a core that broker and event loop need. When more wait, requests have to be large.
 """
 STATISTICS_INTERVAL_MS = 200
 """Only the statistics say that the producer id was fetched."""
