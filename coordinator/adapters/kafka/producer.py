@@ -132,9 +132,7 @@ class KafkaTermProducer:
         self._under_way += len(messages)
 
     def _send_next(self) -> None:
-        """Go on after reports."""
-        if not self._waiting:
-            return
+        """Go on after reports: something waits."""
         first = self._waiting[0]
         try:
             self._send_waiting()
