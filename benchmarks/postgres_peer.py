@@ -24,6 +24,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from uuid import UUID
 
@@ -31,6 +32,7 @@ from benchmarks.bed import Row, broker, metrics_urls, own_process, say, service,
 from benchmarks.standard import SATURATING_DEPTH, Bed, Standard, load_of, problems, warm_up
 from cli.bench.counters import log_counts, settled_log_counts
 from cli.bench.generator import run_load
+from cli.bench.percentile import percentile_ms
 from cli.bench.targets import create_targets, delete_topic
 
 PARTITIONS, TOPICS = 100, 10
@@ -82,14 +84,14 @@ class Peer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pgbench:
-    """What pgbench saw: commits per second and every commit's milliseconds, ascending."""
+    """What pgbench saw: commits per second and how long each took."""
 
     files_per_s: float
-    latencies_ms: Sequence[float]
+    latencies_s: Sequence[float]
 
     def percentile_ms(self, share: float) -> float:
-        """A percentile of the latencies."""
-        return self.latencies_ms[int((len(self.latencies_ms) - 1) * share)] if self.latencies_ms else float("nan")
+        """A percentile of the latencies, in milliseconds."""
+        return percentile_ms(self.latencies_s, share)
 
 
 def _as_owner(command: Sequence[str]) -> list[str]:
@@ -151,7 +153,7 @@ def script(batches: int, rng: random.Random) -> str:
     columns: Sequence[tuple[str, Sequence[object]]] = (
         ("uuid", [topic for topic, _ in places]),
         ("integer", [number for _, number in places]),
-        ("bigint", [sum(sizes[:at]) for at in range(batches)]),
+        ("bigint", list(accumulate(sizes[:-1], initial=0))),
         ("integer", sizes),
         ("integer", [max(1, size // rng.randrange(100, 1200)) for size in sizes]),
         ("bigint", [1_760_000_000_000 + rng.randrange(250) for _ in places]),
@@ -179,7 +181,7 @@ def run_pgbench(running: Peer, batches: int, *, clients: int, window_s: int, fil
             how += ["-R", f"{files_per_s:g}"]
         running.run("pgbench", *how, "-l", f"--log-prefix={folder / 'commits'}", DATABASE)
         took_us = [int(line.split()[2]) for log in folder.glob("commits.*") for line in log.read_text(encoding="ascii").splitlines()]
-    return Pgbench(files_per_s=len(took_us) / window_s, latencies_ms=sorted(us / 1000 for us in took_us))
+    return Pgbench(files_per_s=len(took_us) / window_s, latencies_s=[us / 1e6 for us in took_us])
 
 
 def measure_peer(running: Peer, batches: int, runs: int, window_s: float) -> Row:

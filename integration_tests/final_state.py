@@ -61,6 +61,15 @@ class Observer:
             raise ConnectionLost(f"nobody is known to lead coordinator {coordinator_id}")
         return leader.address
 
+    async def _informed_directory(self) -> Address:
+        """The directory's leader. Raises ConnectionLost while it has not read of every leader: it would give the others no partitions."""
+        directory = await self._leader(DIRECTORY)
+        described = await describe_coordinators(self._pool, directory)
+        unled = [one.coordinator_id for one in described.coordinators if one.leader_id < 0]
+        if unled:
+            raise ConnectionLost(f"the directory knows no leader of coordinators {unled}")
+        return directory
+
     async def create_topic(self, name: str, partitions: int) -> dict[UserPartition, int]:
         """Create a diskless topic, in all coordinators; returns the coordinator of each partition."""
         topic_id = os.urandom(16)
@@ -72,14 +81,7 @@ class Observer:
         while True:
             problem = "nobody leads the directory"
             try:
-                directory = await self._leader(DIRECTORY)
-                # A node may lead before the directory's node has read of it, and would get no partitions.
-                unled = [
-                    one.coordinator_id for one in (await describe_coordinators(self._pool, directory)).coordinators if one.leader_id < 0
-                ]
-                if unled:
-                    raise ConnectionLost(f"the directory knows no leader of coordinators {unled}")
-                lane = directory.lane("topics")
+                lane = (await self._informed_directory()).lane("topics")
                 created = expect(await self._pool.call(lane, creating, REPLY_TIMEOUT_S), CreatePartitionsResponse).topics[0]
                 problem = f"error {created.error_code}: {created.error_message}"
                 if created.error_code == 0:

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cli.bench.load_loops import plain_results
+from cli.bench.percentile import percentile_ms
 from cli.bench.workload import Shape, Workload
 from coordinator.protocol.commit_file import decode_commit_response
 from coordinator.protocol.framing import FrameReader
@@ -69,8 +70,7 @@ class Measured:
 
     def percentile_ms(self, share: float) -> float:
         """A percentile of the latencies, in milliseconds."""
-        ordered = sorted(self.latencies_s)
-        return ordered[int((len(ordered) - 1) * share)] * 1000 if ordered else float("nan")
+        return percentile_ms(self.latencies_s, share)
 
     def add(self, frame: bytes, took_s: float) -> None:
         """Count an answer."""

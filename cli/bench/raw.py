@@ -19,6 +19,8 @@ from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from cli.bench.percentile import percentile_ms
+
 SQLITE_TRANSACTION_ROWS = 10_000
 TOPIC_TIMEOUT_S = 10
 
@@ -33,8 +35,7 @@ class RawProduce:
 
     def percentile_ms(self, share: float) -> float:
         """A percentile of the latencies, in milliseconds."""
-        ordered = sorted(self.latencies_s)
-        return ordered[int((len(ordered) - 1) * share)] * 1000 if ordered else float("nan")
+        return percentile_ms(self.latencies_s, share)
 
 
 def measure_produce(

@@ -77,7 +77,6 @@ MS_PER_DAY = 86_400_000
 TIME_MAX_MS = 253_402_300_799_999
 """The end of the year 9999: times beyond it, which any client may send, are shown as this."""
 
-
 START = Head(next_offset=0, epoch=0, term=0, seq=0)
 
 
