@@ -109,6 +109,10 @@ class Watched:
     def check(self) -> None:
         """Fail with every contradiction between what clients were told and what is left; every attempt must have an answer in time."""
         assert self._load is not None
+        for node in self.service.nodes.values():
+            assert node.process is not None
+            status = node.process.exit_status()
+            assert status is None, f"node {node.node_id} ended with status {status}:\n{node.log_tail(100)}"
         late = [one for one in self.attempts if not one.answers or one.answered_s - one.invoked_s > COMMIT_TIMEOUT_S + GRACE_S]
         assert late == [], f"{len(late)} of {len(self.attempts)} attempts had no answer within their TimeoutMs, the first: {late[0]}"
         final = read_final_state(

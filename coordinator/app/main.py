@@ -9,6 +9,7 @@ status is 0 after a clean stop and 1 when something stopped it; the reason is th
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import gc
 import logging
 import random
@@ -315,6 +316,8 @@ async def _run(settings: Settings) -> int:
 
 def run_coordinator(settings: Settings) -> int:
     """Run one process in the foreground; logging is set up by the caller."""
+    # An assertion or a crash of a native library names the calls it happened in, on standard error.
+    faulthandler.enable()
     # The threads that hand over reports and entries must not wait 5 ms, Python's default, for a busy interpreter.
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     if sys.platform == "win32":

@@ -23,8 +23,9 @@ from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.admin._topic import TopicDescription
 from confluent_kafka.cimpl import NewTopic
 
+from coordinator.adapters.kafka.group import describe_members
 from coordinator.adapters.kafka.offsets import read_log_range
-from coordinator.adapters.kafka.settings import client_properties
+from coordinator.adapters.kafka.settings import CALLBACKS, client_properties
 from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.runtime.ports import ClusterRefused, KafkaUnavailable, LogEntry, PartitionFacts, TopicFacts, TopicMissing
 
@@ -232,9 +233,8 @@ class KafkaCluster:
     def _group_members(self) -> frozenset[str]:
         if self._group_id is None:
             raise AssertionError("this administration was not told which group the service has")
-        futures = self._open_admin().describe_consumer_groups([self._group_id], request_timeout=self._timeout_s)
-        description = futures[self._group_id].result(self._timeout_s + 1.0)
-        return frozenset(member.client_id for member in description.members)
+        properties = {name: value for name, value in self._admin_properties.items() if name not in CALLBACKS}
+        return describe_members(properties, self._group_id, self._timeout_s)
 
     def _read_entry(self, partition: int, offset: int) -> LogEntry | None:
         low, high = self._log_range(partition)
