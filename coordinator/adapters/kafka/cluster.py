@@ -49,6 +49,9 @@ REFUSED = frozenset(
     }
 )  # fmt: skip
 
+FENCED = "currently fenced"
+"""In what the controller says when no broker can be given a replica at the moment; there is no error code for it."""
+
 
 def topic_id_bytes(topic_id: Uuid) -> bytes:
     """Return the 16 bytes of a topic id; its text form is not the one Kafka's tools use."""
@@ -153,7 +156,7 @@ class KafkaCluster:
         try:
             return call()
         except (KafkaException, FutureTimeoutError) as first:
-            if _code(first) in REFUSED:
+            if _is_refusal(first):
                 raise self._translated(what, first) from first
             self.stats.admin_retries += 1
         time.sleep(RETRY_DELAY_S)  # a worker thread's wait, not the loop's
@@ -168,7 +171,7 @@ class KafkaCluster:
         message = f"could not {what} {self._topic}: {error or 'no answer in time'}"
         if code in MISSING:
             return TopicMissing(message)
-        return ClusterRefused(message) if code in REFUSED else KafkaUnavailable(message)
+        return ClusterRefused(message) if _is_refusal(error) else KafkaUnavailable(message)
 
     # ---- blocking, in worker threads
 
@@ -270,6 +273,12 @@ class KafkaCluster:
         consumer, self._entry_consumer = self._entry_consumer, None
         if consumer is not None:
             consumer.close()
+
+
+def _is_refusal(error: BaseException) -> bool:
+    """Whether asking again is in vain. Brokers that only just start are fenced: they are too few for any replication factor."""
+    code = _code(error)
+    return code in REFUSED and not (code == KafkaError.INVALID_REPLICATION_FACTOR and FENCED in str(error))
 
 
 def _code(error: BaseException) -> int | None:
