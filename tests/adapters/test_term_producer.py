@@ -5,16 +5,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from coordinator.adapters.kafka import report_signal
 from coordinator.adapters.kafka.producer import FEW_MAX, UNDER_WAY_MAX, KafkaTermProducer, KafkaTermProducers
 from coordinator.core.events import NewEntry
 from coordinator.runtime.ports import ProduceRefused, Report
 
 ROUND_TRIP_MS = 150
 """Long enough for everything that a test hands over meanwhile, and short enough for a test."""
+
+
+@pytest.fixture(autouse=True, params=["signal", "thread"])
+def way_of_reports(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the event loop itself, as with versions of the client that were tried, or by a thread."""
+    assert report_signal.is_signalling(), "the client that is installed was not tried yet: see TRIED_VERSIONS"
+    if request.param == "thread":
+        monkeypatch.setattr(report_signal, "TRIED_VERSIONS", ())
 
 
 class World:
@@ -139,3 +149,19 @@ async def test_behind_entries_that_are_refused_nothing_is_sent() -> None:
         made.refusal = None
         await made.until(lambda: len(made.reports) == UNDER_WAY_MAX)
         assert made.calls == [UNDER_WAY_MAX - 1]
+
+
+async def test_an_abandoned_producer_leaves_no_descriptor_behind() -> None:
+    async with world() as made:
+        made.group(1)
+        signal = made.producer._signal
+        made.producer.abandon()
+        assert await made.producer.ended(10)
+        assert made.producer._producer is None
+        if signal is not None:
+            await made.until(lambda: not Path(f"/proc/self/fd/{signal.fd}").exists())
+
+
+async def test_a_spare_learns_of_its_producer_id_while_the_loop_waits_for_nothing_else() -> None:
+    async with world() as made:
+        await made.until(lambda: made.producer.is_ready)

@@ -8,6 +8,7 @@ last reference dropped in a thread of its own. It sends an idempotent producer's
 *messages* are under way (it counts them where requests are meant), and until then asks without a pause whether it may:
 hence what it could not send waits here. A few entries are handed over so that never more than five are under way; many go in
 one call, because requests of five would cost the broker more than the asking costs here.
+Its reports are taken by the event loop itself, which waits for a descriptor (`report_signal`); where there is none a thread waits.
 
 Invariants: reports of a term come in the order librdkafka gives them, each exactly once, never after `abandon`; one for an entry
 that waited and was refused then may come before those of entries under way;
@@ -29,6 +30,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from coordinator.adapters.kafka.bridge import post, wait_for_end
+from coordinator.adapters.kafka.report_signal import CLIENT_VERSION, ReportSignal, is_signalling, report_signal
 from coordinator.adapters.kafka.settings import Properties, client_properties
 from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.core.events import NewEntry
@@ -39,7 +41,7 @@ LOG = logging.getLogger("coordinator.kafka.producer")
 POLL_S = 1.0
 """How long a poll thread blocks when nothing is reported; reports wake it at once."""
 PURGE_POLL_S = 1.0
-REPORTS_PER_WAKEUP_MAX = 256
+"""How long the reports of a purge are waited for."""
 UNDER_WAY_MAX = 5
 """With fewer messages under way librdkafka sends at once (RD_KAFKA_IDEMP_MAX_INFLIGHT)."""
 FEW_MAX = 16
@@ -59,7 +61,7 @@ OnReports = Callable[[Sequence[Report]], None]
 
 
 class KafkaTermProducer:
-    """One producer and its poll thread: a spare first, then the producer of one term."""
+    """One producer: a spare first, then the producer of one term."""
 
     def __init__(self, *, loop: asyncio.AbstractEventLoop, topic: str, properties: Properties, stats: KafkaStats) -> None:
         self._loop = loop
@@ -75,8 +77,13 @@ class KafkaTermProducer:
         self._id_fetched = threading.Event()
         self._producer: Producer | None = Producer({**properties, "stats_cb": self._on_statistics})
         self._produce: Callable[..., int] = self._producer.produce_batch
-        self._poller = threading.Thread(target=self._poll, args=(self._producer,), name="kafka-producer-poll", daemon=True)
-        self._poller.start()
+        self._signal = report_signal(self._producer)
+        self._poller: threading.Thread | None = None
+        if self._signal is not None:
+            post(loop, self._watch, self._signal)
+        else:
+            self._poller = threading.Thread(target=self._poll, name="kafka-producer-poll", daemon=True)
+            self._poller.start()
         self._reaper: threading.Thread | None = None
         stats.producers_made += 1
 
@@ -171,23 +178,41 @@ class KafkaTermProducer:
             self._stats.reports += len(batch)
             self._on_reports(batch)
 
-    # ---- in the poll thread
+    # ---- taking reports: on the loop, or in the poll thread
 
-    def _poll(self, producer: Producer) -> None:
-        end_s: float | None = None
-        while True:
-            try:
-                producer.poll(POLL_S if end_s is None else 0.05)
-            except KafkaException as error:
-                # Raised once for a fatal error. Entries under way are reported as failed all the same, and the next
-                # produce() is refused, so the term learns of it in order; reports must go on being served.
-                self._stats.report_errors[f"fatal:{error.args[0].name()}"] += 1
+    def _watch(self, signal: ReportSignal) -> None:
+        self._loop.add_reader(signal.fd, self._on_signal, signal)
+        self._on_signal(signal)  # what came before there was a signal is not signalled
+
+    def _unwatch(self, signal: ReportSignal) -> None:
+        self._loop.remove_reader(signal.fd)
+        signal.close()
+
+    def _on_signal(self, signal: ReportSignal) -> None:
+        signal.clear()
+        if self._abandoned:
+            return  # whoever ends the producer takes the rest
+        while not self._take_reports(0):
+            pass
+        if self._reports:
+            self._drain()
+
+    def _poll(self) -> None:
+        while not self._abandoned:
+            self._take_reports(POLL_S)
             self._wake_loop()
-            if self._abandoned:
-                now_s = time.monotonic()
-                end_s = end_s if end_s is not None else now_s + PURGE_POLL_S
-                if len(producer) == 0 or now_s >= end_s:
-                    return
+
+    def _take_reports(self, timeout_s: float) -> bool:
+        """Call back for what librdkafka has; False when it was interrupted and may have more."""
+        try:
+            if (producer := self._producer) is not None:
+                producer.poll(timeout_s)
+        except KafkaException as error:
+            # Raised once for a fatal error. Entries under way are reported as failed all the same, and the next
+            # produce() is refused, so the term learns of it in order; reports must go on being served.
+            self._stats.report_errors[f"fatal:{error.args[0].name()}"] += 1
+            return False
+        return True
 
     def _on_delivery(self, seq: int, error: KafkaError | None, message: Message) -> None:
         if self._abandoned:
@@ -197,8 +222,6 @@ class KafkaTermProducer:
         else:
             self._stats.report_errors[error.name()] += 1
             self._reports.append(Report(seq, None, f"{error.name()}: {error.str()}"))
-        if len(self._reports) >= REPORTS_PER_WAKEUP_MAX:
-            self._wake_loop()
 
     def _wake_loop(self) -> None:
         if self._reports and not self._drain_due:
@@ -228,11 +251,20 @@ class KafkaTermProducer:
             producer.purge(in_queue=True, in_flight=True, blocking=False)
         except KafkaException as error:
             LOG.warning("purging the producer of partition %d failed: %s", self._partition, error)
-        self._poller.join()
+        end_s = time.monotonic() + PURGE_POLL_S
+        while len(producer) and time.monotonic() < end_s:
+            self._take_reports(0.05)
+        if self._poller is not None:
+            self._poller.join()
+        signal = self._signal
+        if signal is not None:
+            signal.detach()
         # The last references: the client is destroyed here, where waiting hurts nobody.
         self._producer = None
         self._produce = _refuse
         del producer
+        if signal is not None and not post(self._loop, self._unwatch, signal):
+            signal.close()
         self._stats.producers_destroyed += 1
 
 
@@ -284,6 +316,8 @@ class KafkaTermProducers:
 
     def start(self) -> None:
         """Start making the spare producers."""
+        if not is_signalling():
+            LOG.warning("confluent-kafka %s gives event loops no signal: reports come by threads, later", CLIENT_VERSION)
         self._maker.start()
 
     @property
