@@ -94,7 +94,7 @@ def node_samples(node: Node, clock_ms: Callable[[], int]) -> Iterable[Sample]:
     for reason in CHECK_FAILURES:
         yield Sample("topic_check_failures_total", (reason,), node.failed_checks[reason])
     now = time.monotonic()
-    for loop, then in node.loop_ages_s.items():
+    for loop, then in node.loop_rounds_s.items():
         yield Sample("background_loop_last_success_age_seconds", (loop,), max(0.0, now - then))
 
 

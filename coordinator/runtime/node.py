@@ -126,7 +126,7 @@ class Node:
         self.facts: TopicFacts | None = None
         self.assignment: frozenset[int] = frozenset()
         self.is_joined = False
-        self.loop_ages_s: dict[str, float] = {}
+        self.loop_rounds_s: dict[str, float] = {}
         self.failed_checks: Counter[str] = Counter()
         self._ports = ports
         self._clock_ms = clock_ms
@@ -374,8 +374,11 @@ class Node:
                 self._led_directory = leads_directory
                 self.directory.directory_changed()
             self._watch_loading()
-            self.loop_ages_s["tick"] = asyncio.get_running_loop().time()
+            self._note_round("tick")
             await asyncio.sleep(BUSY_TICK_S if is_busy else TICK_S)
+
+    def _note_round(self, loop: str) -> None:
+        self.loop_rounds_s[loop] = asyncio.get_running_loop().time()
 
     def _watch_loading(self) -> None:
         """A member that cannot bring a partition to leading leaves, so that another may lead; it comes back later."""
@@ -441,6 +444,7 @@ class Node:
 
     async def _guard_topic(self, facts: TopicFacts) -> None:
         """Look at the topic every few seconds: its id, its settings, its replicas."""
+        self._note_round("topic-guard")
         missing = 0
         while True:
             await asyncio.sleep(self.config.topic_check_interval_ms / 1000)
@@ -457,7 +461,7 @@ class Node:
             except (KafkaUnavailable, TopicMissing) as unavailable:
                 self._note_failed_check(unavailable)
                 continue
-            self.loop_ages_s["topic-guard"] = asyncio.get_running_loop().time()
+            self._note_round("topic-guard")
 
     async def _grow(self, facts: TopicFacts) -> None:
         """The topic has more partitions: they take new placements only, nothing moves."""

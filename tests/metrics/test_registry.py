@@ -57,13 +57,13 @@ def test_told_metrics() -> None:
     metrics = Metrics([*TABLE, Metric(name="level", kind=Kind.GAUGE, help="A level.")])
     metrics.add("leader_changes_total", 1, 3)
     metrics.add("leader_changes_total", 2, 3)
-    metrics.add("background_loop_failures_total", 1, "tick")
+    metrics.add("appended_bytes_total", 17, 0)
     metrics.observe("group_files", 70)
     metrics.observe("request_seconds", 0.003, "CommitFile")
     metrics.set("level", 5)
     found = values(metrics)
     assert found[(PREFIX + "leader_changes_total", (("partition", "3"),))] == 3
-    assert found[(PREFIX + "background_loop_failures_total", (("loop", "tick"),))] == 1
+    assert found[(PREFIX + "appended_bytes_total", (("partition", "0"),))] == 17
     assert found[(PREFIX + "group_files_bucket", (("le", "50.0"),))] == 0
     assert found[(PREFIX + "group_files_bucket", (("le", "100.0"),))] == 1
     assert found[(PREFIX + "request_seconds_sum", (("api", "CommitFile"),))] == 0.003
@@ -80,22 +80,6 @@ def test_read_metrics_are_as_of_the_last_collect() -> None:
     assert found[(PREFIX + "received_bytes_total", (("listener", "PLAINTEXT"),))] == 17
     del states["following"]
     assert (PREFIX + "partitions", (("state", "following"),)) not in values(metrics)
-
-
-def test_age_of_a_loop_grows_until_it_succeeds() -> None:
-    now = 100.0
-    metrics = Metrics(clock=lambda: now)
-    age = (PREFIX + "background_loop_last_success_age_seconds", (("loop", "cleaner"),))
-    metrics.loop_started("cleaner")
-    now = 107.5
-    metrics.loop_failed("cleaner")
-    assert values(metrics)[age] == 7.5
-    metrics.loop_succeeded("cleaner")
-    now = 108.0
-    metrics.loop_started("cleaner")
-    found = values(metrics)
-    assert found[age] == 0.5
-    assert found[(PREFIX + "background_loop_failures_total", (("loop", "cleaner"),))] == 1
 
 
 def test_undeclared_names_and_labels_fail() -> None:

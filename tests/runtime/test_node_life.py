@@ -74,14 +74,15 @@ async def test_a_refusal_while_serving_is_counted_and_survived() -> None:
         await started.leads()
         kafka.refusal = NOT_ALLOWED
         await started.until(lambda: started.node.failed_checks["refused"] >= 5, "several refused checks")
+        assert {"tick", "topic-guard"} <= set(started.node.loop_rounds_s), "the age of a loop that never succeeds grows too"
         samples = {(one.name, one.labels): one.value for one in node_samples(started.node, lambda: 0)}
         assert samples[("topic_check_failures_total", ("refused",))] >= 5
         assert started.node.view.led() == [0, 1]
         assert await started.ask(1, place(count=1)) is not None
         assert result_of(await started.ask(1, commit("a", [batch(0, 3)], owner_ids=[1]))).errors == [0]
         kafka.refusal = None
-        seen = sum(started.node.failed_checks.values())
-        await started.until(lambda: "topic-guard" in started.node.loop_ages_s, "a check that succeeds")
+        seen, before_s = sum(started.node.failed_checks.values()), started.node.loop_rounds_s["topic-guard"]
+        await started.until(lambda: started.node.loop_rounds_s["topic-guard"] > before_s, "a check that succeeds")
         assert sum(started.node.failed_checks.values()) - seen <= 1
     assert started.fatal == []
 

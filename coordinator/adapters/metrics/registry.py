@@ -6,7 +6,6 @@ Telling is thread-safe. Readers are called on the thread that calls `collect` (t
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -18,8 +17,6 @@ from coordinator.adapters.metrics.histogram import Histogram, Series
 from coordinator.adapters.metrics.table import PREFIX, TABLE, Kind, Metric
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-
-_LOOP_AGES = "background_loop_last_success_age_seconds"
 
 
 class Sample(NamedTuple):
@@ -36,8 +33,7 @@ Reader = Callable[[], Iterable[Sample]]
 class Metrics:
     """All metrics of this process."""
 
-    def __init__(self, table: Sequence[Metric] = TABLE, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` gives seconds and never goes backwards."""
+    def __init__(self, table: Sequence[Metric] = TABLE) -> None:
         self._registry = CollectorRegistry()
         self._counters: dict[str, Counter] = {}
         self._labelled: dict[tuple[str | int, ...], Counter] = {}
@@ -49,9 +45,6 @@ class Metrics:
         for metric in table:
             if not metric.is_read:
                 self._make(metric)
-        self._clock = clock
-        self._loops: dict[str, float] = {}
-        self._read.readers.append(self._loop_ages)
 
     def _make(self, metric: Metric) -> None:
         name = PREFIX + metric.name
@@ -89,22 +82,6 @@ class Metrics:
     def read_from(self, reader: Reader) -> None:
         """Ask `reader` at every scrape for samples of metrics that are declared as read."""
         self._read.readers.append(reader)
-
-    def loop_started(self, loop: str) -> None:
-        """Start the age of a background loop at its start, so that one that never succeeds is seen too."""
-        self._loops.setdefault(loop, self._clock())
-
-    def loop_succeeded(self, loop: str) -> None:
-        """Note that a background loop finished a round."""
-        self._loops[loop] = self._clock()
-
-    def loop_failed(self, loop: str) -> None:
-        """Count a failed round of a background loop; its age goes on growing."""
-        self.add("background_loop_failures_total", 1, loop)
-
-    def _loop_ages(self) -> Iterable[Sample]:
-        now = self._clock()
-        return [Sample(_LOOP_AGES, (loop,), now - then) for loop, then in self._loops.items()]
 
     def collect(self) -> None:
         """Call all readers; to be followed by `render`. Raises what a reader raises, and KeyError for an undeclared name."""

@@ -127,11 +127,10 @@ LOOPS = (
     _histogram(
         "event_loop_lag_seconds", "How much later than wanted the event loop came to a timer, looked at ten times a second.", _SECONDS
     ),
-    _read_gauge("background_loop_last_success_age_seconds", "Time since a background loop last finished a round.", "loop"),
+    _read_gauge("background_loop_last_success_age_seconds", "Time since a background loop last finished a round, or began.", "loop"),
     _counter(
         "topic_check_failures_total", "Looks at the metadata topic that failed: unavailable, refused, missing.", "reason", is_read=True
     ),
-    _counter("background_loop_failures_total", "Rounds of background loops that failed and will be tried again.", "loop"),
 )
 
 TABLE: tuple[Metric, ...] = (*LEADERSHIP, *COMMITS, *REQUESTS, *LOG, *STATE, *LOOPS)
