@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -148,7 +149,18 @@ def _started(pid: int) -> tuple[int, int]:
 
 def alive(pid: int) -> bool:
     """Whether there is such a process; one that nobody has waited for yet does not count."""
+    return _state(Path(f"/proc/{pid}/stat")) not in "ZX"
+
+
+def stand_still(pid: int) -> None:
+    """SIGSTOP, and wait until no thread of the process runs: on a busy machine that comes a while after the signal."""
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: all(_state(task / "stat") in "TZX" for task in Path(f"/proc/{pid}/task").iterdir()), f"process {pid} to stand still")
+
+
+def _state(stat: Path) -> str:
+    """The letter of a process or thread, X for one that is gone."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+        return stat.read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
-        return False
+        return "X"

@@ -12,11 +12,17 @@ WAIT_S = 90.0
 
 def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = WAIT_S) -> None:
     """Return as soon as the condition holds; fail the test, saying `what` was waited for, after `timeout_s`."""
+    if not holds_within(timeout_s, condition):
+        raise AssertionError(f"waited {timeout_s:g} s in vain for {what}")
+
+
+def holds_within(timeout_s: float, condition: Callable[[], bool]) -> bool:
+    """Return True as soon as the condition holds, False after `timeout_s`."""
     deadline = time.monotonic() + timeout_s
     while True:
         looked_at = time.monotonic()  # before the look: time that passes between it and the question below is not its fault
         if condition():
-            return
+            return True
         if looked_at > deadline:
-            raise AssertionError(f"waited {timeout_s:g} s in vain for {what}")
+            return False
         time.sleep(LOOK_EVERY_S)
