@@ -13,6 +13,8 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+from cli.bench.counters import thread_cpu
+
 SAMPLES_PER_S = 250
 EVENT_LOOP = "MainThread"
 LOOP_FRAME = "Runner.run ("
@@ -46,6 +48,7 @@ class LoopProfile:
     """Samples one process for a while: `start`, do something, `shares`."""
 
     def __init__(self, pid: int, seconds: float) -> None:
+        self._pid, self._busy_before_s = pid, thread_cpu(pid).main_s
         self._folder = tempfile.TemporaryDirectory(prefix="diskless-profile-")
         self._file = Path(self._folder.name) / "stacks"
         what = ["record", "--pid", str(pid), "--format", "raw", "--threads", "--nonblocking", "--output", str(self._file)]
@@ -55,15 +58,19 @@ class LoopProfile:
     def shares(self, timeout_s: float = 60) -> list[FunctionShare]:
         """Wait for the end of the sampling; functions by the time they take alone. Raises `NoProfilerError`."""
         _, complaint = self._process.communicate(timeout=timeout_s)
+        busy_s = thread_cpu(self._pid).main_s - self._busy_before_s
         if not self._file.exists():
             raise NoProfilerError(f"py-spy gave no samples (root, or ptrace allowed, is needed): {complaint.strip()[-500:]}")
         stacks = self._file.read_text(encoding="utf-8")
         self._folder.cleanup()
-        return shares_of(stacks)
+        return shares_of(stacks, round(busy_s * SAMPLES_PER_S))
 
 
-def shares_of(stacks: str) -> list[FunctionShare]:
-    """Parse collapsed stacks (`thread;frame;frame count` per line) of the event loop's thread."""
+def shares_of(stacks: str, busy_samples: int) -> list[FunctionShare]:
+    """Parse collapsed stacks (`thread;frame;frame count` per line) of the event loop's thread, which was busy for so many samples.
+
+    py-spy often takes a loop that waits for one that works: the loop itself gets what the functions leave of the busy time.
+    """
     alone: Counter[str] = Counter()
     inclusive: Counter[str] = Counter()
     total = 0
@@ -74,14 +81,17 @@ def shares_of(stacks: str) -> list[FunctionShare]:
             continue
         start = next((at for at, frame in enumerate(frames) if frame.startswith(LOOP_FRAME)), None)
         names = [_function(frame) for frame in frames] if start is None else [LOOP_ITSELF, *map(_function, frames[start + 1 :])]
-        total += int(count)
         alone[names[-1]] += int(count)
         # The loop is below everything: only what it takes alone says something.
         for name in set(names[1:] if start is not None and len(names) > 1 else names):
             inclusive[name] += int(count)
+    functions = sum(alone.values()) - alone[LOOP_ITSELF]
+    alone[LOOP_ITSELF] = inclusive[LOOP_ITSELF] = max(0, min(alone[LOOP_ITSELF], busy_samples - functions))
+    total = (functions + alone[LOOP_ITSELF]) or 1
     return [
         FunctionShare(function=name, alone=alone[name] / total, inclusive=inclusive[name] / total)
         for name in sorted(inclusive, key=lambda name: (-alone[name], -inclusive[name]))
+        if inclusive[name]
     ]
 
 

@@ -67,6 +67,9 @@ def bench(
     Beside each run the bytes of the same log entries are produced raw with acks=all: `added_p50_ms` is what the
     coordinator adds to Kafka, `commits_to_raw` the share of raw produces per second it reaches.
 
+    A broker that was just started compiles its code for up to a minute, on cores that others need: where latencies count,
+    let it work first (`--warm-up 30`).
+
     Example: `diskless bench --batches-per-file 100 --rate 20000`
     """
     from cli.bench.run import Plan, run_plan

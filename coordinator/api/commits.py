@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from coordinator.core import scratch
 from coordinator.core.batches import BATCH as CORE_BATCH
 from coordinator.core.block import BlockShare
 from coordinator.core.commands import CommitAnswer, CommitFile, CommitResult
@@ -66,8 +67,8 @@ def write_commit(answer: CommitAnswer) -> bytes:
     if isinstance(answer, BlockShare):
         block = answer.block
         if block.answers is None:
-            columns = block.base, block.timestamp_type, block.append_times, block.log_start
-            block.answers = encode_commit_answers(*columns, block.first_batch)
+            rows = scratch.BASE, scratch.TYPE, scratch.LOG_START
+            block.answers = encode_commit_answers(block.columns, rows, block.append_time_ms, block.first_batch)
         return block.answers[answer.file]
     result = answer.result()
     messages = None

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from coordinator.core.apply_loops import advance_partitions, find_strangers, remember_batches
-from coordinator.core.block import CommitBlock, Int64s, ProducerColumns
+from coordinator.core.block import CommitBlock, ProducerColumns
 from coordinator.core.hot import BrokenInvariant, HotState
+from coordinator.core.scratch import ITS_ID, ITS_SLOT, PRODUCER_SEGMENT
 
 
 def apply_block(hot: HotState, block: CommitBlock) -> list[int]:
@@ -14,71 +13,48 @@ def apply_block(hot: HotState, block: CommitBlock) -> list[int]:
     table = hot.partitions
     index = table.index
     try:
-        row_list = [index[key] for key in block.keys]
+        rows = [index[key] for key in block.keys]
     except KeyError as missing:
         raise BrokenInvariant(f"commits to unknown partition {missing}") from None
-    rows = np.array(row_list, np.int64)
+    columns, append_time_ms = block.columns.data, block.append_time_ms
     wrong = advance_partitions(
-        rows.data,
-        block.order.data,
-        block.starts.data,
-        block.stops.data,
-        block.base.data,
-        block.count.data,
-        block.timestamp.data,
-        block.timestamp_type.data,
-        block.file_of.data,
-        block.append_times.data,
+        rows,
+        columns,
+        append_time_ms,
         table.high_watermark.cells,
         table.max_timestamp.cells,
         table.max_timestamp_offset.cells,
     )
     if wrong >= 0:
         base = block.base[block.order[block.starts[wrong]]]
-        raise BrokenInvariant(f"offset {base} is assigned where the high watermark is {table.high_watermark.cells[row_list[wrong]]}")
-    times = block.append_times.tolist()
-    hot.advance_time(times[0], max(times))
-    hot.touched.partitions.update(row_list)
+        raise BrokenInvariant(f"offset {base} is assigned where the high watermark is {table.high_watermark.cells[rows[wrong]]}")
+    hot.advance_time(append_time_ms, append_time_ms)
+    hot.touched.partitions.update(rows)
     if block.producers is not None:
-        _remember(hot, block, block.producers, rows)
-    return row_list
+        _remember(hot, block, block.producers, rows, columns)
+    return rows
 
 
-def slots_of(hot: HotState, producers: ProducerColumns, rows: Int64s) -> Int64s:
+def slots_of(hot: HotState, producers: ProducerColumns, rows: list[int]) -> list[int]:
     """The rows of the producers, made where there are none; `rows` are those of the segments' partitions."""
-    table, slots = hot.producers, producers.slots
-    strangers = find_strangers(
-        slots.data,
-        producers.segments.data,
-        producers.producer_ids.data,
-        rows.data,
-        table.owner.cells,
-        table.producer.cells,
-        table.top,
-    )
-    if not strangers:
-        return slots
-    slots = slots.copy()
-    for number in strangers:
-        slots[number] = table.add(int(rows[producers.segments[number]]), int(producers.producer_ids[number]))
+    table, of_producer = hot.producers, producers.of_producer
+    slots: list[int] = of_producer[ITS_SLOT].tolist()
+    for number in find_strangers(slots, of_producer.data, rows, table.owner.cells, table.producer.cells, table.top):
+        slots[number] = table.add(rows[of_producer[PRODUCER_SEGMENT, number]], int(of_producer[ITS_ID, number]))
     return slots
 
 
-def _remember(hot: HotState, block: CommitBlock, producers: ProducerColumns, rows: Int64s) -> None:
+def _remember(hot: HotState, block: CommitBlock, producers: ProducerColumns, rows: list[int], columns: memoryview[int]) -> None:
     """Put each producer's batches into its ring; only the last ones of many stay."""
     table = hot.producers
     slots = slots_of(hot, producers, rows)
     remember_batches(
-        slots.data,
-        producers.epochs.data,
-        producers.starts.data,
-        producers.at.data,
-        producers.first_sequences.data,
-        producers.last_sequences.data,
-        block.base.data,
-        block.timestamp_type.data,
-        block.file_of.data,
-        block.append_times.data,
+        slots,
+        producers.of_producer.data,
+        producers.of_batch.data,
+        producers.of_batch.shape[1],
+        columns,
+        block.append_time_ms,
         table.epoch.cells,
         table.head.cells,
         table.count.cells,
@@ -88,4 +64,4 @@ def _remember(hot: HotState, block: CommitBlock, producers: ProducerColumns, row
         table.ring_base.cells,
         table.ring_time.cells,
     )
-    hot.touched.producers.update(slots.tolist())
+    hot.touched.producers.update(slots)

@@ -9,6 +9,7 @@ when not compiled.
 from __future__ import annotations
 
 from coordinator.core.scratch import (
+    AT,
     BASE,
     BYTE_OFFSET,
     COUNT,
@@ -17,10 +18,17 @@ from coordinator.core.scratch import (
     EXPECTED,
     FILE_OF,
     FILE_SIZE,
+    FIRST_SEQUENCE,
+    ITS_EPOCH,
+    ITS_ID,
+    ITS_SLOT,
+    LAST_SEQUENCE,
     LOG_START,
     ORDER,
     PLACE,
     PRODUCER,
+    PRODUCER_SEGMENT,
+    PRODUCER_START,
     ROW,
     RUN_FIRST,
     SEGMENT,
@@ -92,9 +100,9 @@ def read_batches(
 ) -> int:
     """Check the batches by themselves, find their partitions' rows in `index`, and cut files into runs of one partition.
 
-    `files` has batches and sizes, and gets runs. `TIMESTAMP_AGE` is how long before `append_time_ms` a batch's timestamp is.
-    `topics` gets the topic ids of each file in order of appearance, which `RUN_TOPIC` counts. Without an `index` every row is 0.
-    `seen` has 256 places at least.
+    `files` has batches and sizes, and gets runs, and no idempotent batches yet. `TIMESTAMP_AGE` is how long before
+    `append_time_ms` a batch's timestamp is. `topics` gets the topic ids of each file in order of appearance, which `RUN_TOPIC`
+    counts. Without an `index` every row is 0. `seen` has 256 places at least.
     Returns the number of runs, or -1 - file for the first file that is not plain.
     """
     places = len(raw) // 77
@@ -149,7 +157,7 @@ def read_batches(
             end_of_previous = offset + length
             at += 77
             place += 1
-        files[RUNS_OF_FILE, file] = run - first_run
+        files[RUNS_OF_FILE, file], files[PRODUCERS_OF_FILE, file] = run - first_run, 0
         ids = list(known)
         ids_before = ids_before if ids == ids_before else ids  # the same list: whoever encodes it does so once
         topics.append(ids_before)
@@ -317,17 +325,16 @@ def sort_by_producer(
 ) -> None:
     """Sort what `read_producers` listed by producer, stable: as many batches as it found, of as many producers.
 
-    The rows of `of_batch` are places, first and last sequences, those of `of_producer` starts, segments, producer ids, slots and
-    epochs.
+    `of_batch` and `of_producer` are the tables of `ProducerColumns`.
     """
     for number in range(count):
-        producers[CURSOR, number] = of_producer[0, number] = producers[START, number]
-        of_producer[3, number], of_producer[4, number] = producers[SLOT, number], producers[EPOCH, number]
+        producers[CURSOR, number] = of_producer[PRODUCER_START, number] = producers[START, number]
+        of_producer[ITS_SLOT, number], of_producer[ITS_EPOCH, number] = producers[SLOT, number], producers[EPOCH, number]
     for at in range(found):
         number, place, sequence = idempotent[PRODUCER, at], idempotent[PLACE, at], idempotent[BASE_SEQUENCE, at]
         to = producers[CURSOR, number]
         if to == producers[START, number]:
-            of_producer[1, number], of_producer[2, number] = batches[SEGMENT, place], idempotent[PRODUCER_ID, at]
+            of_producer[PRODUCER_SEGMENT, number], of_producer[ITS_ID, number] = batches[SEGMENT, place], idempotent[PRODUCER_ID, at]
         producers[CURSOR, number] = to + 1
-        of_batch[0, to], of_batch[1, to] = place, sequence
-        of_batch[2, to] = (sequence + columns[COUNT, place] - 1) & 0x7FFFFFFF
+        of_batch[AT, to], of_batch[FIRST_SEQUENCE, to] = place, sequence
+        of_batch[LAST_SEQUENCE, to] = (sequence + columns[COUNT, place] - 1) & 0x7FFFFFFF

@@ -19,7 +19,7 @@ from coordinator.core.commands import OK, CommitFile, Outcome
 from coordinator.core.commit import OFFSETS_MAX, Batch, check_batches, check_file
 from coordinator.core.commit_loops import assign_offsets, read_batches, read_producers, sort_by_producer
 from coordinator.core.hot import HotState
-from coordinator.core.scratch import COLUMNS, START, Scratch
+from coordinator.core.scratch import COLUMNS, FILE_SIZE, OF_BATCH, OF_PRODUCER, START, Scratch
 from records.bulk import encode_tables
 from records.file_head import FileHead
 from records.file_tables import BATCHES_OF_FILE
@@ -39,7 +39,6 @@ class _Batches(NamedTuple):
     """What was read of the batches of some files, besides what is in the scratch; see `commit_loops.read_batches`."""
 
     runs: int
-    files: Int64s
     columns: Int64s
     topics: list[list[bytes]]
 
@@ -58,7 +57,7 @@ def decide_block(
     batches = _read(raw, commands, append_time_ms, scratch, table.index)
     if isinstance(batches, Unusual):
         return batches
-    files, columns = batches.files.data, batches.columns.data
+    columns = batches.columns.data
     segments = assign_offsets(
         len(raw) // BATCH.itemsize,
         batches.runs,
@@ -72,7 +71,7 @@ def decide_block(
     )
     if segments < 0:
         return Unusual(-1 - segments)
-    producers = _read_producers(hot, raw, files, columns)
+    producers = _read_producers(hot, raw, columns)
     if isinstance(producers, Unusual):
         return producers
     heads = [
@@ -89,26 +88,15 @@ def decide_block(
         for command, content_hash in zip(commands, hashes, strict=True)
     ]
     keys = table.keys
-    file_of, base, count, byte_offset, size, timestamp, timestamp_type, log_start, order, starts, stops = batches.columns
-    tables = files, scratch.runs, scratch.batches, scratch.idempotent
+    tables = scratch.files, scratch.runs, scratch.batches, scratch.idempotent
     return CommitBlock(
         heads=heads,
-        append_times=np.full(len(commands), append_time_ms),
-        batches_of_file=batches.files[BATCHES_OF_FILE],
-        file_of=file_of,
+        append_time_ms=append_time_ms,
+        batches_of_file=[len(command.batches) for command in commands],
         keys=[keys[row] for row in scratch.segment_rows[:segments].tolist()],
-        order=order,
-        starts=starts[:segments],
-        stops=stops[:segments],
-        base=base,
-        count=count,
-        byte_offset=byte_offset,
-        size=size,
-        timestamp=timestamp,
-        timestamp_type=timestamp_type,
-        log_start=log_start,
+        columns=batches.columns,
         producers=producers,
-        encoded=encode_tables(heads, batches.topics, len(base), tables, level),
+        encoded=encode_tables(heads, batches.topics, batches.columns.shape[1], tables, level),
     )
 
 
@@ -125,20 +113,19 @@ def _read(
 ) -> _Batches | Unusual:
     """Read and check the batches of files; without an `index` of partitions by themselves, their rows being 0 then."""
     places = len(raw) // BATCH.itemsize
-    scratch.reserve(places)
-    counts, sizes, zeros = [len(command.batches) for command in commands], [command.file_size for command in commands], [0] * len(commands)
-    files = np.array([zeros, counts, zeros, sizes], np.int64)  # runs, batches, idempotent batches, sizes
+    scratch.reserve(max(places, len(commands)))
+    files = scratch.files
+    for file, command in enumerate(commands):
+        files[BATCHES_OF_FILE, file], files[FILE_SIZE, file] = len(command.batches), command.file_size
     columns: Int64s = np.empty((COLUMNS, places), np.int64)
     topics: list[list[bytes]] = []
-    runs = read_batches(
-        raw, len(commands), append_time_ms, index, scratch.seen, files.data, columns.data, scratch.batches, scratch.runs, topics
-    )
+    runs = read_batches(raw, len(commands), append_time_ms, index, scratch.seen, files, columns.data, scratch.batches, scratch.runs, topics)
     if runs < 0:
         return Unusual(-1 - runs)
-    return _Batches(runs, files, columns, topics)
+    return _Batches(runs, columns, topics)
 
 
-def _read_producers(hot: HotState, raw: bytes, files: memoryview[int], columns: memoryview[int]) -> ProducerColumns | Unusual | None:
+def _read_producers(hot: HotState, raw: bytes, columns: memoryview[int]) -> ProducerColumns | Unusual | None:
     """List the idempotent batches and prove that each follows on its producer's last one; None when there are none."""
     table, scratch = hot.producers, hot.scratch
     producers = read_producers(
@@ -151,7 +138,7 @@ def _read_producers(hot: HotState, raw: bytes, files: memoryview[int], columns: 
         table.head.cells,
         table.ring_last.cells,
         table.mark.cells,
-        files,
+        scratch.files,
         columns,
         scratch.batches,
         scratch.idempotent,
@@ -160,17 +147,6 @@ def _read_producers(hot: HotState, raw: bytes, files: memoryview[int], columns: 
     if producers <= 0:
         return Unusual(-1 - producers) if producers < 0 else None
     found = scratch.producers[START, producers]
-    of_batch, of_producer = np.empty((3, found), np.int64), np.empty((5, producers), np.int64)
+    of_batch, of_producer = np.empty((OF_BATCH, found), np.int64), np.empty((OF_PRODUCER, producers), np.int64)
     sort_by_producer(found, producers, columns, scratch.batches, scratch.idempotent, scratch.producers, of_batch.data, of_producer.data)
-    at, first_sequences, last_sequences = of_batch
-    starts, segments, producer_ids, slots, epochs = of_producer
-    return ProducerColumns(
-        at=at,
-        starts=starts,
-        segments=segments,
-        producer_ids=producer_ids,
-        slots=slots,
-        epochs=epochs,
-        first_sequences=first_sequences,
-        last_sequences=last_sequences,
-    )
+    return ProducerColumns(of_batch=of_batch, of_producer=of_producer)

@@ -34,6 +34,16 @@ class ReadBlock(FilesBlock):
     owner_ids: list[int]
     content_hashes: list[bytes]
 
+    @property
+    def starts(self) -> Int64s:
+        starts: Int64s = self.segments[2]
+        return starts
+
+    @property
+    def stops(self) -> Int64s:
+        stops: Int64s = self.segments[3]
+        return stops
+
     def object_keys(self) -> list[str]:
         return self.keys
 
@@ -80,26 +90,24 @@ def apply_read(hot: HotState, block: ReadBlock) -> list[int]:
     if wrong >= 0:
         base, due = rows[block.starts[wrong], 0], table.high_watermark.cells[partition_rows[wrong]]
         raise BrokenInvariant(f"offset {base} is assigned where the high watermark is {due}")
-    times = block.append_times.tolist()
+    times = block.heads[8].tolist()
     hot.advance_time(times[0], max(times))
     hot.touched.partitions.update(partition_rows)
     if block.producers is not None:
-        _remember(hot, block, block.producers)
+        _remember(hot, block, block.producers, partition_rows)
         block.producers = None  # as long as the block is not written, it needs no more memory than it has to
     return partition_rows
 
 
-def _remember(hot: HotState, block: ReadBlock, producers: ProducerColumns) -> None:
+def _remember(hot: HotState, block: ReadBlock, producers: ProducerColumns, partition_rows: list[int]) -> None:
     """Put each producer's batches into its ring; only the last ones of many stay."""
     table = hot.producers
-    slots = slots_of(hot, producers, block.segments[0])
+    slots = slots_of(hot, producers, partition_rows)
     remember_rows(
-        slots.data,
-        producers.epochs.data,
-        producers.starts.data,
-        producers.at.data,
-        producers.first_sequences.data,
-        producers.last_sequences.data,
+        slots,
+        producers.of_producer.data,
+        producers.of_batch.data,
+        producers.of_batch.shape[1],
         numbers_of(block.rows).data,
         table.epoch.cells,
         table.head.cells,
@@ -110,4 +118,4 @@ def _remember(hot: HotState, block: ReadBlock, producers: ProducerColumns) -> No
         table.ring_base.cells,
         table.ring_time.cells,
     )
-    hot.touched.producers.update(slots.tolist())
+    hot.touched.producers.update(slots)

@@ -20,6 +20,7 @@ from coordinator.core.events import ReadEntry
 from coordinator.core.hot import HotState
 from coordinator.core.read_block import ReadBlock
 from coordinator.core.replay_loops import place_batches, place_producers
+from coordinator.core.scratch import OF_BATCH, OF_PRODUCER
 from records.bulk_decode import RawFiles, Table, numbers_max, read_files
 
 Parts: TypeAlias = Iterator[tuple[ReadBlock | None, Sequence[ReadEntry]]]
@@ -162,11 +163,8 @@ def block_of(hot: HotState, read: Read, first: int, stop: int) -> ReadBlock | Un
         keys=[raw[start : start + size].decode() for start, size in zip(starts, sizes, strict=True)],
         owner_ids=files.owner_ids[owner : owner + int(heads[6].sum())].tolist(),
         content_hashes=[raw[start : start + _HASH_BYTES] for start in hashes],
-        append_times=heads[8],
-        batches_of_file=heads[13],
+        batches_of_file=heads[13].tolist(),
         encoded=read.values[message : message + stop - first],
-        starts=segments[2],
-        stops=segments[3],
         producers=producers,
         rows=rows,
         segments=segments,
@@ -180,7 +178,7 @@ def _producers(
     found = _count(files, "producers", first, stop)
     if not found:
         return None
-    of_batch, of_producer = np.empty((3, found), np.int64), np.empty((5, found), np.int64)
+    of_batch, of_producer = np.empty((OF_BATCH, found), np.int64), np.empty((OF_PRODUCER, found), np.int64)
     table = hot.producers
     producers = place_producers(
         files.heads.data,
@@ -199,18 +197,7 @@ def _producers(
     )
     if producers < 0:
         return Unusual(first - producers - 1)
-    at, first_sequences, last_sequences = of_batch
-    starts, numbers_of_segments, producer_ids, slots, epochs = of_producer[:, :producers]
-    return ProducerColumns(
-        at=at,
-        starts=starts,
-        segments=numbers_of_segments,
-        producer_ids=producer_ids,
-        slots=slots,
-        epochs=epochs,
-        first_sequences=first_sequences,
-        last_sequences=last_sequences,
-    )
+    return ProducerColumns(of_batch=of_batch, of_producer=np.ascontiguousarray(of_producer[:, :producers]))
 
 
 def _lookup(count: int) -> memoryview[int]:

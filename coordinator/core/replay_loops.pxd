@@ -1,6 +1,7 @@
 cimport cython
 
 cdef unsigned long long _MASK, _ODD
+cdef Py_ssize_t AT, FIRST_SEQUENCE, ITS_EPOCH, ITS_ID, ITS_SLOT, LAST_SEQUENCE, PRODUCER_SEGMENT, PRODUCER_START
 
 @cython.locals(passed=Py_ssize_t, same=Py_ssize_t, place=Py_ssize_t, found=cython.longlong, stands_at=cython.longlong, key=bytes)
 cpdef Py_ssize_t count_due(object entries, bytes head, long long seq, long long offset) except -1
@@ -54,13 +55,12 @@ cpdef Py_ssize_t advance_partitions(
 ) except? -1
 
 @cython.locals(
-    number=Py_ssize_t, at=Py_ssize_t, slot=cython.longlong, stop=cython.longlong, place=cython.longlong, cell=cython.longlong,
-    row_at=cython.longlong, held=cython.longlong,
+    number=Py_ssize_t, at=Py_ssize_t, slot=cython.longlong, start=cython.longlong, stop=cython.longlong, place=cython.longlong,
+    cell=cython.longlong, row_at=cython.longlong, held=cython.longlong,
 )
 cpdef object remember_rows(
-    const long long[::1] slots, const long long[::1] epochs, const long long[::1] starts, const long long[::1] places,
-    const long long[::1] first_sequences, const long long[::1] last_sequences, const long long[:, ::1] rows,
-    long long[::1] table_epoch, long long[::1] head, long long[::1] remembered, long long[::1] last_append,
+    list slots, const long long[:, ::1] of_producer, const long long[:, ::1] of_batch, long long found,
+    const long long[:, ::1] rows, long long[::1] table_epoch, long long[::1] head, long long[::1] remembered, long long[::1] last_append,
     long long[::1] ring_first, long long[::1] ring_last, long long[::1] ring_base, long long[::1] ring_time,
 )
 

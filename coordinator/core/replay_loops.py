@@ -12,6 +12,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from coordinator.core.scratch import (
+    AT,
+    FIRST_SEQUENCE,
+    ITS_EPOCH,
+    ITS_ID,
+    ITS_SLOT,
+    LAST_SEQUENCE,
+    PRODUCER_SEGMENT,
+    PRODUCER_START,
+)
+
 if TYPE_CHECKING:
     from coordinator.core.events import ReadEntry
 
@@ -188,9 +199,8 @@ def place_producers(
 ) -> int:
     """Sort the idempotent batches of the files from `first` to `stop` by producer, producers by first appearance.
 
-    `segments`, `runs` and `rows` are those of `place_batches`. `of_batch` gets, a row each: the place in `rows`, the first and
-    the last sequence; `of_producer`: where its batches begin, its partition's number, its id, its row in the table, below 0 for
-    a new one, and its epoch. `listed` has four rows as long as there are batches, `lookup` zeros as in `place_batches`.
+    `segments`, `runs` and `rows` are those of `place_batches`, `of_batch` and `of_producer` the tables of `ProducerColumns`;
+    the place of a batch is that in `rows`. `listed` has four rows as long as there are batches, `lookup` zeros as in `place_batches`.
     Returns how many producers there are, or -1 - file for the first file with another epoch than its producer's.
     """
     at, run = _runs_before(heads, first, 14), _runs_before(heads, first, 12)
@@ -208,7 +218,9 @@ def place_producers(
             segment, row_at = runs[0, ran - 1], runs[1, ran - 1] + batch - run_start
             producer, epoch = decoded[11, at], decoded[12, at]
             slot = _spread(producer ^ segment << 40) & (places - 1)
-            while lookup[slot] > 0 and (of_producer[2, lookup[slot] - 1] != producer or of_producer[1, lookup[slot] - 1] != segment):
+            while lookup[slot] > 0 and (
+                of_producer[ITS_ID, lookup[slot] - 1] != producer or of_producer[PRODUCER_SEGMENT, lookup[slot] - 1] != segment
+            ):
                 slot = (slot + 1) & (places - 1)
             number = lookup[slot] - 1
             if number < 0:
@@ -218,12 +230,12 @@ def place_producers(
                 number = numbers
                 numbers += 1
                 lookup[slot] = numbers
-                of_producer[0, number] = 0  # how many batches, until all are known
-                of_producer[1, number], of_producer[2, number], of_producer[3, number] = segment, producer, row
-                of_producer[4, number] = epoch if row < 0 else table_epoch[row]
-            if epoch != of_producer[4, number]:
+                of_producer[PRODUCER_START, number] = 0  # how many batches, until all are known
+                of_producer[PRODUCER_SEGMENT, number], of_producer[ITS_ID, number], of_producer[ITS_SLOT, number] = segment, producer, row
+                of_producer[ITS_EPOCH, number] = epoch if row < 0 else table_epoch[row]
+            if epoch != of_producer[ITS_EPOCH, number]:
                 return first - file - 1
-            of_producer[0, number] += 1
+            of_producer[PRODUCER_START, number] += 1
             listed[0, found], listed[1, found], listed[2, found] = row_at, number, decoded[13, at]
             found += 1
             at += 1
@@ -233,14 +245,15 @@ def place_producers(
             ran += 1
     end = 0
     for number in range(numbers):
-        length = of_producer[0, number]
-        of_producer[0, number] = listed[3, number] = end
+        length = of_producer[PRODUCER_START, number]
+        of_producer[PRODUCER_START, number] = listed[3, number] = end
         end += length
     for place in range(found):
         row_at, number, sequence = listed[0, place], listed[1, place], listed[2, place]
         to = listed[3, number]
         listed[3, number] = to + 1
-        of_batch[0, to], of_batch[1, to], of_batch[2, to] = row_at, sequence, (sequence + rows[row_at, 1] - 1) & 0x7FFFFFFF
+        of_batch[AT, to], of_batch[FIRST_SEQUENCE, to] = row_at, sequence
+        of_batch[LAST_SEQUENCE, to] = (sequence + rows[row_at, 1] - 1) & 0x7FFFFFFF
     return numbers
 
 
@@ -267,12 +280,10 @@ def advance_partitions(
 
 
 def remember_rows(
-    slots: memoryview[int],
-    epochs: memoryview[int],
-    starts: memoryview[int],
-    places: memoryview[int],
-    first_sequences: memoryview[int],
-    last_sequences: memoryview[int],
+    slots: list[int],
+    of_producer: memoryview[int],
+    of_batch: memoryview[int],
+    found: int,
     rows: memoryview[int],
     table_epoch: memoryview[int],
     head: memoryview[int],
@@ -286,13 +297,15 @@ def remember_rows(
     """What `apply_loops.remember_batches` does, for rows."""
     for number in range(len(slots)):
         slot = slots[number]
-        stop = starts[number + 1] if number + 1 < len(slots) else len(places)
+        start = of_producer[PRODUCER_START, number]
+        stop = of_producer[PRODUCER_START, number + 1] if number + 1 < len(slots) else found
         if table_epoch[slot] < 0:
-            table_epoch[slot] = epochs[number]
-        place, held = head[slot], remembered[slot] + stop - starts[number]
-        for at in range(starts[number], stop):
-            cell, row_at = slot * 5 + place, places[at]
-            ring_first[cell], ring_last[cell], ring_base[cell] = first_sequences[at], last_sequences[at], rows[row_at, 0]
+            table_epoch[slot] = of_producer[ITS_EPOCH, number]
+        place, held = head[slot], remembered[slot] + stop - start
+        for at in range(start, stop):
+            cell, row_at = slot * 5 + place, of_batch[AT, at]
+            ring_first[cell], ring_last[cell] = of_batch[FIRST_SEQUENCE, at], of_batch[LAST_SEQUENCE, at]
+            ring_base[cell] = rows[row_at, 0]
             ring_time[cell] = rows[row_at, 7] if rows[row_at, 8] == 1 else -1
             last_append[slot] = rows[row_at, 7]
             place = place + 1 if place < 4 else 0

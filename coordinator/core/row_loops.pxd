@@ -1,11 +1,11 @@
 cimport cython
 
-@cython.locals(segment=Py_ssize_t, place=Py_ssize_t, to=Py_ssize_t, at=Py_ssize_t, file=Py_ssize_t)
+cdef Py_ssize_t BASE, BYTE_OFFSET, COUNT, FILE_OF, ORDER, SIZE, STARTS, STOPS, TIMESTAMP, TYPE
+
+@cython.locals(segment=Py_ssize_t, place=Py_ssize_t, to=Py_ssize_t, at=Py_ssize_t, file=Py_ssize_t, first=cython.longlong)
 cpdef object place_columns(
-    const long long[::1] order, const long long[::1] starts, const long long[::1] stops, const long long[::1] targets,
-    const long long[::1] file_ids, const long long[::1] first_batch, const long long[::1] append_times, const long long[::1] file_of,
-    const long long[::1] base, const long long[::1] count, const long long[::1] byte_offset, const long long[::1] size,
-    const long long[::1] timestamp, const long long[::1] timestamp_type, long long[:, ::1] rows,
+    const long long[:, ::1] columns, const long long[::1] targets, list file_ids, list first_batch, long long append_time,
+    long long[:, ::1] rows,
 )
 
 @cython.locals(

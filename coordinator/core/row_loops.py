@@ -7,39 +7,33 @@ ints when they are not compiled.
 
 from __future__ import annotations
 
+from coordinator.core.scratch import BASE, BYTE_OFFSET, COUNT, FILE_OF, ORDER, SIZE, STARTS, STOPS, TIMESTAMP, TYPE
+
 
 def place_columns(
-    order: memoryview[int],
-    starts: memoryview[int],
-    stops: memoryview[int],
+    columns: memoryview[int],
     targets: memoryview[int],
-    file_ids: memoryview[int],
-    first_batch: memoryview[int],
-    append_times: memoryview[int],
-    file_of: memoryview[int],
-    base: memoryview[int],
-    count: memoryview[int],
-    byte_offset: memoryview[int],
-    size: memoryview[int],
-    timestamp: memoryview[int],
-    timestamp_type: memoryview[int],
+    file_ids: list[int],
+    first_batch: list[int],
+    append_time: int,
     rows: memoryview[int],
 ) -> None:
-    """Write the batches of a block; segment s is those at `order[starts[s]:stops[s]]`."""
-    for segment in range(len(starts)):
+    """Write the batches of a `CommitBlock`, which has these columns; those of each segment go to its target."""
+    for segment in range(len(targets)):
         to = targets[segment]
-        for place in range(starts[segment], stops[segment]):
-            at = order[place]
-            file = file_of[at]
-            rows[to, 0] = base[at]
-            rows[to, 1] = count[at]
-            rows[to, 2] = byte_offset[at]
-            rows[to, 3] = size[at]
+        for place in range(columns[STARTS, segment], columns[STOPS, segment]):
+            at = columns[ORDER, place]
+            file = columns[FILE_OF, at]
+            rows[to, 0] = columns[BASE, at]
+            rows[to, 1] = columns[COUNT, at]
+            rows[to, 2] = columns[BYTE_OFFSET, at]
+            rows[to, 3] = columns[SIZE, at]
             rows[to, 4] = file_ids[file]
-            rows[to, 5] = at - first_batch[file]
-            rows[to, 6] = timestamp[at]
-            rows[to, 7] = append_times[file]
-            rows[to, 8] = timestamp_type[at]
+            first = first_batch[file]
+            rows[to, 5] = at - first
+            rows[to, 6] = columns[TIMESTAMP, at]
+            rows[to, 7] = append_time
+            rows[to, 8] = columns[TYPE, at]
             to += 1
 
 

@@ -35,6 +35,12 @@ FILE_OF, BASE, COUNT, BYTE_OFFSET, SIZE, TIMESTAMP, TYPE, LOG_START, ORDER, STAR
 COLUMNS = STOPS + 1
 """What lasts: the columns of a `CommitBlock`."""
 
+AT, FIRST_SEQUENCE, LAST_SEQUENCE = range(3)
+OF_BATCH = LAST_SEQUENCE + 1
+PRODUCER_START, PRODUCER_SEGMENT, ITS_ID, ITS_SLOT, ITS_EPOCH = range(5)
+OF_PRODUCER = ITS_EPOCH + 1
+"""That too: the two tables of `ProducerColumns`."""
+
 _SEEN = 256
 _PLACES_MIN = 256
 
@@ -43,6 +49,7 @@ class Scratch:
     """The tables, as long as the largest group so far or longer; what is in them means nothing before they are filled."""
 
     seen: memoryview[int]
+    files: memoryview[int]
     runs: memoryview[int]
     batches: memoryview[int]
     idempotent: memoryview[int]
@@ -59,6 +66,7 @@ class Scratch:
         if places < self._places:
             return
         self._places = max(_PLACES_MIN, 2 * places)
-        tables = [np.zeros((rows, self._places), np.int64) for rows in (RUN_ROWS, BATCH_ROWS, IDEMPOTENT_ROWS, PRODUCER_ROWS)]
-        self.runs, self.batches, self.idempotent, self.producers = (table.data for table in tables)
-        self.segment_rows = tables[0][SEGMENT_ROW]
+        kinds = (FILE_ROWS, RUN_ROWS, BATCH_ROWS, IDEMPOTENT_ROWS, PRODUCER_ROWS)
+        tables = [np.zeros((rows, self._places), np.int64) for rows in kinds]
+        self.files, self.runs, self.batches, self.idempotent, self.producers = (table.data for table in tables)
+        self.segment_rows = tables[1][SEGMENT_ROW]

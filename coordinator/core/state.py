@@ -136,7 +136,7 @@ class ShardState:
         if offsets[0] <= self.applied_offset:
             raise BrokenInvariant(f"entry {offsets[0]} comes again after {self.applied_offset}")
         rows = apply_read(self.hot, block) if isinstance(block, ReadBlock) else apply_block(self.hot, block)
-        batches = block.batches_of_file.tolist()
+        batches = block.batches_of_file
         files = [BlockFile(block, at, offset, batches[at]) for at, offset in enumerate(offsets)]
         self.active.add_block(AppliedRead(block, rows, files) if isinstance(block, ReadBlock) else AppliedBlock(block, rows, files))
         self.known_keys.update(map(hash, block.object_keys()))

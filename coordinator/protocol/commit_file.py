@@ -181,16 +181,14 @@ def encode_commit_response(
         raise UnencodableMessage(f"CommitFileResponse: {error}") from error
 
 
-def encode_commit_answers(
-    base_offsets: Int64s, timestamp_types: Int64s, append_times_ms: Int64s, log_start_offsets: Int64s, first_batch: list[int]
-) -> list[bytes]:
+def encode_commit_answers(columns: Int64s, rows: tuple[int, int, int], append_time_ms: int, first_batch: list[int]) -> list[bytes]:
     """Encode the responses to many requests, without errors and messages.
 
-    `append_times_ms` are those of the requests; only batches with LogAppendTime are told of them. `first_batch` says where each
-    response's results begin in the columns, and where the last one's end.
+    `rows` are those of `columns` that have base offsets, timestamp types and log start offsets. Only batches with LogAppendTime are
+    told of the append time. `first_batch` says where each response's results begin in the columns, and where the last one's end.
     """
-    out = bytearray(RESULT_BYTES * len(base_offsets) + ANSWER_BYTES * (len(first_batch) - 1))
-    starts = write_answers(base_offsets.data, timestamp_types.data, append_times_ms.data, log_start_offsets.data, first_batch, out)
+    out = bytearray(RESULT_BYTES * first_batch[-1] + ANSWER_BYTES * (len(first_batch) - 1))
+    starts = write_answers(columns.data, *rows, append_time_ms, first_batch, out)
     raw = bytes(out)
     return [raw[start:stop] for start, stop in pairwise(starts)]
 

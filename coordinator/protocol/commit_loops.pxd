@@ -21,5 +21,5 @@ cpdef object read_body(bytes data, Py_ssize_t offset, Py_ssize_t key_bytes_max, 
 @cython.locals(
     row=Py_ssize_t, at=Py_ssize_t, request=Py_ssize_t, batch=Py_ssize_t, number=Py_ssize_t, start=Py_ssize_t, stop=Py_ssize_t, starts=list
 )
-cpdef list write_answers(const long long[::1] base_offsets, const long long[::1] timestamp_types, const long long[::1] append_times,
-                         const long long[::1] log_starts, list first_batch, unsigned char[::1] out)
+cpdef list write_answers(const long long[:, ::1] columns, Py_ssize_t base_row, Py_ssize_t type_row, Py_ssize_t log_start_row,
+                         long long append_time, list first_batch, unsigned char[::1] out)

@@ -73,17 +73,19 @@ def read_body(data: bytes, offset: int, key_bytes_max: int, elements_max: int) -
 
 
 def write_answers(
-    base_offsets: memoryview[int],
-    timestamp_types: memoryview[int],
-    append_times: memoryview[int],
-    log_starts: memoryview[int],
+    columns: memoryview[int],
+    base_row: int,
+    type_row: int,
+    log_start_row: int,
+    append_time: int,
     first_batch: list[int],
     out: bytearray,
 ) -> list[int]:
     """Write the bodies of answers without errors, one after the other; returns where each begins, and the end.
 
-    `append_times` are those of the requests, told of batches with LogAppendTime. `first_batch` says where each request's batches
-    begin, and where the last one's end. `out` is zeros, RESULT_BYTES for each batch and ANSWER_BYTES for each request.
+    The rows are those of `columns` with base offsets, timestamp types and log start offsets; `append_time` is told of batches with
+    LogAppendTime. `first_batch` says where each request's batches begin, and where the last one's end. `out` is zeros, RESULT_BYTES
+    for each batch and ANSWER_BYTES for each request.
     """
     at, row, stop = 0, RESULT_BYTES, first_batch[0]
     starts: list[int] = []
@@ -99,9 +101,9 @@ def write_answers(
         out[at] = number
         at += 1
         for batch in range(start, stop):
-            _put(base_offsets[batch], out, at + 3)
-            _put(append_times[request] if timestamp_types[batch] == 1 else -1, out, at + 11)
-            _put(log_starts[batch], out, at + 19)
+            _put(columns[base_row, batch], out, at + 3)
+            _put(append_time if columns[type_row, batch] == 1 else -1, out, at + 11)
+            _put(columns[log_start_row, batch], out, at + 19)
             at += row
         at += 1
     starts.append(at)

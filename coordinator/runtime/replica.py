@@ -78,12 +78,13 @@ LOG = logging.getLogger("coordinator.replica")
 Answered: TypeAlias = Callable[[Answer], None]
 """Whoever waits for an answer: the token of every request. Has a name because making such a type takes a microsecond."""
 
-GROUP_SPACING_S = 0.005
-"""While a group is in flight another one starts no sooner than this after it, so that what arrives one by one travels together.
+FEW_SPACING_S, GROUP_SPACING_S = 0.001, 0.005
+"""While a group is in flight another one starts no sooner than this after it, so that what arrives one by one travels together;
+the first while so little is in flight (`GROUP_BYTES_MIN`) that nobody is busy.
 
 A group costs as much as forty small files add to it, and librdkafka sends the next one of more than four entries only when the
 one before it was acknowledged.
-Longer than a round trip in one data centre: where it takes longer, groups overlap.
+The second is longer than a round trip in one data centre: where that takes longer, groups overlap under load too.
 """
 GROUP_BYTES_MIN = 64 * 1024
 """Requests of so many bytes are worth a group: it starts as soon as as much waits as is in flight, so that under load one group
@@ -333,11 +334,13 @@ class Replica:
             self._end_spacing()
 
     def _schedule_submit(self) -> None:
-        """At once when nothing is in flight; else when it is acknowledged, or as much waits, or `GROUP_SPACING_S` after it started."""
+        """At once when nothing is in flight; else when it is acknowledged, or as much waits, or the spacing after it started."""
         starts = self._group_starts
-        wait_s = starts[-1][1] + GROUP_SPACING_S - self._loop.time() if starts else 0.0
+        in_flight_bytes = sum([size_bytes for _, _, size_bytes in starts])
+        spacing_s = FEW_SPACING_S if in_flight_bytes < GROUP_BYTES_MIN else GROUP_SPACING_S
+        wait_s = starts[-1][1] + spacing_s - self._loop.time() if starts else 0.0
         if wait_s > 0:
-            self._enough_bytes = max(GROUP_BYTES_MIN, sum(size_bytes for _, _, size_bytes in starts))
+            self._enough_bytes = max(GROUP_BYTES_MIN, in_flight_bytes)
             self._spacing = self._loop.call_later(wait_s, self._submit_incoming)
         else:
             self._loop.call_soon(self._submit_incoming)

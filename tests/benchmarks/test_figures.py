@@ -5,19 +5,22 @@ from __future__ import annotations
 import os
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
-from benchmarks.bed import Row, table
+from benchmarks.bed import Row, table, wait_for
 from benchmarks.loop_profile import LOOP_ITSELF, shares_of
 from benchmarks.scaling_parts import slope_row
-from benchmarks.standard import standard_shapes
+from benchmarks.standard import at_speed, standard_shapes
+from benchmarks.warmth import Disturbance, compiler_seconds, disturbance, wait_until_idle
 from cli.bench.counters import LogCounts, cpu_seconds, resident_bytes, thread_cpu
 
 LOOP = "thread (1): MainThread;main (/x/app/__main__.py:1);Runner.run (/python/asyncio/runners.py:118)"
 
 
-def test_a_profile_knows_the_event_loop_only_and_counts_every_function_once() -> None:
+@pytest.mark.parametrize(("busy_samples", "of_the_loop", "total"), [(10, 3, 10), (8, 1, 8), (5, 0, 7), (20, 3, 10)])
+def test_a_profile_knows_the_event_loop_only_and_counts_every_function_once(busy_samples: int, of_the_loop: int, total: int) -> None:
     stacks = "\n".join(
         (
             f"{LOOP};feed (/home/me/src/coordinator/core/shard.py:10);decide (/home/me/src/coordinator/core/commit.py:5) 6",
@@ -26,13 +29,15 @@ def test_a_profile_knows_the_event_loop_only_and_counts_every_function_once() ->
             "thread (2): state-writer;write (/home/me/src/coordinator/adapters/sqlite/writer.py:1) 90",
         )
     )
-    shares = {one.function: (one.alone, one.inclusive) for one in shares_of(stacks)}
-    assert shares == {
-        "decide (coordinator/core/commit.py)": (0.6, 0.6),
-        LOOP_ITSELF: (0.3, 0.3),
-        "feed (coordinator/core/shard.py)": (0.1, 0.7),
+    shares = {one.function: (one.alone, one.inclusive) for one in shares_of(stacks, busy_samples)}
+    expected = {
+        "decide (coordinator/core/commit.py)": (6 / total, 6 / total),
+        LOOP_ITSELF: (of_the_loop / total, of_the_loop / total),
+        "feed (coordinator/core/shard.py)": (1 / total, 7 / total),
     }
-    assert shares_of("") == []
+    # Samples of a loop that waits are not time it needs.
+    assert shares == {name: share for name, share in expected.items() if share[0]}
+    assert shares_of("", busy_samples) == []
 
 
 def test_slopes_are_per_unit_of_the_first_column() -> None:
@@ -85,3 +90,44 @@ def test_the_main_threads_cpu_is_told_from_the_others() -> None:
     assert used.others_s >= 0.15 > used.main_s
     assert cpu_seconds(os.getpid()) >= used.total_s
     assert resident_bytes(os.getpid()) > 1 << 20
+
+
+def test_what_compiled_and_what_was_stolen_are_counted_by_the_second() -> None:
+    before = Disturbance(at_s=10.0, compiler_s=1.0, stolen_s=2.0)
+    after = Disturbance(at_s=14.0, compiler_s=3.0, stolen_s=2.0 + 4 * 0.25 * (os.cpu_count() or 1))
+    assert after.compiler_cores_since(before) == pytest.approx(0.5)
+    assert after.stolen_share_since(before) == pytest.approx(0.25)
+    assert disturbance(os.getpid()).compiler_s == 0.0
+
+
+def test_compiling_threads_are_known_by_their_names() -> None:
+    ended = threading.Event()
+
+    def compile_something() -> None:
+        Path(f"/proc/self/task/{threading.get_native_id()}/comm").write_text("C2 CompilerThre", encoding="ascii")
+        while not ended.is_set():
+            pass
+
+    thread = threading.Thread(target=compile_something)
+    thread.start()
+    try:
+        wait_for(lambda: compiler_seconds(os.getpid()) > 0, "the thread to be counted")
+        assert not wait_until_idle([os.getpid()], timeout_s=0.1)
+    finally:
+        ended.set()
+        thread.join()
+    wait_for(lambda: compiler_seconds(os.getpid()) == 0, "the thread to be gone")
+
+
+def test_half_a_machine_has_half_the_load_and_twice_the_time() -> None:
+    for whole in standard_shapes():
+        half = at_speed(whole, 0.5)
+        assert half.files_per_s == whole.files_per_s / 2
+        if whole.aim is None or half.aim is None:
+            assert whole.aim is half.aim
+            continue
+        assert half.aim.batches_per_s == whole.aim.batches_per_s / 2
+        assert half.aim.bytes_per_batch == whole.aim.bytes_per_batch
+        for name in ("p50_ms", "p99_ms", "added_p50_ms"):
+            assert getattr(half.aim, name) == 2 * getattr(whole.aim, name)
+    assert [at_speed(shape, 1.0) for shape in standard_shapes()] == standard_shapes()

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator.core import block as block_module
-from coordinator.core import frozen, packing_loops, row_loops, run_packing
+from coordinator.core import frozen, packing_loops, row_loops, run_packing, scratch
 from coordinator.core import tail as tail_module
 from coordinator.core.block import AppliedBlock, BlockFile, CommitBlock, Int64s
 from coordinator.core.cold import ROW, Rows, RunRow, unpack
@@ -187,14 +187,18 @@ def random_block(rng: random.Random) -> AppliedBlock:
     partition = np.array([rng.randrange(4) for _ in range(n)], np.int64)
     order = np.argsort(partition, kind="stable")
     rows, starts = np.unique(partition[order], return_index=True)
+    columns = np.array([numbers(rng, n) for _ in range(scratch.COLUMNS)])
+    columns[scratch.FILE_OF], columns[scratch.ORDER] = np.arange(len(of_file)).repeat(of_file), order
+    columns[scratch.STARTS, : len(rows)], columns[scratch.STOPS, : len(rows)] = starts, np.append(starts[1:], n)
     block = CommitBlock(
-        heads=[FileHead(f"key{at}", 1, 10 + at, 2, list(range(at)), 5, 7 + at, bytes([at]) * 16) for at in range(len(of_file))],
-        append_times=7 + np.arange(len(of_file)), batches_of_file=np.array(of_file, np.int64),
-        file_of=np.arange(len(of_file)).repeat(of_file), keys=[KEYS[row] for row in rows.tolist()], order=order,
-        starts=starts, stops=np.append(starts[1:], n), base=numbers(rng, n), count=numbers(rng, n), byte_offset=numbers(rng, n),
-        size=numbers(rng, n), timestamp=numbers(rng, n), timestamp_type=numbers(rng, n), log_start=numbers(rng, n), producers=None,
+        heads=[FileHead(f"key{at}", 1, 10 + at, 2, list(range(at)), 5, 7, bytes([at]) * 16) for at in range(len(of_file))],
+        append_time_ms=7,
+        batches_of_file=of_file,
+        keys=[KEYS[row] for row in rows.tolist()],
+        columns=columns,
+        producers=None,
         encoded=[bytes([at]) for at in range(len(of_file))],
-    )  # fmt: skip
+    )
     files = [BlockFile(block, at, 100 + 3 * at, of_file[at] - 1) for at in range(len(of_file))]
     return AppliedBlock(block, rows.tolist(), files)
 
@@ -212,11 +216,12 @@ def test_rows_of_a_block_are_its_columns(are_plain: bool, seed: int) -> None:
         rows = applied.rows().tolist()
     expected = []
     for at in block.order.tolist():
-        file = int(block.file_of[at])
-        columns = [int(column[at]) for column in (block.base, block.count, block.byte_offset, block.size)]
-        place = at - sum(block.batches_of_file[:file].tolist())
-        times = [int(block.timestamp[at]), int(block.append_times[file]), int(block.timestamp_type[at])]
-        expected.append((*columns, applied.files[file].file_id, place, *times))
+        numbers_of_batch = block.columns[:, at].tolist()
+        file = numbers_of_batch[scratch.FILE_OF]
+        kinds = (scratch.BASE, scratch.COUNT, scratch.BYTE_OFFSET, scratch.SIZE)
+        place = at - sum(block.batches_of_file[:file])
+        times = (numbers_of_batch[scratch.TIMESTAMP], block.append_time_ms, numbers_of_batch[scratch.TYPE])
+        expected.append((*(numbers_of_batch[kind] for kind in kinds), applied.files[file].file_id, place, *times))
     assert rows == expected
 
 

@@ -45,19 +45,18 @@ def test_bodies_whole_and_damaged_are_read_alike(request: CommitFileRequest, bef
     assert compiled == interpreted
 
 
-@given(st.lists(st.tuples(INT64, st.lists(st.tuples(INT64, st.integers(0, 1), INT64), max_size=200)), min_size=1, max_size=5))
-def test_answers_are_those_of_the_other_encoder(files: list[tuple[int, list[tuple[int, int, int]]]]) -> None:
-    rows = [row for _, file in files for row in file]
-    base, kind, start = (np.array([row[place] for row in rows], np.int64) for place in range(3))
-    times = np.array([time for time, _ in files], np.int64)
-    first_batch = [0, *np.cumsum([len(file) for _, file in files]).tolist()]
-    made = encode_commit_answers(base, kind, times, start, first_batch)
-    for (time, file), answer in zip(files, made, strict=True):
+@given(INT64, st.lists(st.lists(st.tuples(INT64, st.integers(0, 1), INT64), max_size=200), min_size=1, max_size=5))
+def test_answers_are_those_of_the_other_encoder(time: int, files: list[list[tuple[int, int, int]]]) -> None:
+    rows = [row for file in files for row in file]
+    columns = np.array([[row[place] for row in rows] for place in (2, 0, 1)], np.int64)
+    first_batch = [0, *np.cumsum([len(file) for file in files]).tolist()]
+    made = encode_commit_answers(columns, (1, 2, 0), time, first_batch)
+    for file, answer in zip(files, made, strict=True):
         told = [time if row[1] == LOG_APPEND_TIME else -1 for row in file]
         assert answer == encode_commit_response(
             [0] * len(file), [row[0] for row in file], told, [row[2] for row in file], [False] * len(file)
         )
     out = bytearray(commit_loops.RESULT_BYTES * len(rows) + commit_loops.ANSWER_BYTES * len(files))
-    starts = PLAIN.write_answers(base.data, kind.data, times.data, start.data, first_batch, out)
+    starts = PLAIN.write_answers(columns.data, 1, 2, 0, time, first_batch, out)
     assert bytes(out[: starts[-1]]) == b"".join(made)
     assert starts == np.cumsum([0, *map(len, made)]).tolist()

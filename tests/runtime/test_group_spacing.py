@@ -56,22 +56,27 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-async def one_in_flight(started: Running, groups: list[int]) -> Client:
-    """Lead, and append a group that is not acknowledged before Kafka is available again."""
+async def one_in_flight(started: Running, groups: list[int], size_bytes: int = 1) -> Client:
+    """Lead, and append a group of so many bytes that is not acknowledged before Kafka is available again."""
     await started.leads()
     await started.ask(0, place())
     client = Client(started)
     groups.clear()
     started.kafka.set_available(False)
-    client.commit()
+    client.commit(size_bytes=size_bytes)
     await started.until(lambda: groups == [1], "the first group")
     return client
+
+
+def space(monkeypatch: pytest.MonkeyPatch, *, few_s: float, many_s: float) -> None:
+    monkeypatch.setattr(replica_module, "FEW_SPACING_S", few_s)
+    monkeypatch.setattr(replica_module, "GROUP_SPACING_S", many_s)
 
 
 async def test_what_arrives_meanwhile_travels_together_once_nothing_is_in_flight(
     groups: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replica_module, "GROUP_SPACING_S", FOR_EVER_S)
+    space(monkeypatch, few_s=FOR_EVER_S, many_s=FOR_EVER_S)
     async with running(in_memory(), MemoryStateStores()) as started:
         client = await one_in_flight(started, groups)
         for _ in range(3):
@@ -84,7 +89,7 @@ async def test_what_arrives_meanwhile_travels_together_once_nothing_is_in_flight
 
 
 async def test_as_much_as_is_in_flight_waits_for_nothing(groups: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replica_module, "GROUP_SPACING_S", FOR_EVER_S)
+    space(monkeypatch, few_s=FOR_EVER_S, many_s=FOR_EVER_S)
     async with running(in_memory(), MemoryStateStores()) as started:
         client = await one_in_flight(started, groups)
         client.commit(size_bytes=replica_module.GROUP_BYTES_MIN - 1)
@@ -94,10 +99,16 @@ async def test_as_much_as_is_in_flight_waits_for_nothing(groups: list[int], monk
         await client.answered()
 
 
-async def test_nobody_waits_longer_than_the_spacing(groups: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replica_module, "GROUP_SPACING_S", 0.02)
+@pytest.mark.parametrize(
+    ("in_flight_bytes", "few_s", "many_s"),
+    [(replica_module.GROUP_BYTES_MIN - 1, 0.02, FOR_EVER_S), (replica_module.GROUP_BYTES_MIN, FOR_EVER_S, 0.02)],
+)
+async def test_nobody_waits_longer_than_the_spacing(
+    groups: list[int], monkeypatch: pytest.MonkeyPatch, in_flight_bytes: int, few_s: float, many_s: float
+) -> None:
+    space(monkeypatch, few_s=few_s, many_s=many_s)
     async with running(in_memory(), MemoryStateStores()) as started:
-        client = await one_in_flight(started, groups)
+        client = await one_in_flight(started, groups, in_flight_bytes)
         client.commit()
         await started.until(lambda: groups == [1, 1], "the second group")
         started.kafka.set_available(True)
