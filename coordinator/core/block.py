@@ -10,17 +10,17 @@ keys, because the committed and the speculative tables number their rows on thei
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from coordinator.core import scratch
 from coordinator.core.batches import LOG_APPEND_TIME
-from coordinator.core.cold import ROW, FileLists, FileName, FileRow, Rows, numbers_of
+from coordinator.core.cold import ROW, FileLists, FileName, FileRow, Rows, lists_of_files, numbers_of
 from coordinator.core.commands import CommitResult
 from coordinator.core.row_loops import place_columns
 from records.file_head import FileHead
@@ -54,17 +54,8 @@ class ProducerColumns:
     of_producer: Int64s
 
 
-class HeadColumns(NamedTuple):
-    """The fields of `FileHead` of many files."""
-
-    object_key: Sequence[str]
-    object_format: Sequence[int]
-    file_size: Sequence[int]
-    uploader_broker_id: Sequence[int]
-    owner_ids: Sequence[list[int]]
-    created_ms: Sequence[int]
-    append_time_ms: Sequence[int]
-    content_hash: Sequence[bytes]
+HeadFields: TypeAlias = tuple[str, int, int, int, list[int], int, int, bytes]
+"""The fields of `FileHead`."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -104,7 +95,7 @@ class FilesBlock(ABC):
         """What is said of a file as a whole."""
 
     @abstractmethod
-    def head_columns(self) -> HeadColumns:
+    def heads_fields(self) -> Iterable[HeadFields]:
         """The same of all files."""
 
 
@@ -156,8 +147,8 @@ class CommitBlock(FilesBlock):
     def head(self, file: int) -> FileHead:
         return self.heads[file]
 
-    def head_columns(self) -> HeadColumns:
-        return HeadColumns(*zip(*self.heads, strict=True))
+    def heads_fields(self) -> Iterable[HeadFields]:
+        return self.heads
 
     def answer_times(self) -> Int64s:
         """The append time each batch is answered with: -1 for CreateTime."""
@@ -228,6 +219,43 @@ class BlockFile:
         )
 
 
+class KnownFile(Protocol):
+    """A file that was applied and not yet written."""
+
+    file_id: int
+    live_batches: int
+
+
+@dataclass(slots=True)
+class GatheredFiles:
+    """The files of many blocks on their way into the state database, in log order."""
+
+    files: list[KnownFile] = field(default_factory=list)
+    heads: list[HeadFields] = field(default_factory=list)
+    batches: list[int] = field(default_factory=list)
+    encoded: list[bytes] = field(default_factory=list)
+
+    def lists(self) -> FileLists:
+        """The rows of the state database, as columns."""
+        if not self.files:
+            return lists_of_files([])
+        keys, formats, sizes, uploaders, owners, created, appended, hashes = map(list, zip(*self.heads, strict=True))
+        return FileLists(
+            [file.file_id for file in self.files],
+            keys,
+            hashes,
+            formats,
+            sizes,
+            uploaders,
+            list(map(owners_text, owners)),
+            created,
+            appended,
+            self.batches,
+            [file.live_batches for file in self.files],
+            self.encoded,
+        )
+
+
 class Segment(NamedTuple):
     """Consecutive batches of one partition: its row, first and last offset, and rows `[start, stop)` of the block."""
 
@@ -246,23 +274,13 @@ class AppliedFiles:
     partition_rows: list[int]
     files: list[BlockFile]
 
-    def file_lists(self) -> FileLists:
-        """The rows of the state database: `BlockFile.file_row` of each, as columns."""
-        block, heads = self.block, self.block.head_columns()
-        return FileLists(
-            [file.file_id for file in self.files],
-            list(heads.object_key),
-            list(heads.content_hash),
-            list(heads.object_format),
-            list(heads.file_size),
-            list(heads.uploader_broker_id),
-            list(map(owners_text, heads.owner_ids)),
-            list(heads.created_ms),
-            list(heads.append_time_ms),
-            list(block.batches_of_file),
-            [file.live_batches for file in self.files],
-            block.encoded,
-        )
+    def add_files(self, to: GatheredFiles) -> None:
+        """Add the files, of which `BlockFile.file_row` says the same one by one."""
+        block = self.block
+        to.files += self.files
+        to.heads += block.heads_fields()
+        to.batches += block.batches_of_file
+        to.encoded += block.encoded
 
     def lengths(self) -> Int64s:
         """How many batches each partition has."""
@@ -280,14 +298,19 @@ class AppliedBlock(AppliedFiles):
         """All batches, sorted by partition."""
         if self._rows is None:
             rows = np.empty(self.block.batches, ROW)
-            self.place(self.block.starts, rows)
+            self.place(self.block.starts.data, numbers_of(rows).data)
             self._rows = rows
         return self._rows
 
-    def place(self, targets: Int64s, rows: Rows) -> None:
-        """Write the batches of each partition to `rows`, from its target on."""
+    def lengths(self) -> Int64s:
+        segments, columns = len(self.partition_rows), self.block.columns
+        lengths: Int64s = columns[scratch.STOPS, :segments] - columns[scratch.STARTS, :segments]
+        return lengths
+
+    def place(self, targets: memoryview[int], rows: memoryview[int]) -> None:
+        """Write the batches of each partition to these lines of numbers, from its target on."""
         block, file_ids = self.block, [file.file_id for file in self.files]
-        place_columns(block.columns.data, targets.data, file_ids, block.first_batch, block.append_time_ms, numbers_of(rows).data)
+        place_columns(block.columns.data, targets, file_ids, block.first_batch, block.append_time_ms, rows)
 
     def segments(self) -> Iterator[Segment]:
         """The batches of each partition."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate, islice
 
-from coordinator.core.block import AppliedFiles, FilesBlock, HeadColumns, Int64s, ProducerColumns, Segment
+from coordinator.core.block import AppliedFiles, FilesBlock, HeadFields, Int64s, ProducerColumns, Segment
 from coordinator.core.block_apply import slots_of
 from coordinator.core.cold import Rows, numbers_of
 from coordinator.core.hot import BrokenInvariant, HotState
@@ -48,13 +48,14 @@ class ReadBlock(FilesBlock):
         return self.keys
 
     def head(self, file: int) -> FileHead:
-        return next(islice(map(FileHead, *self.head_columns()), file, None))
+        return FileHead(*next(islice(self.heads_fields(), file, None)))
 
-    def head_columns(self) -> HeadColumns:
+    def heads_fields(self) -> Iterator[HeadFields]:
         object_format, file_size, uploader, owners, created_ms, append_time_ms = self.heads[3:9].tolist()
         ends = accumulate(owners)
         owner_ids = [self.owner_ids[end - count : end] for end, count in zip(ends, owners, strict=True)]
-        return HeadColumns(self.keys, object_format, file_size, uploader, owner_ids, created_ms, append_time_ms, self.content_hashes)
+        columns = (self.keys, object_format, file_size, uploader, owner_ids, created_ms, append_time_ms, self.content_hashes)
+        return zip(*columns, strict=True)
 
 
 @dataclass(slots=True)
@@ -67,10 +68,10 @@ class AppliedRead(AppliedFiles):
         """All batches, sorted by partition."""
         return self.block.rows
 
-    def place(self, targets: Int64s, rows: Rows) -> None:
-        """Write the batches of each partition to `rows`, from its target on."""
+    def place(self, targets: memoryview[int], rows: memoryview[int]) -> None:
+        """Write the batches of each partition to these lines of numbers, from its target on."""
         block = self.block
-        copy_rows(numbers_of(block.rows).data, block.starts.data, block.stops.data, targets.data, numbers_of(rows).data)
+        copy_rows(numbers_of(block.rows).data, block.starts.data, block.stops.data, targets, rows)
 
     def segments(self) -> Iterator[Segment]:
         """The batches of each partition."""

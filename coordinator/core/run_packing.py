@@ -11,6 +11,7 @@ import numpy as np
 from coordinator.core.block import Int64s, starts_of_equal
 from coordinator.core.cold import PACKED, ROW, Rows, RunRow, numbers_of
 from coordinator.core.packing_loops import add_hashes, pack_stretches
+from coordinator.core.rest import Rest, no_rest
 from records.state_digest import U64, key_lanes
 
 RUN_ROWS_MAX = 1000
@@ -23,6 +24,8 @@ UINT32_MAX = (1 << 32) - 1
 _SLICE_ROWS = 1 << 13
 """A loop holds the interpreter for so many rows, well below a millisecond."""
 
+_BLOCKS_A_PIECE = 8
+
 
 class Block(Protocol):
     """What is packed of an applied block: batches of partitions, named by their rows, in segments."""
@@ -32,8 +35,8 @@ class Block(Protocol):
     def lengths(self) -> Int64s:
         """How many batches each segment has."""
 
-    def place(self, targets: Int64s, rows: Rows) -> None:
-        """Write the batches of each segment to `rows`, from its target on."""
+    def place(self, targets: memoryview[int], rows: memoryview[int]) -> None:
+        """Write the batches of each segment to these lines of numbers, from its target on."""
 
 
 class PackedRuns(NamedTuple):
@@ -44,24 +47,29 @@ class PackedRuns(NamedTuple):
     sums: U64
 
 
-def pack_runs(blocks: Sequence[Block], keys: Mapping[int, bytes]) -> PackedRuns:
+def pack_runs(blocks: Sequence[Block], keys: Mapping[int, bytes], rest: Rest = no_rest) -> PackedRuns:
     """Pack the batches of blocks in log order; `keys` are those of the partition rows."""
     owners = np.fromiter(chain.from_iterable([block.partition_rows for block in blocks]), np.int64)
     if not len(owners):
         return PackedRuns([], owners, np.empty((0, 2), np.uint64))
     lengths = np.concatenate([block.lengths() for block in blocks])
+    rest()
     # Stable: blocks are in log order, so that every partition's batches stay in offset order.
     order = np.argsort(owners, kind="stable")
     ends = lengths[order].cumsum()
     targets = np.empty_like(ends)
     targets[order] = ends - lengths[order]
     rows = np.empty(int(ends[-1]), ROW)
+    lines, places = numbers_of(rows).data, targets.data
     at = 0
-    for block in blocks:
+    for number, block in enumerate(blocks):
+        if number % _BLOCKS_A_PIECE == 0:
+            rest()
         start, at = at, at + len(block.partition_rows)
-        block.place(targets[start:at], rows)
+        block.place(places[start:at], lines)
+    rest()
     firsts = order[starts_of_equal(owners[order])]
-    return _pack_partitions(rows, owners[firsts], [*targets[firsts].tolist(), len(rows)], keys)
+    return _pack_partitions(rows, owners[firsts], [*targets[firsts].tolist(), len(rows)], keys, rest)
 
 
 def batches_sum(key: bytes, rows: Rows) -> U64:
@@ -73,7 +81,7 @@ def batches_sum(key: bytes, rows: Rows) -> U64:
     return sums
 
 
-def _pack_partitions(rows: Rows, partition_rows: Int64s, bounds: list[int], keys: Mapping[int, bytes]) -> PackedRuns:
+def _pack_partitions(rows: Rows, partition_rows: Int64s, bounds: list[int], keys: Mapping[int, bytes], rest: Rest) -> PackedRuns:
     """Pack sorted rows; those of `partition_rows[i]` are `rows[bounds[i]:bounds[i + 1]]`."""
     stretches_of = [range(start, stop, RUN_ROWS_MAX) for start, stop in pairwise(bounds)]
     partition = np.arange(len(stretches_of)).repeat(list(map(len, stretches_of)))
@@ -87,11 +95,13 @@ def _pack_partitions(rows: Rows, partition_rows: Int64s, bounds: list[int], keys
     runs = np.empty((len(rows), 8), np.int64)
     found = at = 0
     while at < len(partition):
+        rest()
         start, at = at, max(at + 1, int(stops.searchsorted(starts[at] + _SLICE_ROWS, "right")))
         part = slice(start, at)
         found += pack_stretches(
             numbers, starts[part].data, stops[part].data, partition[part].data, lanes.data, packed.data, runs[found:].data, sums.data
         )
+    rest()
     return PackedRuns(_run_rows(runs[:found], packed.data.cast("B"), partition_rows), partition_rows, sums)
 
 

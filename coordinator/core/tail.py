@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coordinator.core.block import AppliedBlock, BlockFile, Int64s, Segment, owners_text
-from coordinator.core.cold import ROW, FileLists, FileName, FileRow, Rows, Tombstone, lists_of_files, numbers_of
+from coordinator.core.block import AppliedBlock, BlockFile, GatheredFiles, Int64s, Segment, owners_text
+from coordinator.core.cold import ROW, FileName, FileRow, Rows, Tombstone, numbers_of
 from coordinator.core.read_block import AppliedRead
 from coordinator.core.row_loops import place_record
 from records.model import FileCommitted
@@ -46,7 +46,7 @@ class FileBlock:
         if self._rows is None:
             lengths = self.lengths()
             rows = np.empty(len(self.record.byte_size), ROW)
-            self.place(lengths.cumsum() - lengths, rows)
+            self.place((lengths.cumsum() - lengths).data, numbers_of(rows).data)
             self._rows = rows
         return self._rows
 
@@ -54,12 +54,12 @@ class FileBlock:
         """How many batches each run of the record has."""
         return np.array(self.record.run_length, np.int64)
 
-    def place(self, targets: Int64s, rows: Rows) -> None:
-        """Write the batches of each run of the record to `rows`, from its target on."""
+    def place(self, targets: memoryview[int], rows: memoryview[int]) -> None:
+        """Write the batches of each run of the record to these lines of numbers, from its target on."""
         record = self.record
         place_record(
             record.run_length, record.run_base_offset, record.record_count_minus_one, record.byte_gap, record.byte_size,
-            record.timestamp_age, record.timestamp_type, targets.data, self.file_id, record.append_time_ms, numbers_of(rows).data,
+            record.timestamp_age, record.timestamp_type, targets, self.file_id, record.append_time_ms, rows,
         )  # fmt: skip
 
     def file_name(self) -> FileName:
@@ -83,9 +83,18 @@ class FileBlock:
             self.encoded,
         )
 
-    def file_lists(self) -> FileLists:
-        """The row of the state database, as columns."""
-        return lists_of_files([self.file_row()])
+    def add_files(self, to: GatheredFiles) -> None:
+        """Add the file, of which `file_row` says the same."""
+        record = self.record
+        to.files.append(self)
+        to.heads.append(
+            (
+                record.object_key, record.object_format, record.file_size, record.uploader_broker_id, record.owner_ids,
+                record.created_ms, record.append_time_ms, record.content_hash,
+            )
+        )  # fmt: skip
+        to.batches.append(len(record.byte_size))
+        to.encoded.append(self.encoded)
 
     def segments(self) -> Iterator[Segment]:
         """The runs of the record."""

@@ -20,6 +20,7 @@ from itertools import count
 from coordinator.core.commands import RegisterNode
 from coordinator.core.leadership import State
 from coordinator.core.limits import MESSAGE_BYTES_MAX, Limits, entry_bytes_max
+from coordinator.core.rest import Rest, no_rest
 from coordinator.core.topic_rules import ReplicaSets, Severity, TopicExpectations, check_topic, may_lead, wanted_config
 from coordinator.runtime.cluster_view import DIRECTORY_PARTITION, ClusterView
 from coordinator.runtime.directory_worker import DirectoryWorker
@@ -91,6 +92,10 @@ class NodePorts:
     peers: Peers
     writer: Executor
     telemetry: Telemetry
+    rest: Rest = no_rest
+    """What the writer does between pieces of its work, so that the event loop gets the interpreter."""
+    on_written: Callable[[], None] = no_rest
+    """Called when a flush is in the database and its objects are gone."""
 
 
 class Node:
@@ -258,6 +263,8 @@ class Node:
                 cluster=ports.cluster,
                 stores=self._stores,
                 writer=ports.writer,
+                rest=ports.rest,
+                on_written=ports.on_written,
                 telemetry=ports.telemetry,
             ),
             limits=replace(config.limits, entry_bytes_max=entry_bytes_max(_message_bytes_max(facts))),

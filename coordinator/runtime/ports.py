@@ -14,6 +14,7 @@ from typing import Protocol
 from coordinator.core.cold import ColdStore
 from coordinator.core.events import Delivery, NewEntry, ReadEntry
 from coordinator.core.packing import Flush
+from coordinator.core.rest import Rest, no_rest
 from coordinator.core.state import Stored
 from coordinator.protocol.codec import Message
 
@@ -174,7 +175,7 @@ class StateStore(Protocol):
     def load(self) -> Stored | None:
         """What the database holds; None when it is new."""
 
-    def write(self, flush: Flush) -> None:
+    def write(self, flush: Flush, rest: Rest = no_rest) -> None:
         """Write one flush and the applied offset in one transaction."""
 
     def reader(self) -> ColdStore:

@@ -51,6 +51,7 @@ from coordinator.core.leadership import State
 from coordinator.core.limits import Limits
 from coordinator.core.packing import Flush, Freeze, Packer
 from coordinator.core.refusals import refuse
+from coordinator.core.rest import Rest, no_rest
 from coordinator.core.shard import Shard
 from coordinator.core.state import ShardState, Stored
 from coordinator.runtime.ports import (
@@ -92,6 +93,9 @@ is decided while another is on its way."""
 ENTRY_HASH_BYTES = 16
 PROOF_BACKOFF_S = (0.05, 0.3)
 RETRY_BACKOFF_S = (0.2, 1.0)
+RESTED_BATCHES = range(1_000, 25_000)
+"""The writer rests between pieces of a generation of so many batches and files. Fewer are packed in a millisecond or two. Of
+more there may soon be too many, and who commits so much waits for others of his own rather than for the writer."""
 IDLE_WRITE_INTERVAL_MS = 5_000
 """How long a newer applied offset alone (barriers, claims) may stay unwritten."""
 
@@ -106,6 +110,8 @@ class ReplicaPorts:
     cluster: Cluster
     stores: StateStores
     writer: Executor
+    rest: Rest
+    on_written: Callable[[], None]
     telemetry: Telemetry
 
 
@@ -563,10 +569,11 @@ class Replica:
 
     async def _write(self, shard: Shard, store: StateStore, freeze: Freeze) -> None:
         started = self._loop.time()
+        rest = self._ports.rest if freeze.generation.batches in RESTED_BATCHES else no_rest
 
         def pack_and_write() -> Flush:
-            flush = self._packer.pack(freeze)
-            store.write(flush)
+            flush = self._packer.pack(freeze, rest)
+            store.write(flush, rest)
             return flush
 
         try:
@@ -582,6 +589,8 @@ class Replica:
         self.written_offset = flush.header.applied_offset
         self.digest = Digest.from_bytes(flush.header.digest)
         self._ports.telemetry.flushed(self.partition, self._loop.time() - started, freeze.generation.batches)
+        # Not before what was written is let go of, with this coroutine.
+        self._loop.call_soon(self._ports.on_written)
 
 
 def entry_hash(key: bytes, value: bytes) -> bytes:

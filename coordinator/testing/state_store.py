@@ -7,6 +7,7 @@ from bisect import bisect_left
 from coordinator.core.cold import FileName, FileRow, Header, RunRow, Tombstone
 from coordinator.core.frozen import PartitionRow, ProducerRow
 from coordinator.core.packing import Flush, TopicRow
+from coordinator.core.rest import Rest, no_rest
 from coordinator.core.state import Stored
 
 
@@ -41,7 +42,7 @@ class MemoryStateStore:
             keys=iter([*self._ids, *self._tombstones]),
         )
 
-    def write(self, flush: Flush) -> None:
+    def write(self, flush: Flush, rest: Rest = no_rest) -> None:
         """Take over one flush."""
         self._unconfirmed_losses = dict(flush.live_lost)
         for row, _, _ in flush.producers_dropped:

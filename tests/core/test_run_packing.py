@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from coordinator.core import block as block_module
 from coordinator.core import frozen, packing_loops, row_loops, run_packing, scratch
 from coordinator.core import tail as tail_module
-from coordinator.core.block import AppliedBlock, BlockFile, CommitBlock, Int64s
-from coordinator.core.cold import ROW, Rows, RunRow, unpack
+from coordinator.core.block import AppliedBlock, BlockFile, CommitBlock, GatheredFiles, Int64s
+from coordinator.core.cold import ROW, Rows, RunRow, numbers_of, unpack
 from coordinator.core.frozen import FrozenProducers, freeze_partitions, freeze_producers
 from coordinator.core.packing import unpack_ring
 from coordinator.core.run_packing import INT32_MAX, UINT32_MAX, batches_sum, pack_runs
@@ -64,9 +64,9 @@ class Segments:
     def lengths(self) -> Int64s:
         return np.array([len(part) for part in self.parts], np.int64)
 
-    def place(self, targets: Int64s, rows: Rows) -> None:
+    def place(self, targets: memoryview[int], rows: memoryview[int]) -> None:
         for target, part in zip(targets.tolist(), self.parts, strict=True):
-            rows[target : target + len(part)] = part
+            np.asarray(rows)[target : target + len(part)] = numbers_of(part)
 
 
 @st.composite
@@ -227,9 +227,13 @@ def test_rows_of_a_block_are_its_columns(are_plain: bool, seed: int) -> None:
 
 def test_files_of_a_block_are_its_rows_one_by_one() -> None:
     for seed in range(20):
-        applied = random_block(random.Random(seed))
-        assert applied.file_lists().rows() == [file.file_row() for file in applied.files]
-    assert [row.owner_ids for row in applied.file_lists().rows()][:3] == ["", "0", "0,1"][: len(applied.files)]
+        blocks_of_both = [random_block(random.Random(seed)), random_block(random.Random(-seed - 1))]
+        gathered = GatheredFiles()
+        for applied in blocks_of_both:
+            applied.add_files(gathered)
+        assert gathered.lists().rows() == [file.file_row() for applied in blocks_of_both for file in applied.files]
+        files = len(blocks_of_both[0].files)
+        assert [row.owner_ids for row in gathered.lists().rows()][: min(3, files)] == ["", "0", "0,1"][:files]
 
 
 @pytest.mark.parametrize("are_plain", [False, True])

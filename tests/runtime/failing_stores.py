@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from coordinator.core.cold import ColdStore
 from coordinator.core.packing import Flush
+from coordinator.core.rest import Rest, no_rest
 from coordinator.core.state import Stored
 from coordinator.runtime.ports import StateStore, StateStores
 
@@ -44,11 +45,11 @@ class FailingStore:
     def load(self) -> Stored | None:
         return self._store.load()
 
-    def write(self, flush: Flush) -> None:
+    def write(self, flush: Flush, rest: Rest = no_rest) -> None:
         """Raises `DiskFull` when told to."""
         if self._partition in self._stores.failing:
             raise DiskFull("no space left on device")
-        self._store.write(flush)
+        self._store.write(flush, rest)
 
     def reader(self) -> ColdStore:
         return self._store.reader()

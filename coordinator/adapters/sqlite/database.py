@@ -22,6 +22,7 @@ from coordinator.core.batches import partition_key
 from coordinator.core.cold import Header
 from coordinator.core.frozen import PartitionRow, ProducerRow
 from coordinator.core.packing import Flush, TopicRow
+from coordinator.core.rest import Rest, no_rest
 from coordinator.core.state import Stored
 
 SUFFIXES = ("", "-wal", "-shm")
@@ -97,14 +98,14 @@ class StateDatabase:
             keys=self._keys(),
         )
 
-    def write(self, flush: Flush) -> None:
+    def write(self, flush: Flush, rest: Rest = no_rest) -> None:
         """Write one flush and the applied offset in one transaction. Raises `StateCorrupt`, `DirectoryFailed`."""
         if self._writer is None:
             raise StateLocked(f"the state database {self.path} is not open")
         with translated(self.path, self._mark_corrupt):
             if self._reader is not None:
                 self._reader.announce(self._writer.flushes + 1, dict(flush.live_lost))
-            committed = self._writer.write(flush)
+            committed = self._writer.write(flush, rest)
             if self._reader is not None:
                 self._reader.report(committed)
 

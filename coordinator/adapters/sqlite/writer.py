@@ -23,8 +23,11 @@ from coordinator.core.batches import split_partition_key
 from coordinator.core.cold import Header, RunRow
 from coordinator.core.frozen import PartitionRow
 from coordinator.core.packing import Flush
+from coordinator.core.rest import Rest, no_rest
 
 ROWS_PER_STATEMENT = (256, 64, 16, 4, 1)
+FEW_ROWS = 4096
+"""So many rows go in by 64 at most: the event loop waits while the values of a statement are taken over."""
 LAST_RUNS_REMEMBERED_MAX = 100_000
 
 PUT_HEADER = "INSERT OR REPLACE INTO header"
@@ -81,12 +84,12 @@ class FlushWriter:
         rows = fetch(self._connection, sql)
         return int(rows[0][0]) if rows else 0
 
-    def write(self, flush: Flush) -> Committed:
-        """Write a flush in one transaction; on an error nothing of it is written."""
+    def write(self, flush: Flush, rest: Rest = no_rest) -> Committed:
+        """Write a flush in one transaction, resting between statements; on an error nothing of it is written."""
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             runs = self._place_runs(flush.runs)
-            self._write_rows(flush, runs)
+            self._write_rows(flush, runs, rest)
             self._connection.execute("COMMIT")
         except BaseException:
             if self._connection.in_transaction:
@@ -98,7 +101,7 @@ class FlushWriter:
         entries = [RunEntry(run.partition_row, run_id, run.last, run.max_timestamp) for run_id, run in runs.items()]
         return Committed(entries, flush.trimmed, flush.partitions_purged)
 
-    def _write_rows(self, flush: Flush, runs: Mapping[int, RunRow]) -> None:
+    def _write_rows(self, flush: Flush, runs: Mapping[int, RunRow], rest: Rest) -> None:
         """Order matters: freed row numbers before their reuse, removals before what may come again, purging last."""
         connection = self._connection
         if flush.producers_dropped:
@@ -109,15 +112,15 @@ class FlushWriter:
             connection.execute(EXPIRE_TOMBSTONES, (flush.tombstones_expired_before_ms,))
         connection.executemany(DROP_TOPIC, [(topic_id,) for topic_id in flush.topics_forgotten])
         put(connection, PUT_TOPIC, [(t.topic_id, t.name, t.order_offset, t.deleted_ms) for t in flush.topics])
-        put(connection, PUT_PARTITION, [_partition_columns(row, digest) for row, digest in flush.partitions])
-        put(connection, PUT_RUN, [(run_id, *run) for run_id, run in runs.items()])
-        put_columns(connection, PUT_FILE, flush.files.without(set(flush.files_removed)))
+        put(connection, PUT_PARTITION, [_partition_columns(row, digest) for row, digest in flush.partitions], rest)
+        put(connection, PUT_RUN, [(run_id, *run) for run_id, run in runs.items()], rest)
+        put_columns(connection, PUT_FILE, flush.files.without(set(flush.files_removed)), rest)
         self._kept_results.clear(flush.results_before_ms, len(flush.files.file_id))
         if flush.live_lost:
             connection.execute(LOSE_BATCHES, (json.dumps(flush.live_lost),))
         connection.executemany(TRIM_RUNS, flush.trimmed)
         connection.executemany(TRIM_PARTITION, flush.trimmed)
-        put_columns(connection, PUT_PRODUCER, flush.producers)
+        put_columns(connection, PUT_PRODUCER, flush.producers, rest)
         put(connection, PUT_TOMBSTONE, flush.tombstones)
         if flush.directory is not None:
             put(connection, PUT_DIRECTORY, [(1, flush.directory)])
@@ -165,16 +168,18 @@ class FlushWriter:
             self._last_runs.pop(partition_row, None)
 
 
-def put(connection: apsw.Connection, head: str, rows: Sequence[Sequence[apsw.SQLiteValue]]) -> None:
+def put(connection: apsw.Connection, head: str, rows: Sequence[Sequence[apsw.SQLiteValue]], rest: Rest = no_rest) -> None:
     """Insert rows, many per statement."""
     for at, size in _portions(len(rows)):
+        rest()
         connection.execute(_statement(head, len(rows[0]), size), list(chain.from_iterable(rows[at : at + size])))
 
 
-def put_columns(connection: apsw.Connection, head: str, columns: Sequence[Sequence[apsw.SQLiteValue]]) -> None:
+def put_columns(connection: apsw.Connection, head: str, columns: Sequence[Sequence[apsw.SQLiteValue]], rest: Rest = no_rest) -> None:
     """Insert rows given as columns, many per statement."""
     width = len(columns)
     for at, size in _portions(len(columns[0])):
+        rest()
         values: list[apsw.SQLiteValue] = [None] * (width * size)
         for number, column in enumerate(columns):
             values[number::width] = column[at : at + size]
@@ -184,7 +189,7 @@ def put_columns(connection: apsw.Connection, head: str, columns: Sequence[Sequen
 def _portions(rows: int) -> Iterator[tuple[int, int]]:
     """Where each statement's rows begin, and how many they are."""
     at = 0
-    for size in ROWS_PER_STATEMENT:
+    for size in ROWS_PER_STATEMENT[rows <= FEW_ROWS :]:
         while rows - at >= size:
             yield at, size
             at += size

@@ -17,6 +17,7 @@ from coordinator.core.events import NewEntry
 from coordinator.core.leadership import State
 from coordinator.core.limits import Limits
 from coordinator.core.packing import Flush
+from coordinator.core.rest import Rest, no_rest
 from coordinator.core.state import Stored
 from coordinator.core.topic_rules import TopicExpectations
 from coordinator.runtime.node import FatalError, Node, NodeConfig, NodePorts
@@ -355,13 +356,13 @@ class DiskStore:
         partitions = [(row._replace(high_watermark=row.high_watermark + 1), batches) for row, batches in stored.partitions]
         return replace(stored, header=replace(stored.header, last_entry_hash=b"another history"), partitions=partitions)
 
-    def write(self, flush: Flush) -> None:
+    def write(self, flush: Flush, rest: Rest = no_rest) -> None:
         """Write one flush, or fail. Raises OSError."""
         if self._partition in self._disk.failing:
             self._disk.failing.discard(self._partition)
             raise OSError("no space left on device (injected)")
         self._disk.forked.discard(self._partition)
-        self._store.write(flush)
+        self._store.write(flush, rest)
 
     def reader(self) -> ColdStore:
         """A connection for the event loop."""
