@@ -282,10 +282,6 @@ class AppliedFiles:
         to.batches += block.batches_of_file
         to.encoded += block.encoded
 
-    def lengths(self) -> Int64s:
-        """How many batches each partition has."""
-        return self.block.stops - self.block.starts
-
 
 @dataclass(slots=True)
 class AppliedBlock(AppliedFiles):
@@ -303,6 +299,7 @@ class AppliedBlock(AppliedFiles):
         return self._rows
 
     def lengths(self) -> Int64s:
+        """How many batches each partition has."""
         segments, columns = len(self.partition_rows), self.block.columns
         lengths: Int64s = columns[scratch.STOPS, :segments] - columns[scratch.STARTS, :segments]
         return lengths

@@ -68,6 +68,10 @@ class AppliedRead(AppliedFiles):
         """All batches, sorted by partition."""
         return self.block.rows
 
+    def lengths(self) -> Int64s:
+        """How many batches each partition has."""
+        return self.block.stops - self.block.starts
+
     def place(self, targets: memoryview[int], rows: memoryview[int]) -> None:
         """Write the batches of each partition to these lines of numbers, from its target on."""
         block = self.block

@@ -18,6 +18,7 @@ from coordinator.core.block import AppliedBlock, BlockFile, GatheredFiles, Int64
 from coordinator.core.cold import ROW, FileName, FileRow, Rows, Tombstone, numbers_of
 from coordinator.core.read_block import AppliedRead
 from coordinator.core.row_loops import place_record
+from records.file_head import FileHead
 from records.model import FileCommitted
 
 
@@ -88,11 +89,17 @@ class FileBlock:
         record = self.record
         to.files.append(self)
         to.heads.append(
-            (
-                record.object_key, record.object_format, record.file_size, record.uploader_broker_id, record.owner_ids,
-                record.created_ms, record.append_time_ms, record.content_hash,
+            FileHead(
+                object_key=record.object_key,
+                object_format=record.object_format,
+                file_size=record.file_size,
+                uploader_broker_id=record.uploader_broker_id,
+                owner_ids=record.owner_ids,
+                created_ms=record.created_ms,
+                append_time_ms=record.append_time_ms,
+                content_hash=record.content_hash,
             )
-        )  # fmt: skip
+        )
         to.batches.append(len(record.byte_size))
         to.encoded.append(self.encoded)
 

@@ -94,7 +94,7 @@ class NodePorts:
     telemetry: Telemetry
     rest: Rest = no_rest
     """What the writer does between pieces of its work, so that the event loop gets the interpreter."""
-    on_written: Callable[[], None] = no_rest
+    on_written: Callable[[], None] = lambda: None
     """Called when a flush is in the database and its objects are gone."""
 
 
