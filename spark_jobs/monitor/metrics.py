@@ -34,7 +34,7 @@ _ALL = (
     Metric(name="merge_seconds", kind="histogram", help="How long merging a micro-batch into the database took."),
     Metric(name="rows_total", kind="counter", help="Rows that Kafka gave to micro-batches of this process, replays included."),
     Metric(name="entries_total", kind="counter", help="Entries merged, void and quarantined ones included."),
-    Metric(name="files_total", kind="counter", help="Files committed, one per coordinator that has batches of the file."),
+    Metric(name="files_total", kind="counter", help="Files committed; one of several coordinators counts once, at its first owner."),
     Metric(name="batches_total", kind="counter", help="Batches accepted."),
     Metric(name="records_total", kind="counter", help="Records in accepted batches."),
     Metric(name="bytes_total", kind="counter", help="Bytes of accepted batches."),

@@ -29,23 +29,27 @@ class Activity:
         for second, numbers in _sums(append_ms // SECOND_MS, (~counts).astype(np.int64), np.ones(len(counts), np.int64)):
             self._add_second(second, 6, numbers)
 
-    def add_files(self, files: FileColumns, runs: Runs, used: Int64s, sizes: Int64s) -> None:
-        """Count files and what is in them. `used` are the bytes of their batches, `sizes` their own."""
+    def add_files(self, files: FileColumns, runs: Runs, used: Int64s, sizes: Int64s, is_counted: Mask) -> None:
+        """Count files and what is in them. `used` are the bytes of their batches, `sizes` their own.
+
+        A file and its size count where `is_counted` says so, its batches wherever they are.
+        """
         if not len(files):
             return
         batches = files.batches_of_file
         records = sums_of(files.record_count_minus_one, batches) + batches
-        is_shared = (files.owners_of_file > 1).astype(np.int64)
-        ones = np.ones(len(files), np.int64)
-        for second, numbers in _sums(files.append_ms // SECOND_MS, ones, batches, records, used, sizes, is_shared):
+        ones = is_counted.astype(np.int64)
+        counted_sizes = np.where(is_counted, sizes, 0)
+        is_shared = (is_counted & (files.owners_of_file > 1)).astype(np.int64)
+        for second, numbers in _sums(files.append_ms // SECOND_MS, ones, batches, records, used, counted_sizes, is_shared):
             self._add_second(second, 0, numbers)
         for minute in np.unique(files.append_ms // MINUTE_MS).tolist():
             which = files.append_ms // MINUTE_MS == minute
-            for uploader, numbers in _sums(files.uploader[which], ones[which], batches[which], used[which], sizes[which]):
+            for uploader, numbers in _sums(files.uploader[which], ones[which], batches[which], used[which], counted_sizes[which]):
                 have = self._uploaders.setdefault((minute, uploader), [0] * 4)
                 have[:] = map(int.__add__, have, numbers)
             self._add_buckets("batches_per_file", minute, _powers(batches[which]))
-            self._add_buckets("file_bytes", minute, _powers(sizes[which]))
+            self._add_buckets("file_bytes", minute, _powers(sizes[which & is_counted]))
             self._add_buckets("partitions_per_file", minute, _powers(_partitions(files, runs)[which]))
             filled = which & (sizes > 0)
             percent = np.minimum(used[filled] / sizes[filled] * 100, 100)

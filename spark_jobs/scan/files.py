@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from records.bulk_files import sums_of
 from spark_jobs.scan.audit import Audit
-from spark_jobs.scan.columns import Bytes, FileColumns, Int64s, starts_of
+from spark_jobs.scan.columns import Bytes, FileColumns, Int64s, Mask, starts_of
 from spark_jobs.scan.summary import FileRow, FindingRow, batch_of_columns
 
 FILE_BYTES_MAX = 1 << 50
@@ -28,6 +28,14 @@ def batch_bytes(files: FileColumns) -> Int64s:
 def sane_sizes(files: FileColumns) -> Int64s:
     """The size of each file, 0 where it is absurd."""
     return np.where((files.file_size >= 0) & (files.file_size <= FILE_BYTES_MAX), files.file_size, 0)
+
+
+def counted_here(kpart: int, files: FileColumns) -> Mask:
+    """Which files this partition of the metadata topic counts: a file of several owners is one object, counted by its first owner."""
+    first = np.full(len(files), kpart, np.int64)
+    is_owned = files.owners_of_file > 0
+    first[is_owned] = files.owner_ids[starts_of(files.owners_of_file)[is_owned]]
+    return first == kpart
 
 
 class Files:

@@ -35,7 +35,7 @@ from spark_jobs.scan.audit import Audit
 from spark_jobs.scan.chains import Chains, Cut, runs_of
 from spark_jobs.scan.columns import FileColumns, Int64s, columns_of_decoded, columns_of_records, merged
 from spark_jobs.scan.entries import Piece, bytes_of, keys_of, numbers_of
-from spark_jobs.scan.files import Files, batch_bytes, check_bytes, sane_sizes
+from spark_jobs.scan.files import Files, batch_bytes, check_bytes, counted_here, sane_sizes
 from spark_jobs.scan.force import Force, Verdicts
 from spark_jobs.scan.garbage import without_collection
 from spark_jobs.scan.head import START, Head
@@ -177,13 +177,14 @@ class PartitionScan:
         if not len(files):
             return
         self._files.add(files, used, sizes)
-        self._activity.add_files(files, runs, used, sizes)
+        is_counted = counted_here(self._kpart, files)
+        self._activity.add_files(files, runs, used, sizes, is_counted)
         batches = int(files.batches_of_file.sum())
-        self._counts["files"] += len(files)
+        self._counts["files"] += int(is_counted.sum())
         self._counts["batches"] += batches
         self._counts["records"] += int(files.record_count_minus_one.sum()) + batches
         self._counts["bytes"] += int(used.sum())
-        self._counts["file_bytes"] += int(sizes.sum())
+        self._counts["file_bytes"] += int(sizes[is_counted].sum())
         if len(files.other_code):
             codes, counts = np.unique(files.other_code, return_counts=True)
             for code, count in zip(codes.tolist(), counts.tolist(), strict=True):

@@ -25,7 +25,8 @@ create table if not exists note (           -- worth knowing, and not wrong
     id integer primary key, kpart integer not null, offset integer not null, text text not null, seen_ms integer not null
 );
 
--- activity. Kept: seconds 2 hours, minutes 24 hours, minute_partition 1 hour.
+-- activity. Kept: seconds 2 hours, minutes 24 hours, minute_partition 1 hour. A file of several owners is one object: `files`,
+-- `file_bytes` and the histogram of sizes count it in the log of its first owner, batches count wherever they are.
 create table if not exists activity_second (
     second integer, kpart integer, files integer, batches integer, records integer, bytes integer, -- bytes of batches
     file_bytes integer, multi_owner_files integer, void_entries integer, entries integer,

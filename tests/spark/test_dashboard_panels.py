@@ -265,6 +265,34 @@ def test_files_by_state_nearly_empty_ones_and_hand_overs(store: StoreMaker, db: 
     assert [one["object_key"] for one in answer["emptiest"]] == ["key-1"]
 
 
+def test_a_file_of_several_coordinators_is_one_in_the_state_nearest_to_life(store: StoreMaker, db: sqlite3.Connection) -> None:
+    shared = {
+        "all-live": ("live", "live", "live"),
+        "half-live": ("waiting", "live", "waiting"),
+        "at-last-owner": ("waiting", "waiting", "deletable"),
+        "never-here": ("fenced", "live", "live"),
+        "gone": ("removed", "removed", "removed"),
+    }
+    for number, (key, kpart, state) in enumerate((key, kpart, state) for key, all_ in shared.items() for kpart, state in enumerate(all_)):
+        store.row(
+            "file",
+            file_number=number,
+            kpart=kpart,
+            object_key=key,
+            offset=number,
+            append_ms=NOW_MS,
+            file_bytes=0 if state == "fenced" else 1000,
+            live_bytes=100 if state == "live" else 0,
+            owners="[]" if state == "fenced" else "[0, 1, 2]",
+            state=state,
+            state_since_ms=NOW_MS,
+        )
+    answer = files(db, Query(), NOW_MS)
+    states = {one["state"]: (one["files"], one["file_bytes"], one["live_bytes"]) for one in answer["states"]}
+    assert states == {"live": (3, 3000, 600), "deletable": (1, 1000, 0), "waiting": (0, 0, 0), "removed": (1, 1000, 0), "fenced": (0, 0, 0)}
+    assert answer["stored"] == {"files": 4, "file_bytes": 4000, "live_bytes": 600}
+
+
 def test_emptiness_of_a_file_is_judged_over_all_its_coordinators(store: StoreMaker, db: sqlite3.Connection) -> None:
     known = [("full", 0, 50), ("full", 1, 950), ("empty", 0, 30), ("empty", 1, 40)]
     for number, (key, kpart, live) in enumerate(known):

@@ -156,6 +156,25 @@ def test_an_empty_file_waits_for_its_turn(tmp_path: Path) -> None:
     assert rows(tmp_path, "select next_owner from file where kpart = 0") == [(1,)]
 
 
+def test_a_file_of_several_owners_is_one_object_with_its_bytes_once(tmp_path: Path) -> None:
+    logs = [LogWriter() for _ in range(3)]
+    with Store.open(tmp_path) as store:
+        for kpart, log in enumerate(logs):
+            log.commit((kpart, 2), owner_ids=[1, 0, 2], file_size=105, object_key="wal/shared")
+            log.commit((kpart, 1), owner_ids=[kpart], file_size=15, object_key=f"wal/own-{kpart}")
+            log.commit((kpart, 1), owner_ids=[], file_size=7, object_key=f"wal/nobodys-{kpart}")
+            follow(store, log.entries, kpart=kpart)
+    totals = {str(name): value for name, value in rows(tmp_path, "select name, sum(value) from total group by name")}
+    assert (totals["files"], totals["file_bytes"]) == (1 + 3 + 3, 105 + 3 * 15 + 3 * 7)
+    assert (totals["batches"], totals["record.FileCommitted"]) == (3 * 4, 9)
+    assert rows(tmp_path, "select sum(files), sum(file_bytes), sum(multi_owner_files) from activity_second") == [(7, 171, 1)]
+    assert rows(tmp_path, "select sum(files), sum(file_bytes), sum(batches) from activity_uploader") == [(7, 171, 12)]
+    sizes = "select sum(count) from histogram where name = ?"
+    assert rows(tmp_path, sizes, "file_bytes") == [(7,)]
+    assert rows(tmp_path, sizes, "batches_per_file") == [(9,)], "a coordinator knows only its own batches of a file"
+    assert rows(tmp_path, "select kpart, files from activity_second where multi_owner_files") == [(1, 3)], "its first owner counts it"
+
+
 def test_keys_that_were_never_committed_are_shown_as_fenced(tmp_path: Path) -> None:
     log = LogWriter()
     log.add(FilesFenced(object_keys=["wal/a", "wal/b"], created_ms=[log.now_ms, -1]))

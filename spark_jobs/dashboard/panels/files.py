@@ -1,7 +1,7 @@
 """The life of the WAL files: how many are in which state, what nearly empty ones hold, which hand-overs wait and how long.
 
-A file with batches of several coordinators has a state in each, so the states count it in each; what is told of emptiness
-takes the coordinators together and counts it once.
+A file with batches of several coordinators is one object, with a row and a state in the log of each. It is counted once, in
+the state nearest to life that one of its coordinators gives it: it is there as long as one of them needs it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,12 @@ import sqlite3
 from spark_jobs.dashboard.panels.query import Query
 from spark_jobs.dashboard.panels.rows import Json, dicts, rows
 
-STATES = ("live", "waiting", "deletable", "removed", "fenced")
+STATES = ("live", "deletable", "waiting", "removed", "fenced")
+"""From the most alive on. One that the last owner may delete is deletable, although the owners before it are done and wait."""
+
+STORED = ("live", "deletable", "waiting")
+"""States of objects that are in the object store."""
+
 NEARLY_EMPTY_PERCENT = 10
 LIST_MAX = 20
 CANDIDATES = 10 * LIST_MAX
@@ -20,26 +25,29 @@ CANDIDATES = 10 * LIST_MAX
 
 def files(db: sqlite3.Connection, query: Query, now_ms: int) -> Json:
     """Answer `/api/files`."""
-    by_state = {
-        row["state"]: dict(row)
-        for row in rows(
-            db,
-            "select state, count(*) as files, coalesce(sum(file_bytes), 0) as file_bytes, coalesce(sum(live_bytes), 0) as live_bytes,"
-            " min(state_since_ms) as oldest_ms from file group by state",
-        )
-    }
+    by_state = {row["state"]: dict(row) for row in rows(db, _BY_STATE)}
     nothing = {"files": 0, "file_bytes": 0, "live_bytes": 0, "oldest_ms": None}
-    known = [*STATES, *sorted(by_state.keys() - set(STATES))]
+    states = [{"state": state, **{key: by_state.get(state, nothing)[key] for key in nothing}} for state in STATES]
+    stored = [one for one in states if one["state"] in STORED]
     return {
-        "states": [
-            {"state": state, **{key: value for key, value in by_state.get(state, nothing).items() if key != "state"}} for state in known
-        ],
+        "states": states,
+        "stored": {key: sum(one[key] for one in stored) for key in ("files", "file_bytes", "live_bytes")},
         "nearly_empty": nearly_empty(db),
         "hand_overs": [_hand_over(row, now_ms) for row in rows(db, _WAITING, LIST_MAX)],
         "emptiest": dicts(db, _EMPTIEST, LIST_MAX),
     }
 
 
+_RANKED = "case state " + " ".join(f"when '{state}' then {rank}" for rank, state in enumerate(STATES)) + " end"
+_RANK_STATE = "case min(rank) " + " ".join(f"when {rank} then '{state}'" for rank, state in enumerate(STATES)) + " end"
+# Only what may have rows in several partitions of the log is brought together by its key; a fenced key may be a file elsewhere.
+_IS_SHARED = "(owners like '%,%' or state = 'fenced')"
+_BY_STATE = f"""select state, count(*) as files, coalesce(sum(file_bytes), 0) as file_bytes, coalesce(sum(live_bytes), 0) as live_bytes,
+min(since_ms) as oldest_ms from (
+select state, file_bytes, live_bytes, state_since_ms as since_ms from file where not {_IS_SHARED}
+union all
+select {_RANK_STATE} as state, max(file_bytes) as file_bytes, sum(live_bytes) as live_bytes, min(state_since_ms) as since_ms
+from (select *, {_RANKED} as rank from file where {_IS_SHARED}) group by object_key) group by state"""
 _WAITING = """select object_key, kpart, owners, next_owner, file_bytes, state_since_ms from file indexed by file_by_state
 where state = 'waiting' order by state_since_ms limit ?"""
 # A coordinator knows only its own batches of a file: what still counts of it is the sum over its owners.

@@ -8,10 +8,10 @@ from spark_jobs.dashboard.panels.query import Query
 from spark_jobs.dashboard.panels.rows import Json, rows
 
 NAMES = {
-    "batches_per_file": ("Batches per file", "count"),
-    "partitions_per_file": ("Partitions per file", "count"),
+    "batches_per_file": ("Batches per file and coordinator", "count"),
+    "partitions_per_file": ("Partitions per file and coordinator", "count"),
     "file_bytes": ("File size", "bytes"),
-    "fill_percent": ("Fill ratio: bytes of accepted batches in the file", "percent"),
+    "fill_percent": ("Fill ratio: share of a file that the accepted batches of one coordinator take", "percent"),
     "freshness_ms": ("Freshness: from the append to the merge", "ms"),
 }
 

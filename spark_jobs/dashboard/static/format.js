@@ -4,6 +4,9 @@ const NARROW = "\u202f";
 
 export const grouped = (digits) => String(digits).replace(/\B(?=(\d{3})+(?!\d))/g, NARROW);
 
+// "1 file", "2 files"; `many` only where an s does not make it.
+export const counted = (number, one, many = `${one}s`) => `${grouped(number)} ${Number(number) === 1 ? one : many}`;
+
 const STEPS = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
 
 function scaled(value, from, unit) {

@@ -1,12 +1,12 @@
 // WAL files: where they are in their life, what nearly empty ones hold, which hand-overs wait; and who uploads them.
 
 import { bar, details, h, table } from "/static/dom.js";
-import { amount, bytes, duration, grouped, percent } from "/static/format.js";
+import { amount, bytes, counted, duration, grouped, percent } from "/static/format.js";
 import { Panel } from "/static/panel.js";
 import * as state from "/static/state.js";
 
 const STATES = {
-  live: ["have live batches", "fill-1"], waiting: ["handed over, the next owner has not taken them", "fill-3"], deletable: ["no batch is live: to be deleted", "fill-4"],
+  live: ["have live batches", "fill-1"], deletable: ["no batch is live: to be deleted", "fill-4"], waiting: ["empty, not yet the turn of the owner that deletes them", "fill-3"],
   removed: ["deleted from storage", "fill-8"], fenced: ["may never be committed any more", "fill-5"],
 };
 
@@ -16,18 +16,20 @@ export function filesPanel() {
     draw(data) {
       const all = data.states.reduce((sum, one) => sum + one.files, 0);
       if (!all) return [h("p", { class: "none" }, "No file yet.")];
-      const { nearly_empty: empty, hand_overs: waiting } = data;
+      const { nearly_empty: empty, hand_overs: waiting, stored } = data;
       const parts = data.states.map((one) => ({ share: one.files / all, kind: STATES[one.state]?.[1] ?? "fill-7", title: `${one.state}: ${one.files}` }));
       return [bar(parts, data.states.map((one) => `${one.files} ${one.state}`).join(", ")),
         table("Files by state", [
           { title: "", cell: (one) => h("span", { class: `key ${(STATES[one.state]?.[1] ?? "fill-7").replace("fill", "line")}` }) },
           { title: "State", cell: (one) => h("span", { title: STATES[one.state]?.[0] }, one.state) },
-          { title: "Files", help: "one with batches of several coordinators counts in each", numeric: true, cell: (one) => grouped(one.files) },
+          { title: "Files", help: "one with batches of several coordinators counts once, in the state nearest to life", numeric: true, cell: (one) => grouped(one.files) },
           { title: "Size", numeric: true, cell: (one) => h("span", { title: `${one.file_bytes} bytes` }, one.files ? bytes(one.file_bytes) : "–") },
           { title: "Still live", numeric: true, cell: (one) => (one.live_bytes ? bytes(one.live_bytes) : "–") },
         ], data.states),
-        h("p", { class: "note" }, empty.files ? `${grouped(empty.files)} live files are nearly empty (at most ${empty.percent} % live): they hold ${bytes(empty.file_bytes)} for ${bytes(empty.live_bytes)}.` : "No live file is nearly empty."),
-        waiting.length ? details("hand-overs", `${waiting.length === 20 ? "20 or more" : waiting.length} hand-overs wait, the oldest for ${duration(waiting[0].age_ms)}`, table("Hand-overs", [
+        h("p", { class: "note" }, "In the object store: ", h("b", { id: "stored-files", "data-exact": stored.files }, counted(stored.files, "file")), " of ",
+          h("b", { id: "stored-bytes", "data-exact": stored.file_bytes, title: `${stored.file_bytes} bytes` }, bytes(stored.file_bytes)), ", each counted once."),
+        h("p", { class: "note" }, empty.files ? `${counted(empty.files, "live file")} ${empty.files === 1 ? "is" : "are"} nearly empty (at most ${empty.percent} % live) and ${empty.files === 1 ? "holds" : "hold"} ${bytes(empty.file_bytes)} for ${bytes(empty.live_bytes)}.` : "No live file is nearly empty."),
+        waiting.length ? details("hand-overs", `${waiting.length === 20 ? "20 or more hand-overs wait" : `${counted(waiting.length, "hand-over")} ${waiting.length === 1 ? "waits" : "wait"}`}, the oldest for ${duration(waiting[0].age_ms)}`, table("Hand-overs", [
           { title: "Object", wide: true, cell: (one) => h("code", {}, one.object_key) }, { title: "From", numeric: true, cell: (one) => one.coordinator },
           { title: "To", numeric: true, cell: (one) => one.next_owner ?? "–" }, { title: "For", numeric: true, cell: (one) => duration(one.age_ms) }], waiting)) : h("p", { class: "note" }, "No hand-over waits."),
         data.emptiest.length ? details("emptiest", "Files that hold the most dead bytes", table("Emptiest files", [
@@ -49,11 +51,11 @@ export function uploadersPanel() {
         { title: "Share", numeric: true, cell: (rack) => [percent(rack.bytes / whole), bar([{ share: rack.bytes / whole, kind: "fill-2" }], "")] },
         { title: "Uploaders", numeric: true, cell: (rack) => rack.uploaders }, { title: "Files", numeric: true, cell: (rack) => grouped(rack.files) },
         { title: "Data", numeric: true, cell: (rack) => bytes(rack.bytes) }], data.racks);
-      const list = details("uploaders-all", `${grouped(data.uploader_count)} uploaders`, table("Uploaders", [
+      const list = details("uploaders-all", counted(data.uploader_count, "uploader"), table("Uploaders", [
         { title: "Uploader", numeric: true, cell: (one) => one.uploader }, { title: "Rack", cell: (one) => one.rack ?? "unknown" }, { title: "Host", cell: (one) => one.host ?? "–" },
         { title: "Files", numeric: true, cell: (one) => grouped(one.files) }, { title: "Batches/file", numeric: true, cell: (one) => (one.files ? amount(one.batches / one.files) : "–") },
         { title: "Data", numeric: true, cell: (one) => bytes(one.bytes) }, { title: "Fill", numeric: true, cell: (one) => (one.file_bytes ? percent(one.bytes / one.file_bytes) : "–") }], data.uploaders));
-      const shared = data.files ? `${percent(data.multi_owner_files / data.files)} of the files (${grouped(data.multi_owner_files)} of ${grouped(data.files)}) belong to more than one coordinator.` : "";
+      const shared = data.files ? `${grouped(data.multi_owner_files)} of ${counted(data.files, "file")} (${percent(data.multi_owner_files / data.files)}) ${data.multi_owner_files === 1 ? "belongs" : "belong"} to more than one coordinator.` : "";
       return [rackTable, h("p", { class: "note" }, shared), list];
     },
   });

@@ -17,7 +17,7 @@ export function histogramsPanel() {
 
 function picture({ name, title, unit, count, buckets, quantiles }) {
   const show = SHOW[unit];
-  const short = { file_bytes: "File size", fill_percent: "Fill ratio", freshness_ms: "Freshness" }[name] ?? title;
+  const short = { file_bytes: "File size", fill_percent: "Fill ratio by coordinator", batches_per_file: "Batches per file, by coordinator", partitions_per_file: "Partitions per file, by coordinator", freshness_ms: "Freshness" }[name] ?? title;
   const most = Math.max(...buckets.map((bucket) => bucket.count), 1);
   const width = 100 / Math.max(buckets.length, 1);
   const bars = buckets.map((bucket, place) => {
