@@ -31,6 +31,7 @@ RETENTION_MS = 1_000
 LIMITS = {
     "file.commit.max.age.ms": str(RETENTION_MS),
     "commit.results.retention.ms": str(RETENTION_MS),
+    "clock.skew.max.ms": "500",
     "max.partitions.per.topic": "5",
     "producer.id.expiration.ms": str(RETENTION_MS),
     "expiration.interval.ms": "100",

@@ -8,14 +8,20 @@ import os
 import uuid
 from collections.abc import AsyncIterator, Iterator
 
+import kio.schema.find_coordinator.v6 as find_coordinator_v6
 import pytest
+from kio.static.primitive import i8
 
 from cli.dev.kafka import Kafka
+from coordinator.client.client import DisklessClient
 from coordinator.client.connection import ConnectionLost
+from coordinator.core.names import topic_id_text
 from coordinator.protocol import messages as m
 from integration_tests.service import UNDISTURBED, Service
 from integration_tests.waiting import LOOK_EVERY_S
 from integration_tests.wire import (
+    COORDINATOR_NOT_AVAILABLE,
+    DUPLICATE_RESOURCE,
     INVALID_REQUEST,
     KIP_COMMIT_FILE,
     NOT_COORDINATOR,
@@ -113,6 +119,75 @@ async def test_a_retry_that_is_split_differently_meets_the_same_shares(nodes: No
     assert await nodes.two.send(whole) == [refused(NOT_COORDINATOR), second, refused(NOT_COORDINATOR)]
     assert await nodes.one.ends(topic, here) == (0, 2)
     assert await nodes.two.ends(topic, there) == (0, 3)
+
+
+async def test_a_repeated_commit_is_answered_after_its_topic_was_deleted_wherever_its_coordinators_are(
+    nodes: Nodes, two_nodes: Service
+) -> None:
+    gone, here, there = await nodes.topic()
+    stays = (await nodes.topic())[0]
+    batches = [Batch(gone, here), Batch(gone, there, count=2), Batch(stays, here), Batch(stays, there, count=3)]
+    key, rows = new_key(), file(batches).batches
+    async with DisklessClient(two_nodes.addresses) as first:
+        before = await first.commit_file(key, 400, rows)
+    assert before.error_codes.tolist() == [OK] * 4
+    owners = list(before.owner_ids)
+    assert await nodes.one.delete(gone.id) == [OK]
+    # A client of another process knows neither the placement of the deleted topic nor who leads it.
+    async with DisklessClient(two_nodes.addresses) as second:
+        again = await second.commit_file(key, 400, rows)
+        fresh = await second.commit_file(new_key(), 400, rows)
+    assert (again.error_codes.tolist(), again.base_offsets.tolist()) == ([OK] * 4, before.base_offsets.tolist())
+    assert fresh.error_codes.tolist()[:2] == [UNKNOWN_TOPIC_ID] * 2
+    # Each node answers its shares; of the others it says that it is not the one to ask.
+    whole = file(batches, key, owners=owners, file_size=400)
+    told = await nodes.one.send(whole), await nodes.two.send(whole)
+    assert [one.error for one in told[0]] == [OK, NOT_COORDINATOR, OK, NOT_COORDINATOR]
+    assert [one.error for one in told[1]] == [NOT_COORDINATOR, OK, NOT_COORDINATOR, OK]
+    assert [told[n % 2][n].base for n in range(4)] == before.base_offsets.tolist()
+
+
+async def test_a_share_that_is_not_known_yet_is_committed_although_the_topic_of_another_one_was_deleted(nodes: Nodes) -> None:
+    gone = await nodes.one.new_topic(2 * COORDINATORS)
+    stays = await nodes.one.new_topic(2 * COORDINATORS)
+    one, other = sorted(nodes.led_by_one)[:2]
+    owners, key = [one, other], new_key()
+    lost, kept = Batch(gone, gone.partition_at(one), at=0), Batch(stays, stays.partition_at(other), at=100, count=2)
+    assert [one.error for one in await nodes.one.commit(lost, key=key, owners=owners, file_size=200)] == [OK]
+    assert await nodes.one.delete(gone.id) == [OK]
+    for _ in range(2):
+        results = await nodes.one.commit(lost, kept, key=key, owners=owners, file_size=200)
+        assert [(one.error, one.base) for one in results] == [(OK, 0), (OK, 0)]
+    assert await nodes.one.ends(stays, stays.partition_at(other)) == (0, 2)
+
+
+async def test_a_known_key_with_batches_of_topics_that_never_were_is_known(nodes: Nodes) -> None:
+    topic, here, _ = await nodes.topic()
+    never = Topic(os.urandom(16), "never")
+    key, owner = new_key(), topic.coordinators[here]
+    first = await nodes.one.commit(Batch(topic, here, at=0), key=key, owners=[owner], file_size=200)
+    assert [one.error for one in first] == [OK]
+    more = await nodes.one.commit(Batch(topic, here, at=0), Batch(never, at=100), key=key, owners=[owner], file_size=200)
+    assert more == [refused(DUPLICATE_RESOURCE)] * 2
+    several = sorted({owner, min(nodes.led_by_one)} | {max(nodes.led_by_one)})
+    more = await nodes.one.commit(Batch(topic, here, at=0), Batch(never, at=100), key=key, owners=several, file_size=200)
+    assert more == [refused(DUPLICATE_RESOURCE)] * 2
+    unknown = await nodes.one.commit(Batch(topic, here, at=0), Batch(never, at=100), owners=several, file_size=200)
+    assert [one.error for one in unknown] == [COORDINATOR_NOT_AVAILABLE, UNKNOWN_TOPIC_ID]
+
+
+async def test_the_coordinators_of_a_deleted_topic_are_told(nodes: Nodes) -> None:
+    topic, _, _ = await nodes.topic()
+    text = topic_id_text(topic.id)
+    assert await nodes.one.delete(topic.id) == [OK]
+    for wire in (nodes.one, nodes.two):
+        described = await wire.describe_topic(topic.id)
+        assert described.error_code == UNKNOWN_TOPIC_ID
+        assert described.error_message == f"topic {topic.name} (id {text}) was deleted"
+        assert tuple(one.coordinator_id for one in described.partitions) == topic.coordinators
+        request = find_coordinator_v6.FindCoordinatorRequest(key_type=i8(100), coordinator_keys=(f"{text}:0", f"{text}:999"))
+        found = (await wire.call(request)).coordinators
+        assert [int(one.error_code.value) for one in found] == [OK, COORDINATOR_NOT_AVAILABLE]
 
 
 async def test_a_bad_batch_of_another_nodes_share_refuses_this_nodes_share(nodes: Nodes) -> None:

@@ -27,7 +27,6 @@ from coordinator.app.turns import Turns
 from coordinator.core.batches import partition_key
 from coordinator.core.commands import OK, CommitAnswer, DeletedTo, DescribedFile, Outcome
 from coordinator.core.errors import ErrorCode
-from coordinator.core.names import topic_id_text
 from coordinator.protocol.api_table import APIS, ApiKey, decode_request
 from coordinator.protocol.codec import Message, encode
 from coordinator.protocol.messages import (
@@ -287,6 +286,8 @@ class Dispatcher:
             coordinator_id = self._node.view.owner_of(wire_key)
             if coordinator_id is None and await self._node.router.directory_is_current(DIRECTORY_TIMEOUT_MS):
                 coordinator_id = self._node.view.owner_of(wire_key)
+            if coordinator_id is None:
+                coordinator_id = self._node.view.former_owner_of(wire_key)
         leader = None if coordinator_id is None else self._node.view.leader(coordinator_id)
         if leader is None:
             what = f"no coordinator owns {text}" if coordinator_id is None else f"coordinator {coordinator_id} has no leader now"
@@ -305,10 +306,24 @@ class Dispatcher:
             if placement is not None:
                 results.append(_topic(self._describe.topic(placement)))
                 continue
-            error = ErrorCode.UNKNOWN_TOPIC_ID if any(topic_id) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            message = f"topic {name or topic_id_text(topic_id)} is not known"
-            results.append(DescribeTopicsTopicResult(error_code=error, error_message=message, topic_id=topic_id, name=name, partitions=()))
+            results.append(self._unknown_topic(topic_id, name))
         return DescribeTopicsResponse(topics=tuple(results))
+
+    def _unknown_topic(self, topic_id: bytes, name: str | None) -> DescribeTopicsTopicResult:
+        """A topic that is not placed; a deleted one with the coordinators of its partitions, for repeated commits."""
+        if not any(topic_id):
+            message = f"topic {name} is not known; create it, or list the topics to see which there are"
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            return DescribeTopicsTopicResult(error_code=error, error_message=message, topic_id=topic_id, name=name, partitions=())
+        deletion = self._node.view.deletion(topic_id)
+        former = None if deletion is None else _topic(self._describe.topic(deletion))
+        return DescribeTopicsTopicResult(
+            error_code=ErrorCode.UNKNOWN_TOPIC_ID,
+            error_message=self._node.view.why_unknown(topic_id),
+            topic_id=topic_id,
+            name=name if former is None else former.name,
+            partitions=() if former is None else former.partitions,
+        )
 
     async def _describe_coordinators(self, request: DescribeCoordinatorsRequest) -> Message:
         nodes = [

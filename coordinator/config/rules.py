@@ -136,6 +136,40 @@ def _memory_outlives_late_commits(settings: Settings) -> Iterator[Problem]:
     yield from _at_least(settings, "deleted.topic.retention.ms", least, because, "file.commit.max.age.ms")
 
 
+@_rule("deleted.topic.retention.ms", "commit.results.retention.ms", "clock.skew.max.ms")
+def _placement_outlives_results(settings: Settings) -> Iterator[Problem]:
+    """A repeated commit is answered share by share, and shares are told apart by where the topics were placed."""
+    least = settings.commit_results_retention_ms + settings.clock_skew_max_ms
+    because = "commit.results.retention.ms + clock.skew.max.ms"
+    yield from _at_least(settings, "deleted.topic.retention.ms", least, because, "commit.results.retention.ms")
+
+
+@_rule("leader.load.timeout.ms", "leader.term.timeout.ms")
+def _loading_outlives_a_claim(settings: Settings) -> Iterator[Problem]:
+    """A claim may wait for its acknowledgement as long as any entry, and a member must not leave the group before."""
+    least = settings.leader_term_timeout_ms
+    yield from _at_least(settings, "leader.load.timeout.ms", least, "leader.term.timeout.ms", "leader.term.timeout.ms")
+
+
+@_rule("leader.load.timeout.ms", "session.timeout.ms")
+def _loading_outlives_a_session(settings: Settings) -> Iterator[Problem]:
+    """The group gives a dead member's partitions away after its session: who has left is to stay away until then."""
+    least = settings.session_timeout_ms
+    yield from _at_least(settings, "leader.load.timeout.ms", least, "session.timeout.ms", "session.timeout.ms")
+
+
+@_rule("file.commit.max.age.ms", "clock.skew.max.ms")
+def _age_exceeds_skew(settings: Settings) -> Iterator[Problem]:
+    """With a greater skew a file that was created just now may count as too old."""
+    if settings.file_commit_max_age_ms <= settings.clock_skew_max_ms:
+        yield _problem(
+            settings,
+            "file.commit.max.age.ms",
+            f"must be above {settings.clock_skew_max_ms} (clock.skew.max.ms)",
+            "raise file.commit.max.age.ms, or lower clock.skew.max.ms",
+        )
+
+
 @_rule("producer.id.expiration.ms", "file.commit.max.age.ms")
 def _producers_outlive_retries(settings: Settings) -> Iterator[Problem]:
     age = settings.file_commit_max_age_ms

@@ -198,7 +198,8 @@ def unknown_partition(hot: HotState, topic_id: bytes, partition: int) -> tuple[i
     """The error for a partition that is not here."""
     topic = hot.topics.get(topic_id)
     if topic is None:
-        return int(ErrorCode.UNKNOWN_TOPIC_ID), f"topic id {topic_id_text(topic_id)} is not known"
+        why = "was deleted" if topic_id in hot.deleted_topics else "is not known"
+        return int(ErrorCode.UNKNOWN_TOPIC_ID), f"topic id {topic_id_text(topic_id)} {why}"
     return int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), f"topic {topic.name} has no partition {partition} here"
 
 

@@ -51,9 +51,10 @@ class Placement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deletion:
-    """A deleted topic: the ranges its owners had, and whether all of them have logged the deletion."""
+    """A deleted topic: its name, the ranges its owners had, and whether all of them have logged the deletion."""
 
     topic_id: bytes
+    name: str
     ranges: tuple[PlacedRange, ...]
     confirmed: bool
     order_offset: int
@@ -62,6 +63,15 @@ class Deletion:
     def coordinator_of(self, partition: int) -> int | None:
         """The coordinator that a partition had, or None when there was no such partition."""
         return _coordinator_in(self.ranges, partition)
+
+
+def why_unknown(directory: Directory, topic_id: bytes) -> str:
+    """Say of a topic that the directory does not place what is known of it, with its name if it had one."""
+    text = topic_id_text(topic_id)
+    going = directory.deletions.get(topic_id)
+    if going is None:
+        return f"topic id {text} is not known: no topic was created with it, or it was deleted long ago"
+    return f"topic {going.name} (id {text}) was deleted"
 
 
 def _coordinator_in(ranges: tuple[PlacedRange, ...], partition: int) -> int | None:
@@ -148,7 +158,12 @@ def _apply_deleting(directory: Directory, record: TopicDeleting, offset: int) ->
         del directory.names[placement.name]
     ranges = () if placement is None else placement.ranges
     directory.deletions[record.topic_id] = Deletion(
-        topic_id=record.topic_id, ranges=ranges, confirmed=record.confirmed, order_offset=offset, time_ms=UNDATED
+        topic_id=record.topic_id,
+        name="" if placement is None else placement.name,
+        ranges=ranges,
+        confirmed=record.confirmed,
+        order_offset=offset,
+        time_ms=UNDATED,
     )
     directory.undated.add(record.topic_id)
 
@@ -288,7 +303,7 @@ def decide_delete(directory: Directory, command: DeleteTopics, limits: Limits, l
             decided.add(topic_id)
             outcomes.append(OK)
         else:
-            outcomes.append(Outcome(error=ErrorCode.UNKNOWN_TOPIC_ID, message=f"topic id {topic_id_text(topic_id)} is not known"))
+            outcomes.append(Outcome(error=ErrorCode.UNKNOWN_TOPIC_ID, message=why_unknown(directory, topic_id)))
     return outcomes, records
 
 

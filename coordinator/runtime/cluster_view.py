@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from coordinator.core.batches import BatchArray, split_partition_key
-from coordinator.core.directory import Directory, Placement
+from coordinator.core.directory import Deletion, Directory, Placement, why_unknown
 from coordinator.core.leadership import State
 from coordinator.core.shard import Shard
 from coordinator.runtime.owner_loops import common_owner
@@ -81,9 +81,17 @@ class ClusterView:
     def former_owner_of(self, partition_key: bytes) -> int | None:
         """The coordinator that a partition of a deleted topic had: it still knows which files were committed there."""
         topic_id, partition = split_partition_key(partition_key)
-        directory = self.directory
-        deletion = None if directory is None else directory.deletions.get(topic_id)
+        deletion = self.deletion(topic_id)
         return None if deletion is None else deletion.coordinator_of(partition)
+
+    def deletion(self, topic_id: bytes) -> Deletion | None:
+        """The deletion of a topic, as long as it is remembered."""
+        directory = self.directory
+        return None if directory is None else directory.deletions.get(topic_id)
+
+    def why_unknown(self, topic_id: bytes) -> str:
+        """Why a topic id is not known."""
+        return why_unknown(self.directory or Directory(), topic_id)
 
     def is_leading(self, coordinator_id: int) -> bool:
         """Whether this node serves writes of a coordinator."""

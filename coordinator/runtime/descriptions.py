@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from coordinator.core.batches import partition_key
 from coordinator.core.cold import FileRow
-from coordinator.core.directory import Placement
+from coordinator.core.directory import Deletion, Placement
 from coordinator.core.leadership import State
 from coordinator.runtime.cluster_view import Leader
 from coordinator.runtime.node import Node
@@ -60,8 +60,11 @@ class Descriptions:
         facts = self._node.facts
         return None if facts is None else facts.cluster_id
 
-    def topic(self, placement: Placement) -> TopicDescription:
-        """A topic with what is known of its partitions; -1 where this node knows nothing."""
+    def topic(self, placement: Placement | Deletion) -> TopicDescription:
+        """A topic with what is known of its partitions; -1 where this node knows nothing.
+
+        A deleted topic has the coordinators that its partitions had: who repeats a commit of then must find them.
+        """
         partitions = [
             self._partition(placement, partition, placed.coordinator_id)
             for placed in placement.ranges
@@ -69,7 +72,7 @@ class Descriptions:
         ]
         return TopicDescription(topic_id=placement.topic_id, name=placement.name, partitions=partitions)
 
-    def _partition(self, placement: Placement, partition: int, coordinator_id: int) -> PartitionDescription:
+    def _partition(self, placement: Placement | Deletion, partition: int, coordinator_id: int) -> PartitionDescription:
         leader = self._node.view.leader(coordinator_id)
         shard = self._node.view.shard(coordinator_id)
         row = None if shard is None else shard.state.hot.partitions.index.get(partition_key(placement.topic_id, partition))

@@ -32,20 +32,11 @@ from coordinator.core.commands import (
 )
 from coordinator.core.commit_vector import check_whole
 from coordinator.core.errors import ErrorCode
-from coordinator.core.names import topic_id_text
 from coordinator.core.queries import FetchBudget, find_batches, past_the_end
 from coordinator.runtime.cluster_view import DIRECTORY_PARTITION, ClusterView
 from coordinator.runtime.ports import Cluster, KafkaUnavailable, TopicMissing
 from coordinator.runtime.replica import Answered, Replica
-
-
-def _keys(command: CommitFile) -> list[bytes]:
-    """The partition of each batch."""
-    keys: list[bytes] = command.batches["topic_partition"].tolist()
-    return keys
-
-
-_NOTHING_LOGGED = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+from coordinator.runtime.unplaced_commits import UnplacedCommit
 
 E = TypeVar("E", OffsetQuery, DeletePoint)
 A = TypeVar("A")
@@ -110,11 +101,11 @@ class Router:
         topic_id, partition = split_partition_key(key)
         placement = self._view.placement(topic_id)
         if placement is None:
-            return Outcome(error=ErrorCode.UNKNOWN_TOPIC_ID, message=f"topic id {topic_id_text(topic_id)} is not known")
+            return Outcome(error=ErrorCode.UNKNOWN_TOPIC_ID, message=self._view.why_unknown(topic_id))
         message = f"topic {placement.name} has no partition {partition}; it has {placement.num_partitions}"
         return Outcome(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message=message)
 
-    async def _settle(self, keys: Iterable[bytes], timeout_ms: int) -> Outcome | None:
+    async def settle(self, keys: Iterable[bytes], timeout_ms: int) -> Outcome | None:
         """If some key has no owner, bring the directory up to date; returns why that failed, or None."""
         if all(self._view.owner_of(key) is not None for key in keys) or await self.directory_is_current(timeout_ms):
             return None
@@ -135,19 +126,20 @@ class Router:
         if not len(command.batches):
             respond(CommitResult.refused(0, ErrorCode.NONE, None))
         elif None in owners:
-            work = self._commit_unplaced(command, _keys(command), timeout_ms, respond, size_bytes)
-            self._spawn(asyncio.get_running_loop().create_task(work))
+            unplaced = UnplacedCommit(self, self._view, len(self._replicas), command, timeout_ms, size_bytes)
+            self._spawn(asyncio.get_running_loop().create_task(unplaced.run(respond)))
             return False
         elif len(owners) == 1 and (owner := cast(int, owners.pop())) in self._replicas:
             self._replicas[owner].submit(command, timeout_ms, cast(Answered, respond), size_bytes)
         else:
-            self._commit_split(command, [self._view.owner_of(key) for key in _keys(command)], timeout_ms, respond, size_bytes)
+            keys: list[bytes] = command.batches["topic_partition"].tolist()
+            self.commit_split(command, [self._view.owner_of(key) for key in keys], timeout_ms, respond, size_bytes)
         return True
 
-    def _commit_split(
+    def commit_split(
         self, command: CommitFile, owners: Sequence[int | None], timeout_ms: int, respond: Callable[[CommitAnswer], None], size_bytes: int
     ) -> None:
-        """Give each coordinator its share, all of them at once, and put the answers together."""
+        """Give each coordinator its share, all of them at once, and put the answers together; some batch has an owner."""
         if command.checked is None:
             command = command._replace(checked=self._check_whole(command, owners))
         shares: dict[int, list[int]] = {}
@@ -168,52 +160,6 @@ class Router:
     def _check_whole(self, command: CommitFile, owners: Sequence[int | None]) -> Outcome:
         coordinator_ids = sorted({owner for owner in owners if owner is not None})
         return check_whole(command, coordinator_ids, len(self._replicas))
-
-    async def _commit_unplaced(
-        self, command: CommitFile, keys: list[bytes], timeout_ms: int, respond: Callable[[CommitAnswer], None], size_bytes: int
-    ) -> None:
-        """Commit a file of which some batches have no owner by what this node knows."""
-        started_s = asyncio.get_running_loop().time()
-        problem = await self._settle(set(keys), timeout_ms)
-        if problem is not None:
-            respond(CommitResult.refused(len(keys), problem.error, problem.message))
-            return
-        owners = [self._view.owner_of(key) for key in keys]
-        if None not in owners:
-            self._commit_split(command, owners, _left_ms(timeout_ms, started_s), respond, size_bytes)
-            return
-        # Owners of deleted topics answer what they answered before the deletion: their shares go first.
-        former = [self._view.former_owner_of(key) if owner is None else None for key, owner in zip(keys, owners, strict=True)]
-        asked = {owner for owner in former if owner is not None and self._view.is_leading(owner)}
-        owners = [gone if owner is None and gone in asked else owner for owner, gone in zip(owners, former, strict=True)]
-        command = command._replace(checked=self._check_whole(command, owners))
-        if None in owners and command.checked is not None and command.checked.error is not ErrorCode.NONE:
-            respond(CommitResult.refused(len(keys), command.checked.error, command.checked.message))
-            return
-        if None in owners or not await self._is_known(command, owners, asked, _left_ms(timeout_ms, started_s), size_bytes):
-            respond(self._refuse_unplaced(keys))
-            return
-        self._commit_split(command, owners, _left_ms(timeout_ms, started_s), respond, size_bytes)
-
-    async def _is_known(self, command: CommitFile, owners: Sequence[int | None], asked: set[int], timeout_ms: int, size_bytes: int) -> bool:
-        """Whether no share of these coordinators meets an unknown partition; nothing of such a share is logged."""
-        first: asyncio.Future[CommitResult] = asyncio.get_running_loop().create_future()
-        only = [owner if owner in asked else None for owner in owners]
-        self._commit_split(
-            command, only, timeout_ms, lambda answer: None if first.done() else first.set_result(answer.result()), size_bytes
-        )
-        errors = (await first).errors
-        return not any(code in _NOTHING_LOGGED for code, owner in zip(errors, only, strict=True) if owner is not None)
-
-    def _refuse_unplaced(self, keys: list[bytes]) -> CommitResult:
-        """Nothing of the file is logged, so that a retry of the key is not stuck with an error that may heal."""
-        message = "another batch of the file names an unknown partition; retry"
-        result = CommitResult.refused(len(keys), ErrorCode.COORDINATOR_NOT_AVAILABLE, message).changeable()
-        for place, key in enumerate(keys):
-            if self._view.owner_of(key) is None:
-                outcome = self.unplaced(key)
-                result.errors[place], result.messages[place] = int(outcome.error), outcome.message
-        return result
 
     # ---- strict reads and deletes by partition
 
@@ -256,7 +202,7 @@ class Router:
         """Send each element to its owner's leader if that is here, and put the answers back in order."""
         started_s = asyncio.get_running_loop().time()
         keys = [partition_key(element.topic_id, element.partition) for element in elements]
-        problem = await self._settle(set(keys), timeout_ms)
+        problem = await self.settle(set(keys), timeout_ms)
         if problem is not None:
             return [refused(problem) for _ in elements]
         answers: list[A | None] = [None] * len(elements)
@@ -296,7 +242,7 @@ class Router:
         started_s = asyncio.get_running_loop().time()
         budget = FetchBudget(max_bytes, batches_per_partition)
         keys = {partition_key(point.topic_id, point.partition) for point in points}
-        problem = await self._settle(keys, timeout_ms)
+        problem = await self.settle(keys, timeout_ms)
         if problem is not None:
             return [FoundBatches(outcome=problem, batches=[])] * len(points)
         return [await self._find(point, budget, timeout_ms, started_s) for point in points]

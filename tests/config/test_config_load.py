@@ -144,6 +144,15 @@ def test_all_problems_come_at_once() -> None:
         ("commit.results.retention.ms", {"commit.results.retention.ms": "899999"}, "must be at least 900000 (file.commit.max.age.ms)"),
         ("deleted.topic.retention.ms", {"deleted.topic.retention.ms": "1804999"}, "must be at least 1805000"),
         ("deleted.topic.retention.ms", {"deleted.topic.retention.ms": "3600001", "file.commit.max.age.ms": "1797501"}, "least 3600002"),
+        (
+            "deleted.topic.retention.ms",
+            {"deleted.topic.retention.ms": "3605000", "commit.results.retention.ms": "3600001"},
+            "least 3605001",
+        ),
+        ("deleted.topic.retention.ms", {"deleted.topic.retention.ms": "1900000", "clock.skew.max.ms": "100001"}, "at least 1900001"),
+        ("leader.load.timeout.ms", {"leader.load.timeout.ms": "44999"}, "must be at least 45000 (leader.term.timeout.ms)"),
+        ("leader.load.timeout.ms", {"leader.load.timeout.ms": "50000", "session.timeout.ms": "50001"}, "least 50001 (session.timeout.ms)"),
+        ("file.commit.max.age.ms", {"file.commit.max.age.ms": "5000"}, "must be above 5000 (clock.skew.max.ms)"),
         ("producer.id.expiration.ms", {"producer.id.expiration.ms": "1000"}, "must be at least 900000"),
         ("diskless.metadata.topic.min.insync.replicas", {"diskless.metadata.topic.replication.factor": "1"}, "must not exceed"),
         ("heartbeat.interval.ms", {"heartbeat.interval.ms": "2001"}, "at most a third of session.timeout.ms = 6000"),
@@ -173,6 +182,8 @@ def test_broken_rule_is_named_with_its_key(key: str, overrides: dict[str, str], 
 
 def test_boundary_values_of_the_rules_are_accepted() -> None:
     load(commit__results__retention__ms="900000", deleted__topic__retention__ms="1805000", heartbeat__interval__ms="2000")
+    load(commit__results__retention__ms="3600000", deleted__topic__retention__ms="3605000", leader__load__timeout__ms="45000")
+    load(file__commit__max__age__ms="5001")
 
 
 def test_replication_is_lowered_only_explicitly_and_with_a_warning() -> None:

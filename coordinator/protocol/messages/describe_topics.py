@@ -68,7 +68,7 @@ class DescribeTopicsTopicResult(ResponsePart):
     name: str | None = field(metadata=STRING)
     """The topic name, or null if it is unknown."""
     partitions: tuple[DescribeTopicsPartitionResult, ...]
-    """Each partition of the topic."""
+    """Each partition of the topic; with the error UNKNOWN_TOPIC_ID those that a deleted topic had, for repeated commits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
