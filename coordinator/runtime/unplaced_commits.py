@@ -4,7 +4,7 @@ A key that is known is answered whatever became of topics since: a client that w
 of an acknowledged commit would upload the data again under a new key. So the coordinators that owned the batches are asked
 first, for what they know and nothing more. Shares are told apart by the placement of deleted topics, which is remembered
 longer than results are kept (`deleted.topic.retention.ms`).
-Invariant: nothing of a file is logged while one of its batches has neither a coordinator nor a known answer.
+Invariant: nothing of a file is logged while one of its batches would be answered that its topic or partition is unknown.
 """
 
 from __future__ import annotations
@@ -76,8 +76,10 @@ class UnplacedCommit:
         checked = check_whole(self._command, {owner for owner in owners if owner is not None}, self._coordinator_count)
         refusal = ANOTHER_IS_UNKNOWN if checked.error is ErrorCode.NONE else checked
         known = await self._ask(owners, refusal)
-        if all(_is_known(known, place, refusal) for place, owner in enumerate(live) if owner is None):
-            # What is committed already is told again; the other shares are of coordinators that exist.
+        elsewhere = {owner for owner in owners if owner is not None and not self._view.is_leading(owner)}
+        if all(owners[place] in elsewhere or _is_known(known, place, refusal) for place, owner in enumerate(live) if owner is None):
+            # What is committed already is told again, and what another node leads is its to decide: neither holds up the shares that
+            # have a coordinator here.
             self._router.commit_split(self._command._replace(checked=checked), owners, self._left_ms(), respond, self._size_bytes)
             return
         stranger = None if None not in owners else await self._ask_with_strangers(refusal)
@@ -125,7 +127,7 @@ class UnplacedCommit:
         if stranger is not None:
             known.errors[place], known.messages[place] = stranger.errors[place], stranger.messages[place]
         elif owner is not None and known.messages[place] != refusal.message:
-            return  # its former coordinator is led elsewhere, or cannot tell now
+            return  # its former coordinator cannot tell now
         elif refusal is ANOTHER_IS_UNKNOWN:
             outcome = self._router.unplaced(self._keys[place])
             known.errors[place], known.messages[place] = int(outcome.error), outcome.message
