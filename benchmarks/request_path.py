@@ -44,6 +44,7 @@ from coordinator.protocol.codec import Message
 from coordinator.protocol.commit_file import decode_commit_response
 from coordinator.protocol.framing import FrameReader
 from coordinator.protocol.messages import CreatablePartitions, CreatePartitionsRequest
+from coordinator.runtime.clock import wall_ms
 from coordinator.runtime.node import FatalError, Node, NodeConfig, NodePorts
 from coordinator.runtime.ports import LogEntry, LogListener, PeerUnavailable, Report
 from coordinator.testing.kafka import FakeKafka
@@ -203,6 +204,7 @@ class Bench:
                 topic_check_interval_ms=60_000,
                 load_timeout_ms=60_000,
                 shutdown_timeout_ms=0,
+                incarnation_id=bytes(16),
             ),
             ports=NodePorts(
                 cluster=fake.cluster,
@@ -214,7 +216,8 @@ class Bench:
                 writer=writer,
                 telemetry=MetricsTelemetry(metrics),
             ),
-            clock_ms=lambda: time.time_ns() // 1_000_000,
+            clock_ms=wall_ms,
+            wall_ms=wall_ms,
             rng=random.Random(1),
             on_fatal=self._on_fatal,
         )

@@ -276,12 +276,13 @@ class TopicDeleting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRegistered:
-    """Partition 0: a node of the service and where it listens."""
+    """Partition 0: a node of the service and where it listens; `incarnation_id` is drawn at the start of its process."""
 
     node_id: int
     rack: str
     endpoints: list[Endpoint]
     schema_level_max: int
+    incarnation_id: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

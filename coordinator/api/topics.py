@@ -90,7 +90,14 @@ def remove_topics_response(request: RemoveTopicsRequest, outcomes: Sequence[Outc
 def register_node(request: RegisterNodeRequest) -> RegisterNode:
     """A node that says where it listens."""
     endpoints = [Endpoint(listener=e.listener, host=e.host, port=e.port) for e in request.endpoints]
-    return RegisterNode(node_id=request.node_id, rack=request.rack or "", endpoints=endpoints, schema_level_max=request.schema_level_max)
+    return RegisterNode(
+        node_id=request.node_id,
+        rack=request.rack or "",
+        endpoints=endpoints,
+        schema_level_max=request.schema_level_max,
+        incarnation_id=request.incarnation_id,
+        replaced_id=request.replaced_id,
+    )
 
 
 def register_node_response(outcome: Outcome) -> Message:

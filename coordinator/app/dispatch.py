@@ -38,6 +38,7 @@ from coordinator.protocol.messages import (
     DescribeCoordinatorsRequest,
     DescribeCoordinatorsResponse,
     DescribeFilesRequest,
+    DescribeNodeRequest,
     DescribeTopicsPartitionResult,
     DescribeTopicsRequest,
     DescribeTopicsResponse,
@@ -65,7 +66,7 @@ DIRECTORY_TIMEOUT_MS = 2_000
 LIST_FILES_MAX = 10_000
 
 ALONE = frozenset({ApiKey.CREATE_PARTITIONS, ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS, ApiKey.UPDATE_SCHEMA_LEVEL})
-UNORDERED = frozenset({ApiKey.PLACE_PARTITIONS, ApiKey.REMOVE_TOPICS, ApiKey.REGISTER_NODE})
+UNORDERED = frozenset({ApiKey.PLACE_PARTITIONS, ApiKey.REMOVE_TOPICS, ApiKey.REGISTER_NODE, ApiKey.DESCRIBE_NODE})
 """Requests between nodes: repeated until they succeed and ordered by what they carry, so they need not wait for each other."""
 
 Serve = Callable[[Any], Awaitable[Message]]
@@ -98,6 +99,7 @@ class Dispatcher:
             ApiKey.PLACE_PARTITIONS: self._place_partitions,
             ApiKey.REMOVE_TOPICS: self._remove_topics,
             ApiKey.REGISTER_NODE: self._register_node,
+            ApiKey.DESCRIBE_NODE: self._describe_node,
         }
 
     async def close(self) -> None:
@@ -249,6 +251,9 @@ class Dispatcher:
         outcomes = await self._node.directory.serve(DIRECTORY_PARTITION, command, 1, max(1, request.timeout_ms))
         return topics_api.register_node_response(outcomes[0])
 
+    async def _describe_node(self, _: DescribeNodeRequest) -> Message:
+        return self._node.describe()
+
     # ---- discovery
 
     def _metadata(self, version: int, request: Message) -> Message:
@@ -327,7 +332,13 @@ class Dispatcher:
 
     async def _describe_coordinators(self, request: DescribeCoordinatorsRequest) -> Message:
         nodes = [
-            DescribeCoordinatorsNode(node_id=n.node_id, rack=n.rack or None, host=n.endpoints[0].host, port=n.endpoints[0].port)
+            DescribeCoordinatorsNode(
+                node_id=n.node_id,
+                rack=n.rack or None,
+                host=n.endpoints[0].host,
+                port=n.endpoints[0].port,
+                incarnation_id=n.incarnation_id,
+            )
             for n in self._describe.nodes()
             if n.endpoints
         ]
@@ -336,6 +347,9 @@ class Dispatcher:
             error_code=0,
             cluster_id=self._describe.cluster_id,
             node_id=self._node.config.node_id,
+            incarnation_id=self._node.config.incarnation_id,
+            time_ms=self._node.wall_ms(),
+            withheld_reason=self._node.withheld_reason,
             coordinators=tuple(_coordinator(one, self._node.config.node_id) for one in described),
             nodes=tuple(nodes),
         )

@@ -16,6 +16,7 @@ import random
 import signal
 import sys
 import time
+import uuid
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -41,7 +42,7 @@ from coordinator.core.leadership import State
 from coordinator.core.limits import Limits
 from coordinator.core.topic_rules import TopicExpectations
 from coordinator.protocol.api_table import ApiTable
-from coordinator.runtime.clock import SteadyClock
+from coordinator.runtime.clock import SteadyClock, wall_ms
 from coordinator.runtime.node import FatalError, Node, NodeConfig, NodePorts
 from coordinator.runtime.ports import LogListener, LogReader, StateStores, TermProducers, group_client_id
 from records.model import Endpoint
@@ -118,6 +119,7 @@ class Process:
             config=node_config(settings, endpoints),
             ports=ports,
             clock_ms=self._clock_ms,
+            wall_ms=wall_ms,
             rng=random.Random(),
             on_fatal=self._on_fatal,
         )
@@ -298,6 +300,8 @@ def node_config(settings: Settings, endpoints: list[Endpoint]) -> NodeConfig:
         schema_level_max=settings.schema_level_max,
         load_timeout_ms=settings.leader_load_timeout_ms,
         shutdown_timeout_ms=settings.leader_shutdown_timeout_ms,
+        incarnation_id=uuid.uuid4().bytes,
+        session_timeout_ms=settings.session_timeout_ms,
     )
 
 

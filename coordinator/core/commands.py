@@ -23,6 +23,8 @@ class Outcome:
 
 OK = Outcome()
 
+NO_INCARNATION = bytes(16)
+
 
 class CommitFile(NamedTuple):
     """Commit the share of a WAL file that belongs to this coordinator. `created_ms` is -1 when unknown.
@@ -243,12 +245,18 @@ class ConfirmDeleted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisterNode:
-    """Directory: a node says where it listens."""
+    """Directory: a node says where it listens.
+
+    `incarnation_id` is that of its process; `replaced_id` that of the process registered before under this id, which has
+    ended as far as the node can tell.
+    """
 
     node_id: int
     rack: str
     endpoints: list[Endpoint]
     schema_level_max: int
+    incarnation_id: bytes
+    replaced_id: bytes = NO_INCARNATION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

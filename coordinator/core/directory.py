@@ -7,6 +7,7 @@ bring one back.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from coordinator.core.commands import (
@@ -24,7 +25,7 @@ from coordinator.core.errors import ErrorCode
 from coordinator.core.limits import Limits
 from coordinator.core.names import ZERO_TOPIC_ID, illegal_topic_name, topic_id_text
 from records.history import LATEST, levels
-from records.model import FeatureLevelSet, NodeRegistered, PlacedRange, Record, TopicDeleting, TopicPlaced
+from records.model import Endpoint, FeatureLevelSet, NodeRegistered, PlacedRange, Record, TopicDeleting, TopicPlaced
 
 UNDATED = 0
 """Log time of a deletion behind which no file was committed yet; such a deletion is never old."""
@@ -323,17 +324,34 @@ def decide_confirm(directory: Directory, command: ConfirmPlaced | ConfirmDeleted
 
 
 def decide_register(directory: Directory, command: RegisterNode) -> tuple[list[Record], Outcome]:
-    """Log a node when anything about it is new; one that cannot follow the schema level in force is refused."""
+    """Log a node when anything about it is new.
+
+    One that cannot follow the schema level in force is refused, and so is a second process with the id of a node that is
+    registered, unless it says of just that process that it has ended: of two that start together the first is registered.
+    """
     if command.schema_level_max < directory.schema_level:
         message = (
             f"node {command.node_id} supports schema levels up to {command.schema_level_max}, and level {directory.schema_level} is in"
             " force, which never goes back: run a version that has it, with schema.level.max at least as high"
         )
         return [], Outcome(error=ErrorCode.UNSUPPORTED_VERSION, message=message)
+    known = directory.nodes.get(command.node_id)
+    if known is not None and known.incarnation_id not in (command.incarnation_id, command.replaced_id):
+        message = f"node {command.node_id} is registered by another process, at {addresses(known.endpoints)}"
+        return [], Outcome(error=ErrorCode.DUPLICATE_BROKER_REGISTRATION, message=message)
     node = NodeRegistered(
-        node_id=command.node_id, rack=command.rack, endpoints=list(command.endpoints), schema_level_max=command.schema_level_max
+        node_id=command.node_id,
+        rack=command.rack,
+        endpoints=list(command.endpoints),
+        schema_level_max=command.schema_level_max,
+        incarnation_id=command.incarnation_id,
     )
-    return [] if directory.nodes.get(command.node_id) == node else [node], OK
+    return [] if known == node else [node], OK
+
+
+def addresses(endpoints: Sequence[Endpoint]) -> str:
+    """Where a node listens, for people."""
+    return ", ".join(f"{one.host}:{one.port}" for one in endpoints) or "an unknown address"
 
 
 def working_nodes(directory: Directory) -> list[NodeRegistered]:

@@ -408,7 +408,7 @@ def _directory_to_json(hot: HotState) -> str:
         {
             "placements": [asdict(p) | {"topic_id": p.topic_id.hex()} for p in directory.placements.values()],
             "deletions": [asdict(d) | {"topic_id": d.topic_id.hex()} for d in directory.deletions.values()],
-            "nodes": [asdict(node) for node in directory.nodes.values()],
+            "nodes": [asdict(node) | {"incarnation_id": node.incarnation_id.hex()} for node in directory.nodes.values()],
             "schema_level": directory.schema_level,
         }
     )
@@ -433,7 +433,7 @@ def _directory_from_json(hot: HotState, text: str) -> None:
         if deletion.time_ms == UNDATED:
             directory.undated.add(deletion.topic_id)
     for row in stored["nodes"]:
-        row["endpoints"] = [Endpoint(**e) for e in row["endpoints"]]
+        row |= {"endpoints": [Endpoint(**e) for e in row["endpoints"]], "incarnation_id": bytes.fromhex(row["incarnation_id"])}
         node = NodeRegistered(**row)
         directory.nodes[node.node_id] = node
     directory.schema_level = stored["schema_level"]

@@ -14,6 +14,11 @@ from collections.abc import Callable
 NS_PER_MS = 1_000_000
 
 
+def wall_ms() -> int:
+    """The machine's clock, which may jump: milliseconds since the epoch."""
+    return time.time_ns() // NS_PER_MS
+
+
 class SteadyClock:
     """Call it for milliseconds since the epoch. Any thread may."""
 

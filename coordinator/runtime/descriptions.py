@@ -128,7 +128,11 @@ class Descriptions:
         known = {} if directory is None else dict(directory.nodes)
         config = self._node.config
         itself = NodeRegistered(
-            node_id=config.node_id, rack=config.rack, endpoints=config.endpoints, schema_level_max=config.schema_level_max
+            node_id=config.node_id,
+            rack=config.rack,
+            endpoints=config.endpoints,
+            schema_level_max=config.schema_level_max,
+            incarnation_id=config.incarnation_id,
         )
         known.setdefault(config.node_id, itself)
         return [known[node_id] for node_id in sorted(known)]

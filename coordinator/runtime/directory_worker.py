@@ -5,8 +5,8 @@ step is idempotent: owners may be told twice, and a confirmation that is no news
 the offset that ordered them, and an owner remembers deletions even of topics it never had, so a delayed create cannot
 bring a deleted topic back.
 
-Beside that every node registers itself here, and the leader raises the schema level as soon as all nodes agree to a
-higher one: those that are registered, and those that are members of the group and therefore about to be.
+Beside that the leader raises the schema level as soon as all nodes agree to a higher one: those that are registered, and
+those that are members of the group and therefore about to be.
 """
 
 from __future__ import annotations
@@ -41,9 +41,6 @@ from coordinator.protocol.messages import (
     PlacePartitionsRequest,
     PlacePartitionsResponse,
     PlacePartitionsTopic,
-    RegisterNodeEndpoint,
-    RegisterNodeRequest,
-    RegisterNodeResponse,
     RemoveTopicsRequest,
     RemoveTopicsResponse,
     RemoveTopicsTopic,
@@ -58,7 +55,7 @@ LOG = logging.getLogger("coordinator.directory")
 TELL_TIMEOUT_MS = 5_000
 RETRY_S = (0.05, 0.5)
 TOPICS_AT_ONCE_MAX = 32
-REGISTER_CHECK_S = 1.0
+LEVEL_CHECK_S = 1.0
 
 TOLD_IN_VAIN = ErrorCode.UNKNOWN_TOPIC_ID
 """An owner says that the topic is deleted: the directory will hear of it too."""
@@ -89,16 +86,16 @@ class DirectoryWorker:
         self._node = node
         self._carrying: dict[bytes, asyncio.Task[None]] = {}
         self._waiting: dict[bytes, list[asyncio.Future[None]]] = {}
-        self._registration: asyncio.Task[None] | None = None
+        self._level: asyncio.Task[None] | None = None
         self._said: str | None = None
 
     def start(self) -> None:
-        """Begin to register this node and to watch the directory."""
-        self._registration = asyncio.get_running_loop().create_task(self._keep_registered(), name="register-node")
+        """Begin to watch the directory."""
+        self._level = asyncio.get_running_loop().create_task(self._keep_level(), name="schema-level")
 
     async def close(self) -> None:
         """Stop all work; what is left is the next leader's."""
-        tasks = [*self._carrying.values(), *([self._registration] if self._registration is not None else [])]
+        tasks = [*self._carrying.values(), *([self._level] if self._level is not None else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -264,67 +261,22 @@ class DirectoryWorker:
         answer: Answer = await replica.ask(command, timeout_ms)
         return [answer] if isinstance(answer, Outcome) else cast(list[Outcome], answer)
 
-    # ---- registration
+    # ---- the schema level
 
-    async def _keep_registered(self) -> None:
-        """See to it that the directory knows this node as it is now, and that the schema level rises when it can."""
+    async def _keep_level(self) -> None:
+        """See to it that the schema level rises when it can."""
         while True:
             try:
-                if self._view.directory is not None and not self._is_known():
-                    await self._register()
-                if self._is_known():
-                    await self._raise_schema_level()
+                await self._raise_schema_level()
             except Exception:
-                LOG.exception("registration failed; it is tried again")
-            await asyncio.sleep(REGISTER_CHECK_S * self._rng.uniform(0.5, 1.0))
-
-    def _is_known(self) -> bool:
-        """Whether the directory has this node as it is now."""
-        directory, node = self._view.directory, self._node
-        known = None if directory is None else directory.nodes.get(node.node_id)
-        return known is not None and (known.rack, known.endpoints, known.schema_level_max) == (
-            node.rack,
-            node.endpoints,
-            node.schema_level_max,
-        )
-
-    async def _register(self) -> None:
-        if self._view.is_leading(DIRECTORY_PARTITION):
-            outcome = cast(Outcome, await self._replicas[DIRECTORY_PARTITION].ask(self._node, TELL_TIMEOUT_MS))
-            self._note_registration(outcome.error, outcome.message)
-            return
-        leader = self._view.leader(DIRECTORY_PARTITION)
-        if leader is None:
-            return
-        node = self._node
-        request = RegisterNodeRequest(
-            node_id=node.node_id,
-            rack=node.rack,
-            endpoints=tuple(RegisterNodeEndpoint(listener=e.listener, host=e.host, port=e.port) for e in node.endpoints),
-            schema_level_max=node.schema_level_max,
-            timeout_ms=TELL_TIMEOUT_MS,
-        )
-        try:
-            response = await self._peers.call(leader.host, leader.port, request, TELL_TIMEOUT_MS)
-        except PeerUnavailable as unavailable:
-            LOG.info("directory leader is not reachable node=%d error=%r", leader.node_id, str(unavailable))
-            return
-        if isinstance(response, RegisterNodeResponse):
-            self._note_registration(response.error_code, response.error_message)
-
-    def _note_registration(self, error: int, message: str | None) -> None:
-        if error == ErrorCode.UNSUPPORTED_VERSION:
-            self._say(f"this node is not registered: {message}")
-        elif error != ErrorCode.NONE:
-            LOG.info("registration was refused error=%d message=%r", error, message)
+                LOG.exception("the schema level could not be looked at; it is tried again")
+            await asyncio.sleep(LEVEL_CHECK_S * self._rng.uniform(0.5, 1.0))
 
     def _say(self, message: str) -> None:
         """Warn an operator of what stays as it is until somebody does something: once, not every second."""
         if message != self._said:
             LOG.warning(message)
         self._said = message
-
-    # ---- the schema level
 
     async def raise_schema_level(self, level: int, gone_node_ids: frozenset[int], timeout_ms: int) -> Outcome:
         """Raise the schema level, 0 to change nothing; after a success the directory here has every change acknowledged before."""
@@ -343,6 +295,8 @@ class DirectoryWorker:
         if directory is None or not self._view.is_leading(DIRECTORY_PARTITION):
             return
         nodes = working_nodes(directory)
+        if all(node.incarnation_id != self._node.incarnation_id for node in nodes):
+            return  # not registered yet
         level = min([self._node.schema_level_max, *(node.schema_level_max for node in nodes)])
         if level <= directory.schema_level:
             if level < self._node.schema_level_max:

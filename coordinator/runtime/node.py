@@ -22,6 +22,7 @@ from coordinator.core.leadership import State
 from coordinator.core.limits import MESSAGE_BYTES_MAX, Limits, entry_bytes_max
 from coordinator.core.rest import Rest, no_rest
 from coordinator.core.topic_rules import ReplicaSets, Severity, TopicExpectations, check_topic, may_lead, wanted_config
+from coordinator.protocol.messages import DescribeNodeResponse
 from coordinator.runtime.cluster_view import DIRECTORY_PARTITION, ClusterView
 from coordinator.runtime.directory_worker import DirectoryWorker
 from coordinator.runtime.ports import (
@@ -39,6 +40,7 @@ from coordinator.runtime.ports import (
     TopicFacts,
     TopicMissing,
 )
+from coordinator.runtime.registration import NodeIdTaken, Registration
 from coordinator.runtime.replica import Replica, ReplicaIdentity, ReplicaPorts, ReplicaUnloadable
 from coordinator.runtime.router import Router
 from coordinator.runtime.telemetry import Telemetry
@@ -77,6 +79,8 @@ class NodeConfig:
     topic_check_interval_ms: int
     load_timeout_ms: int
     shutdown_timeout_ms: int
+    incarnation_id: bytes
+    session_timeout_ms: int = 6_000
     schema_level_max: int = LATEST
 
 
@@ -107,15 +111,22 @@ class Node:
         config: NodeConfig,
         ports: NodePorts,
         clock_ms: Callable[[], int],
+        wall_ms: Callable[[], int],
         rng: random.Random,
         on_fatal: Callable[[FatalError], None],
     ) -> None:
+        """`wall_ms` is the machine's clock, jumps and all; `clock_ms` follows it smoothly."""
         self.config = config
+        self.wall_ms = wall_ms
         self.replicas: dict[int, Replica] = {}
         self.view = ClusterView(self.replicas)
         self.router = Router(replicas=self.replicas, view=self.view, node_id=config.node_id)
         registration = RegisterNode(
-            node_id=config.node_id, rack=config.rack, endpoints=config.endpoints, schema_level_max=config.schema_level_max
+            node_id=config.node_id,
+            rack=config.rack,
+            endpoints=config.endpoints,
+            schema_level_max=config.schema_level_max,
+            incarnation_id=config.incarnation_id,
         )
         self.directory = DirectoryWorker(
             replicas=self.replicas,
@@ -126,6 +137,17 @@ class Node:
             rng=rng,
             clock_ms=clock_ms,
             node=registration,
+        )
+        self.registration = Registration(
+            node=registration,
+            replicas=self.replicas,
+            view=self.view,
+            router=self.router,
+            peers=ports.peers,
+            cluster=ports.cluster,
+            rng=rng,
+            session_timeout_ms=config.session_timeout_ms,
+            on_taken=lambda taken: on_fatal(FatalError(str(taken))),
         )
         self.schema_level = 1
         self.facts: TopicFacts | None = None
@@ -178,9 +200,14 @@ class Node:
                 f"{refused}. Give the principal of this node (kafka.sasl.*, kafka.ssl.*) Describe, DescribeConfigs, Read and Write on topic"
                 f" {self.config.topic}, Create where it may create it, and Read on its group; or correct the value that was refused"
             ) from refused
+        try:
+            await self.registration.await_free(self.config.load_timeout_ms / 1000)
+        except NodeIdTaken as taken:
+            raise FatalError(str(taken)) from taken
         self._ports.membership.join(self)
         self.is_joined = True
         self._spawn(self._guard_topic(facts), "topic-guard")
+        self._spawn(self.registration.keep(), "registration")
 
     async def _prepare(self) -> TopicFacts:
         """Everything up to loaded replicas. Raises `FatalError`, `ClusterRefused`."""
@@ -321,6 +348,22 @@ class Node:
         for replica in self.replicas.values():
             await replica.close()
 
+    @property
+    def withheld_reason(self) -> str | None:
+        """Why this node stays out of leadership; None while it does not."""
+        return None
+
+    def describe(self) -> DescribeNodeResponse:
+        """Which process this is and what its clock shows, for other nodes."""
+        return DescribeNodeResponse(
+            error_code=0,
+            node_id=self.config.node_id,
+            incarnation_id=self.config.incarnation_id,
+            is_member=self.is_joined,
+            time_ms=self.wall_ms(),
+            is_kafka_time_known=False,
+        )
+
     # ---- the log and the group
 
     def on_entries(self, partition: int, generation: int, entries: Sequence[LogEntry]) -> None:
@@ -437,12 +480,16 @@ class Node:
             return True
         except TopicMissing:
             return False
+        self._check_same_topic(topic_id)
+        return True
+
+    def _check_same_topic(self, topic_id: bytes) -> None:
+        """Raise `FatalError` when the topic is another one."""
         if self.facts is not None and topic_id != self.facts.topic_id:
             raise FatalError(
                 f"topic {self.config.topic} was deleted and created anew while the service was running: its state belongs to the old topic."
                 " Start again with empty data directories to serve the new one, or restore the old one"
             )
-        return True
 
     def _note_failed_check(self, error: KafkaUnavailable | TopicMissing) -> None:
         reason = "refused" if isinstance(error, ClusterRefused) else "missing" if isinstance(error, TopicMissing) else "unavailable"
@@ -461,7 +508,9 @@ class Node:
             if missing:
                 continue
             try:
-                self.facts = now = await self._ports.cluster.describe_topic()
+                now = await self._ports.cluster.describe_topic()
+                self._check_same_topic(now.topic_id)  # it may have been created anew since the check above
+                self.facts = now
                 self._check(now)
                 if len(now.partitions) > len(self.replicas):
                     await self._grow(now)

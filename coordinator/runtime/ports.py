@@ -199,6 +199,10 @@ class PeerUnavailable(Exception):
     """Another node did not answer in time."""
 
 
+class PeerGone(PeerUnavailable):
+    """Nobody listens at the address: the machine is there and refused the connection."""
+
+
 class Peers(Protocol):
     """Requests to other nodes of the service."""
 

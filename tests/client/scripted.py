@@ -50,7 +50,7 @@ class ScriptedCluster:
     def register(self, *levels: tuple[int, int]) -> None:
         """Enter nodes in the directory: (node id, highest schema level)."""
         for node_id, level_max in levels:
-            node = NodeRegistered(node_id=node_id, rack="", endpoints=[], schema_level_max=level_max)
+            node = NodeRegistered(node_id=node_id, rack="", endpoints=[], schema_level_max=level_max, incarnation_id=bytes(16))
             apply_directory(self.directory, node, 0)
 
     def owner(self, key: bytes) -> int | None:
@@ -112,9 +112,8 @@ class ScriptedNode:
         return cluster_api.find_coordinator_response(version, [self._find(key) for key in keys])
 
     def _registered(self, node: ScriptedNode) -> NodeRegistered:
-        return NodeRegistered(
-            node_id=node.node_id, rack="", endpoints=[Endpoint(listener="i", host="127.0.0.1", port=node.port)], schema_level_max=1
-        )
+        endpoints = [Endpoint(listener="i", host="127.0.0.1", port=node.port)]
+        return NodeRegistered(node_id=node.node_id, rack="", endpoints=endpoints, schema_level_max=1, incarnation_id=bytes(16))
 
     def _find(self, key: str) -> cluster_api.FoundCoordinator:
         leader = self.told.get(int(key), self.cluster.leaders.get(int(key), -1))
@@ -152,7 +151,15 @@ class ScriptedNode:
             )
             for i, leader in self.cluster.leaders.items()
         )
-        return m.DescribeCoordinatorsResponse(error_code=0, cluster_id="c", node_id=self.node_id, coordinators=described, nodes=())
+        return m.DescribeCoordinatorsResponse(
+            error_code=0,
+            cluster_id="c",
+            node_id=self.node_id,
+            incarnation_id=bytes(16),
+            time_ms=0,
+            coordinators=described,
+            nodes=(),
+        )
 
     def _refusal(self, key: bytes) -> ErrorCode:
         owner = self.cluster.owner(key)

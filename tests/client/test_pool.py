@@ -16,7 +16,7 @@ from coordinator.protocol.messages import DeleteTopicsResponse, RegisterNodeRequ
 from coordinator.runtime.ports import PeerUnavailable
 from tests.server.lines import KEY, REMAINS_S, Echo, Held, serving, until
 
-REGISTER = RegisterNodeRequest(node_id=1, rack=None, endpoints=(), schema_level_max=1)
+REGISTER = RegisterNodeRequest(node_id=1, rack=None, endpoints=(), schema_level_max=1, incarnation_id=bytes(16), replaced_id=bytes(16))
 
 
 class Registers:

@@ -39,7 +39,8 @@ def test_a_range_no_directory_would_place_is_refused_and_never_logged(first: int
 
 @pytest.mark.parametrize(("node_id", "host", "port"), [(-1, "h", 1), (1, "", 1), (1, "h", 0), (1, "h", 65_536)])
 def test_a_node_without_an_address_is_refused_and_never_logged(node_id: int, host: str, port: int) -> None:
-    command = RegisterNode(node_id=node_id, rack="", endpoints=[Endpoint(listener="PLAINTEXT", host=host, port=port)], schema_level_max=1)
+    endpoints = [Endpoint(listener="PLAINTEXT", host=host, port=port)]
+    command = RegisterNode(node_id=node_id, rack="", endpoints=endpoints, schema_level_max=1, incarnation_id=b"1" * 16)
     decision = decide_write(HotState(), command, Limits())
     assert cast(Outcome, decision.answer).error is ErrorCode.INVALID_REQUEST
     assert decision.records == []

@@ -36,6 +36,7 @@ from tests.core.build import TOPIC, batch, commit, leading, list_offsets
 
 LIMITS = Limits(partitions_per_topic_max=50)
 A, B, GONE = bytes([1] * 16), bytes([2] * 16), bytes([3] * 16)
+FIRST, SECOND = b"1" * 16, b"2" * 16
 DAY_MS = 86_400_000
 
 
@@ -227,13 +228,32 @@ def test_confirming_is_logged_once_and_only_for_the_ranges_of_now() -> None:
 
 def test_a_node_is_logged_only_when_something_about_it_is_new() -> None:
     hot = HotState()
-    command = RegisterNode(node_id=4, rack="r1", endpoints=[Endpoint(listener="L", host="h", port=1)], schema_level_max=1)
+    command = RegisterNode(
+        node_id=4, rack="r1", endpoints=[Endpoint(listener="L", host="h", port=1)], schema_level_max=1, incarnation_id=FIRST
+    )
     [record], outcome = decide_register(hot.directory, command)
     assert outcome == OK
     hot.apply(record, 1)
     assert decide_register(hot.directory, command) == ([], OK)
-    moved = RegisterNode(node_id=4, rack="r2", endpoints=[], schema_level_max=1)
+    moved = replace(command, rack="r2", endpoints=[])
     assert len(decide_register(hot.directory, moved)[0]) == 1
+
+
+def test_a_second_process_with_the_id_of_a_registered_node_is_refused_unless_the_first_has_ended() -> None:
+    hot = HotState()
+    first = RegisterNode(node_id=4, rack="", endpoints=[Endpoint(listener="L", host="h", port=1)], schema_level_max=1, incarnation_id=FIRST)
+    hot.apply(decide_register(hot.directory, first)[0][0], 1)
+    second = replace(first, endpoints=[Endpoint(listener="L", host="other", port=2)], incarnation_id=SECOND)
+    for twin in (second, replace(second, replaced_id=b"3" * 16)):
+        records, outcome = decide_register(hot.directory, twin)
+        assert (records, outcome.error) == ([], ErrorCode.DUPLICATE_BROKER_REGISTRATION)
+        assert "node 4 is registered by another process, at h:1" in str(outcome.message)
+    [record], outcome = decide_register(hot.directory, replace(second, replaced_id=FIRST))
+    assert (record.incarnation_id, outcome) == (SECOND, OK)
+    hot.apply(record, 2)
+    # What the first says late does not bring it back.
+    assert decide_register(hot.directory, first)[1].error is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    assert decide_register(hot.directory, replace(second, replaced_id=FIRST)) == ([], OK)
 
 
 # ---- the schema level
@@ -243,7 +263,7 @@ def with_nodes(*levels_max: int, level: int = 1) -> HotState:
     """Nodes 1, 2, ... and the highest schema level of each."""
     hot = HotState()
     for node_id, level_max in enumerate(levels_max, 1):
-        hot.apply(NodeRegistered(node_id=node_id, rack="", endpoints=[], schema_level_max=level_max), node_id)
+        hot.apply(NodeRegistered(node_id=node_id, rack="", endpoints=[], schema_level_max=level_max, incarnation_id=FIRST), node_id)
     hot.apply(FeatureLevelSet(level=level), 100)
     return hot
 
@@ -308,7 +328,7 @@ def test_a_level_that_cannot_be_is_refused(level: int) -> None:
 
 def test_a_node_that_cannot_follow_the_level_in_force_is_not_registered() -> None:
     hot = with_nodes(2, level=2)
-    old = RegisterNode(node_id=4, rack="", endpoints=[Endpoint(listener="L", host="h", port=1)], schema_level_max=1)
+    old = RegisterNode(node_id=4, rack="", endpoints=[Endpoint(listener="L", host="h", port=1)], schema_level_max=1, incarnation_id=FIRST)
     decision = decide_write(hot, old, LIMITS)
     assert isinstance(decision.answer, Outcome)
     assert (decision.records, decision.answer.error) == ([], ErrorCode.UNSUPPORTED_VERSION)

@@ -117,7 +117,7 @@ EXAMPLES: list[Record] = [
         confirmed=True,
     ),
     TopicDeleting(topic_id=TOPIC_A, confirmed=False),
-    NodeRegistered(node_id=1, rack="", endpoints=ENDPOINTS, schema_level_max=1),
+    NodeRegistered(node_id=1, rack="", endpoints=ENDPOINTS, schema_level_max=1, incarnation_id=TOPIC_B),
     NodeDirectoriesChanged(node_id=1, online=[TOPIC_A], offline=[TOPIC_B]),
     ReplicaDirectoryAssigned(node_id=1, metadata_partition=4, directory_id=TOPIC_B),
     FeatureLevelSet(level=1),

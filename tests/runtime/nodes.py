@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
+import uuid
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -13,8 +13,9 @@ from coordinator.core.commands import Answer, CommitFile, FoundOffset, ListOffse
 from coordinator.core.limits import Limits
 from coordinator.core.topic_rules import TopicExpectations
 from coordinator.protocol.codec import Message
+from coordinator.runtime.clock import wall_ms
 from coordinator.runtime.node import FatalError, Node, NodeConfig, NodePorts
-from coordinator.runtime.ports import PeerUnavailable, StateStores
+from coordinator.runtime.ports import Peers, PeerUnavailable, StateStores
 from coordinator.runtime.telemetry import NoTelemetry
 from coordinator.testing.kafka import FakeKafka
 from records.history import LATEST
@@ -33,10 +34,13 @@ class NoPeers:
         raise PeerUnavailable(f"nobody listens at {host}:{port}")
 
 
+NO_PEERS = NoPeers()
+
+
 class Running:
     """A node that was started; `fatal` is what stopped it."""
 
-    def __init__(self, kafka: FakeKafka, stores: StateStores, writer: ThreadPoolExecutor, schema_level_max: int) -> None:
+    def __init__(self, kafka: FakeKafka, stores: StateStores, writer: ThreadPoolExecutor, schema_level_max: int, peers: Peers) -> None:
         self.kafka = kafka
         self.fatal: list[FatalError] = []
         ports = kafka.node("1")
@@ -55,6 +59,7 @@ class Running:
                 topic_check_interval_ms=10,
                 load_timeout_ms=60_000,
                 shutdown_timeout_ms=0,
+                incarnation_id=uuid.uuid4().bytes,
                 schema_level_max=schema_level_max,
             ),
             ports=NodePorts(
@@ -63,11 +68,12 @@ class Running:
                 open_reader=ports.reader,
                 open_producers=lambda _message_max_bytes: ports.producers,
                 open_stores=lambda _cluster_id: stores,
-                peers=NoPeers(),
+                peers=peers,
                 writer=writer,
                 telemetry=NoTelemetry(),
             ),
-            clock_ms=lambda: time.time_ns() // 1_000_000,
+            clock_ms=wall_ms,
+            wall_ms=wall_ms,
             rng=random.Random(1),
             on_fatal=self.fatal.append,
         )
@@ -105,10 +111,12 @@ def in_memory(*, partitions: int = 2, topic_exists: bool = True) -> FakeKafka:
 
 
 @asynccontextmanager
-async def running(kafka: FakeKafka, stores: StateStores, *, schema_level_max: int = LATEST) -> AsyncIterator[Running]:
+async def running(
+    kafka: FakeKafka, stores: StateStores, *, schema_level_max: int = LATEST, peers: Peers = NO_PEERS
+) -> AsyncIterator[Running]:
     """Run a node until the end of the block."""
     with ThreadPoolExecutor(max_workers=1) as writer:
-        started = Running(kafka, stores, writer, schema_level_max)
+        started = Running(kafka, stores, writer, schema_level_max, peers)
         try:
             yield started
         finally:

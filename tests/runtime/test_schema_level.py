@@ -8,7 +8,7 @@ import pytest
 
 from coordinator.core.commands import OK, Outcome, RegisterNode
 from coordinator.core.errors import ErrorCode
-from coordinator.runtime import directory_worker
+from coordinator.runtime import directory_worker, registration
 from coordinator.runtime import node as node_module
 from coordinator.runtime.node import Node
 from coordinator.runtime.ports import group_client_id
@@ -22,13 +22,16 @@ from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, running
 
 pytestmark = pytest.mark.usefixtures("often")
 
-OTHER = RegisterNode(node_id=2, rack="", endpoints=[Endpoint(listener="PLAINTEXT", host="two", port=9192)], schema_level_max=1)
+OTHER = RegisterNode(
+    node_id=2, rack="", endpoints=[Endpoint(listener="PLAINTEXT", host="two", port=9192)], schema_level_max=1, incarnation_id=b"2" * 16
+)
 
 
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nodes look every few milliseconds whether they are registered and whether the level can be raised."""
-    monkeypatch.setattr(directory_worker, "REGISTER_CHECK_S", 0.005)
+    monkeypatch.setattr(directory_worker, "LEVEL_CHECK_S", 0.005)
+    monkeypatch.setattr(registration, "CHECK_S", 0.005)
 
 
 def levels_written(kafka: FakeKafka, partition: int, start: int = 0) -> list[int]:

@@ -12,7 +12,7 @@ from coordinator.client.connection import ConnectionLost, RequestTimedOut
 from coordinator.client.pool import CONNECT_TIMEOUT_S, ConnectionPool, Lane
 from coordinator.protocol.codec import Message
 from coordinator.protocol.wire import MalformedMessage
-from coordinator.runtime.ports import PeerUnavailable
+from coordinator.runtime.ports import PeerGone, PeerUnavailable
 
 
 class PooledPeers:
@@ -26,7 +26,7 @@ class PooledPeers:
         try:
             return await self._pool.call(Lane(host, port, "peer"), request, timeout_ms / 1000)
         except (ConnectionLost, RequestTimedOut) as error:
-            raise PeerUnavailable(str(error)) from error
+            raise (PeerGone if isinstance(error.__cause__, ConnectionRefusedError) else PeerUnavailable)(str(error)) from error
         except MalformedMessage as error:
             what = f"{host}:{port}: the reply to {type(request).__name__} cannot be read ({error})"
             raise PeerUnavailable(f"{what}; do both nodes run compatible versions?") from error

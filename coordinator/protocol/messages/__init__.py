@@ -38,6 +38,7 @@ from coordinator.protocol.messages.describe_files import (
     DescribeFilesRequest,
     DescribeFilesResponse,
 )
+from coordinator.protocol.messages.describe_node import DescribeNodeRequest, DescribeNodeResponse
 from coordinator.protocol.messages.describe_topics import (
     DescribeTopicsPartitionResult,
     DescribeTopicsRequest,
@@ -117,6 +118,8 @@ __all__ = [
     "DescribeFileResult",
     "DescribeFilesRequest",
     "DescribeFilesResponse",
+    "DescribeNodeRequest",
+    "DescribeNodeResponse",
     "DescribeTopicsPartitionResult",
     "DescribeTopicsRequest",
     "DescribeTopicsResponse",

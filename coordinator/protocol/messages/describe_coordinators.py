@@ -9,7 +9,7 @@ from typing import ClassVar
 from kio.static.constants import EntityType
 from kio.static.primitive import i16
 
-from coordinator.protocol.messages.entity import BOOL, BYTES, INT16, INT32, INT64, STRING, RequestPart, ResponsePart
+from coordinator.protocol.messages.entity import BOOL, BYTES, INT16, INT32, INT64, STRING, UUID, RequestPart, ResponsePart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +72,8 @@ class DescribeCoordinatorsNode(ResponsePart):
     """Where the node listens."""
     port: int = field(metadata=INT32)
     """Where the node listens."""
+    incarnation_id: bytes = field(metadata=UUID)
+    """The process that is registered as this node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +92,12 @@ class DescribeCoordinatorsResponse(ResponsePart):
     """The ID of the Kafka cluster that holds the metadata topic, or null if unknown."""
     node_id: int = field(metadata=INT32)
     """The node that answers."""
+    incarnation_id: bytes = field(metadata=UUID)
+    """The random ID of the process that answers, drawn at its start."""
+    time_ms: int = field(metadata=INT64)
+    """The wall clock of the node that answers."""
+    withheld_reason: str | None = field(metadata=STRING, default=None)
+    """Why the node that answers stays out of leadership, or null if it does not."""
     coordinators: tuple[DescribeCoordinatorsCoordinator, ...]
     """Each coordinator described."""
     nodes: tuple[DescribeCoordinatorsNode, ...]

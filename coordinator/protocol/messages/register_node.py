@@ -9,7 +9,7 @@ from typing import ClassVar
 from kio.static.constants import EntityType
 from kio.static.primitive import i16
 
-from coordinator.protocol.messages.entity import INT16, INT32, STRING, RequestPart, ResponsePart
+from coordinator.protocol.messages.entity import INT16, INT32, STRING, UUID, RequestPart, ResponsePart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +39,10 @@ class RegisterNodeRequest(RequestPart):
     """Where the node listens."""
     schema_level_max: int = field(metadata=INT32)
     """The highest schema level the node can write."""
+    incarnation_id: bytes = field(metadata=UUID)
+    """The random ID of the process that registers, drawn at its start."""
+    replaced_id: bytes = field(metadata=UUID)
+    """The process registered under this node ID that is known to have ended, or all zero if none."""
     timeout_ms: int = field(metadata=INT32, default=60_000)
     """How long to wait in milliseconds before timing out the request."""
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 from coordinator.api import topics as topics_api
 from coordinator.core.commands import Command
 from coordinator.protocol.codec import Message
-from coordinator.protocol.messages import PlacePartitionsRequest, RegisterNodeRequest, RemoveTopicsRequest
+from coordinator.protocol.messages import DescribeNodeRequest, PlacePartitionsRequest, RegisterNodeRequest, RemoveTopicsRequest
 from coordinator.runtime.cluster_view import DIRECTORY_PARTITION
 from coordinator.runtime.node import Node
 from coordinator.runtime.ports import PeerUnavailable
@@ -145,5 +145,7 @@ async def serve_peer(node: Node, request: Message) -> Message:
         case RegisterNodeRequest():
             outcomes = await node.directory.serve(DIRECTORY_PARTITION, topics_api.register_node(request), 1, request.timeout_ms)
             return topics_api.register_node_response(outcomes[0])
+        case DescribeNodeRequest():
+            return node.describe()
         case _:
             raise TypeError(f"nodes do not ask each other {type(request).__name__}")

@@ -36,7 +36,7 @@ from coordinator.runtime.ports import (
 from coordinator.testing.kafka import FakeKafka, FakeNode, FakeTermProducers
 from coordinator.testing.simulation.judge import Judge
 from coordinator.testing.simulation.loop import VirtualLoop, VirtualTime, VirtualWriter
-from coordinator.testing.simulation.membership import SimulatedMembership
+from coordinator.testing.simulation.membership import SESSION_S, SimulatedMembership
 from coordinator.testing.simulation.story import Story
 from coordinator.testing.state_store import MemoryStateStore, MemoryStateStores
 from records.model import Endpoint
@@ -124,7 +124,9 @@ class Process:
             writer=VirtualWriter(rng),
             telemetry=ProcessTelemetry(self, around),
         )
-        node = self.node = Node(config=self._config(), ports=ports, clock_ms=self.clock_ms, rng=rng, on_fatal=self._fatal)
+        node = self.node = Node(
+            config=self._config(), ports=ports, clock_ms=self.clock_ms, wall_ms=self.clock_ms, rng=rng, on_fatal=self._fatal
+        )
         loop.call_soon(node.start)
 
     def _open_reader(self, kafka_node: FakeNode, listener: LogListener, loop: VirtualLoop) -> LogReader:
@@ -147,6 +149,8 @@ class Process:
             topic_check_interval_ms=5_000,
             load_timeout_ms=12_000,
             shutdown_timeout_ms=2_000,
+            incarnation_id=random.Random(f"incarnation {around.seed} {self.name}").randbytes(16),
+            session_timeout_ms=int(SESSION_S * 1000),
             schema_level_max=self.schema_level_max,
         )
 
