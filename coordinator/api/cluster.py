@@ -26,9 +26,15 @@ from kio.schema.errors import ErrorCode as KioError
 from coordinator.core.commands import Outcome
 from coordinator.core.directory import Directory
 from coordinator.core.errors import ErrorCode
+from coordinator.core.events import ContradictoryEntry
 from coordinator.core.names import parse_topic_id
 from coordinator.protocol.codec import Message
-from coordinator.protocol.messages import UpdateSchemaLevelNode, UpdateSchemaLevelResponse
+from coordinator.protocol.messages import (
+    ReportContradictionRequest,
+    ReportContradictionResponse,
+    UpdateSchemaLevelNode,
+    UpdateSchemaLevelResponse,
+)
 from records.model import NodeRegistered
 
 COORDINATOR_KEY_TYPE = 100
@@ -140,6 +146,16 @@ def _metadata_topic(module: ModuleType, version: int, topic: MetadataTopic) -> o
     if version >= 10:
         fields["topic_id"] = uuid.UUID(bytes=topic.topic_id) if any(topic.topic_id) else None
     return module.MetadataResponseTopic(partitions=partitions, **fields)
+
+
+def contradictory_entry(request: ReportContradictionRequest) -> ContradictoryEntry:
+    """The entry that another node complains of."""
+    return ContradictoryEntry(request.offset, request.epoch, request.term, request.reason)
+
+
+def report_contradiction_response(outcome: Outcome) -> Message:
+    """Whether the complaint was heard by the leader it concerns."""
+    return ReportContradictionResponse(error_code=outcome.error, error_message=outcome.message)
 
 
 def update_schema_level_response(outcome: Outcome, directory: Directory | None) -> Message:

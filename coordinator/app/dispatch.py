@@ -49,6 +49,7 @@ from coordinator.protocol.messages import (
     PlacePartitionsRequest,
     RegisterNodeRequest,
     RemoveTopicsRequest,
+    ReportContradictionRequest,
     UpdateSchemaLevelRequest,
 )
 from coordinator.runtime.cluster_view import DIRECTORY_PARTITION
@@ -66,7 +67,9 @@ DIRECTORY_TIMEOUT_MS = 2_000
 LIST_FILES_MAX = 10_000
 
 ALONE = frozenset({ApiKey.CREATE_PARTITIONS, ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS, ApiKey.UPDATE_SCHEMA_LEVEL})
-UNORDERED = frozenset({ApiKey.PLACE_PARTITIONS, ApiKey.REMOVE_TOPICS, ApiKey.REGISTER_NODE, ApiKey.DESCRIBE_NODE})
+UNORDERED = frozenset(
+    {ApiKey.PLACE_PARTITIONS, ApiKey.REMOVE_TOPICS, ApiKey.REGISTER_NODE, ApiKey.DESCRIBE_NODE, ApiKey.REPORT_CONTRADICTION}
+)
 """Requests between nodes: repeated until they succeed and ordered by what they carry, so they need not wait for each other."""
 
 Serve = Callable[[Any], Awaitable[Message]]
@@ -100,6 +103,7 @@ class Dispatcher:
             ApiKey.REMOVE_TOPICS: self._remove_topics,
             ApiKey.REGISTER_NODE: self._register_node,
             ApiKey.DESCRIBE_NODE: self._describe_node,
+            ApiKey.REPORT_CONTRADICTION: self._report_contradiction,
         }
 
     async def close(self) -> None:
@@ -253,6 +257,10 @@ class Dispatcher:
 
     async def _describe_node(self, _: DescribeNodeRequest) -> Message:
         return self._node.describe()
+
+    async def _report_contradiction(self, request: ReportContradictionRequest) -> Message:
+        entry = cluster_api.contradictory_entry(request)
+        return cluster_api.report_contradiction_response(self._node.accusations.accused(request.coordinator_id, entry, request.node_id))
 
     # ---- discovery
 

@@ -63,9 +63,9 @@ class NetworkSettings:
         "max.partitions.per.topic",
         100_000,
         low=1,
-        high=INT32_MAX,
+        high=10_000_000,
         why="""Partitions one topic may have; a request for more is answered INVALID_PARTITIONS. It catches a slip of the keyboard
-        before it fills the metadata.""",
+        before it fills the metadata. A replica ignores records that create more than 10 000 000.""",
     )
     wire_kip_keys_enabled: bool = boolean(
         "wire.kip.keys.enabled",

@@ -20,6 +20,15 @@ class ReadEntry(NamedTuple):
     value: bytes | None
 
 
+class ContradictoryEntry(NamedTuple):
+    """An entry that counts by its key and is void by what it says (`core.contradiction`)."""
+
+    offset: int
+    epoch: int
+    term: int
+    reason: str
+
+
 class Delivery(NamedTuple):
     """The delivery report of an own entry."""
 
@@ -105,8 +114,27 @@ class Invalidated:
     reason: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accused:
+    """Another node, to which our entry is a contradiction, says that this leader's state is not what the log says."""
+
+    contradiction: ContradictoryEntry
+    accuser_id: int
+
+
 Event: TypeAlias = (
-    Assigned | Unassigned | MayClaim | EntriesRead | Delivered | ProduceFailed | Submitted | Ticked | Stopping | LogUnreadable | Invalidated
+    Assigned
+    | Unassigned
+    | MayClaim
+    | EntriesRead
+    | Delivered
+    | ProduceFailed
+    | Submitted
+    | Ticked
+    | Stopping
+    | LogUnreadable
+    | Invalidated
+    | Accused
 )
 
 
@@ -173,5 +201,16 @@ class DirectoryChanged:
     """Partition 0 applied an entry that changed the directory."""
 
 
-Errand: TypeAlias = OpenTerm | Append | EndTerm | Follow | Recover | StateChanged | DirectoryChanged
+@dataclass(frozen=True, slots=True)
+class Contradicted:
+    """An entry contradicts the state; `is_certain` when this process folded the log from its beginning, and the entry is void.
+
+    Otherwise this replica fails, and learns from a state built anew whether the entry or the old state was wrong.
+    """
+
+    entry: ContradictoryEntry
+    is_certain: bool
+
+
+Errand: TypeAlias = OpenTerm | Append | EndTerm | Follow | Recover | StateChanged | DirectoryChanged | Contradicted
 Effect: TypeAlias = Reply | Errand

@@ -17,7 +17,7 @@ from records.model import EntryKey, LeadershipClaimed
 
 
 class Verdict(Enum):
-    """What an entry means to the log it stands in."""
+    """What an entry means to the log it stands in. VOID_CONTRADICTION is not the fence's to say: see `core.contradiction`."""
 
     APPLY = "apply"
     CLAIM = "claim"
@@ -25,6 +25,7 @@ class Verdict(Enum):
     VOID_STALE = "stale"
     VOID_GAP = "gap"
     VOID_DUPLICATE = "duplicate"
+    VOID_CONTRADICTION = "contradiction"
 
 
 VOID_REASONS = {verdict: verdict.value for verdict in Verdict if verdict.name.startswith("VOID_")}
@@ -39,7 +40,7 @@ class Fence:
     seq: int = 0
 
     def judge(self, key: EntryKey | None) -> Verdict:
-        """Judge an entry by its key. CLAIM only means "may be one": see `admit`."""
+        """Judge an entry by its key. CLAIM only means "may be one": see `admits`."""
         if key is None:
             return Verdict.VOID_FOREIGN
         if key.seq == 0:

@@ -36,7 +36,15 @@ BYTE_OFFSET_MAX = (1 << 31) - 1
 
 
 class BrokenInvariant(Exception):
-    """The log contradicts the state: this replica stops and keeps the evidence."""
+    """What must hold does not: this replica stops and keeps the evidence."""
+
+
+class NotSupported(BrokenInvariant):
+    """The log holds what this version cannot apply; a newer version wrote it. Building the state anew does not help."""
+
+
+class Contradiction(Exception):
+    """An entry says what the log before it rules out, so it is void (`core.contradiction`)."""
 
 
 @dataclass(slots=True)
@@ -116,14 +124,14 @@ class HotState:
                 return
             case FeatureLevelSet() if record.level > LATEST:
                 # Entries of that level follow, in other coordinators perhaps already: better to stop with the reason.
-                raise BrokenInvariant(
+                raise NotSupported(
                     f"entry {offset} raises the schema level to {record.level}, this version has levels up to {LATEST}:"
                     " run the version that the other nodes run"
                 )
             case _:
                 if not apply_directory(self.directory, record, offset):
                     # Skipping what others apply would make replicas differ.
-                    raise BrokenInvariant(f"entry {offset} holds a {type(record).__name__}, which this version cannot apply")
+                    raise NotSupported(f"entry {offset} holds a {type(record).__name__}, which this version cannot apply")
                 self.touched.directory = True
 
     def advance_time(self, first_ms: int, last_ms: int) -> None:

@@ -174,7 +174,7 @@ def block_of(hot: HotState, read: Read, first: int, stop: int) -> ReadBlock | Un
 def _producers(
     hot: HotState, files: RawFiles, first: int, stop: int, segments: Table, runs: Table, rows: Rows
 ) -> ProducerColumns | Unusual | None:
-    """The idempotent batches sorted by producer, None when there are none; or the first file that changes an epoch."""
+    """The idempotent batches sorted by producer, None when there are none; or the first file with another epoch or sequence than due."""
     found = _count(files, "producers", first, stop)
     if not found:
         return None
@@ -190,6 +190,8 @@ def _producers(
         numbers_of(rows).data,
         table.index,
         table.epoch.cells,
+        table.head.cells,
+        table.ring_last.cells,
         _lookup(found),
         np.empty((4, found), np.int64).data,
         of_batch.data,

@@ -44,8 +44,8 @@ cdef unsigned long long _spread(unsigned long long name) noexcept
 cpdef Py_ssize_t place_producers(
     const long long[:, ::1] heads, Py_ssize_t first, Py_ssize_t stop, const long long[:, ::1] decoded,
     const long long[:, ::1] segments, const long long[:, ::1] runs, const long long[:, ::1] rows, dict index,
-    const long long[::1] table_epoch, long long[::1] lookup, long long[:, ::1] listed, long long[:, ::1] of_batch,
-    long long[:, ::1] of_producer,
+    const long long[::1] table_epoch, const long long[::1] head, const long long[::1] ring_last, long long[::1] lookup,
+    long long[:, ::1] listed, long long[:, ::1] of_batch, long long[:, ::1] of_producer,
 ) except? -1
 
 @cython.locals(segment=Py_ssize_t, row=cython.longlong)

@@ -192,6 +192,8 @@ def place_producers(
     rows: memoryview[int],
     index: dict[int, dict[int, int]],
     table_epoch: memoryview[int],
+    head: memoryview[int],
+    ring_last: memoryview[int],
     lookup: memoryview[int],
     listed: memoryview[int],
     of_batch: memoryview[int],
@@ -201,7 +203,9 @@ def place_producers(
 
     `segments`, `runs` and `rows` are those of `place_batches`, `of_batch` and `of_producer` the tables of `ProducerColumns`;
     the place of a batch is that in `rows`. `listed` has four rows as long as there are batches, `lookup` zeros as in `place_batches`.
-    Returns how many producers there are, or -1 - file for the first file with another epoch than its producer's.
+    `head` and `ring_last` are columns of the table of producers.
+    Returns how many producers there are, or -1 - file for the first file with another epoch than its producer's, or with a sequence
+    that is not its next one.
     """
     at, run = _runs_before(heads, first, 14), _runs_before(heads, first, 12)
     ran = found = numbers = 0
@@ -233,10 +237,14 @@ def place_producers(
                 of_producer[PRODUCER_START, number] = 0  # how many batches, until all are known
                 of_producer[PRODUCER_SEGMENT, number], of_producer[ITS_ID, number], of_producer[ITS_SLOT, number] = segment, producer, row
                 of_producer[ITS_EPOCH, number] = epoch if row < 0 else table_epoch[row]
-            if epoch != of_producer[ITS_EPOCH, number]:
+                # `listed[3]` has the producer's next sequence until all batches are known, -1: any.
+                listed[3, number] = -1 if row < 0 else (ring_last[row * 5 + (head[row] + 4) % 5] + 1) & 0x7FFFFFFF
+            sequence = decoded[13, at]
+            if epoch != of_producer[ITS_EPOCH, number] or (sequence != listed[3, number] and listed[3, number] >= 0):
                 return first - file - 1
+            listed[3, number] = (sequence + rows[row_at, 1]) & 0x7FFFFFFF
             of_producer[PRODUCER_START, number] += 1
-            listed[0, found], listed[1, found], listed[2, found] = row_at, number, decoded[13, at]
+            listed[0, found], listed[1, found], listed[2, found] = row_at, number, sequence
             found += 1
             at += 1
         while run_end < heads[13, file]:

@@ -12,6 +12,9 @@ are acknowledged, and reads the log only to learn of claims and void entries, wi
 since it may read an entry before or after the report of it. When a term ends, everything under way is answered
 NOT_COORDINATOR (its outcome is unknown; a retry finds out), and reading starts again behind the last applied entry.
 
+An entry that counts by its key but contradicts the state is void (`core.contradiction`). A state that was loaded, not folded from the
+log's beginning, may itself be what is wrong: then the replica fails instead, and judges again with a state built anew.
+
 What nobody waits for comes last: blocks of plain commits are answered, or handed over to be appended, before they change
 the tables. `settle` makes up for it; every event does so first, and so does whoever looks at `state` or `overlay`.
 """
@@ -28,11 +31,15 @@ from coordinator.core.block_apply import apply_block
 from coordinator.core.cold import Header
 from coordinator.core.commands import OK, Answer, Barrier, Command, CommitFile, DescribeFiles, ListOffsets
 from coordinator.core.commit import CommitContext
+from coordinator.core.contradiction import check_records
 from coordinator.core.endpoints import format_endpoints
 from coordinator.core.errors import ErrorCode
 from coordinator.core.events import (
+    Accused,
     Append,
     Assigned,
+    Contradicted,
+    ContradictoryEntry,
     Delivered,
     DirectoryChanged,
     Effect,
@@ -58,7 +65,7 @@ from coordinator.core.events import (
 )
 from coordinator.core.fencing import VOID_REASONS, Fence, Verdict, admits
 from coordinator.core.group import BLOCK_BATCHES_MIN, GroupBuilder
-from coordinator.core.hot import BrokenInvariant, HotState
+from coordinator.core.hot import BrokenInvariant, Contradiction, HotState, NotSupported
 from coordinator.core.leadership import State, Trigger, transition
 from coordinator.core.limits import Limits
 from coordinator.core.queries import describe_file, list_offset
@@ -143,6 +150,8 @@ class Shard:
         self.queue: deque[Request] = deque()
         self.queue_bytes = 0
         self.void_entries: Counter[str] = Counter()
+        self.contradiction: ContradictoryEntry | None = None
+        """The newest entry that was found to contradict the state."""
         self.term_ends: Counter[str] = Counter()
         self.commit_counts = CommitCounts()
         self.last_entry: tuple[bytes, bytes] = (b"", b"")
@@ -150,6 +159,7 @@ class Shard:
         # The level entries are written at. The node sets it from the directory it has applied; of its own a replica writes the oldest.
         self.schema_level = 1
         self._read_fence = fence
+        self._is_folded_here = state.applied_offset < 0
         self._next_read = state.applied_offset + 1
         self._recover_end: int | None = None
         self._foreign_claim_offset = -1
@@ -301,6 +311,8 @@ class Shard:
                 self._stopping()
             case LogUnreadable() | Invalidated():
                 raise BrokenInvariant(event.reason)
+            case Accused():
+                self._accused(event)
             case _:
                 assert_never(event)
 
@@ -483,7 +495,7 @@ class Shard:
                 self._apply_read(entry)
             return
         for block, entries in blocks_of(self.state.hot, due, BLOCK_BATCHES_MIN):
-            if block is None or self._transaction is not None:
+            if block is None or self._transaction is not None or not self.state.are_new_files(block):
                 for entry in entries:
                     self._apply_read(entry)
             else:
@@ -492,16 +504,27 @@ class Shard:
                 self.last_entry = (last.key or b"", last.value or b"")
 
     def _apply_read(self, entry: ReadEntry) -> None:
-        value = entry.value or b""
+        """Apply an entry of the term in force, or pass over one that contradicts the state."""
         try:
-            records = decode_entry(value)
-        except (UnknownSchema, UndecodableEntry) as bad:
-            raise BrokenInvariant(f"entry {entry.offset} of the term in force cannot be decoded: {bad}") from bad
+            self._apply_lawful(entry)
+        except UnknownSchema as unknown:
+            raise NotSupported(f"entry {entry.offset} of the term in force cannot be read by this version: {unknown}") from unknown
+        except (UndecodableEntry, Contradiction) as contradiction:
+            # Of an open transaction nothing counts any more.
+            self._transaction = None
+            self._contradicted(entry, str(contradiction))
+            self._pass_over(entry)
+
+    def _apply_lawful(self, entry: ReadEntry) -> None:
+        """Apply an entry, or keep it until its transaction ends. Raises `Contradiction` or a decoder's error before anything changes."""
+        value = entry.value or b""
+        records = decode_entry(value)
         opened = self._transaction
         if opened is not None:
             chunks = opened.take(records, entry.offset, value)
             if chunks is None:
                 return
+            check_records(self.state, [record for chunk in chunks for record in chunk.records], in_transaction=True)
             self._transaction = None
             self._apply_chunks(chunks)
             self._pass_over(entry)
@@ -509,8 +532,29 @@ class Shard:
         key = decode_key(entry.key)
         self._transaction = None if key is None else OpenTransaction.begun_by(records, entry.offset, key)
         if self._transaction is None:
+            check_records(self.state, records)
             self._apply(records, entry.offset, value)
             self.last_entry = (entry.key or b"", value)
+
+    def _contradicted(self, entry: ReadEntry, reason: str) -> None:
+        """Note an entry that contradicts the state. Raises `BrokenInvariant` while it is not certain which of them is wrong."""
+        found = ContradictoryEntry(entry.offset, self.fence.epoch, self.fence.term, reason)
+        self.contradiction = found
+        self._effects.append(Contradicted(found, self._is_folded_here))
+        if not self._is_folded_here:
+            raise BrokenInvariant(f"entry {entry.offset} contradicts the state that was loaded, which is built anew from the log: {reason}")
+        self._void(Verdict.VOID_CONTRADICTION)
+
+    def _accused(self, event: Accused) -> None:
+        """Another node says that an entry of the current term contradicts the log: what this leader decides by must not be trusted."""
+        term, found = self.term, event.contradiction
+        if term is None or not self.is_leading or (term.epoch, term.term_id) != (found.epoch, found.term):
+            return
+        self.contradiction = found
+        raise BrokenInvariant(
+            f"node {event.accuser_id} reads entry {found.offset} of this term as a contradiction ({found.reason}); the state it was decided"
+            " by is set aside and built anew from the log"
+        )
 
     def _apply_chunks(self, chunks: Iterable[AppliedChunk]) -> None:
         """Apply a transaction that has ended."""
@@ -551,7 +595,7 @@ class Shard:
         try:
             records = decode_entry(entry.value or b"")
         except UnknownSchema as unknown:
-            raise BrokenInvariant(f"a claim at offset {entry.offset} has an unknown schema: {unknown}") from unknown
+            raise NotSupported(f"a claim at offset {entry.offset} cannot be read by this version: {unknown}") from unknown
         except UndecodableEntry:
             return None
         if len(records) == 1 and isinstance(records[0], LeadershipClaimed) and admits(key, records[0]):

@@ -142,6 +142,11 @@ class ShardState:
         self.known_keys.update(map(hash, block.object_keys()))
         self.applied_offset = offsets[-1]
 
+    def are_new_files(self, block: CommitBlock | ReadBlock) -> bool:
+        """Whether no key of a block's files is known, nor twice among them. False means: look at each."""
+        hashes = set(map(hash, block.object_keys()))
+        return len(hashes) == len(block.batches_of_file) and self.known_keys.isdisjoint(hashes)
+
     def skip_entry(self, offset: int) -> None:
         """Pass over a void entry."""
         if offset <= self.applied_offset:

@@ -3,7 +3,9 @@
 `TransactionBegan` alone in its entry, the chunks, `TransactionEnded` alone in its entry: entries of one term, one at a time
 and nothing of others in between but void entries. A chunk's records take effect at their own offset, but only once the end
 was read; the applied offset stays before the beginning until then, so that whoever starts again reads all of it again. A
-claim in force ends an open transaction: nothing of it counts.
+claim in force ends an open transaction: nothing of it counts. So does an entry inside it that contradicts it (another beginning,
+an end that counts other chunks, markers among other records, bytes that cannot be decoded): that entry and the transaction are
+void, and the next entry stands for itself again.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from coordinator.core.fencing import Fence
-from coordinator.core.hot import BrokenInvariant
+from coordinator.core.hot import Contradiction
 from records.codec import encode_entry
 from records.model import EntryKey, Record, TransactionAborted, TransactionBegan, TransactionEnded
 
@@ -84,30 +86,30 @@ class OpenTransaction:
 
     @staticmethod
     def begun_by(records: Sequence[Record], offset: int, key: EntryKey) -> OpenTransaction | None:
-        """The transaction that an entry begins, None when it begins none. Raises `BrokenInvariant` for an end without a beginning."""
+        """The transaction that an entry begins, None when it begins none. Raises `Contradiction` for an end without a beginning."""
         match records:
             case [TransactionBegan(name=name)]:
                 return OpenTransaction(name, Fence(key.epoch, key.term, key.seq - 1))
             case [TransactionEnded()]:
-                raise BrokenInvariant(f"entry {offset} ends a transaction that never began")
+                raise Contradiction(f"entry {offset} ends a transaction that never began")
         _refuse_mixed(records, offset)
         return None
 
     def take(self, records: Sequence[Record], offset: int, encoded: bytes) -> list[AppliedChunk] | None:
         """Take the next entry; returns the chunks that take effect once the transaction is over, None while it goes on.
 
-        Raises `BrokenInvariant` when another one begins or the end counts other chunks than were read.
+        Raises `Contradiction` when another one begins or the end counts other chunks than were read.
         """
         match records:
             case [TransactionEnded(num_chunks=count)]:
                 if count != len(self.chunks):
                     text = f"transaction {self.name!r} ends at {offset} with {count} chunks, {len(self.chunks)} were read"
-                    raise BrokenInvariant(text)
+                    raise Contradiction(text)
                 return self.chunks
             case [TransactionAborted()]:
                 return []
             case [TransactionBegan()]:
-                raise BrokenInvariant(f"a transaction begins at {offset} inside transaction {self.name!r}")
+                raise Contradiction(f"a transaction begins at {offset} inside transaction {self.name!r}")
         _refuse_mixed(records, offset)
         self.chunks.append(AppliedChunk(records, offset, encoded))
         return None
@@ -115,4 +117,4 @@ class OpenTransaction:
 
 def _refuse_mixed(records: Sequence[Record], offset: int) -> None:
     if any(isinstance(record, TransactionBegan | TransactionEnded) for record in records):
-        raise BrokenInvariant(f"entry {offset} begins or ends a transaction among other records; it must be alone in its entry")
+        raise Contradiction(f"entry {offset} begins or ends a transaction among other records; it must be alone in its entry")

@@ -60,6 +60,7 @@ class ApiKey(IntEnum):
     PLACE_PARTITIONS = 10210
     REMOVE_TOPICS = 10211
     REGISTER_NODE = 10212
+    REPORT_CONTRADICTION = 10213
     DESCRIBE_NODE = 10214
 
 
@@ -167,6 +168,7 @@ _ALL: Final[list[Api]] = [
     *_own(ApiKey.REMOVE_TOPICS, messages.RemoveTopicsRequest, messages.RemoveTopicsResponse, internal=True),
     *_own(ApiKey.REGISTER_NODE, messages.RegisterNodeRequest, messages.RegisterNodeResponse, internal=True),
     *_own(ApiKey.DESCRIBE_NODE, messages.DescribeNodeRequest, messages.DescribeNodeResponse, internal=True),
+    *_own(ApiKey.REPORT_CONTRADICTION, messages.ReportContradictionRequest, messages.ReportContradictionResponse, internal=True),
 ]
 APIS: Final[Mapping[int, Api]] = {int(api.key): api for api in _ALL}
 _SENT_AS: Final[Mapping[type[Message], tuple[ApiKey, int]]] = {

@@ -23,6 +23,7 @@ from coordinator.core.limits import MESSAGE_BYTES_MAX, Limits, entry_bytes_max
 from coordinator.core.rest import Rest, no_rest
 from coordinator.core.topic_rules import ReplicaSets, Severity, TopicExpectations, check_topic, may_lead, wanted_config
 from coordinator.protocol.messages import DescribeNodeResponse
+from coordinator.runtime.accusations import Accusations
 from coordinator.runtime.cluster_view import DIRECTORY_PARTITION, ClusterView
 from coordinator.runtime.directory_worker import DirectoryWorker
 from coordinator.runtime.ports import (
@@ -149,6 +150,7 @@ class Node:
             session_timeout_ms=config.session_timeout_ms,
             on_taken=lambda taken: on_fatal(FatalError(str(taken))),
         )
+        self.accusations = Accusations(node_id=config.node_id, replicas=self.replicas, peers=ports.peers)
         self.schema_level = 1
         self.facts: TopicFacts | None = None
         self.assignment: frozenset[int] = frozenset()
@@ -303,6 +305,7 @@ class Node:
             next_generation=self._generations.__next__,
             on_directory_changed=self._directory_changed,
             on_failed=self._replica_failed,
+            on_contradicted=self.accusations.contradicted,
         )
 
     async def _load(self, replica: Replica) -> None:
@@ -343,6 +346,7 @@ class Node:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.accusations.close()
         await self.directory.close()
         await self.router.close()
         for replica in self.replicas.values():

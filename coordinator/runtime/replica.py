@@ -22,8 +22,11 @@ from coordinator.core.commands import Answer, Command
 from coordinator.core.endpoints import parse_endpoints
 from coordinator.core.errors import ErrorCode
 from coordinator.core.events import (
+    Accused,
     Append,
     Assigned,
+    Contradicted,
+    ContradictoryEntry,
     Delivered,
     DirectoryChanged,
     EndTerm,
@@ -153,6 +156,7 @@ class Replica:
         next_generation: Callable[[], int],
         on_directory_changed: Callable[[], None],
         on_failed: Callable[[int, str], None],
+        on_contradicted: Callable[[int, Contradicted, LeadershipClaimed | None], None],
     ) -> None:
         self.identity = identity
         self.partition = identity.partition
@@ -170,6 +174,7 @@ class Replica:
         self._restored: tuple[int, bytes] = (-1, b"")
         self._on_directory_changed = on_directory_changed
         self._on_failed = on_failed
+        self._on_contradicted = on_contradicted
         self._generation = 0
         self._next_generation = next_generation
         self._producer: TermProducer | None = None
@@ -381,6 +386,10 @@ class Replica:
         """What this replica is built on is gone."""
         self._feed(Invalidated(reason))
 
+    def accuse(self, entry: ContradictoryEntry, accuser_id: int) -> None:
+        """Another node reads an entry of the term led here as a contradiction."""
+        self._feed(Accused(contradiction=entry, accuser_id=accuser_id))
+
     def on_entries(self, generation: int, entries: Sequence[LogEntry]) -> None:
         """Entries of the log, in order."""
         if generation == self._generation:
@@ -456,6 +465,8 @@ class Replica:
                 self._state_changed(effect)
             case DirectoryChanged():
                 self._on_directory_changed()
+            case Contradicted():
+                self._on_contradicted(self.partition, effect, None if self.shard is None else self.shard.claim)
             case _:
                 assert_never(effect)
 

@@ -18,6 +18,7 @@ from coordinator.core.commands import Answer, Command
 from coordinator.core.events import (
     Append,
     Assigned,
+    Contradicted,
     Delivered,
     Delivery,
     DirectoryChanged,
@@ -236,7 +237,7 @@ class Replica:
                 self.cursor = effect.next_offset
             case Recover():
                 self.recover = effect
-            case StateChanged() | DirectoryChanged():
+            case StateChanged() | DirectoryChanged() | Contradicted():
                 pass
             case _:
                 assert_never(effect)

@@ -63,7 +63,7 @@ def test_a_fence_counts_on_within_a_term_and_starts_anew_with_a_claim() -> None:
 
 
 def test_every_void_verdict_has_a_reason_for_the_metric() -> None:
-    assert sorted(VOID_REASONS.values()) == ["duplicate", "foreign", "gap", "stale"]
+    assert sorted(VOID_REASONS.values()) == ["contradiction", "duplicate", "foreign", "gap", "stale"]
 
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 2), st.integers(0, 3)), max_size=40))

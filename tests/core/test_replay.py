@@ -72,6 +72,12 @@ def changed(entry: ReadEntry, **fields: object) -> ReadEntry:
     return entry._replace(value=encode_entry([FileCommitted(**values)]))
 
 
+def file_at(entries: list[ReadEntry], place: int) -> FileCommitted:
+    (record,) = decode_entry(entries[place].value or b"")
+    assert isinstance(record, FileCommitted)
+    return record
+
+
 def files_with_producers(entries: list[ReadEntry]) -> Iterator[int]:
     """Where files with idempotent batches stand."""
     for place, entry in enumerate(entries):
@@ -113,57 +119,88 @@ def test_other_records_among_files(log: list[ReadEntry], monkeypatch: pytest.Mon
     assert state_of(together) == state_of(follow(log, monkeypatch, together=False))
 
 
+def check_void(log: list[ReadEntry], monkeypatch: pytest.MonkeyPatch, reason: str, void: int = 1) -> None:
+    """Entry 40 is void, and so is what follows from that, in the same way however entries are applied."""
+    together, alone = follow(log, monkeypatch, together=True), follow(log, monkeypatch, together=False)
+    assert together.failure is None
+    assert together.void_entries == {"contradiction": void}
+    assert together.contradiction == alone.contradiction
+    assert reason in str(together.contradiction)
+    assert together.state.applied_offset == log[-1].offset
+    assert state_of(together) == state_of(alone)
+    assert together.state.file_name(40) is None
+
+
 @pytest.mark.parametrize("value", [b"", b"\xc3\x01", None])
-def test_an_entry_that_cannot_be_decoded_fails_the_replica_behind_what_came_before(
-    log: list[ReadEntry], value: bytes | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log[40] = log[40]._replace(value=value)
-    shard = follow(log, monkeypatch, together=True)
-    assert shard.failure is not None
-    assert "entry 40 of the term in force cannot be decoded" in shard.failure
-    assert shard.state.applied_offset == 39
+def test_an_entry_that_cannot_be_decoded_is_void(log: list[ReadEntry], value: bytes | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_void([*log[:40], log[40]._replace(value=value)], monkeypatch, "does not start with C3 01")
 
 
-def test_an_offset_that_does_not_follow_fails_the_replica_behind_what_came_before(
-    log: list[ReadEntry], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_offset_that_is_not_the_next_makes_an_entry_void(log: list[ReadEntry], monkeypatch: pytest.MonkeyPatch) -> None:
     (record,) = decode_entry(log[40].value or b"")
     assert isinstance(record, FileCommitted)
     log[40] = changed(log[40], run_base_offset=[*record.run_base_offset[:-1], record.run_base_offset[-1] + 1])
-    shard = follow(log, monkeypatch, together=True)
-    assert shard.failure is not None
-    assert "entry 40 assigns offset" in shard.failure
-    assert shard.state.applied_offset == 39
-    assert shard.failure == follow(log, monkeypatch, together=False).failure
+    check_void(log[:41], monkeypatch, f"offset {record.run_base_offset[-1] + 1}, {record.run_base_offset[-1]} is next")
 
 
-def test_a_file_for_an_unknown_partition_fails_the_replica_behind_what_came_before(
-    log: list[ReadEntry], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_behind_a_void_one_do_not_follow_it(log: list[ReadEntry], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A leader that gave out a wrong offset goes on from there: all that it builds on it is void too, and nothing else."""
+    (record,) = decode_entry(log[40].value or b"")
+    assert isinstance(record, FileCommitted)
+    log[40] = changed(log[40], run_base_offset=[offset + 1 for offset in record.run_base_offset])
+    together, alone = follow(log, monkeypatch, together=True), follow(log, monkeypatch, together=False)
+    assert together.failure is None
+    assert together.void_entries == alone.void_entries
+    assert state_of(together) == state_of(alone)
+
+
+def test_a_file_for_an_unknown_partition_is_void(log: list[ReadEntry], monkeypatch: pytest.MonkeyPatch) -> None:
     log[40] = changed(log[40], topic_ids=[b"?" * 16] * 10)
-    shard = follow(log, monkeypatch, together=True)
-    assert shard.failure is not None
-    assert "entry 40 commits" in shard.failure
-    assert shard.state.applied_offset == 39
+    check_void(log[:41], monkeypatch, "which does not exist here")
+
+
+@pytest.mark.parametrize("sequence", [1, 2**31 - 1])
+def test_a_sequence_that_is_not_the_next_makes_an_entry_void(log: list[ReadEntry], sequence: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The newest file whose last idempotent batch is of a producer that wrote before.
+    place = [at for at in files_with_producers(log) if file_at(log, at).base_sequence[-1] > 1][-1]
+    record = file_at(log, place)
+    log[place] = changed(log[place], base_sequence=[*record.base_sequence[:-1], sequence])
+    together, alone = follow(log[: place + 1], monkeypatch, together=True), follow(log[: place + 1], monkeypatch, together=False)
+    assert together.void_entries == alone.void_entries == {"contradiction": 1}
+    assert f"sequence {sequence} of epoch" in str(together.contradiction)
+    assert state_of(together) == state_of(alone)
+
+
+@pytest.mark.parametrize("copies", [1, 3])
+def test_a_file_that_was_committed_before_is_void(log: list[ReadEntry], copies: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also inside one block: the same key, but offsets that follow."""
+    (first,) = decode_entry(log[40].value or b"")
+    assert isinstance(first, FileCommitted)
+    for place in range(41, 41 + copies):
+        log[place] = changed(
+            log[place], object_key=first.object_key, producer_index=[], producer_id=[], producer_epoch=[], base_sequence=[]
+        )
+    log = log[: 41 + copies]
+    together, alone = follow(log, monkeypatch, together=True), follow(log, monkeypatch, together=False)
+    assert together.void_entries == alone.void_entries == {"contradiction": copies}
+    assert f"file {first.object_key} was committed by entry 40 already" in str(together.contradiction)
+    assert state_of(together) == state_of(alone)
 
 
 @pytest.mark.parametrize("position", [(1 << 31) - 1, 1 << 31, 1 << 32])
-def test_a_batch_beyond_what_requests_can_name_fails_the_replica(
+def test_a_batch_beyond_what_requests_can_name_makes_an_entry_void(
     log: list[ReadEntry], position: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (record,) = decode_entry(log[40].value or b"")
     assert isinstance(record, FileCommitted)
     before_last = sum(record.byte_size[:-1])
     log[40] = changed(log[40], byte_gap=[0] * (BATCHES_PER_FILE - 1) + [position - before_last])
-    shard = follow(log, monkeypatch, together=True)
-    alone = follow(log, monkeypatch, together=False)
-    assert shard.failure == alone.failure
     if position < 1 << 31:
-        assert state_of(shard) == state_of(alone)
-        assert shard.failure is None
+        shard = follow(log[:41], monkeypatch, together=True)
+        assert state_of(shard) == state_of(follow(log[:41], monkeypatch, together=False))
+        assert not shard.void_entries
         return
-    assert f"entry 40 has a batch at byte {position}" in str(shard.failure)
-    assert shard.state.applied_offset == 39
+    check_void(log[:41], monkeypatch, f"has a batch at byte {position}")
 
 
 @pytest.mark.parametrize("epochs_raised", [1, UNUSUAL_MAX, 12])

@@ -264,41 +264,56 @@ BROKEN: list[tuple[Sequence[Record], ...]] = [
 
 
 @pytest.mark.parametrize("entries", BROKEN)
-def test_a_broken_transaction_stops_a_replica(entries: tuple[Sequence[Record], ...]) -> None:
+def test_a_broken_transaction_is_void_as_a_whole(entries: tuple[Sequence[Record], ...]) -> None:
     world, first, second = two()
     fence = first.shard.fence
-    for seq, records in enumerate(entries, fence.seq + 1):
+    for seq, records in enumerate([*entries, [deletion(8)]], fence.seq + 1):
         world.append(encode_key(EntryKey(fence.epoch, fence.term, seq)), encode_entry(records, 2))
     second.read()
-    assert second.shard.phase is State.FAILED
-    assert "transaction" in (second.shard.failure or "").lower()
-    assert log_starts(second.shard) == {0}
+    assert second.shard.failure is None
+    assert second.shard.void_entries["contradiction"] >= 1
+    assert "transaction" in str(second.shard.contradiction)
+    # The entry behind it stands for itself again.
+    table = second.shard.state.hot.partitions
+    assert [table.log_start.cells[row] for _, row in sorted(table.index.items())] == [0] * 8 + [1]
+    assert second.shard.state.applied_offset == len(world.log) - 1
 
 
-def test_an_aborted_transaction_and_one_of_files_by_their_own_leader() -> None:
+def test_a_transaction_in_which_one_record_contradicts_the_state_is_void_as_a_whole() -> None:
     world, first, second = two()
     fence = first.shard.fence
-    first.ask(commit("a", [batch(0)]), commit("b", [batch(0)]))
-    files = [value or b"" for _, value in world.log[-2:]]
-    # The same two files in another log, inside a transaction, behind one that was aborted.
-    del world.log[-2:]
+    too_far = RecordsDeleted(topic_id=TOPIC, partition=1, new_log_start_offset=4)
+    for seq, records in enumerate(
+        ([TransactionBegan(name="a")], [deletion(0)], [deletion(2), too_far], [TransactionEnded(num_chunks=2)]), fence.seq + 1
+    ):
+        world.append(encode_key(EntryKey(fence.epoch, fence.term, seq)), encode_entry(records, 2))
+    second.read()
+    assert second.shard.failure is None
+    assert log_starts(second.shard) == {0}
+    assert "up to 4, past the high watermark 3" in str(second.shard.contradiction)
+
+
+def test_an_aborted_transaction_changes_nothing_and_one_with_a_file_is_void() -> None:
+    world, first, second = two()
+    fence = first.shard.fence
+    first.ask(commit("a", [batch(0)]))
+    [(_, file)] = world.log[-1:]
+    # The same file in another log, inside a transaction, behind one that was aborted.
+    del world.log[-1:]
     second = reading(world, len(world.log))
-    at = len(world.log)
     values = [
         *(encode_entry(records, 2) for records in ([TransactionBegan(name="x")], [deletion(0)], [TransactionAborted(reason="why not")])),
         encode_entry([TransactionBegan(name="y")], 2),
-        *files,
-        encode_entry([TransactionEnded(num_chunks=2)], 2),
+        file or b"",
+        encode_entry([TransactionEnded(num_chunks=1)], 2),
     ]
     for seq, value in enumerate(values, fence.seq + 1):
         world.append(encode_key(EntryKey(fence.epoch, fence.term, seq)), value)
-    second.read(len(values) - 1)
-    assert second.shard.state.find_file("a") is None
     second.read()
     assert log_starts(second.shard) == {0}
-    assert [second.shard.state.file_name(at + place) is not None for place in range(len(values))] == [False] * 4 + [True, True, False]
-    row = second.shard.state.hot.partitions.index[TOPIC + bytes(4)]
-    assert second.shard.state.hot.partitions.high_watermark.cells[row] == 5
+    assert second.shard.state.find_file("a") is None
+    assert second.shard.void_entries == {"contradiction": 1}
+    assert "a file is alone in its entry" in str(second.shard.contradiction)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 10, 57])

@@ -85,6 +85,7 @@ from coordinator.protocol.messages.remove_topics import (
     RemoveTopicsTopic,
     RemoveTopicsTopicResult,
 )
+from coordinator.protocol.messages.report_contradiction import ReportContradictionRequest, ReportContradictionResponse
 from coordinator.protocol.messages.update_schema_level import (
     UpdateSchemaLevelNode,
     UpdateSchemaLevelRequest,
@@ -152,6 +153,8 @@ __all__ = [
     "RemoveTopicsResponse",
     "RemoveTopicsTopic",
     "RemoveTopicsTopicResult",
+    "ReportContradictionRequest",
+    "ReportContradictionResponse",
     "UpdateSchemaLevelNode",
     "UpdateSchemaLevelRequest",
     "UpdateSchemaLevelResponse",

@@ -6,10 +6,17 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from coordinator.api import cluster as cluster_api
 from coordinator.api import topics as topics_api
 from coordinator.core.commands import Command
 from coordinator.protocol.codec import Message
-from coordinator.protocol.messages import DescribeNodeRequest, PlacePartitionsRequest, RegisterNodeRequest, RemoveTopicsRequest
+from coordinator.protocol.messages import (
+    DescribeNodeRequest,
+    PlacePartitionsRequest,
+    RegisterNodeRequest,
+    RemoveTopicsRequest,
+    ReportContradictionRequest,
+)
 from coordinator.runtime.cluster_view import DIRECTORY_PARTITION
 from coordinator.runtime.node import Node
 from coordinator.runtime.ports import PeerUnavailable
@@ -147,5 +154,8 @@ async def serve_peer(node: Node, request: Message) -> Message:
             return topics_api.register_node_response(outcomes[0])
         case DescribeNodeRequest():
             return node.describe()
+        case ReportContradictionRequest():
+            entry = cluster_api.contradictory_entry(request)
+            return cluster_api.report_contradiction_response(node.accusations.accused(request.coordinator_id, entry, request.node_id))
         case _:
             raise TypeError(f"nodes do not ask each other {type(request).__name__}")

@@ -1,0 +1,119 @@
+"""Contradictions between nodes: tells leaders of entries that contradict the log, and hears it from others.
+
+A replica that reads such an entry (`core.contradiction`) reports it to the leader whose term it is of. That leader decides by a
+state that is not what the log says, so its term ends, its state is set aside as evidence, and it is built anew from the log.
+A report is best effort: every other replica reads the same entry and reports it too, and the entry is void without any report.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from coordinator.core.commands import OK, Outcome
+from coordinator.core.errors import ErrorCode
+from coordinator.core.events import Contradicted, ContradictoryEntry
+from coordinator.protocol.messages import ReportContradictionRequest
+from coordinator.runtime.ports import Peers, PeerUnavailable
+from coordinator.runtime.replica import Replica
+from records.model import LeadershipClaimed
+
+LOG = logging.getLogger("coordinator.contradictions")
+
+REPORT_TIMEOUT_MS = 2_000
+REPORT_TRIES = 3
+KEPT_MAX = 50
+"""Contradictions are remembered for the operator, the newest ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenContradiction:
+    """A contradiction as the operator is told of it. `found_by` is the node that read it; this node may have been the accused one."""
+
+    partition: int
+    entry: ContradictoryEntry
+    found_by: int
+    is_certain: bool
+
+
+class Accusations:
+    """See the module's text; one per node."""
+
+    def __init__(self, *, node_id: int, replicas: Mapping[int, Replica], peers: Peers) -> None:
+        self.seen: deque[SeenContradiction] = deque(maxlen=KEPT_MAX)
+        self.counts: Counter[tuple[int, str]] = Counter()
+        """Contradictions by metadata partition and what they are: `void`, `suspected` (this state is rebuilt first) or `accused`."""
+        self._node_id = node_id
+        self._replicas = replicas
+        self._peers = peers
+        self._reports: set[asyncio.Task[None]] = set()
+
+    def contradicted(self, partition: int, found: Contradicted, claim: LeadershipClaimed | None) -> None:
+        """A replica of this node read a contradiction while `claim` was in force: remember it and tell the leader."""
+        entry = found.entry
+        self._note(partition, entry, self._node_id, "void" if found.is_certain else "suspected")
+        LOG.error(
+            "log entry contradicts the state partition=%d offset=%d epoch=%d is_void=%s reason=%r",
+            partition,
+            entry.offset,
+            entry.epoch,
+            found.is_certain,
+            entry.reason,
+        )
+        if claim is not None and claim.node_id != self._node_id and claim.endpoints and claim.term == entry.term:
+            report = asyncio.get_running_loop().create_task(
+                self._report(partition, entry, claim), name=f"report-{partition}-{entry.offset}"
+            )
+            self._reports.add(report)
+            report.add_done_callback(self._reports.discard)
+
+    def accused(self, partition: int, entry: ContradictoryEntry, accuser_id: int) -> Outcome:
+        """Another node says that an entry of this node's term contradicts the log."""
+        replica = self._replicas.get(partition)
+        shard = None if replica is None else replica.shard
+        if replica is None or shard is None or not shard.is_leading or (shard.fence.epoch, shard.fence.term) != (entry.epoch, entry.term):
+            message = f"node {self._node_id} does not lead epoch {entry.epoch} of coordinator {partition}"
+            return Outcome(error=ErrorCode.NOT_COORDINATOR, message=message)
+        self._note(partition, entry, accuser_id, "accused")
+        LOG.error(
+            "accused of a contradiction partition=%d offset=%d epoch=%d by_node=%d reason=%r",
+            partition,
+            entry.offset,
+            entry.epoch,
+            accuser_id,
+            entry.reason,
+        )
+        replica.accuse(entry, accuser_id)
+        return OK
+
+    def _note(self, partition: int, entry: ContradictoryEntry, found_by: int, what: str) -> None:
+        self.counts[(partition, what)] += 1
+        self.seen.append(SeenContradiction(partition=partition, entry=entry, found_by=found_by, is_certain=what == "void"))
+
+    async def _report(self, partition: int, entry: ContradictoryEntry, claim: LeadershipClaimed) -> None:
+        endpoint = claim.endpoints[0]
+        request = ReportContradictionRequest(
+            coordinator_id=partition,
+            node_id=self._node_id,
+            offset=entry.offset,
+            epoch=entry.epoch,
+            term=entry.term,
+            reason=entry.reason,
+        )
+        for _ in range(REPORT_TRIES):
+            try:
+                await self._peers.call(endpoint.host, endpoint.port, request, REPORT_TIMEOUT_MS)
+            except PeerUnavailable as unavailable:
+                LOG.warning("leader not told of a contradiction node=%d error=%r", claim.node_id, str(unavailable))
+                await asyncio.sleep(REPORT_TIMEOUT_MS / 1000 / REPORT_TRIES)
+            else:
+                return
+
+    async def close(self) -> None:
+        """Cancel what is under way."""
+        for report in self._reports:
+            report.cancel()
+        await asyncio.gather(*self._reports, return_exceptions=True)
