@@ -10,7 +10,7 @@ from coordinator.protocol.codec import decode, encode
 from coordinator.protocol.wire import MalformedMessage
 
 KIP_KEYS = {93, 94, 95, 96, 97, 98, 100}
-INTERNAL = {10210, 10211, 10212, 10214}
+INTERNAL = {10210, 10211, 10212, 10213, 10214}
 
 
 def test_kip_operations_are_served_under_both_numbers() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from coordinator.testing.kafka import FakeKafka
 from coordinator.testing.kafka_log import Fate
+from coordinator.testing.simulation.forgery import forged_entry
 from coordinator.testing.simulation.judge import Judge
 from coordinator.testing.simulation.loop import VirtualLoop, VirtualTime
 from coordinator.testing.simulation.membership import SESSION_S
@@ -65,6 +66,7 @@ class FaultMaker:
             "cut": self._cut,
             "disk": self._disk,
             "expire": self._expire,
+            "forge": self._forge,
             "ghost": self._ghost,
             "hold": self._hold,
             "lag": self._lag,
@@ -290,6 +292,17 @@ class FaultMaker:
             case _:
                 pass
         self._kafka.append(fault.partition, key, value)
+
+    def _forge(self, fault: Fault) -> None:
+        """Somebody writes in the leader's name what the log rules out."""
+        fold = self._judge.folds[fault.partition]
+        now = fold.in_force
+        value = forged_entry(fold, fault.detail, fault.chance)
+        if now.epoch == 0 or value is None:
+            return
+        fold.is_forged = True
+        self._kafka.append(fault.partition, encode_key(EntryKey(now.epoch, now.term, now.seq + 1)), value)
+        fold.is_forged = False
 
     def _epoch(self, partition: int) -> int:
         return self._judge.folds[partition].in_force.epoch

@@ -3,6 +3,8 @@
 A claim is in force iff its key has seq 0 and the epoch after the one in force, and its body is one LeadershipClaimed of
 the same epoch and term. Another entry counts iff its epoch and term are in force and its seq is the next. All else is void.
 What counts between TransactionBegan and TransactionEnded takes effect at the end, or never if a claim comes before it.
+An entry that a stranger forged, in the name of the term in force and against what the log says, uses up its seq and is void; an
+open transaction is void with it. When a leader writes such an entry itself that is a violation.
 """
 
 from __future__ import annotations
@@ -88,6 +90,10 @@ class LogFold:
         self._opened: list[tuple[int, list[Record]]] | None = None
         self.last_change = -1
         self.has_deleted = False
+        self.is_forged = False
+        """Whether the next entry is made to contradict the log."""
+        self.forged: set[int] = set()
+        """Where such entries stand."""
         self.files: dict[str, FileCommitted] = {}
         self.partitions: dict[Where, FoldedPartition] = {}
         self.deleted: set[bytes] = set()
@@ -109,10 +115,20 @@ class LogFold:
             return self._claim(parts, value or b"", offset)
         if now.epoch and parts == (now.epoch, now.term, now.seq + 1):
             self.in_force = parts
+            if self.is_forged:
+                return self._forgery(offset)
             records = decode_entry(value or b"")
             self._count(records, offset)
             return ", ".join(f"{type(record).__name__} {getattr(record, 'object_key', '')}".strip() for record in records)
         return None
+
+    def _forgery(self, offset: int) -> str:
+        self.forged.add(offset)
+        if self._opened is not None:
+            self._opened = None
+            self.cut_off += 1
+        self.last_counted = offset
+        return "an entry that contradicts the log"
 
     def _claim(self, parts: EntryKey, value: bytes, offset: int) -> str | None:
         try:

@@ -139,6 +139,7 @@ ENTRY_BYTES_MAX = 200
 Draw = Callable[[random.Random, Fault], Fault]
 
 STRAYS = ("no key", "short key", "huge epoch", "bad claim", "false claim", "twin", "alien")
+FORGERIES = ("offset", "partition", "again", "sequence", "garbage", "two files", "far deletion", "end")
 PRODUCE_FATES = ("LOSE_REPORT", "LATE_REPORT", "FAIL_AFTER_LANDING", "DROP", "DROP_SILENTLY", "DOUBLE", "LATE")
 
 
@@ -182,6 +183,7 @@ DRAWS: dict[str, Draw] = {
     "slow": lambda rng, fault: replace(fault, duration_s=rng.uniform(0.5, 5), chance=rng.uniform(10, 300)),
     "replay": lambda rng, fault: replace(fault, partition=ANY, chance=rng.random()),
     "stray": lambda rng, fault: replace(fault, partition=ANY, detail=rng.choice(STRAYS)),
+    "forge": lambda rng, fault: replace(fault, partition=ANY, chance=rng.random(), detail=rng.choice(FORGERIES)),
     "refuse": lambda rng, fault: replace(fault, node=ANY, partition=ANY, duration_s=rng.uniform(0.05, 0.5)),
     "disk": lambda rng, fault: replace(fault, node=ANY, partition=ANY),
     "tear": lambda rng, fault: replace(

@@ -129,6 +129,10 @@ def _any_seq() -> list[Patch]:
     return [(Fence, "judge", judge)]
 
 
+def _no_contradictions() -> list[Patch]:
+    return [(shard, "check_records", lambda _state, _records, in_transaction=False: None)]
+
+
 def _ended_terms_count() -> list[Patch]:
     judged = Fence.judge
 
@@ -486,6 +490,9 @@ PROTECTIONS: dict[str, Protection] = {
     "transaction-cut-off": Protection(rule="a claim in force ends an open transaction", patches=_claims_end_nothing, kinds=("tear",)),
     "transaction-recovery": Protection(
         rule="who recovers waits for the end of the log, not for that of a transaction", patches=_wait_for_an_end, kinds=("tear",)
+    ),
+    "contradiction": Protection(
+        rule="an entry that contradicts the log is void and breaks no replica", patches=_no_contradictions, kinds=("forge",)
     ),
     "schema-level": Protection(rule="entries are written at the level in force", patches=_newest_level, kinds=("upgrade",)),
     "schema-level-agreed": Protection(
