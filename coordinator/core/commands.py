@@ -5,7 +5,8 @@ Every list answer has one element per element asked, in the order asked. Offsets
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeAlias
 
 from coordinator.core.batches import BatchArray
@@ -215,10 +216,16 @@ class WantedTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTopics:
-    """Directory: place topics. `eligible` maps each coordinator with a claim in force to its live partitions."""
+    """Directory: place topics.
+
+    `eligible` maps each coordinator with a claim in force to the partitions it was given, `leaders` to the node that leads it;
+    `without` are the coordinators that nobody has claimed yet, which get nothing.
+    """
 
     topics: list[WantedTopic]
     eligible: dict[int, int]
+    leaders: Mapping[int, int] = field(default_factory=dict)
+    without: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

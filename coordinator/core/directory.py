@@ -24,6 +24,7 @@ from coordinator.core.commands import (
 from coordinator.core.errors import ErrorCode
 from coordinator.core.limits import Limits
 from coordinator.core.names import ZERO_TOPIC_ID, illegal_topic_name, topic_id_text
+from coordinator.core.placement import spread
 from records.history import LATEST, levels
 from records.model import Endpoint, FeatureLevelSet, NodeRegistered, PlacedRange, Record, TopicDeleting, TopicPlaced
 
@@ -205,7 +206,7 @@ def is_remembered(deleted_ms: int, log_time_ms: int, limits: Limits) -> bool:
 def decide_create(directory: Directory, command: CreateTopics, limits: Limits, log_time_ms: int) -> tuple[list[Outcome], list[Record]]:
     """Decide CreatePartitions: one outcome per topic, and the placements to log.
 
-    New partitions go, one range per coordinator, to those with the fewest live partitions.
+    New partitions go, one range per coordinator, where the rules of `placement` want them.
     """
     loads = dict(command.eligible)
     twice = _named_twice(command.topics)
@@ -225,11 +226,21 @@ def decide_create(directory: Directory, command: CreateTopics, limits: Limits, l
             message = "no coordinator has a leader to take new partitions; retry when one is ready"
             outcomes.append(Outcome(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message=message))
             continue
-        placed = _spread(first, topic.num_partitions - first, loads)
-        ranges = [*(placement.ranges if placement is not None else ()), *placed]
+        old = placement.ranges if placement is not None else ()
+        new = spread(first=first, count=topic.num_partitions - first, placed=old, loads=loads, leaders=command.leaders)
+        ranges = [*old, *new]
         records.append(TopicPlaced(topic_id=topic.topic_id, name=topic.name, ranges=ranges, confirmed=False))
-        outcomes.append(OK)
+        outcomes.append(_narrow(command) if topic.num_partitions > len(loads) and command.without else OK)
     return outcomes, records
+
+
+def _narrow(command: CreateTopics) -> Outcome:
+    """A success that says on how few coordinators a topic lives, though it would have been spread over more."""
+    had = len(command.eligible)
+    return Outcome(
+        message=f"the new partitions live on {had} of {had + len(command.without)} coordinators, since nobody has claimed coordinators"
+        f" {', '.join(map(str, sorted(command.without)))} yet; partitions do not move, but those added later go there first"
+    )
 
 
 def _named_twice(topics: list[WantedTopic]) -> set[bytes | str]:
@@ -263,32 +274,6 @@ def _check_create(directory: Directory, topic: WantedTopic, twice: set[bytes | s
         message = f"{topic.num_partitions} partitions; 1 to {limits.partitions_per_topic_max} are allowed (max.partitions.per.topic)"
         return Outcome(error=ErrorCode.INVALID_PARTITIONS, message=message)
     return None
-
-
-def _spread(first: int, count: int, loads: dict[int, int]) -> list[PlacedRange]:
-    """Cut `[first, first + count)` into one range per coordinator so that their loads even out; updates `loads`."""
-    shares = dict.fromkeys(loads, 0)
-    remaining = count
-    order = sorted(loads, key=lambda c: (loads[c], c))
-    # Fill the emptiest coordinators up to the level of the next, then share the rest evenly.
-    for rank in range(1, len(order) + 1):
-        level_next = loads[order[rank]] if rank < len(order) else None
-        filled = order[:rank]
-        room = remaining if level_next is None else min(remaining, sum(level_next - loads[c] - shares[c] for c in filled))
-        base, extra = divmod(room, rank)
-        for position, coordinator in enumerate(filled):
-            shares[coordinator] += base + (1 if position < extra else 0)
-        remaining -= room
-        if not remaining:
-            break
-    ranges: list[PlacedRange] = []
-    for coordinator in order:
-        share = shares[coordinator]
-        loads[coordinator] += share
-        if share:
-            ranges.append(PlacedRange(first_partition=first, num_partitions=share, coordinator_id=coordinator))
-            first += share
-    return ranges
 
 
 def decide_delete(directory: Directory, command: DeleteTopics, limits: Limits, log_time_ms: int) -> tuple[list[Outcome], list[Record]]:

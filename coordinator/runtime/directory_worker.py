@@ -56,6 +56,8 @@ TELL_TIMEOUT_MS = 5_000
 RETRY_S = (0.05, 0.5)
 TOPICS_AT_ONCE_MAX = 32
 LEVEL_CHECK_S = 1.0
+CLAIMS_WAIT_MS = 10_000
+CLAIMS_POLL_S = 0.02
 
 TOLD_IN_VAIN = ErrorCode.UNKNOWN_TOPIC_ID
 """An owner says that the topic is deleted: the directory will hear of it too."""
@@ -108,8 +110,13 @@ class DirectoryWorker:
         if replica is None or not self._view.is_leading(DIRECTORY_PARTITION):
             return [self._router.not_led(DIRECTORY_PARTITION)] * len(topics)
         deadline_ms = self._clock_ms() + timeout_ms
-        answer = await replica.ask(CreateTopics(topics=topics, eligible=self._eligible()), timeout_ms)
-        outcomes = cast(list[Outcome], answer)
+        if any(self._is_growing(topic) for topic in topics):
+            await self._await_claims(min(CLAIMS_WAIT_MS, timeout_ms // 2))
+        command = self._create(topics)
+        outcomes = cast(list[Outcome], await replica.ask(command, max(1, deadline_ms - self._clock_ms())))
+        for topic, outcome in zip(topics, outcomes, strict=True):
+            if outcome.error is ErrorCode.NONE and outcome.message is not None:
+                LOG.warning("topic %s: %s", topic.name, outcome.message)
         return await self._when_confirmed([topic.topic_id for topic in topics], outcomes, deadline_ms)
 
     async def delete_topics(self, topic_ids: list[bytes], timeout_ms: int) -> list[Outcome]:
@@ -121,19 +128,36 @@ class DirectoryWorker:
         outcomes = cast(list[Outcome], await replica.ask(DeleteTopics(topic_ids=topic_ids), timeout_ms))
         return await self._when_confirmed(topic_ids, outcomes, deadline_ms)
 
-    def _eligible(self) -> dict[int, int]:
-        """How many partitions each coordinator that somebody has claimed was given.
+    def _is_growing(self, topic: WantedTopic) -> bool:
+        """Whether a request asks for partitions that are not there yet."""
+        placement = self._view.placement(topic.topic_id)
+        return placement is None or placement.num_partitions < topic.num_partitions
 
-        By the directory: this node's copies of coordinators led elsewhere are behind, and topics created one after the
-        other would all go to those.
+    def _unclaimed(self) -> list[int]:
+        """The coordinators that nobody has claimed yet, as far as this node has read their logs."""
+        return [one for one in self._replicas if (shard := self._view.shard(one)) is None or shard.fence.epoch == 0]
+
+    async def _await_claims(self, patience_ms: int) -> None:
+        """Wait until every coordinator was claimed once: partitions never move, and a service that starts is about to claim all."""
+        deadline_ms = self._clock_ms() + patience_ms
+        while self._unclaimed() and self._clock_ms() < deadline_ms:  # noqa: ASYNC110 - claims are read by other replicas
+            await asyncio.sleep(CLAIMS_POLL_S)
+
+    def _create(self, topics: list[WantedTopic]) -> CreateTopics:
+        """What the core needs to place topics.
+
+        How many partitions a coordinator was given is known by the directory: this node's copies of coordinators led elsewhere
+        are behind, and topics created one after the other would all go to those.
         """
         directory = self._view.directory
         given: Counter[int] = Counter()
         for placement in () if directory is None else directory.placements.values():
             for placed in placement.ranges:
                 given[placed.coordinator_id] += placed.num_partitions
-        shards = ((coordinator_id, self._view.shard(coordinator_id)) for coordinator_id in self._replicas)
-        return {coordinator_id: given[coordinator_id] for coordinator_id, shard in shards if shard is not None and shard.fence.epoch > 0}
+        without = self._unclaimed()
+        eligible = [one for one in self._replicas if one not in without]
+        leaders = {one: leader.node_id for one in eligible if (leader := self._view.leader(one)) is not None}
+        return CreateTopics(topics=topics, eligible={one: given[one] for one in eligible}, leaders=leaders, without=without)
 
     async def _when_confirmed(self, topic_ids: list[bytes], outcomes: list[Outcome], deadline_ms: int) -> list[Outcome]:
         self.directory_changed()

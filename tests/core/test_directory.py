@@ -139,24 +139,32 @@ def test_without_a_coordinator_in_force_nothing_is_placed() -> None:
 
 
 @given(st.dictionaries(st.integers(0, 9), st.integers(0, 20), min_size=1), st.lists(st.integers(1, 50), min_size=1, max_size=4))
-def test_new_partitions_go_one_by_one_to_the_least_loaded(loads: dict[int, int], counts: list[int]) -> None:
+def test_new_partitions_are_spread_evenly_the_odd_ones_to_the_least_loaded(loads: dict[int, int], counts: list[int]) -> None:
     hot = HotState()
     topics = [wanted(bytes([n + 1] * 16), f"t{n}", count) for n, count in enumerate(counts)]
     create(hot, *topics, eligible=dict(loads))
-    final = dict(loads)
+    before = dict(loads)
     for topic in topics:
-        covered: list[int] = []
         ranges = hot.directory.placements[topic.topic_id].ranges
-        assert len({r.coordinator_id for r in ranges}) == len(ranges)
-        for placed in ranges:
-            covered += range(placed.first_partition, placed.first_partition + placed.num_partitions)
-            final[placed.coordinator_id] += placed.num_partitions
+        covered = [p for placed in ranges for p in range(placed.first_partition, placed.first_partition + placed.num_partitions)]
         assert covered == list(range(topic.num_partitions))
-    one_by_one = sorted(loads.values())
-    for _ in range(sum(counts)):
-        one_by_one[0] += 1
-        one_by_one.sort()
-    assert sorted(final.values()) == one_by_one
+        shares = dict.fromkeys(loads, 0) | {placed.coordinator_id: placed.num_partitions for placed in ranges}
+        assert len(ranges) == sum(share > 0 for share in shares.values())
+        least, odd = divmod(topic.num_partitions, len(loads))
+        takers = sorted(loads, key=lambda one: (before[one], one))[:odd]
+        assert shares == {one: least + (one in takers) for one in loads}
+        for one, share in shares.items():
+            before[one] += share
+
+
+def test_a_topic_placed_while_coordinators_are_unclaimed_is_told_so() -> None:
+    hot = HotState()
+    command = CreateTopics(topics=[wanted(A, "wide", 8), wanted(B, "narrow", 2)], eligible={0: 0, 3: 0}, without=[2, 1])
+    (wide, narrow), records = decide_create(hot.directory, command, LIMITS, 0)
+    assert len(records) == 2
+    assert wide.error is ErrorCode.NONE
+    assert "live on 2 of 4 coordinators, since nobody has claimed coordinators 1, 2 yet" in str(wide.message)
+    assert narrow == OK
 
 
 def test_deleting_an_unknown_id_is_an_error_and_deleting_again_is_not() -> None:
