@@ -14,7 +14,19 @@ from cli.overview import NodeView, Replica, by_coordinator, lag, leader_of, repl
 from coordinator.core.topic_rules import ReplicaSets, Severity, TopicExpectations, check_topic
 from coordinator.runtime.ports import TopicFacts
 
-CHECK_ORDER = ("kafka topic", "kafka leaders", "nodes", "versions", "leaders", "standbys", "digests", "clocks", "object store", "data dirs")
+CHECK_ORDER = (
+    "kafka topic",
+    "kafka leaders",
+    "nodes",
+    "versions",
+    "leaders",
+    "standbys",
+    "digests",
+    "damage",
+    "clocks",
+    "object store",
+    "data dirs",
+)
 FREE_BYTES_MIN = 1024**3
 FREE_SHARE_MIN = 0.1
 
@@ -127,6 +139,7 @@ def diagnose_coordinators(views: Sequence[NodeView], metadata_partitions: int | 
     expected = range(metadata_partitions) if metadata_partitions is not None else sorted(groups)
     leaders, standbys, digests = [], [], []
     nodes = sum(1 for view in views if not view.error)
+    damage = [_damage(one) for one in replicas(views) if one.failures]
     for coordinator_id in expected:
         group = groups.get(coordinator_id, [])
         leaders += _leader_findings(coordinator_id, group)
@@ -136,7 +149,22 @@ def diagnose_coordinators(views: Sequence[NodeView], metadata_partitions: int | 
         *(leaders or [_ok("leaders", f"{len(expected)} coordinators have a leader each")]),
         *(standbys or [_ok("standbys", f"no replica is more than {lag_max} entries behind")]),
         *(digests or [_ok("digests", "replicas with the same written offset have the same state")]),
+        *(damage or [_ok("damage", "no replica failed since its node started")]),
     ]
+
+
+def _because(one: Replica) -> str:
+    return f": {one.last_failure}" if one.last_failure else ""
+
+
+def _damage(one: Replica) -> Diagnosis:
+    """A replica that failed, whether it is rebuilt by now or not."""
+    kept = f"; its database is kept as {one.evidence} in the data directory" if one.evidence else ""
+    return _warning(
+        "damage",
+        f"coordinator {one.coordinator_id} failed {one.failures} times on node {one.node.node_id} since that started{_because(one)}{kept}",
+        "nothing acknowledged is lost: it is rebuilt from the log. See the kernel's log of that machine for errors of its disk",
+    )
 
 
 def _leader_findings(coordinator_id: int, group: Sequence[Replica]) -> list[Diagnosis]:
@@ -163,8 +191,8 @@ def _leader_findings(coordinator_id: int, group: Sequence[Replica]) -> list[Diag
     found += [
         _error(
             "leaders",
-            f"coordinator {coordinator_id} failed on node {one.node.node_id}",
-            "/ready of that node says why; it keeps its state database as evidence and rebuilds it, unless entries are missing",
+            f"coordinator {coordinator_id} failed on node {one.node.node_id}{_because(one)}",
+            "the node keeps its state database as evidence and rebuilds it as soon as it can, unless entries of the log are missing",
         )
         for one in group
         if one.state == "failed"

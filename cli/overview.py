@@ -55,6 +55,9 @@ class Replica:
     next_offset: int
     live_partitions: int
     digest: bytes
+    failures: int = 0
+    last_failure: str = ""
+    evidence: str = ""
 
 
 async def look(client: DisklessClient, timeout_s: float) -> list[NodeView]:
@@ -91,6 +94,9 @@ def replicas(views: Sequence[NodeView]) -> list[Replica]:
             next_offset=one.log_end_offset,
             live_partitions=one.live_partitions,
             digest=one.digest,
+            failures=one.failures,
+            last_failure=one.last_failure or "",
+            evidence=one.evidence or "",
         )
         for view in views
         for one in view.coordinators

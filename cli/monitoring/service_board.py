@@ -264,6 +264,11 @@ REPLICAS: Final = Section(
             ),
         ),
         Panel(
+            title="Failures of replicas",
+            help="Replicas that stopped, were set aside and are rebuilt from the log; /ready and `diskless doctor` say why.",
+            queries=(Query(expr=f"increase({metric('replica_failures_total', per_partition=True)}[10m])", legend=ON_INSTANCE),),
+        ),
+        Panel(
             title="Writes of state",
             help="How long one transaction on the state database takes.",
             queries=quantiles("flush_seconds"),

@@ -54,6 +54,7 @@ from coordinator.protocol.messages import (
 )
 from coordinator.runtime.cluster_view import DIRECTORY_PARTITION
 from coordinator.runtime.descriptions import CoordinatorDescription, Descriptions, FileDescription, TopicDescription
+from coordinator.runtime.failures import NotReadable
 from coordinator.runtime.node import Node
 
 LOG = logging.getLogger("coordinator.dispatch")
@@ -364,10 +365,14 @@ class Dispatcher:
 
     async def _list_files(self, request: ListFilesRequest) -> Message:
         limit = min(max(1, request.max_files), LIST_FILES_MAX)
-        if missing := self._describe.not_listed(request.coordinator_ids):
+        missing = self._describe.not_listed(request.coordinator_ids)
+        try:
+            files, more = ([], False) if missing else self._describe.files(request.coordinator_ids, request.after_key or "", limit)
+        except NotReadable as unreadable:
+            missing = [unreadable.partition]
+        if missing:
             outcome = self._node.router.not_led(missing[0])
             return ListFilesResponse(error_code=int(outcome.error), error_message=outcome.message, files=(), more=False)
-        files, more = self._describe.files(request.coordinator_ids, request.after_key or "", limit)
         return ListFilesResponse(error_code=0, files=tuple(_file(one) for one in files), more=more)
 
 
@@ -406,6 +411,9 @@ def _coordinator(one: CoordinatorDescription, node_id: int) -> DescribeCoordinat
         live_partitions=one.live_partitions,
         digest=one.digest,
         is_local=leader is not None and leader.node_id == node_id,
+        failures=one.failures,
+        last_failure=one.last_failure or None,
+        evidence=one.evidence or None,
     )
 
 

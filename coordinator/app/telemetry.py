@@ -57,8 +57,9 @@ def node_samples(node: Node, clock_ms: Callable[[], int]) -> Iterable[Sample]:
     states = dict.fromkeys((state.value for state in State), 0)
     ends: dict[str, int] = {}
     for partition, replica in node.replicas.items():
-        shard = replica.shard
-        if shard is None:
+        hot, shard = replica.hot, replica.shard
+        yield Sample("replica_failures_total", (partition,), replica.failures.count)
+        if shard is None or hot is None:
             state = State.FAILED.value if replica.failure is not None else "loading"
             states[state] = states.get(state, 0) + 1
             continue
@@ -66,7 +67,7 @@ def node_samples(node: Node, clock_ms: Callable[[], int]) -> Iterable[Sample]:
         yield Sample("leading", (partition,), shard.is_leading)
         yield Sample("leader_epoch", (partition,), shard.fence.epoch)
         yield Sample("pending_bytes", (partition,), shard.queue_bytes)
-        yield Sample("live_partitions", (partition,), len(shard.state.hot.partitions.index))
+        yield Sample("live_partitions", (partition,), len(hot.partitions.index))
         yield Sample("state_digest", (partition,), int.from_bytes(replica.digest.to_bytes()[:DIGEST_BYTES]))
         age_s = shard.oldest_unacknowledged_ms(clock_ms()) / 1000
         yield Sample("oldest_unacknowledged_entry_age_seconds", (partition,), age_s)

@@ -1,4 +1,8 @@
-"""Reads: list offsets, find batches, describe files. Answers come from committed state only and change nothing."""
+"""Reads: list offsets, find batches, describe files. Answers come from committed state only and change nothing.
+
+The offsets from the log start to the high watermark are dense and each batch has a known file. A read that finds anything else
+raises `BrokenInvariant`: a wrong answer would be believed, and the replica has to be built anew.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
-from coordinator.core.batches import partition_key
-from coordinator.core.cold import APPEND_TIME_BIT, PACKED_CELLS, Rows, WrittenRun, numbers_of
+from coordinator.core.batches import partition_key, split_partition_key
+from coordinator.core.cold import APPEND_TIME_BIT, PACKED_CELLS, FileName, Rows, WrittenRun, numbers_of
 from coordinator.core.commands import (
     OK,
     DescribedFile,
@@ -21,7 +26,8 @@ from coordinator.core.commands import (
 )
 from coordinator.core.commit import unknown_partition
 from coordinator.core.errors import ErrorCode
-from coordinator.core.hot import HotState
+from coordinator.core.hot import BrokenInvariant, HotState
+from coordinator.core.names import topic_id_text
 from coordinator.core.search_loops import packed_reaching, row_reaching, unpack_batches
 from coordinator.core.state import ShardState
 from coordinator.core.tail import TailRun
@@ -91,7 +97,7 @@ def _recompute_max_timestamp(state: ShardState, row: int, log_start: int) -> Non
     for rows in state.rows_of_greatest(row, log_start):
         last = rows["base"] + rows["count"] - 1
         live = last >= log_start
-        times = np.where(live, _effective(state, rows), np.int64(-2))
+        times = np.where(live, _effective(state, rows, live), np.int64(-2))
         at = int(times.argmax())
         if live[at] and (int(times[at]) > best or best_offset < 0):
             best, best_offset = int(times[at]), int(last[at])
@@ -99,20 +105,17 @@ def _recompute_max_timestamp(state: ShardState, row: int, log_start: int) -> Non
     state.hot.partitions.max_timestamp_offset.cells[row] = best_offset
 
 
-def _effective(state: ShardState, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Effective timestamps; the append time of LogAppendTime batches is that of their file."""
+def _effective(state: ShardState, rows: Rows, live: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """Effective timestamps of the live batches; the append time of LogAppendTime batches is that of their file."""
     times = rows["timestamp"].astype(np.int64)
-    for at in np.flatnonzero(rows["type"] == 1).tolist():
-        append_time = int(rows["append_time"][at])
-        if not append_time:
-            file = state.file_name(int(rows["file"][at]))
-            append_time = file.append_time_ms if file is not None else 0
-        times[at] = append_time
+    for at in np.flatnonzero(live & (rows["type"] == 1)).tolist():
+        times[at] = int(rows["append_time"][at]) or file_of_batch(state, int(rows["file"][at])).append_time_ms
     return times
 
 
 def _first_at_or_after(state: ShardState, row: int, log_start: int, timestamp: int) -> FoundOffset:
-    if state.hot.partitions.max_timestamp.cells[row] < timestamp:
+    table = state.hot.partitions
+    if table.max_timestamp.cells[row] < timestamp:
         return _NOTHING_FOUND
     for run in state.runs_reaching(row, log_start, timestamp):
         if isinstance(run, WrittenRun):
@@ -120,7 +123,11 @@ def _first_at_or_after(state: ShardState, row: int, log_start: int, timestamp: i
         else:
             found = _reaching_unwritten(run, log_start, timestamp)
         if found is not None:
+            if found[1] >= table.high_watermark.cells[row]:
+                raise BrokenInvariant(f"{_named(state, row)} has a batch at {found[1]}, past its high watermark")
             return FoundOffset(outcome=OK, timestamp=found[0], offset=max(log_start, found[1]))
+    if table.max_timestamp_offset.cells[row] >= log_start:
+        raise BrokenInvariant(f"{_named(state, row)} has no batch with timestamp {timestamp} or later, which its maximum says it has")
     return _NOTHING_FOUND
 
 
@@ -133,8 +140,7 @@ def _reaching_written(state: ShardState, written: WrittenRun, log_start: int, ti
         at = place * PACKED_CELLS
         if not cells[at] & APPEND_TIME_BIT:
             return run.timestamp_base + cells[at + 4], base
-        file = state.file_name(run.file_base + cells[at + 3])
-        append_time = file.append_time_ms if file is not None else 0
+        append_time = file_of_batch(state, run.file_base + cells[at + 3]).append_time_ms
         if append_time >= timestamp:
             return append_time, base
         base += (cells[at] & (APPEND_TIME_BIT - 1)) + 1
@@ -224,20 +230,36 @@ def _collect(state: ShardState, row: int, point: FetchPoint, budget: FetchBudget
     size_bytes_max, batches_max = budget.room(point.max_bytes)
     if size_bytes_max <= 0 or batches_max <= 0:
         return found
+    high_watermark = state.hot.partitions.high_watermark.cells[row]
     size_bytes = 0
+    due = -1
     files: dict[int, tuple[int, str, int]] = {}
     for base, count, byte_offset, size, file_id, index, timestamp, kind in _batches_from(state, row, point.offset):
         file = files.get(file_id)
         if file is None:
             file = files[file_id] = _file_of(state, coordinator_id, file_id)
         first_id, object_key, append_time_ms = file
-        last = base + count - 1
+        if base != due and (found or not base <= point.offset < base + count):
+            raise BrokenInvariant(f"{_named(state, row)} has a batch at {base} where that of {due if found else point.offset} is due")
+        due = base + count
+        last = due - 1
         found.append(FoundBatch(first_id | index, object_key, MAGIC, byte_offset, size, base, last, append_time_ms, timestamp, kind))
         size_bytes += size
         if size_bytes >= size_bytes_max or len(found) == batches_max:
             break
+    else:
+        if due != high_watermark:
+            raise BrokenInvariant(f"{_named(state, row)} ends at {due}, before its high watermark {high_watermark}")
+    if due > high_watermark:
+        raise BrokenInvariant(f"{_named(state, row)} has a batch that ends at {due}, past its high watermark {high_watermark}")
     budget.take(size_bytes, len(found))
     return found
+
+
+def _named(state: ShardState, row: int) -> str:
+    """A user partition in an error message."""
+    topic_id, partition = split_partition_key(state.hot.partitions.keys[row])
+    return f"the state of partition {topic_id_text(topic_id)}:{partition}"
 
 
 def _batches_from(state: ShardState, row: int, offset: int) -> Iterator[tuple[int, ...]]:
@@ -264,10 +286,16 @@ def _batches_from(state: ShardState, row: int, offset: int) -> Iterator[tuple[in
 
 def _file_of(state: ShardState, coordinator_id: int, file_id: int) -> tuple[int, str, int]:
     """The id of a file's batch 0, the file's object key and its append time."""
+    name = file_of_batch(state, file_id)
+    return batch_id(coordinator_id, file_id, 0), name.object_key, name.append_time_ms
+
+
+def file_of_batch(state: ShardState, file_id: int) -> FileName:
+    """The file of a live batch."""
     name = state.file_name(file_id)
     if name is None:
-        raise LookupError(f"file {file_id} has live batches but is not known")
-    return batch_id(coordinator_id, file_id, 0), name.object_key, name.append_time_ms
+        raise BrokenInvariant(f"file {file_id} has live batches, but the state does not know it")
+    return name
 
 
 def batch_id(coordinator_id: int, entry_offset: int, index: int) -> int:

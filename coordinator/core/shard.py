@@ -149,6 +149,7 @@ class Shard:
         self.term: Term | None = None
         self.queue: deque[Request] = deque()
         self.queue_bytes = 0
+        self._taken: list[Request] = []  # from the queue, into a group that is not closed
         self.void_entries: Counter[str] = Counter()
         self.contradiction: ContradictoryEntry | None = None
         """The newest entry that was found to contradict the state."""
@@ -327,6 +328,7 @@ class Shard:
         self._answered.clear()
         if self.term is not None:
             self._abandon_term(TermCause.BROKEN, reason)
+        self._refuse_taken()
         self._move(Trigger.BROKEN, reason)
         self._refuse_queue()
 
@@ -677,6 +679,17 @@ class Shard:
         )
         self._effects.append(Reply(request.token, refuse(request.command, ErrorCode.REQUEST_TIMED_OUT, message)))
 
+    def _refuse_taken(self) -> None:
+        """A decision raised: its group is not closed, and those of it that wait for no entry would never be answered."""
+        answered = Counter(id(effect.token) for effect in self._effects if isinstance(effect, Reply))
+        message = f"coordinator {self.partition} failed on node {self.node_id} while it decided the request; find it and retry"
+        for request in self._taken:
+            if answered[id(request.token)]:
+                answered[id(request.token)] -= 1
+            else:
+                self._effects.append(Reply(request.token, refuse(request.command, ErrorCode.NOT_COORDINATOR, message)))
+        self._taken = []
+
     def _refuse_queue(self) -> None:
         """Nobody serves what is queued: say why, so that the client knows whether to look elsewhere."""
         while self.queue:
@@ -708,9 +721,11 @@ class Shard:
             while self.queue and taken < self.limits.group_batches_max:
                 request = self.queue.popleft()
                 self.queue_bytes -= request.size_bytes
+                self._taken.append(request)
                 builder.take(request)
                 taken += len(request.command.batches) if isinstance(request.command, CommitFile) else 1
             self._close_group(builder, term)
+            self._taken = []
 
     def _builder(self, term: Term, overlay: HotState, now_ms: int) -> GroupBuilder:
         context = CommitContext(coordinator_id=self.partition, coordinator_count=self.partition_count, limits=self.limits, now_ms=now_ms)

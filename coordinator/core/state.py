@@ -67,6 +67,8 @@ class ShardState:
     frozen: Generation | None = None
     applied_offset: int = -1
     known_keys: set[int] = field(default_factory=set)
+    has_forgotten_keys: bool = False
+    """Whether some of `known_keys` may have neither a file nor a tombstone any more."""
     trimming: dict[int, int] = field(default_factory=dict)
     dead: dict[int, bytes] = field(default_factory=dict)
 
@@ -178,6 +180,7 @@ class ShardState:
                 self._bury(Tombstone(record.object_key, "handed over", now_ms, created_ms))
             case TombstonesExpired():
                 self.active.expire_tombstones(record.before_ms)
+                self.has_forgotten_keys = True
                 # Deleted topics leave the same trace as keys: an id that may not come back.
                 self.hot.apply(record, offset)
             case _:
@@ -229,7 +232,19 @@ class ShardState:
             if block is not None:
                 return with_losses(block.file_row(), *self._later_than(generation))
         row = self.cold.file_by_key(object_key)
-        return None if row is None else with_losses(row, self.frozen, self.active)
+        if row is None:
+            self._check_absent(object_key)
+            return None
+        if row.object_key != object_key:
+            raise BrokenInvariant(f"the state has file {row.object_key!r:.100} under the key {object_key}")
+        return with_losses(row, self.frozen, self.active)
+
+    def _check_absent(self, object_key: str) -> None:
+        """A key that was committed and is not found is lost: without this check it would be committed again, and its data twice."""
+        if self.has_forgotten_keys or any(object_key in generation.tombstones for generation in self._generations()):
+            return
+        if self.cold.tombstone(object_key) is None:
+            raise BrokenInvariant(f"the state has neither a file nor a tombstone of the known key {object_key}")
 
     def _later_than(self, generation: Generation) -> tuple[Generation, ...]:
         return (self.active,) if generation is self.frozen else ()
@@ -294,7 +309,11 @@ class ShardState:
         at = offset
         while at < written_end:
             run = next_run(partition_row, at)
-            if run is None or run.base >= written_end:
+            if run is None:
+                break
+            if run.partition_row != partition_row or not max(run.base, at) <= run.last:
+                raise BrokenInvariant(f"run {run.base} to {run.last} of row {run.partition_row} was given for {at} of row {partition_row}")
+            if run.base >= written_end:
                 break
             # Short runs are joined as they are written, so one run can hold old batches and those of the frozen generation.
             yield WrittenRun(run, written_end)
@@ -321,6 +340,8 @@ class ShardState:
         # A deleted topic may have very many partitions without a batch.
         for rows in self.rows_from(row, start) if start < target else ():
             last = rows["base"] + rows["count"] - 1
+            if not len(rows) or int(rows["base"][0]) > start:
+                raise BrokenInvariant(f"no batch holds offset {start} of row {row}, which is to be counted out of its file")
             gone = rows[(last >= start) & (last < target)]
             self._lose(row, gone)
             done += len(gone) + 1
@@ -328,7 +349,8 @@ class ShardState:
             if start >= target or done >= budget:
                 break
         else:
-            start = target
+            if start < target:
+                raise BrokenInvariant(f"the batches of row {row} end at {start}, before {target}, up to which they were deleted")
         self.active.trimmed[row] = start
         if start < target:
             self.trimming[row] = start

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from coordinator.core.batches import partition_key
 from coordinator.core.commands import FetchPoint, FoundBatches
 from coordinator.core.queries import FetchBudget, find_batches
+from coordinator.core.state import ShardState
 from coordinator.runtime.cluster_view import ClusterView
+from coordinator.runtime.failures import NotReadable
 
 
 def find_applied_batches(
@@ -16,17 +18,26 @@ def find_applied_batches(
     """What `Router.find_batches` answers, or None when it may have to wait for that.
 
     It waits for the directory when a partition has no owner, and for a barrier when an offset lies past the high watermark.
+    Replicas that cannot be read are left to it too.
     """
     budget = FetchBudget(max_bytes, batches_per_partition)
     answers = []
     for point in points:
         key = partition_key(point.topic_id, point.partition)
         owner = view.owner_of(key)
-        shard = None if owner is None else view.shard(owner)
-        if owner is None or shard is None or key not in shard.state.hot.partitions.index:
+        replica = None if owner is None else view.replica(owner)
+        if owner is None or replica is None:
             return None
-        found = find_batches(shard.state, point, budget, owner)
+        try:
+            found = replica.look(find_placed_batches, key, point, budget, owner)
+        except NotReadable:
+            return None
         if found is None:
             return None
         answers.append(found)
     return answers
+
+
+def find_placed_batches(state: ShardState, key: bytes, point: FetchPoint, budget: FetchBudget, coordinator_id: int) -> FoundBatches | None:
+    """`find_batches`, or None when the partition is not created yet."""
+    return find_batches(state, point, budget, coordinator_id) if key in state.hot.partitions.index else None

@@ -42,6 +42,10 @@ class ClusterView:
         """The directory changed."""
         self._owners.clear()
 
+    def replica(self, coordinator_id: int) -> Replica | None:
+        """This node's replica of a coordinator, loaded or not."""
+        return self._replicas.get(coordinator_id)
+
     def shard(self, coordinator_id: int) -> Shard | None:
         """The loaded shard of a coordinator, if this node has one."""
         replica = self._replicas.get(coordinator_id)
@@ -50,8 +54,9 @@ class ClusterView:
     @property
     def directory(self) -> Directory | None:
         """The directory as far as this node has applied it."""
-        shard = self.shard(DIRECTORY_PARTITION)
-        return None if shard is None else shard.state.hot.directory
+        replica = self.replica(DIRECTORY_PARTITION)
+        hot = None if replica is None else replica.hot
+        return None if hot is None else hot.directory
 
     def placement(self, topic_id: bytes) -> Placement | None:
         directory = self.directory

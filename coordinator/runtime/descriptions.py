@@ -9,6 +9,7 @@ from coordinator.core.batches import partition_key
 from coordinator.core.cold import FileRow
 from coordinator.core.directory import Deletion, Placement
 from coordinator.core.leadership import State
+from coordinator.core.state import ShardState
 from coordinator.runtime.cluster_view import Leader
 from coordinator.runtime.node import Node
 from records.model import NodeRegistered
@@ -32,7 +33,10 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorDescription:
-    """A coordinator as this node sees it; `digest` is that of the state at `digest_offset`, the last one written."""
+    """A coordinator as this node sees it; `digest` is that of the state at `digest_offset`, the last one written.
+
+    `failures`, the reason of the last one and the evidence of the last one kept are those of this node since its process started.
+    """
 
     coordinator_id: int
     state: str
@@ -41,6 +45,9 @@ class CoordinatorDescription:
     log_end: int
     live_partitions: int
     digest: bytes
+    failures: int
+    last_failure: str
+    evidence: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,12 +81,13 @@ class Descriptions:
 
     def _partition(self, placement: Placement | Deletion, partition: int, coordinator_id: int) -> PartitionDescription:
         leader = self._node.view.leader(coordinator_id)
-        shard = self._node.view.shard(coordinator_id)
-        row = None if shard is None else shard.state.hot.partitions.index.get(partition_key(placement.topic_id, partition))
+        replica = self._node.view.replica(coordinator_id)
+        hot = None if replica is None else replica.hot
+        row = None if hot is None else hot.partitions.index.get(partition_key(placement.topic_id, partition))
         log_start, high_watermark = -1, -1
-        if shard is not None and row is not None:
-            log_start = shard.state.hot.partitions.log_start.cells[row]
-            high_watermark = shard.state.hot.partitions.high_watermark.cells[row]
+        if hot is not None and row is not None:
+            log_start = hot.partitions.log_start.cells[row]
+            high_watermark = hot.partitions.high_watermark.cells[row]
         return PartitionDescription(
             partition=partition,
             coordinator_id=coordinator_id,
@@ -108,7 +116,7 @@ class Descriptions:
 
     def _coordinator(self, coordinator_id: int) -> CoordinatorDescription:
         replica = self._node.replicas[coordinator_id]
-        shard = replica.shard
+        hot, shard, failures = replica.hot, replica.shard, replica.failures
         state = State.FAILED.value if replica.unloadable else "loading"
         if shard is not None:
             state = shard.phase.value
@@ -117,9 +125,12 @@ class Descriptions:
             state=state,
             leader=self._node.view.leader(coordinator_id),
             digest_offset=replica.written_offset,
-            log_end=-1 if shard is None else shard.state.applied_offset + 1,
-            live_partitions=0 if shard is None else len(shard.state.hot.partitions.index),
+            log_end=-1 if shard is None or hot is None else shard.state.applied_offset + 1,
+            live_partitions=0 if hot is None else len(hot.partitions.index),
             digest=replica.digest.to_bytes(),
+            failures=failures.count,
+            last_failure=failures.last_reason,
+            evidence=failures.evidence,
         )
 
     def nodes(self) -> list[NodeRegistered]:
@@ -142,14 +153,13 @@ class Descriptions:
 
         They are those of this node's replicas, which may be behind their leaders: of the given coordinators, else of those led
         here. A file with several owners has a row for each, and a page ends between keys: it may be longer than `limit` by the
-        rows of its last key, for the next page begins after that key.
+        rows of its last key, for the next page begins after that key. Raises `NotReadable`.
         """
         ids = list(dict.fromkeys(coordinator_ids)) or self._node.view.led()
         found: list[FileDescription] = []
         for coordinator_id in ids:
-            shard = self._node.view.shard(coordinator_id)
-            if shard is not None:
-                found += [FileDescription(coordinator_id=coordinator_id, file=row) for row in shard.state.files_after(after_key, limit + 1)]
+            rows = self._node.replicas[coordinator_id].look(ShardState.files_after, after_key, limit + 1)
+            found += [FileDescription(coordinator_id=coordinator_id, file=row) for row in rows]
         found.sort(key=lambda description: (description.file.object_key, description.coordinator_id))
         end = min(limit, len(found))
         while 0 < end < len(found) and found[end].file.object_key == found[end - 1].file.object_key:
@@ -157,5 +167,6 @@ class Descriptions:
         return found[:end], end < len(found)
 
     def not_listed(self, coordinator_ids: Iterable[int]) -> list[int]:
-        """Coordinators of which this node has no loaded replica."""
-        return [coordinator_id for coordinator_id in coordinator_ids if self._node.view.shard(coordinator_id) is None]
+        """Coordinators of which this node has no replica that can be read."""
+        replicas = self._node.replicas
+        return [one for one in coordinator_ids if one not in replicas or not replicas[one].is_readable]

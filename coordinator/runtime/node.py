@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from coordinator.core.commands import RegisterNode
+from coordinator.core.damage import StateFailed
 from coordinator.core.leadership import State
 from coordinator.core.limits import MESSAGE_BYTES_MAX, Limits, entry_bytes_max
 from coordinator.core.rest import Rest, no_rest
@@ -26,6 +27,7 @@ from coordinator.protocol.messages import DescribeNodeResponse
 from coordinator.runtime.accusations import Accusations
 from coordinator.runtime.cluster_view import DIRECTORY_PARTITION, ClusterView
 from coordinator.runtime.directory_worker import DirectoryWorker
+from coordinator.runtime.failures import FailureLog
 from coordinator.runtime.ports import (
     Cluster,
     ClusterRefused,
@@ -157,6 +159,7 @@ class Node:
         self.is_joined = False
         self.loop_rounds_s: dict[str, float] = {}
         self.failed_checks: Counter[str] = Counter()
+        self.failures: dict[int, FailureLog] = {}
         self._ports = ports
         self._clock_ms = clock_ms
         self._rng = rng
@@ -223,7 +226,10 @@ class Node:
         self._reader = self._ports.open_reader(self)
         for partition in range(len(facts.partitions)):
             self.replicas[partition] = self._new_replica(partition, facts)
-        await asyncio.gather(*(self._load(replica) for replica in list(self.replicas.values())))
+        try:
+            await asyncio.gather(*(self._load(replica) for replica in list(self.replicas.values())))
+        except StateFailed as failed:
+            raise FatalError(str(failed)) from failed
         return facts
 
     async def _await_topic(self) -> TopicFacts:
@@ -306,9 +312,11 @@ class Node:
             on_directory_changed=self._directory_changed,
             on_failed=self._replica_failed,
             on_contradicted=self.accusations.contradicted,
+            failures=self.failures.setdefault(partition, FailureLog()),
         )
 
     async def _load(self, replica: Replica) -> None:
+        """Load a replica as soon as Kafka answers. Raises `StateFailed` when its directory cannot be used, `ClusterRefused` at a start."""
         while True:
             try:
                 await replica.load()
@@ -463,17 +471,31 @@ class Node:
             self._spawn(self._revive(partition), f"revive-{partition}")
 
     async def _revive(self, partition: int) -> None:
-        """Rebuild a failed replica from the log, keeping the old database as evidence; each time after a longer wait."""
-        await self._check_topic_id()
-        tries = self._revivals.get(partition, 0)
-        self._revivals[partition] = tries + 1
-        await asyncio.sleep(min(REVIVE_BACKOFF_S[0] * 2**tries, REVIVE_BACKOFF_S[1]))
-        facts = self.facts
-        if facts is None:
-            return
-        await self.replicas[partition].close(keep_evidence=True)
-        replica = self.replicas[partition] = self._new_replica(partition, facts)
-        await self._load(replica)
+        """Rebuild a failed replica from the log, keeping the old database as evidence; each time after a longer wait.
+
+        While the data directory cannot be used the replica stays failed and says why: the disk may be mended under the process.
+        """
+        while True:
+            await self._check_topic_id()
+            tries = self._revivals.get(partition, 0)
+            self._revivals[partition] = tries + 1
+            await asyncio.sleep(min(REVIVE_BACKOFF_S[0] * 2**tries, REVIVE_BACKOFF_S[1]))
+            facts = self.facts
+            if facts is None:
+                return
+            try:
+                await self.replicas[partition].close(keep_evidence=True)
+                replica = self.replicas[partition] = self._new_replica(partition, facts)
+                await self._load(replica)
+            except StateFailed as failed:
+                self._unusable(self.replicas[partition], failed)
+            else:
+                return
+
+    def _unusable(self, replica: Replica, failed: StateFailed) -> None:
+        LOG.error("replica has no usable state database partition=%d reason=%r", replica.partition, str(failed))
+        replica.failures.failed(str(failed))
+        replica.unloadable = str(failed)
 
     async def _check_topic_id(self) -> bool:
         """Whether the topic is there, as far as one can know; raises `FatalError` when it is another one."""
@@ -527,7 +549,11 @@ class Node:
         """The topic has more partitions: they take new placements only, nothing moves."""
         for partition in range(len(self.replicas), len(facts.partitions)):
             replica = self.replicas[partition] = self._new_replica(partition, facts)
-            await self._load(replica)
+            try:
+                await self._load(replica)
+            except StateFailed as failed:
+                self._unusable(replica, failed)
+                self._spawn(self._revive(partition), f"revive-{partition}")
         for replica in self.replicas.values():
             if replica.shard is not None:
                 replica.shard.partition_count = len(facts.partitions)

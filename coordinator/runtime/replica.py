@@ -15,10 +15,11 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
-from typing import TypeAlias, assert_never, cast
+from typing import Concatenate, ParamSpec, TypeAlias, TypeVar, assert_never, cast
 
-from coordinator.core.cold import Header
+from coordinator.core.cold import ColdStore, Header
 from coordinator.core.commands import Answer, Command
+from coordinator.core.damage import StateBusy, StateCorrupt, StateFailed
 from coordinator.core.endpoints import parse_endpoints
 from coordinator.core.errors import ErrorCode
 from coordinator.core.events import (
@@ -50,6 +51,7 @@ from coordinator.core.events import (
     Unassigned,
 )
 from coordinator.core.fencing import Fence
+from coordinator.core.hot import BrokenInvariant, HotState
 from coordinator.core.leadership import State
 from coordinator.core.limits import Limits
 from coordinator.core.packing import Flush, Freeze, Packer
@@ -57,6 +59,7 @@ from coordinator.core.refusals import refuse
 from coordinator.core.rest import Rest, no_rest
 from coordinator.core.shard import Shard
 from coordinator.core.state import ShardState, Stored
+from coordinator.runtime.failures import FailureLog, NotReadable
 from coordinator.runtime.ports import (
     Cluster,
     KafkaUnavailable,
@@ -78,6 +81,9 @@ from records.model import Endpoint, LeadershipClaimed
 from records.state_digest import Digest
 
 LOG = logging.getLogger("coordinator.replica")
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 Answered: TypeAlias = Callable[[Answer], None]
 """Whoever waits for an answer: the token of every request. Has a name because making such a type takes a microsecond."""
@@ -157,8 +163,10 @@ class Replica:
         on_directory_changed: Callable[[], None],
         on_failed: Callable[[int, str], None],
         on_contradicted: Callable[[int, Contradicted, LeadershipClaimed | None], None],
+        failures: FailureLog,
     ) -> None:
         self.identity = identity
+        self.failures = failures
         self.partition = identity.partition
         self.shard: Shard | None = None
         self.written_offset = -1
@@ -209,20 +217,17 @@ class Replica:
         self._packer = Packer()
 
     async def load(self) -> None:
-        """Open the state database and start following the log. Raises `ReplicaUnloadable`, `KafkaUnavailable`."""
+        """Open the state database and start following the log.
+
+        Raises `ReplicaUnloadable`, `KafkaUnavailable`, and `StateFailed` when even an empty database cannot be used.
+        """
         started = self._loop.time()
-        store, stored = await self._open_verified()
+        store, state, stored = await self._open_proven()
         self._store = store
-        reader = store.reader()
-        state, fence, claim = ShardState(cold=reader), Fence(), None
-        self._packer = Packer()
+        fence, claim = Fence(), None
         if stored is not None:
             header = stored.header
             self.digest = Digest.from_bytes(header.digest)
-            # Seconds for a million partitions: what else this process leads goes on meanwhile.
-            state = await self._loop.run_in_executor(self._ports.writer, ShardState.restore, stored, reader)
-            restore_digest = partial(self._packer.restore, stored.partitions, stored.producers, self.digest)
-            await self._loop.run_in_executor(self._ports.writer, restore_digest)
             fence = Fence(header.epoch, header.term, header.seq)
             claim = _claim_of(header)
             self.written_offset = header.applied_offset
@@ -250,30 +255,61 @@ class Replica:
         )
         self._ports.telemetry.loaded(self.partition, self._loop.time() - started)
 
-    async def _open_verified(self) -> tuple[StateStore, Stored | None]:
-        """Open the state database; one built from another log is set aside. A failure leaves it closed: loading is tried again."""
+    async def _open_proven(self, *, is_new: bool = False) -> tuple[StateStore, ShardState, Stored | None]:
+        """Open the state database and restore the state; one that is damaged or of another log is set aside, and begun anew.
+
+        A failure leaves it closed: loading is tried again.
+        """
         store = await self._open_store()
         try:
             stored = await self._loop.run_in_executor(self._ports.writer, store.load)
             await self._verify_position(None if stored is None else stored.header)
-        except EntryDiffers as differs:
-            name = await self._set_aside(store)
-            LOG.error("state database set aside partition=%d file=%s reason=%r", self.partition, name, str(differs))
+            state = await self._restore(stored, store.reader())
+        except (EntryDiffers, StateCorrupt) as refused:
+            if is_new:
+                await self._close_store(store)
+                raise
+            self.failures.failed(str(refused))
+            await self._set_aside(store, str(refused))
         except BaseException:
-            await self._loop.run_in_executor(self._ports.writer, partial(store.close, clean=False))
+            await self._close_store(store)
             raise
         else:
-            return store, stored
-        return await self._open_verified()
+            return store, state, stored
+        return await self._open_proven(is_new=True)
+
+    async def _restore(self, stored: Stored | None, reader: ColdStore) -> ShardState:
+        """The state of a database, and the digest to go on with. Raises `StateFailed`."""
+        self._packer = Packer()
+        if stored is None:
+            return ShardState(cold=reader)
+        try:
+            # Seconds for a million partitions: what else this process leads goes on meanwhile.
+            state = await self._loop.run_in_executor(self._ports.writer, ShardState.restore, stored, reader)
+            digest = Digest.from_bytes(stored.header.digest)
+            restore_digest = partial(self._packer.restore, stored.partitions, stored.producers, digest)
+            await self._loop.run_in_executor(self._ports.writer, restore_digest)
+        except StateFailed:
+            raise
+        except Exception as error:
+            # Its rows were read, and what is in them was never written.
+            raise StateCorrupt(f"the state database of metadata partition {self.partition} cannot be restored ({error!r})") from error
+        return state
 
     async def _open_store(self) -> StateStore:
         identity = self.identity
         open_store = partial(self._ports.stores.open, self.partition, identity.cluster_id, identity.topic_id)
         return await self._loop.run_in_executor(self._ports.writer, open_store)
 
-    async def _set_aside(self, store: StateStore) -> str | None:
+    async def _close_store(self, store: StateStore) -> None:
         await self._loop.run_in_executor(self._ports.writer, partial(store.close, clean=False))
-        return await self._loop.run_in_executor(self._ports.writer, self._ports.stores.set_aside, self.partition)
+
+    async def _set_aside(self, store: StateStore, reason: str) -> None:
+        """Close a database and keep it as evidence. Raises `DirectoryFailed`."""
+        await self._close_store(store)
+        name = await self._loop.run_in_executor(self._ports.writer, self._ports.stores.set_aside, self.partition)
+        self.failures.kept(name)
+        LOG.error("state database set aside partition=%d file=%s reason=%r", self.partition, name, reason)
 
     async def _verify_position(self, header: Header | None) -> None:
         """The log must still hold what the database was built from. Raises `ReplicaUnloadable`, `EntryDiffers`."""
@@ -295,7 +331,10 @@ class Replica:
                 raise EntryDiffers(f"entry {applied_offset} of the log is not the one the state database has applied")
 
     async def close(self, *, keep_evidence: bool = False) -> None:
-        """Write what is applied and let everything go; with `keep_evidence` write nothing and set the database aside."""
+        """Write what is applied and let everything go; with `keep_evidence` write nothing and set the database aside.
+
+        Only the latter raises `DirectoryFailed`.
+        """
         self._is_closed = True
         if self._recovery is not None:
             self._recovery.cancel()
@@ -310,8 +349,7 @@ class Replica:
         self._store = None
         if keep_evidence:
             self.shard = None  # see below
-            name = await self._set_aside(store)
-            LOG.error("state database set aside partition=%d file=%s", self.partition, name)
+            await self._set_aside(store, self.failures.last_reason)
             return
         clean = False
         if self.shard is not None and self.flush_failures == 0 and self.shard.phase is not State.FAILED:
@@ -331,6 +369,48 @@ class Replica:
             return False
         shard.state.written()
         return True
+
+    # ---- reading what is applied
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether `look` has a state to look at."""
+        return self.shard is not None and not self._is_closed and self.shard.phase is not State.FAILED
+
+    def look(self, read: Callable[Concatenate[ShardState, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Read the applied state: the only way to it for whatever is answered from here. Raises `NotReadable`.
+
+        Whatever a read finds that cannot be (a damaged page, a file that is not there, numbers that do not fit) fails the
+        replica, which is set aside and rebuilt. So what is wrong is never answered, and never stays.
+        """
+        shard = self.shard
+        if shard is None or not self.is_readable:
+            raise NotReadable(self.partition)
+        try:
+            return read(shard.state, *args, **kwargs)
+        except StateBusy as busy:
+            LOG.warning("a read was not possible partition=%d reason=%r", self.partition, str(busy))
+            raise NotReadable(self.partition) from busy
+        except Exception as error:
+            # Any error: what damaged bytes lead to is not known in advance.
+            self._found_damage(error)
+            raise NotReadable(self.partition) from error
+
+    @property
+    def hot(self) -> HotState | None:
+        """The tables in memory, also those of a failed replica; None while none is loaded."""
+        shard = self.shard
+        if shard is None:
+            return None
+        try:
+            return shard.state.hot
+        except Exception as error:  # noqa: BLE001 - see `look`
+            self._found_damage(error)
+            return None
+
+    def _found_damage(self, error: Exception) -> None:
+        LOG.error("a read found what cannot be partition=%d", self.partition, exc_info=error)
+        self.invalidate(str(error) if isinstance(error, StateFailed | BrokenInvariant) else f"a read failed: {error!r}")
 
     # ---- what others tell the replica
 
@@ -420,6 +500,8 @@ class Replica:
         """Feed the core an event, or without one let it do what nobody waits for."""
         try:
             effects = shard.settle() if event is None else shard.feed(event, self._clock_ms())
+        except StateFailed as failed:
+            effects = shard.break_off(str(failed))
         except Exception as error:
             # A bug of the core: the state may be half changed, so this replica stops, keeps the evidence and is rebuilt.
             LOG.exception("the core failed partition=%d event=%s", self.partition, type(event).__name__)
@@ -482,6 +564,7 @@ class Replica:
         )
         self._ports.telemetry.state_changed(self.partition, effect.before, effect.after)
         if effect.after is State.FAILED:
+            self.failures.failed(effect.reason)
             self._ports.reader.unfollow(self.partition)
             self._on_failed(self.partition, effect.reason)
 

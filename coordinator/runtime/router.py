@@ -33,7 +33,9 @@ from coordinator.core.commands import (
 from coordinator.core.commit_vector import check_whole
 from coordinator.core.errors import ErrorCode
 from coordinator.core.queries import FetchBudget, find_batches, past_the_end
+from coordinator.core.state import ShardState
 from coordinator.runtime.cluster_view import DIRECTORY_PARTITION, ClusterView
+from coordinator.runtime.failures import NotReadable
 from coordinator.runtime.ports import Cluster, KafkaUnavailable, TopicMissing
 from coordinator.runtime.replica import Answered, Replica
 from coordinator.runtime.unplaced_commits import UnplacedCommit
@@ -71,6 +73,10 @@ class Router:
 
     def not_led(self, coordinator_id: int) -> Outcome:
         """Why this node does not serve a coordinator: loading it, or somebody else leads."""
+        replica = self._replicas.get(coordinator_id)
+        if replica is not None and replica.failure is not None:
+            message = f"coordinator {coordinator_id} failed on node {self._node_id} and is rebuilt there; ask another node, or retry"
+            return Outcome(error=ErrorCode.NOT_COORDINATOR, message=message)
         if self._view.is_loading(coordinator_id):
             return Outcome(error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, message=f"coordinator {coordinator_id} is loading; retry")
         message = f"node {self._node_id} does not lead coordinator {coordinator_id}; find it and retry"
@@ -252,21 +258,33 @@ class Router:
         owner = self._view.owner_of(key)
         if owner is None:
             return FoundBatches(outcome=self.unplaced(key), batches=[])
-        shard = self._view.shard(owner)
-        if shard is None:
+        try:
+            return await self._find_at(owner, key, point, budget, timeout_ms, started_s)
+        except NotReadable:
             return FoundBatches(outcome=self.not_led(owner), batches=[])
-        if key not in shard.state.hot.partitions.index:
+
+    async def _find_at(
+        self, owner: int, key: bytes, point: FetchPoint, budget: FetchBudget, timeout_ms: int, started_s: float
+    ) -> FoundBatches:
+        """Ask this node's replica of the owner. Raises `NotReadable`."""
+        replica = self._replicas[owner]
+        if not replica.look(_has_partition, key):
             message = "the partition is placed here but not created yet; retry"
             return FoundBatches(outcome=Outcome(error=ErrorCode.OFFSET_NOT_AVAILABLE, message=message), batches=[])
-        found = find_batches(shard.state, point, budget, owner)
+        found = replica.look(find_batches, point, budget, owner)
         if found is not None:
             return found
-        if not shard.is_leading:
-            return past_the_end(shard.state, point, is_certain=False)
-        proof = await self._replicas[owner].ask(Barrier(), _left_ms(timeout_ms, started_s))
-        if not isinstance(proof, Outcome) or proof.error is not ErrorCode.NONE:
-            return past_the_end(shard.state, point, is_certain=False)
-        return find_batches(shard.state, point, budget, owner) or past_the_end(shard.state, point, is_certain=True)
+        is_certain = False
+        if self._view.is_leading(owner):
+            proof = await replica.ask(Barrier(), _left_ms(timeout_ms, started_s))
+            is_certain = isinstance(proof, Outcome) and proof.error is ErrorCode.NONE
+        # The replica that has proven it, although there may be another one by now.
+        found = replica.look(find_batches, point, budget, owner) if is_certain else None
+        return found or replica.look(past_the_end, point, is_certain=is_certain)
+
+
+def _has_partition(state: ShardState, key: bytes) -> bool:
+    return key in state.hot.partitions.index
 
 
 def _left_ms(timeout_ms: int, started_s: float) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from cli.diagnosis import (
@@ -162,3 +164,17 @@ def test_the_screens_show_leaders_standbys_and_silent_nodes() -> None:
     assert replica_rows(views, [7]) == []
     assert [(row["node"], row["leads"], row["reachable"]) for row in node_rows(views)] == [(1, [0], True), (2, [], True), (3, [], False)]
     assert status_rows([view(1, replica(0))])[0]["state"] == "no leader"
+
+
+def test_a_replica_that_failed_is_told_with_its_reason_and_the_file_it_left() -> None:
+    failed = dataclasses.replace(replica(0), failures=2, last_failure="page 7 is damaged", evidence="partition-0.db.failed-5")
+    found = diagnose_coordinators([view(1, replica(0, leads=True)), view(2, failed)], 1, 100)
+    assert troubles(found) == [(Health.WARNING, "damage")]
+    [told] = [one.finding for one in found if one.check == "damage"]
+    assert told == (
+        "coordinator 0 failed 2 times on node 2 since that started: page 7 is damaged;"
+        " its database is kept as partition-0.db.failed-5 in the data directory"
+    )
+    still = dataclasses.replace(failed, state="failed", evidence=None)
+    found = diagnose_coordinators([view(1, replica(0, leads=True)), view(2, still)], 1, 100)
+    assert (Health.ERROR, "leaders") in troubles(found)

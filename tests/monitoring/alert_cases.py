@@ -118,6 +118,14 @@ CASES = (
         description="2 replicas on one:9193 have failed: they neither lead nor follow.",
     ),
     Case(
+        alert="DisklessReplicaRebuilt",
+        at=4,
+        fires=(single("replica_failures_total", "0 1x9", ', partition="3"'),),
+        quiet=(single("replica_failures_total", "1x9", ', partition="3"'),),
+        labels={**ON_ONE, "partition": "3"},
+        description="Coordinator 3 failed on one:9193 within the last 30 minutes.",
+    ),
+    Case(
         alert="DisklessNotReady",
         at=12,
         fires=(single("ready", "0x20"),),

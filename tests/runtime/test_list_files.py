@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coordinator.runtime.descriptions import Descriptions
+from coordinator.runtime.failures import NotReadable
 from coordinator.testing.state_store import MemoryStateStores
 from tests.core.build import batch, commit, place, result_of
 from tests.runtime.nodes import Running, in_memory, running
@@ -50,7 +51,8 @@ async def test_the_given_coordinators_are_listed_once_and_led_or_not() -> None:
         started.node.replicas[2].set_assigned(False)
         started.node.replicas[2].invalidate("injected")
         assert started.node.view.led() == [0, 1]
-        # A replica that does not lead is listed when it is asked for, otherwise its leader does it.
         assert {one.coordinator_id for one in descriptions.files([], "", 10)[0]} == {0, 1}
-        assert {one.coordinator_id for one in descriptions.files([2], "", 10)[0]} == {2}
-        assert descriptions.not_listed([0, 2, 7]) == [7]
+        # One that has failed cannot be believed.
+        assert descriptions.not_listed([0, 2, 7]) == [2, 7]
+        with pytest.raises(NotReadable):
+            descriptions.files([2], "", 10)

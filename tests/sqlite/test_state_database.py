@@ -16,6 +16,7 @@ from coordinator.adapters.sqlite import DirectoryFailed, StateCorrupt, StateData
 from coordinator.adapters.sqlite.inspect import open_for_inspection
 from coordinator.adapters.sqlite.schema import PAGE_BYTES, VERSION, VERSION_MIN, connect_writer, fetch
 from coordinator.core.cold import RunRow, unpack
+from coordinator.core.damage import StateBusy
 from coordinator.core.names import topic_id_text
 from coordinator.core.run_packing import RUN_ROWS_MAX
 from tests.sqlite.replicas import CLUSTER_ID, PARTITION, TOPIC_ID, Replica, header
@@ -181,7 +182,7 @@ def test_damage_found_while_reading_discards_the_file_at_the_next_start(tmp_path
     content[middle] = b"\xff" * (PAGE_BYTES * 10)
     path.write_bytes(content)
     damaged = opened(tmp_path)
-    with pytest.raises(StateCorrupt, match="rebuilt when the replica starts again"):
+    with pytest.raises(StateCorrupt, match="rebuilt from the log"):
         look_at_everything(damaged)
     damaged.close(clean=True)
     again = database(tmp_path)
@@ -205,7 +206,7 @@ def test_a_damaged_run_is_told_as_damage_by_reads_and_by_the_next_write(tmp_path
     replica = Replica(lambda: opened(tmp_path))
     replica.apply([file("b", {0: 2}, base=3)], 2)
     look = partial(replica.store.reader().run_covering, 0, 0) if is_read else replica.flush
-    what = r"state\.db is damaged \(run 1 of partition 0 is no run.*rebuilt when the replica starts again"
+    what = r"state\.db is damaged \(run 1 of partition 0 is no run.*rebuilt from the log"
     with pytest.raises(StateCorrupt, match=what):
         look()
     replica.store.close(clean=True)
@@ -242,7 +243,7 @@ def test_a_busy_database_is_not_a_corrupt_one(tmp_path: Path) -> None:
     other.execute("BEGIN IMMEDIATE")
     replica.apply([file("a", {0: 3})], 1)
     flush = replica.packer.pack(replica.state.freeze(replica.store.load().header))  # type: ignore[union-attr]
-    with pytest.raises(apsw.BusyError):
+    with pytest.raises(StateBusy):
         store.write(flush)
     other.execute("ROLLBACK")
     other.close()

@@ -144,6 +144,29 @@ LEADERSHIP: Final = (
         ),
     ),
     Alert(
+        name="DisklessReplicaRebuilt",
+        expr="increase(diskless_coordinator_replica_failures_total[30m]) > 0",
+        looks_at=("diskless_coordinator_replica_failures_total",),
+        wait="0m",
+        severity=Severity.WARNING,
+        summary="A replica failed and is rebuilt from the log",
+        description="Coordinator {{ $labels.partition }} failed on {{ $labels.instance }} within the last 30 minutes.",
+        runbook=Runbook(
+            means=(
+                "A read or a write found what cannot be in the state database (a damaged page, a file that is not there), the data"
+                " directory could not be used, or the log could not be applied. The database is set aside as evidence and built anew"
+                " from the log; nothing acknowledged is lost, and no answer was made from what is damaged."
+            ),
+            look=(
+                "`diskless doctor` names the reason and the evidence file (partition-N.db.failed-TIME in the data directory).",
+                "The kernel's log of that machine: errors of the disk, the file system or the memory. Twice on one machine: replace it.",
+                "Evidence is bounded (state.evidence.max.percent) and removed when space is short: copy it away if you want to keep it.",
+            ),
+            commands=(DOCTOR, DESCRIBE),
+            harmless="Once, after somebody changed files of a data directory by hand or a disk was full.",
+        ),
+    ),
+    Alert(
         name="DisklessNotReady",
         expr="diskless_coordinator_ready == 0",
         looks_at=("diskless_coordinator_ready",),

@@ -115,6 +115,12 @@ LOG = (
 )
 
 STATE = (
+    _counter(
+        "replica_failures_total",
+        "Failures of a replica: damage found in its state database, an unusable directory, a log it cannot apply.",
+        "partition",
+        is_read=True,
+    ),
     _histogram("flush_seconds", "Time of one write of state to SQLite.", _SECONDS),
     _histogram("flush_rows", "Rows of one write of state to SQLite.", _ROWS),
     _read_gauge("live_partitions", "User partitions the coordinator owns.", "partition"),

@@ -33,6 +33,8 @@ RUN = "SELECT partition_id, base_offset, last_offset, max_timestamp, file_base, 
 RUNS_OF_PARTITION = "SELECT id, last_offset, max_timestamp FROM run WHERE partition_id = ? ORDER BY last_offset"
 NAMES_MAX = 4096
 """Files whose names are kept, about a megabyte: the partitions of a file are mostly read at the same time."""
+LOOKS_MAX = 10
+"""A commit may trim a run between two looks; so many in a row do not come."""
 FLUSHES_SO_FAR = "SELECT flushes FROM header"
 
 
@@ -143,7 +145,7 @@ class StateReader:
             self._take_commits()
         # Not `translated`, which takes as long as the rest of this.
         try:
-            while True:
+            for _ in range(LOOKS_MAX):
                 index = self._indexes.get(partition_row)
                 if index is None:
                     index = self._load_index(partition_row)
@@ -155,6 +157,7 @@ class StateReader:
                     return run_of(run_id, rows[0])
                 # Trimmed by a commit that was not reported yet.
                 del self._indexes[partition_row]
+            raise DamagedRow(f"the index of the runs of partition {partition_row} names a run that is not there")
         except TROUBLES as trouble:
             raise translation(trouble, self._path, self._on_corrupt) from trouble
 

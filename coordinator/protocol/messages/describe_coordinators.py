@@ -57,6 +57,12 @@ class DescribeCoordinatorsCoordinator(ResponsePart):
     """The digest of the state at the applied offset, or empty if not computed."""
     is_local: bool = field(metadata=BOOL)
     """True if the answering node leads this coordinator."""
+    failures: int = field(metadata=INT32, default=0)
+    """How often the replica of the answering node failed since its process started."""
+    last_failure: str | None = field(metadata=STRING, default=None)
+    """Why it failed last, or null if it did not."""
+    evidence: str | None = field(metadata=STRING, default=None)
+    """The file name of the state database that was set aside last, or null if none was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,26 @@
+"""What can be wrong with a replica's state database, by what it means for the replica.
+
+The log has everything, so nothing here loses data: the replica fails, its database is set aside as evidence and built anew.
+"""
+
+from __future__ import annotations
+
+
+class StateFailed(Exception):
+    """The state database cannot be used."""
+
+
+class StateCorrupt(StateFailed):
+    """The file is damaged: it holds what was never written, or lacks what was. It will not be opened again."""
+
+
+class DirectoryFailed(StateFailed):
+    """The data directory cannot be read or written: disk full, I/O error, no permission. A new file there would not help."""
+
+
+class StateLocked(StateFailed):
+    """Another process or object has the state database open."""
+
+
+class StateBusy(StateFailed):
+    """Another connection held the database for longer than this one waits. Nothing is wrong with it: ask again."""
