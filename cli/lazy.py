@@ -13,7 +13,9 @@ from typing import Any
 
 import rich_click as click
 
-from cli.outcome import Failed
+from cli.ending import STOPPED, describe, say_last
+from cli.outcome import Exit, Failed
+from cli.printable import one_line, printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +64,23 @@ class LazyGroup(click.RichGroup):
 
 
 class Root(LazyGroup):
-    """The program: reports `Failed` as one plain line on standard error, with its exit status."""
+    """The program: every end of a command is one line on standard error and an exit status."""
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run a command line. Raises SystemExit, whatever happens but an interrupt while the command line is read."""
+        try:
+            return super().main(*args, **extra)
+        except Exception as error:  # noqa: BLE001 - no place is behind this one
+            say_last(f"diskless: {one_line(describe(error))}")
+            raise SystemExit(int(Exit.FAILURE)) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command that was named."""
         try:
             return super().invoke(ctx)
         except Failed as failed:
-            click.echo(f"diskless: {failed}", err=True)
+            say_last(f"diskless: {printable(str(failed))}")
             ctx.exit(failed.status)
+        except KeyboardInterrupt:
+            say_last(STOPPED)
+            ctx.exit(Exit.FAILURE)

@@ -1,15 +1,11 @@
-"""The command `diskless`. Owns the table of commands and nothing of what they do."""
+"""The command `diskless`: the table of commands, and nothing of what they do. `cli.program` is the process around it."""
 
 from __future__ import annotations
-
-import os
-import sys
-from contextlib import suppress
-from typing import NoReturn
 
 import rich_click as click
 
 from cli.lazy import Lazy, Root
+from cli.program import main
 
 COMMANDS = {
     "init": Lazy("cli.commands.init", "init", "Create the metadata topic, or check the one that exists."),
@@ -67,24 +63,6 @@ def root() -> None:
 
     Start with `diskless init`, then `diskless coordinator run --config FILE`; `diskless doctor` says what is wrong.
     """
-
-
-def main() -> None:
-    """Run the program."""
-    try:
-        root(prog_name="diskless")
-    except SystemExit as end:
-        if "obstore" in sys.modules:
-            _leave(end.code)
-        raise
-
-
-def _leave(code: int | str | None) -> NoReturn:
-    """End at once. A thread of the object store's client that wants the interpreter while it shuts down aborts the process."""
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(BrokenPipeError):
-            stream.flush()
-    os._exit(code if isinstance(code, int) else 0 if code is None else 1)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,7 +15,27 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 SERVER_VARIABLE = "DISKLESS_BOOTSTRAP_SERVER"
 KAFKA_VARIABLE = "DISKLESS_KAFKA_BOOTSTRAP_SERVER"
+INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+
+# Numbers that go over the wire, or into a database, as they fit there.
+INDEX = click.IntRange(0, INT32_MAX)
+COUNT = click.IntRange(1, INT32_MAX)
+OFFSET = click.IntRange(0, INT64_MAX)
+LIMIT = click.IntRange(1, INT64_MAX)
+
+
+class FiniteRange(click.FloatRange):
+    """A number between bounds that is one: neither `nan`, which passes every bound, nor infinite."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Parse the text."""
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value} is no number that can be reached.", param, ctx)
+        return number
+
 
 output_option = click.option(
     "-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="How to print what was found."
@@ -33,7 +54,7 @@ server_option = click.option(
 timeout_option = click.option(
     "--timeout",
     "timeout_s",
-    type=click.FloatRange(0.1, 3600),
+    type=FiniteRange(0.1, 3600),
     default=30.0,
     show_default=True,
     metavar="SECONDS",

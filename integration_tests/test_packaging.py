@@ -46,7 +46,7 @@ def test_every_file_of_the_packages_is_in_the_wheel(wheel: zipfile.Path) -> None
 
 def test_the_command_is_installed(wheel: zipfile.Path) -> None:
     metadata = next(folder for folder in wheel.iterdir() if folder.name.endswith(".dist-info"))
-    assert "diskless = cli.main:main" in (metadata / "entry_points.txt").read_text(encoding="utf-8")
+    assert "diskless = cli.program:main" in (metadata / "entry_points.txt").read_text(encoding="utf-8")
 
 
 def test_the_lock_has_a_hash_for_everything_and_no_host() -> None:

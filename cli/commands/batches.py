@@ -12,7 +12,7 @@ import rich_click as click
 from click.core import ParameterSource
 
 from cli.objects import store_options
-from cli.options import output_option, server_option, timeout_option
+from cli.options import COUNT, INDEX, OFFSET, output_option, server_option, timeout_option
 from cli.output import RowStream, print_rows, say, time_text
 
 if TYPE_CHECKING:
@@ -45,10 +45,10 @@ def batches() -> None:
 
 @batches.command()
 @click.argument("topic")
-@click.argument("partition", type=click.IntRange(0))
-@click.option("--offset", type=click.IntRange(0), help="First offset wanted. [default: the log start]")
-@click.option("--max-bytes", type=click.IntRange(1), default=1024 * 1024, show_default=True, help="Stop once this much was found.")
-@click.option("--max-batches", type=click.IntRange(0), default=0, show_default=True, help="At most this many; 0: no limit.")
+@click.argument("partition", type=INDEX)
+@click.option("--offset", type=OFFSET, help="First offset wanted. [default: the log start]")
+@click.option("--max-bytes", type=COUNT, default=1024 * 1024, show_default=True, help="Stop once this much was found.")
+@click.option("--max-batches", type=INDEX, default=0, show_default=True, help="At most this many; 0: no limit.")
 @click.option("--fetch", is_flag=True, help="Read the batches and print their records, as JSON lines unless --output says otherwise.")
 @store_options
 @server_option

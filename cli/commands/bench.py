@@ -9,7 +9,7 @@ from pathlib import Path
 
 import rich_click as click
 
-from cli.options import output_option
+from cli.options import FiniteRange, output_option
 from cli.output import print_rows, say
 
 COLUMNS = (
@@ -37,15 +37,15 @@ COLUMNS = (
 @click.option("--metrics-url", "metrics_urls", multiple=True, help="/metrics of its nodes, for log bytes per batch (repeatable).")
 @click.option("--batches-per-file", default="10,100,1000", show_default=True, help="Shapes of files, one after the other.")
 @click.option("--partitions", default=100, show_default=True, type=click.IntRange(1, 100_000), help="User partitions of the load.")
-@click.option("--idempotent-share", default=0.3, show_default=True, type=click.FloatRange(0, 1), help="Share of idempotent batches.")
-@click.option("--rate", default=0.0, show_default=True, type=click.FloatRange(0), help="Batches per second; 0 measures saturation.")
+@click.option("--idempotent-share", default=0.3, show_default=True, type=FiniteRange(0, 1), help="Share of idempotent batches.")
+@click.option("--rate", default=0.0, show_default=True, type=FiniteRange(0), help="Batches per second; 0 measures saturation.")
 @click.option("--connections", default=16, show_default=True, type=click.IntRange(1, 1024), help="Connections of the load.")
 @click.option(
     "--depth", default=8, show_default=True, type=click.IntRange(1, 1024), help="Commits in flight per connection, at saturation."
 )
 @click.option("--runs", default=3, show_default=True, type=click.IntRange(1, 100), help="Runs per shape; medians are shown.")
-@click.option("--warm-up", "warm_up_s", default=3.0, show_default=True, type=click.FloatRange(0), help="Seconds before each window.")
-@click.option("--window", "window_s", default=5.0, show_default=True, type=click.FloatRange(0.5), help="Seconds that are measured.")
+@click.option("--warm-up", "warm_up_s", default=3.0, show_default=True, type=FiniteRange(0), help="Seconds before each window.")
+@click.option("--window", "window_s", default=5.0, show_default=True, type=FiniteRange(0.5), help="Seconds that are measured.")
 @output_option
 def bench(
     bootstrap_server: str | None,

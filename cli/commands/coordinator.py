@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 import rich_click as click
 
 from cli.options import (
+    COUNT,
+    INDEX,
+    FiniteRange,
     config_option,
     confirm,
     dry_run_option,
@@ -67,9 +70,7 @@ def run(config_file: Path | None, properties: Sequence[str], log_level: str) -> 
 
 @coordinator.command()
 @click.option("--watch", is_flag=True, help="Show it again and again until Ctrl-C.")
-@click.option(
-    "--interval", "interval_s", type=click.FloatRange(0.1, 3600), default=2.0, show_default=True, help="Seconds between two looks."
-)
+@click.option("--interval", "interval_s", type=FiniteRange(0.1, 3600), default=2.0, show_default=True, help="Seconds between two looks.")
 @server_option
 @timeout_option
 @output_option
@@ -115,7 +116,7 @@ def _watch(interval_s: float, bootstrap_server: str, timeout_s: float, output: s
 
 
 @coordinator.command()
-@click.argument("coordinator_id", type=click.IntRange(0), nargs=-1)
+@click.argument("coordinator_id", type=INDEX, nargs=-1)
 @server_option
 @timeout_option
 @output_option
@@ -176,9 +177,14 @@ def level(bootstrap_server: str, timeout_s: float, output: str) -> None:
 
 
 @coordinator.command("raise-level")
-@click.argument("level", type=click.IntRange(1))
+@click.argument("level", type=COUNT)
 @click.option(
-    "--gone-node", "gone_nodes", type=click.IntRange(0), multiple=True, metavar="ID", help="A node that does not come back. Repeatable."
+    "--gone-node",
+    "gone_nodes",
+    type=INDEX,
+    multiple=True,
+    metavar="ID",
+    help="A node that does not come back. Repeatable.",
 )
 @dry_run_option
 @yes_option

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import rich_click as click
 
+from cli.options import FiniteRange
 from cli.outcome import Exit, Failed
 from cli.output import say
 
@@ -33,7 +34,7 @@ def dev() -> None:
 @click.option(
     "--restart-after",
     "restart_after_s",
-    type=click.FloatRange(0, 3600),
+    type=FiniteRange(0, 3600),
     default=12.0,
     show_default=True,
     metavar="SECONDS",
@@ -76,7 +77,7 @@ def up(
 @click.option(
     "--timeout",
     "timeout_s",
-    type=click.FloatRange(0.1, 600),
+    type=FiniteRange(0.1, 600),
     default=60.0,
     show_default=True,
     metavar="SECONDS",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 import rich_click as click
 
 from cli.objects import store_options
-from cli.options import SERVER_VARIABLE, kafka_options, kafka_server_option, output_option, timeout_option, topic_option
+from cli.options import OFFSET, SERVER_VARIABLE, kafka_options, kafka_server_option, output_option, timeout_option, topic_option
 from cli.output import print_rows
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Patient:
 @kafka_options
 @topic_option
 @store_options
-@click.option("--lag-max", type=click.IntRange(0), default=1000, show_default=True, help="Entries a replica may be behind.")
+@click.option("--lag-max", type=OFFSET, default=1000, show_default=True, help="Entries a replica may be behind.")
 @timeout_option
 @output_option
 def doctor(

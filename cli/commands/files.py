@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import rich_click as click
 
 from cli.objects import store_options
-from cli.options import output_option, server_option, timeout_option
+from cli.options import COUNT, INDEX, LIMIT, output_option, server_option, timeout_option
 from cli.output import print_rows, say, time_text
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def files() -> None:
 @files.command()
 @click.option("-o", "--out", "out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="The file to write, NAME.wal.")
 @click.option("--compression", type=click.Choice(CODECS), default="none", show_default=True, help="Codec of the batches.")
-@click.option("--max-batch-bytes", type=click.IntRange(1), default=1024 * 1024, show_default=True, help="Batch size before compression.")
+@click.option("--max-batch-bytes", type=COUNT, default=1024 * 1024, show_default=True, help="Batch size before compression.")
 @click.option("--force", is_flag=True, help="Overwrite files that exist.")
 def pack(out: Path, compression: str, max_batch_bytes: int, force: bool) -> None:
     """Pack records from standard input into a WAL file and its manifest, NAME.wal.json.
@@ -251,9 +251,9 @@ def _fail_for(wal: WalFile, outcome: CommitOutcome) -> None:
 
 
 @files.command("list")
-@click.option("--coordinator", "coordinators", type=click.IntRange(0), multiple=True, help="Only files this coordinator knows. Repeatable.")
+@click.option("--coordinator", "coordinators", type=INDEX, multiple=True, help="Only files this coordinator knows. Repeatable.")
 @click.option("--after", help="Only keys after this one.")
-@click.option("--max", "max_files", type=click.IntRange(1), default=1000, show_default=True, help="At most this many.")
+@click.option("--max", "max_files", type=LIMIT, default=1000, show_default=True, help="At most this many.")
 @server_option
 @timeout_option
 @output_option

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
-from cli.options import config_option, kafka_options, kafka_server_option, output_option, timeout_option, topic_option
+from cli.options import INDEX, LIMIT, OFFSET, config_option, kafka_options, kafka_server_option, output_option, timeout_option, topic_option
 from cli.output import RowStream, progress, time_text
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ def log() -> None:
 @config_option
 @kafka_options
 @topic_option
-@click.option("--partition", "partitions", type=click.IntRange(0), multiple=True, help="Only this metadata partition. Repeatable.")
-@click.option("--from", "from_offset", type=click.IntRange(0), default=0, show_default=True, help="First offset to print.")
-@click.option("--max", "max_entries", type=click.IntRange(1), help="Print at most this many entries.")
+@click.option("--partition", "partitions", type=INDEX, multiple=True, help="Only this metadata partition. Repeatable.")
+@click.option("--from", "from_offset", type=OFFSET, default=0, show_default=True, help="First offset to print.")
+@click.option("--max", "max_entries", type=LIMIT, help="Print at most this many entries.")
 @click.option("--follow", "-f", is_flag=True, help="Go on with new entries until Ctrl-C.")
 @click.option("--no-verdict", is_flag=True, help="Do not read the log before --from, which the verdicts need.")
 @timeout_option

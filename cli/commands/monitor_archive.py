@@ -9,7 +9,7 @@ from pathlib import Path
 
 import rich_click as click
 
-from cli.options import config_option, kafka_options, kafka_server_option, log_level_option, topic_option
+from cli.options import FiniteRange, config_option, kafka_options, kafka_server_option, log_level_option, topic_option
 from cli.outcome import Exit, Failed
 from cli.spark import spark_options
 from cli.stopping import stop_signals
@@ -28,7 +28,7 @@ from cli.stopping import stop_signals
 @click.option(
     "--trigger-interval",
     "trigger_interval_s",
-    type=click.FloatRange(0.1, 86_400),
+    type=FiniteRange(0.1, 86_400),
     default=10.0,
     show_default=True,
     metavar="SECONDS",
@@ -44,13 +44,13 @@ from cli.stopping import stop_signals
 @click.option(
     "--compact-every",
     "compact_every_s",
-    type=click.FloatRange(0),
+    type=FiniteRange(0),
     metavar="SECONDS",
     help="Join small files this often; with --once in the end. [default: never]",
 )
 @click.option(
     "--vacuum-hours",
-    type=click.IntRange(0),
+    type=click.IntRange(0, 1_000_000),
     help="With a compaction, delete files that no version younger than this needs. [default: keep them]",
 )
 @spark_options

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import rich_click as click
 
 from cli.objects import store_options
-from cli.options import kafka_options, kafka_server_option, output_option, topic_option
+from cli.options import FiniteRange, kafka_options, kafka_server_option, output_option, topic_option
 from cli.outcome import Exit, Failed
 from cli.output import print_fields, print_rows, say
 from cli.spark import outcome_folder_option, spark_options
@@ -46,14 +46,14 @@ LISTED_BEFORE_PROGRESS = 1_000_000
 @click.option(
     "--max-age",
     "max_age_s",
-    type=click.FloatRange(0),
+    type=FiniteRange(0),
     metavar="SECONDS",
     help="Age limit of commits. [default: file.commit.max.age.ms of --config, else 900]",
 )
 @click.option(
     "--grace",
     "grace_s",
-    type=click.FloatRange(0),
+    type=FiniteRange(0),
     default=3600.0,
     show_default=True,
     metavar="SECONDS",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import rich_click as click
 
-from cli.options import output_option
+from cli.options import LIMIT, output_option
 from cli.outcome import Exit, Failed
 from cli.output import print_fields, print_rows, time_text
 from cli.spark import folder_option
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 FINDING_COLUMNS = ("partition", "offset", "rule", "topic_partition", "expected", "found", "message")
 QUARANTINE_COLUMNS = ("partition", "offset", "size_bytes", "seen", "error")
 
-limit_option = click.option("--max", "limit", type=click.IntRange(1), default=100, show_default=True, help="Print at most this many.")
+limit_option = click.option("--max", "limit", type=LIMIT, default=100, show_default=True, help="Print at most this many.")
 
 
 @click.command()

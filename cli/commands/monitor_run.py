@@ -9,7 +9,7 @@ from pathlib import Path
 
 import rich_click as click
 
-from cli.options import config_option, kafka_options, kafka_server_option, log_level_option, topic_option
+from cli.options import FiniteRange, config_option, kafka_options, kafka_server_option, log_level_option, topic_option
 from cli.outcome import Exit, Failed
 from cli.output import say
 from cli.spark import find_engine, folder_option, spark_options
@@ -26,7 +26,7 @@ from cli.stopping import stop_signals
 @click.option(
     "--trigger-interval",
     "trigger_interval_s",
-    type=click.FloatRange(0.05, 3600),
+    type=FiniteRange(0.05, 3600),
     default=1.0,
     show_default=True,
     metavar="SECONDS",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
-from cli.options import output_option, server_option, timeout_option
+from cli.options import INDEX, INT64_MAX, output_option, server_option, timeout_option
 from cli.output import print_rows
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ class TimeType(click.ParamType[int]):
             self.fail(f"{text!r} is neither milliseconds since the epoch nor one of {', '.join(NAMED_TIMES)}", param, ctx)
         if number < -5:
             self.fail(f"{number} is no time; the negative ones are -1 to -5", param, ctx)
+        if number > INT64_MAX:
+            self.fail(f"{number} is no time; the greatest one is {INT64_MAX}", param, ctx)
         return number
 
 
@@ -43,7 +45,7 @@ def offsets() -> None:
 
 @offsets.command("list")
 @click.argument("topic", nargs=-1)
-@click.option("--partition", "partitions", type=click.IntRange(0), multiple=True, help="Only this partition. Repeatable.")
+@click.option("--partition", "partitions", type=INDEX, multiple=True, help="Only this partition. Repeatable.")
 @click.option(
     "--time",
     "time",

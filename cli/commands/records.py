@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import rich_click as click
 
-from cli.options import confirm, dry_run_option, output_option, server_option, timeout_option, yes_option
+from cli.options import INDEX, INT64_MAX, confirm, dry_run_option, output_option, server_option, timeout_option, yes_option
 from cli.output import print_fields, say
 
 HIGH_WATERMARK = -1
@@ -17,11 +17,11 @@ def records() -> None:
 
 @records.command()
 @click.argument("topic")
-@click.argument("partition", type=click.IntRange(0))
+@click.argument("partition", type=INDEX)
 @click.option(
     "--before-offset",
     "offset",
-    type=click.IntRange(-1),
+    type=click.IntRange(-1, INT64_MAX),
     required=True,
     help="The new log start: everything before it goes. -1: everything there is (the high watermark).",
 )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import rich_click as click
 
+from cli.options import FiniteRange
 from cli.outcome import Exit, Failed
 from cli.output import say
 
@@ -46,11 +47,9 @@ class Lived(NamedTuple):
 @click.option("--seed", type=click.IntRange(0), help="Live one seed, and tell its story when a rule is broken.")
 @click.option("--seeds", type=Seeds(), help="Live a range of seeds.")
 @click.option("--scenario", "path", type=click.Path(path_type=Path, dir_okay=False), help="Live the scenario of a file.")
-@click.option("--minutes", type=click.FloatRange(0, min_open=True), help="With --seeds: begin no further seed after so long.", metavar="N")
-@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes to live the seeds in.")
-@click.option(
-    "--virtual-seconds", "duration_s", type=click.FloatRange(2.0), default=20.0, show_default=True, help="How long faults happen."
-)
+@click.option("--minutes", type=FiniteRange(0, min_open=True), help="With --seeds: begin no further seed after so long.", metavar="N")
+@click.option("--jobs", type=click.IntRange(1, 1024), default=1, show_default=True, help="Processes to live the seeds in.")
+@click.option("--virtual-seconds", "duration_s", type=FiniteRange(2.0), default=20.0, show_default=True, help="How long faults happen.")
 @click.option(
     "--without",
     "weakened",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
-from cli.options import confirm, dry_run_option, output_option, server_option, timeout_option, yes_option
+from cli.options import COUNT, confirm, dry_run_option, output_option, server_option, timeout_option, yes_option
 from cli.output import print_fields, print_rows, say
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def topics() -> None:
 
 @topics.command()
 @click.argument("name")
-@click.option("--partitions", type=click.IntRange(1), default=1, show_default=True, help="Partitions the topic shall have.")
+@click.option("--partitions", type=COUNT, default=1, show_default=True, help="Partitions the topic shall have.")
 @click.option("--topic-id", help="Id in Kafka's text form, 22 characters; without it a new random one.")
 @click.option("--if-not-exists", is_flag=True, help="Succeed when a topic of this name exists already, and leave it as it is.")
 @server_option
@@ -71,7 +71,7 @@ async def _create(
 
 @topics.command()
 @click.argument("topic")
-@click.option("--partitions", type=click.IntRange(1), required=True, help="Partitions the topic shall have; never fewer than it has.")
+@click.option("--partitions", type=COUNT, required=True, help="Partitions the topic shall have; never fewer than it has.")
 @server_option
 @timeout_option
 def alter(topic: str, partitions: int, bootstrap_server: str, timeout_s: float) -> None:

@@ -1,0 +1,180 @@
+"""How the program ends: signals, the streams it was started with, and the last line for what no command expected.
+
+Invariant: whatever happens, a user reads one line with cause and remedy, never a traceback, and the exit status is one of
+`cli.outcome.Exit`. Commands turn the errors they expect into `Failed`; what is left here is an output that cannot be
+written, the system's refusals (`OSError`), and defects, whose traceback goes to a file that the line names.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import signal
+import sys
+import threading
+from contextlib import suppress
+from types import FrameType
+from typing import TYPE_CHECKING, NoReturn, TextIO
+
+GRACE_S = 0.7
+"""How long a command may clean up after a signal before the process is ended under it."""
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+STOPPED = "diskless: stopped by a signal before it was done"
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_is_stopping = threading.Event()
+
+
+def take_signals() -> None:
+    """Let SIGTERM and SIGINT end the command alike: KeyboardInterrupt where it is, and the end of the process soon after."""
+    for number in SIGNALS:
+        # A shell starts jobs in the background with SIGINT ignored, and means it.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _on_signal)
+
+
+def _on_signal(_number: int, _frame: FrameType | None) -> None:
+    if _is_stopping.is_set():
+        return
+    _is_stopping.set()
+    # Threads inside a client's call cannot be interrupted, and the interpreter would wait for them.
+    timer = threading.Timer(GRACE_S, _end_now)
+    timer.daemon = True
+    timer.start()
+    raise KeyboardInterrupt
+
+
+def _end_now() -> None:
+    with suppress(OSError):
+        os.write(2, f"{STOPPED}\n".encode())
+    os._exit(1)
+
+
+class _Output(io.FileIO):
+    """A standard stream whose errors say that it was it."""
+
+    def __init__(self, descriptor: int, shown: str) -> None:
+        super().__init__(descriptor, "w", closefd=False)
+        self._shown = shown
+
+    def write(self, data: Buffer, /) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, self._shown) from None
+
+
+def take_streams() -> None:
+    """Open the standard streams the program was started without, so that no file takes their place, and name those it writes to."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != descriptor:
+                os.dup2(opened, descriptor)
+                os.close(opened)
+    if sys.stdin is None:
+        sys.stdin = open(0, encoding="utf-8")  # noqa: SIM115 - it lives as long as the process
+    sys.stdout = _named(1, sys.stdout, "standard output", "strict")
+    sys.stderr = _named(2, sys.stderr, "standard error", "backslashreplace")
+
+
+def _named(descriptor: int, stream: TextIO | None, shown: str, errors: str) -> TextIO:
+    encoding = "utf-8" if stream is None else stream.encoding
+    raw = _Output(descriptor, shown)
+    return io.TextIOWrapper(io.BufferedWriter(raw), encoding, errors, line_buffering=errors != "strict" or raw.isatty())
+
+
+def refuse_undecodable(arguments: list[str]) -> str | None:
+    """Return what is wrong with the arguments or our variables: bytes that are no text could be neither sent nor printed."""
+    named = [(f"argument {number}", text) for number, text in enumerate(arguments, 1)]
+    named += [(f"the variable {name}", text) for name, text in os.environ.items() if name.startswith("DISKLESS_")]
+    for name, text in named:
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            shown = os.fsencode(text).decode("utf-8", "backslashreplace")
+            return f"{name} is no text in UTF-8: {shown}; set a UTF-8 locale, or rename the file"
+    return None
+
+
+def describe(error: BaseException) -> str:
+    """Describe an error that no command expected in one line: what happened, and what to do."""
+    if isinstance(error, UnicodeEncodeError) and error.encoding != "utf-8":
+        return f"the output's encoding {error.encoding} has no {error.object[error.start : error.end]!r}; set PYTHONIOENCODING=utf-8"
+    if isinstance(error, OSError) and error.errno is not None:
+        where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
+        return f"{where}{_reason(error)}{_remedy(error)}"
+    return f"a defect of diskless: {_first_line(error)}; please report it with {_keep_details(error)}"
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error)
+
+
+def _remedy(error: OSError) -> str:
+    match error.errno:
+        case errno.ENOSPC | errno.EDQUOT:
+            return "; free some space there"
+        case errno.EACCES | errno.EPERM | errno.EROFS:
+            return "; correct its owner and mode, or run as a user who may"
+        case errno.EMFILE | errno.ENFILE:
+            return "; raise the limit of open files (ulimit -n)"
+        case _:
+            return "; correct the path"
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _keep_details(error: BaseException) -> str:
+    """Write the traceback to a file and name that; without the command line, which may hold passwords."""
+    import platform
+    import tempfile
+    import traceback
+
+    text = "".join(traceback.format_exception(error))
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="diskless-error-", suffix=".txt", delete=False, encoding="utf-8") as file:
+            file.write(f"Python {platform.python_version()} on {platform.platform()}\n{text}")
+            return file.name
+    except OSError as reason:
+        return f"its place, {_place(error)} (the traceback could not be written: {reason})"
+
+
+def _place(error: BaseException) -> str:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return "unknown" if trace is None else f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+
+
+def say_last(line: str) -> None:
+    """Print the last line; where standard error cannot be written either, the exit status is all there is."""
+    with suppress(OSError, ValueError):
+        print(line, file=sys.stderr, flush=True)
+
+
+def leave(status: object) -> NoReturn:
+    """End the process at once with a status as `sys.exit` takes it.
+
+    Threads of the object store's client abort a process that ends slowly, and those inside a call of Kafka's client hold it up.
+    """
+    code = status if isinstance(status, int) else 0 if status is None else 1
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            code = code or 1
+        except OSError as error:
+            say_last(f"diskless: {describe(error)}")
+            code = code or 1
+        except ValueError:
+            continue
+    os._exit(code)
