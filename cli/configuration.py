@@ -19,6 +19,16 @@ def read_settings(config_file: Path | None, properties: Sequence[str]) -> Settin
         raise Failed(str(error), Exit.USAGE) from error
 
 
+def prove_kafka_properties(settings: Settings) -> None:
+    """Let Kafka's client read the `kafka.*` settings. Raises `Failed`."""
+    from coordinator.adapters.kafka.settings import KafkaPropertyRefused, prove_user_properties
+
+    try:
+        prove_user_properties(settings.kafka)
+    except KafkaPropertyRefused as error:
+        raise Failed(f"kafka.*: {error}", Exit.USAGE) from error
+
+
 def read_service_settings(config_file: Path, properties: Sequence[str] = ()) -> Settings:
     """Read settings for a command about the service, not about one process: `node.id` may be missing. Raises `Failed`."""
     try:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,6 +37,26 @@ class FiniteRange(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{value} is no number that can be reached.", param, ctx)
         return number
+
+
+class RegularFile(click.Path):
+    """A file as a path, also one that is not there yet; nothing else that has a name: no folder, device or pipe."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path, dir_okay=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """Parse the text."""
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        if str(value) == "":
+            self.fail("an empty path names no file.", param, ctx)
+        try:
+            mode = path.stat().st_mode
+        except OSError:
+            return path  # whoever opens it says why it cannot be
+        if not stat.S_ISREG(mode):
+            self.fail(f"{path} is a device or a pipe, not a file.", param, ctx)
+        return path
 
 
 output_option = click.option(

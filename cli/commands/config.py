@@ -47,10 +47,11 @@ def validate(config_file: Path | None, properties: Sequence[str]) -> None:
 
     Example: `diskless config validate --config coordinator.properties`
     """
-    from cli.configuration import read_settings
+    from cli.configuration import prove_kafka_properties, read_settings
     from coordinator.config import advice
 
     settings = read_settings(config_file, properties)
+    prove_kafka_properties(settings)
     for sentence in advice(settings):
         say(f"warning: {sentence}")
     say("the configuration is valid")

@@ -54,9 +54,10 @@ def run(config_file: Path | None, properties: Sequence[str], log_level: str) -> 
 
     Example: `diskless coordinator run --config coordinator.properties --property node.id=1`
     """
-    from cli.configuration import read_settings
+    from cli.configuration import prove_kafka_properties, read_settings
 
     settings = read_settings(config_file, properties)
+    prove_kafka_properties(settings)
 
     from coordinator.app.logs import set_up_logging
     from coordinator.app.main import run_coordinator

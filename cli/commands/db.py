@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
-from cli.options import output_option
+from cli.options import RegularFile, output_option
 from cli.output import print_fields, print_rows
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ HIDDEN = ("batches", "record", "remembered")  # packed columns, which only progr
 TOPIC_ID_BYTES = 16
 DIGEST_COLUMNS = ("file", "metadata_partition", "applied_offset", "digest", "sound", "kept_digest", "rows_digest")
 
-file_argument = click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+file_argument = click.argument("file", type=RegularFile())
 
 
 @click.group()
@@ -72,7 +72,7 @@ def sql(file: Path, query: str, output: str) -> None:
 
 
 @db.command()
-@click.argument("files", metavar="FILE...", type=click.Path(path_type=Path, dir_okay=False), nargs=-1, required=True)
+@click.argument("files", metavar="FILE...", type=RegularFile(), nargs=-1, required=True)
 @output_option
 def digest(files: Sequence[Path], output: str) -> None:
     """Compute the state digest from the rows of state databases, and compare it with the one their replica keeps.
@@ -110,7 +110,7 @@ def digest(files: Sequence[Path], output: str) -> None:
 
 @db.command()
 @file_argument
-@click.argument("target", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("target", type=RegularFile())
 def copy(file: Path, target: Path) -> None:
     """Copy a state database into a new file, as of one moment, also while the service runs.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import rich_click as click
 
 from cli.objects import store_options
-from cli.options import COUNT, INDEX, LIMIT, output_option, server_option, timeout_option
+from cli.options import COUNT, INDEX, LIMIT, RegularFile, output_option, server_option, timeout_option
 from cli.output import print_rows, say, time_text
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def files() -> None:
 
 
 @files.command()
-@click.option("-o", "--out", "out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="The file to write, NAME.wal.")
+@click.option("-o", "--out", "out", type=RegularFile(), required=True, help="The file to write, NAME.wal.")
 @click.option("--compression", type=click.Choice(CODECS), default="none", show_default=True, help="Codec of the batches.")
 @click.option("--max-batch-bytes", type=COUNT, default=1024 * 1024, show_default=True, help="Batch size before compression.")
 @click.option("--force", is_flag=True, help="Overwrite files that exist.")
@@ -86,7 +86,7 @@ class Committing:
 
 
 @files.command()
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", type=RegularFile())
 @click.option(
     "--topic-map",
     "topic_map",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import rich_click as click
 
-from cli.options import FiniteRange
+from cli.options import FiniteRange, RegularFile
 from cli.outcome import Exit, Failed
 from cli.output import say
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from coordinator.testing.simulation.scenario import Scenario
 
 PROGRESS_S = 5.0
+SCENARIO_BYTES_MAX = 16 * 1024 * 1024
 
 
 class Seeds(click.ParamType[range]):
@@ -46,7 +47,7 @@ class Lived(NamedTuple):
 @click.command()
 @click.option("--seed", type=click.IntRange(0), help="Live one seed, and tell its story when a rule is broken.")
 @click.option("--seeds", type=Seeds(), help="Live a range of seeds.")
-@click.option("--scenario", "path", type=click.Path(path_type=Path, dir_okay=False), help="Live the scenario of a file.")
+@click.option("--scenario", "path", type=RegularFile(), help="Live the scenario of a file.")
 @click.option("--minutes", type=FiniteRange(0, min_open=True), help="With --seeds: begin no further seed after so long.", metavar="N")
 @click.option("--jobs", type=click.IntRange(1, 1024), default=1, show_default=True, help="Processes to live the seeds in.")
 @click.option("--virtual-seconds", "duration_s", type=FiniteRange(2.0), default=20.0, show_default=True, help="How long faults happen.")
@@ -116,10 +117,11 @@ def _draw(seed: int, duration_s: float, weakened: tuple[str, ...]) -> Scenario:
 
 
 def _read(path: Path) -> Scenario:
+    from coordinator.config.sources import read_bounded
     from coordinator.testing.simulation.scenario import Scenario
 
     try:
-        return Scenario.load(path)
+        return Scenario.from_json(read_bounded(path, SCENARIO_BYTES_MAX))
     except OSError as error:
         raise Failed(f"cannot read {path}: {error.strerror}", Exit.NOT_FOUND) from error
     except ValueError as error:

@@ -26,6 +26,7 @@ from coordinator.adapters.kafka.cluster import KafkaCluster
 from coordinator.adapters.kafka.membership import KafkaMembership
 from coordinator.adapters.kafka.producer import KafkaTermProducers
 from coordinator.adapters.kafka.reader import KafkaLogReader
+from coordinator.adapters.kafka.settings import KafkaPropertyRefused
 from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.adapters.metrics.http import HttpServer
 from coordinator.adapters.metrics.registry import Metrics, Sample
@@ -33,6 +34,7 @@ from coordinator.adapters.peers import PooledPeers
 from coordinator.adapters.server.contract import Request, Respond, ServerLimits
 from coordinator.adapters.server.server import Server
 from coordinator.adapters.sqlite.stores import StateDatabases
+from coordinator.app.addresses import cannot_listen
 from coordinator.app.compiled import warn_of_interpreted_loops
 from coordinator.app.dispatch import Dispatcher
 from coordinator.app.telemetry import LoopLag, MetricsTelemetry, kafka_samples, node_samples, request_samples, server_samples
@@ -89,6 +91,9 @@ class Process:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
+        # Listening comes first: the port the system chose is part of what the node tells others, and a process that cannot listen
+        # must not join the group.
+        endpoints, late = await self._listen()
         peers = PooledPeers(client_id=f"diskless-node-{settings.node_id}")
         cluster = KafkaCluster(group_id=settings.group_id, **self._kafka_arguments())
         membership = KafkaMembership(
@@ -113,8 +118,6 @@ class Process:
             on_written=collect_young_garbage,
             telemetry=MetricsTelemetry(self._metrics),
         )
-        # Listening comes first: the port the system chose is part of what the node tells others.
-        endpoints, late = await self._listen()
         node = Node(
             config=node_config(settings, endpoints),
             ports=ports,
@@ -221,7 +224,10 @@ class Process:
         ports: dict[str, int] = {}
         for listener in settings.listeners:
             server = Server(handler, listener=listener.name, table=table, limits=limits)
-            ports[listener.name] = await server.start(listener.host, listener.port)
+            try:
+                ports[listener.name] = await server.start(listener.host, listener.port)
+            except OSError as error:
+                raise FatalError(cannot_listen("listeners", str(listener), error)) from error
             self._servers.append(server)
         advertised = settings.effective_advertised_listeners()
         return [Endpoint(listener=a.name, host=a.host, port=a.port or ports[a.name]) for a in advertised], handler
@@ -234,7 +240,10 @@ class Process:
         if self._settings.http_listener is None:
             return None, "off"
         server = HttpServer(self._settings.http_listener, ready=partial(readiness, node), metrics=self._metrics)
-        return server, str(await server.start())
+        try:
+            return server, str(await server.start())
+        except OSError as error:
+            raise FatalError(cannot_listen("http.listener", str(self._settings.http_listener), error)) from error
 
 
 class LateHandler:
@@ -323,7 +332,7 @@ def collect_young_garbage() -> None:
 async def _run(settings: Settings) -> int:
     try:
         return await Process(settings).run()
-    except FatalError as error:
+    except (FatalError, KafkaPropertyRefused) as error:
         LOG.critical("cannot start: %s", error)
         return 1
 

@@ -191,9 +191,15 @@ def _size_bound(record: Record) -> int:
 
 
 def _write(path: Path, data: bytes) -> None:
+    # A link stays one: the file it leads to is replaced.
+    path = path.resolve()
     part = path.with_name(path.name + ".part")
-    with part.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
+    try:
+        with part.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise

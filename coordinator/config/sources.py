@@ -14,6 +14,7 @@ from pathlib import Path
 from coordinator.config.settings import KEYS
 
 ENVIRONMENT_PREFIX = "DISKLESS_"
+FILE_BYTES_MAX = 1024 * 1024
 
 # Variables with our prefix that are no settings: those of the tools, and those that Kubernetes sets for a Service whose
 # name starts with "diskless" (DISKLESS_COORDINATOR_PORT_9192_TCP_ADDR and so on).
@@ -40,10 +41,21 @@ class SourceError(Exception):
 def read_file(path: Path) -> list[Given]:
     """Read a properties file (UTF-8). Raises `SourceError`."""
     try:
-        content = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        content = read_bounded(path, FILE_BYTES_MAX)
+    except (OSError, ValueError) as error:
         raise SourceError(f"cannot read the settings file {path}: {error}; give a readable UTF-8 properties file") from error
     return [Given(key=key, value=value, source=f"{path}:{line}") for line, key, value in parse_properties(content, str(path))]
+
+
+def read_bounded(path: Path, bytes_max: int) -> str:
+    """Read a text file (UTF-8), also a pipe or device, of at most so many bytes. Raises OSError, ValueError."""
+    with path.open("rb") as file:
+        content = file.read(bytes_max + 1)
+    if len(content) > bytes_max:
+        raise ValueError(f"it has more than {bytes_max} bytes")
+    if b"\x00" in content:
+        raise ValueError("it is no text")
+    return content.decode("utf-8")
 
 
 def parse_properties(content: str, name: str) -> Iterable[tuple[int, str, str]]:

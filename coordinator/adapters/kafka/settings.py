@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from coordinator.adapters.kafka.stats import KafkaStats
 
@@ -90,6 +90,22 @@ def check_user_properties(properties: Mapping[str, Any]) -> None:
             f"kafka properties {', '.join(refused)} cannot be set: the coordinator fixes them because the safety of the "
             f"metadata log depends on them. Remove them; security, socket and fetch properties are free to set."
         )
+
+
+def prove_user_properties(properties: Mapping[str, Any]) -> None:
+    """Let Kafka's client read an operator's properties, without any broker.
+
+    Raises `KafkaPropertyRefused` for those that are fixed, that the client does not know, or whose values it does not take.
+    """
+    check_user_properties(properties)
+    try:
+        # It knows the properties of consumers too. Without brokers it connects to nobody, and it ends when it is forgotten.
+        Producer({**properties, "log_level": 0, "logger": client_logger("check")})
+    except (KafkaException, ValueError, TypeError) as error:
+        reason = error.args[0].str() if error.args and isinstance(error.args[0], KafkaError) else str(error)
+        raise KafkaPropertyRefused(
+            f"Kafka's client refuses the kafka properties: {reason}; names and values are those of librdkafka's CONFIGURATION.md"
+        ) from error
 
 
 def client_properties(
