@@ -18,6 +18,7 @@ from cli.options import KAFKA_VARIABLE
 from cli.outcome import Exit, Failed
 from coordinator.config import KEYS, Settings, SourceError, parse_properties_flags
 from coordinator.config.sources import read_file
+from coordinator.config.values import OutOfBounds
 
 if TYPE_CHECKING:
     from coordinator.adapters.kafka.cluster import KafkaCluster
@@ -71,6 +72,11 @@ def find_kafka_place(
             "settings file of a coordinator",
             Exit.USAGE,
         )
+    key = KEYS["metadata.topic"]
+    try:
+        name = str(key.parse(topic)) if topic is not None else settings.metadata_topic if settings is not None else key.default or ""
+    except OutOfBounds as error:
+        raise Failed(f"--topic: must be {error}", Exit.USAGE) from error
     properties = {} if settings is None else dict(settings.kafka)
     try:
         if command_config is not None:
@@ -83,10 +89,9 @@ def find_kafka_place(
         raise Failed(
             f"{', '.join(java_only)}: keys of the Java client; give sasl.username, sasl.password and ssl.ca.location instead", Exit.USAGE
         )
-    default_topic = KEYS["metadata.topic"].default or ""
     return KafkaPlace(
         bootstrap_servers=servers,
-        topic=topic or (settings.metadata_topic if settings is not None else default_topic),
+        topic=name,
         properties=properties,
         settings=settings,
     )

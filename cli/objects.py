@@ -17,6 +17,7 @@ from cli.outcome import Exit, Failed
 
 if TYPE_CHECKING:
     from coordinator.adapters.objectstore import ObjectStore
+    from coordinator.config.values import StoreUrl
 
 URL_VARIABLE = "DISKLESS_OBJECT_STORE_URL"
 
@@ -51,12 +52,12 @@ def open_object_store(url: str | None, options: Sequence[str], config_file: Path
     from cli.configuration import read_service_settings
     from coordinator.adapters.objectstore import StoreOptionError, open_store
     from coordinator.config import SourceError, parse_properties_flags
-    from coordinator.config.values import OutOfBounds
+    from coordinator.config.values import OutOfBounds, StoreUrl
 
     try:
         given = parse_properties_flags(options)
         if url is not None:
-            return open_store(url, given)
+            return open_store(_shared(StoreUrl.parse(url)), given)
         if config_file is None:
             raise Failed(
                 f"no object store is given: pass --object-store-url, set {URL_VARIABLE}, or pass --config with the settings file "
@@ -65,13 +66,27 @@ def open_object_store(url: str | None, options: Sequence[str], config_file: Path
             )
         settings = read_service_settings(config_file)
         timeout_ms = settings.object_store_request_timeout_ms
-        return open_store(settings.object_store_url, {**settings.object_store_option, **given}, request_timeout_ms=timeout_ms)
+        return open_store(_shared(settings.object_store_url), {**settings.object_store_option, **given}, request_timeout_ms=timeout_ms)
     except SourceError as error:
         raise Failed(str(error).replace("--property", "--object-store-option"), Exit.USAGE) from error
     except OutOfBounds as error:
         raise Failed(f"--object-store-url {url}: must be {error}", Exit.USAGE) from error
     except StoreOptionError as error:
         raise Failed(str(error), Exit.USAGE) from error
+
+
+def _shared(url: StoreUrl) -> StoreUrl:
+    """Return the URL of a store that others use too: objects elsewhere vanish, or lie where nobody looks. Raises `Failed`."""
+    if url.scheme == "memory":
+        raise Failed(
+            "memory:// is a store of one process alone: objects of this command would vanish with it; "
+            "pass --object-store-url with the store of the nodes",
+            Exit.USAGE,
+        )
+    if url.scheme == "file" and not Path(url.path).is_dir():
+        what = "is no folder" if Path(url.path).exists() else "does not exist"
+        raise Failed(f"{url}: the folder {what}; correct the path, or create the folder if it shall be the store", Exit.NOT_FOUND)
+    return url
 
 
 def wal_prefix(config_file: Path | None) -> str:

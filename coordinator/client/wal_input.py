@@ -18,6 +18,7 @@ from typing import cast
 
 from coordinator.client.record_batch import ProducerSequence, Record
 from coordinator.client.wal_manifest import TopicPartition
+from coordinator.core.names import illegal_topic_name
 
 _FIELDS = frozenset(
     {
@@ -61,7 +62,9 @@ def parse_lines(lines: Iterable[str], *, default_timestamp_ms: int) -> Iterator[
 
 def _record(line: str, default_timestamp_ms: int) -> InputRecord:
     try:
-        fields = json.loads(line)
+        fields = json.loads(line, object_pairs_hook=_distinct)
+    except InputError:
+        raise
     except (ValueError, RecursionError) as error:  # a number of thousands of digits is a ValueError, too; deep nesting the other
         raise InputError(f"not JSON that can be read: {error}") from error
     if not isinstance(fields, dict):
@@ -70,15 +73,27 @@ def _record(line: str, default_timestamp_ms: int) -> InputRecord:
     if unknown:
         raise InputError(f"unknown field {unknown[0]!r}; known are {', '.join(sorted(_FIELDS))}")
     topic = fields.get("topic")
-    if not isinstance(topic, str) or not topic:
-        raise InputError("topic must be a text that is not empty")
-    _text(topic, "topic")
+    if not isinstance(topic, str):
+        raise InputError(f"topic must be a text, not {topic!r}")
+    illegal = illegal_topic_name(topic)
+    if illegal is not None:
+        raise InputError(illegal)
     partition = _integer(fields, "partition", 0, 2**31 - 1)
     timestamp_ms = default_timestamp_ms if "timestamp" not in fields else _integer(fields, "timestamp", 0, 2**63 - 1)
     record = Record(
         timestamp_ms=timestamp_ms, key=_content(fields, "key"), value=_content(fields, "value"), headers=_headers(fields.get("headers"))
     )
     return InputRecord(partition=TopicPartition(topic, partition), record=record, producer=_producer(fields))
+
+
+def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Make an object of its fields; JSON lets a name stand twice, and all values but the last would be lost."""
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        names = [name for name, _ in pairs]
+        double = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"field {double!r} stands there more than once; give each field once")
+    return fields
 
 
 def _producer(fields: dict[str, object]) -> ProducerSequence | None:

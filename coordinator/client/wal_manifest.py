@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, cast
 
+from coordinator.core.names import illegal_topic_name
+
 VERSION = 1
 _INT32_MAX = 2**31 - 1
 _INT64_MAX = 2**63 - 1
@@ -103,8 +105,11 @@ def _read_json(text: str, name: str) -> object:
 def _batch(entry: object, name: str) -> ManifestBatch:
     fields = _as_object(entry, name)
     topic = fields.get("topic")
-    if not isinstance(topic, str) or not topic or not _is_text(topic):
+    if not isinstance(topic, str):
         raise ManifestError(f"{name}: topic must be a text")
+    illegal = illegal_topic_name(topic)
+    if illegal is not None:
+        raise ManifestError(f"{name}: {illegal}")
     return ManifestBatch(
         topic=topic,
         partition=_number(fields, "partition", name, high=_INT32_MAX),
@@ -113,15 +118,6 @@ def _batch(entry: object, name: str) -> ManifestBatch:
         record_count=_number(fields, "record_count", name),
         crc=_number(fields, "crc", name),
     )
-
-
-def _is_text(value: str) -> bool:
-    """JSON can escape halves of characters, which no other encoding has."""
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _as_object(value: object, name: str) -> dict[str, object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,57 @@ def test_pack_overwrites_only_when_told(tmp_path: Path) -> None:
 def test_pack_refuses_input_that_is_no_record_and_writes_nothing(tmp_path: Path, stdin: str) -> None:
     assert run("files", "pack", "-o", tmp_path / "a.wal", stdin=stdin).exit_code == Exit.FAILURE
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        ('{"topic": "a/b", "partition": 0}', "'a/b'"),
+        ('{"topic": "..", "partition": 0}', "'..'"),
+        ('{"topic": "t", "partition": 0, "value": "x", "value": "y"}', "'value' stands there more than once"),
+        ('{"topic": "t", "partition": 0, "headers": {"h": "x", "h": "y"}}', "'h' stands there more than once"),
+    ],
+)
+def test_pack_refuses_topics_that_cannot_be_and_fields_given_twice(tmp_path: Path, line: str, word: str) -> None:
+    result = run("files", "pack", "-o", tmp_path / "a.wal", stdin=line)
+    assert result.exit_code == Exit.FAILURE
+    assert "line 1" in result.stderr
+    assert word in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_pack_replaces_neither_devices_nor_pipes_nor_links(tmp_path: Path) -> None:
+    pipe, link, file = tmp_path / "pipe", tmp_path / "link.wal", tmp_path / "file.wal"
+    os.mkfifo(pipe)
+    link.symlink_to(file)
+    line = '{"topic": "t", "partition": 0}'
+    for target in (pipe, Path("/dev/null"), tmp_path):
+        assert run("files", "pack", "--force", "-o", target, stdin=line).exit_code == Exit.USAGE
+    assert pipe.is_fifo()
+    assert Path("/dev/null").is_char_device()
+    assert run("files", "pack", "-o", link, stdin=line).exit_code == Exit.OK
+    assert link.is_symlink()
+    assert file.is_file()
+
+
+@pytest.mark.parametrize("url", ["memory://", "file://{here}/mistyped", "file://{here}/a.wal"])
+def test_commit_refuses_a_store_where_nobody_looks(tmp_path: Path, url: str) -> None:
+    wal = tmp_path / "a.wal"
+    run("files", "pack", "-o", wal, stdin='{"topic": "t", "partition": 0, "value": "x"}')
+    before = sorted(tmp_path.iterdir())
+    result = run("files", "commit", wal, "--bootstrap-server", NOBODY, "--object-store-url", url.format(here=tmp_path))
+    assert result.exit_code in (Exit.USAGE, Exit.NOT_FOUND)
+    assert "store" in result.stderr
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_kafka_setting_that_its_client_does_not_know_is_told_before_anything_starts(config: Path) -> None:
+    for name, value in (("kafka.nonsense", "1"), ("kafka.socket.timeout.ms", "soon"), ("kafka.ssl.ca.location", "/nowhere/ca.pem")):
+        extra = ("--property", "kafka.security.protocol=ssl", "--property", f"{name}={value}")
+        for command in ("config", "validate"), ("coordinator", "run"):
+            result = run(*command, "--config", config, *extra)
+            assert result.exit_code == Exit.USAGE, result.output
+            assert "kafka.*" in result.stderr
 
 
 # ---- what cannot be reached or found
