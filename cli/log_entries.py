@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from typing import NamedTuple, cast
+from typing import NamedTuple, Protocol, cast
 
 from coordinator.core.fencing import VOID_REASONS, Fence, Verdict, admits
 from coordinator.core.names import topic_id_text
-from records.codec import UnreadableEntry, decode_entry, decode_key
+from records.codec import UnknownSchema, UnreadableEntry, decode_entry, decode_key
 from records.model import EntryKey, LeadershipClaimed, Record, TransactionAborted, TransactionBegan, TransactionEnded
 
 UNKNOWN = "unknown"
@@ -25,6 +25,7 @@ REASONS: Mapping[str, str] = {
     "stale": "its term is not in force",
     "gap": "an entry of its term is missing before it",
     "duplicate": "an entry of this place in the term counted already",
+    "contradiction": "it says what the log before it rules out",
 }
 
 
@@ -36,6 +37,12 @@ class Message(NamedTuple):
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
+
+
+class Fold(Protocol):
+    """What says whether entries contradict the log before them: see `cli.log_fold`."""
+
+    def take(self, message: Message) -> str | None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +71,14 @@ class OpenTransaction:
 
 
 class Judge:
-    """Judges the messages of one partition in order. `from_start` is false where earlier entries were pruned or skipped."""
+    """Judges the messages of one partition in order. `from_start` is false where earlier entries were pruned or skipped.
 
-    def __init__(self, *, from_start: bool) -> None:
+    Only with a `fold`, which has to begin with the log, are entries found that contradict the state.
+    """
+
+    def __init__(self, *, from_start: bool, fold: Fold | None = None) -> None:
+        self._fold = fold
+        self._from_start = from_start
         self._fence: Fence | None = Fence() if from_start else None
         self._epoch_seen = 0
         self._opened: OpenTransaction | None = None
@@ -79,8 +91,11 @@ class Judge:
         if verdict == Verdict.CLAIM.value:
             reason = "; ".join(filter(None, (reason, self._abort())))
         elif verdict == Verdict.APPLY.value:
-            verdict, reason = self._in_transaction(message.offset, records)
-        return JudgedEntry(message=message, key=key, verdict=verdict, reason=reason, records=records, error=error)
+            verdict, reason = self._in_transaction(message.offset, records, error)
+        contradiction = None if self._fold is None else self._fold.take(message)
+        if contradiction is not None:
+            verdict, reason = VOID, "; ".join(filter(None, (f"contradiction: {contradiction}", self._abort())))
+        return JudgedEntry(message=message, key=key, verdict=verdict, reason=reason, records=records, error=str(error or ""))
 
     def _verdict(self, key: EntryKey | None, records: Sequence[Record]) -> tuple[str, str]:
         claim = _proper_claim(key, records)
@@ -100,26 +115,39 @@ class Judge:
         word = VOID_REASONS.get(verdict, Verdict.VOID_FOREIGN.value)
         return VOID, f"{word}: {REASONS[word]}"
 
-    def _in_transaction(self, offset: int, records: Sequence[Record]) -> tuple[str, str]:
+    def _in_transaction(self, offset: int, records: Sequence[Record], error: UnreadableEntry | None) -> tuple[str, str]:
         """What an entry of the term in force does to the open transaction, or is of it."""
         verdict, opened = Verdict.APPLY.value, self._opened
+        if isinstance(error, UnknownSchema):
+            return verdict, "replicas of this version stop here"
+        if error is not None:
+            return self._contradiction("it cannot be decoded")
         match records:
-            case [TransactionBegan(name=name, num_chunks=said)]:
+            case [TransactionBegan(name=name, num_chunks=said)] if opened is None:
                 self._opened = OpenTransaction(name, offset, said)
-                return verdict, "" if opened is None else f"{opened} is open: replicas stop here"
+                return verdict, ""
+            case [TransactionBegan()]:
+                return self._contradiction(f"it begins a transaction while {opened} is open")
             case [TransactionEnded()] if opened is None:
+                if self._from_start:
+                    return self._contradiction("it ends a transaction that never began")
                 return verdict, "no transaction is open, as far as the log was read"
-            case [TransactionEnded(num_chunks=count)] if opened is not None:
+            case [TransactionEnded(num_chunks=count)] if opened is not None and count != opened.chunks:
+                return self._contradiction(f"it ends {opened} with {count} chunks, {opened.chunks} were read")
+            case [TransactionEnded()]:
                 self._opened = None
-                if count != opened.chunks:
-                    return verdict, f"{opened} has {opened.chunks} chunks: replicas stop here"
                 return verdict, f"{opened} takes effect"
             case [TransactionAborted()]:
                 return verdict, self._abort()
+        if any(isinstance(record, TransactionBegan | TransactionEnded) for record in records):
+            return self._contradiction("it begins or ends a transaction among other records")
         if opened is None:
             return verdict, ""
         opened.chunks += 1
         return CHUNK, f"{opened.chunks}{f' of {opened.said}' if opened.said >= 0 else ''} of {opened}"
+
+    def _contradiction(self, what: str) -> tuple[str, str]:
+        return VOID, "; ".join(filter(None, (f"contradiction: {what}", self._abort())))
 
     def _abort(self) -> str:
         opened, self._opened = self._opened, None
@@ -133,11 +161,11 @@ def _proper_claim(key: EntryKey | None, records: Sequence[Record]) -> Leadership
     return record if isinstance(record, LeadershipClaimed) and admits(key, record) else None
 
 
-def _decode(value: bytes | None) -> tuple[Sequence[Record], str]:
+def _decode(value: bytes | None) -> tuple[Sequence[Record], UnreadableEntry | None]:
     try:
-        return decode_entry(value or b""), ""
+        return decode_entry(value or b""), None
     except UnreadableEntry as error:
-        return [], str(error)
+        return [], error
 
 
 def entry_row(entry: JudgedEntry, time_text: str | None) -> dict[str, object]:

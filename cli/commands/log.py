@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -83,17 +83,20 @@ def _entries(
 ) -> Iterator[JudgedEntry]:
     """Judge every entry from the start of the log, yield those from `from_offset` on: partition by partition, then new ones."""
     from cli.log_entries import Judge
+    from cli.log_fold import LogFold
 
     judges: dict[int, Judge] = {}
     ends: dict[int, int] = {}
-    for partition in partitions:
-        low, end = consumer.log_range(partition)
-        first = max(low, min(from_offset, end)) if no_verdict else low
-        judges[partition], ends[partition] = Judge(from_start=first == 0), end
-        with progress(f"reading {consumer.topic}-{partition}", end - first) as step:
-            yield from _judged(consumer, {partition: first}, {partition: end}, judges, from_offset, step)
-    if follow:
-        yield from _judged(consumer, ends, None, judges, from_offset, lambda: None)
+    with ExitStack() as folds:
+        for partition in partitions:
+            low, end = consumer.log_range(partition)
+            first = max(low, min(from_offset, end)) if no_verdict else low
+            fold = folds.enter_context(LogFold(partition)) if first == 0 else None
+            judges[partition], ends[partition] = Judge(from_start=first == 0, fold=fold), end
+            with progress(f"reading {consumer.topic}-{partition}", end - first) as step:
+                yield from _judged(consumer, {partition: first}, {partition: end}, judges, from_offset, step)
+        if follow:
+            yield from _judged(consumer, ends, None, judges, from_offset, lambda: None)
 
 
 def _judged(
@@ -109,6 +112,42 @@ def _judged(
         step()
         if message.offset >= from_offset:
             yield entry
+
+
+@log.command()
+@click.argument("place", metavar="PARTITION@OFFSET")
+@kafka_server_option("--bootstrap-server", "--kafka-bootstrap-server", name="bootstrap_server")
+@config_option
+@kafka_options
+@topic_option
+@timeout_option
+@output_option
+def explain(
+    place: str,
+    bootstrap_server: str | None,
+    config_file: Path | None,
+    command_config: Path | None,
+    command_properties: Sequence[str],
+    topic: str | None,
+    timeout_s: float,
+    output: str,
+) -> None:
+    """Tell what one entry of the metadata topic did, and why.
+
+    Reads the log of the metadata partition from its beginning, as a replica does, up to the entry (up to the end of its transaction,
+    when it is part of one), and prints the entry, its verdict with the reason, and the bounds of the user partitions that it
+    concerns, before and after.
+
+    Example: `diskless log explain 3@1042 --bootstrap-server kafka:9092`
+    """
+    from cli.kafka import find_kafka_place
+    from cli.kafka_log import LogConsumer
+    from cli.log_explain import explain_entry, parse_place, print_explanation
+
+    partition, offset = parse_place(place)
+    kafka = find_kafka_place(bootstrap_server, config_file, topic, command_config, command_properties)
+    with LogConsumer(kafka, timeout_s) as consumer:
+        print_explanation(explain_entry(consumer, partition, offset), output)
 
 
 def _print(stream: RowStream, entry: JudgedEntry) -> None:

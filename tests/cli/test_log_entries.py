@@ -125,10 +125,37 @@ def test_a_transaction_that_is_aborted_or_broken_is_told() -> None:
     assert (cut.verdict, cut.reason) == ("claim", "nothing of transaction 't' of offset 4 counts")
     assert log.add(2, RIVAL, 1, note).reason == ""
     assert log.add(2, RIVAL, 2).verdict == "apply"
-    assert log.add(2, RIVAL, 3, TransactionEnded(num_chunks=0)).reason.startswith("no transaction is open")
-    log.add(2, RIVAL, 4, began)
-    assert log.add(2, RIVAL, 5, began).reason.endswith("replicas stop here")
-    assert log.add(2, RIVAL, 6, TransactionEnded(num_chunks=1)).reason.endswith("has 0 chunks: replicas stop here")
+    broken = [
+        log.add(2, RIVAL, 3, TransactionEnded(num_chunks=0)),
+        *[log.add(2, RIVAL, seq, began) for seq in (4, 5)][1:],
+        *[log.add(2, RIVAL, seq, record) for seq, record in ((6, began), (7, TransactionEnded(num_chunks=1)))][1:],
+        *[log.add(2, RIVAL, seq, *records) for seq, records in ((8, (began,)), (9, (NoOp(), TransactionEnded(num_chunks=0))))][1:],
+        log.raw(encode_key(EntryKey(2, RIVAL, 10)), b"?"),
+    ]
+    nine, eleven = ("transaction 't' of offset 9", "transaction 't' of offset 11")
+    assert [(one.verdict, one.reason) for one in broken] == [
+        ("void", "contradiction: it ends a transaction that never began"),
+        (
+            "void",
+            f"contradiction: it begins a transaction while {nine} is open; nothing of {nine} counts",
+        ),
+        (
+            "void",
+            f"contradiction: it ends {eleven} with 1 chunks, 0 were read; nothing of {eleven} counts",
+        ),
+        (
+            "void",
+            "contradiction: it begins or ends a transaction among other records; nothing of transaction 't' of offset 13 counts",
+        ),
+        ("void", "contradiction: it cannot be decoded"),
+    ]
+    assert log.add(2, RIVAL, 11).verdict == "apply"
+
+
+def test_where_the_beginning_of_the_log_is_not_known_an_end_may_belong_to_it() -> None:
+    log = Log(from_start=False)
+    log.add(1, TERM, 0, claim(1, TERM))
+    assert log.add(1, TERM, 1, TransactionEnded(num_chunks=3)).reason.startswith("no transaction is open, as far as the log was read")
 
 
 def test_a_row_is_json_and_shows_ids_as_kafka_does() -> None:

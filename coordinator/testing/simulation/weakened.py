@@ -379,7 +379,7 @@ def _stale_directory() -> list[Patch]:
     async def settle(_router: Router, _keys: Iterable[bytes], _timeout_ms: int) -> None:
         return None
 
-    return [(Router, "_settle", settle)]
+    return [(Router, "settle", settle)]
 
 
 # ---- retries

@@ -1,0 +1,111 @@
+"""The state that a metadata log stands for, folded from its beginning by the service's own core.
+
+Says of each entry whether it contradicts the log before it, and what it changed. What is folded goes into a state database in a
+temporary folder, so that a long log needs no more memory than a replica.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from cli.log_entries import Message
+from coordinator.adapters.sqlite.stores import StateDatabases
+from coordinator.core.batches import partition_key
+from coordinator.core.events import EntriesRead, ReadEntry
+from coordinator.core.fencing import Fence
+from coordinator.core.limits import Limits
+from coordinator.core.packing import Packer
+from coordinator.core.shard import Shard
+from coordinator.core.state import ShardState
+from records.model import FileCommitted, Record, RecordsDeleted
+
+CLUSTER, TOPIC_ID = "folded", bytes(16)
+WRITTEN_BATCHES = 100_000
+"""So many batches are kept in memory before they are written."""
+
+
+class Bounds(NamedTuple):
+    """The first offset of a user partition and the one behind its last."""
+
+    log_start: int
+    high_watermark: int
+
+
+class LogFold:
+    """One metadata partition; use it as a context manager. Messages come in order from offset 0 on."""
+
+    def __init__(self, partition: int) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="diskless-log-")
+        self._store = StateDatabases(Path(self._folder.name)).open(partition, CLUSTER, TOPIC_ID)
+        self._packer = Packer()
+        self._shard = Shard(
+            partition=partition,
+            partition_count=partition + 1,
+            node_id=-1,
+            rack="",
+            endpoints=[],
+            limits=Limits(),
+            state=ShardState(cold=self._store.reader()),
+            fence=Fence(),
+            claim=None,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._store.close(clean=False)
+        self._folder.cleanup()
+
+    @property
+    def failure(self) -> str | None:
+        """Why replicas of this version cannot go on, None while they can."""
+        return self._shard.failure
+
+    def take(self, message: Message) -> str | None:
+        """Fold the next message; returns how it contradicts the log before it, None when it does not."""
+        if self._shard.failure is not None:
+            return None
+        before = self._shard.contradiction
+        self._shard.feed(EntriesRead([ReadEntry(message.offset, message.timestamp_ms, message.key, message.value)]), 0)
+        if self._shard.state.unwritten_batches >= WRITTEN_BATCHES:
+            self._write()
+        found = self._shard.contradiction
+        return None if found is None or found is before else found.reason
+
+    def bounds(self, topic_id: bytes, partition: int) -> Bounds | None:
+        """Where a user partition begins and ends now, None when it does not exist."""
+        table = self._shard.state.hot.partitions
+        row = table.index.get(partition_key(topic_id, partition))
+        return None if row is None else Bounds(table.log_start.cells[row], table.high_watermark.cells[row])
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """The name of a topic that has partitions here."""
+        topic = self._shard.state.hot.topics.get(topic_id)
+        return None if topic is None else topic.name
+
+    def _write(self) -> None:
+        state = self._shard.state
+        header = replace(self._shard.header(CLUSTER, TOPIC_ID), last_entry_hash=bytes(16))
+        self._store.write(self._packer.pack(state.freeze(header)))
+        state.written()
+
+
+def touched_partitions(records: Sequence[Record]) -> list[tuple[bytes, int]]:
+    """The user partitions, by topic id and number, whose offsets records of an entry may change; each once, in their order."""
+    touched: dict[tuple[bytes, int], None] = {}
+    for record in records:
+        match record:
+            case FileCommitted():
+                for topic, partition in zip(record.run_topic, record.run_partition, strict=True):
+                    touched[record.topic_ids[topic], partition] = None
+            case RecordsDeleted():
+                touched[record.topic_id, record.partition] = None
+            case _:
+                pass
+    return list(touched)
