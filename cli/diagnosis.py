@@ -192,7 +192,8 @@ def _leader_findings(coordinator_id: int, group: Sequence[Replica]) -> list[Diag
         _error(
             "leaders",
             f"coordinator {coordinator_id} failed on node {one.node.node_id}{_because(one)}",
-            "the node keeps its state database as evidence and rebuilds it as soon as it can, unless entries of the log are missing",
+            "a damaged state is kept as evidence and rebuilt by itself; a log that a newer version wrote needs that version, one that lost"
+            " entries needs its topic restored",
         )
         for one in group
         if one.state == "failed"

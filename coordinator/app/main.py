@@ -265,7 +265,7 @@ class LateHandler:
 
 
 def readiness(node: Node) -> tuple[bool, Mapping[str, object]]:
-    """Ready: a member of the group, every assigned partition leads, every replica is loaded and none has failed."""
+    """Ready: a member of the group, every assigned partition leads, every replica is loaded, none has failed, nothing is withheld."""
     waiting = [p for p in sorted(node.assignment) if (shard := node.view.shard(p)) is None or shard.phase is not State.LEADING]
     failed = {p: reason for p, replica in node.replicas.items() if (reason := replica.failure) is not None}
     loading = [p for p, replica in node.replicas.items() if replica.shard is None and p not in failed]
@@ -276,8 +276,9 @@ def readiness(node: Node) -> tuple[bool, Mapping[str, object]]:
         "assigned_not_leading": waiting,
         "loading": loading,
         "failed": failed,
+        "withheld": node.withheld_reason,
     }
-    return node.is_joined and not waiting and not loading and not failed, detail
+    return node.is_joined and not waiting and not loading and not failed and node.withheld_reason is None, detail
 
 
 def node_config(settings: Settings, endpoints: list[Endpoint]) -> NodeConfig:

@@ -11,6 +11,7 @@ from coordinator.adapters.metrics.registry import Metrics, Sample
 from coordinator.adapters.server.server import Server
 from coordinator.core.errors import ErrorCode
 from coordinator.core.leadership import State
+from coordinator.runtime.abstention import KINDS
 from coordinator.runtime.node import Node
 
 LOOP_LOOK_S = 0.1
@@ -90,6 +91,9 @@ def node_samples(node: Node, clock_ms: Callable[[], int]) -> Iterable[Sample]:
     yield Sample("pending_bytes_limit", (), config.limits.queue_bytes_max)
     for state, count in states.items():
         yield Sample("partitions", (state,), count)
+    withheld = node.abstention.kinds()
+    for kind in KINDS:
+        yield Sample("leadership_withheld", (kind,), kind in withheld)
     for reason, count in ends.items():
         yield Sample("term_ends_total", (reason,), count)
     for reason in CHECK_FAILURES:

@@ -144,6 +144,8 @@ class Shard:
         self.successor: LeadershipClaimed | None = None
         self.phase = State.FOLLOWING
         self.failure: str | None = None
+        self.is_unsupported = False
+        """Whether it failed because a newer version wrote the log: only a newer version can go on."""
         self.is_assigned = False
         self._overlay: HotState | None = None
         self.term: Term | None = None
@@ -250,7 +252,7 @@ class Shard:
         except TermOver as over:
             self._end_term(over.cause, str(over), Trigger.TERM_BROKEN, read_again=True)
         except BrokenInvariant as broken:
-            self._fail(str(broken))
+            self._fail(str(broken), is_unsupported=isinstance(broken, NotSupported))
         return self._effects
 
     def settle(self) -> list[Effect]:
@@ -259,7 +261,7 @@ class Shard:
         try:
             self._settle()
         except BrokenInvariant as broken:
-            self._fail(str(broken))
+            self._fail(str(broken), is_unsupported=isinstance(broken, NotSupported))
         return self._effects
 
     def _settle(self) -> None:
@@ -323,8 +325,8 @@ class Shard:
         if self.phase is not before:
             self._effects.append(StateChanged(before, self.phase, reason))
 
-    def _fail(self, reason: str) -> None:
-        self.failure = reason
+    def _fail(self, reason: str, *, is_unsupported: bool = False) -> None:
+        self.failure, self.is_unsupported = reason, is_unsupported
         self._answered.clear()
         if self.term is not None:
             self._abandon_term(TermCause.BROKEN, reason)

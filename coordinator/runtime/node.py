@@ -24,6 +24,7 @@ from coordinator.core.limits import MESSAGE_BYTES_MAX, Limits, entry_bytes_max
 from coordinator.core.rest import Rest, no_rest
 from coordinator.core.topic_rules import ReplicaSets, Severity, TopicExpectations, check_topic, may_lead, wanted_config
 from coordinator.protocol.messages import DescribeNodeResponse
+from coordinator.runtime.abstention import UNLOADABLE, UNSUPPORTED, Abstention
 from coordinator.runtime.accusations import Accusations
 from coordinator.runtime.cluster_view import DIRECTORY_PARTITION, ClusterView
 from coordinator.runtime.directory_worker import DirectoryWorker
@@ -156,7 +157,14 @@ class Node:
         self.schema_level = 1
         self.facts: TopicFacts | None = None
         self.assignment: frozenset[int] = frozenset()
-        self.is_joined = False
+        self.abstention = Abstention(
+            node_id=config.node_id,
+            membership=ports.membership,
+            cluster=ports.cluster,
+            listener=self,
+            rng=rng,
+            spawn=self._spawn,
+        )
         self.loop_rounds_s: dict[str, float] = {}
         self.failed_checks: Counter[str] = Counter()
         self.failures: dict[int, FailureLog] = {}
@@ -209,8 +217,7 @@ class Node:
             await self.registration.await_free(self.config.load_timeout_ms / 1000)
         except NodeIdTaken as taken:
             raise FatalError(str(taken)) from taken
-        self._ports.membership.join(self)
-        self.is_joined = True
+        self.abstention.join()
         self._spawn(self._guard_topic(facts), "topic-guard")
         self._spawn(self.registration.keep(), "registration")
 
@@ -329,6 +336,8 @@ class Node:
             except ReplicaUnloadable as unloadable:
                 LOG.error("replica failed partition=%d reason=%r", replica.partition, str(unloadable))
                 replica.unloadable = str(unloadable)
+                replica.failures.failed(replica.unloadable)
+                self.abstention.withhold(UNLOADABLE, replica.unloadable, replica.partition)
                 return
             await replica.close()
             await asyncio.sleep(self._rng.uniform(*KAFKA_RETRY_S))
@@ -345,8 +354,7 @@ class Node:
         self._is_stopping = True
         for replica in self.replicas.values():
             replica.stop_leading()
-        if self.is_joined:
-            self._ports.membership.leave()
+        self.abstention.stop()
         deadline = asyncio.get_running_loop().time() + (self.config.shutdown_timeout_ms / 1000 if hand_over else 0)
         # Leadership ends inside the shards, which know no events to wait for.
         while self.view.led() and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110
@@ -361,9 +369,14 @@ class Node:
             await replica.close()
 
     @property
+    def is_joined(self) -> bool:
+        """Whether this node is, or wants to be, a member of the group."""
+        return self.abstention.is_joined
+
+    @property
     def withheld_reason(self) -> str | None:
         """Why this node stays out of leadership; None while it does not."""
-        return None
+        return self.abstention.withheld_reason
 
     def describe(self) -> DescribeNodeResponse:
         """Which process this is and what its clock shows, for other nodes."""
@@ -389,6 +402,7 @@ class Node:
     def on_assignment(self, partitions: frozenset[int]) -> None:
         """What the group assigns to us now."""
         before, self.assignment = self.assignment, partitions
+        self.abstention.assigned(partitions)
         now = asyncio.get_running_loop().time()
         for partition, replica in self.replicas.items():
             is_assigned = partition in partitions
@@ -449,25 +463,23 @@ class Node:
         now = asyncio.get_running_loop().time()
         for partition in list(self._assigned_since):
             shard = self.view.shard(partition)
-            if shard is not None and shard.phase is State.LEADING:
+            if (shard is not None and shard.phase is State.LEADING) or self.abstention.is_withheld(partition):
                 self._assigned_since[partition] = now
             elif now - self._assigned_since[partition] > self.config.load_timeout_ms / 1000:
                 LOG.error("assigned partition does not come to leading; leaving the group for a while partition=%d", partition)
                 self._assigned_since.clear()
-                self.is_joined = False
-                self._ports.membership.leave()
-                self._spawn(self._rejoin(), "rejoin")
+                away_s = self._rng.uniform(0.5, 1.0) * self.config.load_timeout_ms / 1000
+                self._spawn(self.abstention.leave_for("loading", away_s), "rejoin")
                 return
-
-    async def _rejoin(self) -> None:
-        await asyncio.sleep(self._rng.uniform(0.5, 1.0) * self.config.load_timeout_ms / 1000)
-        self._ports.membership.join(self)
-        self.is_joined = True
 
     # ---- what can go wrong
 
     def _replica_failed(self, partition: int, reason: str) -> None:
-        if not self._is_stopping:
+        shard = self.replicas[partition].shard
+        if shard is not None and shard.is_unsupported:
+            # The same entry stops a replica that is built anew; what is in the database is right as far as it goes.
+            self.abstention.withhold(UNSUPPORTED, f"metadata partition {partition}: {reason}", partition)
+        elif not self._is_stopping:
             self._spawn(self._revive(partition), f"revive-{partition}")
 
     async def _revive(self, partition: int) -> None:

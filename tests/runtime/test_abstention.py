@@ -1,0 +1,134 @@
+"""A node that could not lead what it is assigned gives it back to the group, says why, and writes nothing to the log."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from coordinator.app.main import readiness
+from coordinator.core.leadership import State
+from coordinator.runtime import abstention
+from coordinator.testing.kafka import FakeCluster, FakeKafka
+from coordinator.testing.state_store import MemoryStateStores
+from records.codec import encode_entry, encode_key
+from records.model import Endpoint, EntryKey, LeadershipClaimed, NoOp, Record, Restored
+from tests.runtime.nodes import Running, in_memory, running
+
+EVERYTHING = frozenset({0, 1})
+UNKNOWN_SCHEMA = b"\xc3\x01" + b"unknown!" + b"body"
+
+
+class Heard:
+    """Another member, which only hears what it is assigned."""
+
+    def __init__(self) -> None:
+        self.assignments: list[frozenset[int]] = []
+
+    def on_assignment(self, partitions: frozenset[int]) -> None:
+        """What the group assigns to it now."""
+        self.assignments.append(partitions)
+
+
+@pytest.fixture(autouse=True)
+def short_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(abstention, "LOOK_S", (0.005, 0.02))
+
+
+def newer_leader_wrote(kafka: FakeKafka, value: bytes) -> int:
+    """Let another node claim partition 1 and write an entry there; returns the end of the log."""
+    endpoints = [Endpoint(listener="PLAINTEXT", host="two", port=9192)]
+    claim: Record = LeadershipClaimed(epoch=1, term=77, node_id=2, rack="", endpoints=endpoints)
+    kafka.append(1, encode_key(EntryKey(1, 77, 0)), encode_entry([claim], 1))
+    kafka.append(1, encode_key(EntryKey(1, 77, 1)), value)
+    kafka.append(1, encode_key(EntryKey(1, 77, 2)), encode_entry([NoOp()], 1))
+    return kafka.logs[1].end_offset
+
+
+@asynccontextmanager
+async def unable(value: bytes) -> AsyncIterator[tuple[Running, FakeKafka, int]]:
+    """A node alone in the group that cannot apply the log of partition 1."""
+    kafka = in_memory()
+    end = newer_leader_wrote(kafka, value)
+    stores = MemoryStateStores()
+    async with running(kafka, stores) as started:
+        node = started.node
+        await started.until(lambda: node.assignment == EVERYTHING and node.view.led() == [0], "leadership of partition 0")
+        await started.until(lambda: node.withheld_reason is not None, "the reason")
+        yield started, kafka, end
+    assert started.fatal == []
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (UNKNOWN_SCHEMA, "cannot be read by this version"),
+        (encode_entry([Restored(old_topic_id=bytes(16), old_end_offset=1, epoch_floor=9)], 1), "Restored, which this version cannot apply"),
+    ],
+    ids=["schema", "record"],
+)
+async def test_a_log_of_a_newer_version_is_given_to_another_member_and_no_epoch_is_used(value: bytes, reason: str) -> None:
+    async with unable(value) as (started, kafka, end):
+        node, other = started.node, Heard()
+        shard = node.replicas[1].shard
+        assert shard is not None
+        assert shard.phase is State.FAILED
+        ready, detail = readiness(node)
+        assert not ready
+        assert "metadata partition 1: entry 1" in str(detail["withheld"])
+        assert reason in str(detail["withheld"])
+        assert reason in str(detail["failed"])
+        member = kafka.node("2").membership
+        member.join(other)
+        # It is given partition 1 by the balance, or by this node's leaving; what is led here is led on unless another node claims it.
+        await started.until(lambda: bool(other.assignments) and 1 in other.assignments[-1], "the other member's turn")
+        assert node.view.led() == [0]
+        member.leave()
+        await started.until(lambda: node.assignment == EVERYTHING, "the return when nobody else is left")
+        await started.until(lambda: node.view.led() == [0], "leadership of partition 0")
+        assert kafka.logs[1].end_offset == end
+        assert node.replicas[1].shard is shard
+
+
+async def test_who_is_not_fit_stays_out_while_others_are_there_and_comes_back_when_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    kafka, other = in_memory(), Heard()
+    looked: list[frozenset[str]] = []
+    group_members = FakeCluster.group_members
+
+    async def noted(cluster: FakeCluster) -> frozenset[str]:
+        looked.append(await group_members(cluster))
+        return looked[-1]
+
+    monkeypatch.setattr(FakeCluster, "group_members", noted)
+    async with running(kafka, MemoryStateStores()) as started:
+        await started.leads()
+        abstaining = started.node.abstention
+        abstaining.withhold("unsupported", "for the test")
+        assert started.node.withheld_reason == "for the test"
+        kafka.node("2").membership.join(other)
+        await started.until(lambda: EVERYTHING in other.assignments, "the other member's turn")
+        looks = len(looked)
+        await started.until(lambda: len(looked) > looks + 3, "some looks at who else is there")
+        assert not started.node.is_joined
+        assert abstaining.left["unsupported"] == 1
+        assert started.node.view.led() == [0, 1]
+        abstaining.release("unsupported")
+        await started.until(lambda: len(started.node.assignment) == 1, "the return")
+        assert started.node.withheld_reason is None
+        await started.until(lambda: readiness(started.node)[0], "readiness")
+
+
+async def test_a_log_that_lost_entries_is_given_back_too() -> None:
+    kafka, stores = in_memory(), MemoryStateStores()
+    async with running(kafka, stores) as started:
+        await started.leads()
+    # The topic comes back shorter than what the state has applied.
+    del kafka.logs[1]._slots[:]
+    other = Heard()
+    async with running(kafka, stores) as started:
+        await started.until(lambda: started.node.withheld_reason is not None, "the reason")
+        assert "Acknowledged data is missing from the log" in str(started.node.withheld_reason)
+        kafka.node("2").membership.join(other)
+        await started.until(lambda: bool(other.assignments) and 1 in other.assignments[-1], "the other member's turn")
+        assert kafka.logs[1].end_offset == 0
