@@ -35,7 +35,8 @@ def counted_here(kpart: int, files: FileColumns) -> Mask:
     first = np.full(len(files), kpart, np.int64)
     is_owned = files.owners_of_file > 0
     first[is_owned] = files.owner_ids[starts_of(files.owners_of_file)[is_owned]]
-    return first == kpart
+    counted: Mask = first == kpart
+    return counted
 
 
 class Files:
