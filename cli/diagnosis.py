@@ -62,12 +62,14 @@ class LastEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Space:
-    """Room in a data directory; `problem` when it cannot be used."""
+    """Room in a data directory, and the databases set aside in it; `problem` with its `remedy` when it cannot be used."""
 
     path: str
     total_bytes: int
     free_bytes: int
     problem: str = ""
+    remedy: str = ""
+    evidence: Sequence[str] = ()
 
 
 def diagnose_topic(facts: TopicFacts, expectations: TopicExpectations) -> list[Diagnosis]:
@@ -279,13 +281,21 @@ def diagnose_space(spaces: Sequence[Space]) -> list[Diagnosis]:
     found = []
     for space in spaces:
         if space.problem:
-            found.append(_error("data dirs", f"{space.path}: {space.problem}", "mount it, or correct its owner and mode"))
+            found.append(_error("data dirs", f"{space.path}: {space.problem}", space.remedy))
         elif space.free_bytes < max(FREE_BYTES_MIN, FREE_SHARE_MIN * space.total_bytes):
             found.append(
                 _warning(
                     "data dirs",
                     f"{space.path} has {space.free_bytes / 1024**3:.1f} of {space.total_bytes / 1024**3:.1f} GiB left",
                     "make room: a full data directory takes its replicas offline",
+                )
+            )
+        if space.evidence:
+            found.append(
+                _warning(
+                    "data dirs",
+                    f"{space.path} holds state databases that were set aside: {', '.join(space.evidence)}",
+                    "they are evidence of damage: copy away what you want to look into, and remove them; the service never reads them",
                 )
             )
     return found or [_ok("data dirs", f"{len(spaces)} folders with room")]

@@ -234,6 +234,8 @@ def _look_at_folders(patient: Patient) -> list[Diagnosis]:
     import shutil
 
     from cli.diagnosis import Space, diagnose_space, skipped
+    from coordinator.adapters.sqlite.evidence import Evidence
+    from coordinator.config.disk import remedy
 
     if patient.settings is None:
         return [skipped("data dirs", "no settings were given: --config")]
@@ -241,9 +243,17 @@ def _look_at_folders(patient: Patient) -> list[Diagnosis]:
     for folder in patient.settings.data_dirs:
         if not folder.is_dir():
             continue
+        try:
+            usage = shutil.disk_usage(folder)
+            evidence = [one.path.name for one in Evidence(folder, disk_percent=0).kept()]
+        except OSError as error:
+            spaces.append(Space(path=str(folder), total_bytes=0, free_bytes=0, problem=str(error), remedy=remedy(error)))
+            continue
         problem = "" if os.access(folder, os.R_OK | os.W_OK | os.X_OK) else "this user may not read and write it"
-        usage = shutil.disk_usage(folder)
-        spaces.append(Space(path=str(folder), total_bytes=usage.total, free_bytes=usage.free, problem=problem))
+        what = "correct its owner and mode, or mount its file system for writing" if problem else ""
+        spaces.append(
+            Space(path=str(folder), total_bytes=usage.total, free_bytes=usage.free, problem=problem, remedy=what, evidence=evidence)
+        )
     if not spaces:
         return [skipped("data dirs", "no data directory of the settings is on this machine; run doctor where the node runs")]
     return diagnose_space(spaces)

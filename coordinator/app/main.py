@@ -207,7 +207,7 @@ class Process:
             raise FatalError(str(error)) from error
         for directory in opened.offline:
             LOG.error("data directory is offline path=%s reason=%r", directory.path, directory.reason)
-        return StateDatabases(opened.online[0].path)
+        return StateDatabases(opened.online[0].path, evidence_percent=settings.state_evidence_max_percent)
 
     async def _listen(self) -> tuple[list[Endpoint], LateHandler]:
         """Open the listeners; returns what to advertise, in the order of `listeners`."""

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
 
+from coordinator.config.disk import remedy
 from coordinator.config.sources import SourceError, parse_properties
 
 META_PROPERTIES = "meta.properties"
@@ -64,6 +65,7 @@ class OfflineDirectory:
 
     path: Path
     reason: str
+    remedy: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +189,7 @@ def open_directories(
             path.mkdir(parents=True, exist_ok=True)
             found[path] = _read_meta(path)
         except OSError as error:
-            offline.append(OfflineDirectory(path=path, reason=str(error)))
+            offline.append(OfflineDirectory(path=path, reason=str(error), remedy=remedy(error)))
         except ValueError as error:
             problems.append(f"{error}: restore the file, or empty the directory (its state is a cache)")
     problems += directory_problems({path: meta for path, meta in found.items() if meta is not None}, cluster_id=cluster_id, node_id=node_id)
@@ -199,9 +201,9 @@ def open_directories(
         try:
             online.append(_complete(path, complete, random_bytes))
         except OSError as error:
-            offline.append(OfflineDirectory(path=path, reason=str(error)))
+            offline.append(OfflineDirectory(path=path, reason=str(error), remedy=remedy(error)))
     if not online:
-        raise DirectoryError([f"{one.path} is unusable: {one.reason}; mount it, or correct its owner and mode" for one in offline])
+        raise DirectoryError([f"{one.path} is unusable: {one.reason}; {one.remedy}" for one in offline])
     return OpenedDirectories(online=tuple(online), offline=tuple(offline))
 
 
@@ -225,12 +227,12 @@ def format_directories(
             if (path / META_PROPERTIES).exists() and not ignore_formatted:
                 problems.append(f"{path} is formatted already: use --ignore-formatted to keep it")
         except OSError as error:
-            problems.append(f"{path} is unusable: {error}; mount it, or correct its owner and mode")
+            problems.append(f"{path} is unusable: {error}; {remedy(error)}")
     if problems:
         raise DirectoryError(problems)
     opened = open_directories(paths, cluster_id=cluster_id, node_id=node_id, random_bytes=random_bytes)
     if opened.offline:
-        raise DirectoryError([f"{one.path} is unusable: {one.reason}; mount it, or correct its owner and mode" for one in opened.offline])
+        raise DirectoryError([f"{one.path} is unusable: {one.reason}; {one.remedy}" for one in opened.offline])
     return list(opened.online)
 
 

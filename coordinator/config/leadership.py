@@ -105,3 +105,13 @@ class LeadershipSettings:
         why="""Batches not yet in SQLite at which it is written at once, whatever the interval says. It bounds memory and the length
         of one write transaction.""",
     )
+    state_evidence_max_percent: int = integer(
+        "state.evidence.max.percent",
+        10,
+        low=0,
+        high=50,
+        why="""Percent of the data directory's disk that state databases which were set aside (partition-N.db.failed-TIME: damaged, or of
+        another log) may take together. Of each metadata partition the newest two are kept, the oldest go first, and whatever this says
+        all of them go when the disk has no room for the databases in use. 0 keeps none. They are for people who look for the cause of
+        damage; the service never reads them again.""",
+    )

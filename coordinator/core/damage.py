@@ -18,6 +18,10 @@ class DirectoryFailed(StateFailed):
     """The data directory cannot be read or written: disk full, I/O error, no permission. A new file there would not help."""
 
 
+class DiskFull(DirectoryFailed):
+    """The file system of the data directory has no room. What is in the database is whole: it can be opened again as it is."""
+
+
 class StateLocked(StateFailed):
     """Another process or object has the state database open."""
 

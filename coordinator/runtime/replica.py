@@ -19,7 +19,7 @@ from typing import Concatenate, ParamSpec, TypeAlias, TypeVar, assert_never, cas
 
 from coordinator.core.cold import ColdStore, Header
 from coordinator.core.commands import Answer, Command
-from coordinator.core.damage import StateBusy, StateCorrupt, StateFailed
+from coordinator.core.damage import DiskFull, StateBusy, StateCorrupt, StateFailed
 from coordinator.core.endpoints import parse_endpoints
 from coordinator.core.errors import ErrorCode
 from coordinator.core.events import (
@@ -200,6 +200,7 @@ class Replica:
         self._spacing: asyncio.TimerHandle | None = None
         self._is_settling = False
         self._is_closed = False
+        self._is_disk_full = False
         self.unloadable: str | None = None
 
     @property
@@ -331,7 +332,7 @@ class Replica:
                 raise EntryDiffers(f"entry {applied_offset} of the log is not the one the state database has applied")
 
     async def close(self, *, keep_evidence: bool = False) -> None:
-        """Write what is applied and let everything go; with `keep_evidence` write nothing and set the database aside.
+        """Write what is applied and let everything go; with `keep_evidence` write nothing and set the database aside, if it may be damaged.
 
         Only the latter raises `DirectoryFailed`.
         """
@@ -347,6 +348,11 @@ class Replica:
         if store is None:
             return
         self._store = None
+        if keep_evidence and self._is_disk_full:
+            # What was written is whole and is read again; setting it aside would need as much room once more.
+            self.shard = None  # see below
+            await self._close_store(store)
+            return
         if keep_evidence:
             self.shard = None  # see below
             await self._set_aside(store, self.failures.last_reason)
@@ -676,7 +682,8 @@ class Replica:
             # Whatever keeps the database from being written, the log has everything: stop this replica and rebuild it.
             self.flush_failures += 1
             self._writing = None
-            self._feed(Invalidated(f"the state database cannot be written: {error!r}"))
+            self._is_disk_full = isinstance(error, DiskFull)
+            self._feed(Invalidated(str(error) if isinstance(error, StateFailed) else f"the state database cannot be written: {error!r}"))
             return
         shard.state.written()
         self._writing = None

@@ -149,7 +149,7 @@ def test_a_clock_that_is_ahead_and_replicas_that_do_not_read() -> None:
     [
         (Space(path="/d", total_bytes=100 * 1024**3, free_bytes=9 * 1024**3), Health.WARNING),
         (Space(path="/d", total_bytes=2 * 1024**3, free_bytes=1024**3 - 1), Health.WARNING),
-        (Space(path="/d", total_bytes=1, free_bytes=1, problem="not writable"), Health.ERROR),
+        (Space(path="/d", total_bytes=1, free_bytes=1, problem="not writable", remedy="mount it"), Health.ERROR),
     ],
 )
 def test_folders_without_room(space: Space, health: Health) -> None:

@@ -7,25 +7,25 @@ thread, the reader to the event loop. What was written is always the state as of
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from pathlib import Path
 
 import apsw
 
 from coordinator.adapters.sqlite.errors import CORRUPTIONS, StateLocked, translated
+from coordinator.adapters.sqlite.evidence import SUFFIXES
 from coordinator.adapters.sqlite.lock import LockFile, read_boot_id
 from coordinator.adapters.sqlite.reader import StateReader
 from coordinator.adapters.sqlite.schema import UnknownVersion, connect_reader, connect_writer, fetch
 from coordinator.adapters.sqlite.writer import FlushWriter
 from coordinator.core.batches import partition_key
 from coordinator.core.cold import Header
+from coordinator.core.damage import DiskFull
 from coordinator.core.frozen import PartitionRow, ProducerRow
 from coordinator.core.packing import Flush, TopicRow
 from coordinator.core.rest import Rest, no_rest
 from coordinator.core.state import Stored
-
-SUFFIXES = ("", "-wal", "-shm")
 
 HEADER_COLUMNS = tuple(field.name for field in fields(Header))
 HEADER = f"SELECT {', '.join(HEADER_COLUMNS)} FROM header"
@@ -41,10 +41,24 @@ KEYS = "SELECT object_key FROM file UNION ALL SELECT object_key FROM tombstone"
 
 
 class StateDatabase:
-    """See the module's text. `boot_id` identifies this run of the machine; tests give their own."""
+    """See the module's text.
 
-    def __init__(self, path: Path, *, cluster_id: str, topic_id: bytes, metadata_partition: int, boot_id: str | None = None) -> None:
+    `boot_id` identifies this run of the machine; tests give their own. `make_room` removes what may go from a full disk, and says
+    whether there was anything.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        cluster_id: str,
+        topic_id: bytes,
+        metadata_partition: int,
+        boot_id: str | None = None,
+        make_room: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.path = path
+        self._make_room = make_room
         self._identity = (cluster_id, topic_id, metadata_partition)
         self._boot_id = read_boot_id() if boot_id is None else boot_id
         self._lock = LockFile(path.with_name(path.name + ".lock"))
@@ -100,6 +114,14 @@ class StateDatabase:
 
     def write(self, flush: Flush, rest: Rest = no_rest) -> None:
         """Write one flush and the applied offset in one transaction. Raises `StateCorrupt`, `DirectoryFailed`."""
+        try:
+            self._write(flush, rest)
+        except DiskFull:
+            if not self._make_room():
+                raise
+            self._write(flush, rest)
+
+    def _write(self, flush: Flush, rest: Rest) -> None:
         if self._writer is None:
             raise StateLocked(f"the state database {self.path} is not open")
         with translated(self.path, self._mark_corrupt):

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import apsw
 
-from coordinator.core.damage import DirectoryFailed, StateBusy, StateCorrupt, StateFailed, StateLocked
+from coordinator.config.disk import FULL, megabytes, remedy, room_of
+from coordinator.core.damage import DirectoryFailed, DiskFull, StateBusy, StateCorrupt, StateFailed, StateLocked
 
 __all__ = [
     "CORRUPTIONS",
@@ -45,6 +46,9 @@ DIRECTORY_FAILURES = (apsw.IOError, apsw.FullError, apsw.CantOpenError, apsw.Rea
 SHORT_READS = (apsw.SQLITE_IOERR_SHORT_READ, apsw.SQLITE_IOERR_CORRUPTFS)
 """The file is shorter than it was, or the file system found it damaged: another one can be written in its place."""
 
+FULL_BYTES = 256 * 1024
+"""A file system with less room than this is full: a write-ahead log and its index need more."""
+
 TROUBLES = (*CORRUPTIONS, *DIRECTORY_FAILURES, *OTHER_SIGNS, apsw.BusyError)
 """What `translation` knows."""
 
@@ -53,10 +57,50 @@ def translation(error: Exception, path: Path, on_corrupt: Callable[[str], None])
     """What to raise instead of one of the `TROUBLES`."""
     if isinstance(error, apsw.BusyError):
         return StateBusy(f"the state database {path} is locked by another connection ({error}); end what writes to it")
-    if isinstance(error, DIRECTORY_FAILURES) and getattr(error, "extendedresult", 0) not in SHORT_READS:
-        return DirectoryFailed(f"the state database {path} cannot be used ({error}); check the disk and the permissions")
+    if isinstance(error, DIRECTORY_FAILURES) and _extended(error) not in SHORT_READS:
+        if isinstance(error, apsw.FullError) or _extended(error) == apsw.SQLITE_IOERR_SHMSIZE or _is_full(path):
+            return disk_full(path, str(error))
+        if isinstance(error, apsw.ReadOnlyError):
+            why = "the file or its file system is read-only: see the kernel's log, correct the mount, or the owner and mode of the file"
+        else:
+            why = "check the disk, its mount, its owner and its mode"
+        return DirectoryFailed(f"the state database {path} cannot be used ({error}): {why}")
     on_corrupt(str(error))
     return StateCorrupt(f"the state database {path} is damaged ({error}); it is set aside and rebuilt from the log")
+
+
+def _extended(error: Exception) -> int:
+    """The library's extended result code; 0 for what it did not set."""
+    return int(getattr(error, "extendedresult", 0))
+
+
+def directory_failed(path: Path, what: str, error: OSError) -> DirectoryFailed:
+    """What to raise when a file of the data directory cannot be `what`."""
+    if error.errno in FULL:
+        return disk_full(path, str(error))
+    return DirectoryFailed(f"{path} cannot be {what} ({error}): {remedy(error)}")
+
+
+def disk_full(path: Path, error: str) -> DiskFull:
+    """Says how full the disk is and what to do."""
+    try:
+        room = room_of(path.parent)
+        how_full = f"{megabytes(room.free_bytes)} of {megabytes(room.total_bytes)} are free"
+    except OSError as unknown:
+        how_full = str(unknown)
+    return DiskFull(
+        f"the file system of {path.parent} is full ({how_full}; {path.name}: {error}). Remove something from it or enlarge it: a running"
+        " node goes on by itself then, a stopped one starts. There is no evidence (partition-N.db.failed-TIME) left there to remove; of"
+        " the node's own files partition-N.db, -wal and -shm may be removed while it is stopped, they are built anew from the log"
+    )
+
+
+def _is_full(path: Path) -> bool:
+    """Whether a failure without a reason of its own is one of a full disk: nothing can be begun in so little room."""
+    try:
+        return room_of(path.parent).free_bytes < FULL_BYTES
+    except OSError:
+        return False
 
 
 @contextmanager

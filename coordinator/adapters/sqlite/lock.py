@@ -12,10 +12,11 @@ import fcntl
 import os
 from pathlib import Path
 
-from coordinator.adapters.sqlite.errors import DirectoryFailed, StateLocked
+from coordinator.adapters.sqlite.errors import StateLocked, directory_failed
 
 BOOT_ID_PATH = Path("/proc/sys/kernel/random/boot_id")
 CLEAN = "clean"
+TEXT_BYTES_MAX = 4000
 
 
 def read_boot_id() -> str:
@@ -35,7 +36,7 @@ class LockFile:
         try:
             fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            raise DirectoryFailed(f"the lock file {self.path} cannot be opened ({error}); check the disk and the permissions") from error
+            raise directory_failed(self.path, "opened", error) from error
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -80,13 +81,15 @@ class LockFile:
         return os.pread(fd, 4096, 0).decode(errors="replace").strip()
 
     def _write(self, text: str) -> None:
+        """Overwrite in place, which needs no space: on a full disk an emptied lock file would condemn a good database."""
         fd = self._held()
+        content = text.encode()[:TEXT_BYTES_MAX]
         try:
-            os.ftruncate(fd, 0)
-            os.pwrite(fd, text.encode(), 0)
+            os.pwrite(fd, content.ljust(os.fstat(fd).st_size), 0)
+            os.ftruncate(fd, len(content))
             os.fsync(fd)
         except OSError as error:
-            raise DirectoryFailed(f"the lock file {self.path} cannot be written ({error}); check the disk and the permissions") from error
+            raise directory_failed(self.path, "written", error) from error
 
     def _held(self) -> int:
         if self._fd is None:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import logging
-import time
 from pathlib import Path
 
-from coordinator.adapters.sqlite.database import SUFFIXES, StateDatabase
-from coordinator.adapters.sqlite.errors import DirectoryFailed
+from coordinator.adapters.sqlite.database import StateDatabase
+from coordinator.adapters.sqlite.errors import directory_failed
+from coordinator.adapters.sqlite.evidence import ROOM_BYTES, Evidence
+from coordinator.core.damage import DiskFull
 
 LOG = logging.getLogger(__name__)
+
+
+EVIDENCE_PERCENT = 10
 
 
 class StateDatabases:
     """Opens state databases by metadata partition."""
 
-    def __init__(self, directory: Path, *, boot_id: str | None = None) -> None:
+    def __init__(self, directory: Path, *, boot_id: str | None = None, evidence_percent: int = EVIDENCE_PERCENT) -> None:
         self.directory = directory
+        self.evidence = Evidence(directory, disk_percent=evidence_percent)
         self._boot_id = boot_id
 
     def path(self, partition: int) -> Path:
@@ -29,27 +34,35 @@ class StateDatabases:
         Raises `StateLocked`, `DirectoryFailed`.
         """
         database = StateDatabase(
-            self.path(partition), cluster_id=cluster_id, topic_id=topic_id, metadata_partition=partition, boot_id=self._boot_id
-        )
-        reason = database.open()
+            self.path(partition), cluster_id=cluster_id, topic_id=topic_id, metadata_partition=partition, boot_id=self._boot_id,
+            make_room=self._make_room,
+        )  # fmt: skip
+        try:
+            reason = database.open()
+        except DiskFull:
+            if not self._make_room():
+                raise
+            reason = database.open()
         if reason is not None:
             LOG.warning("state database discarded partition=%d path=%s reason=%r", partition, database.path, reason)
         return database
 
     def set_aside(self, partition: int) -> str | None:
-        """Keep a closed database as evidence under another name; returns the name, or None when there is none.
+        """Keep a closed database as evidence under another name; returns the name, or None when there is none or no room for it.
 
         Raises `DirectoryFailed`.
         """
         path = self.path(partition)
         if not path.exists():
             return None
-        kept = path.with_name(f"{path.name}.failed-{time.time_ns() // 1_000_000}")
         try:
-            for suffix in SUFFIXES:
-                source = path.with_name(path.name + suffix)
-                if source.exists():
-                    source.rename(kept.with_name(kept.name + suffix))
+            return self.evidence.set_aside(path)
         except OSError as error:
-            raise DirectoryFailed(f"{path} cannot be renamed ({error}); check the disk and the permissions") from error
-        return kept.name
+            raise directory_failed(path, "set aside", error) from error
+
+    def _make_room(self) -> bool:
+        """Remove evidence from a full disk, the oldest first; returns whether that was of any use. Raises `DirectoryFailed`."""
+        try:
+            return self.evidence.make_room(ROOM_BYTES)
+        except OSError as error:
+            raise directory_failed(self.directory, "cleared", error) from error
