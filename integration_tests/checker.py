@@ -18,6 +18,8 @@ from math import inf
 from typing import NamedTuple
 
 from integration_tests.history import (
+    RETRIABLE_CODES,
+    UNKNOWN_CODES,
     Acknowledgement,
     BatchAnswer,
     Deletion,
@@ -27,6 +29,7 @@ from integration_tests.history import (
     History,
     Origin,
     StartRead,
+    Unknown,
     UserPartition,
 )
 from integration_tests.metadata_log import Commit, ReadLog, read_log
@@ -134,6 +137,34 @@ def nothing_is_refused(evidence: Evidence) -> Iterator[str]:
                 yield f"{origin} repeats {sent.repeats}, which was told {first}, but was told {answer}"
 
 
+def existing_partitions_are_known(evidence: Evidence) -> Iterator[str]:
+    """Nobody is told that a partition is unknown between the acknowledgement of its creation and the sending of its deletion."""
+    history = evidence.history
+    lives = {life.topic_id: life for life in history.topics}
+    told = list(history.unknowns)
+    told += [
+        Unknown("DeleteRecords", one.where, one.node_id, one.invoked_s, one.answered_s, one.error_code)
+        for one in history.deletions
+        if one.error_code is not None
+    ]
+    for attempt in history.attempts:
+        for place, answer in zip(attempt.places, attempt.answers, strict=False):
+            where = history.batch(Origin(attempt.object_key, place)).where
+            told.append(Unknown("CommitFile", where, attempt.node_id, attempt.invoked_s, attempt.answered_s, answer.error_code))
+    for one in told:
+        life = lives.get(one.where.topic_id)
+        if one.error_code in UNKNOWN_CODES and life is not None and life.spans(one.invoked_s, one.answered_s):
+            when = f"{one.invoked_s:.3f}..{one.answered_s:.3f}"
+            yield f"node {one.node_id} answered {one.operation} of {one.where} with {one.error_code} at {when}, but the partition exists"
+
+
+def deletions_are_accepted(evidence: Evidence) -> Iterator[str]:
+    """Records are only deleted up to offsets that had been told, which nothing but a passing error may refuse."""
+    for one in evidence.history.deletions:
+        if one.error_code not in {None, 0} | RETRIABLE_CODES | UNKNOWN_CODES:
+            yield f"deletion in {one.where} up to {one.offset} at node {one.node_id} was refused with {one.error_code}"
+
+
 # ---- what is left
 
 
@@ -192,15 +223,16 @@ def producers_have_no_gaps(evidence: Evidence) -> Iterator[str]:
 
 def log_and_service_agree(evidence: Evidence) -> Iterator[str]:
     """What FindBatches tells is what the entries that count say, for every partition."""
-    said: dict[UserPartition, list[tuple[int, str, int]]] = defaultdict(list)
+    said: dict[UserPartition, list[tuple[int, int, str, int]]] = defaultdict(list)
     starts = {where: partition.log_start_offset for where, partition in evidence.final.partitions.items()}
     for commit in _all_commits(evidence):
         for outcome in commit.outcomes:
             where = UserPartition(*outcome.where)
-            if outcome.is_accepted and outcome.base_offset + outcome.record_count > starts.get(where, 0):
-                said[where].append((outcome.base_offset, commit.object_key, outcome.byte_offset))
+            last_offset = outcome.base_offset + outcome.record_count - 1
+            if outcome.is_accepted and last_offset >= starts.get(where, 0):
+                said[where].append((outcome.base_offset, last_offset, commit.object_key, outcome.byte_offset))
     for where, partition in evidence.final.partitions.items():
-        served = [(found.base_offset, found.object_key, found.byte_offset) for found in partition.batches]
+        served = [(found.base_offset, found.last_offset, found.object_key, found.byte_offset) for found in partition.batches]
         if sorted(said[where]) != served:
             only_log = sorted(set(said[where]) - set(served))
             only_served = sorted(set(served) - set(said[where]))
@@ -273,6 +305,21 @@ def append_times_never_go_back(evidence: Evidence) -> Iterator[str]:
             if after.append_time_ms < before.append_time_ms:
                 times = f"{after.append_time_ms} after {before.append_time_ms}"
                 yield f"coordinator {coordinator_id}: the entry at {after.offset} has append time {times}"
+
+
+def the_service_contradicts_nothing(evidence: Evidence) -> Iterator[str]:
+    """Only entries that a fault forged contradict those before them, and every one of those does; every entry can be read."""
+    forged = {(one.coordinator_id, one.offset) for one in evidence.history.forgeries}
+    found: set[tuple[int, int]] = set()
+    for coordinator_id, log in evidence.logs.items():
+        if log.unreadable is not None:
+            yield f"coordinator {coordinator_id}: {log.unreadable}"
+        for void in log.contradictions:
+            found.add((coordinator_id, void.offset))
+            if (coordinator_id, void.offset) not in forged:
+                yield f"coordinator {coordinator_id}: the entry at {void.offset} contradicts the log before it: {void.contradiction}"
+    for coordinator_id, offset in sorted(forged - found):
+        yield f"coordinator {coordinator_id}: the forged entry at {offset} does not contradict, as it was meant to"
 
 
 # ---- real time
@@ -464,6 +511,8 @@ def _all_commits(evidence: Evidence) -> Iterator[Commit]:
 RULES: tuple[Callable[[Evidence], Iterator[str]], ...] = (
     answers_are_stable,
     nothing_is_refused,
+    existing_partitions_are_known,
+    deletions_are_accepted,
     everything_acknowledged_is_there,
     offsets_are_dense,
     producers_have_no_gaps,
@@ -472,6 +521,7 @@ RULES: tuple[Callable[[Evidence], Iterator[str]], ...] = (
     replicas_are_equal,
     nodes_answer_alike,
     append_times_never_go_back,
+    the_service_contradicts_nothing,
     reads_are_linearizable,
     commits_follow_real_time,
     finds_are_true,

@@ -31,7 +31,18 @@ from coordinator.protocol.messages import (
 from coordinator.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsTopic
 from coordinator.protocol.messages.find_batches import FindBatchesPartition, FindBatchesTopic
 from coordinator.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
-from integration_tests.history import RETRIABLE_CODES, Deletion, Description, Find, FoundBatch, History, StartRead, UserPartition
+from integration_tests.history import (
+    RETRIABLE_CODES,
+    UNKNOWN_CODES,
+    Deletion,
+    Description,
+    Find,
+    FoundBatch,
+    History,
+    StartRead,
+    Unknown,
+    UserPartition,
+)
 from integration_tests.routes import Address, Leader, Routes, expect
 
 FIND_PAUSE_S: Final = 0.1
@@ -63,7 +74,7 @@ class Consumer:
         while not stopping.is_set():
             for where in self._next_offset:
                 node_id = self._rng.choice(sorted(self._nodes))
-                found = await self._find(where, node_id)
+                found = await self._find(where, node_id, history)
                 if found is not None:
                     history.finds.append(found)
                     self._move_on(found)
@@ -75,7 +86,7 @@ class Consumer:
         elif found.error_code == OFFSET_OUT_OF_RANGE:
             self._next_offset[found.where] = max(found.log_start_offset, 0)
 
-    async def _find(self, where: UserPartition, node_id: int) -> Find | None:
+    async def _find(self, where: UserPartition, node_id: int, history: History) -> Find | None:
         asked = self._next_offset[where]
         partition = FindBatchesPartition(partition_index=where.partition, offset=asked, max_partition_fetch_bytes=NO_LIMIT_BYTES)
         request = FindBatchesRequest(
@@ -90,6 +101,9 @@ class Consumer:
         except (ConnectionLost, RequestTimedOut):
             return None
         answer = expect(reply, FindBatchesResponse).topics[0].partitions[0]
+        if answer.error_code in UNKNOWN_CODES:
+            history.unknowns.append(Unknown("FindBatches", where, node_id, invoked_s, time.monotonic(), answer.error_code))
+            return None
         if answer.error_code in RETRIABLE_CODES:
             return None
         return Find(
@@ -168,6 +182,9 @@ class Deleter:
         except (ConnectionLost, RequestTimedOut):
             return False
         answer = expect(reply, ListOffsetsResponse).topics[0].partitions[0]
+        if answer.error_code in UNKNOWN_CODES:
+            history.unknowns.append(Unknown("ListOffsets", where, leader.node_id, invoked_s, time.monotonic(), answer.error_code))
+            return False
         if answer.error_code in RETRIABLE_CODES:
             return False
         if answer.error_code != 0:

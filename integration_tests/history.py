@@ -13,7 +13,9 @@ from itertools import pairwise
 from typing import NamedTuple
 
 NO_PRODUCER = -1
-RETRIABLE_CODES = frozenset({3, 6, 7, 14, 15, 16, 78, 100})
+RETRIABLE_CODES = frozenset({7, 14, 15, 16, 78})
+UNKNOWN_CODES = frozenset({3, 6, 100})
+"""Topic or partition unknown, or not begun yet. A client asks again; of a partition that exists it is a wrong answer."""
 
 
 class UserPartition(NamedTuple):
@@ -68,7 +70,7 @@ class BatchAnswer(NamedTuple):
     @property
     def is_final(self) -> bool:
         """Whether a client takes this for the outcome; otherwise it asks again."""
-        return self.error_code not in RETRIABLE_CODES
+        return self.error_code not in RETRIABLE_CODES and self.error_code not in UNKNOWN_CODES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +84,38 @@ class Attempt:
     invoked_s: float
     answered_s: float
     answers: tuple[BatchAnswer, ...] = ()
+
+
+class Unknown(NamedTuple):
+    """An answer other than to a commit that calls a partition unknown; `operation` names the request."""
+
+    operation: str
+    where: UserPartition
+    node_id: int
+    invoked_s: float
+    answered_s: float
+    error_code: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicLife:
+    """When the creation of a topic was acknowledged, and when its deletion was sent first (None: never)."""
+
+    topic_id: bytes
+    created_s: float
+    deletion_sent_s: float | None = None
+
+    def spans(self, start_s: float, end_s: float) -> bool:
+        """Whether the topic existed for certain from one moment to the other."""
+        return self.created_s <= start_s and (self.deletion_sent_s is None or end_s < self.deletion_sent_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forgery:
+    """An entry that a fault wrote to a coordinator's log in the name of the term in force, contradicting what stands before it."""
+
+    coordinator_id: int
+    offset: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +208,9 @@ class History:
     deletions: list[Deletion] = field(default_factory=list)
     finds: list[Find] = field(default_factory=list)
     descriptions: list[Description] = field(default_factory=list)
+    unknowns: list[Unknown] = field(default_factory=list)
+    topics: list[TopicLife] = field(default_factory=list)
+    forgeries: list[Forgery] = field(default_factory=list)
 
     def batch(self, origin: Origin) -> SentBatch:
         """The batch as it was sent."""

@@ -37,6 +37,7 @@ from integration_tests.consumers import Consumer, Deleter, Describer
 from integration_tests.history import (
     NO_PRODUCER,
     RETRIABLE_CODES,
+    UNKNOWN_CODES,
     Attempt,
     BatchAnswer,
     History,
@@ -44,6 +45,8 @@ from integration_tests.history import (
     SentBatch,
     SentFile,
     StrictRead,
+    TopicLife,
+    Unknown,
     UserPartition,
 )
 from integration_tests.routes import Address, Leader, Routes, expect
@@ -70,7 +73,9 @@ class Load:
     """See the module's text. `nodes` maps node ids to addresses and may grow; `owners` maps the partitions used to coordinators."""
 
     def __init__(self, nodes: Mapping[int, Address], owners: Mapping[UserPartition, int], *, seed: int, consumers: bool = False) -> None:
-        self.history = History()
+        now_s = time.monotonic()  # whoever made the topics was told so
+        lives = [TopicLife(topic_id=topic_id, created_s=now_s) for topic_id in sorted({where.topic_id for where in owners})]
+        self.history = History(topics=lives)
         self.acknowledged: dict[int, int] = dict.fromkeys(owners.values(), 0)
         """Batches acknowledged so far, by coordinator."""
         self._nodes = nodes
@@ -306,6 +311,9 @@ class Sender:
         except (ConnectionLost, RequestTimedOut):
             return False
         answer = reply.topics[0].partitions[0]
+        if answer.error_code in UNKNOWN_CODES:
+            self._history.unknowns.append(Unknown("ListOffsets", where, leader.node_id, invoked_s, time.monotonic(), answer.error_code))
+            return False
         if answer.error_code in RETRIABLE_CODES:
             return False
         if answer.error_code != 0:

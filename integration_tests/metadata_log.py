@@ -3,17 +3,19 @@
 Only the byte formats (`records`) are shared with the product. A claim is in force iff its key has seq 0 and the epoch
 after the one in force, and its body is one LeadershipClaimed of the same epoch and term. Another entry counts iff its
 epoch and term are in force and its seq is the next. Everything else is void. What stands inside a transaction is taken when
-that ends, and never if it is aborted or cut off by a claim.
+that ends, and never if it is aborted or cut off by a claim. An entry or transaction that would count and contradicts what
+stands before it (`log_fold`), or cannot be decoded, is void too, but uses up its seq.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from integration_tests.history import LogMessage
-from records.codec import UndecodableEntry, decode_entry, decode_key
+from integration_tests.log_fold import LogFold, composition_fault
+from records.codec import UndecodableEntry, UnknownSchema, UnreadableEntry, decode_entry, decode_key
 from records.file_columns import iterate, request_order
 from records.model import (
     EntryKey,
@@ -39,10 +41,11 @@ class Claim(NamedTuple):
 
 
 class Void(NamedTuple):
-    """An entry that does not count."""
+    """An entry that does not count; `contradiction` says why when its key alone would let it count."""
 
     offset: int
     key: EntryKey | None
+    contradiction: str | None = None
 
 
 class Outcome(NamedTuple):
@@ -79,68 +82,131 @@ class ReadLog:
     """The last log start of each user partition from which records were deleted."""
     last_change: int = -1
     """Offset of the last entry that counts and changes something; barriers and claims do not."""
+    unreadable: str | None = None
+    """The first entry that only another version can read; nothing behind it is judged."""
+
+    @property
+    def contradictions(self) -> list[Void]:
+        """The entries that are void because they contradict those before them."""
+        return [void for void in self.voids if void.contradiction is not None]
 
 
-def read_log(messages: Sequence[LogMessage]) -> ReadLog:
-    """Judge every message of a partition in order. Raises UndecodableEntry for an entry that counts and cannot be read."""
-    read = ReadLog()
-    claim: Claim | None = None
-    seq = 0
-    chunks: list[LogMessage] | None = None
+def read_log(messages: Iterable[LogMessage]) -> ReadLog:
+    """Judge every message of a partition in order."""
+    reader = LogReader()
     for message in messages:
+        reader.take(message)
+    return reader.read
+
+
+@dataclass(slots=True)
+class _Transaction:
+    """What was read of a transaction that is open; `fault` says what is wrong with it already."""
+
+    chunks: list[tuple[LogMessage, list[Record]]] = field(default_factory=list)
+    fault: str | None = None
+
+
+class LogReader:
+    """Reads a partition message by message; `read` is what it says so far, `fold` the state after the last one."""
+
+    def __init__(self) -> None:
+        self.read = ReadLog()
+        self.fold = LogFold()
+        self._claim: Claim | None = None
+        self._seq = 0
+        self._open: _Transaction | None = None
+
+    @property
+    def next_key(self) -> EntryKey | None:
+        """The key of the next entry that could count without a claim; None before the first claim."""
+        return None if self._claim is None else EntryKey(self._claim.epoch, self._claim.term, self._seq + 1)
+
+    def take(self, message: LogMessage) -> None:
+        """Judge the next message."""
+        if self.read.unreadable is not None:
+            return
         key = decode_key(message.key)
-        epoch = 0 if claim is None else claim.epoch
+        epoch = 0 if self._claim is None else self._claim.epoch
         if key is not None and key.seq == 0 and key.epoch == epoch + 1 and (node_id := _claimant(key, message.value)) is not None:
-            claim, seq = Claim(message.offset, key.epoch, key.term, node_id, message.timestamp_ms), 0
-            read.claims.append(claim)
-            chunks = None
-        elif claim is not None and key is not None and key == EntryKey(claim.epoch, claim.term, seq + 1):
-            seq += 1
-            chunks = _resolve(read, claim, message, chunks)
+            self._claim, self._seq = Claim(message.offset, key.epoch, key.term, node_id, message.timestamp_ms), 0
+            self.read.claims.append(self._claim)
+            self._open = None
+        elif self._claim is not None and key is not None and key == self.next_key:
+            self._seq += 1
+            self._count(message, key, self._claim)
         else:
-            read.voids.append(Void(message.offset, key))
-    return read
+            self.read.voids.append(Void(message.offset, key))
 
+    def _count(self, message: LogMessage, key: EntryKey, claim: Claim) -> None:
+        """Take an entry whose key lets it count, unless it contradicts."""
+        fault: str | None
+        try:
+            records = decode_entry(message.value or b"")
+            fault = composition_fault(records, is_inside_transaction=self._open is not None)
+        except UnknownSchema as unknown:
+            self.read.unreadable = f"entry {message.offset}: {unknown}"
+            return
+        except UndecodableEntry as undecodable:
+            records, fault = [], f"cannot be decoded: {undecodable}"
+        if fault is None:
+            fault = self._resolve(message, records, claim)
+        if fault is not None:
+            self.read.voids.append(Void(message.offset, key, fault))
+            if self._open is not None:
+                self._open.fault = fault
 
-def _resolve(read: ReadLog, claim: Claim, message: LogMessage, chunks: list[LogMessage] | None) -> list[LogMessage] | None:
-    """Take an entry that counts, and with the end of a transaction its chunks; returns those of the one that is open then."""
-    match decode_entry(message.value or b""):
-        case [TransactionBegan()]:
-            return []
-        case [TransactionAborted()]:
-            return None
-        case [TransactionEnded()]:
-            for chunk in chunks or ():
-                _take(read, claim, chunk)
-            read.last_change = message.offset
-            return None
-    if chunks is None:
-        _take(read, claim, message)
+    def _resolve(self, message: LogMessage, records: list[Record], claim: Claim) -> str | None:
+        """Let records take effect, or keep them until their transaction ends; returns why they contradict."""
+        match records:
+            case [TransactionBegan()]:
+                if self._open is not None:
+                    return "a transaction begins inside another"
+                self._open = _Transaction()
+            case [TransactionAborted()]:
+                self._open = None
+            case [TransactionEnded(num_chunks=count)]:
+                if self._open is None:
+                    return "a transaction ends that never began"
+                ended, self._open = self._open, None
+                if ended.fault is None and count != len(ended.chunks):
+                    ended.fault = f"a transaction ends with {count} chunks where {len(ended.chunks)} were read"
+                fault = ended.fault or self.fold.apply([record for _, chunk in ended.chunks for record in chunk])
+                if fault is not None:
+                    return fault
+                for chunk_message, chunk in ended.chunks:
+                    self._note(chunk_message, chunk, claim)
+                self.read.last_change = message.offset
+            case _ if self._open is not None:
+                self._open.chunks.append((message, records))
+            case _:
+                fault = self.fold.apply(records)
+                if fault is not None:
+                    return fault
+                self._note(message, records, claim)
         return None
-    chunks.append(message)
-    return chunks
+
+    def _note(self, message: LogMessage, records: list[Record], claim: Claim) -> None:
+        """Keep what records that took effect say."""
+        for record in records:
+            if not isinstance(record, NoOp):
+                self.read.last_change = message.offset
+            if isinstance(record, FileCommitted):
+                self.read.commits.append(Commit(message.offset, claim, record.object_key, tuple(_outcomes(record)), record.append_time_ms))
+            if isinstance(record, RecordsDeleted) and (where := (record.topic_id, record.partition)) in self.fold.high_watermarks:
+                self.read.log_starts[where] = max(record.new_log_start_offset, self.read.log_starts.get(where, 0))
 
 
 def _claimant(key: EntryKey, value: bytes | None) -> int | None:
     try:
         records: list[Record] = decode_entry(value or b"")
-    except UndecodableEntry:
+    except UnreadableEntry:
         return None
     match records:
         case [LeadershipClaimed(epoch=key.epoch, term=key.term, node_id=node_id)]:
             return node_id
         case _:
             return None
-
-
-def _take(read: ReadLog, claim: Claim, message: LogMessage) -> None:
-    for record in decode_entry(message.value or b""):
-        if not isinstance(record, NoOp):
-            read.last_change = message.offset
-        if isinstance(record, FileCommitted):
-            read.commits.append(Commit(message.offset, claim, record.object_key, tuple(_outcomes(record)), record.append_time_ms))
-        if isinstance(record, RecordsDeleted):
-            read.log_starts[record.topic_id, record.partition] = record.new_log_start_offset
 
 
 def _outcomes(record: FileCommitted) -> list[Outcome]:

@@ -23,6 +23,7 @@ from integration_tests.history import (
     FinalPartition,
     FinalState,
     Find,
+    Forgery,
     FoundBatch,
     History,
     LogMessage,
@@ -32,6 +33,8 @@ from integration_tests.history import (
     SentFile,
     StartRead,
     StrictRead,
+    TopicLife,
+    Unknown,
     UserPartition,
 )
 
@@ -62,9 +65,13 @@ def _history_lines(history: History) -> Iterator[Line]:
         ("deletion", history.deletions),
         ("find", history.finds),
         ("description", history.descriptions),
+        ("topic", history.topics),
+        ("forgery", history.forgeries),
     ):
         for thing in things:
             yield {"kind": kind, **asdict(thing)}
+    for unknown in history.unknowns:
+        yield {"kind": "unknown", **unknown._asdict()}
 
 
 def _final_lines(final: FinalState) -> Iterator[Line]:
@@ -135,6 +142,12 @@ def _read_history_line(history: History, kind: str, line: Line) -> None:
             history.finds.append(Find(where=_where(line), **{**line, "batches": _found(line)}))
         case "description":
             history.descriptions.append(Description(**line))
+        case "unknown":
+            history.unknowns.append(Unknown(where=_where(line), **line))
+        case "topic":
+            history.topics.append(TopicLife(**{**line, "topic_id": bytes.fromhex(line["topic_id"])}))
+        case "forgery":
+            history.forgeries.append(Forgery(**line))
         case other:
             raise ValueError(f"a line of the unknown kind {other!r}: this recording is of another version")
 

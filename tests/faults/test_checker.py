@@ -2,7 +2,8 @@
 
 The good one: node 1 leads epoch 1 and commits files a, b and c, the acknowledgement of b is lost, node 2 claims epoch 2,
 answers the retry of b from the log, refuses nothing and finds d's sequences to be those of c; one entry of node 1 comes
-too late and is void. Then all records before offset 12 are deleted, so that a is gone and b lies across the log start.
+too late and is void. Then all records before offset 12 are deleted, so that a is gone and b lies across the log start, and
+two entries are forged that contradict. The topic's creation is acknowledged at 0.5, its deletion is sent at 11.0.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from integration_tests.history import (
     FinalPartition,
     FinalState,
     Find,
+    Forgery,
     FoundBatch,
     History,
     LogMessage,
@@ -30,12 +32,14 @@ from integration_tests.history import (
     SentFile,
     StartRead,
     StrictRead,
+    TopicLife,
+    Unknown,
     UserPartition,
     longest_gap_s,
 )
 from integration_tests.metadata_log import read_log
 from records.codec import encode_entry, encode_key
-from records.model import Endpoint, EntryKey, FileCommitted, LeadershipClaimed, NoOp, RecordsDeleted
+from records.model import Endpoint, EntryKey, FileCommitted, LeadershipClaimed, NoOp, PartitionCreated, RecordsDeleted
 
 WHERE = UserPartition(bytes(range(16)), 0)
 TERMS = {1: 111, 2: 222}
@@ -113,18 +117,22 @@ def log_of(*entries: tuple[EntryKey, bytes]) -> tuple[LogMessage, ...]:
     return tuple(LogMessage(offset, encode_key(key), value) for offset, (key, value) in enumerate(entries))
 
 
+CREATED = PartitionCreated(topic_id=WHERE.topic_id, name="t", first_partition=0, num_partitions=1, order_offset=0)
 ENTRIES = (
     claim(1),
-    committed(1, 1, "a", 0, 10),
-    committed(1, 2, "b", 10, 5),
-    committed(1, 3, "c", 15, 2),
+    (EntryKey(1, TERMS[1], 1), encode_entry([CREATED])),
+    committed(1, 2, "a", 0, 10),
+    committed(1, 3, "b", 10, 5),
+    committed(1, 4, "c", 15, 2),
     claim(2),
-    committed(1, 4, "late", 17, 1),
+    committed(1, 5, "late", 17, 1),
     committed(2, 1, "d", 15, 2, is_duplicate=True),
     (EntryKey(2, TERMS[2], 2), encode_entry([NoOp()])),
     (EntryKey(2, TERMS[2], 3), encode_entry([RecordsDeleted(topic_id=WHERE.topic_id, partition=0, new_log_start_offset=12)])),
 )
 LOG_START = 12
+FORGED = (committed(2, 4, "forged", 0, 3), (EntryKey(2, TERMS[2], 5), b"nonsense"))
+OTHER_TOPIC = UserPartition(bytes(16), 0)
 
 
 A, B, C = FoundBatch("a", 0, 100, 0, 9), FoundBatch("b", 0, 100, 10, 14), FoundBatch("c", 0, 100, 15, 16)
@@ -174,11 +182,19 @@ def good() -> tuple[History, FinalState]:
             described("b", 10.2, 10.3, is_live=True),
             described("d", 10.2, 10.3),
         ],
+        unknowns=[
+            Unknown("FindBatches", WHERE, 2, 0.1, 0.2, 100),
+            Unknown("ListOffsets", WHERE, 2, 0.1, 0.6, 3),
+            Unknown("ListOffsets", WHERE, 2, 10.9, 11.2, 100),
+            Unknown("FindBatches", OTHER_TOPIC, 2, 3.0, 3.1, 100),
+        ],
+        topics=[TopicLife(topic_id=WHERE.topic_id, created_s=0.5, deletion_sent_s=11.0)],
+        forgeries=[Forgery(coordinator_id=0, offset=10), Forgery(coordinator_id=0, offset=11)],
     )
     partition = FinalPartition(coordinator_id=0, log_start_offset=LOG_START, high_watermark=17, latest_offset=17, batches=(B, C))
-    digests = (ReplicaDigest(1, 0, 9, b"x"), ReplicaDigest(2, 0, 8, b"x"))
+    digests = (ReplicaDigest(1, 0, 11, b"x"), ReplicaDigest(2, 0, 9, b"x"))
     copies = {1: {WHERE: (B, C)}, 2: {WHERE: (B, C)}}
-    return history, FinalState(partitions={WHERE: partition}, logs={0: log_of(*ENTRIES)}, digests=digests, copies=copies)
+    return history, FinalState(partitions={WHERE: partition}, logs={0: log_of(*ENTRIES, *FORGED)}, digests=digests, copies=copies)
 
 
 def described(key: str, invoked_s: float, answered_s: float, *, error_code: int = 0, is_live: bool = False) -> Description:
@@ -237,6 +253,12 @@ def with_find(history: History, index: int, **changes: object) -> History:
     return replace(history, finds=finds)
 
 
+def with_deletion(history: History, index: int, **changes: object) -> History:
+    deletions = list(history.deletions)
+    deletions[index] = replace(deletions[index], **changes)  # type: ignore[arg-type]
+    return replace(history, deletions=deletions)
+
+
 def with_description(history: History, description: Description) -> History:
     return replace(history, descriptions=[*history.descriptions, description])
 
@@ -286,13 +308,46 @@ SPOILED: dict[str, tuple[Spoil, str]] = {
         "sequence 6 where 5 is due",
     ),
     "the log has more than is served": (
-        lambda h, f: (h, with_log(f, *ENTRIES, committed(2, 4, "e", 17, 1))),
-        "only in the log [(17, 'e', 0)]",
+        lambda h, f: (h, with_log(f, *ENTRIES, *FORGED, committed(2, 6, "e", 17, 1))),
+        "only in the log [(17, 17, 'e', 0)]",
+    ),
+    "the log has another number of records": (
+        lambda h, f: (h, with_log(f, *ENTRIES[:4], committed(1, 4, "c", 15, 3), *ENTRIES[5:])),
+        "only in the log [(15, 17, 'c', 0)]",
     ),
     "a file is committed twice": (
-        lambda h, f: (h, with_log(f, *ENTRIES, committed(2, 4, "a", 17, 10))),
-        "was committed 2 times",
+        lambda h, f: (h, with_log(f, *ENTRIES, *FORGED, committed(2, 6, "a", 17, 10))),
+        "the entry at 12 contradicts the log before it: file a is known already",
     ),
+    "the service assigns a wrong offset": (
+        lambda h, f: (h, with_log(f, *ENTRIES[:4], committed(1, 4, "c", 16, 2), *ENTRIES[5:])),
+        "the entry at 4 contradicts the log before it: offset 16 of partition",
+    ),
+    "the service writes what cannot be decoded": (
+        lambda h, f: (h, with_log(f, *ENTRIES, *FORGED, (EntryKey(2, TERMS[2], 6), b"nonsense"))),
+        "the entry at 12 contradicts the log before it: cannot be decoded",
+    ),
+    "the service writes what only another version reads": (
+        lambda h, f: (h, with_log(f, *ENTRIES, *FORGED, (EntryKey(2, TERMS[2], 6), b"\xc3\x01" + bytes(20)))),
+        "entry 12: entry was written with unknown schema fingerprint",
+    ),
+    "a forgery counts": (
+        lambda h, f: (h, with_log(f, *ENTRIES, committed(2, 4, "forged", 17, 3), FORGED[1])),
+        "the forged entry at 10 does not contradict",
+    ),
+    "a partition that exists is unknown to a commit": (
+        lambda h, f: (with_attempt(h, 3, answers=(BatchAnswer(100, -1, -1, -1, False),)), f),
+        "node 2 answered CommitFile of 00010203-0 with 100",
+    ),
+    "a partition that exists is unknown to a read": (
+        lambda h, f: (replace(h, unknowns=[Unknown("ListOffsets", WHERE, 2, 0.6, 0.7, 6)]), f),
+        "node 2 answered ListOffsets of 00010203-0 with 6",
+    ),
+    "a partition that exists is unknown to a deletion": (
+        lambda h, f: (with_deletion(h, 0, error_code=3), f),
+        "node 1 answered DeleteRecords of 00010203-0 with 3",
+    ),
+    "a deletion is refused": (lambda h, f: (with_deletion(h, 0, error_code=1), f), "up to 12 at node 1 was refused with 1"),
     "an acknowledged commit is void in the log": (
         lambda h, f: (
             replace(
@@ -305,15 +360,15 @@ SPOILED: dict[str, tuple[Spoil, str]] = {
         "acknowledged by node 1, but no entry that counts has it",
     ),
     "the log says another offset": (
-        lambda h, f: (h, with_log(f, *ENTRIES[:3], committed(1, 3, "c", 16, 2), *ENTRIES[4:])),
-        "the entry at 3 says",
+        lambda h, f: (with_attempt(h, 2, answers=(told(14),)), f),
+        "the entry at 4 says",
     ),
     "an earlier leader answers for a later one": (
         lambda h, f: (with_attempt(h, 6, node_id=1), f),
         "which led neither the entry's term nor a later one",
     ),
-    "replicas differ": (lambda h, f: (h, replace(f, digests=(f.digests[0], ReplicaDigest(2, 0, 7, b"y")))), "differ"),
-    "a replica is behind": (lambda h, f: (h, replace(f, digests=(ReplicaDigest(1, 0, 5, b"x"),))), "only up to 5"),
+    "replicas differ": (lambda h, f: (h, replace(f, digests=(f.digests[0], ReplicaDigest(2, 0, 8, b"y")))), "differ"),
+    "a replica is behind": (lambda h, f: (h, replace(f, digests=(ReplicaDigest(1, 0, 6, b"x"),))), "only up to 6"),
     "a read misses an acknowledged commit": (
         lambda h, f: (with_read(h, 1, offset=15), f),
         "but 17 had been told",
@@ -329,12 +384,12 @@ SPOILED: dict[str, tuple[Spoil, str]] = {
         "was sent at 4.500, when 17 was known, but is at 10",
     ),
     "a deleted batch was never in the log": (
-        lambda h, f: (h, with_log(f, ENTRIES[0], (EntryKey(1, TERMS[1], 1), encode_entry([NoOp()])), *ENTRIES[2:])),
+        lambda h, f: (h, with_log(f, *ENTRIES[:2], (EntryKey(1, TERMS[1], 2), encode_entry([NoOp()])), *ENTRIES[3:])),
         "was acknowledged at 0",
     ),
     "a standby serves less": (lambda h, f: (h, replace(f, copies={2: {WHERE: (B,)}})), "node 2 serves 1 batches"),
     "an append time goes back": (
-        lambda h, f: (h, with_log(f, *ENTRIES, committed(2, 4, "e", 17, 1, time_ms=999))),
+        lambda h, f: (h, with_log(f, *ENTRIES, *FORGED, committed(2, 6, "e", 17, 1, time_ms=999))),
         "has append time 999 after 1000",
     ),
     "deleted batches are still served": (lambda h, f: (h, with_found(f, A, B, C)), "is served, but the log starts at 12"),
@@ -343,7 +398,7 @@ SPOILED: dict[str, tuple[Spoil, str]] = {
         "the log starts at 10 in the end, the entries say 12",
     ),
     "an acknowledged deletion is lost": (
-        lambda h, f: (h, with_partition(with_log(f, *ENTRIES[:-1]), log_start_offset=0, batches=(A, B, C))),
+        lambda h, f: (h, with_partition(with_log(f, *ENTRIES[:-1], *FORGED), log_start_offset=0, batches=(A, B, C))),
         "the clients were told 12",
     ),
     "a strict read misses a deletion": (lambda h, f: (with_start_read(h, 1, offset=0), f), "saw log start 0; it had to be from 12"),
@@ -398,21 +453,22 @@ def test_a_spoiled_history_is_reported(name: str) -> None:
 
 def test_the_log_is_read_by_claims_terms_and_sequence() -> None:
     gap = committed(2, 5, "gap", 17, 1)
-    stray = LogMessage(9, b"not a key", b"")
+    stray = LogMessage(11, b"not a key", b"")
     read = read_log([*log_of(*ENTRIES, gap), stray])
-    assert [(claim.offset, claim.node_id) for claim in read.claims] == [(0, 1), (4, 2)]
+    assert [(claim.offset, claim.node_id) for claim in read.claims] == [(0, 1), (5, 2)]
     assert [commit.object_key for commit in read.commits] == ["a", "b", "c", "d"]
-    assert [void.offset for void in read.voids] == [5, 9, 9]
-    assert read.last_change == 8
+    assert [void.offset for void in read.voids] == [6, 10, 11]
+    assert read.contradictions == []
+    assert read.last_change == 9
     assert read.log_starts == {WHERE: LOG_START}
 
 
 def test_a_rival_claim_of_the_same_epoch_is_void() -> None:
     endpoint = Endpoint(listener="PLAINTEXT", host="h", port=1)
     rival = LeadershipClaimed(epoch=2, term=333, node_id=3, rack="", endpoints=[endpoint])
-    read = read_log(log_of(*ENTRIES[:5], (EntryKey(2, 333, 0), encode_entry([rival]))))
+    read = read_log(log_of(*ENTRIES[:6], (EntryKey(2, 333, 0), encode_entry([rival]))))
     assert [claim.node_id for claim in read.claims] == [1, 2]
-    assert [void.offset for void in read.voids] == [5]
+    assert [void.offset for void in read.voids] == [6]
 
 
 def test_the_longest_gap_counts_from_and_to_the_edges() -> None:

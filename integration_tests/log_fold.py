@@ -1,0 +1,144 @@
+"""What the entries of one coordinator add up to, as far as needed to say which of them contradict what stands before them.
+
+An entry is applied as a whole or not at all: `apply` returns why it contradicts, and then nothing of it has taken effect.
+A file contradicts when a run's partition is not there or its base offset is not the partition's high watermark, when a batch
+begins beyond byte 2^31-1, when sequences or epochs of an idempotent producer cannot follow what is remembered, or when its
+key is known. A deletion of records contradicts when it goes beyond the high watermark. Written anew, trusting no product code.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from records.file_columns import iterate
+from records.model import (
+    FileCommitted,
+    FileHandedOver,
+    FilesFenced,
+    FilesRemoved,
+    LeadershipClaimed,
+    PartitionCreated,
+    ProducersExpired,
+    Record,
+    RecordsDeleted,
+    TombstonesExpired,
+    TopicDeleted,
+    TransactionBegan,
+    TransactionEnded,
+)
+
+BYTE_OFFSET_MAX: Final = 2**31 - 1
+SEQUENCE_MODULUS: Final = 2**31
+Where = tuple[bytes, int]
+"""Topic id and partition."""
+
+
+class Producer(NamedTuple):
+    """What is remembered of a producer in a partition."""
+
+    epoch: int
+    last_sequence: int
+    append_time_ms: int
+
+
+@dataclass(slots=True)
+class LogFold:
+    """The state of one coordinator between two entries."""
+
+    high_watermarks: dict[Where, int] = field(default_factory=dict)
+    producers: dict[tuple[Where, int], Producer] = field(default_factory=dict)
+    files: dict[str, int] = field(default_factory=dict)
+    """Known object keys, with the creation times of their files."""
+    tombstones: dict[str, int] = field(default_factory=dict)
+
+    def apply(self, records: Sequence[Record]) -> str | None:
+        """Apply records that take effect together; returns why they contradict, and then has applied none of them."""
+        if len(records) == 1:
+            return self._apply(records[0])
+        trial = copy.deepcopy(self)
+        for record in records:
+            reason = trial._apply(record)
+            if reason is not None:
+                return reason
+        self.high_watermarks, self.producers = trial.high_watermarks, trial.producers
+        self.files, self.tombstones = trial.files, trial.tombstones
+        return None
+
+    def _apply(self, record: Record) -> str | None:
+        match record:
+            case FileCommitted():
+                return self._commit(record)
+            case RecordsDeleted():
+                high_watermark = self.high_watermarks.get((record.topic_id, record.partition))
+                if high_watermark is not None and record.new_log_start_offset > high_watermark:
+                    return f"records are deleted up to {record.new_log_start_offset}, beyond the high watermark {high_watermark}"
+            case PartitionCreated():
+                for partition in range(record.first_partition, record.first_partition + record.num_partitions):
+                    self.high_watermarks.setdefault((record.topic_id, partition), 0)
+            case TopicDeleted():
+                self.high_watermarks = {where: end for where, end in self.high_watermarks.items() if where[0] != record.topic_id}
+                self.producers = {key: known for key, known in self.producers.items() if key[0][0] != record.topic_id}
+            case ProducersExpired():
+                self.producers = {key: known for key, known in self.producers.items() if known.append_time_ms >= record.before_ms}
+            case FilesFenced():
+                self.tombstones.update(zip(record.object_keys, record.created_ms, strict=True))
+            case FilesRemoved():
+                self.tombstones.update((key, self.files.pop(key, -1)) for key in record.object_keys)
+            case FileHandedOver():
+                self.tombstones[record.object_key] = self.files.pop(record.object_key, -1)
+            case TombstonesExpired():
+                self.tombstones = {key: at for key, at in self.tombstones.items() if not 0 <= at < record.before_ms}
+        return None
+
+    def _commit(self, record: FileCommitted) -> str | None:
+        """Apply a file whole, or say why it contradicts."""
+        if record.object_key in self.files or record.object_key in self.tombstones:
+            return f"file {record.object_key} is known already"
+        ends: dict[Where, int] = {}
+        producers: dict[tuple[Where, int], Producer] = {}
+        for batch in iterate(record):
+            where = (record.topic_ids[batch.topic_index], batch.partition)
+            due = ends.get(where, self.high_watermarks.get(where))
+            name = f"partition {where[0].hex()[:8]}-{where[1]}"
+            if due is None:
+                return f"{name} does not exist"
+            if batch.base_offset != due:
+                return f"offset {batch.base_offset} of {name} is given where {due} is due"
+            if batch.byte_offset > BYTE_OFFSET_MAX:
+                return f"a batch of {name} begins at byte {batch.byte_offset}, behind {BYTE_OFFSET_MAX}"
+            ends[where] = due + batch.record_count
+            if batch.producer_id >= 0:
+                key = (where, batch.producer_id)
+                fault = _sequence_fault(producers.get(key, self.producers.get(key)), batch.producer_epoch, batch.base_sequence)
+                if fault is not None:
+                    return f"producer {batch.producer_id} of {name} {fault}"
+                producers[key] = Producer(batch.producer_epoch, batch.last_sequence, record.append_time_ms)
+        self.high_watermarks.update(ends)
+        self.producers.update(producers)
+        self.files[record.object_key] = record.created_ms
+        return None
+
+
+def _sequence_fault(known: Producer | None, epoch: int, base_sequence: int) -> str | None:
+    """Why a batch cannot follow what is remembered of its producer; a producer without memory may begin anywhere."""
+    if known is None:
+        return None
+    if epoch < known.epoch:
+        return f"has epoch {epoch} behind {known.epoch}"
+    due = 0 if epoch > known.epoch else (known.last_sequence + 1) % SEQUENCE_MODULUS
+    return None if base_sequence == due else f"has sequence {base_sequence} of epoch {epoch} where {due} is due"
+
+
+def composition_fault(records: Sequence[Record], *, is_inside_transaction: bool) -> str | None:
+    """Why these records may not stand together in one entry at this place, whatever the state is."""
+    kinds = [type(record).__name__ for record in records]
+    if any(isinstance(record, LeadershipClaimed) for record in records):
+        return "a claim stands behind sequence 0"
+    if any(isinstance(record, FileCommitted) for record in records) and (len(records) > 1 or is_inside_transaction):
+        return f"a file is not alone in its entry: {kinds}{' inside a transaction' if is_inside_transaction else ''}"
+    if any(isinstance(record, TransactionBegan | TransactionEnded) for record in records) and len(records) > 1:
+        return f"a transaction begins or ends among other records: {kinds}"
+    return None
