@@ -113,8 +113,15 @@ class Observer:
             )
 
     async def copy(self, where: UserPartition, node_id: int, log_start_offset: int) -> tuple[FoundBatch, ...]:
-        """Everything one node, which may be a standby, has of a partition. It must be up to date and reachable."""
-        return _batches(await self._find(where, self._nodes[node_id], log_start_offset))
+        """Everything one node, which may be a standby, has of a partition, once it can say; damage may only show when it is read."""
+        end_s = time.monotonic() + DEADLINE_S
+        while True:
+            try:
+                return _batches(await self._find(where, self._nodes[node_id], log_start_offset))
+            except (ConnectionLost, RequestTimedOut):
+                if time.monotonic() > end_s:
+                    raise
+                await asyncio.sleep(RETRY_PAUSE_S)
 
     async def _find(self, where: UserPartition, node: Address, offset: int = 0) -> FindBatchesPartitionResponse:
         asked = FindBatchesPartition(partition_index=where.partition, offset=offset, max_partition_fetch_bytes=NO_LIMIT_BYTES)

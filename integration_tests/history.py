@@ -112,10 +112,11 @@ class TopicLife:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forgery:
-    """An entry that a fault wrote to a coordinator's log in the name of the term in force, contradicting what stands before it."""
+    """An entry that a fault wrote to a coordinator's log, or tried to: at the place that its key is for it contradicts the log."""
 
     coordinator_id: int
-    offset: int
+    key: bytes
+    value: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

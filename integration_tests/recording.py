@@ -147,7 +147,8 @@ def _read_history_line(history: History, kind: str, line: Line) -> None:
         case "topic":
             history.topics.append(TopicLife(**{**line, "topic_id": bytes.fromhex(line["topic_id"])}))
         case "forgery":
-            history.forgeries.append(Forgery(**line))
+            key, value = bytes.fromhex(line["key"]), bytes.fromhex(line["value"])
+            history.forgeries.append(Forgery(coordinator_id=line["coordinator_id"], key=key, value=value))
         case other:
             raise ValueError(f"a line of the unknown kind {other!r}: this recording is of another version")
 

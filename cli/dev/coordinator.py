@@ -90,7 +90,11 @@ class CoordinatorProcess:
 
     def wait_serving(self, timeout_s: float = WAIT_S) -> None:
         """Wait for the line `ready`: the listener is open."""
-        self._wait(lambda: READY_LINE.search(self._log()) is not None, "the line `ready`", timeout_s)
+        self._wait(self.is_serving, "the line `ready`", timeout_s)
+
+    def is_serving(self) -> bool:
+        """Whether the line `ready` was logged since the last start."""
+        return READY_LINE.search(self._log()) is not None
 
     def wait_ready(self, timeout_s: float = WAIT_S) -> None:
         """Wait until /ready says yes: a member, with every assigned partition leading."""

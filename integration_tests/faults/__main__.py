@@ -22,6 +22,7 @@ from cli.dev.process import end_all_children, reap_leftovers
 from integration_tests.checker import check
 from integration_tests.faults.actions import ACTIONS, Needs
 from integration_tests.faults.clock import NoClockShift, build_library
+from integration_tests.faults.disks import NoMounts, private_prefix
 from integration_tests.faults.network import MODULE, Network, NoNetwork, delete_leftovers
 from integration_tests.faults.report import write_report
 from integration_tests.faults.run import HISTORY_FILE, Settings, run
@@ -47,6 +48,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--no-namespaces", action="store_true", help="everything on loopback, no faults of the network")
     parser.add_argument("--recheck", type=Path, metavar="FOLDER", help="judge the history of an earlier run again, and do nothing else")
     parser.add_argument("--inside", help=argparse.SUPPRESS)
+    parser.add_argument("--mounts", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
 
 
@@ -92,6 +94,10 @@ def run_in_namespaces(options: argparse.Namespace, arguments: list[str]) -> int:
             print(f"no namespaces: {reason}", file=sys.stderr)
             return run_here(options, str(reason))
         inside = [sys.executable, "-m", MODULE, *arguments, "--inside", str(os.getpid())]
+        try:
+            inside = [*private_prefix(), *inside, "--mounts"]
+        except NoMounts as reason:
+            print(f"no mounts: {reason}", file=sys.stderr)
         command = [*network.hosts[CLIENTS].place.command_prefix, *inside]
         # Of its own session, so that Ctrl-C comes once, from here; it dies with this process, however that ends.
         inner = subprocess.Popen([sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid()), *command], start_new_session=True)
@@ -126,8 +132,10 @@ def run_here(options: argparse.Namespace, why_no_network: str | None) -> int:
         library = build_library(folder / "work")
     except NoClockShift as reason:
         missing.append(f"clock jumps ({reason})")
-    machine = Machine(network=network, clock_library=library, missing=tuple(missing))
-    possible = {Needs.NOTHING: True, Needs.NETWORK: network is not None, Needs.CLOCK: library is not None}
+    if not options.mounts:
+        missing.append("full disks (mounts of our own need root and util-linux)")
+    machine = Machine(network=network, clock_library=library, has_mounts=options.mounts, missing=tuple(missing))
+    possible = {Needs.NOTHING: True, Needs.NETWORK: network is not None, Needs.CLOCK: library is not None, Needs.MOUNT: options.mounts}
     settings = Settings(
         actions=tuple(name for name in _names(options) if possible[ACTIONS[name].needs]),
         seed=options.seed,

@@ -105,6 +105,7 @@ def _failures_are_violations(result: Result, tell: Callable[[str], None]) -> Ite
 def _disturb(topology: Topology, settings: Settings, result: Result, tell: Callable[[str], None]) -> None:
     load = Load(topology.addresses, topology.owners, seed=settings.seed, consumers=True)
     result.history = load.history
+    load.history.forgeries = topology.forgeries
     nemesis = Nemesis(topology, load, tell, seed=settings.seed)
     result.faults = nemesis.done
     with load:
@@ -143,11 +144,10 @@ def _unusual_lines(work: Path) -> list[str]:
     """Lines of the nodes' logs that say a bug showed itself, though perhaps no client saw it."""
     marks = ("Traceback (most recent call last)", " CRITICAL ", "AssertionError", "never retrieved", "Task was destroyed")
     found: list[str] = []
-    for name in NODES:
-        log = work / f"node-{name[1:]}" / "coordinator.log"
+    for log in [work / f"{kind}-{name[1:]}" / "coordinator.log" for kind in ("node", "twin") for name in NODES]:
         if log.exists():
             lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-            found += [f"{name}: {line[:300]}" for line in lines if any(mark in line for mark in marks)]
+            found += [f"{log.parent.name}: {line[:300]}" for line in lines if any(mark in line for mark in marks)]
     return found
 
 
@@ -155,6 +155,7 @@ def _keep_logs(work: Path, logs: Path) -> None:
     logs.mkdir(exist_ok=True)
     sources: Sequence[tuple[str, Path]] = [
         *((name, work / f"node-{name[1:]}" / "coordinator.log") for name in NODES),
+        *((f"twin-of-{name}", work / f"twin-{name[1:]}" / "coordinator.log") for name in NODES),
         *((name, work / "brokers" / f"node-{name[1:]}" / "broker.log") for name in BROKERS),
     ]
     for name, source in sources:

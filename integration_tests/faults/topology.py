@@ -14,10 +14,11 @@ from typing import Final, Self
 from cli.dev.coordinator import CoordinatorProcess
 from cli.dev.kafka import KafkaCluster
 from cli.dev.place import HERE, Place
+from integration_tests.faults import disks
 from integration_tests.faults.clock import ShiftedClock
 from integration_tests.faults.network import Network
 from integration_tests.final_state import create_topic
-from integration_tests.history import UserPartition
+from integration_tests.history import Forgery, UserPartition
 from integration_tests.routes import Address
 from integration_tests.service import Service
 
@@ -45,6 +46,7 @@ class Machine:
 
     network: Network | None
     clock_library: Path | None
+    has_mounts: bool = False
     missing: tuple[str, ...] = ()
 
 
@@ -65,6 +67,10 @@ class Topology:
         if machine.clock_library is not None:
             self.clocks = {name: ShiftedClock(machine.clock_library, folder / "clocks" / name) for name in NODES}
         self._folder = folder
+        self._has_mounts = machine.has_mounts
+        self._mounted: list[Path] = []
+        self.forgeries: list[Forgery] = []
+        """What faults wrote to the log in the name of leaders."""
         self.owners: Mapping[UserPartition, int] = {}
         self.addresses: dict[int, Address] = {}
 
@@ -78,6 +84,9 @@ class Topology:
             for name in NODES:
                 environment = self.clocks[name].environment if name in self.clocks else None
                 node = self.service.add(int(name[1:]), place=self._place(name), environment=environment)
+                if self._has_mounts:
+                    disks.mount(node.data_folder)
+                    self._mounted.append(node.data_folder)
                 node.start()
                 host, _, port = node.address.rpartition(":")
                 self.addresses[node.node_id] = Address(host, int(port))
@@ -94,12 +103,27 @@ class Topology:
         try:
             if hasattr(self, "service"):
                 self.service.stop()
+            for folder in self._mounted:
+                disks.unmount(folder)
         finally:
             self.kafka.stop()
 
     def node(self, name: str) -> CoordinatorProcess:
         """The node of this name."""
         return self.service.nodes[int(name[1:])]
+
+    def twin(self, name: str) -> CoordinatorProcess:
+        """Another process of the same node.id, with ports and a data directory of its own. Close it."""
+        node = self.node(name)
+        own = ("listeners", "http.listener", "data.dirs")
+        return CoordinatorProcess(
+            node.node_id,
+            bootstrap=self.service.bootstrap,
+            folder=self._folder / f"twin-{node.node_id}",
+            properties={key: value for key, value in node.properties.items() if key not in own},
+            place=self._place(name),
+            environment=self.clocks[name].environment if name in self.clocks else None,
+        )
 
     @staticmethod
     def broker_number(name: str) -> int:

@@ -132,6 +132,7 @@ ENTRIES = (
 )
 LOG_START = 12
 FORGED = (committed(2, 4, "forged", 0, 3), (EntryKey(2, TERMS[2], 5), b"nonsense"))
+LAWFUL = committed(2, 4, "forged", 17, 3)
 OTHER_TOPIC = UserPartition(bytes(16), 0)
 
 
@@ -189,7 +190,7 @@ def good() -> tuple[History, FinalState]:
             Unknown("FindBatches", OTHER_TOPIC, 2, 3.0, 3.1, 100),
         ],
         topics=[TopicLife(topic_id=WHERE.topic_id, created_s=0.5, deletion_sent_s=11.0)],
-        forgeries=[Forgery(coordinator_id=0, offset=10), Forgery(coordinator_id=0, offset=11)],
+        forgeries=[Forgery(coordinator_id=0, key=encode_key(key), value=value) for key, value in FORGED],
     )
     partition = FinalPartition(coordinator_id=0, log_start_offset=LOG_START, high_watermark=17, latest_offset=17, batches=(B, C))
     digests = (ReplicaDigest(1, 0, 11, b"x"), ReplicaDigest(2, 0, 9, b"x"))
@@ -332,7 +333,10 @@ SPOILED: dict[str, tuple[Spoil, str]] = {
         "entry 12: entry was written with unknown schema fingerprint",
     ),
     "a forgery counts": (
-        lambda h, f: (h, with_log(f, *ENTRIES, committed(2, 4, "forged", 17, 3), FORGED[1])),
+        lambda h, f: (
+            replace(h, forgeries=[Forgery(coordinator_id=0, key=encode_key(LAWFUL[0]), value=LAWFUL[1]), *h.forgeries]),
+            with_log(f, *ENTRIES, LAWFUL, FORGED[1]),
+        ),
         "the forged entry at 10 does not contradict",
     ),
     "a partition that exists is unknown to a commit": (

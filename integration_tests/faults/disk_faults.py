@@ -1,0 +1,149 @@
+"""Faults of disks: state databases damaged at rest and under a running node, old ones put back, exchanged, disks that are full.
+
+A node must notice every one of them, or be unharmed; nothing is mended from here but the space of a full disk.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from integration_tests.faults.catalogue import Hits, Needs, Say, action, leads
+from integration_tests.faults.damage import damage_some, keep_copies, put_back_some, swap_some
+from integration_tests.faults.topology import Topology
+from integration_tests.waiting import wait_until
+
+START_TIMEOUT_S: Final = 60.0
+NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+FILLER: Final = "filler"
+CHUNK_BYTES: Final = 65_536
+
+
+@action("damage_rest", "SIGKILL of a node, whose databases are damaged before it starts again", hits=Hits.NODE, lasts_s=(0.5, 3))
+def damage_rest(topology: Topology, target: str, rng: Random, say: Say) -> Iterator[None]:
+    node = topology.node(target)
+    say(leads(topology, target))
+    node.kill()
+    try:
+        for text in damage_some(node.data_folder, rng, is_running=False):
+            say(text)
+        yield
+    finally:
+        node.start()
+
+
+@action("damage_running", "databases damaged under a running node", hits=Hits.NODE, lasts_s=(2, 8))
+def damage_running(topology: Topology, target: str, rng: Random, say: Say) -> Iterator[None]:
+    """Half of the time the node is killed some time later, before it need have noticed."""
+    node = topology.node(target)
+    say(leads(topology, target))
+    for text in damage_some(node.data_folder, rng, is_running=True):
+        say(text)
+    yield
+    if rng.random() < 0.5:
+        say("killed and started again")
+        node.kill()
+        node.start()
+
+
+@action("old_copy", "databases of a node replaced by older copies of them", hits=Hits.NODE, lasts_s=(2, 6))
+def old_copy(topology: Topology, target: str, rng: Random, say: Say) -> Iterator[None]:
+    node = topology.node(target)
+    aside = node.folder / "copies"
+    say(leads(topology, target))
+    node.kill()
+    try:
+        keep_copies(node.data_folder, aside)
+        node.start()
+        yield
+        node.kill()
+        say(f"put back {', '.join(put_back_some(node.data_folder, aside, rng)) or 'nothing'}")
+    finally:
+        node.kill()
+        node.start()
+
+
+@action("swap", "SIGKILL of a node, two of whose databases are exchanged before it starts again", hits=Hits.NODE, lasts_s=(0.5, 3))
+def swap(topology: Topology, target: str, rng: Random, say: Say) -> Iterator[None]:
+    node = topology.node(target)
+    say(leads(topology, target))
+    node.kill()
+    try:
+        say(swap_some(node.data_folder, rng))
+        yield
+    finally:
+        node.start()
+
+
+@action("disk_full", "the disk of a node's databases is full", needs=Needs.MOUNT, hits=Hits.NODE, lasts_s=(2, 10))
+def disk_full(topology: Topology, target: str, rng: Random, say: Say) -> Iterator[None]:
+    node = topology.node(target)
+    say(leads(topology, target))
+    filler = fill(node.data_folder, left_bytes=rng.choice((0, 4096, 100_000)))
+    try:
+        yield
+    finally:
+        filler.unlink(missing_ok=True)
+        revive(topology, target, say)
+
+
+@action(
+    "disk_full_start",
+    "SIGKILL of a node; it starts again with damaged databases on a full disk",
+    needs=Needs.MOUNT,
+    hits=Hits.NODE,
+    lasts_s=(1, 5),
+)
+def disk_full_start(topology: Topology, target: str, rng: Random, say: Say) -> Iterator[None]:
+    node = topology.node(target)
+    say(leads(topology, target))
+    node.kill()
+    filler: Path | None = None
+    try:
+        for text in damage_some(node.data_folder, rng, is_running=False):
+            say(text)
+        filler = fill(node.data_folder, left_bytes=0)
+        node.start()
+        wait_until(lambda: has_ended(topology, target) or node.is_serving(), f"{target} to serve or to give up", START_TIMEOUT_S)
+        if has_ended(topology, target):
+            assert "full" in node.log_text(), f"{target} does not say that its disk is full:\n{node.log_tail()}"
+        yield
+    finally:
+        if filler is not None:
+            filler.unlink(missing_ok=True)
+        revive(topology, target, say)
+
+
+def fill(folder: Path, *, left_bytes: int) -> Path:
+    """Write a file until the disk has no more room than this."""
+    filler = folder / FILLER
+    folder.mkdir(parents=True, exist_ok=True)
+    with filler.open("wb", buffering=0) as file:
+        size = CHUNK_BYTES
+        while size:
+            try:
+                file.write(bytes(size))
+            except OSError as problem:
+                if problem.errno not in NO_ROOM:
+                    raise
+                size //= 2
+        os.truncate(filler, max(0, filler.stat().st_size - left_bytes))
+    return filler
+
+
+def has_ended(topology: Topology, target: str) -> bool:
+    """Whether the node's process is gone."""
+    process = topology.node(target).process
+    return process is None or not process.is_running()
+
+
+def revive(topology: Topology, target: str, say: Say) -> None:
+    """Start a node that gave up, which it may when it cannot write."""
+    if has_ended(topology, target):
+        node = topology.node(target)
+        say(f"gave up: {node.log_tail(1)}")
+        node.start()
