@@ -20,10 +20,11 @@ from cli.dev import die_with_parent
 from cli.dev.kafka import find_runtime
 from cli.dev.process import end_all_children, reap_leftovers
 from integration_tests.checker import check
+from integration_tests.faults import clock, refusing_disk
 from integration_tests.faults.actions import ACTIONS, Needs
-from integration_tests.faults.clock import NoClockShift, build_library
 from integration_tests.faults.disks import NoMounts, private_prefix
 from integration_tests.faults.network import MODULE, Network, NoNetwork, delete_leftovers
+from integration_tests.faults.preload import NoPreload
 from integration_tests.faults.report import write_report
 from integration_tests.faults.run import HISTORY_FILE, Settings, run
 from integration_tests.faults.topology import CLIENTS, HOSTS, Machine
@@ -127,15 +128,28 @@ def run_here(options: argparse.Namespace, why_no_network: str | None) -> int:
         network = Network(int(options.inside), HOSTS)
     else:
         missing.append(f"faults of the network ({why_no_network or 'not wanted'})")
-    library: Path | None = None
+    clock_library = disk_library = None
     try:
-        library = build_library(folder / "work")
-    except NoClockShift as reason:
-        missing.append(f"clock jumps ({reason})")
+        clock_library = clock.build_library(folder / "work")
+        disk_library = refusing_disk.build_library(folder / "work")
+    except NoPreload as reason:
+        missing.append(f"clock jumps and disks that refuse ({reason})")
     if not options.mounts:
         missing.append("full disks (mounts of our own need root and util-linux)")
-    machine = Machine(network=network, clock_library=library, has_mounts=options.mounts, missing=tuple(missing))
-    possible = {Needs.NOTHING: True, Needs.NETWORK: network is not None, Needs.CLOCK: library is not None, Needs.MOUNT: options.mounts}
+    machine = Machine(
+        network=network,
+        clock_library=clock_library,
+        disk_library=disk_library,
+        has_mounts=options.mounts,
+        missing=tuple(missing),
+    )
+    possible = {
+        Needs.NOTHING: True,
+        Needs.NETWORK: network is not None,
+        Needs.CLOCK: clock_library is not None,
+        Needs.DISK: disk_library is not None,
+        Needs.MOUNT: options.mounts,
+    }
     settings = Settings(
         actions=tuple(name for name in _names(options) if possible[ACTIONS[name].needs]),
         seed=options.seed,

@@ -24,6 +24,7 @@ class Needs(Enum):
     NOTHING = "nothing"
     NETWORK = "namespaces"
     CLOCK = "clock shift"
+    DISK = "refusing disk"
     MOUNT = "mounts"
 
 

@@ -5,17 +5,14 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import struct
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from integration_tests.faults.preload import compile_library, prove
+
 SOURCE: Final = Path(__file__).with_name("clock_shift.c")
-COMPILERS: Final = ("cc", "gcc", "clang")
 PROBE: Final = """
 import sys, time
 before_s = time.time()
@@ -25,35 +22,11 @@ assert 3_590 < time.time() - before_s < 3_610
 """
 
 
-class NoClockShift(Exception):
-    """Clocks cannot be shifted on this machine; the text says why and the remedy."""
-
-
 def build_library(folder: Path) -> Path:
-    """Compile the library into `folder` and prove it on a process. Raises `NoClockShift`."""
-    if sys.platform != "linux":
-        raise NoClockShift("clock jumps need Linux")
-    compiler = next((found for name in COMPILERS if (found := shutil.which(name))), None)
-    if compiler is None:
-        raise NoClockShift("no C compiler (cc, gcc or clang): install gcc")
-    folder.mkdir(parents=True, exist_ok=True)
-    library = folder / "clock_shift.so"
-    done = subprocess.run(
-        [compiler, "-shared", "-fPIC", "-O2", "-o", str(library), str(SOURCE)], capture_output=True, text=True, check=False, timeout=60
-    )
-    if done.returncode != 0:
-        raise NoClockShift(f"{compiler} could not compile {SOURCE.name}: {done.stderr.strip()[-300:]}")
+    """Compile the library into `folder` and prove it on a process. Raises `NoPreload`."""
+    library = compile_library(SOURCE, folder)
     clock = ShiftedClock(library, folder / "probe.clock")
-    done = subprocess.run(
-        [sys.executable, "-c", PROBE, str(clock.file)],
-        env={**os.environ, **clock.environment},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    if done.returncode != 0:
-        raise NoClockShift(f"the preloaded library does not shift a process's clock: {done.stderr.strip()[-300:]}")
+    prove(library, clock.environment, PROBE, [str(clock.file)])
     return library
 
 

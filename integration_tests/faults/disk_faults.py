@@ -20,7 +20,7 @@ from integration_tests.waiting import wait_until
 START_TIMEOUT_S: Final = 60.0
 NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 FILLER: Final = "filler"
-CHUNK_BYTES: Final = 65_536
+CHUNK_BYTES: Final = 1_048_576
 
 
 @action("damage_rest", "SIGKILL of a node, whose databases are damaged before it starts again", hits=Hits.NODE, lasts_s=(0.5, 3))
@@ -115,6 +115,35 @@ def disk_full_start(topology: Topology, target: str, rng: Random, say: Say) -> I
     finally:
         if filler is not None:
             filler.unlink(missing_ok=True)
+        revive(topology, target, say)
+
+
+@action("disk_read_only", "the disk of a node's databases lets nothing be written", needs=Needs.DISK, hits=Hits.NODE, lasts_s=(2, 10))
+def disk_read_only(topology: Topology, target: str, rng: Random, say: Say) -> Iterator[None]:
+    """Half of the time the node is started on it."""
+    node, disk = topology.node(target), topology.disks[target]
+    say(leads(topology, target))
+    try:
+        disk.refuse_writes()
+        if rng.random() < 0.5:
+            say("started on it")
+            node.kill()
+            node.start()
+        yield
+    finally:
+        disk.heal()
+        revive(topology, target, say)
+
+
+@action("disk_failing", "reads and writes of a node's databases fail now and then", needs=Needs.DISK, hits=Hits.NODE, lasts_s=(2, 10))
+def disk_failing(topology: Topology, target: str, rng: Random, say: Say) -> Iterator[None]:
+    one_in = rng.choice((2, 10, 50))
+    say(f"one in {one_in}, {leads(topology, target)}")
+    try:
+        topology.disks[target].fail(one_in)
+        yield
+    finally:
+        topology.disks[target].heal()
         revive(topology, target, say)
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Final
 
 COMMAND_TIMEOUT_S: Final = 20
-SIZE_BYTES: Final = 64 * 1024 * 1024
+SIZE_BYTES: Final = 256 * 1024 * 1024
+"""Write-ahead logs of a few coordinators and some evidence fit; memory is only taken for what is written."""
 
 
 class NoMounts(Exception):

@@ -17,6 +17,8 @@ from cli.dev.place import HERE, Place
 from integration_tests.faults import disks
 from integration_tests.faults.clock import ShiftedClock
 from integration_tests.faults.network import Network
+from integration_tests.faults.preload import joined
+from integration_tests.faults.refusing_disk import RefusingDisk
 from integration_tests.final_state import create_topic
 from integration_tests.history import Forgery, UserPartition
 from integration_tests.routes import Address
@@ -46,7 +48,8 @@ class Machine:
 
     network: Network | None
     clock_library: Path | None
-    has_mounts: bool = False
+    disk_library: Path | None
+    has_mounts: bool
     missing: tuple[str, ...] = ()
 
 
@@ -66,6 +69,10 @@ class Topology:
         self.clocks: dict[str, ShiftedClock] = {}
         if machine.clock_library is not None:
             self.clocks = {name: ShiftedClock(machine.clock_library, folder / "clocks" / name) for name in NODES}
+        self.disks: dict[str, RefusingDisk] = {}
+        if machine.disk_library is not None:
+            folders = {name: folder / f"node-{name[1:]}" / "data" for name in NODES}
+            self.disks = {name: RefusingDisk(machine.disk_library, folder / "disks" / name, data) for name, data in folders.items()}
         self._folder = folder
         self._has_mounts = machine.has_mounts
         self._mounted: list[Path] = []
@@ -82,7 +89,7 @@ class Topology:
         try:
             self.service = Service(self.kafka.bootstrap, self._folder, partitions=COORDINATORS, properties=PROPERTIES)
             for name in NODES:
-                environment = self.clocks[name].environment if name in self.clocks else None
+                environment = joined(*(one[name].environment for one in (self.clocks, self.disks) if name in one))
                 node = self.service.add(int(name[1:]), place=self._place(name), environment=environment)
                 if self._has_mounts:
                     disks.mount(node.data_folder)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from integration_tests.faults.clock import NoClockShift, ShiftedClock, build_library
+from integration_tests.faults.clock import ShiftedClock, build_library
+from integration_tests.faults.preload import NoPreload
 
 PROGRAM = """
 import sys, threading, time
@@ -23,7 +24,7 @@ for line in sys.stdin:
 def test_the_clock_of_a_running_process_jumps_forward_and_back(tmp_path: Path) -> None:
     try:
         clock = ShiftedClock(build_library(tmp_path), tmp_path / "clock")
-    except NoClockShift as reason:
+    except NoPreload as reason:
         pytest.skip(str(reason))
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM], env={**os.environ, **clock.environment}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
