@@ -3,7 +3,8 @@
 An entry is applied as a whole or not at all: `apply` returns why it contradicts, and then nothing of it has taken effect.
 A file contradicts when a run's partition is not there or its base offset is not the partition's high watermark, when a batch
 begins beyond byte 2^31-1, when sequences or epochs of an idempotent producer cannot follow what is remembered, or when its
-key is known. A deletion of records contradicts when it goes beyond the high watermark. Written anew, trusting no product code.
+key is known. A deletion of records contradicts when it goes beyond the high watermark, a file when it is not alone in its
+entry, and a claim anywhere behind sequence 0. Written anew, trusting no product code.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from records.model import (
     TransactionEnded,
 )
 
+TOPIC_PARTITIONS_MAX: Final = 10_000_000
 BYTE_OFFSET_MAX: Final = 2**31 - 1
 SEQUENCE_MODULUS: Final = 2**31
 Where = tuple[bytes, int]
@@ -54,8 +56,10 @@ class LogFold:
     """Known object keys, with the creation times of their files."""
     tombstones: dict[str, int] = field(default_factory=dict)
 
-    def apply(self, records: Sequence[Record]) -> str | None:
+    def apply(self, records: Sequence[Record], *, is_transaction: bool = False) -> str | None:
         """Apply records that take effect together; returns why they contradict, and then has applied none of them."""
+        if any(isinstance(record, FileCommitted) for record in records) and (len(records) > 1 or is_transaction):
+            return f"a file is not alone in its entry{', but inside a transaction' if is_transaction else ''}"
         if len(records) == 1:
             return self._apply(records[0])
         trial = copy.deepcopy(self)
@@ -71,11 +75,15 @@ class LogFold:
         match record:
             case FileCommitted():
                 return self._commit(record)
+            case LeadershipClaimed():
+                return "a claim stands behind sequence 0"
             case RecordsDeleted():
                 high_watermark = self.high_watermarks.get((record.topic_id, record.partition))
                 if high_watermark is not None and record.new_log_start_offset > high_watermark:
                     return f"records are deleted up to {record.new_log_start_offset}, beyond the high watermark {high_watermark}"
             case PartitionCreated():
+                if not 0 <= record.first_partition <= record.first_partition + record.num_partitions <= TOPIC_PARTITIONS_MAX:
+                    return f"a topic gets {record.num_partitions} partitions from {record.first_partition} on"
                 for partition in range(record.first_partition, record.first_partition + record.num_partitions):
                     self.high_watermarks.setdefault((record.topic_id, partition), 0)
             case TopicDeleted():
@@ -132,13 +140,8 @@ def _sequence_fault(known: Producer | None, epoch: int, base_sequence: int) -> s
     return None if base_sequence == due else f"has sequence {base_sequence} of epoch {epoch} where {due} is due"
 
 
-def composition_fault(records: Sequence[Record], *, is_inside_transaction: bool) -> str | None:
-    """Why these records may not stand together in one entry at this place, whatever the state is."""
-    kinds = [type(record).__name__ for record in records]
-    if any(isinstance(record, LeadershipClaimed) for record in records):
-        return "a claim stands behind sequence 0"
-    if any(isinstance(record, FileCommitted) for record in records) and (len(records) > 1 or is_inside_transaction):
-        return f"a file is not alone in its entry: {kinds}{' inside a transaction' if is_inside_transaction else ''}"
+def marker_fault(records: Sequence[Record]) -> str | None:
+    """Why an entry cannot be a part of a transaction, nor stand for itself; it ends the one that is open."""
     if any(isinstance(record, TransactionBegan | TransactionEnded) for record in records) and len(records) > 1:
-        return f"a transaction begins or ends among other records: {kinds}"
+        return f"a transaction begins or ends among other records: {[type(record).__name__ for record in records]}"
     return None

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from integration_tests.history import LogMessage
-from integration_tests.log_fold import LogFold, composition_fault
+from integration_tests.log_fold import LogFold, marker_fault
 from records.codec import UndecodableEntry, UnknownSchema, UnreadableEntry, decode_entry, decode_key
 from records.file_columns import iterate, request_order
 from records.model import (
@@ -99,14 +99,6 @@ def read_log(messages: Iterable[LogMessage]) -> ReadLog:
     return reader.read
 
 
-@dataclass(slots=True)
-class _Transaction:
-    """What was read of a transaction that is open; `fault` says what is wrong with it already."""
-
-    chunks: list[tuple[LogMessage, list[Record]]] = field(default_factory=list)
-    fault: str | None = None
-
-
 class LogReader:
     """Reads a partition message by message; `read` is what it says so far, `fold` the state after the last one."""
 
@@ -115,7 +107,8 @@ class LogReader:
         self.fold = LogFold()
         self._claim: Claim | None = None
         self._seq = 0
-        self._open: _Transaction | None = None
+        self._open: list[tuple[LogMessage, list[Record]]] | None = None
+        """The entries read of a transaction that has not ended."""
 
     @property
     def next_key(self) -> EntryKey | None:
@@ -139,22 +132,17 @@ class LogReader:
             self.read.voids.append(Void(message.offset, key))
 
     def _count(self, message: LogMessage, key: EntryKey, claim: Claim) -> None:
-        """Take an entry whose key lets it count, unless it contradicts."""
-        fault: str | None
+        """Take an entry whose key lets it count, unless it contradicts; one that does ends the transaction that is open."""
         try:
-            records = decode_entry(message.value or b"")
-            fault = composition_fault(records, is_inside_transaction=self._open is not None)
+            fault = self._resolve(message, decode_entry(message.value or b""), claim)
         except UnknownSchema as unknown:
             self.read.unreadable = f"entry {message.offset}: {unknown}"
             return
         except UndecodableEntry as undecodable:
-            records, fault = [], f"cannot be decoded: {undecodable}"
-        if fault is None:
-            fault = self._resolve(message, records, claim)
+            fault = f"cannot be decoded: {undecodable}"
         if fault is not None:
             self.read.voids.append(Void(message.offset, key, fault))
-            if self._open is not None:
-                self._open.fault = fault
+            self._open = None
 
     def _resolve(self, message: LogMessage, records: list[Record], claim: Claim) -> str | None:
         """Let records take effect, or keep them until their transaction ends; returns why they contradict."""
@@ -162,24 +150,28 @@ class LogReader:
             case [TransactionBegan()]:
                 if self._open is not None:
                     return "a transaction begins inside another"
-                self._open = _Transaction()
+                self._open = []
             case [TransactionAborted()]:
                 self._open = None
             case [TransactionEnded(num_chunks=count)]:
                 if self._open is None:
                     return "a transaction ends that never began"
-                ended, self._open = self._open, None
-                if ended.fault is None and count != len(ended.chunks):
-                    ended.fault = f"a transaction ends with {count} chunks where {len(ended.chunks)} were read"
-                fault = ended.fault or self.fold.apply([record for _, chunk in ended.chunks for record in chunk])
+                if count != len(self._open):
+                    return f"a transaction ends with {count} chunks where {len(self._open)} were read"
+                chunks, self._open = self._open, None
+                fault = self.fold.apply([record for _, chunk in chunks for record in chunk], is_transaction=True)
                 if fault is not None:
                     return fault
-                for chunk_message, chunk in ended.chunks:
+                for chunk_message, chunk in chunks:
                     self._note(chunk_message, chunk, claim)
                 self.read.last_change = message.offset
-            case _ if self._open is not None:
-                self._open.chunks.append((message, records))
             case _:
+                fault = marker_fault(records)
+                if fault is not None:
+                    return fault
+                if self._open is not None:
+                    self._open.append((message, records))
+                    return None
                 fault = self.fold.apply(records)
                 if fault is not None:
                     return fault
