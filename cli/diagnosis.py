@@ -23,6 +23,7 @@ CHECK_ORDER = (
     "standbys",
     "digests",
     "damage",
+    "contradictions",
     "clocks",
     "object store",
     "data dirs",
@@ -152,7 +153,26 @@ def diagnose_coordinators(views: Sequence[NodeView], metadata_partitions: int | 
         *(standbys or [_ok("standbys", f"no replica is more than {lag_max} entries behind")]),
         *(digests or [_ok("digests", "replicas with the same written offset have the same state")]),
         *(damage or [_ok("damage", "no replica failed since its node started")]),
+        *(_contradiction_findings(groups) or [_ok("contradictions", "no entry of the log contradicts the entries before it")]),
     ]
+
+
+def _contradiction_findings(groups: Mapping[int, Sequence[Replica]]) -> list[Diagnosis]:
+    """One finding for each coordinator whose log has an entry that some node read as a contradiction."""
+    found = []
+    for coordinator_id, group in sorted(groups.items()):
+        told = [one for one in group if one.contradictions]
+        if told:
+            names = _list([one.node.node_id for one in told])
+            found.append(
+                _error(
+                    "contradictions",
+                    f"coordinator {coordinator_id}: nodes {names} met entries that contradict the log; {told[0].last_contradiction}",
+                    "such entries are void for every replica. `diskless log explain PARTITION@OFFSET` tells what each says; a commit that"
+                    " was acknowledged by one is lost: compare with the uploader. Keep the state databases that were set aside as evidence",
+                )
+            )
+    return found
 
 
 def _because(one: Replica) -> str:

@@ -58,6 +58,8 @@ class Replica:
     failures: int = 0
     last_failure: str = ""
     evidence: str = ""
+    contradictions: int = 0
+    last_contradiction: str = ""
 
 
 async def look(client: DisklessClient, timeout_s: float) -> list[NodeView]:
@@ -97,6 +99,8 @@ def replicas(views: Sequence[NodeView]) -> list[Replica]:
             failures=one.failures,
             last_failure=one.last_failure or "",
             evidence=one.evidence or "",
+            contradictions=one.contradictions,
+            last_contradiction=one.last_contradiction or "",
         )
         for view in views
         for one in view.coordinators

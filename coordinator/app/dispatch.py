@@ -414,6 +414,8 @@ def _coordinator(one: CoordinatorDescription, node_id: int) -> DescribeCoordinat
         failures=one.failures,
         last_failure=one.last_failure or None,
         evidence=one.evidence or None,
+        contradictions=one.contradictions,
+        last_contradiction=one.last_contradiction or None,
     )
 
 

@@ -85,6 +85,8 @@ def node_samples(node: Node, clock_ms: Callable[[], int]) -> Iterable[Sample]:
         yield Sample("duplicate_batches_total", (partition,), counts.duplicates)
         for error, count in counts.rejected.items():
             yield Sample("rejected_batches_total", (partition, _error_name(error)), count)
+    for (partition, kind), count in node.accusations.counts.items():
+        yield Sample("contradictions_total", (partition, kind), count)
     config = node.config
     yield Sample("node_info", (config.node_id, config.rack), 1)
     yield Sample("schema_level", (), node.schema_level)

@@ -25,6 +25,7 @@ LOG = logging.getLogger("coordinator.contradictions")
 
 REPORT_TIMEOUT_MS = 2_000
 REPORT_TRIES = 3
+RETRY_S = 0.7
 KEPT_MAX = 50
 """Contradictions are remembered for the operator, the newest ones."""
 
@@ -89,6 +90,18 @@ class Accusations:
         replica.accuse(entry, accuser_id)
         return OK
 
+    def count(self, partition: int) -> int:
+        """How many contradictions this node found, or was accused of, in a metadata partition."""
+        return sum(count for (of, _), count in self.counts.items() if of == partition)
+
+    def newest(self, partition: int) -> str:
+        """The newest of them for people, empty when there was none."""
+        for seen in reversed(self.seen):
+            if seen.partition == partition:
+                entry = seen.entry
+                return f"entry {partition}@{entry.offset} of epoch {entry.epoch}, found by node {seen.found_by}: {entry.reason}"
+        return ""
+
     def _note(self, partition: int, entry: ContradictoryEntry, found_by: int, what: str) -> None:
         self.counts[(partition, what)] += 1
         self.seen.append(SeenContradiction(partition=partition, entry=entry, found_by=found_by, is_certain=what == "void"))
@@ -108,9 +121,13 @@ class Accusations:
                 await self._peers.call(endpoint.host, endpoint.port, request, REPORT_TIMEOUT_MS)
             except PeerUnavailable as unavailable:
                 LOG.warning("leader not told of a contradiction node=%d error=%r", claim.node_id, str(unavailable))
-                await asyncio.sleep(REPORT_TIMEOUT_MS / 1000 / REPORT_TRIES)
+                await asyncio.sleep(RETRY_S)
             else:
                 return
+
+    async def finished(self) -> None:
+        """Wait until every report under way is delivered or given up."""
+        await asyncio.gather(*self._reports)
 
     async def close(self) -> None:
         """Cancel what is under way."""

@@ -35,7 +35,7 @@ class TopicDescription:
 class CoordinatorDescription:
     """A coordinator as this node sees it; `digest` is that of the state at `digest_offset`, the last one written.
 
-    `failures`, the reason of the last one and the evidence of the last one kept are those of this node since its process started.
+    Failures, evidence and contradictions are those of this node since its process started.
     """
 
     coordinator_id: int
@@ -48,6 +48,8 @@ class CoordinatorDescription:
     failures: int
     last_failure: str
     evidence: str
+    contradictions: int
+    last_contradiction: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +133,8 @@ class Descriptions:
             failures=failures.count,
             last_failure=failures.last_reason,
             evidence=failures.evidence,
+            contradictions=self._node.accusations.count(coordinator_id),
+            last_contradiction=self._node.accusations.newest(coordinator_id),
         )
 
     def nodes(self) -> list[NodeRegistered]:

@@ -237,6 +237,17 @@ CASES = (
         description="Metadata partition 3 of diskless-coordinator has entries that no coordinator wrote.",
     ),
     Case(
+        alert="DisklessContradiction",
+        at=3,
+        fires=(single("contradictions_total", "0 1x9", ', partition="3", kind="void"'),),
+        quiet=(single("contradictions_total", "0x9", ', partition="3", kind="void"'),),
+        labels={**SERVICE, "partition": "3"},
+        description=(
+            "Metadata partition 3 of diskless-coordinator has an entry of a term in force whose offsets, sequences or keys the log before"
+            " it rules out."
+        ),
+    ),
+    Case(
         alert="DisklessEventLoopStalls",
         at=14,
         fires=({**single("event_loop_lag_seconds_sum", "0+60x20"), **single("event_loop_lag_seconds_count", "0+200x20")},),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from cli.monitoring.alerts.common import DOCTOR, LOG_DUMP, STATUS
+from cli.monitoring.alerts.common import DOCTOR, LOG_DUMP, LOG_EXPLAIN, STATUS
 from cli.monitoring.model import Alert, Runbook, Severity
 from cli.monitoring.recording import GROUP
 
@@ -81,6 +81,32 @@ KAFKA: Final = (
             look=("Who has Write on the metadata topic, and a producer that is configured with a wrong topic.",),
             commands=(LOG_DUMP,),
             harmless="A known experiment. The count starts anew with each process, which counts what it reads.",
+        ),
+    ),
+    Alert(
+        name="DisklessContradiction",
+        expr=f"sum by ({GROUP}, partition) (diskless_coordinator_contradictions_total) > 0",
+        looks_at=(f"sum by ({GROUP}, partition) (diskless_coordinator_contradictions_total)",),
+        wait="0m",
+        severity=Severity.CRITICAL,
+        summary="The metadata log holds an entry that contradicts it",
+        description=(
+            "Metadata partition {{ $labels.partition }} of {{ $labels.job }} has an entry of a term in force whose offsets, sequences or"
+            " keys the log before it rules out."
+        ),
+        runbook=Runbook(
+            means=(
+                "A leader decided by a state that was not what the log says, or somebody else wrote in its name. Every replica treats the"
+                " entry as void; the leader's term has ended, and states that may be damaged were set aside and built anew."
+                " A commit that such an entry acknowledged is lost."
+            ),
+            look=(
+                "What the entry says and what was expected: the finding *contradictions* of doctor names it.",
+                "The uploader of the file in it: was the commit acknowledged? Then its data has to be committed again under a new key.",
+                "Memory and disk of the machine that led; who has Write on the metadata topic.",
+            ),
+            commands=(DOCTOR, LOG_EXPLAIN),
+            harmless="A node that reads an old log again meets its contradictions again. The count starts anew with each process.",
         ),
     ),
 )

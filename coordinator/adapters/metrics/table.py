@@ -61,6 +61,13 @@ LEADERSHIP = (
     _counter("leader_changes_total", "Claims that came into force, of any node.", "partition"),
     _counter("term_ends_total", "Leadership terms of this process that ended, by reason.", "reason", is_read=True),
     _counter("void_entries_total", "Log entries without effect, by reason.", "partition", "reason", is_read=True),
+    _counter(
+        "contradictions_total",
+        "Log entries that contradict the state: `void`, `suspected` (the state is rebuilt first) or `accused` (by another node).",
+        "partition",
+        "kind",
+        is_read=True,
+    ),
     _read_gauge("ready", "1 while /ready says yes."),
     _read_gauge("node_info", "Always 1; its labels say which node this is.", "node_id", "rack"),
     _read_gauge("leading", "1 where this process leads the metadata partition, else 0.", "partition"),

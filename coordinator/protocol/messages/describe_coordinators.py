@@ -63,6 +63,10 @@ class DescribeCoordinatorsCoordinator(ResponsePart):
     """Why it failed last, or null if it did not."""
     evidence: str | None = field(metadata=STRING, default=None)
     """The file name of the state database that was set aside last, or null if none was."""
+    contradictions: int = field(metadata=INT32, default=0)
+    """How many entries of the log the answering node found to contradict the state, or was accused of, since its process started."""
+    last_contradiction: str | None = field(metadata=STRING, default=None)
+    """The newest of them: its offset, the node that found it, and the reason; or null if there was none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
