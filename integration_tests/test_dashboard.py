@@ -24,7 +24,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[StoreMaker]:
     made = StoreMaker(tmp_path / "monitor")
-    made.healthy(time.time_ns() // 1_000_000)
+    made.healthy(time.time_ns() // 1_000_000, watched_for_ms=3_600_000)
     yield made
     made.close()
 
@@ -44,9 +44,9 @@ def test_an_empty_folder_says_how_to_start_and_fills_by_itself(browser: Browser,
         assert page.locator("#verdict").get_attribute("data-level") == "unknown"
         assert not page.locator("#tiles").is_visible()
         made = StoreMaker(tmp_path / "monitor")
-        made.healthy(time.time_ns() // 1_000_000)
+        made.healthy(time.time_ns() // 1_000_000, watched_for_ms=3_600_000)
         watched.wait_exact("#tile-files .exact", "300")
-        watched.wait_text("#sentence", "Healthy: 5.0 commits/s, audit clean over 201 entries")
+        watched.wait_text("#sentence", "Healthy: 5.0 files/s, audit clean over 201 entries")
         assert not page.locator("#start").is_visible()
         made.totals(0, {"records": 2**62 + 1})
         watched.wait_exact("#tile-records .exact", str(2**62 + 1 + 12000))
@@ -63,7 +63,7 @@ def test_findings_are_shown_with_detail_and_survive_a_reload(browser: Browser, d
     dashboard.start()
     with looked_at(browser) as watched:
         page = watched.open(dashboard.address)
-        watched.wait_text("#sentence", "1 finding, the first at 1@1234 (offset gap)")
+        watched.wait_text("#sentence", "1 finding, the newest at 1@1234 (offset gap)")
         assert page.locator("#verdict").get_attribute("data-level") == "bad"
         page.click("#verdict")
         assert page.evaluate("document.activeElement.id") == "panel-findings"

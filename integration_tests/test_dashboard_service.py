@@ -96,7 +96,7 @@ def test_the_page_shows_what_was_committed_to_the_record(running: tuple[Service,
         page.locator("#panel-service").scroll_into_view_if_needed()
         page.wait_for_function("() => document.querySelectorAll('#panel-service .state.good').length === 2")
         service.nodes[2].kill()
-        watched.wait_text("#problems, #sentence", "1 of 2 coordinator processes do not answer")
+        watched.wait_text("#problems, #sentence", "1 of 2 coordinator processes does not answer")
         page.wait_for_selector("#panel-service .state.bad")
         watched.assert_quiet()
 

@@ -27,11 +27,12 @@ from spark_jobs.dashboard.catalogue import PANELS, Panel, catalogue, catalogue_p
 from spark_jobs.dashboard.database import Database, StoreUnreadableError
 from spark_jobs.dashboard.events import Events
 from spark_jobs.dashboard.guard import Guard
-from spark_jobs.dashboard.panels.overview import facts, overview
+from spark_jobs.dashboard.panels.overview import facts, overview, watch
 from spark_jobs.dashboard.panels.query import BadQueryError, Query, parse_query
 from spark_jobs.dashboard.panels.rows import Json
 from spark_jobs.dashboard.service_metrics import ServiceMetrics
-from spark_jobs.dashboard.verdict import Level, Problem, Verdict, judge
+from spark_jobs.dashboard.verdict import Level, Problem, Verdict, judge, watch_problem
+from spark_jobs.monitor.life import read_life
 
 STATIC = Path(str(files("spark_jobs.dashboard").joinpath("static")))
 VERSION_HEADER = "X-Store-Version"
@@ -95,18 +96,31 @@ class Dashboard:
         more = self.service.problems(now_ms)
         common: Json = {"now_ms": now_ms, "folder": str(self.folder), "service_version": self.service.rounds}
         if not self.database.exists():
-            return {**common, "state": "empty", "verdict": _verdict_json(_waiting(self.folder, more)), "numbers": None}
+            return {**common, "state": "empty", "verdict": _verdict_json(self._waiting(more, now_ms)), "numbers": None}
         try:
-            known, numbers = await self.database.read(lambda db: (facts(db, now_ms), overview(db, Query(), now_ms)))
+            life = await asyncio.to_thread(read_life, self.folder)
+            known, numbers = await self.database.read(lambda db: (facts(db, now_ms, life), overview(db, Query(), now_ms)))
         except StoreUnreadableError as error:
             problem = Problem(level=Level.BAD, text=f"The store cannot be read: {error}", panel="monitor")
             verdict = Verdict(level=Level.BAD, sentence=problem.text, problems=(problem, *more))
             return {**common, "state": "unreadable", "verdict": _verdict_json(verdict), "numbers": None}
         if not known.heads:
-            return {**common, "state": "empty", "verdict": _verdict_json(_waiting(self.folder, more)), "numbers": None}
-        lag = {"entries": known.behind_entries, "freshness_ms": known.freshness_ms, "alive_ms": known.alive_ms}
-        verdict = judge(known, more, now_ms)
+            return {**common, "state": "empty", "verdict": _verdict_json(self._waiting(more, now_ms)), "numbers": None}
+        lag = {
+            "entries": known.behind_entries,
+            "freshness_ms": known.freshness_ms,
+            "unobserved_ms": known.watch.unobserved_ms(now_ms),
+        }
+        verdict = judge(known, more, now_ms, self.service.commits_per_s())
         return {**common, "state": "known", "verdict": _verdict_json(verdict), "numbers": {**numbers, "lag": lag}}
+
+    def _waiting(self, more: Sequence[Problem], now_ms: int) -> Verdict:
+        """Nothing was merged yet: a monitor that gave signs of life may say why."""
+        life = read_life(self.folder)
+        own = None if life is None else watch_problem(watch(life), now_ms)
+        problems = sorted([*([] if own is None else [own]), *more], key=lambda problem: -problem.level)
+        sentence = f"Waiting for the monitor: nothing in {self.folder} yet" if own is None else own.text
+        return Verdict(level=max([Level.UNKNOWN, *(problem.level for problem in problems)]), sentence=sentence, problems=problems)
 
     async def _overview(self, _request: Request) -> Response:
         self.requests.labels("overview", "200").inc()
@@ -158,11 +172,6 @@ class Dashboard:
 
     async def _healthz(self, _request: Request) -> Response:
         return JSONResponse({"healthy": True, "store": "present" if self.database.exists() else "missing"})
-
-
-def _waiting(folder: Path, more: Sequence[Problem]) -> Verdict:
-    sentence = f"Waiting for the monitor: nothing in {folder} yet"
-    return Verdict(level=max([Level.UNKNOWN, *(problem.level for problem in more)]), sentence=sentence, problems=tuple(more))
 
 
 def _verdict_json(verdict: Verdict) -> Json:

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 0.5
 CHANGES_EVERY_S = 1.0
-ANYWAY_EVERY_S = 5.0
+ANYWAY_EVERY_S = 2.0
 RETRY_MS = 1000
 STREAMS_MAX = 100
 

@@ -21,13 +21,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from spark_jobs.dashboard.panels.query import Query
 from spark_jobs.dashboard.panels.rows import Json
-from spark_jobs.dashboard.verdict import Level, Problem
+from spark_jobs.dashboard.verdict import Level, Problem, counted, grouped
 
 log = logging.getLogger(__name__)
 
 PREFIX = "diskless_coordinator_"
 COMMIT_API = "COMMIT_FILE"
-EVERY_S = 5.0
+EVERY_S = 3.0
 TIMEOUT_S = 2.0
 WINDOW_S = 60.0
 KEPT_S = 3600.0
@@ -215,6 +215,16 @@ class ServiceMetrics:
         lag = max((value for lags in standby_lags([target.newest for target in self.targets]) for value in lags.values()), default=0.0)
         self.moments.append(Moment(now_ms // 1000, _ms(p50), _ms(p99), round(rejects, 3), lag))
 
+    def commits_per_s(self) -> float | None:
+        """Commits that the service itself counted between the last two looks; None when no process was looked at twice."""
+        pairs = [(target.scrapes[-2], target.scrapes[-1]) for target in self.targets if target.newest and len(target.scrapes) > 1]
+        if not pairs:
+            return None
+        return sum(
+            grown(sum(before.commits.values()), sum(after.commits.values())) / max(0.001, (after.time_ms - before.time_ms) / 1000)
+            for before, after in pairs
+        )
+
     def problems(self, now_ms: int) -> list[Problem]:
         """What an operator should look at, for the verdict."""
         found = []
@@ -222,11 +232,9 @@ class ServiceMetrics:
         if down:
             which = ", ".join(target.address for target in down[:3]) + (", ..." if len(down) > 3 else "")
             level = Level.BAD if len(down) == len(self.targets) else Level.WARNING
-            found.append(
-                Problem(
-                    level=level, text=f"{len(down)} of {len(self.targets)} coordinator processes do not answer: {which}", panel="service"
-                )
-            )
+            of_all = f"{len(down)} of {counted(len(self.targets), 'coordinator process', 'coordinator processes')}"
+            text = f"{of_all} {'does' if len(down) == 1 else 'do'} not answer: {which}"
+            found.append(Problem(level=level, text=text, panel="service"))
         for target in self.targets:
             late = {loop: age for loop, age in (target.newest.loop_ages_s if target.newest else {}).items() if age > LOOP_AGE_S_MAX}
             if late:
@@ -236,7 +244,7 @@ class ServiceMetrics:
         lags = standby_lags([target.newest for target in self.targets])
         worst = max(((lag, kpart) for of_one in lags for kpart, lag in of_one.items()), default=(0.0, 0))
         if worst[0] > STANDBY_LAG_MAX:
-            text = f"A standby of coordinator {worst[1]} is {worst[0]:.0f} entries behind"
+            text = f"A standby of coordinator {worst[1]} is {grouped(round(worst[0]))} entries behind"
             found.append(Problem(level=Level.WARNING, text=text, panel="service"))
         return found
 

@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 BEHIND_MS_MAX = 10_000
-SILENT_MS_MAX = 60_000
+SILENT_MS_MAX = 6_000
+"""A monitor that follows the log gives a sign every second, and asks Kafka as often."""
+UNSEEN_MS_MAX = 5_000
+"""Commits that the service counts are merged within a second or two."""
 OPEN_TRANSACTION_MS_MAX = 60_000
 HAND_OVER_MS_MAX = 3_600_000
 
@@ -35,8 +38,34 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """Whether the log is observed. `ended_ms` of a job that ended, with `failure` when by an error; `kafka_ms`: Kafka's last answer.
+
+    `is_following` is False while the job still starts.
+    """
+
+    started_ms: int
+    alive_ms: int
+    is_following: bool = True
+    is_once: bool = False
+    ended_ms: int | None = None
+    failure: str = ""
+    kafka_ms: int | None = None
+
+    def unobserved_ms(self, now_ms: int) -> int | None:
+        """For how long the log has not been observed; None while it is."""
+        since_ms = self.alive_ms if self.kafka_ms is None else min(self.alive_ms, self.kafka_ms)
+        if self.ended_ms is None and self.is_following and now_ms - since_ms <= SILENT_MS_MAX:
+            return None
+        return max(0, now_ms - since_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What the store says. `alive_ms` is the last sign of life of the monitor; times are milliseconds since the epoch."""
+    """What the store and the monitor's signs of life say; times are milliseconds since the epoch.
+
+    `findings` are those that are not acknowledged, `newest_finding` is one of them.
+    """
 
     entries: int
     commits_per_s: float
@@ -47,10 +76,10 @@ class Facts:
     behind_ms: int
     freshness_ms: int
     findings: int
-    first_finding: tuple[int, int, str] | None
+    newest_finding: tuple[int, int, str] | None
     quarantined: int
-    alive_ms: int
-    stopped_ms: int | None
+    watch: Watch
+    trigger_ms: int
     disagreeing: Sequence[int] | None
     missing_files: int
     oldest_transaction_ms: int | None
@@ -66,9 +95,13 @@ class Verdict:
     problems: Sequence[Problem]
 
 
-def judge(facts: Facts, more: Sequence[Problem], now_ms: int) -> Verdict:
-    """Judge the facts of the store together with problems that others found."""
-    problems = sorted([*_problems(facts, now_ms), *more], key=lambda problem: -problem.level)
+def judge(facts: Facts, more: Sequence[Problem], now_ms: int, service_commits_per_s: float | None = None) -> Verdict:
+    """Judge the facts of the store together with problems that others found.
+
+    `service_commits_per_s` is what the service itself counts, None when it is not known: what the monitor does not see of it
+    is told.
+    """
+    problems = sorted([*_problems(facts, now_ms, service_commits_per_s or 0.0), *more], key=lambda problem: -problem.level)
     if not problems:
         return Verdict(level=Level.GOOD, sentence=_healthy(facts, now_ms), problems=())
     worst = problems[0]
@@ -77,7 +110,29 @@ def judge(facts: Facts, more: Sequence[Problem], now_ms: int) -> Verdict:
     return Verdict(level=worst.level, sentence=sentence, problems=problems)
 
 
-def _problems(facts: Facts, now_ms: int) -> list[Problem]:
+def watch_problem(watch: Watch, now_ms: int, service_commits_per_s: float = 0.0) -> Problem | None:
+    """Why the log is not observed now; None while it is."""
+    unobserved_ms = watch.unobserved_ms(now_ms)
+    if unobserved_ms is None:
+        return None
+    level, meanwhile = Level.BAD, f", and the service commits {rate_text(service_commits_per_s)}/s" if service_commits_per_s else ""
+    silent_ms = now_ms - watch.alive_ms
+    if watch.ended_ms is not None:
+        ago = f"{duration(now_ms - watch.ended_ms)} ago"
+        if watch.failure:
+            return Problem(level=level, text=f"The monitor ended with an error {ago}: {watch.failure}{meanwhile}", panel="monitor")
+        level = Level.WARNING
+        what = f"The monitor read the log once and ended {ago}" if watch.is_once else f"The monitor was stopped {ago}"
+    elif silent_ms > SILENT_MS_MAX:
+        what = f"No sign of the monitor for {duration(silent_ms)}"
+    elif not watch.is_following:
+        return Problem(level=Level.UNKNOWN, text=f"The monitor is starting: the log is not watched yet{meanwhile}", panel="monitor")
+    else:
+        what = f"Kafka has not answered the monitor for {duration(unobserved_ms)}"
+    return Problem(level=level, text=f"{what}: what follows is not watched{meanwhile}", panel="monitor")
+
+
+def _problems(facts: Facts, now_ms: int, service_commits_per_s: float) -> list[Problem]:
     found: list[Problem] = []
     if facts.findings:
         found.append(Problem(level=Level.BAD, text=_findings_text(facts), panel="findings"))
@@ -87,14 +142,15 @@ def _problems(facts: Facts, now_ms: int) -> list[Problem]:
     if facts.missing_files:
         text = f"{counted(facts.missing_files, 'file', 'files')} with live batches not in the bucket: data is lost"
         found.append(Problem(level=Level.BAD, text=text, panel="orphans"))
-    if facts.stopped_ms is not None:
-        text = f"The monitor was stopped {duration(now_ms - facts.stopped_ms)} ago: what follows is not watched"
-        found.append(Problem(level=Level.WARNING, text=text, panel="monitor"))
-    elif now_ms - facts.alive_ms > SILENT_MS_MAX:
-        text = f"No sign of the monitor for {duration(now_ms - facts.alive_ms)}: what follows is not watched"
-        found.append(Problem(level=Level.BAD, text=text, panel="monitor"))
+    unwatched = watch_problem(facts.watch, now_ms, service_commits_per_s)
+    unseen_ms = now_ms - (facts.last_commit_ms or facts.watch.started_ms)
+    if unwatched is not None:
+        found.append(unwatched)
     elif facts.behind_entries and facts.behind_ms > BEHIND_MS_MAX:
         text = f"The monitor is {duration(facts.behind_ms)} behind ({grouped(facts.behind_entries)} entries)"
+        found.append(Problem(level=Level.WARNING, text=text, panel="monitor"))
+    elif service_commits_per_s and unseen_ms > UNSEEN_MS_MAX + 2 * facts.trigger_ms:
+        text = f"The service commits {rate_text(service_commits_per_s)}/s, and the monitor has seen no commit for {duration(unseen_ms)}"
         found.append(Problem(level=Level.WARNING, text=text, panel="monitor"))
     if facts.quarantined:
         text = f"{counted(facts.quarantined, 'entry', 'entries')} could not be read: a newer coordinator, or damage"
@@ -113,10 +169,10 @@ def _problems(facts: Facts, now_ms: int) -> list[Problem]:
 
 def _findings_text(facts: Facts) -> str:
     text = counted(facts.findings, "finding", "findings")
-    if facts.first_finding is None:
+    if facts.newest_finding is None:
         return text
-    kpart, offset, rule = facts.first_finding
-    return f"{text}, the first at {kpart}@{offset} ({rule.replace('-', ' ')})"
+    kpart, offset, rule = facts.newest_finding
+    return f"{text}, the newest at {kpart}@{offset} ({rule.replace('-', ' ')})"
 
 
 def _healthy(facts: Facts, now_ms: int) -> str:
@@ -124,10 +180,16 @@ def _healthy(facts: Facts, now_ms: int) -> str:
         return "Healthy: the log has no entries yet"
     clean = f"audit clean over {counted(facts.entries, 'entry', 'entries')}"
     if facts.commits_per_s:
-        rate = grouped(round(facts.commits_per_s)) if facts.commits_per_s >= 10 else f"{facts.commits_per_s:.1f}"
-        return f"Healthy: {rate} commits/s, {clean}, {facts.freshness_ms / 1000:.1f} s behind"
+        return f"Healthy: {rate_text(facts.commits_per_s)} files/s, {clean}, {facts.freshness_ms / 1000:.1f} s behind"
+    if facts.behind_entries:
+        return f"Healthy: {clean}, {counted(facts.behind_entries, 'entry', 'entries')} to read"
     quiet = "no commit yet" if facts.last_commit_ms is None else f"last commit {duration(now_ms - facts.last_commit_ms)} ago"
     return f"Healthy and quiet: {quiet}, {clean}"
+
+
+def rate_text(rate: float) -> str:
+    """A number per second, with a decimal only while it is small."""
+    return grouped(round(rate)) if rate >= 10 else f"{rate:.1f}"
 
 
 def grouped(number: int) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING
 from spark_jobs.batch_read import LogPlace, kafka_options
 from spark_jobs.monitor.endpoint import JobMetrics
 from spark_jobs.monitor.facts import record_brokers, record_job
+from spark_jobs.monitor.life import Beats, signs_of_life
 from spark_jobs.monitor.lock import hold_folder
 from spark_jobs.monitor.report import open_report
 from spark_jobs.monitor.topic import Broker, TopicFacts, TopicWatch
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("monitor")
 
-ALIVE_EVERY_S = 5.0
 STOP_WAIT_S = 6.0
 
 
@@ -62,13 +61,13 @@ def run_monitor(options: MonitorOptions, stopping: StopSignal, on_ready: Callabl
     `on_ready` gets a line when the query runs. Raises `FolderInUseError`, `TopicMissingError`, `KafkaUnavailableError`,
     `UntranslatableError`, `SparkStartError`, `MetricsPortError`, `LogReplacedError`, `QueryFailedError`.
     """
-    with hold_folder(options.folder):
+    with hold_folder(options.folder), signs_of_life(options.folder, stopping, is_once=options.once) as beats:
         # Whatever can be wrong with what was asked is found before Spark is started, which takes seconds.
         kafka = kafka_options(LogPlace(bootstrap_servers=options.bootstrap_servers, topic=options.topic, properties=options.properties))
         watch = TopicWatch(options.bootstrap_servers, options.topic, options.properties)
         facts = watch.facts()
         with _open_store(options, facts) as store:
-            _Job(options, watch, facts, store, kafka).run(stopping, on_ready)
+            _Job(options, watch, facts, store, kafka, beats).run(stopping, on_ready)
 
 
 @contextmanager
@@ -92,8 +91,11 @@ def _open_store(options: MonitorOptions, facts: TopicFacts) -> Iterator[Store]:
 class _Job:
     """One run."""
 
-    def __init__(self, options: MonitorOptions, watch: TopicWatch, facts: TopicFacts, store: Store, kafka: Mapping[str, str]) -> None:
+    def __init__(
+        self, options: MonitorOptions, watch: TopicWatch, facts: TopicFacts, store: Store, kafka: Mapping[str, str], beats: Beats
+    ) -> None:
         self._options = options
+        self._beats = beats
         self._facts = facts
         self._store = store
         self._kafka = kafka
@@ -102,12 +104,12 @@ class _Job:
             watch, facts, heads=lambda: self._next, on_brokers=self._on_brokers, on_error=lambda: self._metrics.on_kafka_error()
         )
         self._metrics = JobMetrics(options.folder, self._watcher.ends)
-        self._alive_due_s = time.monotonic()
 
     def run(self, stopping: StopSignal, on_ready: Callable[[str], None]) -> None:
         """See `run_monitor`."""
         options = self._options
         self._watcher.start()
+        self._beats.watch(self._watcher)
         try:
             address = None if options.metrics_port is None else self._metrics.serve(options.metrics_host, options.metrics_port)
             record_job(
@@ -119,8 +121,6 @@ class _Job:
             )
             with open_spark("diskless-monitor", options.engine) as spark:
                 self._run_query(spark, stopping, lambda: on_ready(self._ready_line(address)))
-            # Not after a failure: whoever watches must see that the signs of life ended without a word.
-            record_job(options.folder, stopped_ms=time.time_ns() // 1_000_000)
         finally:
             self._metrics.on_up(False)
             self._watcher.stop()
@@ -176,18 +176,9 @@ class _Job:
         self._metrics.on_merge(seconds, max(ages, default=None))
 
     def _look(self) -> None:
-        if time.monotonic() >= self._alive_due_s:
-            self._say_alive()
-            self._alive_due_s = time.monotonic() + ALIVE_EVERY_S
+        self._beats.looked()
         if self._watcher.replaced is not None:
             raise self._watcher.replaced
-
-    def _say_alive(self) -> None:
-        """A log without entries has no micro-batches: without this it would look like a monitor that died."""
-        try:
-            record_job(self._options.folder, alive_ms=time.time_ns() // 1_000_000)
-        except sqlite3.OperationalError as error:
-            LOG.warning("no sign of life could be written: %s", error)  # a merge takes long; the next one is due soon
 
     def _on_brokers(self, brokers: Sequence[Broker]) -> None:
         record_brokers(self._options.folder, brokers)

@@ -47,11 +47,12 @@ def plain(error: BaseException) -> str:
 
 
 class TopicWatch:
-    """Questions about one topic. One thread at a time."""
+    """Questions about one topic. One thread at a time. An answer may take `timeout_s`."""
 
     def __init__(self, bootstrap_servers: str, topic: str, properties: Mapping[str, str]) -> None:
         """`properties` are librdkafka's. Raises `KafkaException` when they cannot be used."""
         self.topic = topic
+        self.timeout_s = REQUEST_TIMEOUT_S
         # The client must live as long as its questions, so it is kept.
         self._admin = AdminClient({"log_level": 0, **properties, "bootstrap.servers": bootstrap_servers, "client.id": "diskless-monitor"})
         self._places: dict[int, str] = {}
@@ -59,7 +60,7 @@ class TopicWatch:
 
     def facts(self) -> TopicFacts:
         """Which topic has the name now. Raises `TopicMissingError` and `KafkaUnavailableError`."""
-        asked = self._admin.describe_topics(TopicCollection([self.topic]), request_timeout=REQUEST_TIMEOUT_S)
+        asked = self._admin.describe_topics(TopicCollection([self.topic]), request_timeout=self.timeout_s)
         found = self._answer(asked[self.topic])
         # Kafka's own tools write ids with the other two letters.
         return TopicFacts(str(found.topic_id).translate(str.maketrans("+/", "-_")), len(found.partitions))
@@ -73,13 +74,13 @@ class TopicWatch:
         return self._offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
     def _offsets(self, partitions: Sequence[int], which: OffsetSpec) -> dict[int, int]:
-        asked = self._admin.list_offsets({TopicPartition(self.topic, one): which for one in partitions}, request_timeout=REQUEST_TIMEOUT_S)
+        asked = self._admin.list_offsets({TopicPartition(self.topic, one): which for one in partitions}, request_timeout=self.timeout_s)
         return {place.partition: int(self._answer(future).offset) for place, future in asked.items()}
 
     def brokers(self) -> list[Broker]:
         """The brokers of the cluster. Raises `KafkaUnavailableError`, also when none is in service."""
         try:
-            listed = self._admin.list_topics(self.topic, timeout=REQUEST_TIMEOUT_S).brokers
+            listed = self._admin.list_topics(self.topic, timeout=self.timeout_s).brokers
         except KafkaException as error:
             raise KafkaUnavailableError(plain(error)) from error
         places = {one.id: str(one.host) for one in listed.values()}
@@ -89,17 +90,17 @@ class TopicWatch:
             self._places = {}
             if not places:
                 raise KafkaUnavailableError("no broker is in service")
-            found = self._answer(self._admin.describe_cluster(request_timeout=REQUEST_TIMEOUT_S))
+            found = self._answer(self._admin.describe_cluster(request_timeout=self.timeout_s))
             self._brokers = [Broker(node.id, node.rack or "", node.host) for node in found.nodes]
             self._places = places
         return self._brokers
 
     def _answer(self, future: Any) -> Any:
         try:
-            return future.result(REQUEST_TIMEOUT_S + 1)
+            return future.result(self.timeout_s + 1)
         except KafkaException as error:
             if error.args[0].code() in _MISSING:
                 raise TopicMissingError(f"topic {self.topic} does not exist") from error
             raise KafkaUnavailableError(plain(error)) from error
         except TimeoutError as error:
-            raise KafkaUnavailableError(f"no answer within {REQUEST_TIMEOUT_S:g} s") from error
+            raise KafkaUnavailableError(f"no answer within {self.timeout_s:g} s") from error

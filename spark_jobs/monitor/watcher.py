@@ -15,9 +15,11 @@ from spark_jobs.monitor.topic import Broker, KafkaUnavailableError, TopicFacts, 
 
 LOG = logging.getLogger("monitor.kafka")
 
-ENDS_EVERY_S = 2.0
+ENDS_EVERY_S = 1.0
 IDENTITY_EVERY_S = 5.0
 QUIET_S = 60.0
+ROUTINE_TIMEOUT_S = 4.0
+"""Less patience than at the start: a Kafka that does not answer has to be told of within seconds."""
 
 
 class LogReplacedError(Exception):
@@ -48,8 +50,35 @@ def check_ends(topic: str, heads: Mapping[int, int], ends: Mapping[int, int]) ->
             )
 
 
+class Waiting:
+    """Since when entries wait for being merged, from where heads and ends were at each look.
+
+    The age of a log's last entry does not tell it: a log that was quiet for an hour is not an hour behind when an entry comes.
+    """
+
+    def __init__(self) -> None:
+        self._marks: dict[int, tuple[int, int]] = {}
+
+    def look(self, heads: Mapping[int, int], ends: Mapping[int, int], now_ms: int) -> None:
+        """Note a look; `heads` are next offsets."""
+        for partition, end in ends.items():
+            head, mark = heads.get(partition, 0), self._marks.get(partition)
+            if head >= end:
+                self._marks.pop(partition, None)
+            elif mark is None or head >= mark[0]:
+                self._marks[partition] = (end, now_ms)
+
+    @property
+    def since_ms(self) -> int | None:
+        """When the entry that waits longest was seen first."""
+        return min((since_ms for _, since_ms in self._marks.values()), default=None)
+
+
 class Watcher:
-    """See the module. `heads` tells the next offsets of the database; `on_brokers` gets the brokers when they changed."""
+    """See the module. `heads` tells the next offsets of the database; `on_brokers` gets the brokers when they changed.
+
+    `answered_ms` is when Kafka last answered everything, `error` why it did not answer since then.
+    """
 
     def __init__(
         self,
@@ -61,12 +90,15 @@ class Watcher:
         on_error: Callable[[], None],
     ) -> None:
         self.replaced: LogReplacedError | None = None
+        self.answered_ms = 0
+        self.error = ""
         self._watch = watch
         self._known = known
         self._heads = heads
         self._on_brokers = on_brokers
         self._on_error = on_error
         self._ends: dict[int, int] = {}
+        self._waiting = Waiting()
         self._brokers: list[Broker] = []
         self._quiet_until_s = 0.0
         self._stop = threading.Event()
@@ -75,6 +107,7 @@ class Watcher:
     def start(self) -> None:
         """Look once, then go on in the thread. Raises `LogReplacedError`, `TopicMissingError`, `KafkaUnavailableError`."""
         self._look(with_identity=True)
+        self._watch.timeout_s = ROUTINE_TIMEOUT_S
         self._thread.start()
 
     def stop(self) -> None:
@@ -84,6 +117,11 @@ class Watcher:
     def ends(self) -> Mapping[int, int]:
         """Where each partition ended when last asked."""
         return self._ends
+
+    @property
+    def behind_since_ms(self) -> int | None:
+        """Since when an entry is known to wait for being merged; None when none does."""
+        return self._waiting.since_ms
 
     def look_at_identity(self) -> None:
         """Ask now whether it is still the same log. Raises `LogReplacedError` if not; no answer is no news."""
@@ -107,6 +145,7 @@ class Watcher:
             except TopicMissingError:
                 self.replaced = self._deleted()
             except KafkaUnavailableError as error:
+                self.error = str(error)
                 self._on_error()
                 self._report(error)
 
@@ -124,7 +163,9 @@ class Watcher:
         except LogReplacedError:
             self.look_at_identity()  # a new topic is shorter, too, and the better explanation
             raise
-        self._ends = ends
+        self._ends, self.error = ends, ""
+        self.answered_ms = time.time_ns() // 1_000_000
+        self._waiting.look(heads, ends, self.answered_ms)
 
     def _deleted(self) -> LogReplacedError:
         return LogReplacedError(

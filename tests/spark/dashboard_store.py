@@ -8,6 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from spark_jobs.dashboard.database import DATABASE_FILE
+from spark_jobs.monitor.life import Life, write_life
 
 NOW_MS = 1_800_000_000_000  # a whole minute
 NOW_S = NOW_MS // 1000
@@ -110,8 +111,13 @@ class StoreMaker:
         }
         self.row("finding", **{**row, "kpart": kpart, "offset": offset, "rule": rule, **values})
 
-    def healthy(self, now_ms: int = NOW_MS) -> None:
-        """Two coordinators with a little activity, all well."""
+    def life(self, alive_ms: int, **values: object) -> None:
+        """The monitor's last sign of life; by default it follows the log and Kafka answers."""
+        said: dict[str, object] = {"started_ms": alive_ms - 50_000, "alive_ms": alive_ms, "is_following": True, "kafka_ms": alive_ms}
+        write_life(self.folder, Life(**{**said, **values}))  # type: ignore[arg-type]
+
+    def healthy(self, now_ms: int = NOW_MS, *, watched_for_ms: int = 0) -> None:
+        """Two coordinators with a little activity, all well; the monitor's sign of life is good for so long."""
         now_s = now_ms // 1000
         self.row("log", topic="__diskless_metadata", topic_id="abc", partitions=2, schema_version=1)
         for kpart in (0, 1):
@@ -125,5 +131,6 @@ class StoreMaker:
         self.topic(CLICKS, "clicks", 1)
         for number, topic_id, batches in ((0, ORDERS, 900), (1, ORDERS, 100), (0, CLICKS, 1400)):
             self.partition(topic_id, number, batches, kpart=number)
-        for name, value in (("started_ms", now_ms - 50_000), ("alive_ms", now_ms), ("pid", 1), ("trigger_s", 2), ("version", "1")):
+        for name, value in (("started_ms", now_ms - 50_000), ("pid", 1), ("trigger_s", 2), ("version", "1")):
             self.row("job", name=name, value=str(value))
+        self.life(now_ms + watched_for_ms)

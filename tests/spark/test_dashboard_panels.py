@@ -27,6 +27,7 @@ from spark_jobs.dashboard.panels.snapshots import snapshots
 from spark_jobs.dashboard.panels.topics import topics
 from spark_jobs.dashboard.panels.uploaders import uploaders
 from spark_jobs.dashboard.verdict import Level, Problem, judge
+from spark_jobs.monitor.life import LIFE_FILE, read_life
 from spark_jobs.store.rules import RULES
 from tests.spark.dashboard_store import CLICKS, NOW_MS, NOW_S, ORDERS, StoreMaker
 
@@ -73,18 +74,19 @@ def test_rates_are_those_of_the_last_ten_complete_seconds(db: sqlite3.Connection
 
 
 def verdict_of(db: sqlite3.Connection, now_ms: int = NOW_MS, more: tuple[Problem, ...] = ()) -> tuple[Level, str, list[str]]:
-    found = judge(facts(db, now_ms), more, now_ms)
+    (file,) = (row[2] for row in db.execute("pragma database_list") if row[1] == "main")
+    found = judge(facts(db, now_ms, read_life(Path(file).parent)), more, now_ms)
     return found.level, found.sentence, [problem.panel for problem in found.problems]
 
 
 def test_a_healthy_store_is_said_to_be_so_with_its_numbers(db: sqlite3.Connection) -> None:
     level, sentence, problems = verdict_of(db)
     assert (level, problems) == (Level.GOOD, [])
-    assert sentence == "Healthy: 5.0 commits/s, audit clean over 201 entries, 0.8 s behind"
+    assert sentence == "Healthy: 5.0 files/s, audit clean over 201 entries, 0.8 s behind"
 
 
 def test_a_quiet_log_with_signs_of_life_is_healthy(store: StoreMaker, db: sqlite3.Connection) -> None:
-    store.row("job", name="alive_ms", value=str(NOW_MS + 3_599_000))
+    store.life(NOW_MS + 3_599_000)
     assert verdict_of(db, NOW_MS + 3_600_000)[:2] == (
         Level.GOOD,
         "Healthy and quiet: last commit 60 min ago, audit clean over 201 entries",
@@ -92,28 +94,78 @@ def test_a_quiet_log_with_signs_of_life_is_healthy(store: StoreMaker, db: sqlite
 
 
 def test_a_monitor_without_signs_of_life_is_bad_and_a_stopped_one_is_a_warning(store: StoreMaker, db: sqlite3.Connection) -> None:
-    level, sentence, problems = verdict_of(db, NOW_MS + 300_000)
-    assert (level, problems) == (Level.BAD, ["monitor"])
-    assert sentence.startswith("No sign of the monitor for 5 min")
-    store.row("job", name="stopped_ms", value=str(NOW_MS + 1000))
-    level, sentence, problems = verdict_of(db, NOW_MS + 300_000)
-    assert (level, problems) == (Level.WARNING, ["monitor"])
-    assert sentence.startswith("The monitor was stopped 4 min ago")
-    store.row("job", name="started_ms", value=str(NOW_MS + 299_000))
-    assert verdict_of(db, NOW_MS + 300_000)[0] is Level.GOOD
+    now_ms = NOW_MS + 300_000
+    assert verdict_of(db, now_ms) == (Level.BAD, "No sign of the monitor for 5 min: what follows is not watched", ["monitor"])
+    store.life(NOW_MS, ended_ms=NOW_MS + 1000)
+    assert verdict_of(db, now_ms) == (Level.WARNING, "The monitor was stopped 4 min ago: what follows is not watched", ["monitor"])
+    store.life(NOW_MS, ended_ms=NOW_MS + 1000, is_once=True)
+    assert verdict_of(db, now_ms)[:2] == (
+        Level.WARNING,
+        "The monitor read the log once and ended 4 min ago: what follows is not watched",
+    )
+    store.life(NOW_MS, ended_ms=NOW_MS + 1000, failure="Spark's JVM was ended by signal 9")
+    assert verdict_of(db, now_ms) == (
+        Level.BAD,
+        "The monitor ended with an error 4 min ago: Spark's JVM was ended by signal 9",
+        ["monitor"],
+    )
+    store.life(now_ms - 1000, is_following=False, kafka_ms=0)
+    assert verdict_of(db, now_ms) == (Level.UNKNOWN, "The monitor is starting: the log is not watched yet", ["monitor"])
+    store.life(now_ms - 1000)
+    assert verdict_of(db, now_ms)[0] is Level.GOOD
 
 
-def test_findings_come_first_and_name_the_first(store: StoreMaker, db: sqlite3.Connection) -> None:
+def test_a_store_without_any_sign_of_life_is_not_watched(store: StoreMaker, db: sqlite3.Connection) -> None:
+    (store.folder / LIFE_FILE).unlink()
+    assert verdict_of(db, NOW_MS + 60_000)[1] == "No sign of the monitor for 60 s: what follows is not watched"
+    (store.folder / LIFE_FILE).write_text("{")
+    assert verdict_of(db, NOW_MS + 60_000)[0] is Level.BAD
+
+
+def test_a_kafka_that_does_not_answer_the_monitor_is_bad_within_seconds(store: StoreMaker, db: sqlite3.Connection) -> None:
+    now_ms = NOW_MS + 8000
+    store.life(now_ms - 500, kafka_ms=NOW_MS, kafka_error="no answer within 4 s")
+    assert verdict_of(db, now_ms) == (Level.BAD, "Kafka has not answered the monitor for 8.0 s: what follows is not watched", ["monitor"])
+
+
+def test_what_the_service_counts_contradicts_a_monitor_that_sees_nothing(store: StoreMaker, db: sqlite3.Connection) -> None:
+    now_ms = NOW_MS + 30_000
+    store.life(now_ms)
+
+    def said(service_commits_per_s: float | None) -> tuple[Level, str]:
+        found = judge(facts(db, now_ms, read_life(store.folder)), (), now_ms, service_commits_per_s)
+        return found.level, found.sentence
+
+    assert said(None)[1].startswith("Healthy and quiet: last commit 31 s ago")
+    assert said(0.0)[0] is Level.GOOD
+    assert said(250.0) == (Level.WARNING, "The service commits 250/s, and the monitor has seen no commit for 31 s")
+    store.life(now_ms - 7000)
+    assert said(250.0) == (
+        Level.BAD,
+        "No sign of the monitor for 7.0 s: what follows is not watched, and the service commits 250/s",
+    )
+
+
+def test_entries_that_wait_are_told_instead_of_quiet(store: StoreMaker, db: sqlite3.Connection) -> None:
+    now_ms = NOW_MS + 30_000
+    store.life(now_ms, ends={0: 107, 1: 101}, behind_since_ms=now_ms - 2000)
+    assert verdict_of(db, now_ms)[1] == "Healthy: audit clean over 201 entries, 7 entries to read"
+    store.life(now_ms, ends={0: 107, 1: 101}, behind_since_ms=now_ms - 12_000)
+    assert verdict_of(db, now_ms)[:2] == (Level.WARNING, "The monitor is 12 s behind (7 entries)")
+
+
+def test_findings_come_first_and_name_the_newest(store: StoreMaker, db: sqlite3.Connection) -> None:
     store.row("quarantine", kpart=1, offset=9, error="cut", size_bytes=1, first_bytes=b"x", seen_ms=NOW_MS)
     store.finding(1, 1234, "offset-gap")
     store.finding(0, 7, "sequence-gap")
     level, sentence, problems = verdict_of(db)
     assert (level, problems) == (Level.BAD, ["findings", "quarantine"])
-    assert sentence == "2 findings, the first at 1@1234 (offset gap), and 1 more to look at"
+    assert sentence == "2 findings, the newest at 0@7 (sequence gap), and 1 more to look at"
 
 
 def test_lag_open_transactions_disagreement_and_missing_leaders_are_told(store: StoreMaker, db: sqlite3.Connection) -> None:
-    store.head(1, 101, lag=5000, age_ms=30_000)
+    store.head(1, 101, lag=5000)
+    store.life(NOW_MS, ends={0: 100, 1: 5101, 2: 50}, behind_since_ms=NOW_MS - 30_000)
     store.head(2, 50)
     store.row("open_transaction", kpart=0, name="move", offset=9, append_ms=NOW_MS - 120_000)
     store.row("job", name="last_verify", value=json.dumps({"agree": False, "partitions": [{"kpart": 1, "agree": False}]}))
@@ -409,7 +461,7 @@ LARGE = ("activity_second", "activity_topic", "activity_partition", "activity_up
 def test_no_panel_reads_a_table_of_history_as_a_whole(store: StoreMaker, db: sqlite3.Connection, range_s: int) -> None:
     asked: list[str] = []
     db.set_trace_callback(asked.append)
-    facts(db, NOW_MS)
+    facts(db, NOW_MS, None)
     overview(db, Query(), NOW_MS)
     for panel in PANELS:
         for split in ("total", "coordinator", "topic"):

@@ -387,7 +387,7 @@ async def test_coordinators_up_and_down_are_both_shown(coordinator: str) -> None
     assert answer["rejected"] == [{"error": "OUT_OF_ORDER_SEQUENCE_NUMBER", "batches": 7, "in_window": 0}]
     assert len(answer["history"]) == 2
     assert [problem.text for problem in service.problems(now_ms)] == [
-        "1 of 2 coordinator processes do not answer: 127.0.0.1:1",
+        "1 of 2 coordinator processes does not answer: 127.0.0.1:1",
         f"{coordinator}: background loop snapshots last succeeded 500 s ago",
     ]
 

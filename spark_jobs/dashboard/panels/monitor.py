@@ -8,7 +8,7 @@ from spark_jobs.dashboard.panels.query import Query
 from spark_jobs.dashboard.panels.rows import Json, dicts, exact, job, rows, totals
 
 MICRO_BATCHES = 120
-STATED = ("started_ms", "stopped_ms", "alive_ms", "pid", "trigger_s", "version")
+STATED = ("started_ms", "pid", "trigger_s", "version")
 
 
 def monitor(db: sqlite3.Connection, query: Query, now_ms: int) -> Json:

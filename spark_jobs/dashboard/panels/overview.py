@@ -7,23 +7,25 @@ import sqlite3
 from spark_jobs.dashboard.panels.activity import UNITS, last_complete_s
 from spark_jobs.dashboard.panels.query import Query
 from spark_jobs.dashboard.panels.rows import Json, exact, job, job_json, rows, scalar, totals
-from spark_jobs.dashboard.verdict import Facts
+from spark_jobs.dashboard.verdict import Facts, Watch
+from spark_jobs.monitor.life import Life
 
 RATE_S = 10
 TOTALS = ("files", "batches", "records", "bytes", "file_bytes", "entries", "findings", "quarantined")
 
 
-def facts(db: sqlite3.Connection, now_ms: int) -> Facts:
-    """Collect what the verdict needs."""
+def facts(db: sqlite3.Connection, now_ms: int, life: Life | None) -> Facts:
+    """Collect what the verdict needs. `life` is the monitor's last sign of life, None when it never gave one."""
     summed, said = totals(db), job(db)
     heads = rows(db, "select * from head order by kpart")
     claimed = {row[0] for row in rows(db, "select distinct kpart from claim")}
-    behind = [row for row in heads if row["log_end"] > row["next_offset"]]
+    # The job knows the log's end at every sign of life; the store was told at the last merge.
+    ends = life.ends if life is not None else {}
+    behind = {row["kpart"]: max(0, row["log_end"] - row["next_offset"], ends.get(row["kpart"], 0) - row["next_offset"]) for row in heads}
     merged_ms = max((row["merged_ms"] for row in heads), default=0)
     newest = max(heads, key=lambda row: int(row["merged_ms"]), default=None)
-    finding = db.execute("select kpart, offset, rule from finding order by id limit 1").fetchone()
-    started_ms, stopped_ms = (_milliseconds(said, name) for name in ("started_ms", "stopped_ms"))
-    last_s = scalar(db, "select max(second) from activity_second where files > 0")
+    finding = db.execute("select kpart, offset, rule from finding order by id desc limit 1").fetchone()
+    last_s = scalar(db, "select max(second) from activity_second where batches > 0")
     orphans = job_json(db, "last_orphans") or {}
     return Facts(
         entries=summed.get("entries", 0),
@@ -31,14 +33,14 @@ def facts(db: sqlite3.Connection, now_ms: int) -> Facts:
         last_commit_ms=last_s * 1000 if last_s else None,
         heads=len(heads),
         unclaimed=[row["kpart"] for row in heads if row["kpart"] not in claimed and row["next_offset"] > 0],
-        behind_entries=sum(row["log_end"] - row["next_offset"] for row in behind),
-        behind_ms=max((now_ms - row["append_ms"] for row in behind), default=0),
+        behind_entries=sum(behind.values()),
+        behind_ms=0 if life is None or life.behind_since_ms is None else now_ms - life.behind_since_ms,
         freshness_ms=0 if newest is None else max(0, newest["merged_ms"] - newest["append_ms"]),
         findings=max(summed.get("findings", 0), scalar(db, "select count(*) from finding")),
-        first_finding=None if finding is None else (finding[0], finding[1], finding[2]),
+        newest_finding=None if finding is None else (finding[0], finding[1], finding[2]),
         quarantined=max(summed.get("quarantined", 0), scalar(db, "select count(*) from quarantine")),
-        alive_ms=max(_milliseconds(said, "alive_ms") or 0, started_ms or 0, merged_ms),
-        stopped_ms=stopped_ms if stopped_ms is not None and stopped_ms >= max(started_ms or 0, merged_ms) else None,
+        watch=Watch(started_ms=merged_ms, alive_ms=merged_ms) if life is None else watch(life),
+        trigger_ms=round(1000 * float(said.get("trigger_s") or 1)),
         disagreeing=_disagreeing(job_json(db, "last_verify")),
         missing_files=int(orphans.get("missing_files") or 0),
         oldest_transaction_ms=_age(db, "select min(append_ms) from open_transaction", now_ms),
@@ -74,9 +76,17 @@ def rates(db: sqlite3.Connection, now_ms: int) -> dict[str, float]:
     return {unit: round((row[unit] or 0) / RATE_S, 3) for unit in UNITS}
 
 
-def _milliseconds(said: dict[str, str], name: str) -> int | None:
-    text = str(said.get(name) or "")
-    return int(text) if text.isascii() and text.isdigit() else None
+def watch(life: Life) -> Watch:
+    """What a sign of life says of the log's being observed."""
+    return Watch(
+        started_ms=life.started_ms,
+        alive_ms=life.alive_ms,
+        is_following=life.is_following,
+        is_once=life.is_once,
+        ended_ms=life.ended_ms,
+        failure=life.failure,
+        kafka_ms=life.kafka_ms or None,
+    )
 
 
 def _age(db: sqlite3.Connection, sql: str, now_ms: int) -> int | None:

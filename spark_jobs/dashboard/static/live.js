@@ -1,7 +1,7 @@
 // The stream of events, for ever: it says when the connection is lost and since when, and comes back by itself.
 // A page nobody looks at does not listen.
 
-const SILENT_MS = 15000;
+const SILENT_MS = 8000;
 const RETRY_MS = [500, 1000, 2000, 4000];
 
 export class Live {

@@ -1,9 +1,8 @@
 // The numbers at the top: what happens now as rates, what happened so far to the last digit.
 
 import { h } from "/static/dom.js";
-import { amount, bytes, duration, grouped } from "/static/format.js";
+import { amount, bytes, counted, duration, grouped } from "/static/format.js";
 
-const SILENT_MS = 60000;
 const TILES = [
   { id: "files", title: "Files committed", show: amount },
   { id: "batches", title: "Batches", show: amount },
@@ -25,7 +24,7 @@ export class Now {
       tile("lag", "Monitor behind", "#panel-monitor"), tile("audit", "Audit", "#panel-findings"));
   }
 
-  update({ numbers, now_ms }) {
+  update({ numbers }) {
     if (!numbers) {
       for (const { big, small, tile } of Object.values(this.cells)) {
         big.textContent = "–";
@@ -44,10 +43,9 @@ export class Now {
       tile.title = `${title}: ${total.digits} ${numbers.whole_log ? "since the log began" : "since the monitor started"}`;
     }
     const { lag, totals } = numbers;
-    const silentMs = now_ms - lag.alive_ms;
-    const isSilent = silentMs > SILENT_MS;
-    this.put("lag", isSilent ? duration(silentMs) : duration(lag.freshness_ms), isSilent ? "without a sign of it" : lag.entries ? `${grouped(lag.entries)} entries to read` : "everything is read",
-      isSilent ? "bad" : "");
+    const unobserved = lag.unobserved_ms !== null;
+    this.put("lag", duration(unobserved ? lag.unobserved_ms : lag.freshness_ms), unobserved ? "since the log was last watched" : lag.entries ? `${counted(lag.entries, "entry", "entries")} to read` : "everything is read",
+      unobserved ? "bad" : "");
     const wrong = Number(totals.findings.digits), unread = Number(totals.quarantined.digits);
     this.put("audit", wrong ? grouped(totals.findings.digits) : "clean", unread ? `${grouped(unread)} unreadable` : wrong ? "findings" : `${grouped(totals.entries.digits)} entries`,
       wrong ? "bad" : unread ? "warning" : "good");
