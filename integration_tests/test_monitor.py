@@ -152,7 +152,7 @@ def test_numbers_are_what_a_service_committed_and_a_fail_over_is_no_finding(serv
         status = json.loads(shown.stdout)
         assert status["totals"]["batches"] == expected["batches"]
         assert status["findings"] == {}
-        assert run("monitor", "findings", "--dir", str(monitor.folder)).returncode == 0
+        assert run("monitor", "findings", "list", "--dir", str(monitor.folder)).returncode == 0
         assert monitor.terminate() == 0, monitor.said()
 
 
@@ -277,7 +277,7 @@ def test_hostile_entries_are_counted_quarantined_and_found_while_the_job_goes_on
 def _check_commands(monitor: MonitorProcess, hostile: Hostile) -> None:
     status = run("monitor", "status", "--dir", str(monitor.folder))
     assert status.returncode == 5
-    listed = run("monitor", "findings", "--dir", str(monitor.folder), "-o", "json", "--rule", "offset-gap")
+    listed = run("monitor", "findings", "list", "--dir", str(monitor.folder), "-o", "json", "--rule", "offset-gap")
     assert listed.returncode == 5
     assert [(row["partition"], row["offset"]) for row in json.loads(listed.stdout)] == [(0, hostile.findings[-1][1])]
     quarantined = run("monitor", "quarantine", "--dir", str(monitor.folder), "-o", "json")

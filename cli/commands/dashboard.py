@@ -30,12 +30,20 @@ PORT = 9180
     show_default=True,
     help="Where to serve the page; port 0 takes a free one.",
 )
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    envvar="DISKLESS_DASHBOARD_TOKEN_FILE",
+    show_envvar=True,
+    help="File with a token: who has it may acknowledge findings on the page. [default: the page changes nothing]",
+)
 @click.option("--open", "open_browser", is_flag=True, help="Open the page in a browser.")
-def dashboard(folder: Path, coordinators: str, listen: str, open_browser: bool) -> None:
+def dashboard(folder: Path, coordinators: str, listen: str, token_file: Path | None, open_browser: bool) -> None:
     """Serve a page that shows what the monitor found: activity, health, findings.
 
-    It only reads, and asks for no password: serve it on loopback, or behind something that does. Prints the page's address when
-    it is served; Ctrl-C or SIGTERM stop it. Everything the page shows is at /api as JSON, too.
+    Looking asks for no password: serve it on loopback, or behind something that does. It only reads, unless --token-file is
+    given: then findings can be acknowledged with the token in it. Prints the page's address when it is served; Ctrl-C or SIGTERM
+    stop it. Everything the page shows is at /api as JSON, too.
 
     Examples: `diskless dashboard --dir ./monitor --open`,
     `diskless dashboard --dir /var/lib/diskless-monitor --coordinators node-1:9193,node-2:9193`
@@ -49,7 +57,8 @@ def dashboard(folder: Path, coordinators: str, listen: str, open_browser: bool) 
     targets = tuple(target.strip() for target in coordinators.split(",") if target.strip())
     for target in targets:
         _address("--coordinators", target)
-    options = ServeOptions(folder=folder.expanduser().absolute(), coordinators=targets, host=host, port=port)
+    token = None if token_file is None else _token(token_file)
+    options = ServeOptions(folder=folder.expanduser().absolute(), coordinators=targets, host=host, port=port, token=token)
 
     def ready(address: str) -> None:
         click.echo(address)
@@ -60,6 +69,23 @@ def dashboard(folder: Path, coordinators: str, listen: str, open_browser: bool) 
         serve(options, ready)
     except OSError as error:
         raise Failed(f"cannot listen on {listen}: {error.strerror or error}; choose another --listen", Exit.UNAVAILABLE) from error
+
+
+def _token(file: Path) -> str:
+    """The token of a file. Raises `Failed` when it is none to rely on."""
+    from spark_jobs.dashboard.writes import TOKEN_CHARS_MIN
+
+    try:
+        token = file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Failed(f"--token-file {file} cannot be read: {getattr(error, 'strerror', None) or error}", Exit.USAGE) from error
+    if len(token) < TOKEN_CHARS_MIN or not (token.isascii() and token.isprintable()) or " " in token:
+        raise Failed(
+            f"--token-file {file} must hold one token of at least {TOKEN_CHARS_MIN} ASCII characters without spaces;"
+            f" `openssl rand -hex 24 > {file}` makes one",
+            Exit.USAGE,
+        )
+    return token
 
 
 def _address(option: str, text: str) -> tuple[str, int]:

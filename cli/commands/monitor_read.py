@@ -16,9 +16,9 @@ from cli.spark import folder_option
 
 if TYPE_CHECKING:
     from cli.output import Row
+    from spark_jobs.dashboard.verdict import Verdict, Watch
     from spark_jobs.monitor.report import Report
 
-FINDING_COLUMNS = ("partition", "offset", "rule", "topic_partition", "expected", "found", "message")
 QUARANTINE_COLUMNS = ("partition", "offset", "size_bytes", "seen", "error")
 
 limit_option = click.option("--max", "limit", type=LIMIT, default=100, show_default=True, help="Print at most this many.")
@@ -28,17 +28,40 @@ limit_option = click.option("--max", "limit", type=LIMIT, default=100, show_defa
 @folder_option
 @output_option
 def status(folder: Path, output: str) -> None:
-    """Show what a monitor's folder says: totals, lag, findings.
+    """Show what a monitor's folder says: verdict, totals, lag, findings.
 
-    `lag` is that of the last micro-batch. Status 5 when there are findings.
+    The verdict is the headline of the dashboard. Status 0 only when there is nothing to look at. 5 when something was found:
+    findings that are not acknowledged, entries in quarantine, a replica that disagrees with the log, lost files, a transaction
+    or a hand-over that is open for too long. 4 when what the folder says is not up to date: the monitor is dead, was stopped,
+    ended with an error or is behind, or Kafka does not answer it. A `run --once` that ended well counts as up to date.
 
     Example: `diskless monitor status --dir ./monitor`
     """
-    with _report(folder) as report:
+    with opened_report(folder) as report:
         fields = _status(report)
-    print_fields(fields, output)
-    if fields["findings"]:
-        raise Failed("the audit found violations of the log's rules; `diskless monitor findings` lists them", Exit.AUDIT)
+    watch, verdict = _judge(folder)
+    problems = [problem for problem in verdict.problems if not (problem.panel == "monitor" and watch.is_complete)]
+    listed = {"verdict": verdict.sentence, "problems": [problem.text for problem in problems]}
+    print_fields({**listed, **fields}, output)
+    if problems:
+        is_found = any(problem.is_found for problem in problems)
+        raise Failed("; ".join(problem.text for problem in problems), Exit.AUDIT if is_found else Exit.UNAVAILABLE)
+
+
+def _judge(folder: Path) -> tuple[Watch, Verdict]:
+    """Judge a folder as the dashboard does."""
+    import sqlite3
+    import time
+
+    from spark_jobs.dashboard.panels.overview import facts
+    from spark_jobs.dashboard.verdict import judge
+    from spark_jobs.monitor.life import read_life
+
+    now_ms = time.time_ns() // 1_000_000
+    with opened_report(folder) as report:
+        report.connection.row_factory = sqlite3.Row
+        known = facts(report.connection, now_ms, read_life(folder))
+    return known.watch, judge(known, (), now_ms)
 
 
 def _status(report: Report) -> dict[str, object]:
@@ -54,51 +77,21 @@ def _status(report: Report) -> dict[str, object]:
         "holds_from": {str(row["kpart"]): row["from_offset"] for row in heads if row["from_offset"]},
         "lag": lag,
         "totals": dict(totals),
-        "findings": dict(report.findings_by_rule()),
+        "findings": dict(report.findings_by_rule(only_open=True)),
+        "acknowledged": sum(report.findings_by_rule().values()) - report.open_rows(),
         "quarantined": totals.get("quarantined", 0),
+        "open_transactions": report.open_transactions(),
+        "last_verify": _last(report, "last_verify", "agree"),
+        "last_orphans": _last(report, "last_orphans", "missing_files", "orphans"),
     }
 
 
-@click.command()
-@folder_option
-@click.option("--rule", help="Only those of this rule.")
-@limit_option
-@output_option
-def findings(folder: Path, rule: str | None, limit: int, output: str) -> None:
-    """List violations of the log's rules, each with where it is in the log.
+def _last(report: Report, name: str, *facts: str) -> dict[str, object] | None:
+    """What a batch job found last; None before the first."""
+    import json
 
-    The newest come first. Status 5 when there are any.
-
-    Example: `diskless monitor findings --dir ./monitor -o jsonl`
-    """
-    with _report(folder) as report:
-        rows = [_finding(row) for row in report.findings(limit, rule)]
-    print_rows(rows, output, FINDING_COLUMNS, empty="no findings")
-    if rows:
-        raise Failed("`diskless log dump --partition P --from OFFSET --max 1` shows an entry", Exit.AUDIT)
-
-
-def _finding(row: Row) -> Row:
-    topic_id = row["topic_id"]
-    where = f"{_topic(topic_id)}-{row['partition']}" if isinstance(topic_id, bytes) else None
-    return {
-        "partition": row["kpart"],
-        "offset": row["offset"],
-        "rule": row["rule"],
-        "topic_partition": where,
-        "producer_id": row["producer_id"],
-        "object_key": row["object_key"],
-        "expected": row["expected"],
-        "found": row["found"],
-        "seen": time_text(cast(int, row["seen_ms"])),
-        "message": row["message"],
-    }
-
-
-def _topic(topic_id: bytes) -> str:
-    from coordinator.core.names import topic_id_text
-
-    return topic_id_text(topic_id) if len(topic_id) == 16 else topic_id.hex()
+    said = json.loads(report.job().get(name, "null"))
+    return None if said is None else {"at": time_text(said["at_ms"]), **{fact: said.get(fact) for fact in facts}}
 
 
 @click.command()
@@ -112,7 +105,7 @@ def quarantine(folder: Path, limit: int, output: str) -> None:
 
     Example: `diskless monitor quarantine --dir ./monitor -o json`
     """
-    with _report(folder) as report:
+    with opened_report(folder) as report:
         rows = [_quarantined(row) for row in report.quarantine(limit)]
     print_rows(rows, output, QUARANTINE_COLUMNS, empty="nothing is in quarantine")
 
@@ -130,7 +123,8 @@ def _quarantined(row: Row) -> Row:
 
 
 @contextmanager
-def _report(folder: Path) -> Iterator[Report]:
+def opened_report(folder: Path) -> Iterator[Report]:
+    """What a monitor's folder says. Raises `Failed`."""
     import sqlite3
 
     from spark_jobs.monitor.report import NoMonitorError, open_report

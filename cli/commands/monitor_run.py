@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import rich_click as click
 
-from cli.options import FiniteRange, config_option, kafka_options, kafka_server_option, log_level_option, topic_option
+from cli.durations import Duration
+from cli.options import SERVER_VARIABLE, FiniteRange, config_option, kafka_options, kafka_server_option, log_level_option, topic_option
 from cli.outcome import Exit, Failed
 from cli.output import say
 from cli.spark import find_engine, folder_option, spark_options
 from cli.stopping import stop_signals
+
+if TYPE_CHECKING:
+    from spark_jobs.monitor.checks import Check
+
+CHECK_EVERY_MIN_S = 10.0
 
 
 @click.command()
@@ -40,6 +49,27 @@ from cli.stopping import stop_signals
     help="At most this many entries in a micro-batch.",
 )
 @click.option("--metrics-port", type=click.IntRange(0, 65_535), help="Serve Prometheus metrics here; 0 takes a free port.")
+@click.option(
+    "--verify-every",
+    "verify_every_s",
+    type=Duration(CHECK_EVERY_MIN_S),
+    metavar="DURATION",
+    help="Run `monitor verify` so often (1h), against --verify-server. [default: never]",
+)
+@click.option(
+    "--verify-server",
+    metavar="HOST:PORT[,..]",
+    envvar=SERVER_VARIABLE,
+    show_envvar=True,
+    help="Coordinator nodes that --verify-every compares the log with.",
+)
+@click.option(
+    "--orphans-every",
+    "orphans_every_s",
+    type=Duration(CHECK_EVERY_MIN_S),
+    metavar="DURATION",
+    help="Run `monitor orphans` so often (24h), on the object store of --config. [default: never]",
+)
 @click.option("--metrics-host", default="127.0.0.1", show_default=True, help="Address to serve metrics on.")
 @spark_options
 @log_level_option
@@ -54,6 +84,9 @@ def run(
     trigger_interval_s: float,
     max_entries: int,
     metrics_port: int | None,
+    verify_every_s: float | None,
+    verify_server: str | None,
+    orphans_every_s: float | None,
     metrics_host: str,
     master: str | None,
     spark_properties: tuple[str, ...],
@@ -65,6 +98,9 @@ def run(
     micro-batch, with status 0; started again, it goes on where it was, and nothing counts twice. Status 3 when the topic does
     not exist, or is not the one the folder was built from; 1 when the query failed.
 
+    With --verify-every and --orphans-every it runs these jobs, too, one at a time and each in a process of its own (about 1 GB
+    more memory while it lasts). Their outcome is on the dashboard and in metrics, their output in the folder.
+
     Examples: `diskless monitor run --bootstrap-server kafka:9092 --dir /var/lib/diskless-monitor --metrics-port 9194`,
     `diskless monitor run --config coordinator.properties --dir ./monitor --once`
     """
@@ -73,6 +109,16 @@ def run(
     from coordinator.app.logs import set_up_logging
 
     place = find_kafka_place(bootstrap_server, config_file, topic, command_config, command_properties)
+    if once and (verify_every_s is not None or orphans_every_s is not None):
+        raise Failed("--once ends with the log: run `monitor verify` and `monitor orphans` after it", Exit.USAGE)
+    where = ["--kafka-bootstrap-server", place.bootstrap_servers, "--topic", place.topic, "--dir", str(folder.absolute())]
+    where += [] if config_file is None else ["--config", str(config_file)]
+    where += [] if command_config is None else ["--command-config", str(command_config)]
+    where += [word for one in command_properties for word in ("--command-property", one)]
+    checks = [
+        *_verify_check(verify_every_s, verify_server, where),
+        *_orphans_check(orphans_every_s, config_file, where),
+    ]
     engine = find_engine(folder, master=master, spark_properties=spark_properties)
     set_up_logging(log_level)
 
@@ -90,9 +136,42 @@ def run(
         max_entries_per_batch=max_entries,
         metrics_host=metrics_host,
         metrics_port=metrics_port,
+        checks=checks,
     )
     with stop_signals() as stopping, _failures(folder):
         run_monitor(options, stopping, stopping.on_ready)
+
+
+def _verify_check(every_s: float | None, nodes: str | None, where: Sequence[str]) -> list[Check]:
+    """The job that compares log and replicas, if it is wanted. Raises `Failed`."""
+    from spark_jobs.monitor.checks import Check
+
+    if every_s is None:
+        return []
+    if nodes is None:
+        raise Failed("--verify-every needs the coordinator nodes to compare with: pass --verify-server", Exit.USAGE)
+    command = _command("verify", "--bootstrap-server", nodes, *where)
+    return [Check(name="verify", every_s=every_s, command=command, outcome="last_verify")]
+
+
+def _orphans_check(every_s: float | None, config_file: Path | None, where: Sequence[str]) -> list[Check]:
+    """The job that compares log and object store, if it is wanted. Raises `Failed`."""
+    from cli.objects import URL_VARIABLE
+    from spark_jobs.monitor.checks import Check
+
+    if every_s is None:
+        return []
+    if config_file is None and not os.environ.get(URL_VARIABLE):
+        raise Failed(f"--orphans-every needs the object store: pass --config with object.store.url, or set {URL_VARIABLE}", Exit.USAGE)
+    return [Check(name="orphans", every_s=every_s, command=_command("orphans", *where), outcome="last_orphans")]
+
+
+def _command(job: str, *words: str) -> list[str]:
+    """A command line of this program that the kernel ends with this process."""
+    from cli.dev import die_with_parent
+
+    wrapper = [sys.executable, "-I", "-S", str(die_with_parent.__file__), str(os.getpid())]
+    return [*wrapper, sys.executable, "-m", "cli.main", "monitor", job, *words, "-o", "json"]
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from typing import Final
 from cli.monitoring.model import Board, Look, Panel, Query, Section, Unit, Variable
 from cli.monitoring.service_board import BY_PARTITION, INSTANCE, RATE, number, process_section
 
+CHECK: Final = 'check="{}"'
 OF: Final = 'job=~"$job", instance=~"$instance"'
 
 
@@ -44,7 +45,12 @@ NOW: Final = Section(
         number(
             "Last merge", "Time since entries were last merged.", f"max(time() - {metric('last_merge_timestamp_seconds')})", Unit.SECONDS
         ),
-        number("Findings", "Violations of the log's rules, ever.", f"sum({metric('findings_total')}) or vector(0)", bad_from=1),
+        number(
+            "Open findings",
+            "Violations of the log's rules that nobody acknowledged.",
+            f"sum({metric('findings_open')}) or vector(0)",
+            bad_from=1,
+        ),
         number(
             "Quarantined", "Entries in force that could not be read, ever.", f"sum({metric('quarantined_total')}) or vector(0)", bad_from=1
         ),
@@ -54,6 +60,23 @@ NOW: Final = Section(
             "Time since `diskless monitor verify --dir` last compared log and replicas; since 1970 if it never did.",
             f"max(time() - {metric('last_verify_timestamp_seconds')})",
             Unit.SECONDS,
+        ),
+        number("Lost files", "Live files that the last orphans run did not find.", f"max({metric('missing_files')})", bad_from=1),
+        number("Orphans", "Objects that the last orphans run found and no coordinator knows.", f"max({metric('orphan_files')})"),
+        number("Orphaned bytes", "Bytes of the orphans.", f"max({metric('orphan_bytes')})", Unit.BYTES),
+        number(
+            "Last orphans run",
+            "Time since `diskless monitor orphans --dir` last compared log and object store; since 1970 if it never did.",
+            f"max(time() - {metric('last_orphans_timestamp_seconds')})",
+            Unit.SECONDS,
+        ),
+        number("Open transactions", "Transactions of the metadata log that are open.", f"max({metric('open_transactions')})"),
+        number(
+            "Oldest transaction",
+            "Age of the oldest open transaction; 0 when none is open.",
+            f"max({metric('open_transaction_age_seconds')})",
+            Unit.SECONDS,
+            bad_from=300,
         ),
         number("Void", "Entries that count for nobody, ever.", f"sum({metric('void_entries_total')}) or vector(0)"),
     ),
@@ -96,6 +119,23 @@ PACE: Final = Section(
             unit=Unit.PER_SECOND,
         ),
         Panel(
+            title="Checks that failed",
+            help="Runs of `verify` and `orphans` that could not do their work, within a day; 0 while the monitor does not run them.",
+            queries=(Query(expr=f"sum by (check) (increase({metric('check_failures_total')}[1d]))", legend="{{check}}"),),
+        ),
+        Panel(
+            title="Age of checks",
+            help="In intervals of `--verify-every` and `--orphans-every`: above 1 a run is due, above 3 overdue. No data: not run.",
+            queries=tuple(
+                Query(
+                    expr=f"(time() - {metric(f'last_{check}_timestamp_seconds')}) / on (job, instance)"
+                    f" (max by (job, instance) ({metric('check_interval_seconds', CHECK.format(check))} > 0))",
+                    legend=f"{check} {INSTANCE}",
+                )
+                for check in ("verify", "orphans")
+            ),
+        ),
+        Panel(
             title="Looks at Kafka that failed",
             help="Within ten minutes.",
             queries=(Query(expr=f"sum(increase({metric('kafka_errors_total')}[10m]))", legend="failed"),),
@@ -129,7 +169,7 @@ FOUND: Final = Section(
         ),
         Panel(
             title="Findings by rule",
-            help="Violations of the log's rules, ever. `diskless monitor findings` has offset and message of each.",
+            help="Violations of the log's rules, ever. `diskless monitor findings list` has offset and message of each.",
             queries=(Query(expr=f"sum by (rule) ({metric('findings_total')})", legend="{{rule}}"),),
             look=Look.STACKED,
         ),

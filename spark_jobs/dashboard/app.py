@@ -1,7 +1,8 @@
 """The dashboard's server: routes, the overview that joins store and service, and its own metrics.
 
 Everything it answers comes from the store (`database`, `panels`), from the coordinators (`service_metrics`) or from the
-package's own static files. It keeps no state of its own but caches, so killing it at any time loses nothing.
+package's own static files. It keeps no state of its own but caches, so killing it at any time loses nothing. Acknowledging
+findings, if it is on at all, is the one thing that changes the store (`writes`).
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from spark_jobs.dashboard.panels.query import BadQueryError, Query, parse_query
 from spark_jobs.dashboard.panels.rows import Json
 from spark_jobs.dashboard.service_metrics import ServiceMetrics
 from spark_jobs.dashboard.verdict import Level, Problem, Verdict, judge, watch_problem
+from spark_jobs.dashboard.writes import PATHS as WRITES
+from spark_jobs.dashboard.writes import Writes
 from spark_jobs.monitor.life import read_life
 
 STATIC = Path(str(files("spark_jobs.dashboard").joinpath("static")))
@@ -40,12 +43,15 @@ PANEL_SECONDS_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 
 
 class Dashboard:
-    """One store, and the coordinators that were named. `clock_ms` gives the time."""
+    """One store, and the coordinators that were named. `clock_ms` gives the time; with a `token` findings can be acknowledged."""
 
-    def __init__(self, folder: Path, coordinators: Sequence[str] = (), clock_ms: Callable[[], int] | None = None) -> None:
+    def __init__(
+        self, folder: Path, coordinators: Sequence[str] = (), clock_ms: Callable[[], int] | None = None, token: str | None = None
+    ) -> None:
         self.folder = folder
         self.clock_ms = clock_ms or (lambda: time.time_ns() // 1_000_000)
         self.database = Database(folder)
+        self.writes = Writes(folder, token, self.clock_ms)
         self.service = ServiceMetrics(coordinators, self.clock_ms)
         self.cache = AnswerCache()
         self.events = Events(f"{time.time_ns():x}", self.database.version, self.overview)
@@ -71,11 +77,13 @@ class Dashboard:
             Route("/api/service", self._service),
             Route("/api/events", self._events),
             *(Route(f"/api/{panel.name}", partial(self._panel, panel)) for panel in PANELS),
+            *(Route(path, self._write, methods=["POST"]) for path in WRITES if self.writes.is_on),
             Route("/metrics", self._metrics),
             Route("/healthz", self._healthz),
             Mount("/static", StaticFiles(directory=STATIC)),
         ]
-        return Starlette(routes=routes, lifespan=self._lifespan, middleware=[Middleware(Guard, hosts=hosts)])
+        written = WRITES if self.writes.is_on else ()
+        return Starlette(routes=routes, lifespan=self._lifespan, middleware=[Middleware(Guard, hosts=hosts, written=written)])
 
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
@@ -94,7 +102,12 @@ class Dashboard:
         """The verdict and the numbers of the page's head. Never fails: a store that cannot be read is a verdict too."""
         now_ms = self.clock_ms()
         more = self.service.problems(now_ms)
-        common: Json = {"now_ms": now_ms, "folder": str(self.folder), "service_version": self.service.rounds}
+        common: Json = {
+            "now_ms": now_ms,
+            "folder": str(self.folder),
+            "service_version": self.service.rounds,
+            "can_acknowledge": self.writes.is_on,
+        }
         if not self.database.exists():
             return {**common, "state": "empty", "verdict": _verdict_json(self._waiting(more, now_ms)), "numbers": None}
         try:
@@ -155,6 +168,11 @@ class Dashboard:
             return JSONResponse({"error": str(error)}, 400)
         self.requests.labels("service", "200").inc()
         return JSONResponse(self.service.panel(query, self.clock_ms()))
+
+    async def _write(self, request: Request) -> Response:
+        answer = await self.writes.answer(request)
+        self.requests.labels(request.url.path.removeprefix("/api/"), str(answer.status_code)).inc()
+        return answer
 
     async def _events(self, request: Request) -> Response:
         if self.events.is_full:

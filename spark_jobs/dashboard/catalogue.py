@@ -79,6 +79,14 @@ OTHERS = (
     ("/api/overview", "The verdict with every problem, rates of the last ten seconds, exact totals.", ()),
     ("/api/service", "What the coordinators' /metrics say: commit latency, rejects, processes, standby lag.", (_RANGE,)),
     ("/api/events", "Server-sent events: `overview` when something changed and every few seconds.", ()),
+    (
+        "/api/findings/acknowledge",
+        (
+            "POST, only with --token-file: acknowledge findings; /api/findings/reopen takes it back."
+            ' Bearer token; {"ids": [..] or "all": true, "who": "..", "reason": ".."}.'
+        ),
+        (),
+    ),
     ("/metrics", "The dashboard's own metrics for Prometheus.", ()),
     ("/healthz", "Whether the dashboard answers.", ()),
 )
@@ -116,5 +124,5 @@ def catalogue_page() -> str:
         items.append(f'<section><h2><a href="{path}">{path}</a></h2><p>{html.escape(endpoint["help"])}</p><ul>{parameters}</ul></section>')
     head = '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
     head += '<title>Endpoints of the dashboard</title><link rel="stylesheet" href="/static/style.css">'
-    introduction = '<h1>Endpoints</h1><p>All answer GET with JSON. <a href="/">Back to the page</a></p>'
+    introduction = '<h1>Endpoints</h1><p>They answer GET with JSON unless they say otherwise. <a href="/">Back to the page</a></p>'
     return f'{head}<body class="plain"><main>{introduction}{"".join(items)}</main>'

@@ -1,12 +1,12 @@
-"""What every answer and every request must satisfy: only GET, a known Host on loopback, and headers that let a page run
-nothing but its own files.
+"""What every answer and every request must satisfy: only GET (and POST where something can be changed), a known Host on loopback,
+no foreign page as origin, and headers that let a page run nothing but its own files.
 
 The Host check keeps a foreign page that made its name resolve to this machine from reading the dashboard.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from starlette.datastructures import MutableHeaders
 from starlette.responses import PlainTextResponse
@@ -24,10 +24,11 @@ HEADERS = {
 
 
 class Guard:
-    """Wraps the application. `hosts` are the names it may be called by; empty: any."""
+    """Wraps the application. `hosts` are the names it may be called by, empty: any; `written` the paths that take POST."""
 
-    def __init__(self, app: ASGIApp, hosts: Sequence[str] = ()) -> None:
+    def __init__(self, app: ASGIApp, hosts: Sequence[str] = (), written: Collection[str] = ()) -> None:
         self._app = app
+        self._written = frozenset(written)
         self._hosts = frozenset(hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -48,11 +49,16 @@ class Guard:
         await (refusal if refusal is not None else self._app)(scope, receive, send_guarded)
 
     def _refuse(self, scope: Scope) -> PlainTextResponse | None:
-        if scope["method"] not in ("GET", "HEAD"):
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        host = headers.get(b"host", "")
+        if scope["method"] == "POST" and scope["path"] in self._written:
+            origin = headers.get(b"origin")
+            if origin is not None and origin.partition("://")[2] != host:
+                return PlainTextResponse("only this page itself may change something here\n", 403)
+        elif scope["method"] not in ("GET", "HEAD"):
             return PlainTextResponse("only GET: this page changes nothing\n", 405, {"Allow": "GET, HEAD"})
         if not self._hosts:
             return None
-        host = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), "")
         name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
         if name.lower() in self._hosts:
             return None

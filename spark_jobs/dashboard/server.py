@@ -17,12 +17,16 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:
-    """`folder` is the monitor's; `coordinators` are `host:port` of HTTP listeners. Port 0 takes any."""
+    """`folder` is the monitor's; `coordinators` are `host:port` of HTTP listeners. Port 0 takes any.
+
+    With a `token` those who have it may acknowledge findings.
+    """
 
     folder: Path
     coordinators: Sequence[str]
     host: str
     port: int
+    token: str | None = None
 
 
 class _Server(uvicorn.Server):
@@ -40,7 +44,7 @@ class _Server(uvicorn.Server):
 
 def serve(options: ServeOptions, ready: Callable[[str], None]) -> None:
     """Serve until SIGINT or SIGTERM; `ready` is called with the page's address once it is listened on. Raises OSError."""
-    dashboard = Dashboard(options.folder, options.coordinators)
+    dashboard = Dashboard(options.folder, options.coordinators, token=options.token)
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     listener = socket.create_server((options.host, options.port), family=family, backlog=128)
     port = listener.getsockname()[1]

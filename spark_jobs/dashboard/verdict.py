@@ -13,6 +13,8 @@ from enum import IntEnum
 BEHIND_MS_MAX = 10_000
 SILENT_MS_MAX = 6_000
 """A monitor that follows the log gives a sign every second, and asks Kafka as often."""
+FRESH_MS_MAX = 3_000
+"""What was seen longer ago is not said of now."""
 UNSEEN_MS_MAX = 5_000
 """Commits that the service counts are merged within a second or two."""
 OPEN_TRANSACTION_MS_MAX = 60_000
@@ -30,11 +32,15 @@ class Level(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Something to look at. `panel` is the part of the page that shows it."""
+    """Something to look at. `panel` is the part of the page that shows it.
+
+    `is_found`: the audit found something wrong in log, service or object store; otherwise something is not as it should be now.
+    """
 
     level: Level
     text: str
     panel: str
+    is_found: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +58,21 @@ class Watch:
     failure: str = ""
     kafka_ms: int | None = None
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether the job read once what there was, as it was asked to."""
+        return self.is_once and self.ended_ms is not None and not self.failure
+
+    @property
+    def seen_ms(self) -> int:
+        """When the monitor and Kafka were both known to be there."""
+        return self.alive_ms if self.kafka_ms is None else min(self.alive_ms, self.kafka_ms)
+
     def unobserved_ms(self, now_ms: int) -> int | None:
         """For how long the log has not been observed; None while it is."""
-        since_ms = self.alive_ms if self.kafka_ms is None else min(self.alive_ms, self.kafka_ms)
-        if self.ended_ms is None and self.is_following and now_ms - since_ms <= SILENT_MS_MAX:
+        if self.ended_ms is None and self.is_following and now_ms - self.seen_ms <= SILENT_MS_MAX:
             return None
-        return max(0, now_ms - since_ms)
+        return max(0, now_ms - self.seen_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,13 +150,14 @@ def watch_problem(watch: Watch, now_ms: int, service_commits_per_s: float = 0.0)
 def _problems(facts: Facts, now_ms: int, service_commits_per_s: float) -> list[Problem]:
     found: list[Problem] = []
     if facts.findings:
-        found.append(Problem(level=Level.BAD, text=_findings_text(facts), panel="findings"))
+        found.append(Problem(level=Level.BAD, text=_findings_text(facts), panel="findings", is_found=True))
     if facts.disagreeing is not None:
         named = ", ".join(map(str, facts.disagreeing)) or "unknown"
-        found.append(Problem(level=Level.BAD, text=f"Log and service disagree (coordinator {named})", panel="agreement"))
+        found.append(Problem(level=Level.BAD, text=f"Log and service disagree (coordinator {named})", panel="agreement", is_found=True))
     if facts.missing_files:
-        text = f"{counted(facts.missing_files, 'file', 'files')} with live batches not in the bucket: data is lost"
-        found.append(Problem(level=Level.BAD, text=text, panel="orphans"))
+        is_are = "is" if facts.missing_files == 1 else "are"
+        text = f"{counted(facts.missing_files, 'file', 'files')} with live batches {is_are} not in the object store: data is lost"
+        found.append(Problem(level=Level.BAD, text=text, panel="orphans", is_found=True))
     unwatched = watch_problem(facts.watch, now_ms, service_commits_per_s)
     unseen_ms = now_ms - (facts.last_commit_ms or facts.watch.started_ms)
     if unwatched is not None:
@@ -154,7 +170,7 @@ def _problems(facts: Facts, now_ms: int, service_commits_per_s: float) -> list[P
         found.append(Problem(level=Level.WARNING, text=text, panel="monitor"))
     if facts.quarantined:
         text = f"{counted(facts.quarantined, 'entry', 'entries')} could not be read: a newer coordinator, or damage"
-        found.append(Problem(level=Level.WARNING, text=text, panel="quarantine"))
+        found.append(Problem(level=Level.WARNING, text=text, panel="quarantine", is_found=True))
     if facts.unclaimed and facts.entries:
         text = f"No leader known for {counted(len(facts.unclaimed), 'coordinator', 'coordinators')} (first: {facts.unclaimed[0]})"
         found.append(Problem(level=Level.WARNING, text=text, panel="leadership"))
@@ -163,7 +179,7 @@ def _problems(facts: Facts, now_ms: int, service_commits_per_s: float) -> list[P
         (facts.oldest_hand_over_ms, HAND_OVER_MS_MAX, "A file has waited for its next owner", "files"),
     ):
         if age_ms is not None and age_ms > most_ms:
-            found.append(Problem(level=Level.WARNING, text=f"{what} for {duration(age_ms)}", panel=panel))
+            found.append(Problem(level=Level.WARNING, text=f"{what} for {duration(age_ms)}", panel=panel, is_found=True))
     return found
 
 
@@ -176,6 +192,9 @@ def _findings_text(facts: Facts) -> str:
 
 
 def _healthy(facts: Facts, now_ms: int) -> str:
+    seen_ms = now_ms - facts.watch.seen_ms
+    if seen_ms > FRESH_MS_MAX:
+        return f"Healthy when last looked at, {duration(seen_ms)} ago: audit clean over {counted(facts.entries, 'entry', 'entries')}"
     if not facts.entries:
         return "Healthy: the log has no entries yet"
     clean = f"audit clean over {counted(facts.entries, 'entry', 'entries')}"

@@ -34,7 +34,20 @@ TOTALS = {
 
 VOID_PREFIX = "void."
 
-LAST_VERIFY = ("verify_disagrees", "last_verify_timestamp_seconds")
+CHECKS = ("verify", "orphans")
+"""Jobs that the monitor may run itself; each has its metrics, whether it does or not."""
+
+GAUGES = (
+    "open_transactions",
+    "open_transaction_age_seconds",
+    "verify_disagrees",
+    "last_verify_timestamp_seconds",
+    "missing_files",
+    "orphan_files",
+    "orphan_bytes",
+    "last_orphans_timestamp_seconds",
+)
+"""Numbers of the database without labels."""
 
 
 class MetricsPortError(Exception):
@@ -42,9 +55,9 @@ class MetricsPortError(Exception):
 
 
 class JobMetrics:
-    """The metrics of one job. `ends` tells where the log ended when last asked."""
+    """The metrics of one job. `ends` tells where the log ended when last asked, `intervals_s` how often it runs which check."""
 
-    def __init__(self, folder: Path, ends: Callable[[], Mapping[int, int]]) -> None:
+    def __init__(self, folder: Path, ends: Callable[[], Mapping[int, int]], intervals_s: Mapping[str, float] | None = None) -> None:
         self.registry = CollectorRegistry()
         self._up = _gauge(self.registry, "up")
         self._freshness = _gauge(self.registry, "freshness_seconds")
@@ -54,6 +67,11 @@ class JobMetrics:
         self._merge_seconds = _histogram(self.registry, "merge_seconds")
         self._rows = _counter(self.registry, "rows_total")
         self._kafka_errors = _counter(self.registry, "kafka_errors_total")
+        intervals = _gauge(self.registry, "check_interval_seconds")
+        self._check_failures = _counter(self.registry, "check_failures_total")
+        for check in CHECKS:
+            intervals.labels(check).set((intervals_s or {}).get(check, 0))
+            self._check_failures.labels(check)
         self.registry.register(_FromDatabase(folder, ends))
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
@@ -86,6 +104,10 @@ class JobMetrics:
         if freshness_seconds is not None:
             self._freshness.set(freshness_seconds)
 
+    def on_check_failure(self, check: str) -> None:
+        """A run of a check could not do its work."""
+        self._check_failures.labels(check).inc()
+
     def on_kafka_error(self) -> None:
         """Kafka did not answer a question."""
         self._kafka_errors.inc()
@@ -104,7 +126,7 @@ class _FromDatabase(Collector):
 
     def _families(self) -> list[Family]:
         return [_counter_family(name) for name in (*TOTALS, "void_entries_total", "findings_total")] + [
-            _gauge_family(name) for name in ("lag_entries", *LAST_VERIFY)
+            _gauge_family(name) for name in ("lag_entries", "findings_open", *GAUGES)
         ]
 
     def collect(self) -> Iterator[Family]:
@@ -136,19 +158,43 @@ class _FromDatabase(Collector):
         for partition, end in sorted(ends.items()):
             lag.add_metric([str(partition)], max(0, end - heads.get(partition, 0)))
         yield lag
-        verified = json.loads(report.job().get("last_verify", "null")) or {"agree": True, "at_ms": 0}
-        for name, value in zip(LAST_VERIFY, (float(not verified["agree"]), verified["at_ms"] / 1000), strict=True):
-            compared = _gauge_family(name)
-            compared.add_metric([], value)
-            yield compared
+        still_open = _gauge_family("findings_open")
+        for rule, count in report.findings_by_rule(only_open=True).items():
+            still_open.add_metric([rule], count)
+        yield still_open
+        for name, number in zip(GAUGES, _numbers(report), strict=True):
+            family_of_one = _gauge_family(name)
+            family_of_one.add_metric([], number)
+            yield family_of_one
+
+
+def _numbers(report: Report) -> tuple[float, ...]:
+    """The values of `GAUGES`."""
+    said = report.job()
+    verified = json.loads(said.get("last_verify", "null")) or {}
+    looked = json.loads(said.get("last_orphans", "null")) or {}
+    opened = report.open_transactions()
+    oldest_ms = cast(int, opened[0]["append_ms"]) if opened else 0
+    return (
+        len(opened),
+        max(0.0, time.time() - oldest_ms / 1000) if opened else 0.0,
+        float(any(part.get("agree") is False for part in verified.get("partitions", ()))),
+        verified.get("at_ms", 0) / 1000,
+        looked.get("missing_files", 0),
+        looked.get("orphans", 0),
+        looked.get("orphan_bytes", 0),
+        looked.get("at_ms", 0) / 1000,
+    )
 
 
 def _gauge(registry: CollectorRegistry, name: str) -> Gauge:
-    return Gauge(PREFIX + name, METRICS[PREFIX + name].help, registry=registry)
+    metric = METRICS[PREFIX + name]
+    return Gauge(metric.name, metric.help, metric.labels, registry=registry)
 
 
 def _counter(registry: CollectorRegistry, name: str) -> Counter:
-    return Counter(PREFIX + name, METRICS[PREFIX + name].help, registry=registry)
+    metric = METRICS[PREFIX + name]
+    return Counter(metric.name, metric.help, metric.labels, registry=registry)
 
 
 def _histogram(registry: CollectorRegistry, name: str) -> Histogram:

@@ -1,4 +1,6 @@
-"""Writes into a monitor's database what comes neither from the log nor with a micro-batch: brokers, and the job itself."""
+"""Writes into a monitor's database what comes neither from the log nor with a micro-batch: brokers, the job itself, and what
+people say of findings.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ from pathlib import Path
 
 from spark_jobs.monitor.report import BUSY_TIMEOUT_S, DATABASE
 from spark_jobs.monitor.topic import Broker
+from spark_jobs.store.acknowledge import Choice, acknowledge, reopen
 
 
 @contextmanager
@@ -30,3 +33,15 @@ def record_job(folder: Path, **values: object) -> None:
         connection.executemany(
             "INSERT OR REPLACE INTO job (name, value) VALUES (?, ?)", [(key, str(value)) for key, value in values.items()]
         )
+
+
+def acknowledge_findings(folder: Path, choice: Choice, *, who: str, reason: str, now_ms: int) -> int:
+    """Acknowledge open findings; returns how many. Raises `AcknowledgeError`, and `sqlite3.Error` when it cannot be written."""
+    with _transaction(folder) as connection:
+        return acknowledge(connection, choice, who=who, reason=reason, now_ms=now_ms)
+
+
+def reopen_findings(folder: Path, choice: Choice, *, who: str, reason: str, now_ms: int) -> int:
+    """Take acknowledgements back; returns of how many findings. Raises as `acknowledge_findings`."""
+    with _transaction(folder) as connection:
+        return reopen(connection, choice, who=who, reason=reason, now_ms=now_ms)

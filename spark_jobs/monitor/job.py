@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_jobs.batch_read import LogPlace, kafka_options
+from spark_jobs.monitor.checks import Check, Checks
 from spark_jobs.monitor.endpoint import JobMetrics
 from spark_jobs.monitor.facts import record_brokers, record_job
 from spark_jobs.monitor.life import Beats, signs_of_life
@@ -53,6 +54,7 @@ class MonitorOptions:
     max_entries_per_batch: int = MAX_ENTRIES_PER_BATCH
     metrics_host: str = "127.0.0.1"
     metrics_port: int | None = None
+    checks: Sequence[Check] = ()
 
 
 def run_monitor(options: MonitorOptions, stopping: StopSignal, on_ready: Callable[[str], None]) -> None:
@@ -103,7 +105,8 @@ class _Job:
         self._watcher = Watcher(
             watch, facts, heads=lambda: self._next, on_brokers=self._on_brokers, on_error=lambda: self._metrics.on_kafka_error()
         )
-        self._metrics = JobMetrics(options.folder, self._watcher.ends)
+        self._metrics = JobMetrics(options.folder, self._watcher.ends, {check.name: check.every_s for check in options.checks})
+        self._checks = Checks(options.checks, options.folder, self._metrics.on_check_failure)
 
     def run(self, stopping: StopSignal, on_ready: Callable[[str], None]) -> None:
         """See `run_monitor`."""
@@ -119,10 +122,13 @@ class _Job:
                 trigger_s=options.trigger_interval_s,
                 version=options.version,
             )
+            with open_report(options.folder) as report:
+                self._checks.start(report.job())
             with open_spark("diskless-monitor", options.engine) as spark:
                 self._run_query(spark, stopping, lambda: on_ready(self._ready_line(address)))
         finally:
             self._metrics.on_up(False)
+            self._checks.stop()
             self._watcher.stop()
 
     def _ready_line(self, address: tuple[str, int] | None) -> str:
@@ -177,6 +183,7 @@ class _Job:
 
     def _look(self) -> None:
         self._beats.looked()
+        self._checks.look()
         if self._watcher.replaced is not None:
             raise self._watcher.replaced
 

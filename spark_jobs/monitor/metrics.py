@@ -42,6 +42,26 @@ _ALL = (
     Metric(name="void_entries_total", kind="counter", help="Entries that count for nobody, by reason.", labels=("reason",)),
     Metric(name="quarantined_total", kind="counter", help="Entries in force that cannot be read."),
     Metric(name="findings_total", kind="counter", help="Violations of the log's rules, by rule.", labels=("rule",)),
+    Metric(name="findings_open", kind="gauge", help="Findings that nobody acknowledged, by rule.", labels=("rule",)),
+    Metric(name="open_transactions", kind="gauge", help="Transactions of the metadata log that are open."),
+    Metric(name="open_transaction_age_seconds", kind="gauge", help="Age of the oldest open transaction; 0 when none is open."),
+    Metric(name="missing_files", kind="gauge", help="Files with live batches that the last `orphans` did not find in the object store."),
+    Metric(name="orphan_files", kind="gauge", help="Objects that the last `orphans` found and no coordinator knows."),
+    Metric(name="orphan_bytes", kind="gauge", help="Bytes of `orphan_files`."),
+    Metric(
+        name="last_orphans_timestamp_seconds",
+        kind="gauge",
+        help="When log and object store were last compared; 0 before the first time.",
+    ),
+    Metric(
+        name="check_interval_seconds",
+        kind="gauge",
+        help="How often the monitor itself runs `verify` and `orphans`; 0 when it does not.",
+        labels=("check",),
+    ),
+    Metric(
+        name="check_failures_total", kind="counter", help="Runs of `verify` and `orphans` that could not do their work.", labels=("check",)
+    ),
     Metric(name="verify_disagrees", kind="gauge", help="1 while the last `diskless monitor verify` found log and replicas to differ."),
     Metric(name="last_verify_timestamp_seconds", kind="gauge", help="When log and replicas were last compared; 0 before the first time."),
     Metric(name="kafka_errors_total", kind="counter", help="Looks at the topic, its ends or the brokers that Kafka did not answer."),

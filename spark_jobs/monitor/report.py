@@ -8,10 +8,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from spark_jobs.store.acknowledge import open_without_row
+
 DATABASE = "monitor.db"
 BUSY_TIMEOUT_S = 10.0
 
 Row = dict[str, object]
+
+WITHOUT_ROW = "not kept"
+"""Stands for the rule of findings that were counted beyond what a micro-batch keeps."""
 
 
 class NoMonitorError(Exception):
@@ -62,15 +67,29 @@ class Report:
         rows = self._rows("SELECT name, sum(value) AS value FROM total GROUP BY name ORDER BY name")
         return {str(row["name"]): _whole(row["value"]) for row in rows}
 
-    def findings_by_rule(self) -> Mapping[str, int]:
-        """How many findings there are rows of, by rule."""
-        rows = self._rows("SELECT rule, count(*) AS count FROM finding GROUP BY rule ORDER BY rule")
-        return {str(row["rule"]): _whole(row["count"]) for row in rows}
+    def findings_by_rule(self, *, only_open: bool = False) -> Mapping[str, int]:
+        """How many findings there are rows of, by rule; open ones that got no row stand under `WITHOUT_ROW`."""
+        where = "WHERE acknowledgement IS NULL" if only_open else ""
+        rows = self._rows(f"SELECT rule, count(*) AS count FROM finding {where} GROUP BY rule ORDER BY rule")
+        found = {str(row["rule"]): _whole(row["count"]) for row in rows}
+        without_row = open_without_row(self.connection) if only_open else 0
+        return found | {WITHOUT_ROW: without_row} if without_row else found
 
-    def findings(self, limit: int, rule: str | None = None) -> list[Row]:
-        """The newest findings."""
-        where = "" if rule is None else "WHERE rule = ?"
-        return self._rows(f"SELECT * FROM finding {where} ORDER BY id DESC LIMIT ?", [*([] if rule is None else [rule]), limit])
+    def findings(self, limit: int, rule: str | None = None, *, only_open: bool = False) -> list[Row]:
+        """The newest findings, each with who acknowledged it, when and why (None while it is open)."""
+        conditions = [*([] if rule is None else ["rule = ?"]), *(["acknowledgement IS NULL"] if only_open else [])]
+        where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+        query = f"SELECT f.*, a.who, a.reason, a.at_ms FROM (SELECT * FROM finding {where} ORDER BY id DESC LIMIT ?) f"
+        query += " LEFT JOIN acknowledgement a ON a.id = f.acknowledgement ORDER BY f.id DESC"
+        return self._rows(query, [*([] if rule is None else [rule]), limit])
+
+    def open_rows(self) -> int:
+        """How many findings there are rows of that are not acknowledged."""
+        return _whole(self._rows("SELECT count(*) AS count FROM finding WHERE acknowledgement IS NULL")[0]["count"])
+
+    def open_transactions(self) -> list[Row]:
+        """The transactions of the log that are open, the oldest first."""
+        return self._rows("SELECT kpart AS partition, name, offset, append_ms FROM open_transaction ORDER BY append_ms")
 
     def quarantine(self, limit: int) -> list[Row]:
         """The newest entries that could not be read."""

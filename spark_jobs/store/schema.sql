@@ -100,7 +100,15 @@ create table if not exists run_block (      -- which files hold the batches of a
 -- what is wrong
 create table if not exists finding (
     id integer primary key, kpart integer not null, offset integer not null, rule text not null, message text not null,
-    topic_id blob, partition integer, producer_id integer, object_key text, expected integer, found integer, seen_ms integer not null
+    topic_id blob, partition integer, producer_id integer, object_key text, expected integer, found integer, seen_ms integer not null,
+    acknowledgement integer                 -- the one in force; null: the finding is open
+);
+create index if not exists finding_open on finding (id) where acknowledgement is null;
+create index if not exists finding_acknowledged on finding (id) where acknowledgement is not null;
+create table if not exists acknowledgement (    -- what people said of findings; rows are never changed
+    id integer primary key, action text not null, who text not null, reason text not null, at_ms integer not null,
+    findings integer not null,              -- of how many findings
+    without_row integer                     -- when said of all: how many findings that got no row are acknowledged from then on
 );
 create table if not exists quarantine (
     kpart integer, offset integer, error text, size_bytes integer, first_bytes blob, seen_ms integer, primary key (kpart, offset)

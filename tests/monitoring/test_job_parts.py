@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from spark_jobs.kafka_properties import UntranslatableError, java_properties
 from spark_jobs.monitor.endpoint import JobMetrics, MetricsPortError
-from spark_jobs.monitor.facts import record_brokers, record_job
+from spark_jobs.monitor.facts import acknowledge_findings, record_brokers, record_job
 from spark_jobs.monitor.lock import FolderInUseError, hold_folder
 from spark_jobs.monitor.metrics import METRICS, PREFIX
 from spark_jobs.monitor.report import DATABASE, NoMonitorError, open_report
@@ -22,6 +23,7 @@ from spark_jobs.monitor.watcher import LogReplacedError, check_ends, check_ident
 from spark_jobs.session import find_spark
 from spark_jobs.settings import JVM_OPTIONS, KAFKA_SOURCE, LOCAL_MASTER
 from spark_jobs.store import sink
+from spark_jobs.store.acknowledge import Choice
 
 
 @pytest.fixture
@@ -113,7 +115,8 @@ def test_the_endpoint_shows_exactly_the_metrics_of_the_list(folder: Path) -> Non
         finding = "INSERT INTO finding (kpart, offset, rule, message, seen_ms) VALUES (0, ?, ?, 'm', 1)"
         store._db.executemany(finding, [(1, "offset-gap"), (2, "offset-gap"), (3, "log-lost")])
         store._db.execute("INSERT INTO head VALUES (0, 40, 1, 1, 1, 0, 40, 1, 1, '{}', NULL)")
-    metrics = JobMetrics(folder, lambda: {0: 50, 1: 6})
+    metrics = JobMetrics(folder, lambda: {0: 50, 1: 6}, {"verify": 3600})
+    metrics.on_check_failure("verify")
     metrics.on_up(True)
     metrics.on_batch(12, 0.7)
     metrics.on_merge(0.1, 1.5)
@@ -132,9 +135,29 @@ def test_the_endpoint_shows_exactly_the_metrics_of_the_list(folder: Path) -> Non
     assert found[PREFIX + "lag_entries"] == {("0",): 10, ("1",): 6}
     assert found[PREFIX + "verify_disagrees"] == {(): 0}
     assert found[PREFIX + "last_verify_timestamp_seconds"] == {(): 0}
-    record_job(folder, last_verify='{"agree": false, "at_ms": 5000}')
-    assert scraped(metrics)[PREFIX + "verify_disagrees"] == {(): 1}
-    assert scraped(metrics)[PREFIX + "last_verify_timestamp_seconds"] == {(): 5}
+    assert found[PREFIX + "check_interval_seconds"] == {("verify",): 3600, ("orphans",): 0}
+    assert found[PREFIX + "check_failures_total"] == {("verify",): 1, ("orphans",): 0}
+    assert found[PREFIX + "findings_open"] == {("offset-gap",): 2, ("log-lost",): 1}
+    assert found[PREFIX + "open_transactions"] == found[PREFIX + "open_transaction_age_seconds"] == {(): 0}
+    assert found[PREFIX + "missing_files"] == found[PREFIX + "last_orphans_timestamp_seconds"] == {(): 0}
+    record_job(folder, last_verify='{"agree": false, "at_ms": 5000, "partitions": [{"agree": true}, {"agree": false}]}')
+    record_job(folder, last_orphans='{"missing_files": 2, "orphans": 3, "orphan_bytes": 44, "at_ms": 7000}')
+    acknowledge_findings(folder, Choice(rule="offset-gap"), who="ann", reason="known", now_ms=1)
+    with sink.Store.open(folder) as store:
+        insert = "INSERT INTO open_transaction VALUES (?, 'move', 5, ?)"
+        now_ms = time.time_ns() // 1_000_000
+        store._db.executemany(insert, [(0, now_ms - 90_000), (1, now_ms)])
+    later = scraped(metrics)
+    assert later[PREFIX + "verify_disagrees"] == {(): 1}
+    assert later[PREFIX + "last_verify_timestamp_seconds"] == {(): 5}
+    assert [later[PREFIX + name][()] for name in ("missing_files", "orphan_files", "orphan_bytes")] == [2, 3, 44]
+    assert later[PREFIX + "last_orphans_timestamp_seconds"] == {(): 7}
+    assert later[PREFIX + "findings_open"] == {("log-lost",): 1}
+    assert later[PREFIX + "findings_total"] == {("offset-gap",): 2, ("log-lost",): 1}
+    assert later[PREFIX + "open_transactions"] == {(): 2}
+    assert 90 <= later[PREFIX + "open_transaction_age_seconds"][()] < 200
+    record_job(folder, last_verify='{"agree": false, "at_ms": 5000, "partitions": []}')
+    assert scraped(metrics)[PREFIX + "verify_disagrees"] == {(): 0}, "nothing was compared"
     assert found[PREFIX + "up"] == {(): 1}
     assert found[PREFIX + "rows_total"] == {(): 12}
     assert found[PREFIX + "freshness_seconds"] == {(): 1.5}

@@ -146,6 +146,12 @@ def test_what_the_service_counts_contradicts_a_monitor_that_sees_nothing(store: 
     )
 
 
+def test_nothing_is_said_of_now_that_was_seen_some_seconds_ago(store: StoreMaker, db: sqlite3.Connection) -> None:
+    now_ms = NOW_MS + 30_000
+    store.life(now_ms - 500, kafka_ms=now_ms - 4000)
+    assert verdict_of(db, now_ms)[:2] == (Level.GOOD, "Healthy when last looked at, 4.0 s ago: audit clean over 201 entries")
+
+
 def test_entries_that_wait_are_told_instead_of_quiet(store: StoreMaker, db: sqlite3.Connection) -> None:
     now_ms = NOW_MS + 30_000
     store.life(now_ms, ends={0: 107, 1: 101}, behind_since_ms=now_ms - 2000)
@@ -184,7 +190,7 @@ def test_a_verify_that_compared_nothing_is_no_disagreement(store: StoreMaker, db
 
 def test_files_that_are_missing_in_the_bucket_are_lost_data(store: StoreMaker, db: sqlite3.Connection) -> None:
     store.row("job", name="last_orphans", value=json.dumps({"missing_files": 2}))
-    assert verdict_of(db) == (Level.BAD, "2 files with live batches not in the bucket: data is lost", ["orphans"])
+    assert verdict_of(db) == (Level.BAD, "2 files with live batches are not in the object store: data is lost", ["orphans"])
 
 
 def test_problems_of_others_count(db: sqlite3.Connection) -> None:
@@ -395,7 +401,7 @@ def test_a_finding_says_where_what_it_means_and_how_to_look(store: StoreMaker, d
     store.finding(1, 1, "from-the-future", topic_id=None, partition=None)
     store.row("note", kpart=1, offset=3, text="a term was adopted", seen_ms=NOW_MS)
     answer = findings(db, Query(), NOW_MS)
-    first, second = answer["rows"]
+    second, first = answer["rows"]
     assert first["topic"] == "orders"
     assert first["meaning"] == RULES["offset-gap"]
     assert first["command"] == "diskless log dump --partition 1 --from 1232 --max 3 -o yaml"

@@ -62,7 +62,7 @@ def test_every_panel_has_its_address_and_is_documented(client: TestClient, panel
 
 def test_everything_that_is_documented_answers(client: TestClient) -> None:
     for endpoint in client.get("/api").json()["endpoints"]:
-        if endpoint["path"] != "/api/events":
+        if endpoint["path"] != "/api/events" and not endpoint["help"].startswith("POST"):
             assert client.get(endpoint["path"]).status_code == 200, endpoint
     page = client.get("/api", headers={"Accept": "text/html"})
     assert page.headers["content-type"].startswith("text/html")
@@ -420,3 +420,99 @@ def test_a_port_in_use_is_told(tmp_path: Path) -> None:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         result = CliRunner().invoke(root, ["dashboard", "--dir", str(tmp_path), "--listen", address], prog_name="diskless")
     assert (result.exit_code, f"cannot listen on {address}" in result.stderr) == (Exit.UNAVAILABLE, True)
+
+
+# ---- acknowledging
+
+TOKEN = "correct-horse"
+KNOWN = {"ids": [1], "who": "ann", "reason": "restored, ticket 4711"}
+
+
+@pytest.fixture
+def writer(store: StoreMaker) -> Iterator[TestClient]:
+    store.finding(0, 5, "offset-gap")
+    store.finding(1, 9, "sequence-gap")
+    app = Dashboard(store.folder, clock_ms=lambda: NOW_MS, token=TOKEN).application(hosts=("testserver",))
+    with TestClient(app, headers={"Authorization": f"Bearer {TOKEN}"}) as made:
+        yield made
+
+
+def test_a_finding_is_acknowledged_with_who_when_and_why_and_reopened(writer: TestClient) -> None:
+    def open_and_headline() -> tuple[str, str]:
+        overview = writer.get("/api/overview").json()
+        return overview["numbers"]["open_findings"]["digits"], overview["verdict"]["sentence"]
+
+    assert open_and_headline() == ("2", "2 findings, the newest at 1@9 (sequence gap)")
+    assert writer.get("/api/overview").json()["can_acknowledge"]
+    answer = writer.post("/api/findings/acknowledge", json={**KNOWN, "ids": [2]})
+    assert (answer.status_code, answer.json()) == (200, {"changed": 1})
+    assert open_and_headline() == ("1", "1 finding, the newest at 0@5 (offset gap)")
+    found = writer.get("/api/findings?limit=9").json()
+    assert (found["count"], found["open"], [row["id"] for row in found["rows"]]) == (2, 1, [1, 2])
+    assert found["rows"][1]["acknowledged"] == {"who": "ann", "reason": "restored, ticket 4711", "at_ms": NOW_MS}
+    assert [row["id"] for row in writer.get("/api/findings?limit=1&offset=1").json()["rows"]] == [2]
+    all_of_them = {"all": True, "who": "ann", "reason": "known"}
+    assert writer.post("/api/findings/acknowledge", json=all_of_them).json() == {"changed": 1}
+    assert open_and_headline()[1].startswith("Healthy")
+    assert writer.post("/api/findings/reopen", json={**KNOWN, "reason": "again"}).json() == {"changed": 1}
+    assert open_and_headline()[0] == "1"
+
+
+def test_without_a_token_nothing_can_be_changed(client: TestClient, store: StoreMaker) -> None:
+    store.finding(0, 5, "offset-gap")
+    assert not client.get("/api/overview").json()["can_acknowledge"]
+    assert client.post("/api/findings/acknowledge", json=KNOWN, headers={"Authorization": "Bearer x"}).status_code == 405
+    assert store.db.execute("select count(*) from acknowledgement").fetchone()[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Authorization": ""}, 401),
+        ({"Authorization": "Bearer correct-hors"}, 401),
+        ({"Authorization": f"Bearer {TOKEN}x"}, 401),
+        ({"Authorization": "Bearer \xe9".encode("latin-1")}, 401),
+        ({"Authorization": f"Basic {TOKEN}"}, 401),
+        ({"Content-Type": "text/plain"}, 415),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Host": "evil.example"}, 421),
+    ],
+)
+def test_who_may_not_change_anything(writer: TestClient, store: StoreMaker, headers: dict[str, str], status: int) -> None:
+    answer = writer.post("/api/findings/acknowledge", content=json.dumps(KNOWN), headers={"Content-Type": "application/json", **headers})
+    assert answer.status_code == status, answer.text
+    assert store.db.execute("select count(*) from acknowledgement").fetchone()[0] == 0
+    own = {"Content-Type": "application/json", "Origin": "http://testserver"}
+    assert writer.post("/api/findings/acknowledge", content=json.dumps(KNOWN), headers=own).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"", 400),
+        (b"[]", 400),
+        (b"\xff", 400),
+        (b"[" * 100_000, 413),
+        (b'{"ids": [], "who": "a", "reason": "b"}', 400),
+        (b'{"ids": [1], "all": true, "who": "a", "reason": "b"}', 400),
+        (b'{"ids": ["1"], "who": "a", "reason": "b"}', 400),
+        (b'{"ids": [true], "who": "a", "reason": "b"}', 400),
+        (b'{"ids": [99999999999999999999], "who": "a", "reason": "b"}', 400),
+        (b'{"ids": [1], "who": "a"}', 400),
+        (b'{"ids": [1], "who": "a", "reason": " "}', 400),
+        (b'{"ids": [77], "who": "a", "reason": "b"}', 404),
+    ],
+)
+def test_a_request_that_cannot_be_carried_out_says_why(writer: TestClient, store: StoreMaker, body: bytes, status: int) -> None:
+    answer = writer.post("/api/findings/acknowledge", content=body, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, bool(answer.json()["error"])) == (status, True)
+    assert store.db.execute("select count(*) from acknowledgement").fetchone()[0] == 0
+
+
+@pytest.mark.parametrize("text", ["", "short", "two words here", "\x00\x01\x02\x03\x04\x05\x06\x07\x08"])
+def test_a_token_file_without_a_token_is_refused(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "token"
+    file.write_text(text)
+    found = CliRunner().invoke(root, ["dashboard", "--dir", str(tmp_path), "--token-file", str(file)])
+    assert found.exit_code == Exit.USAGE, found.output
+    assert "openssl rand" in found.output

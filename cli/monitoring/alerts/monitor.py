@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from cli.monitoring.alerts.common import DESCRIBE, DOCTOR, LOG_DUMP, MONITOR_FINDINGS, MONITOR_STATUS, MONITOR_UP, VERIFY
+from cli.monitoring.alerts.common import (
+    ACKNOWLEDGE,
+    DESCRIBE,
+    DOCTOR,
+    LOG_DUMP,
+    MONITOR_FINDINGS,
+    MONITOR_RUN,
+    MONITOR_STATUS,
+    MONITOR_UP,
+    VERIFY,
+)
+from cli.monitoring.alerts.compared import COMPARED
 from cli.monitoring.model import Alert, Runbook, Severity
 from cli.monitoring.recording import GROUP
 
@@ -30,7 +41,7 @@ MONITOR: Final = (
                 "Its log and exit status. It ends by itself when the topic was recreated, or another monitor has the folder.",
                 "Java, memory (the job wants about 1.2 GB) and disk space of its folder.",
             ),
-            commands=(MONITOR_STATUS, "diskless monitor run --config FILE --dir FOLDER"),
+            commands=(MONITOR_STATUS, MONITOR_RUN),
             harmless="During its own upgrade.",
         ),
     ),
@@ -73,12 +84,12 @@ MONITOR: Final = (
     ),
     Alert(
         name="DisklessAuditFindings",
-        expr=_within_an_hour("diskless_monitor_findings_total", f"{GROUP}, rule") + " > 0",
-        looks_at=(f"sum by ({GROUP}, rule) (diskless_monitor_findings_total)",),
+        expr=f"sum by ({GROUP}, rule) (diskless_monitor_findings_open) > 0",
+        looks_at=(f"sum by ({GROUP}, rule) (diskless_monitor_findings_open)",),
         wait="0m",
         severity=Severity.CRITICAL,
         summary="The audit found violations of the log's rules",
-        description="{{ $value }} findings of rule `{{ $labels.rule }}` within an hour: the metadata log says what must not be.",
+        description="{{ $value }} open findings of rule `{{ $labels.rule }}`: the metadata log says what must not be.",
         runbook=Runbook(
             means=(
                 "The monitor re-derives the rules from the log alone: no gap, overlap or regression of offsets, no accepted duplicate,"
@@ -88,15 +99,17 @@ MONITOR: Final = (
                 "The findings: each has rule, metadata partition and Kafka offset. A *hole* is a part of the log that was deleted.",
                 "The entries around that offset.",
                 "Whether DisklessDigestMismatch or DisklessReplicaFailed fires as well.",
+                "When the cause is known: acknowledge them, with the reason; the alert ends then, and fires for the next one.",
             ),
             commands=(
                 MONITOR_FINDINGS,
                 LOG_DUMP,
                 DESCRIBE,
+                ACKNOWLEDGE,
             ),
             harmless=(
-                "A monitor that was off for longer than the log is kept finds a hole once. The alert ends an hour after the last new"
-                " finding; the findings stay on the dashboard."
+                "A monitor that was off for longer than the log is kept finds a hole once. The alert ends when the findings are"
+                " acknowledged; they stay on the dashboard, with who, when and why."
             ),
         ),
     ),
@@ -139,4 +152,5 @@ MONITOR: Final = (
             harmless="During an upgrade of the service before the monitor's. The alert ends an hour after the last such entry.",
         ),
     ),
+    *COMPARED,
 )

@@ -1,4 +1,6 @@
-"""What the audit found, each with where it is, what was expected, what it means, and the command that shows the entry."""
+"""What the audit found, each with where it is, what was expected, what it means, who acknowledged it, and the command that shows
+the entry.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +8,24 @@ import sqlite3
 
 from spark_jobs.dashboard.panels.query import Query
 from spark_jobs.dashboard.panels.rows import Json, dicts, rows, scalar, topic_names, totals
+from spark_jobs.store.acknowledge import open_count
 from spark_jobs.store.rules import RULES
 
 ENTRIES_BEFORE = 2
 NOTES_MAX = 20
+_PAGE = (
+    "select f.*, a.who, a.reason, a.at_ms from (select * from finding where acknowledgement {state} order by id desc limit ? offset ?) f"
+    " left join acknowledgement a on a.id = f.acknowledgement order by f.id desc"
+)
 UNKNOWN = "The entry breaks a rule that this version does not know. Look at it and the entries before it with the command below."
 
 
 def findings(db: sqlite3.Connection, query: Query, now_ms: int) -> Json:
-    """Answer `/api/findings`: the first found first, for what follows is often its consequence."""
-    found = rows(db, "select * from finding order by id limit ? offset ?", query.limit, query.offset)
+    """Answer `/api/findings`: those that are open first, each the newest first."""
+    kept_open = scalar(db, "select count(*) from finding where acknowledgement is null")
+    found = rows(db, _PAGE.format(state="is null"), query.limit, query.offset)
+    if len(found) < query.limit:
+        found += rows(db, _PAGE.format(state="is not null"), query.limit - len(found), max(0, query.offset - kept_open))
     names = topic_names(db, {bytes(row["topic_id"]) for row in found if row["topic_id"] is not None})
     kept = scalar(db, "select count(*) from finding")
     logs = rows(db, "select topic from log")
@@ -23,6 +33,7 @@ def findings(db: sqlite3.Connection, query: Query, now_ms: int) -> Json:
     return {
         "count": max(kept, totals(db).get("findings", 0)),
         "kept": kept,
+        "open": open_count(db),
         "offset": query.offset,
         "limit": query.limit,
         "notes": dicts(db, "select kpart as coordinator, offset, text, seen_ms from note order by id desc limit ?", NOTES_MAX),
@@ -46,6 +57,7 @@ def _row(row: sqlite3.Row, names: dict[bytes, str], topic: str) -> Json:
         "expected": None if row["expected"] is None else str(row["expected"]),
         "found": None if row["found"] is None else str(row["found"]),
         "seen_ms": row["seen_ms"],
+        "acknowledged": None if row["who"] is None else {"who": row["who"], "reason": row["reason"], "at_ms": row["at_ms"]},
         "command": look_command(topic, row["kpart"], row["offset"]),
     }
 

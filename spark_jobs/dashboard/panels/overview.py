@@ -9,6 +9,7 @@ from spark_jobs.dashboard.panels.query import Query
 from spark_jobs.dashboard.panels.rows import Json, exact, job, job_json, rows, scalar, totals
 from spark_jobs.dashboard.verdict import Facts, Watch
 from spark_jobs.monitor.life import Life
+from spark_jobs.store.acknowledge import open_count
 
 RATE_S = 10
 TOTALS = ("files", "batches", "records", "bytes", "file_bytes", "entries", "findings", "quarantined")
@@ -24,7 +25,7 @@ def facts(db: sqlite3.Connection, now_ms: int, life: Life | None) -> Facts:
     behind = {row["kpart"]: max(0, row["log_end"] - row["next_offset"], ends.get(row["kpart"], 0) - row["next_offset"]) for row in heads}
     merged_ms = max((row["merged_ms"] for row in heads), default=0)
     newest = max(heads, key=lambda row: int(row["merged_ms"]), default=None)
-    finding = db.execute("select kpart, offset, rule from finding order by id desc limit 1").fetchone()
+    finding = db.execute("select kpart, offset, rule from finding where acknowledgement is null order by id desc limit 1").fetchone()
     last_s = scalar(db, "select max(second) from activity_second where batches > 0")
     orphans = job_json(db, "last_orphans") or {}
     return Facts(
@@ -36,7 +37,7 @@ def facts(db: sqlite3.Connection, now_ms: int, life: Life | None) -> Facts:
         behind_entries=sum(behind.values()),
         behind_ms=0 if life is None or life.behind_since_ms is None else now_ms - life.behind_since_ms,
         freshness_ms=0 if newest is None else max(0, newest["merged_ms"] - newest["append_ms"]),
-        findings=max(summed.get("findings", 0), scalar(db, "select count(*) from finding")),
+        findings=open_count(db),
         newest_finding=None if finding is None else (finding[0], finding[1], finding[2]),
         quarantined=max(summed.get("quarantined", 0), scalar(db, "select count(*) from quarantine")),
         watch=Watch(started_ms=merged_ms, alive_ms=merged_ms) if life is None else watch(life),
@@ -54,6 +55,7 @@ def overview(db: sqlite3.Connection, query: Query, now_ms: int) -> Json:
     heads = rows(db, "select kpart, from_offset from head")
     return {
         "totals": {name: exact(summed.get(name, 0)) for name in TOTALS},
+        "open_findings": exact(open_count(db)),
         "void_entries": exact(sum(value for name, value in summed.items() if name.startswith("void."))),
         "other_batches": {name.removeprefix("other."): exact(value) for name, value in sorted(summed.items()) if name.startswith("other.")},
         "whole_log": all(row["from_offset"] == 0 for row in heads),

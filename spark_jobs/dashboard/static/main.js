@@ -4,6 +4,7 @@ import { repaintCharts } from "/static/charts.js";
 import { h } from "/static/dom.js";
 import { clock, duration } from "/static/format.js";
 import { Live } from "/static/live.js";
+import { allowAcknowledging } from "/static/panels/acknowledge.js";
 import { activityPanel } from "/static/panels/activity.js";
 import { agreementPanel, findingsPanel, orphansPanel, quarantinePanel } from "/static/panels/audit.js";
 import { filesPanel, uploadersPanel } from "/static/panels/files.js";
@@ -63,6 +64,7 @@ function showOverview(overview) {
   }
   problems.hidden = wrong.length < 2; // one is the verdict itself
   problems.replaceChildren(...wrong.map((one) => h("li", { "data-level": one.level }, h("a", { href: `#panel-${one.panel}` }, one.text))));
+  allowAcknowledging(overview.can_acknowledge, () => refresh(true));
   at("place").textContent = `${overview.folder}, ${clock(overview.now_ms)}`;
   showStart(overview);
   now.update(overview);
@@ -188,7 +190,7 @@ const keys = {
   },
 };
 addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || shortcuts.open) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
   const typing = event.target.matches("input, textarea, select");
   if (event.key === "Escape" && typing) event.target.blur();
   if (typing || !keys[event.key]) return;

@@ -1,8 +1,9 @@
 // What is wrong: findings of the audit, entries that cannot be read, whether log and service agree, objects nobody knows.
 
 import { details, facts, h, table } from "/static/dom.js";
-import { bytes, grouped, iso, moment, words } from "/static/format.js";
+import { bytes, counted, grouped, iso, moment, words } from "/static/format.js";
 import { Panel, pager } from "/static/panel.js";
+import { acknowledgeButton } from "/static/panels/acknowledge.js";
 import * as state from "/static/state.js";
 
 const LIMIT = 10;
@@ -13,12 +14,15 @@ export function findingsPanel() {
     id: "findings", title: "Findings", size: "wide", help: "Violations of the log's rules, derived from the log alone",
     load: () => `findings?${new URLSearchParams({ offset: state.get("findings"), limit: LIMIT })}`,
     draw(data, panel) {
-      panel.count(data.count, "bad");
+      panel.count(data.open, "bad");
       const noted = notes(data.notes);
       if (!data.count) return [h("p", { class: "none good" }, "The audit found nothing: offsets, sequences, byte ranges, epochs and transactions are as they must be."), noted];
       const rules = h("ul", { class: "chips" }, data.rules.map(({ rule, count }) => h("li", {}, words(rule), " ", h("b", {}, grouped(count)))));
       const list = h("ol", { class: "findings" }, data.rows.map(finding));
-      return [rules, list, data.kept > LIMIT ? pager({ name: "findings", unit: "findings", count: data.kept, offset: data.offset, limit: data.limit, go: (page) => state.set({ findings: String(page * LIMIT) }) }) : null,
+      const acknowledged = data.count - data.open;
+      const state_ = h("p", { class: `none ${data.open ? "bad" : "good"}`, id: "findings-state" }, data.open ? `${counted(data.open, "finding")} to look at` : "Nothing new", acknowledged ? `, ${grouped(acknowledged)} acknowledged` : "", ". ",
+        data.open ? acknowledgeButton("acknowledge", { all: true }, data.open, "acknowledge-all") : null);
+      return [state_, rules, list, data.kept > LIMIT ? pager({ name: "findings", unit: "findings", count: data.kept, offset: data.offset, limit: data.limit, go: (page) => state.set({ findings: String(page * LIMIT) }) }) : null,
         data.count > data.kept ? h("p", { class: "note" }, `${grouped(data.count)} were counted, ${grouped(data.kept)} of them kept.`) : null, noted];
     },
   });
@@ -31,12 +35,15 @@ function notes(list) {
 
 function finding(row) {
   const known = [["Where", `coordinator ${row.coordinator}, offset ${grouped(row.offset)}`], ["Topic", row.topic && `${row.topic}${row.partition === null ? "" : `-${row.partition}`}`],
+    ["Acknowledged", row.acknowledged && `${moment(row.acknowledged.at_ms)} by ${row.acknowledged.who}: ${row.acknowledged.reason}`],
     ["Producer", row.producer_id], ["Object", row.object_key], ["Expected", row.expected && grouped(row.expected)], ["Found", row.found && grouped(row.found)], ["Seen", moment(row.seen_ms)]];
-  return h("li", { id: `finding-${row.id}` }, details(`finding-${row.id}`,
-    [h("span", { class: "rule" }, words(row.rule)), h("span", { class: "where" }, `${row.coordinator}@${row.offset}`), h("span", { class: "what" }, row.message)],
+  const acted = row.acknowledged ? acknowledgeButton("reopen", { ids: [row.id] }, 1, `reopen-${row.id}`) : acknowledgeButton("acknowledge", { ids: [row.id] }, 1, `acknowledge-${row.id}`);
+  return h("li", { id: `finding-${row.id}`, class: row.acknowledged ? "acknowledged" : null }, details(`finding-${row.id}`,
+    [h("span", { class: "rule" }, words(row.rule)), h("span", { class: "where" }, `${row.coordinator}@${row.offset}`), h("span", { class: "what" }, row.acknowledged ? `${row.message} (acknowledged)` : row.message)],
     h("p", {}, row.meaning),
     facts(known),
-    command(row.command, `command-${row.id}`)));
+    command(row.command, `command-${row.id}`),
+    acted && h("p", { class: "note" }, acted)));
 }
 
 function command(text, key) {
@@ -80,14 +87,14 @@ export function agreementPanel() {
       const bad = parts.filter((part) => part.agree === false);
       const left = last.not_compared ?? [];
       panel.count(bad.length, "bad");
-      const told = bad.length ? `They disagree in ${bad.length} of ${parts.length} comparisons` : parts.length ? `Log and service agree in all ${parts.length} comparisons` : "Nothing could be compared";
+      const told = bad.length ? `They disagree in ${bad.length} of ${counted(parts.length, "comparison")}` : parts.length ? `Log and service agree in ${parts.length === 1 ? "the one comparison" : `all ${parts.length} comparisons`}` : "Nothing could be compared";
       return [h("p", { class: `none ${bad.length ? "bad" : parts.length ? "good" : ""}` }, `${told}, `, when(last.at_ms), "."),
         bad.map((part) => h("p", { class: "difference" }, h("b", {}, `Coordinator ${part.kpart} at offset ${grouped(part.offset)}${part.replica ? ` (${part.replica})` : ""}: `), part.difference || "the digests differ")),
         bad.some((part) => part.rows?.length) ? details("agreement-rows", "Rows that differ", table("Rows that differ", [
           { title: "What", cell: (row) => words(row.kind) }, { title: "Which", wide: true, cell: (row) => h("code", {}, text(row.id)) },
           { title: "In the log", wide: true, cell: (row) => h("code", {}, text(row.log)) }, { title: "In the replica", wide: true, cell: (row) => h("code", {}, text(row.replica)) }], bad.flatMap((part) => part.rows ?? []))) : null,
         left.length ? details("agreement-left", `${left.length} not compared`, h("ul", { class: "keys" }, left.map((part) => h("li", {}, `coordinator ${part.kpart}${part.replica ? ` (${part.replica})` : ""}: ${part.difference}`)))) : null,
-        parts.length ? details("agreement-all", `${parts.length} digests`, table("Digests", [
+        parts.length ? details("agreement-all", counted(parts.length, "digest"), table("Digests", [
           { title: "Coordinator", numeric: true, cell: (part) => part.kpart }, { title: "Replica", cell: (part) => part.replica ?? "–" }, { title: "At offset", numeric: true, cell: (part) => grouped(part.offset) },
           { title: "", cell: (part) => (part.agree ? "agrees" : "differs") }, { title: "Digest", wide: true, cell: (part) => h("code", {}, part.digest) }], parts)) : null];
     },
@@ -108,8 +115,8 @@ export function orphansPanel() {
       panel.count(lost ? `${grouped(lost)} missing` : 0, "bad");
       const list = (key, title, name, rows) => (rows?.length ? details(`orphans-${key}`, title, table(title, [
         { title: name[0].toUpperCase() + name.slice(1), wide: true, cell: (row) => words(text(row[name])) }, { title: "Objects", numeric: true, cell: (row) => grouped(row.count) }, { title: "Size", numeric: true, cell: (row) => bytes(row.bytes) }], rows)) : null);
-      return [lost ? h("p", { class: "none bad" }, `${grouped(lost)} files with live batches are not in the bucket (${bytes(last.missing_bytes)}): their data is lost.`) : null,
-        h("p", { class: lost || last.orphans ? "note" : "none good" }, last.orphans ? `${grouped(last.orphans)} objects (${bytes(last.orphan_bytes)}) are known to nobody and would be fenced, then deleted` : "Every object is known", ", looked at ", when(last.at_ms), "."),
+      return [lost ? h("p", { class: "none bad" }, `${counted(lost, "file")} with live batches ${lost === 1 ? "is" : "are"} not in the object store (${bytes(last.missing_bytes)}): data is lost.`) : null,
+        h("p", { class: lost || last.orphans ? "note" : "none good" }, last.orphans ? `${counted(last.orphans, "object")} (${bytes(last.orphan_bytes)}) ${last.orphans === 1 ? "is" : "are"} known to no coordinator and would be fenced, then deleted` : "Every object is known", ", looked at ", when(last.at_ms), "."),
         facts([["Objects", grouped(last.objects ?? 0)], ["Size", last.bytes && bytes(last.bytes)], ["Known", last.known_objects && grouped(last.known_objects)], ["Too young to judge", last.young_objects && grouped(last.young_objects)]]),
         list("age", "By age", "age", last.by_age), list("reason", "By reason", "reason", last.by_reason), list("folder", "By folder", "folder", last.by_folder),
         missing.length ? details("orphans-missing", "Missing files", table("Missing files", [

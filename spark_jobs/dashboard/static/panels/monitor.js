@@ -2,7 +2,7 @@
 
 import { TimeChart } from "/static/charts.js";
 import { details, facts, h, table } from "/static/dom.js";
-import { duration, grouped, iso, milliseconds, moment, short } from "/static/format.js";
+import { counted, duration, grouped, iso, milliseconds, moment, short } from "/static/format.js";
 import { Panel } from "/static/panel.js";
 
 export function monitorPanel() {
@@ -25,7 +25,7 @@ export function monitorPanel() {
       const open = [...rest.querySelectorAll("details")].filter((one) => one.open).map((one) => one.dataset.key);
       rest.replaceChildren(
         facts(known),
-        details("heads", `${data.heads.length} partitions of the log`, table("Partitions of the log", [
+        details("heads", `${counted(data.heads.length, "partition")} of the log`, table("Partitions of the log", [
           { title: "Partition", numeric: true, cell: (one) => one.coordinator }, { title: "Next offset", numeric: true, cell: (one) => grouped(one.next_offset) }, { title: "Log end", numeric: true, cell: (one) => grouped(one.log_end) },
           { title: "Behind", numeric: true, cell: (one) => grouped(one.lag_entries) }, { title: "Freshness", numeric: true, cell: (one) => duration(one.freshness_ms) }, { title: "Epoch", numeric: true, cell: (one) => one.epoch ?? "–" },
           { title: "Totals since", numeric: true, cell: (one) => grouped(one.from_offset) }, { title: "Last merge", numeric: true, cell: (one) => h("time", { datetime: iso(one.merged_ms) }, moment(one.merged_ms)) }], data.heads)),

@@ -46,8 +46,8 @@ export class Now {
     const unobserved = lag.unobserved_ms !== null;
     this.put("lag", duration(unobserved ? lag.unobserved_ms : lag.freshness_ms), unobserved ? "since the log was last watched" : lag.entries ? `${counted(lag.entries, "entry", "entries")} to read` : "everything is read",
       unobserved ? "bad" : "");
-    const wrong = Number(totals.findings.digits), unread = Number(totals.quarantined.digits);
-    this.put("audit", wrong ? grouped(totals.findings.digits) : "clean", unread ? `${grouped(unread)} unreadable` : wrong ? "findings" : `${grouped(totals.entries.digits)} entries`,
+    const wrong = Number(numbers.open_findings.digits), unread = Number(totals.quarantined.digits);
+    this.put("audit", wrong ? grouped(numbers.open_findings.digits) : "clean", unread ? `${grouped(unread)} unreadable` : wrong ? (wrong === 1 ? "finding" : "findings") : counted(totals.entries.digits, "entry", "entries"),
       wrong ? "bad" : unread ? "warning" : "good");
     this.cells.audit.small.dataset.exact = totals.entries.digits;
   }

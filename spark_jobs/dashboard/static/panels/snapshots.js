@@ -1,7 +1,7 @@
 // Snapshots of every coordinator, and transactions that are open.
 
 import { details, h, table } from "/static/dom.js";
-import { bytes, duration, grouped } from "/static/format.js";
+import { bytes, counted, duration, grouped } from "/static/format.js";
 import { Panel } from "/static/panel.js";
 
 export function snapshotsPanel() {
@@ -13,7 +13,7 @@ export function snapshotsPanel() {
       if (!all.length) return [h("p", { class: "none" }, "No coordinator yet.")];
       const taken = all.filter((one) => one.snapshots);
       const oldest = Math.max(...taken.map((one) => one.age_ms));
-      const summary = taken.length ? `${taken.length} of ${all.length} coordinators have a snapshot; the oldest of the newest was taken ${duration(oldest)} ago.` : "No snapshot is in the log: a new replica reads it from the beginning.";
+      const summary = taken.length ? `${taken.length} of ${counted(all.length, "coordinator")} ${taken.length === 1 ? "has" : "have"} a snapshot; the oldest of the newest was taken ${duration(oldest)} ago.` : "No snapshot is in the log: a new replica reads it from the beginning.";
       return [h("p", { class: "note" }, summary),
         taken.length ? table("Newest snapshots", [
           { title: "Coordinator", numeric: true, cell: (one) => one.coordinator }, { title: "Ends at", numeric: true, cell: (one) => (one.end_offset === null ? "–" : h("span", { title: `${one.location}\ndigest ${one.digest}` }, grouped(one.end_offset))) },

@@ -1,0 +1,234 @@
+"""What the page says within seconds when monitor, Spark, node or Kafka is killed, and whether its files are those of the store."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.dev.kafka import KafkaCluster
+from cli.outcome import Exit
+from coordinator.client.client import DisklessClient
+from coordinator.client.errors import DisklessError
+from coordinator.client.ulid import new_key
+from coordinator.protocol.messages import CommitBatch
+from integration_tests.dashboard_browser import DashboardProcess
+from integration_tests.monitor_process import START_TIMEOUT_S, MonitorProcess
+from integration_tests.page_news import PageNews, Sentence
+from integration_tests.service import Service
+from integration_tests.waiting import wait_until
+
+pytestmark = pytest.mark.timeout(900)  # Kafka, two nodes and, three times, Spark start in it
+
+PARTITIONS = 12
+TOLD_WITHIN_S = 10.0
+SEEN_S = 5.0
+PAUSE_S = 0.05
+
+
+class Uploader:
+    """Uploads files with batches of several coordinators into the folder of the object store and commits them, until it is stopped."""
+
+    def __init__(self, service: Service) -> None:
+        self.folder = Path(service.properties["object.store.url"].removeprefix("file://"))
+        self._service = service
+        self._random = random.Random(7)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="uploader")
+        self.committed = 0
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End it after the running commit."""
+        self._stop.set()
+        self._thread.join()
+
+    async def _run(self) -> None:
+        async with DisklessClient(self._service.addresses) as client:
+            topic_id = (await client.create_topic("orders", PARTITIONS)).topic_id
+            while not self._stop.is_set():
+                batches = self._batches(topic_id)
+                size = sum(batch.size for batch in batches)
+                key = f"wal/{new_key(time.time_ns() // 1_000_000, os.urandom(10))}"
+                object_file = self.folder / key
+                object_file.parent.mkdir(parents=True, exist_ok=True)
+                object_file.write_bytes(bytes(size))
+                while not await self._commit(client, key, size, batches):
+                    if self._stop.is_set():
+                        return
+                self.committed += 1
+                await asyncio.sleep(PAUSE_S)
+
+    async def _commit(self, client: DisklessClient, key: str, size: int, batches: list[CommitBatch]) -> bool:
+        try:
+            (await client.commit_file(key, size, batches, timeout_ms=5000)).raise_for_errors()
+        except DisklessError:
+            return False
+        return True
+
+    def _batches(self, topic_id: bytes) -> list[CommitBatch]:
+        batches, position = [], 0
+        for partition in sorted(self._random.sample(range(PARTITIONS), self._random.randint(1, 6))):
+            size = self._random.randint(100, 2000)
+            batches.append(
+                CommitBatch(
+                    magic=2,
+                    request_id=0,
+                    topic_id=topic_id,
+                    partition_index=partition,
+                    byte_offset=position,
+                    size=size,
+                    base_offset=0,
+                    last_offset=9,
+                    batch_max_timestamp=1,
+                    timestamp_type=0,
+                    producer_id=-1,
+                    producer_epoch=-1,
+                    base_sequence=-1,
+                    last_sequence=-1,
+                )
+            )
+            position += size
+        return batches
+
+    def stored(self) -> tuple[int, int]:
+        """How many objects the store has, and their bytes."""
+        sizes = [path.stat().st_size for path in self.folder.rglob("*") if path.is_file()]
+        return len(sizes), sum(sizes)
+
+
+@pytest.fixture
+def kafka(kafka_cluster: Callable[..., KafkaCluster]) -> KafkaCluster:
+    """A broker of this test's own, which it kills."""
+    return kafka_cluster()
+
+
+@pytest.fixture
+def service(kafka: KafkaCluster, data_folder: Path) -> Iterator[Service]:
+    made = Service(kafka.bootstrap, data_folder, partitions=4)
+    try:
+        yield made.start(2)
+    finally:
+        made.stop()
+
+
+@pytest.fixture
+def uploader(service: Service) -> Iterator[Uploader]:
+    made = Uploader(service)
+    yield made
+    made.stop()
+
+
+def get(address: str) -> Any:
+    with urllib.request.urlopen(address, timeout=60) as answer:
+        return json.load(answer)
+
+
+def on_the_page(address: str) -> tuple[int, int, int, int]:
+    """Files and bytes of the totals, and of what the object store is said to hold."""
+    overview, files = get(f"{address}api/overview"), get(f"{address}api/files")
+    totals = (overview["numbers"] or {}).get("totals", {})
+    counted = [int(totals[name]["digits"]) if totals else 0 for name in ("files", "file_bytes")]
+    return counted[0], counted[1], files["stored"]["files"], files["stored"]["file_bytes"]
+
+
+def status(monitor: MonitorProcess) -> int:
+    """How `diskless monitor status` ends."""
+    command = [sys.executable, "-m", "cli.main", "monitor", "status", "--dir", str(monitor.folder)]
+    return subprocess.run(command, capture_output=True, check=False, timeout=START_TIMEOUT_S).returncode
+
+
+def assert_told(page: PageNews, killed_s: float, is_wanted: Callable[[Sentence], bool], what: str) -> Sentence:
+    """The page says it in time, and calls nothing quiet that was not seen for some seconds."""
+    told = page.wait(is_wanted, what, since_s=killed_s)
+    assert told.time_s - killed_s <= TOLD_WITHIN_S, f"{what} after {told.time_s - killed_s:.1f} s"
+    unseen = [sentence.text for sentence in page.since(killed_s + SEEN_S) if sentence.time_s <= told.time_s]
+    assert "quiet" not in " ".join(unseen)
+    return told
+
+
+def test_every_kill_is_told_within_ten_seconds_and_files_are_those_of_the_store(
+    kafka: KafkaCluster, service: Service, uploader: Uploader, tmp_path: Path
+) -> None:
+    coordinators = [node.http.removeprefix("http://").rstrip("/") for node in service.nodes.values()]
+    with MonitorProcess(service.bootstrap, service.topic, tmp_path) as monitor:
+        monitor.start_ready("--trigger-interval", "0.5")
+        dashboard = DashboardProcess(monitor.folder, tmp_path, coordinators)
+        try:
+            dashboard.start()
+            page = PageNews(dashboard.address)
+
+            def is_healthy(sentence: Sentence) -> bool:
+                return sentence.level == "good" and " files/s, audit clean" in sentence.text
+
+            page.wait(is_healthy, "that it is healthy")
+            wait_until(lambda: status(monitor) == Exit.OK, "`monitor status` to end with 0", START_TIMEOUT_S)
+
+            killed_s = time.monotonic()
+            service.nodes[2].kill()
+            one_down = f"1 of 2 coordinator processes does not answer: {coordinators[1]}"
+            assert_told(page, killed_s, lambda one: one_down in one.problems and one.level == "warning", "that a node is down")
+            service.nodes[2].start()
+            service.wait_shared()
+            page.wait(is_healthy, "that it is healthy", since_s=time.monotonic())
+
+            killed_s = time.monotonic()
+            monitor.process.kill()
+            told = assert_told(page, killed_s, lambda one: one.text.startswith("No sign of the monitor for"), "that the monitor is dead")
+            assert told.level == "bad"
+            assert "what follows is not watched, and the service commits" in told.text
+            assert status(monitor) == Exit.UNAVAILABLE
+            monitor.start_ready("--trigger-interval", "0.5")
+            page.wait(is_healthy, "that it is healthy", since_s=time.monotonic())
+
+            jvm = monitor.jvm()
+            assert jvm is not None
+            killed_s = time.monotonic()
+            os.kill(jvm, signal.SIGKILL)
+            reason = "Spark's JVM was ended by signal 9"
+            assert_told(
+                page, killed_s, lambda one: "The monitor ended with an error" in one.text and reason in one.text, "why the job ended"
+            )
+            assert monitor.wait_ended() == 1
+
+            # What was committed meanwhile is read; then the page, the log and the folder say the same.
+            config = service.nodes[1].folder / "coordinator.properties"
+            checks = ["--verify-every", "10s", "--verify-server", ",".join(service.addresses), "--orphans-every", "10s"]
+            monitor.start_ready("--trigger-interval", "0.5", *checks, "--config", str(config))
+            uploader.stop()
+            stopped_ms = time.time_ns() // 1_000_000
+            stored = uploader.stored()
+            assert stored[0] == uploader.committed
+            wait_until(lambda: on_the_page(dashboard.address) == stored * 2, f"the page to count {stored}", START_TIMEOUT_S)
+            assert monitor.total("record.FileCommitted") > stored[0], "files had several owners"
+
+            # The jobs that the monitor runs itself find the same: every object known, none missing, log and replicas agree.
+            def outcome(name: str) -> dict[str, Any]:
+                return get(f"{dashboard.address}api/{name}").popitem()[1] or {"at_ms": 0}
+
+            for name in ("orphans", "agreement"):
+                wait_until(lambda name=name: outcome(name)["at_ms"] > stopped_ms, f"the monitor to run {name}", 2 * START_TIMEOUT_S)  # type: ignore[misc]
+            found = outcome("orphans")
+            assert (found["objects"], found["bytes"], found["known_objects"], found["missing_files"]) == (*stored, stored[0], 0)
+            assert outcome("agreement")["agree"], outcome("agreement")
+
+            killed_s = time.monotonic()
+            kafka.kill(1)
+            told = assert_told(
+                page, killed_s, lambda one: one.text.startswith("Kafka has not answered the monitor for"), "that Kafka is gone"
+            )
+            assert told.level == "bad"
+        finally:
+            dashboard.close()
