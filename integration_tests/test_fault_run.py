@@ -22,7 +22,8 @@ from integration_tests.checker import check
 from integration_tests.faults.actions import ACTIONS, Needs
 from integration_tests.faults.network import Network, delete_leftovers
 from integration_tests.faults.run import HISTORY_FILE
-from integration_tests.history import BatchAnswer, Description, FinalState, History
+from integration_tests.history import BatchAnswer, Description, FinalState, History, Unknown
+from integration_tests.metadata_log import read_log
 from integration_tests.recording import read_recording
 
 SEED = 7
@@ -74,10 +75,18 @@ def test_under_every_kind_of_fault_nothing_acknowledged_is_lost_doubled_or_moved
     assert len(once.final.copies) == 3
 
 
-@pytest.mark.parametrize("needs", [Needs.NETWORK, Needs.CLOCK], ids=lambda needs: needs.name.lower())
+MISSING = {
+    Needs.NETWORK: "faults of the network",
+    Needs.CLOCK: "clock jumps",
+    Needs.DISK: "disks that refuse",
+    Needs.MOUNT: "full disks",
+}
+
+
+@pytest.mark.parametrize("needs", MISSING, ids=lambda needs: needs.name.lower())
 def test_faults_that_need_something_were_there(once: Run, needs: Needs) -> None:
     wanted = {name for name, action in ACTIONS.items() if action.needs is needs}
-    missing = [text for text in once.report["missing"] if text.startswith("clock" if needs is Needs.CLOCK else "faults of the network")]
+    missing = [text for text in once.report["missing"] if MISSING[needs] in text]
     if missing:
         pytest.skip(missing[0])
     assert wanted <= {fault["action"] for fault in once.report["faults"]}
@@ -89,6 +98,12 @@ def test_faults_of_brokers_are_felt_by_every_commit(once: Run) -> None:
     wanted = {"broker_pause", "broker_cut"} & set(felt)
     assert wanted
     assert all(felt[action] > 1.0 for action in wanted), felt
+
+
+def test_an_entry_was_forged_and_is_void(once: Run) -> None:
+    details = next(fault["details"] for fault in once.report["faults"] if fault["action"] == "forgery")
+    assert any(text.startswith("forged ") for text in details), details
+    assert any(read_log(messages).contradictions for messages in once.final.logs.values())
 
 
 def test_what_a_killed_run_left_is_deleted_by_the_next(once: Run) -> None:
@@ -153,8 +168,29 @@ def call_a_live_file_dead(history: History, final: FinalState) -> tuple[History,
     return replace(history, descriptions=[*history.descriptions, wrong]), final
 
 
+def call_a_partition_unknown(history: History, final: FinalState) -> tuple[History, FinalState]:
+    """Tell one client for a moment that a partition is unknown, which a retry would have hidden."""
+    where = next(iter(final.partitions))
+    late_s = max(read.answered_s for read in history.reads)
+    return replace(history, unknowns=[*history.unknowns, Unknown("FindBatches", where, 1, late_s, late_s + 1, 100)]), final
+
+
+def write_a_contradiction(history: History, final: FinalState) -> tuple[History, FinalState]:
+    """Take a forgery for an entry of the service."""
+    return replace(history, forgeries=[]), final
+
+
 @pytest.mark.parametrize(
-    "plant", [lose_an_acknowledged_commit, double_a_commit, answer_a_retry_otherwise, read_the_past, call_a_live_file_dead]
+    "plant",
+    [
+        lose_an_acknowledged_commit,
+        double_a_commit,
+        answer_a_retry_otherwise,
+        read_the_past,
+        call_a_live_file_dead,
+        call_a_partition_unknown,
+        write_a_contradiction,
+    ],
 )
 def test_a_violation_planted_in_the_recorded_history_is_found(once: Run, plant: Plant) -> None:
     assert check(once.history, once.final) == []
