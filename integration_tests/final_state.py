@@ -27,7 +27,7 @@ from coordinator.protocol.messages import (
 from coordinator.protocol.messages.find_batches import FindBatchesPartition, FindBatchesPartitionResponse, FindBatchesTopic
 from coordinator.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
 from integration_tests.history import FinalPartition, FinalState, FoundBatch, LogMessage, ReplicaDigest, UserPartition
-from integration_tests.metadata_log import read_log
+from integration_tests.metadata_log import LogReader
 from integration_tests.routes import Address, Routes, describe_coordinators, expect
 
 DEADLINE_S: Final = 90.0
@@ -194,13 +194,24 @@ def read_final_state(
     the reading of the log and that of the state. Then everything is read once more.
     """
     logs = dump_topic(bootstrap, metadata_topic)
+    readers = {coordinator_id: LogReader() for coordinator_id in logs}
+    last_changes = _last_changes(readers, logs)
     for _ in range(READINGS_MAX):
-        last_changes = {coordinator_id: read_log(log).last_change for coordinator_id, log in logs.items()}
         final = asyncio.run(_read_state(nodes, owners, logs, last_changes))
         logs = dump_topic(bootstrap, metadata_topic, known=logs)
-        if last_changes == {coordinator_id: read_log(log).last_change for coordinator_id, log in logs.items()}:
+        before, last_changes = last_changes, _last_changes(readers, logs)
+        if before == last_changes:
             return final
     raise AssertionError(f"the log was changed during each of {READINGS_MAX} readings, though no client works any more")
+
+
+def _last_changes(readers: Mapping[int, LogReader], logs: Logs) -> dict[int, int]:
+    """Read on in every log; returns where each was changed last."""
+    for coordinator_id, reader in readers.items():
+        for message in logs[coordinator_id]:
+            if message.offset > reader.read.last_offset:
+                reader.take(message)
+    return {coordinator_id: reader.read.last_change for coordinator_id, reader in readers.items()}
 
 
 async def _read_state(

@@ -82,6 +82,8 @@ class ReadLog:
     """The last log start of each user partition from which records were deleted."""
     last_change: int = -1
     """Offset of the last entry that counts and changes something; barriers and claims do not."""
+    last_offset: int = -1
+    """Offset of the last message that was read."""
     unreadable: str | None = None
     """The first entry that only another version can read; nothing behind it is judged."""
 
@@ -117,6 +119,7 @@ class LogReader:
 
     def take(self, message: LogMessage) -> None:
         """Judge the next message."""
+        self.read.last_offset = message.offset
         if self.read.unreadable is not None:
             return
         key = decode_key(message.key)

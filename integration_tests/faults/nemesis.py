@@ -23,6 +23,7 @@ FLOW_TIMEOUT_S: Final = 90.0
 SHARED_TIMEOUT_S: Final = 90.0
 PART_SHARED: Final = 0.5
 """Of the rounds so many wait until every node leads its share again; the others leave the group unsettled to the next fault."""
+PART_SHARED_BRISK: Final = 0.2
 QUIET_MAX_S: Final = 2.0
 MORE_TOGETHER: Final = (1, 1, 1, 2, 2, 3)
 
@@ -124,19 +125,19 @@ class Nemesis:
                 self._let_pass(end_s)
                 stack.close()
                 round_done[place].healed_s = time.monotonic()
-        self._wait_recovered(round_done)
+        self._wait_recovered(round_done, PART_SHARED if quiet_s is None else PART_SHARED_BRISK)
         self._let_pass(time.monotonic() + (self._rng.uniform(0, QUIET_MAX_S) if quiet_s is None else quiet_s))
         for done in round_done:
             done.over_s = time.monotonic()
 
-    def _wait_recovered(self, round_done: Sequence[Done]) -> None:
+    def _wait_recovered(self, round_done: Sequence[Done], part_shared: float) -> None:
         self.check_processes()
         self._load.wait_flowing(2, FLOW_TIMEOUT_S)
         flowing_s = time.monotonic()
         for node in self._topology.service.nodes.values():
             node.wait_serving(SHARED_TIMEOUT_S)
         shared_s = None
-        if self._rng.random() < PART_SHARED:
+        if self._rng.random() < part_shared:
             self._topology.service.wait_shared(SHARED_TIMEOUT_S)
             shared_s = time.monotonic()
         for done in round_done:

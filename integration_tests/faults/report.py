@@ -32,8 +32,7 @@ def summary(result: Result) -> dict[str, Any]:
     times = file_times(history)
     faults = [(fault, outages.within(fault.begun_s, fault.over_s or fault.flowing_s or fault.begun_s)) for fault in result.faults]
     quiet = [took for sent_s, took in times if not any(one.begun_s - 1 < sent_s < (one.flowing_s or 1e18) for one in result.faults)]
-    voids = {} if result.final is None else {c: len(read_log(log).voids) for c, log in result.final.logs.items()}
-    claims = {} if result.final is None else {c: len(read_log(log).claims) for c, log in result.final.logs.items()}
+    logs = {} if result.final is None else {c: read_log(log) for c, log in result.final.logs.items()}
     return {
         "violations": result.violations,
         "broken_off": result.broken_off,
@@ -59,8 +58,9 @@ def summary(result: Result) -> dict[str, Any]:
         ],
         "file_s": _spread(spread(took for _, took in times)),
         "file_without_faults_s": _spread(spread(quiet)),
-        "void_entries": voids,
-        "claims": claims,
+        "void_entries": {c: len(log.voids) for c, log in logs.items()},
+        "contradictions": {c: len(log.contradictions) for c, log in logs.items()},
+        "claims": {c: len(log.claims) for c, log in logs.items()},
         "faults": [_fault(result, fault, outage) for fault, outage in faults],
         "outages": {name: _outages(found) for name, found in outages.by_action(result.faults).items()},
         "unusual_log_lines": result.unusual_log_lines,
@@ -139,7 +139,8 @@ def _lines(result: Result, numbers: Mapping[str, Any]) -> Iterator[str]:
     without_cause = numbers["late_answers_of_nodes_not_hit"]
     late = f"Answers later than TimeoutMs ({COMMIT_TIMEOUT_S:g} s) and {LATE_S:g} s of grace: {numbers['late_answers']}"
     yield f"{late}, of nodes that no fault had hit: {'; '.join(without_cause[:SHOWN]) or 'none'}."
-    yield f"Claims by coordinator: {numbers['claims']}; void entries: {numbers['void_entries']}."
+    voids = f"void entries: {numbers['void_entries']}, of them contradictions: {numbers['contradictions']}"
+    yield f"Claims by coordinator: {numbers['claims']}; {voids}."
     yield ""
     yield "| from first sending to the last final answer of a file, s | count | p50 | p99 | most |"
     yield "|---|---|---|---|---|"
