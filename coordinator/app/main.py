@@ -312,6 +312,7 @@ def node_config(settings: Settings, endpoints: list[Endpoint]) -> NodeConfig:
         shutdown_timeout_ms=settings.leader_shutdown_timeout_ms,
         incarnation_id=uuid.uuid4().bytes,
         session_timeout_ms=settings.session_timeout_ms,
+        clock_skew_max_ms=settings.clock_skew_max_ms,
     )
 
 

@@ -68,10 +68,12 @@ class LeadershipSettings:
     clock_skew_max_ms: int = integer(
         "clock.skew.max.ms",
         5_000,
-        low=0,
+        low=500,
         high=3_600_000,
-        why="""`diskless doctor` complains when the times of the log are further off than this. Append times never go backwards: one
-        fast clock pushes the time of a whole partition forward and expires producers, answers and deleted topics early.""",
+        why="""Clocks that differ by more are wrong. Nodes compare theirs with each other and with Kafka's brokers: one that is further
+        off than this from all who agree stays out of leadership until it is right, and no leader writes times into the log that
+        are further ahead of its brokers. The log's time never goes back: a fast clock would expire producers, answers and deleted
+        topics early.""",
     )
     groups_in_flight_max: int = integer(
         "groups.in.flight.max",

@@ -52,10 +52,11 @@ class _Plain(NamedTuple):
 class GroupBuilder:
     """Builds one group, its entries encoded at a schema `level`; `entries` and `replies` are what comes of it.
 
-    `last_block` is what the overlay still lacks in the end: nobody looks at it before the next group is decided.
+    `now_ms` is the clock of deadlines, that of `context` the log's. `last_block` is what the overlay still lacks in the end:
+    nobody looks at it before the next group is decided.
     """
 
-    def __init__(self, *, state: ShardState, term: Term, overlay: HotState, context: CommitContext, level: int) -> None:
+    def __init__(self, *, state: ShardState, term: Term, overlay: HotState, context: CommitContext, level: int, now_ms: int) -> None:
         self.entries: list[NewEntry] = []
         self.replies: list[Reply] = []
         self.last_block: CommitBlock | None = None
@@ -64,6 +65,7 @@ class GroupBuilder:
         self._tables = overlay
         self._context = context
         self._level = level
+        self._now_ms = now_ms
         self._waiting: list[Waiter] = []
         self._commits: list[tuple[Request, CommitFile]] = []
         self._last: PendingEntry | None = None
@@ -180,7 +182,7 @@ class GroupBuilder:
         term = self._term
         first_seq = term.next_seq
         last_seq = first_seq + len(plain) - 1
-        entry = PendingEntry(last_seq, [], block.encoded[-1], self._context.now_ms, block, len(plain))
+        entry = PendingEntry(last_seq, [], block.encoded[-1], self._now_ms, block, len(plain))
         entry.before, self._waiting = self._waiting, []
         for at, one in enumerate(plain):
             answer = BlockShare(block, at)
@@ -259,14 +261,14 @@ class GroupBuilder:
             return None
         if len(chunks) == 1:
             encoded = chunks[0].encoded
-            return self._add(PendingEntry(term.next_seq, records, encoded, self._context.now_ms), [encoded], records, waiter)
+            return self._add(PendingEntry(term.next_seq, records, encoded, self._now_ms), [encoded], records, waiter)
         if level < TRANSACTIONS_LEVEL:
             advice = f"split it (from schema level {TRANSACTIONS_LEVEL} on they may be several, {level} is in force)"
             self._refuse(waiter, f"the request needs more than one log entry of {limit} bytes; {advice}")
             return None
         values = enclose(chunks, name_of(records), level)
         last_seq = term.next_seq + len(values) - 1
-        entry = PendingEntry(last_seq, [], values[-1], self._context.now_ms, None, len(values), chunks)
+        entry = PendingEntry(last_seq, [], values[-1], self._now_ms, None, len(values), chunks)
         return self._add(entry, values, records, waiter)
 
     def _add(self, entry: PendingEntry, values: Sequence[bytes], records: Sequence[Record], waiter: Waiter | None) -> PendingEntry:

@@ -161,6 +161,8 @@ class Shard:
         """Key and value of the entry at the applied offset."""
         # The level entries are written at. The node sets it from the directory it has applied; of its own a replica writes the oldest.
         self.schema_level = 1
+        self.log_ahead_ms = 0
+        """How much earlier than `now_ms` times are written into the log: set by the runtime when this node's clock is too far ahead."""
         self._read_fence = fence
         self._is_folded_here = state.applied_offset < 0
         self._next_read = state.applied_offset + 1
@@ -730,8 +732,11 @@ class Shard:
             self._taken = []
 
     def _builder(self, term: Term, overlay: HotState, now_ms: int) -> GroupBuilder:
-        context = CommitContext(coordinator_id=self.partition, coordinator_count=self.partition_count, limits=self.limits, now_ms=now_ms)
-        return GroupBuilder(state=self.state, term=term, overlay=overlay, context=context, level=self.schema_level)
+        log_now_ms = now_ms - self.log_ahead_ms
+        context = CommitContext(
+            coordinator_id=self.partition, coordinator_count=self.partition_count, limits=self.limits, now_ms=log_now_ms
+        )
+        return GroupBuilder(state=self.state, term=term, overlay=overlay, context=context, level=self.schema_level, now_ms=now_ms)
 
     def _close_group(self, builder: GroupBuilder, term: Term) -> None:
         builder.close()

@@ -60,30 +60,20 @@ TOPIC_CONFIG: Mapping[str, str] = {
     "retention.ms": "-1",
     "retention.bytes": "-1",
     "unclean.leader.election.enable": "false",
-    "message.timestamp.type": "CreateTime",
+    "message.timestamp.type": "LogAppendTime",
 }
-"""The topic's configuration, apart from `min.insync.replicas`; each other value loses acknowledged entries or time."""
+"""The topic's configuration, apart from `min.insync.replicas`; each other value loses acknowledged entries, or lets clocks stop leaders."""
 
 REASONS: Mapping[str, str] = {
     "cleanup.policy": "compaction removes entries of the log and breaks every replica that reads it",
     "retention.ms": "entries not yet covered by a snapshot are deleted after that time",
     "retention.bytes": "entries not yet covered by a snapshot are deleted at that size",
     "unclean.leader.election.enable": "a broker that missed acknowledged entries may become leader, and they are gone",
-    "message.timestamp.type": "the coordinator's clock is the append time its leader wrote, not the broker's",
+    "message.timestamp.type": "brokers refuse entries of a node whose clock is off, and no node learns what the brokers' clocks show",
 }
 
 MAX_MESSAGE_BYTES_MIN = 64 * 1024
 """Below this an entry holds too few batches to be worth a round trip, and a claim with long endpoints may not fit."""
-
-
-TIMESTAMP_BOUNDS: Mapping[str, str] = {
-    "message.timestamp.after.max.ms": "ahead of",
-    "message.timestamp.before.max.ms": "behind",
-    "message.timestamp.difference.max.ms": "away from",
-}
-TIMESTAMP_DISTANCE_MS_MIN = 60_000
-"""Clocks that differ, and entries that waited for a broker (leader.term.timeout.ms), must fit into it with room to spare."""
-TIMESTAMP_DISTANCE_WANTED_MS = 3_600_000
 
 
 def check_topic(
@@ -95,7 +85,6 @@ def check_topic(
         *_check_min_insync(topic, config, expectations),
         *_check_replicas(topic, config, partitions, expectations),
         *_check_message_size(topic, config),
-        *_check_timestamps(topic, config),
     ]
     return tuple(sorted(findings, key=lambda finding: finding.severity is not Severity.REFUSE))
 
@@ -199,21 +188,6 @@ def _check_message_size(topic: str, config: Mapping[str, str]) -> list[Finding]:
             reason=f"entries are limited to {value} bytes: larger files are refused, other requests become transactions of many entries",
             remedy=_set_key(topic, key, "1048588"),
         )
-    ]
-
-
-def _check_timestamps(topic: str, config: Mapping[str, str]) -> list[Finding]:
-    """Entries carry the time of their producer; brokers refuse those that are too far from their own."""
-    return [
-        Finding(
-            key=key,
-            value=value,
-            severity=Severity.WARN,
-            reason=f"entries whose time is {value} ms {side} the brokers' clocks are refused, which ends their leader's term",
-            remedy=_set_key(topic, key, str(TIMESTAMP_DISTANCE_WANTED_MS)),
-        )
-        for key, side in TIMESTAMP_BOUNDS.items()
-        if (value := config.get(key)) is not None and _is_number(value) and int(value) < TIMESTAMP_DISTANCE_MS_MIN
     ]
 
 

@@ -25,9 +25,9 @@ LOOK_S = (0.5, 30.0)
 """Pauses between two looks at who else is in the group: the first, and the longest. A look starts a process."""
 
 
-UNSUPPORTED, UNLOADABLE = "unsupported", "unloadable"
-KINDS = (UNSUPPORTED, UNLOADABLE)
-"""Words for metrics: a newer version wrote the log; the log lost what the state has."""
+UNSUPPORTED, UNLOADABLE, CLOCK, REFUSED = "unsupported", "unloadable", "clock", "refused"
+KINDS = (UNSUPPORTED, UNLOADABLE, CLOCK, REFUSED)
+"""Words for metrics: a newer version wrote the log; the log lost what the state has; this node's clock is off; Kafka refuses entries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +70,12 @@ class Abstention:
     # ---- what the node tells
 
     def join(self) -> None:
-        """Join the group: everything is loaded."""
+        """Join the group: everything is loaded. A node that may lead nothing first looks whether others are there."""
         self._may_join = True
-        self._join()
+        if any(unfit.partition is None for unfit in self._unfit.values()):
+            self._wake.set()
+        else:
+            self._join()
 
     def stop(self) -> None:
         """Leave for good: the process ends."""

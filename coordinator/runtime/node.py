@@ -29,6 +29,8 @@ from coordinator.runtime.accusations import Accusations
 from coordinator.runtime.cluster_view import DIRECTORY_PARTITION, ClusterView
 from coordinator.runtime.directory_worker import DirectoryWorker
 from coordinator.runtime.failures import FailureLog
+from coordinator.runtime.fitness import Fitness
+from coordinator.runtime.node_clocks import NodeClocks
 from coordinator.runtime.ports import (
     Cluster,
     ClusterRefused,
@@ -85,6 +87,7 @@ class NodeConfig:
     shutdown_timeout_ms: int
     incarnation_id: bytes
     session_timeout_ms: int = 6_000
+    clock_skew_max_ms: int = 5_000
     schema_level_max: int = LATEST
 
 
@@ -154,6 +157,16 @@ class Node:
             on_taken=lambda taken: on_fatal(FatalError(str(taken))),
         )
         self.accusations = Accusations(node_id=config.node_id, replicas=self.replicas, peers=ports.peers)
+        self.clocks = NodeClocks(
+            node_id=config.node_id,
+            replicas=self.replicas,
+            view=self.view,
+            peers=ports.peers,
+            wall_ms=wall_ms,
+            monotonic_ms=lambda: asyncio.get_running_loop().time() * 1000,
+            skew_max_ms=config.clock_skew_max_ms,
+            rng=rng,
+        )
         self.schema_level = 1
         self.facts: TopicFacts | None = None
         self.assignment: frozenset[int] = frozenset()
@@ -165,6 +178,8 @@ class Node:
             rng=rng,
             spawn=self._spawn,
         )
+        self.fitness = Fitness(abstention=self.abstention, replicas=self.replicas, verdict=self.clocks.verdict, rng=rng)
+        self._is_up = False
         self.loop_rounds_s: dict[str, float] = {}
         self.failed_checks: Counter[str] = Counter()
         self.failures: dict[int, FailureLog] = {}
@@ -217,7 +232,11 @@ class Node:
             await self.registration.await_free(self.config.load_timeout_ms / 1000)
         except NodeIdTaken as taken:
             raise FatalError(str(taken)) from taken
+        await self.clocks.ask()
+        self._is_up = True
+        self.fitness.look()
         self.abstention.join()
+        self._spawn(self.clocks.keep(), "clocks")
         self._spawn(self._guard_topic(facts), "topic-guard")
         self._spawn(self.registration.keep(), "registration")
 
@@ -320,6 +339,7 @@ class Node:
             on_failed=self._replica_failed,
             on_contradicted=self.accusations.contradicted,
             failures=self.failures.setdefault(partition, FailureLog()),
+            log_ahead_ms=self.clocks.log_ahead_ms,
         )
 
     async def _load(self, replica: Replica) -> None:
@@ -330,7 +350,7 @@ class Node:
                 break
             # A broker may hear of a new topic later than the one that described it.
             except (KafkaUnavailable, TopicMissing) as unavailable:
-                if isinstance(unavailable, ClusterRefused) and not self.is_joined:
+                if isinstance(unavailable, ClusterRefused) and not self._is_up:
                     raise
                 LOG.warning("replica cannot be loaded yet partition=%d error=%r", replica.partition, str(unavailable))
             except ReplicaUnloadable as unloadable:
@@ -380,13 +400,15 @@ class Node:
 
     def describe(self) -> DescribeNodeResponse:
         """Which process this is and what its clock shows, for other nodes."""
+        kafka_ms = self.clocks.kafka_ms()
         return DescribeNodeResponse(
             error_code=0,
             node_id=self.config.node_id,
             incarnation_id=self.config.incarnation_id,
             is_member=self.is_joined,
             time_ms=self.wall_ms(),
-            is_kafka_time_known=False,
+            is_kafka_time_known=kafka_ms is not None,
+            kafka_time_ms=0 if kafka_ms is None else round(kafka_ms),
         )
 
     # ---- the log and the group
@@ -449,6 +471,7 @@ class Node:
             if leads_directory != self._led_directory:
                 self._led_directory = leads_directory
                 self.directory.directory_changed()
+            self.fitness.look()
             self._watch_loading()
             self._note_round("tick")
             await asyncio.sleep(BUSY_TICK_S if is_busy else TICK_S)

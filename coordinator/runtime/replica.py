@@ -59,6 +59,7 @@ from coordinator.core.refusals import refuse
 from coordinator.core.rest import Rest, no_rest
 from coordinator.core.shard import Shard
 from coordinator.core.state import ShardState, Stored
+from coordinator.runtime.broker_time import BrokerTime
 from coordinator.runtime.failures import FailureLog, NotReadable
 from coordinator.runtime.ports import (
     Cluster,
@@ -101,6 +102,8 @@ GROUP_BYTES_MIN = 64 * 1024
 is decided while another is on its way."""
 ENTRY_HASH_BYTES = 16
 PROOF_BACKOFF_S = (0.05, 0.3)
+REFUSALS_COUNTED_MAX = 4
+"""Each refusal in a row doubles the back-off before the next claim, up to this one."""
 RETRY_BACKOFF_S = (0.2, 1.0)
 RESTED_BATCHES = range(1_000, 25_000)
 """The writer rests between pieces of a generation of so many batches and files. Fewer are packed in a millisecond or two. Of
@@ -164,7 +167,9 @@ class Replica:
         on_failed: Callable[[int, str], None],
         on_contradicted: Callable[[int, Contradicted, LeadershipClaimed | None], None],
         failures: FailureLog,
+        log_ahead_ms: Callable[[int], int],
     ) -> None:
+        """`log_ahead_ms` says how much too late a time of `clock_ms` is for the log."""
         self.identity = identity
         self.failures = failures
         self.partition = identity.partition
@@ -172,6 +177,11 @@ class Replica:
         self.written_offset = -1
         self.digest = Digest()
         self.flush_failures = 0
+        self.broker_time = BrokerTime(lambda: loop.time() * 1000)
+        self.refused_terms = 0
+        """Terms in a row of which Kafka took no entry, or none but the claim, before one failed."""
+        self.refusal = ""
+        self._log_ahead_ms = log_ahead_ms
         self._ports = ports
         self._limits = limits
         self._loop = loop
@@ -479,6 +489,8 @@ class Replica:
     def on_entries(self, generation: int, entries: Sequence[LogEntry]) -> None:
         """Entries of the log, in order."""
         if generation == self._generation:
+            if self.broker_time.read(entries):
+                self._correct_log_time()
             self._feed(EntriesRead(entries))
 
     def on_log_broken(self, generation: int, why: LogBroken, detail: str) -> None:
@@ -488,10 +500,15 @@ class Replica:
 
     def tick(self) -> bool:
         """Look at deadlines and at what is to be written; returns whether there is housekeeping left to do soon."""
+        self._correct_log_time()
         self._feed(Ticked())
         if self._clock_ms() - self._last_write_ms >= self._flush_interval_ms:
             self._write_if_due()
         return self.shard is not None and bool(self.shard.state.trimming)
+
+    def _correct_log_time(self) -> None:
+        if self.shard is not None:
+            self.shard.log_ahead_ms = self._log_ahead_ms(self._clock_ms())
 
     # ---- performing effects
 
@@ -594,18 +611,29 @@ class Replica:
         producer = self._producer
         if producer is None:
             return
+        self.broker_time.produced(entries)
         try:
             producer.produce(entries)
         except ProduceRefused as refused:
+            self._note_refusal(str(refused))
             self._loop.call_soon(self._feed, ProduceFailed(term_id, str(refused)))
 
     def _on_reports(self, term_id: int, reports: Sequence[Report]) -> None:
         starts, last_seq = self._group_starts, reports[-1].seq
         while starts and starts[0][0] <= last_seq:
             self._ports.telemetry.group_acknowledged(self.partition, self._loop.time() - starts.popleft()[1])
+        error = next((report.error for report in reports if report.error is not None), None)
+        if error is not None:
+            self._note_refusal(error)
+        elif last_seq > 0:
+            self.refused_terms = 0
         self._feed(Delivered(term_id, reports))
         if not starts:
             self._end_spacing()
+
+    def _note_refusal(self, error: str) -> None:
+        self.refused_terms += 1
+        self.refusal = error
 
     def _drop_producer(self) -> None:
         self._group_starts.clear()
@@ -624,7 +652,7 @@ class Replica:
     async def _recover(self, prove: bool) -> None:
         """Find the end of the log (and prove membership after it, so that no later claim goes unnoticed), then allow the claim."""
         if prove:
-            await asyncio.sleep(self._rng.uniform(*PROOF_BACKOFF_S))
+            await asyncio.sleep(self._rng.uniform(*PROOF_BACKOFF_S) * 2 ** min(self.refused_terms, REFUSALS_COUNTED_MAX))
         while True:
             try:
                 topic_id = await self._ports.cluster.topic_id()

@@ -43,7 +43,7 @@ TOPIC_CONFIG: Mapping[str, str] = {
     "retention.bytes": "-1",
     "min.insync.replicas": "2",
     "unclean.leader.election.enable": "false",
-    "message.timestamp.type": "CreateTime",
+    "message.timestamp.type": "LogAppendTime",
     "max.message.bytes": "1048588",
 }
 

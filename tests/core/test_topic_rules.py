@@ -28,7 +28,7 @@ def test_a_topic_created_as_wanted_has_no_findings() -> None:
         ("cleanup.policy", "compact,delete"),
         ("unclean.leader.election.enable", "true"),
         ("min.insync.replicas", "1"),
-        ("message.timestamp.type", "LogAppendTime"),
+        ("message.timestamp.type", "CreateTime"),
     ],
 )
 def test_a_key_that_loses_acknowledged_entries_refuses_to_lead(key: str, value: str) -> None:
@@ -91,13 +91,3 @@ def test_findings_that_refuse_come_first() -> None:
 def test_expectations_that_contradict_themselves_are_refused() -> None:
     with pytest.raises(ValueError, match="between 1 and the replication factor 1"):
         TopicExpectations(replication_factor=1)
-
-
-@pytest.mark.parametrize(
-    "key", ["message.timestamp.after.max.ms", "message.timestamp.before.max.ms", "message.timestamp.difference.max.ms"]
-)
-@pytest.mark.parametrize(("value", "is_found"), [("59999", True), ("60000", False), ("9223372036854775807", False)])
-def test_a_tight_bound_on_the_times_of_entries_is_warned_about(key: str, value: str, is_found: bool) -> None:
-    findings = check_topic(topic="t", config={**good_config(), key: value}, partitions=THREE, expectations=PRODUCTION)
-    assert [(finding.key, finding.value) for finding in findings] == ([(key, value)] if is_found else [])
-    assert may_lead(findings)

@@ -107,7 +107,9 @@ class Running:
 
 def in_memory(*, partitions: int = 2, topic_exists: bool = True) -> FakeKafka:
     """A Kafka on the running loop."""
-    return FakeKafka(loop=asyncio.get_running_loop(), rng=random.Random(2), partitions=partitions, topic_exists=topic_exists)
+    return FakeKafka(
+        loop=asyncio.get_running_loop(), rng=random.Random(2), partitions=partitions, topic_exists=topic_exists, clock_ms=wall_ms
+    )
 
 
 @asynccontextmanager

@@ -27,6 +27,7 @@ from coordinator.core.commit import answer_of
 from coordinator.core.shard import Shard
 from coordinator.testing.simulation.compare import differences
 from coordinator.testing.simulation.fold import LogFold, Where
+from coordinator.testing.simulation.loop import START_MS
 from coordinator.testing.simulation.story import Story, Violation
 from records.general import HEADER_SIZE_BYTES
 from records.history import schema_of_header
@@ -39,6 +40,8 @@ OUT_OF_RANGE = 1
 NOT_FOUND = 91
 CONTRADICTION = "contradict"
 """In the reason why a replica failed that read a forged entry, or is told of one in its term."""
+LOG_AHEAD_MS_MAX = 20_000
+"""The limit for leaders (clock.skew.max.ms), and what a clock gains while its process is frozen."""
 STORM_WINDOW_S = 3.0
 STORM_TURNS_MAX = 6
 
@@ -124,6 +127,11 @@ class Judge:
             what = fold.take(offset, key, value)
         except Violation as violation:
             self.broken(violation.rule, violation.text)
+            return
+        ahead_ms = fold.log_time_ms - START_MS - self._now_s() * 1000
+        if ahead_ms > LOG_AHEAD_MS_MAX:
+            text = f"the log of partition {partition} is {ahead_ms / 1000:.0f} s ahead of its broker at {offset}"
+            self.broken("the log's time does not run ahead of Kafka's clock", text)
             return
         if what is not None and offset not in fold.forged:
             self._check_level(partition, offset, value or b"")

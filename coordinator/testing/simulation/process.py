@@ -20,6 +20,7 @@ from coordinator.core.packing import Flush
 from coordinator.core.rest import Rest, no_rest
 from coordinator.core.state import Stored
 from coordinator.core.topic_rules import TopicExpectations
+from coordinator.runtime.clock import NS_PER_MS, SteadyClock
 from coordinator.runtime.node import FatalError, Node, NodeConfig, NodePorts
 from coordinator.runtime.ports import (
     LogBroken,
@@ -35,13 +36,12 @@ from coordinator.runtime.ports import (
 )
 from coordinator.testing.kafka import FakeKafka, FakeNode, FakeTermProducers
 from coordinator.testing.simulation.judge import Judge
-from coordinator.testing.simulation.loop import VirtualLoop, VirtualTime, VirtualWriter
+from coordinator.testing.simulation.loop import START_MS, VirtualLoop, VirtualTime, VirtualWriter
 from coordinator.testing.simulation.membership import SESSION_S, SimulatedMembership
 from coordinator.testing.simulation.story import Story
 from coordinator.testing.state_store import MemoryStateStore, MemoryStateStores
 from records.model import Endpoint
 
-START_MS = 1_700_000_000_000
 PORT = 9192
 TERM_TIMEOUT_MS = 8_000
 
@@ -124,9 +124,9 @@ class Process:
             writer=VirtualWriter(rng),
             telemetry=ProcessTelemetry(self, around),
         )
-        node = self.node = Node(
-            config=self._config(), ports=ports, clock_ms=self.clock_ms, wall_ms=self.clock_ms, rng=rng, on_fatal=self._fatal
-        )
+        # As in production: the clock of deadlines follows jumps of the wall clock slowly.
+        clock_ms = SteadyClock(lambda: self.clock_ms() * NS_PER_MS, lambda: int(around.time.now_s * 1000) * NS_PER_MS)
+        node = self.node = Node(config=self._config(), ports=ports, clock_ms=clock_ms, wall_ms=self.clock_ms, rng=rng, on_fatal=self._fatal)
         loop.call_soon(node.start)
 
     def _open_reader(self, kafka_node: FakeNode, listener: LogListener, loop: VirtualLoop) -> LogReader:

@@ -22,7 +22,7 @@ from coordinator.testing.kafka_log import FakeLog, Faults
 from coordinator.testing.simulation.clients import Admin, Clients, Committer, Describer, Finder, Pruner, Reader
 from coordinator.testing.simulation.faults import NORMAL_NETWORK_MS, FaultMaker
 from coordinator.testing.simulation.judge import Judge
-from coordinator.testing.simulation.loop import VirtualLoop, VirtualTime
+from coordinator.testing.simulation.loop import START_MS, VirtualLoop, VirtualTime
 from coordinator.testing.simulation.network import Network, NetworkPeers
 from coordinator.testing.simulation.process import TERM_TIMEOUT_MS, Process, Surroundings
 from coordinator.testing.simulation.scenario import Scenario
@@ -160,6 +160,7 @@ class Run:
             loop=world,
             rng=self._rng("kafka"),
             partitions=scenario.partitions,
+            clock_ms=lambda: START_MS + int(time.now_s * 1000),
             faults=Faults(network_ms=NORMAL_NETWORK_MS, rebalance_ms=(20.0, 300.0), late_ms=700.0),
         )
         if scenario.entry_bytes_max:

@@ -136,6 +136,7 @@ class Scenario:
 ANY = -2
 ENTRY_BYTES_MAX = 200
 """Every file of the clients fits, and nine deletions."""
+CLOCK_JUMPS_S = (30.0, 7_200.0, 30 * 86_400.0)
 Draw = Callable[[random.Random, Fault], Fault]
 
 STRAYS = ("no key", "short key", "huge epoch", "bad claim", "false claim", "twin", "alien")
@@ -190,6 +191,8 @@ DRAWS: dict[str, Draw] = {
         fault, partition=ANY, duration_s=rng.uniform(1, 8), chance=rng.choice([0.1, 0.4]), detail=rng.choice(["lost", "lost", "ended"])
     ),
     "upgrade": lambda rng, fault: replace(fault, node=ANY, duration_s=rng.uniform(0.05, 3)),
-    "clock": lambda rng, fault: replace(fault, node=ANY, duration_s=rng.uniform(0.1, 4), detail=rng.choice(["forward", "back"])),
+    "clock": lambda rng, fault: replace(
+        fault, node=ANY, duration_s=rng.choice([rng.uniform(0.1, 4), *CLOCK_JUMPS_S]), detail=rng.choice(["forward", "back"])
+    ),
 }
 """How each kind of fault is drawn."""

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from coordinator.core import decide, directory, group, queries, shard
+from coordinator.core import clock_votes, decide, directory, group, queries, shard
 from coordinator.core.cold import Header
 from coordinator.core.commands import CommitFile, DescribeFiles, ListOffsets
 from coordinator.core.commit import decide as decide_commit
@@ -26,6 +26,7 @@ from coordinator.core.shard import Shard
 from coordinator.core.term import PendingCommit, PendingEntry, Term, TermCause, TermOver, Waiter
 from coordinator.runtime import router
 from coordinator.runtime.directory_worker import DirectoryWorker
+from coordinator.runtime.node_clocks import NodeClocks
 from coordinator.runtime.ports import Proof
 from coordinator.runtime.replica import Replica
 from coordinator.runtime.router import Router
@@ -318,6 +319,13 @@ def _own_clock() -> list[Patch]:
     return [(Shard, "_builder", builder)]
 
 
+def _trust_own_clock() -> list[Patch]:
+    return [
+        (NodeClocks, "log_ahead_ms", lambda _clocks, _now_ms: 0),
+        (NodeClocks, "verdict", lambda _clocks, _share=1.0: clock_votes.Verdict(None, ())),
+    ]
+
+
 def _forget_by_own_clock() -> list[Patch]:
     def forget(shard: Shard, now_ms: int) -> None:
         before_ms = now_ms - shard.limits.producer_id_expiration_ms
@@ -499,6 +507,11 @@ PROTECTIONS: dict[str, Protection] = {
         rule="the schema level rises only when every node and every member supports it", patches=_raise_for_some, kinds=("upgrade",)
     ),
     "log-time": Protection(rule="append times are the log's time, which never goes back", patches=_own_clock, kinds=("clock", "expire")),
+    "clocks-compared": Protection(
+        rule="who knows that its clock is off does not lead, and no leader writes times far ahead of its brokers",
+        patches=_trust_own_clock,
+        kinds=("clock", "restart"),
+    ),
     "logged-expiry": Protection(
         rule="forgetting is an entry of the leader: no replica forgets on its own",
         patches=_forget_by_own_clock,

@@ -1,0 +1,66 @@
+"""Looks whether this node may lead: not while its clock is the odd one out, nor a partition to which Kafka refuses what it writes.
+
+What it finds it tells `Abstention`, which leaves the group, so that other nodes get the partitions, and comes back. With every
+tick a look; a look costs some comparisons of numbers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping
+
+from coordinator.core.clock_votes import Verdict
+from coordinator.runtime.abstention import CLOCK, REFUSED, Abstention
+from coordinator.runtime.replica import Replica
+
+REFUSED_TERMS_MAX = 3
+"""So many terms of a partition in a row that Kafka took no entry of, the claim perhaps, are enough."""
+REFUSED_BACKOFF_S = (5.0, 300.0)
+RETURN_SHARE = 0.5
+"""Who stays out for its clock comes back at half the limit: otherwise one that drifts would come and go."""
+
+
+class Fitness:
+    """See the module's text; one per node."""
+
+    def __init__(
+        self, *, abstention: Abstention, replicas: Mapping[int, Replica], verdict: Callable[[float], Verdict], rng: random.Random
+    ) -> None:
+        self._abstention = abstention
+        self._replicas = replicas
+        self._verdict = verdict
+        self._rng = rng
+        self._is_clock_odd = False
+        self._back_at_s: dict[int, float] = {}
+        self._refusals: dict[int, int] = {}
+
+    def look(self) -> None:
+        """Look at everything once."""
+        self._look_at_clock()
+        for partition, replica in self._replicas.items():
+            if replica.refused_terms >= REFUSED_TERMS_MAX:
+                self._give_back(partition, replica)
+        now_s = asyncio.get_running_loop().time()
+        for partition in [partition for partition, back_at_s in self._back_at_s.items() if now_s >= back_at_s]:
+            del self._back_at_s[partition]
+            self._abstention.release(REFUSED, partition)
+
+    def _look_at_clock(self) -> None:
+        reason = self._verdict(RETURN_SHARE if self._is_clock_odd else 1.0).reason
+        if self._is_clock_odd == (reason is not None):
+            return
+        self._is_clock_odd = reason is not None
+        if reason is not None:
+            self._abstention.withhold(CLOCK, f"{reason}; synchronise it (chrony, ntpd): they may differ by clock.skew.max.ms")
+        else:
+            self._abstention.release(CLOCK)
+
+    def _give_back(self, partition: int, replica: Replica) -> None:
+        replica.refused_terms = 0
+        tries = self._refusals[partition] = self._refusals.get(partition, 0) + 1
+        back_off_s = min(REFUSED_BACKOFF_S[0] * 2 ** (tries - 1), REFUSED_BACKOFF_S[1])
+        self._back_at_s[partition] = asyncio.get_running_loop().time() + back_off_s * self._rng.uniform(0.5, 1.0)
+        self._abstention.withhold(
+            REFUSED, f"Kafka refused what this node wrote to metadata partition {partition}: {replica.refusal}", partition
+        )

@@ -1,0 +1,214 @@
+"""Nodes with wrong clocks: the odd one out stays out of leadership and says why; times of the log do not run ahead of Kafka's brokers."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.app.main import readiness
+from coordinator.core.commands import CommitResult, RegisterNode
+from coordinator.protocol.codec import Message
+from coordinator.protocol.messages import DescribeNodeResponse
+from coordinator.runtime import abstention, fitness, node_clocks
+from coordinator.runtime.clock import wall_ms
+from coordinator.runtime.ports import PeerUnavailable
+from coordinator.testing.kafka import FakeKafka
+from coordinator.testing.kafka_log import Fate
+from coordinator.testing.state_store import MemoryStateStores
+from records.codec import decode_entry
+from records.model import Endpoint, FileCommitted, NodeRegistered
+from tests.core.build import batch, commit, place, result_of
+from tests.runtime.nodes import Running, in_memory, running
+from tests.runtime.test_load_timeout import EVERYTHING, Heard
+
+HOUR_MS = 3_600_000
+OTHER = NodeRegistered(
+    node_id=2, rack="", endpoints=[Endpoint(listener="PLAINTEXT", host="two", port=9192)], schema_level_max=1, incarnation_id=b"2" * 16
+)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_clocks, "ASK_EVERY_S", 0.01)
+    monkeypatch.setattr(abstention, "LOOK_S", (0.005, 0.02))
+
+
+class OtherNode:
+    """Another node of the service, whose clock is right unless it is set; it does not answer while `is_there` is False."""
+
+    def __init__(self) -> None:
+        self.shift_ms = 0
+        self.is_there = True
+        self.is_member = True
+        self.asked = 0
+
+    async def call(self, host: str, port: int, request: Message, timeout_ms: int) -> Message:
+        self.asked += 1
+        if not self.is_there or host != "two":
+            raise PeerUnavailable(host)
+        return DescribeNodeResponse(
+            error_code=0,
+            node_id=2,
+            incarnation_id=b"2" * 16,
+            is_member=self.is_member,
+            time_ms=wall_ms() + self.shift_ms,
+            is_kafka_time_known=False,
+        )
+
+
+class Shifted:
+    """The clock of the node under test, and how far it is from the truth."""
+
+    def __init__(self, started: Running) -> None:
+        self.ms = 0
+        started.node.wall_ms = started.node.clocks._wall_ms = lambda: wall_ms() + self.ms
+        started.node._clock_ms = lambda: wall_ms() + self.ms
+
+
+async def register_other(started: Running) -> None:
+    directory = started.node.view.directory
+    assert directory is not None
+    directory.nodes[2] = OTHER
+
+
+def append_times(kafka: FakeKafka, partition: int) -> list[int]:
+    records = [record for entry in kafka.logs[partition].entries() for record in decode_entry(entry.value or b"")]
+    return [record.append_time_ms for record in records if isinstance(record, FileCommitted)]
+
+
+async def commit_one(started: Running, key: str) -> CommitResult:
+    return result_of(await started.ask(1, commit(key, [batch(0, 2)], owner_ids=[1])))
+
+
+async def test_a_leader_whose_clock_jumps_leaves_the_group_leads_on_and_comes_back_when_it_is_right() -> None:
+    kafka, other = in_memory(), OtherNode()
+    async with running(kafka, MemoryStateStores(), peers=other) as started:
+        clock = Shifted(started)
+        await started.leads()
+        await register_other(started)
+        await started.until(lambda: len(started.node.clocks.comparisons()) == 2, "both other clocks")
+        assert started.node.clocks.verdict().far == ()
+        heard = Heard()
+        kafka.node("2").membership.join(heard)
+        clock.ms = 2 * HOUR_MS
+        await started.until(lambda: EVERYTHING in heard.assignments, "the other member's turn")
+        assert not started.node.is_joined
+        is_ready, detail = readiness(started.node)
+        assert not is_ready
+        assert "the clock of this node is 7200." in str(detail["withheld"])
+        assert "ahead of Kafka and node 2" in str(detail["withheld"])
+        # The other member does not claim: what is led is led on.
+        assert started.node.view.led() == [0, 1]
+        clock.ms = 0
+        await started.until(lambda: started.node.is_joined, "the return")
+        assert started.node.withheld_reason is None
+    assert started.fatal == []
+
+
+async def test_times_of_the_log_do_not_run_ahead_of_the_brokers() -> None:
+    """Also where nobody knows whose clock is wrong: a lone node leads on."""
+    kafka = in_memory()
+    async with running(kafka, MemoryStateStores()) as started:
+        clock = Shifted(started)
+        clock.ms = 30 * 24 * HOUR_MS
+        for replica in started.node.replicas.values():
+            replica._clock_ms = started.node._clock_ms
+        await started.leads()
+        for replica in started.node.replicas.values():
+            replica._clock_ms = started.node._clock_ms
+        await started.until(lambda: started.node.replicas[1].shard.log_ahead_ms > 0, "the correction")  # type: ignore[union-attr]
+        await started.ask(1, place(count=1))
+        assert (await commit_one(started, "a")).errors == [0]
+        assert started.node.is_joined
+        assert [one.clock for one in started.node.clocks.verdict().far] == ["Kafka"]
+    [time_ms] = append_times(kafka, 1)
+    assert abs(time_ms - wall_ms()) < HOUR_MS
+    assert started.fatal == []
+
+
+async def test_a_clock_that_is_behind_is_odd_too() -> None:
+    kafka, other = in_memory(), OtherNode()
+    async with running(kafka, MemoryStateStores(), peers=other) as started:
+        clock = Shifted(started)
+        await started.leads()
+        await register_other(started)
+        clock.ms = -60_000
+        await started.until(lambda: "behind Kafka and node 2" in str(started.node.withheld_reason), "the reason")
+
+
+async def test_a_node_that_does_not_answer_or_is_no_member_has_no_vote(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_clocks, "FORGOTTEN_MS", 100.0)
+    kafka, other = in_memory(), OtherNode()
+    other.is_member = False
+    async with running(kafka, MemoryStateStores(), peers=other) as started:
+        clock = Shifted(started)
+        await started.leads()
+        await register_other(started)
+        clock.ms = 2 * HOUR_MS
+        asked = other.asked
+        await started.until(lambda: other.asked > asked + 5, "several answers")
+        assert started.node.withheld_reason is None
+        other.is_member = True
+        await started.until(lambda: started.node.withheld_reason is not None, "the reason")
+        other.is_there = False
+        await started.until(lambda: started.node.withheld_reason is None, "the return of the last one")
+
+
+async def test_a_node_that_is_off_at_the_start_does_not_join() -> None:
+    kafka, stores, other = in_memory(), MemoryStateStores(), OtherNode()
+    async with running(kafka, stores) as started:
+        await started.leads()
+        await started.node.replicas[0].ask(_register(OTHER), 5_000)
+    other_kafka_ms = wall_ms()
+
+    async def call(host: str, port: int, request: Message, timeout_ms: int) -> Message:
+        answer = await OtherNode.call(other, host, port, request, timeout_ms)
+        assert isinstance(answer, DescribeNodeResponse)
+        return DescribeNodeResponse(
+            error_code=0,
+            node_id=2,
+            incarnation_id=b"2" * 16,
+            is_member=True,
+            time_ms=answer.time_ms - 30 * 24 * HOUR_MS,
+            is_kafka_time_known=True,
+            kafka_time_ms=max(other_kafka_ms, wall_ms()) - 30 * 24 * HOUR_MS,
+        )
+
+    other.call = call  # type: ignore[method-assign]
+    heard = Heard()
+    kafka.node("2").membership.join(heard)
+    async with running(kafka, stores, peers=other) as started:
+        await started.until(lambda: started.node.withheld_reason is not None, "the reason")
+        assert not started.node.is_joined
+        assert "2592000." in str(started.node.withheld_reason)
+        asked = other.asked
+        await started.until(lambda: other.asked > asked + 5, "several answers")
+        assert "1" not in kafka.group.members()
+        # Nobody else is left: a coordinator without any member has no leader.
+        kafka.group.remove("2")
+        await started.until(lambda: started.node.view.led() == [0, 1], "the return of the last one")
+
+
+def _register(node: NodeRegistered) -> RegisterNode:
+    return RegisterNode(
+        node_id=node.node_id,
+        rack=node.rack,
+        endpoints=node.endpoints,
+        schema_level_max=node.schema_level_max,
+        incarnation_id=node.incarnation_id,
+    )
+
+
+async def test_a_node_whose_claims_are_refused_gives_the_partition_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fitness, "REFUSED_BACKOFF_S", (0.5, 0.5))
+    kafka, heard = in_memory(), Heard()
+    kafka.faults.fate_of = lambda node, _partition, _seq, _value: Fate.DROP if node == "1" else Fate.DELIVER
+    async with running(kafka, MemoryStateStores()) as started:
+        await started.until(lambda: started.node.assignment == EVERYTHING, "the assignment")
+        kafka.node("2").membership.join(heard)
+        await started.until(lambda: EVERYTHING in heard.assignments, "the other member's turn")
+        assert "Kafka refused what this node wrote to metadata partition" in str(started.node.withheld_reason)
+        assert sum(log.end_offset for log in kafka.logs) == 0
+        kafka.faults.fate_of = lambda _node, _partition, _seq, _value: Fate.DELIVER
+        await started.until(lambda: bool(started.node.view.led()), "the return")
+        assert started.node.withheld_reason is None
+    assert started.fatal == []
