@@ -98,6 +98,53 @@ def test_findings_are_shown_with_detail_and_survive_a_reload(browser: Browser, d
         watched.assert_quiet()
 
 
+def test_a_finding_is_acknowledged_on_the_page_with_the_token_alone(browser: Browser, store: StoreMaker, tmp_path: Path) -> None:
+    for offset in (7, 9):
+        store.finding(1, offset, "offset-gap", message=f"offset {offset} is missing")
+    token_file = tmp_path / "token"
+    token_file.write_text("correct-horse\n")
+    dashboard = DashboardProcess(tmp_path / "monitor", tmp_path, token_file=token_file).start()
+    try:
+        with looked_at(browser) as watched:
+            page = watched.open(dashboard.address)
+            watched.wait_text("#sentence", "2 findings, the newest at 1@9 (offset gap)")
+            page.locator("#panel-findings").scroll_into_view_if_needed()
+            page.click("#finding-2 summary")
+            page.click("#finding-2 button[data-key=acknowledge-2]")
+            for name, value in (("reason", "restored, <b>ticket</b> 4711"), ("who", "ann"), ("token", "wrong-horse")):
+                page.fill(f"#acknowledge [name={name}]", value)
+            page.keyboard.press("Enter")
+            watched.wait_text("#acknowledge .failure", "the token is missing or wrong")
+            page.fill("#acknowledge [name=token]", "correct-horse")
+            page.keyboard.press("Enter")
+            watched.wait_text("#sentence", "1 finding, the newest at 1@7 (offset gap)")
+            assert page.locator("#acknowledge").count() == 0
+            watched.wait_text("#findings-state", "1 finding to look at, 1 acknowledged")
+            watched.wait_text("#finding-2 .facts", "by ann: restored, <b>ticket</b> 4711")
+            page.click("#findings-state button")  # all the others; name and token are known by now
+            page.fill("#acknowledge [name=reason]", "the same")
+            page.keyboard.press("Enter")
+            watched.wait_text("#sentence", "Healthy")
+            watched.wait_text("#findings-state", "Nothing new, 2 acknowledged")
+            assert page.text_content("#tile-audit strong") == "clean"
+            if not page.locator("#finding-1 details").evaluate("one => one.open"):
+                page.click("#finding-1 summary")
+            page.click("#finding-1 button[data-key=reopen-1]")
+            page.fill("#acknowledge [name=reason]", "it happened again")
+            page.keyboard.press("Enter")
+            watched.wait_text("#sentence", "1 finding, the newest at 1@7")
+            watched.wrong = [line for line in watched.wrong if "401" not in line]  # what the browser says of the wrong token
+            watched.assert_quiet()
+    finally:
+        dashboard.close()
+    said = store.db.execute("select action, who, reason from acknowledgement order by id").fetchall()
+    assert said == [
+        ("acknowledge", "ann", "restored, <b>ticket</b> 4711"),
+        ("acknowledge", "ann", "the same"),
+        ("reopen", "ann", "it happened again"),
+    ]
+
+
 def test_a_lost_connection_is_shown_and_resumes(browser: Browser, dashboard: DashboardProcess, store: StoreMaker) -> None:
     dashboard.start()
     with looked_at(browser) as watched:

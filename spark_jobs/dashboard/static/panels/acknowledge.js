@@ -15,15 +15,13 @@ export function allowAcknowledging(allowed, changed) {
   onChanged = changed;
 }
 
-export const canAcknowledge = () => isOn;
-
 const field = (name, label, more = {}) => h("label", {}, h("span", {}, label), h("input", { name, required: true, autocomplete: "off", ...more }));
 
 // `what` names the findings: {ids} or {all: true}; `action` is "acknowledge" or "reopen".
 export function acknowledgeButton(action, what, count, key) {
   if (!isOn) return null;
   const title = action === "acknowledge" ? "Acknowledge" : "Open again";
-  return h("button", { type: "button", class: "copy", "data-key": key, onclick: () => ask(action, title, what, count) }, `${title}…`);
+  return h("button", { type: "button", class: "copy", "data-key": key, onclick: () => ask(action, title, what, count) }, what.all ? `${title} all…` : `${title}…`);
 }
 
 function ask(action, title, what, count) {

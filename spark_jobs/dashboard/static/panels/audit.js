@@ -20,9 +20,9 @@ export function findingsPanel() {
       const rules = h("ul", { class: "chips" }, data.rules.map(({ rule, count }) => h("li", {}, words(rule), " ", h("b", {}, grouped(count)))));
       const list = h("ol", { class: "findings" }, data.rows.map(finding));
       const acknowledged = data.count - data.open;
-      const state_ = h("p", { class: `none ${data.open ? "bad" : "good"}`, id: "findings-state" }, data.open ? `${counted(data.open, "finding")} to look at` : "Nothing new", acknowledged ? `, ${grouped(acknowledged)} acknowledged` : "", ". ",
+      const told = h("p", { class: `none ${data.open ? "bad" : "good"}`, id: "findings-state" }, data.open ? `${counted(data.open, "finding")} to look at` : "Nothing new", acknowledged ? `, ${grouped(acknowledged)} acknowledged` : "", ". ",
         data.open ? acknowledgeButton("acknowledge", { all: true }, data.open, "acknowledge-all") : null);
-      return [state_, rules, list, data.kept > LIMIT ? pager({ name: "findings", unit: "findings", count: data.kept, offset: data.offset, limit: data.limit, go: (page) => state.set({ findings: String(page * LIMIT) }) }) : null,
+      return [told, rules, list, data.kept > LIMIT ? pager({ name: "findings", unit: "findings", count: data.kept, offset: data.offset, limit: data.limit, go: (page) => state.set({ findings: String(page * LIMIT) }) }) : null,
         data.count > data.kept ? h("p", { class: "note" }, `${grouped(data.count)} were counted, ${grouped(data.kept)} of them kept.`) : null, noted];
     },
   });

@@ -26,7 +26,7 @@ export function filesPanel() {
           { title: "Size", numeric: true, cell: (one) => h("span", { title: `${one.file_bytes} bytes` }, one.files ? bytes(one.file_bytes) : "–") },
           { title: "Still live", numeric: true, cell: (one) => (one.live_bytes ? bytes(one.live_bytes) : "–") },
         ], data.states),
-        h("p", { class: "note" }, "In the object store: ", h("b", { id: "stored-files", "data-exact": stored.files }, counted(stored.files, "file")), " of ",
+        h("p", { class: "note" }, "In the object store: ", h("b", { id: "stored-files", "data-exact": stored.files }, counted(stored.files, "file")), ", ",
           h("b", { id: "stored-bytes", "data-exact": stored.file_bytes, title: `${stored.file_bytes} bytes` }, bytes(stored.file_bytes)), ", each counted once."),
         h("p", { class: "note" }, empty.files ? `${counted(empty.files, "live file")} ${empty.files === 1 ? "is" : "are"} nearly empty (at most ${empty.percent} % live) and ${empty.files === 1 ? "holds" : "hold"} ${bytes(empty.file_bytes)} for ${bytes(empty.live_bytes)}.` : "No live file is nearly empty."),
         waiting.length ? details("hand-overs", `${waiting.length === 20 ? "20 or more hand-overs wait" : `${counted(waiting.length, "hand-over")} ${waiting.length === 1 ? "waits" : "wait"}`}, the oldest for ${duration(waiting[0].age_ms)}`, table("Hand-overs", [
