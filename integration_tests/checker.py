@@ -35,6 +35,8 @@ from integration_tests.real_time import (
 )
 
 SEQUENCE_MODULUS = 2**31
+AHEAD_MS_MAX = 20_000
+"""More than the limit for leaders (clock.skew.max.ms, 5 s) and what a clock gains while its process stands still."""
 
 
 def check(history: History, final: FinalState) -> list[str]:
@@ -241,6 +243,16 @@ def append_times_never_go_back(evidence: Evidence) -> Iterator[str]:
                 yield f"coordinator {coordinator_id}: the entry at {after.offset} has append time {times}"
 
 
+def append_times_are_not_ahead(evidence: Evidence) -> Iterator[str]:
+    """No leader's wrong clock gets into the log, where it would expire producers and answers early, for good."""
+    for coordinator_id, log in evidence.logs.items():
+        for commit in log.commits:
+            ahead_ms = commit.append_time_ms - commit.logged_ms
+            if ahead_ms > AHEAD_MS_MAX:
+                entry = f"coordinator {coordinator_id}: the entry at {commit.offset}"
+                yield f"{entry} has an append time {ahead_ms} ms ahead of its broker's clock"
+
+
 def the_service_contradicts_nothing(evidence: Evidence) -> Iterator[str]:
     """Only entries that a fault forged contradict those before them, and none of those counts; every entry can be read."""
     forgeries = {(one.coordinator_id, one.key, one.value) for one in evidence.history.forgeries}
@@ -277,6 +289,7 @@ RULES: tuple[Callable[[Evidence], Iterator[str]], ...] = (
     replicas_are_equal,
     nodes_answer_alike,
     append_times_never_go_back,
+    append_times_are_not_ahead,
     the_service_contradicts_nothing,
     reads_are_linearizable,
     commits_follow_real_time,

@@ -69,6 +69,8 @@ class Commit:
     object_key: str
     outcomes: tuple[Outcome, ...]
     append_time_ms: int = 0
+    logged_ms: int = 0
+    """What the broker's clock showed when it wrote the entry."""
 
 
 @dataclass(slots=True)
@@ -187,7 +189,9 @@ class LogReader:
             if not isinstance(record, NoOp):
                 self.read.last_change = message.offset
             if isinstance(record, FileCommitted):
-                self.read.commits.append(Commit(message.offset, claim, record.object_key, tuple(_outcomes(record)), record.append_time_ms))
+                self.read.commits.append(
+                    Commit(message.offset, claim, record.object_key, tuple(_outcomes(record)), record.append_time_ms, message.timestamp_ms)
+                )
             if isinstance(record, RecordsDeleted) and (where := (record.topic_id, record.partition)) in self.fold.high_watermarks:
                 self.read.log_starts[where] = max(record.new_log_start_offset, self.read.log_starts.get(where, 0))
 

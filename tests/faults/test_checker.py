@@ -396,6 +396,10 @@ SPOILED: dict[str, tuple[Spoil, str]] = {
         lambda h, f: (h, with_log(f, *ENTRIES, *FORGED, committed(2, 6, "e", 17, 1, time_ms=999))),
         "has append time 999 after 1000",
     ),
+    "an append time is of a wrong clock": (
+        lambda h, f: (h, with_log(f, *ENTRIES, *FORGED, committed(2, 6, "e", 17, 1, time_ms=20_001))),
+        "the entry at 12 has an append time 20001 ms ahead of its broker's clock",
+    ),
     "deleted batches are still served": (lambda h, f: (h, with_found(f, A, B, C)), "is served, but the log starts at 12"),
     "the log start is not the logged one": (
         lambda h, f: (h, with_partition(f, log_start_offset=10, batches=(B, C))),
