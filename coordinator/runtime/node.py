@@ -59,6 +59,10 @@ TICK_S = 0.05
 BUSY_TICK_S = 0.002
 KAFKA_RETRY_S = (0.3, 1.0)
 REVIVE_BACKOFF_S = (2.0, 300.0)
+DIRECTORY_RETRY_S = 15.0
+"""To look whether a data directory can be used again costs nothing, and whoever made room on its disk waits for it."""
+REVIVALS_FORGOTTEN_S = 1_200.0
+"""A replica that lived for so long fails for a new reason: it does not wait because of the old one."""
 MISSING_CHECKS_MAX = 3
 """So many checks in a row must miss the topic before it counts as deleted: a restarting broker may not know it yet."""
 STOP_POLL_S = 0.01
@@ -192,7 +196,7 @@ class Node:
         self._producers: TermProducers | None = None
         self._stores: StateStores | None = None
         self._assigned_since: dict[int, float] = {}
-        self._revivals: dict[int, int] = {}
+        self._revivals: dict[int, tuple[int, float]] = {}
         self._generations = count(1)
         self._led_directory = False
         self._is_stopping = False
@@ -512,9 +516,12 @@ class Node:
         """
         while True:
             await self._check_topic_id()
-            tries = self._revivals.get(partition, 0)
-            self._revivals[partition] = tries + 1
-            await asyncio.sleep(min(REVIVE_BACKOFF_S[0] * 2**tries, REVIVE_BACKOFF_S[1]))
+            tries, then_s = self._revivals.get(partition, (0, 0.0))
+            now_s = asyncio.get_running_loop().time()
+            tries = tries if now_s - then_s < REVIVALS_FORGOTTEN_S else 0
+            self._revivals[partition] = (tries + 1, now_s)
+            longest_s = DIRECTORY_RETRY_S if self.replicas[partition].unloadable is not None else REVIVE_BACKOFF_S[1]
+            await asyncio.sleep(min(REVIVE_BACKOFF_S[0] * 2**tries, longest_s))
             facts = self.facts
             if facts is None:
                 return

@@ -1,0 +1,141 @@
+"""Damage under running nodes and full disks, with real processes and a real broker: told, answered with retriable errors, healed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from cli.dev.coordinator import CoordinatorProcess
+from cli.dev.kafka import Kafka
+from coordinator.core.errors import ErrorCode
+from integration_tests.service import Service
+from integration_tests.test_semantics_restart import History, note
+from integration_tests.waiting import LOOK_EVERY_S, wait_until
+from integration_tests.wire import OK, Batch, connected
+from tests.sqlite.disks import fill, small_disk
+
+PATIENCE_S = 60
+STARTS = 6
+DISK_BYTES = 48 << 20
+MAY_BE_ANSWERED = {
+    OK,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.OFFSET_NOT_AVAILABLE,
+}
+
+
+async def read_until_right(service: Service, history: History) -> set[int]:
+    """FindBatches from 0 on one connection, which must never be closed, until all is answered; returns the errors on the way."""
+    seen: set[int] = set()
+    async with connected(service.addresses[0]) as wire, asyncio.timeout(PATIENCE_S):
+        while True:
+            errors = set()
+            for topic in history.topics[:2]:
+                for partition in range(6):
+                    errors |= {one.error for one in await wire.find((topic, partition, 2))}
+            assert errors <= MAY_BE_ANSWERED
+            seen |= errors
+            if errors == {OK}:
+                return seen
+            await asyncio.sleep(LOOK_EVERY_S)
+
+
+def test_a_write_ahead_log_that_is_truncated_under_a_running_leader_heals(kafka: Kafka, data_folder: Path) -> None:
+    service = Service(kafka.bootstrap, data_folder, partitions=3)
+    try:
+        service.start(1)
+        node = service.nodes[1]
+        history, answers, digests = asyncio.run(note(service))
+        node.kill()
+        # A new process has nothing of it in memory.
+        node.start()
+        service.wait_shared()
+        logs = [path for path in node.data_folder.glob("partition-*.db-wal") if path.stat().st_size]
+        assert logs
+        for path in logs:
+            os.truncate(path, 0)
+        assert asyncio.run(read_until_right(service, history)) > {OK}
+        service.wait_shared()
+        assert asyncio.run(note(service, history))[1:] == (answers, digests)
+        assert node.metric("replica_failures_total") >= 1
+        assert list(node.data_folder.glob("partition-*.db.failed-*"))
+        told = doctor(service)
+        assert "since that started: the state database" in told
+        assert ".db.failed-" in told
+    finally:
+        service.stop()
+
+
+def doctor(service: Service) -> str:
+    """What `diskless doctor` says of the nodes."""
+    command = [sys.executable, "-m", "cli.main", "doctor", "--bootstrap-server", ",".join(service.addresses), "-o", "jsonl"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False).stdout
+
+
+def starts(node: CoordinatorProcess) -> bool:
+    """Start a node; whether it becomes ready. One that ends has status 1 and says what to do in its last lines."""
+    node.start()
+    process = node.process
+    assert process is not None
+    wait_until(lambda: node.readiness()[0] or not process.is_running(), "the node to be ready or to end", PATIENCE_S)
+    if process.is_running():
+        return True
+    assert process.wait(1) == 1
+    told = node.log_tail(3)
+    assert "is full" in told, told
+    assert "Remove something from it or enlarge it" in told, told
+    assert "Traceback" not in node.log_text()
+    return False
+
+
+async def commit_until_failed(node: CoordinatorProcess, history: History) -> None:
+    """Commit files to a node whose disk is full, until a replica has failed for that; nothing is closed and nothing ends."""
+    async with connected(node.address) as wire, asyncio.timeout(PATIENCE_S):
+        history.wire = wire
+        topic = history.topics[0]
+        while not node.metric("replica_failures_total"):
+            results = await wire.commit(*(Batch(topic, partition) for partition in range(6)), owners=[0, 1, 2])
+            assert {one.error for one in results} <= MAY_BE_ANSWERED
+    assert "is full" in node.log_text()
+
+
+def test_a_node_with_a_damaged_database_on_a_full_disk_starts_or_says_what_to_do(kafka: Kafka, tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", DISK_BYTES) as disk:
+        service = Service(kafka.bootstrap, tmp_path, partitions=3)
+        try:
+            node = service.add(1, data_dirs=str(disk / "data"))
+            node.start()
+            service.wait_shared()
+            history, answers, digests = asyncio.run(note(service))
+            node.kill()
+            database = disk / "data" / "partition-0.db"
+            ballast = fill(disk)
+            healed = 0
+            for number in range(STARTS):
+                if database.exists() and database.stat().st_size:
+                    # In place, for which a full disk has room.
+                    with database.open("r+b") as file:
+                        file.write(bytes([number]) * 50)
+                if starts(node):
+                    healed += 1
+                    node.kill()
+                    ballast.unlink()
+                    ballast = fill(disk)
+                assert len(list(disk.glob("data/partition-0.db.failed-*[0-9]"))) <= 2
+            ballast.unlink()
+            assert starts(node)
+            assert asyncio.run(note(service, history))[1:] == (answers, digests)
+
+            ballast = fill(disk)
+            asyncio.run(commit_until_failed(node, history))
+            ballast.unlink()
+            # By itself: nobody starts it again.
+            service.wait_shared()
+            asyncio.run(note(service, history))
+        finally:
+            service.stop()
