@@ -145,6 +145,10 @@ class Discovery:
         await self._refresh_nodes(deadline)
         return tuple(self._nodes[node_id] for node_id in sorted(self._nodes))
 
+    def nodes_known(self) -> list[Node]:
+        """The nodes of the service as far as they were asked for."""
+        return list(self._nodes.values())
+
     async def _refresh_nodes(self, deadline: Deadline) -> None:
         request = metadata_v12.MetadataRequest(topics=(), allow_auto_topic_creation=False, include_topic_authorized_operations=False)
         response = await self.ask(cast(Message, request), deadline)

@@ -155,6 +155,8 @@ class DeleteRecords(_ByPartition[DeletedRecords]):
 class FindBatches(_ByPartition[FoundBatches]):
     """Which objects hold the batches from an offset on. The byte limit holds for each node asked."""
 
+    is_served_by_standbys = True
+
     def __init__(
         self, fetches: Sequence[FetchFrom], *, fetch_bytes_max: int, batches_per_partition_max: int, wait_for_creation: bool
     ) -> None:

@@ -50,6 +50,8 @@ class Operation(ABC, Generic[R]):
 
     lane: str
     is_write: bool = False
+    is_served_by_standbys: bool = False
+    """Whether any node may answer, so that one that fails, or a leader that is missing, holds nobody up."""
     wait_for_creation: bool = False
 
     @property
@@ -112,6 +114,7 @@ class _Run(Generic[R]):
         self._targets = operation.targets
         self._answers: dict[int, R] = {}
         self._uncertain: set[int] = set()
+        self._tried: dict[int, set[tuple[str, int]]] = {}  # by element: addresses that could not serve it
         retried = HEALING | NOT_CREATED if operation.wait_for_creation else HEALING
         self._retried = frozenset(map(int, retried))
 
@@ -175,12 +178,25 @@ class _Run(Generic[R]):
         refused: list[int] = []
         for place, coordinator in coordinators.items():
             leader = leaders[coordinator] if isinstance(coordinator, int) else coordinator
+            if self._operation.is_served_by_standbys and isinstance(coordinator, int):
+                leader = self._leader_or_standby(place, leader)
             if isinstance(leader, Refusal):
                 self._refuse([place], leader)
                 refused.append(place)
             else:
                 groups.setdefault(leader, []).append(place)
         return groups, refused
+
+    def _leader_or_standby(self, place: int, leader: Node | Refusal) -> Node | Refusal:
+        """The leader first; then, each once, the other nodes; then from the beginning."""
+        tried = self._tried.setdefault(place, set())
+        if isinstance(leader, Node) and leader.address not in tried:
+            return leader
+        others = [node for node in self._discovery.nodes_known() if node.address not in tried]
+        if others:
+            return self._rng.choice(others)
+        tried.clear()
+        return leader
 
     async def _coordinators(self, places: Sequence[int]) -> dict[int, int | Refusal]:
         keys = {target for place in places if isinstance(target := self._targets[place], bytes)}
@@ -194,6 +210,9 @@ class _Run(Generic[R]):
     async def _exchange(self, node: Node, places: Sequence[int]) -> None:
         """Send elements to a node and note their answers."""
         lane = Lane(node.host, node.port, self._operation.lane)
+        for place in places:
+            # Whoever serves it is not asked again.
+            self._tried.setdefault(place, set()).add(node.address)
         try:
             answers = await self._operation.send(self._pool, lane, places, self._deadline.at_most_ms(self._request_timeout_ms))
         except (ConnectionLost, RequestTimedOut) as error:

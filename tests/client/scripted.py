@@ -77,6 +77,7 @@ class ScriptedNode:
         self.trouble: list[Trouble] = []
         self.seen: list[Request] = []
         self.told: dict[int, int] = {}
+        self.has_failed = False
 
     def count(self, api: ApiKey) -> int:
         return sum(request.api_key == api for request in self.seen)
@@ -100,6 +101,8 @@ class ScriptedNode:
                 return self._coordinators()
             case m.ListOffsetsRequest():
                 return self._list_offsets(message)
+            case m.FindBatchesRequest():
+                return self._find_batches(message)
             case m.CreatePartitionsRequest():
                 return self._create(message)
             case m.DescribeFilesRequest():
@@ -182,6 +185,22 @@ class ScriptedNode:
                 )
             topics.append(m.ListOffsetsTopicResponse(topic_id=topic.topic_id, partitions=tuple(results)))
         return m.ListOffsetsResponse(topics=tuple(topics))
+
+    def _find_batches(self, message: m.FindBatchesRequest) -> m.FindBatchesResponse:
+        """Any node answers, unless its replica `has_failed`."""
+        topics = []
+        for topic in message.topics:
+            results = []
+            for one in topic.partitions:
+                key = topic.topic_id + one.partition_index.to_bytes(4, "big")
+                code = ErrorCode.NOT_COORDINATOR if self.has_failed else ErrorCode.NONE
+                results.append(
+                    m.FindBatchesPartitionResponse(
+                        partition_index=one.partition_index, error_code=code, high_watermark=self.cluster.ends.get(key, 0), batches=()
+                    )
+                )
+            topics.append(m.FindBatchesTopicResponse(topic_id=topic.topic_id, partitions=tuple(results)))
+        return m.FindBatchesResponse(topics=tuple(topics))
 
     def _create(self, message: m.CreatePartitionsRequest) -> m.CreatePartitionsResponse:
         results = []

@@ -12,7 +12,7 @@ import pytest
 from coordinator.adapters.server.contract import Request, Respond
 from coordinator.client.client import LATEST, DisklessClient, parse_servers
 from coordinator.client.errors import AlreadyExists, InvalidRequest, NotFound, TimedOut, Unavailable
-from coordinator.client.model import Node, PartitionId
+from coordinator.client.model import FetchFrom, Node, PartitionId
 from coordinator.client.retry import RetryPolicy
 from coordinator.core.errors import ErrorCode
 from coordinator.protocol.api_table import ApiKey
@@ -431,3 +431,26 @@ async def test_a_level_that_nobody_can_raise_now_was_not_raised() -> None:
         with pytest.raises(Unavailable):
             await client.raise_schema_level(LATEST_LEVEL, timeout_ms=200)
         assert cluster.directory.schema_level == 1
+
+
+@pytest.mark.parametrize("has_leader", [True, False])
+async def test_batches_are_found_on_another_node_while_the_leader_fails_or_is_missing(has_leader: bool) -> None:
+    async with scripted(nodes=3, coordinators=1) as cluster, client_of(cluster) as client:
+        cluster.add_topic(TOPIC, "t", 1)
+        failing, other, _ = cluster.nodes.values()
+        cluster.leaders[0] = failing.node_id if has_leader else -1
+        failing.has_failed = other.has_failed = True
+        [found] = await client.find_batches([FetchFrom(PartitionId(TOPIC, 0), 0)])
+        assert found.refusal.code is ErrorCode.NONE
+        # Nobody was asked twice, and the leader first.
+        assert failing.count(ApiKey.FIND_BATCHES) == 1 if has_leader else failing.count(ApiKey.FIND_BATCHES) <= 1
+        assert other.count(ApiKey.FIND_BATCHES) <= 1
+
+
+async def test_batches_are_found_by_the_leader_while_it_serves() -> None:
+    async with scripted(nodes=3, coordinators=1) as cluster, client_of(cluster) as client:
+        cluster.add_topic(TOPIC, "t", 1)
+        for _ in range(3):
+            await client.find_batches([FetchFrom(PartitionId(TOPIC, 0), 0)])
+        counts = {node_id: node.count(ApiKey.FIND_BATCHES) for node_id, node in cluster.nodes.items()}
+        assert counts == {node_id: 3 * (node_id == cluster.leaders[0]) for node_id in cluster.nodes}
