@@ -36,8 +36,14 @@ class KafkaPlace:
     properties: Mapping[str, str]
     settings: Settings | None
 
+    def check(self) -> None:
+        """Raise `Failed` within 3 s when no broker can be at the addresses."""
+        from cli.addresses import check_brokers
+
+        check_brokers(self.bootstrap_servers, self.properties)
+
     def open(self, request_timeout_s: float) -> KafkaCluster:
-        """Open the administration of the topic; close it again."""
+        """Open the administration of the topic; close it again. Raises `Failed`."""
         from coordinator.adapters.kafka.cluster import KafkaCluster
         from coordinator.adapters.kafka.settings import KafkaPropertyRefused
 
@@ -49,6 +55,7 @@ class KafkaPlace:
                 request_timeout_s=request_timeout_s,
                 kafka_properties=self.properties,
             )
+            self.check()
             with kafka_errors():
                 cluster.start()
         except KafkaPropertyRefused as error:

@@ -26,7 +26,9 @@ class LogConsumer:
         self.topic = place.topic
         self._timeout_s = timeout_s
         try:
-            self._consumer = Consumer(_properties(place))
+            properties = _properties(place)
+            place.check()
+            self._consumer = Consumer(properties)
         except KafkaPropertyRefused as error:
             raise Failed(str(error), Exit.USAGE) from error
         except KafkaException as error:

@@ -30,13 +30,15 @@ def run(work: Coroutine[object, object, T]) -> T:
 
 @asynccontextmanager
 async def open_client(bootstrap_server: str, timeout_s: float) -> AsyncIterator[DisklessClient]:
-    """Open a client of the service; nothing is connected yet."""
-    from coordinator.client.client import DisklessClient
+    """Open a client of the service. Raises `Failed` within 3 s when no node can be at the addresses."""
+    from cli.addresses import check_nodes
+    from coordinator.client.client import DisklessClient, parse_servers
 
     try:
         client = DisklessClient(bootstrap_server, client_id="diskless-cli", api_timeout_ms=milliseconds(timeout_s))
     except ValueError as error:
         raise Failed(f"--bootstrap-server: {error}", Exit.USAGE) from error
+    await check_nodes(parse_servers(bootstrap_server), timeout_s)
     async with client:
         yield client
 

@@ -57,9 +57,10 @@ def spark_errors() -> Iterator[None]:
 
 
 def log_place(place: KafkaPlace) -> LogPlace:
-    """The metadata topic as jobs read it."""
+    """The metadata topic as jobs read it. Raises `Failed` when no broker can be there."""
     from spark_jobs.batch_read import LogPlace
 
+    place.check()
     return LogPlace(bootstrap_servers=place.bootstrap_servers, topic=place.topic, properties=place.properties)
 
 

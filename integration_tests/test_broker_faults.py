@@ -109,7 +109,7 @@ def test_a_service_started_without_kafka_answers_at_once_and_comes_up_by_itself(
     for node_id in (1, 2):
         service.add(node_id).start()
     for node in service.nodes.values():
-        node.wait_serving()
+        node.wait_listening()
     topic = messages.CreatablePartitions(topic_id=os.urandom(16), name="early", num_partitions=2)
     create = messages.CreatePartitionsRequest(topics=(topic,), timeout_ms=1_000)
     asked = messages.ListOffsetsPartition(partition_index=0, timestamp=-1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -80,6 +81,8 @@ def bench(
         raise click.BadParameter(f"{batches_per_file!r} is not a list of numbers like 10,100,1000") from None
     if bootstrap_server and not kafka_bootstrap_server:
         raise click.UsageError("--bootstrap-server needs --kafka-bootstrap-server too: the raw figures come from the same Kafka")
+    if bootstrap_server and kafka_bootstrap_server:
+        _check(bootstrap_server, kafka_bootstrap_server)
     with _service(bootstrap_server, kafka_bootstrap_server, metrics_urls) as (servers, kafka, urls, processes):
         plan = Plan(
             servers=servers,
@@ -100,6 +103,19 @@ def bench(
     print_rows(rows, output, [column for column in COLUMNS if column in rows[0]])
     if output == "table":
         say(f"raw SQLite, one plain row per batch: {rows[0]['raw_sqlite_rows_per_s']:,} rows/s")
+
+
+def _check(bootstrap_server: str, kafka_bootstrap_server: str) -> None:
+    """Raise `Failed` when an address cannot be what it was given as."""
+    from cli.addresses import check_brokers, check_nodes
+    from coordinator.client.client import parse_servers
+
+    try:
+        servers = parse_servers(bootstrap_server)
+    except ValueError as error:
+        raise click.UsageError(f"--bootstrap-server: {error}") from error
+    asyncio.run(check_nodes(servers))
+    check_brokers(kafka_bootstrap_server, {})
 
 
 @contextmanager

@@ -122,7 +122,13 @@ async def _look_at_kafka(patient: Patient) -> tuple[TopicFacts | None, list[Last
     if patient.kafka is None:
         why = "no Kafka was given: --kafka-bootstrap-server or --config"
         return None, [], [skipped("kafka topic", why), skipped("clocks", why)]
-    cluster = patient.kafka.open(min(patient.timeout_s, 10.0))
+    remedy = "nothing can be committed while Kafka cannot be reached: see the brokers, the address and the credentials"
+    try:
+        cluster = patient.kafka.open(min(patient.timeout_s, 10.0))
+    except Failed as failed:
+        why = "Kafka cannot be reached"
+        unreached = Diagnosis(health=Health.ERROR, check="kafka topic", finding=str(failed), remedy=remedy)
+        return None, [], [unreached, skipped("kafka leaders", why), skipped("clocks", why)]
     entries: list[LastEntry] = []
     try:
         with kafka_errors():
@@ -134,7 +140,6 @@ async def _look_at_kafka(patient: Patient) -> tuple[TopicFacts | None, list[Last
                     timestamp_ms = None if last is None else last.timestamp_ms
                     entries.append(LastEntry(partition=partition.partition, log_end=end, timestamp_ms=timestamp_ms, now_ms=_now_ms()))
     except Failed as failed:
-        remedy = "nothing can be committed while Kafka cannot be reached: see the brokers, the address and the credentials"
         return None, [], [Diagnosis(health=Health.ERROR, check="kafka topic", finding=str(failed), remedy=remedy)]
     finally:
         await cluster.close()
@@ -164,19 +169,21 @@ async def _look_at_nodes(patient: Patient, facts: TopicFacts | None, entries: Se
         diagnose_versions,
         skipped,
     )
+    from cli.outcome import Failed
     from cli.overview import look
     from cli.service import open_client
     from coordinator.client.errors import DisklessError
 
     if patient.nodes is None:
         return [skipped("nodes", "no node was given: --bootstrap-server")]
-    async with open_client(patient.nodes, min(patient.timeout_s, 10.0)) as client:
-        try:
+    try:
+        async with open_client(patient.nodes, min(patient.timeout_s, 10.0)) as client:
             views = await look(client, min(patient.timeout_s, 10.0))
-        except DisklessError as error:
-            remedy = "start the nodes, or correct --bootstrap-server; the logs of the nodes say why they do not serve"
-            return [Diagnosis(health=Health.ERROR, check="nodes", finding=f"no node answers: {error.message}", remedy=remedy)]
-        served, needed = await _served(client, views)
+            served, needed = await _served(client, views)
+    except (DisklessError, Failed) as error:
+        remedy = "start the nodes, or correct --bootstrap-server; the logs of the nodes say why they do not serve"
+        why = error.message if isinstance(error, DisklessError) else str(error)
+        return [Diagnosis(health=Health.ERROR, check="nodes", finding=f"no node answers: {why}", remedy=remedy)]
     found = [
         *diagnose_nodes(views, None if facts is None else facts.cluster_id),
         *diagnose_versions(served, needed),

@@ -119,6 +119,7 @@ def run(
         *_verify_check(verify_every_s, verify_server, where),
         *_orphans_check(orphans_every_s, config_file, where),
     ]
+    place.check()
     engine = find_engine(folder, master=master, spark_properties=spark_properties)
     set_up_logging(log_level)
 

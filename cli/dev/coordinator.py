@@ -10,6 +10,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -88,8 +89,20 @@ class CoordinatorProcess:
         command = [*self._place.command_prefix, sys.executable, "-m", "coordinator.app", str(config)]
         self.process = start_child(command, marker="coordinator.app", log=self.log_file, environment=self._environment)
 
+    def wait_listening(self, timeout_s: float = WAIT_S) -> None:
+        """Wait until the listener takes connections, which it does before Kafka was reached."""
+        self._wait(self._is_listening, "the listener", timeout_s)
+
+    def _is_listening(self) -> bool:
+        host, _, port = self.address.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), timeout=1).close()
+        except OSError:
+            return False
+        return True
+
     def wait_serving(self, timeout_s: float = WAIT_S) -> None:
-        """Wait for the line `ready`: the listener is open."""
+        """Wait for the line `ready`: Kafka was reached and the state is loaded."""
         self._wait(self.is_serving, "the line `ready`", timeout_s)
 
     def is_serving(self) -> bool:

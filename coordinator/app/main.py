@@ -2,8 +2,9 @@
 
     status = run_coordinator(settings)
 
-Prints one line to standard output when it serves: `ready node=<id> listeners=<NAME://host:port,...> http=<url>`. The
-status is 0 after a clean stop and 1 when something stopped it; the reason is then the last line on standard error.
+Prints one line to standard output once Kafka was reached and the state is loaded:
+`ready node=<id> listeners=<NAME://host:port,...> http=<url>`. The status is 0
+after a clean stop and 1 when something stopped it; the reason is then the last line on standard error.
 """
 
 from __future__ import annotations
@@ -37,7 +38,10 @@ from coordinator.adapters.sqlite.stores import StateDatabases
 from coordinator.app.addresses import cannot_listen
 from coordinator.app.compiled import warn_of_interpreted_loops
 from coordinator.app.dispatch import Dispatcher
+from coordinator.app.store_folder import StoreFolderError, prepare_store_folder
 from coordinator.app.telemetry import LoopLag, MetricsTelemetry, kafka_samples, node_samples, request_samples, server_samples
+from coordinator.client.client import parse_servers
+from coordinator.client.identify import Kind, complaint_as_broker, identify_all
 from coordinator.config.directories import DirectoryError, open_directories
 from coordinator.config.settings import Settings
 from coordinator.core.leadership import State
@@ -88,6 +92,10 @@ class Process:
         """Serve until a signal or a fatal error; returns the exit status."""
         settings = self._settings
         warn_of_interpreted_loops()
+        try:
+            prepare_store_folder(settings.object_store_url)
+        except StoreFolderError as error:
+            raise FatalError(str(error)) from error
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
@@ -134,9 +142,15 @@ class Process:
         loop_lag.start()
         node.start()
         announced = ",".join(f"{e.listener}://{e.host}:{e.port}" for e in endpoints)
-        print(f"ready node={settings.node_id} listeners={announced} http={http[1]}", flush=True)
+        background = [
+            loop.create_task(self._announce(node, f"ready node={settings.node_id} listeners={announced} http={http[1]}")),
+            loop.create_task(self._look_at_kafka_addresses()),
+        ]
         settle_garbage_collector()
         status = await self._until_the_end()
+        for task in background:
+            task.cancel()
+        await asyncio.gather(*background, return_exceptions=True)
         # After a fatal error (the topic is another one, or loses entries) no moment longer is led.
         await node.stop(hand_over=self._fatal is None)
         for server in self._servers:
@@ -153,6 +167,22 @@ class Process:
             # Once more, because what was logged while stopping hides the reason from whoever looks at the end of a log.
             LOG.critical("ended: %s", self._fatal)
         return status
+
+    async def _announce(self, node: Node, ready: str) -> None:
+        """Say `ready` once Kafka was reached and the state is loaded from the folders."""
+        await node.is_prepared.wait()
+        print(ready, flush=True)
+
+    async def _look_at_kafka_addresses(self) -> None:
+        """Say at once what is wrong with `bootstrap.servers`: librdkafka only says that it is not connected."""
+        if "SSL" in self._settings.kafka.get("security.protocol", "").upper():
+            return
+        found = await identify_all(parse_servers(self._settings.bootstrap_servers))
+        complaints = [text for text in map(complaint_as_broker, found) if text is not None]
+        if found and all(one.kind is Kind.NODE for one in found):
+            self._on_fatal(FatalError(f"bootstrap.servers: {'; '.join(complaints)}"))
+        for text in complaints:
+            LOG.warning("bootstrap.servers: %s", text)
 
     async def _until_the_end(self) -> int:
         await self._stop.wait()

@@ -184,6 +184,8 @@ class Node:
         )
         self.fitness = Fitness(abstention=self.abstention, replicas=self.replicas, verdict=self.clocks.verdict, rng=rng)
         self._is_up = False
+        self.is_prepared = asyncio.Event()
+        """Set once Kafka was reached, the data directories are open and the state is loaded."""
         self.loop_rounds_s: dict[str, float] = {}
         self.failed_checks: Counter[str] = Counter()
         self.failures: dict[int, FailureLog] = {}
@@ -260,6 +262,7 @@ class Node:
             await asyncio.gather(*(self._load(replica) for replica in list(self.replicas.values())))
         except StateFailed as failed:
             raise FatalError(str(failed)) from failed
+        self.is_prepared.set()
         return facts
 
     async def _await_topic(self) -> TopicFacts:

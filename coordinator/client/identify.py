@@ -1,0 +1,130 @@
+"""What listens at an address: a node, a Kafka broker, something else, nobody; told from one small request.
+
+Both kinds of server speak Kafka's protocol, so a client given the wrong address would only see closed connections, or talk to
+the brokers as if they were nodes. Every finding says what was found and what to do, and comes within the time given.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import Sequence
+from enum import Enum
+from typing import Final, NamedTuple
+
+from coordinator.protocol.api_table import ApiKey
+
+IDENTIFY_TIMEOUT_S: Final = 2.0
+
+_CORRELATION_ID: Final = 0x6469736B
+_CLIENT_ID: Final = b"diskless-identify"
+_REQUEST: Final = struct.pack(">hhih", ApiKey.API_VERSIONS, 0, _CORRELATION_ID, len(_CLIENT_ID)) + _CLIENT_ID
+_REPLY_BYTES_MAX: Final = 64 * 1024
+
+
+class Kind(Enum):
+    """What listens at an address."""
+
+    NODE = "a Diskless Coordinator node"
+    BROKER = "a Kafka broker"
+    HTTP = "an HTTP server"
+    OTHER = "something that does not speak Kafka's protocol in plain text"
+    SILENT = "something that accepts connections and does not answer"
+    NOBODY = "nobody"
+    UNRESOLVED = "no known host"
+
+
+class Found(NamedTuple):
+    """What was found at one address; `detail` is the operating system's word for it, or empty."""
+
+    host: str
+    port: int
+    kind: Kind
+    detail: str = ""
+
+    @property
+    def address(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+async def identify(host: str, port: int, timeout_s: float = IDENTIFY_TIMEOUT_S) -> Found:
+    """Find out what listens at an address, within `timeout_s`; raises nothing for what it finds."""
+    writer: asyncio.StreamWriter | None = None
+    try:
+        async with asyncio.timeout(timeout_s):
+            reader, writer = await asyncio.open_connection(host, port)
+            writer.write(struct.pack(">i", len(_REQUEST)) + _REQUEST)
+            return Found(host, port, await _kind(reader))
+    except socket.gaierror as error:
+        return Found(host, port, Kind.UNRESOLVED, error.strerror or str(error))
+    except TimeoutError:
+        return Found(host, port, Kind.NOBODY if writer is None else Kind.SILENT, f"not within {timeout_s:g} s")
+    except (OSError, UnicodeError) as error:
+        # A host name with an empty or overlong label is refused by the encoder of names before anybody is asked.
+        return Found(host, port, Kind.UNRESOLVED if isinstance(error, UnicodeError) else Kind.NOBODY, str(error))
+    finally:
+        if writer is not None:
+            writer.transport.abort()
+
+
+async def identify_all(servers: Sequence[tuple[str, int]], timeout_s: float = IDENTIFY_TIMEOUT_S) -> list[Found]:
+    """Find out what listens at several addresses, all asked at once."""
+    return list(await asyncio.gather(*(identify(host, port, timeout_s) for host, port in servers)))
+
+
+async def _kind(reader: asyncio.StreamReader) -> Kind:
+    """Read the answer to ApiVersions. A server that speaks another protocol answers in its own words, or hangs up."""
+    try:
+        head = await reader.readexactly(4)
+        if head == b"HTTP":
+            return Kind.HTTP
+        [size] = struct.unpack(">i", head)
+        if not 10 <= size <= _REPLY_BYTES_MAX:
+            return Kind.OTHER
+        reply = await reader.readexactly(size)
+    except asyncio.IncompleteReadError:
+        return Kind.OTHER
+    correlation_id, _error, count = struct.unpack_from(">ihi", reply)
+    if correlation_id != _CORRELATION_ID or not 0 <= count * 6 <= size - 10:
+        return Kind.OTHER
+    keys = {struct.unpack_from(">h", reply, 10 + 6 * place)[0] for place in range(count)}
+    return Kind.NODE if ApiKey.DESCRIBE_COORDINATORS in keys else Kind.BROKER
+
+
+def complaint_as_node(found: Found) -> str | None:
+    """Why an address is no node's, with what to do; None for a node."""
+    match found.kind:
+        case Kind.NODE:
+            return None
+        case Kind.BROKER:
+            return f"{found.address} is a Kafka broker, not a Diskless Coordinator node; a node listens on 9192 by default"
+        case Kind.HTTP:
+            return f"{found.address} is an HTTP port, such as a node's 9193; clients connect to the node's listener, 9192 by default"
+        case _:
+            return _complaint(found, "a node")
+
+
+def complaint_as_broker(found: Found) -> str | None:
+    """Why an address is no Kafka broker's, with what to do; None for a broker."""
+    match found.kind:
+        case Kind.BROKER:
+            return None
+        case Kind.NODE:
+            return f"{found.address} is a Diskless Coordinator node, not a Kafka broker; a broker listens on 9092 by default"
+        case Kind.HTTP:
+            return f"{found.address} is an HTTP port, not a Kafka broker; a broker listens on 9092 by default"
+        case _:
+            return _complaint(found, "a broker")
+
+
+def _complaint(found: Found, wanted: str) -> str:
+    match found.kind:
+        case Kind.UNRESOLVED:
+            return f"{found.address}: the host name is not known ({found.detail}); correct it, or see the resolver of this machine"
+        case Kind.NOBODY:
+            return f"nobody listens at {found.address} ({found.detail}); is {wanted} running there, and is the address right?"
+        case Kind.SILENT:
+            return f"{found.address} accepts connections and does not answer ({found.detail}); is it {wanted} that hangs or is overloaded?"
+        case _:
+            return f"{found.address} does not speak Kafka's protocol in plain text; is it {wanted}'s address, and does it want TLS?"
