@@ -21,6 +21,7 @@ from coordinator.core.hot import HotState
 from coordinator.core.limits import OBJECT_FORMAT_WAL_MULTI_SEGMENT, OBJECT_KEY_BYTES_MAX, OWNERS_MAX, Limits
 from coordinator.core.names import topic_id_text
 from coordinator.core.tables import REMEMBERED_BATCHES, RememberedBatch
+from coordinator.core.wording import row_text
 from records.model import FileCommitted
 
 RECORDS_PER_BATCH_MAX = 1 << 31
@@ -98,7 +99,9 @@ def check_batches(command: CommitFile, batches: list[Batch]) -> tuple[ErrorCode,
     for index, batch in enumerate(batches):
         complaint = _check_batch(batch, command.file_size)
         if complaint is not None:
-            return ErrorCode.INVALID_REQUEST, f"batch {index} of file {command.object_key}: {complaint}"
+            topic_id, partition = split_partition_key(batch.topic_partition)
+            where = f"batch {index} of file {command.object_key} (topic id {topic_id_text(topic_id)}, partition {partition})"
+            return ErrorCode.INVALID_REQUEST, f"{where}: {complaint}"
         if batch.byte_offset < end_of_previous:
             in_order = False
         end_of_previous = batch.byte_offset + batch.size
@@ -265,7 +268,8 @@ class _Share:
         count = batch.last_offset - batch.base_offset + 1
         due = self._next_offset.get(row, self.hot.partitions.high_watermark.cells[row])
         if count > OFFSETS_MAX - due:
-            message = f"the partition's next offset is {due}, no room for {count} records below {OFFSETS_MAX}: use another partition"
+            where = row_text(self.hot, row)
+            message = f"{where}: the next offset is {due}, no room for {count} records below {OFFSETS_MAX}: use another partition"
             self._reject(place, ErrorCode.INVALID_REQUEST, message)
             return
         if batch.producer_id < 0 or batch.producer_epoch < 0:
@@ -273,7 +277,10 @@ class _Share:
             return
         last_sequence = (batch.base_sequence + count - 1) & SEQUENCE_MASK
         if batch.base_sequence < 0 or batch.last_sequence != last_sequence:
-            message = f"sequences {batch.base_sequence} to {batch.last_sequence} do not span the batch's {count} records"
+            message = (
+                f"{_producer_text(self.hot, row, batch)}: sequences {batch.base_sequence} to {batch.last_sequence} do not span the batch's"
+                f" {count} records; {last_sequence} would be the last"
+            )
             self._reject(place, ErrorCode.INVALID_REQUEST, message)
             return
         self._take_idempotent(place, row, batch, count)
@@ -282,14 +289,14 @@ class _Share:
         producer = self._producer(row, batch.producer_id)
         if producer is not None:
             if batch.producer_epoch < producer.epoch:
-                message = f"producer {batch.producer_id} has epoch {producer.epoch}; {batch.producer_epoch} is fenced"
+                message = f"{_producer_text(self.hot, row, batch)} is fenced: epoch {producer.epoch} is in use; begin a new epoch"
                 self._reject(place, ErrorCode.INVALID_PRODUCER_EPOCH, message)
                 return
             if batch.producer_epoch > producer.epoch:
                 if batch.base_sequence != 0:
                     message = (
-                        f"first sequence of producer {batch.producer_id} in epoch {batch.producer_epoch} is {batch.base_sequence};"
-                        " it must be 0"
+                        f"{_producer_text(self.hot, row, batch)}: sequence 0 is expected, the epoch being new (last was {producer.epoch});"
+                        f" {batch.base_sequence} was found"
                     )
                     self._reject(place, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, message)
                     return
@@ -297,7 +304,7 @@ class _Share:
             elif self._is_duplicate(place, row, batch, producer):
                 return
             elif batch.base_sequence != (expected := (producer.remembered[-1].last_sequence + 1) & SEQUENCE_MASK):
-                message = f"producer {batch.producer_id} sent sequence {batch.base_sequence}; {expected} is expected"
+                message = f"{_producer_text(self.hot, row, batch)}: sequence {expected} is expected; {batch.base_sequence} was found"
                 self._reject(place, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, message)
                 return
         else:
@@ -389,6 +396,10 @@ class _Share:
         result.append_times.append(append_time)
         result.log_starts.append(log_start)
         result.duplicates.append(False)
+
+
+def _producer_text(hot: HotState, row: int, batch: Batch) -> str:
+    return f"{row_text(hot, row)}: producer {batch.producer_id} of epoch {batch.producer_epoch}"
 
 
 def _append_sparse(column: list[int], value: int, rows_before: int) -> None:

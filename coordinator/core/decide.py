@@ -28,6 +28,7 @@ from coordinator.core.errors import ErrorCode
 from coordinator.core.hot import HotState
 from coordinator.core.limits import Limits
 from coordinator.core.names import ZERO_TOPIC_ID, illegal_topic_name, topic_id_text
+from coordinator.core.wording import row_text
 from records.model import PartitionCreated, Record, RecordsDeleted, TopicDeleted
 
 HIGH_WATERMARK = -1
@@ -164,7 +165,7 @@ def _delete_records(hot: HotState, command: DeleteRecords) -> Decision:
             answers.append(DeletedTo(outcome=Outcome(error=ErrorCode(error), message=message)))
             continue
         log_start = moved.get(row, hot.partitions.log_start.cells[row])
-        answer, target = _delete_point(point, log_start, hot.partitions.high_watermark.cells[row])
+        answer, target = _delete_point(point, log_start, hot.partitions.high_watermark.cells[row], row_text(hot, row))
         answers.append(answer)
         if target is not None:
             moved[row] = target
@@ -172,11 +173,11 @@ def _delete_records(hot: HotState, command: DeleteRecords) -> Decision:
     return Decision(records, answers)
 
 
-def _delete_point(point: DeletePoint, log_start: int, high_watermark: int) -> tuple[DeletedTo, int | None]:
+def _delete_point(point: DeletePoint, log_start: int, high_watermark: int, where: str) -> tuple[DeletedTo, int | None]:
     """The answer, and the new log start if it moves."""
     target = high_watermark if point.offset == HIGH_WATERMARK else point.offset
     if not 0 <= target <= high_watermark:
-        message = f"offset {point.offset} of partition {point.partition} is outside 0 to the high watermark {high_watermark} (-1 means all)"
+        message = f"{where}: offset {point.offset} is outside 0 to {high_watermark}, the high watermark; -1 deletes everything up to it"
         return DeletedTo(outcome=Outcome(error=ErrorCode.OFFSET_OUT_OF_RANGE, message=message)), None
     if target <= log_start:
         return DeletedTo(outcome=OK, low_watermark=log_start), None

@@ -223,7 +223,7 @@ def decide_create(directory: Directory, command: CreateTopics, limits: Limits, l
             outcomes.append(OK)
             continue
         if not loads:
-            message = "no coordinator has a leader to take new partitions; retry when one is ready"
+            message = f"topic {topic.name}: no coordinator has a leader to take new partitions; retry when one is ready"
             outcomes.append(Outcome(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message=message))
             continue
         old = placement.ranges if placement is not None else ()
@@ -256,7 +256,8 @@ def _check_create(directory: Directory, topic: WantedTopic, twice: set[bytes | s
     """The first of the checks on id, name and count that fails."""
     text = topic_id_text(topic.topic_id)
     if topic.topic_id == ZERO_TOPIC_ID:
-        return Outcome(error=ErrorCode.INVALID_REQUEST, message="the topic id is all zero; send the id that Kafka gave the topic")
+        message = f"topic {topic.name}: its id is all zero; send the id that Kafka gave the topic"
+        return Outcome(error=ErrorCode.INVALID_REQUEST, message=message)
     if topic.topic_id in twice or topic.name in twice:
         return Outcome(error=ErrorCode.INVALID_REQUEST, message=f"topic {topic.name} or its id {text} stands in the request twice")
     if is_deleted(directory, topic.topic_id, log_time_ms, limits):
@@ -271,7 +272,8 @@ def _check_create(directory: Directory, topic: WantedTopic, twice: set[bytes | s
     if holder is not None and holder != topic.topic_id:
         return Outcome(error=ErrorCode.TOPIC_ALREADY_EXISTS, message=f"topic {topic.name} exists with id {topic_id_text(holder)}")
     if not 1 <= topic.num_partitions <= limits.partitions_per_topic_max:
-        message = f"{topic.num_partitions} partitions; 1 to {limits.partitions_per_topic_max} are allowed (max.partitions.per.topic)"
+        wanted = f"topic {topic.name}: {topic.num_partitions} partitions are wanted"
+        message = f"{wanted}; 1 to {limits.partitions_per_topic_max} are allowed (max.partitions.per.topic)"
         return Outcome(error=ErrorCode.INVALID_PARTITIONS, message=message)
     return None
 

@@ -31,6 +31,7 @@ from coordinator.core.names import topic_id_text
 from coordinator.core.search_loops import packed_reaching, row_reaching, unpack_batches
 from coordinator.core.state import ShardState
 from coordinator.core.tail import TailRun
+from coordinator.core.wording import row_text
 
 LATEST = -1
 EARLIEST = -2
@@ -78,7 +79,8 @@ def list_offset(state: ShardState, query: OffsetQuery) -> FoundOffset:
         case t if t == LATEST_TIERED:
             return _NOTHING_FOUND
         case _:
-            message = f"timestamp {query.timestamp} is not one of -1 to -5, nor a time"
+            where = row_text(hot, row)
+            message = f"{where}: timestamp {query.timestamp} is neither a time (0 or more) nor one of -1 to -5; correct it"
             return FoundOffset(outcome=Outcome(error=ErrorCode.UNSUPPORTED_VERSION, message=message))
 
 
@@ -197,7 +199,7 @@ def find_batches(state: ShardState, point: FetchPoint, budget: FetchBudget, coor
     log_start = hot.partitions.log_start.cells[row]
     high_watermark = hot.partitions.high_watermark.cells[row]
     if point.offset < log_start:
-        message = f"offset {point.offset} is below the log start {log_start}; continue there"
+        message = f"{row_text(hot, row)}: offset {point.offset} is below the log start {log_start}; continue there"
         return FoundBatches(
             outcome=Outcome(error=ErrorCode.OFFSET_OUT_OF_RANGE, message=message),
             log_start=log_start,
@@ -218,7 +220,9 @@ def past_the_end(state: ShardState, point: FetchPoint, *, is_certain: bool) -> F
     high_watermark = state.hot.partitions.high_watermark.cells[row]
     error = ErrorCode.OFFSET_OUT_OF_RANGE if is_certain else ErrorCode.OFFSET_NOT_AVAILABLE
     return FoundBatches(
-        outcome=Outcome(error=error, message=f"offset {point.offset} is past the high watermark {high_watermark}"),
+        outcome=Outcome(
+            error=error, message=f"{row_text(state.hot, row)}: offset {point.offset} is past the high watermark {high_watermark}"
+        ),
         log_start=state.hot.partitions.log_start.cells[row],
         high_watermark=high_watermark,
         batches=[],

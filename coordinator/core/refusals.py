@@ -25,27 +25,32 @@ from coordinator.core.commands import (
     RemoveTopics,
 )
 from coordinator.core.errors import ErrorCode
+from coordinator.core.names import topic_id_text
 
 
 def refuse(command: Command, error: ErrorCode, message: str) -> Answer:
-    """The answer of this command with one error throughout."""
+    """The answer of this command with one error throughout; each message names the file, topic or partition that it is about."""
+
+    def of(what: str) -> Outcome:
+        return Outcome(error=error, message=f"{what}: {message}")
+
     outcome = Outcome(error=error, message=message)
     match command:
         case CommitFile():
-            return CommitResult.refused(len(command.batches), error, message)
+            return CommitResult.refused(len(command.batches), error, f"file {command.object_key}: {message}")
         case PlacePartitions():
             return [outcome] * len(command.shares)
         case RemoveTopics():
             return [outcome] * len(command.removals)
         case DeleteRecords():
-            return [DeletedTo(outcome=outcome)] * len(command.points)
+            return [DeletedTo(outcome=of(f"{topic_id_text(one.topic_id)}:{one.partition}")) for one in command.points]
         case CreateTopics():
-            return [outcome] * len(command.topics)
+            return [of(f"topic {one.name}") for one in command.topics]
         case DeleteTopics():
-            return [outcome] * len(command.topic_ids)
+            return [of(f"topic id {topic_id_text(one)}") for one in command.topic_ids]
         case ListOffsets():
-            return [FoundOffset(outcome=outcome)] * len(command.queries)
+            return [FoundOffset(outcome=of(f"{topic_id_text(one.topic_id)}:{one.partition}")) for one in command.queries]
         case DescribeFiles():
-            return [DescribedFile(outcome=outcome)] * len(command.object_keys)
+            return [DescribedFile(outcome=of(f"file {one}")) for one in command.object_keys]
         case ConfirmPlaced() | ConfirmDeleted() | RegisterNode() | RaiseSchemaLevel() | Barrier():
             return outcome

@@ -37,6 +37,7 @@ from coordinator.core.commands import (
 )
 from coordinator.core.directory import Deletion, Placement, working_nodes
 from coordinator.core.errors import ErrorCode
+from coordinator.core.names import topic_id_text
 from coordinator.protocol.messages import (
     PlacePartitionsRequest,
     PlacePartitionsResponse,
@@ -164,7 +165,8 @@ class DirectoryWorker:
         confirmed: list[Outcome] = []
         for topic_id, outcome in zip(topic_ids, outcomes, strict=True):
             if outcome.error is ErrorCode.NONE and not await self._confirmed(topic_id, deadline_ms):
-                message = "not every coordinator has done its part yet; the work goes on, and repeating the request is safe"
+                what = f"topic id {topic_id_text(topic_id)}: not every coordinator has done its part yet"
+                message = f"{what}; the work goes on, and repeating the request is safe"
                 outcome = Outcome(error=ErrorCode.REQUEST_TIMED_OUT, message=message)
             confirmed.append(outcome)
         return confirmed
@@ -340,7 +342,10 @@ class DirectoryWorker:
             self._say(f"schema level {level} waits for a description of the group with this node in it")
         else:
             outcome = await self.raise_schema_level(level, frozenset(), TELL_TIMEOUT_MS)
-            LOG.info("schema level raised level=%d error=%s message=%r", level, outcome.error.name, outcome.message)
+            if outcome.error is ErrorCode.NONE:
+                LOG.info("schema level raised level=%d", level)
+            else:
+                self._say(f"schema level {level} cannot be raised yet: {outcome.error.name}: {outcome.message}")
 
 
 def _place_request(owner: int, command: PlacePartitions) -> PlacePartitionsRequest:
