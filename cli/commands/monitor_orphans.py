@@ -157,7 +157,9 @@ def orphans(
         note_result(folder, "last_orphans", json.dumps(found))
     _print(found, output)
     if found["missing_files"]:
-        raise Failed(f"{found['missing_files']} files with live batches are not in the bucket: their data is lost", Exit.AUDIT)
+        count = found["missing_files"]
+        files = "1 file with live batches is" if count == 1 else f"{count} files with live batches are"
+        raise Failed(f"{files} not in the bucket: their data is lost", Exit.AUDIT)
 
 
 def _age_limit_ms(config_file: Path | None) -> int:

@@ -7,7 +7,6 @@ from typing import Final
 from cli.monitoring.model import Board, Look, Panel, Query, Section, Unit, Variable
 from cli.monitoring.service_board import BY_PARTITION, INSTANCE, RATE, number, process_section
 
-CHECK: Final = 'check="{}"'
 OF: Final = 'job=~"$job", instance=~"$instance"'
 
 
@@ -125,15 +124,13 @@ PACE: Final = Section(
         ),
         Panel(
             title="Age of checks",
-            help="In intervals of `--verify-every` and `--orphans-every`: above 1 a run is due, above 3 overdue. No data: not run.",
-            queries=tuple(
-                Query(
-                    expr=f"(time() - {metric(f'last_{check}_timestamp_seconds')}) / on (job, instance)"
-                    f" (max by (job, instance) ({metric('check_interval_seconds', CHECK.format(check))} > 0))",
-                    legend=f"{check} {INSTANCE}",
-                )
-                for check in ("verify", "orphans")
+            help="Time since `verify` and `orphans` last ended, and how often the monitor runs them itself (0: it does not).",
+            queries=(
+                Query(expr=f"max(time() - {metric('last_verify_timestamp_seconds')})", legend="verify"),
+                Query(expr=f"max(time() - {metric('last_orphans_timestamp_seconds')})", legend="orphans"),
+                Query(expr=f"max by (check) ({metric('check_interval_seconds')})", legend="interval of {{check}}"),
             ),
+            unit=Unit.SECONDS,
         ),
         Panel(
             title="Looks at Kafka that failed",

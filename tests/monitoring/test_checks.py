@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from cli.durations import Duration
 from cli.main import root
 from cli.outcome import Exit
-from spark_jobs.monitor.checks import RETRY_S, Check, Checks
+from spark_jobs.monitor.checks import AUDIT_STATUS, RETRY_S, Check, Checks
 
 
 class Scene:
@@ -96,6 +96,10 @@ def test_a_finding_is_work_done_and_a_failure_is_counted_and_tried_again_soon(tm
     assert failing.settle() == 1
     failing.now_s += 2
     assert (failing.settle(), failing.failed) == (2, ["verify", "verify"])
+
+
+def test_the_status_of_a_job_that_found_something_is_that_of_the_command_line() -> None:
+    assert Exit.AUDIT == AUDIT_STATUS
 
 
 def test_a_job_that_cannot_be_started_is_a_failure(tmp_path: Path) -> None:

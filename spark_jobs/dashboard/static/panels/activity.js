@@ -2,7 +2,7 @@
 
 import { TimeChart } from "/static/charts.js";
 import { h } from "/static/dom.js";
-import { amount, bytes, grouped, short } from "/static/format.js";
+import { amount, bytes, counted, short } from "/static/format.js";
 import { Panel } from "/static/panel.js";
 import * as state from "/static/state.js";
 
@@ -38,8 +38,8 @@ export function activityPanel() {
         if (known.length) chart.update(times, known.map((line) => ({ label: line.label, values: line.rates[unit] ?? times.map(() => 0) })), data.end_s - data.first_s);
       }
       const { files, batches, records } = data.sums;
-      const told = data.lines.some((line) => line.rates.files) ? `${grouped(files.digits)} files, ` : "";
-      note.textContent = `In this range: ${told}${grouped(batches.digits)} batches, ${grouped(records.digits)} records, ${bytes(data.sums.bytes.value)}.${data.note ? ` ${data.note[0].toUpperCase()}${data.note.slice(1)}.` : ""}`;
+      const told = data.lines.some((line) => line.rates.files) ? `${counted(files.digits, "file")}, ` : "";
+      note.textContent = `In this range: ${told}${counted(batches.digits, "batch", "batches")}, ${counted(records.digits, "record")}, ${bytes(data.sums.bytes.value)}.${data.note ? ` ${data.note[0].toUpperCase()}${data.note.slice(1)}.` : ""}`;
       return null;
     },
   });

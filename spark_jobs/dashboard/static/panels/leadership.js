@@ -1,7 +1,7 @@
 // Who led which coordinator when: a lane per coordinator, a colour per node.
 
 import { details, h, svg, table } from "/static/dom.js";
-import { clock, grouped, iso, moment } from "/static/format.js";
+import { clock, counted, grouped, iso, moment } from "/static/format.js";
 import { Panel } from "/static/panel.js";
 import * as state from "/static/state.js";
 
@@ -23,7 +23,7 @@ export function leadershipPanel() {
       }));
       const changes = data.coordinators.flatMap((one) => one.terms.map((term) => ({ ...term, coordinator: one.coordinator }))).filter((term) => term.from_ms > data.from_ms).sort((a, b) => b.from_ms - a.from_ms);
       return [legend, lanes(data, colour, panel.body.clientWidth),
-        h("p", { class: "note" }, `${grouped(data.changes)} ${data.changes === 1 ? "change" : "changes"} of leadership in this range, ${grouped(data.changes_total)} in all.`),
+        h("p", { class: "note" }, `${counted(data.changes, "change")} of leadership in this range, ${grouped(data.changes_total)} in all.`),
         changes.length ? details("changes", "Last changes", table("Last changes of leadership", [
           { title: "Time", cell: (term) => h("time", { datetime: iso(term.from_ms) }, moment(term.from_ms)) }, { title: "Coordinator", numeric: true, cell: (term) => term.coordinator },
           { title: "Node", numeric: true, cell: (term) => term.node_id }, { title: "Epoch", numeric: true, cell: (term) => term.epoch }, { title: "At offset", numeric: true, cell: (term) => grouped(term.offset) }], changes.slice(0, 50))) : null];

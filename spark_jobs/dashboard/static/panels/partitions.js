@@ -1,7 +1,7 @@
 // User partitions and topics. The server searches, sorts and cuts; a page of the table is all that is here.
 
 import { bar, h, table } from "/static/dom.js";
-import { amount, bytes, grouped, iso, moment, percent } from "/static/format.js";
+import { amount, bytes, counted, grouped, iso, moment, percent } from "/static/format.js";
 import { Panel, pager } from "/static/panel.js";
 import * as state from "/static/state.js";
 
@@ -39,14 +39,14 @@ export function partitionsPanel() {
       const nothing = state.get("q") || state.get("topic") ? "No partition is called that." : "No partition yet.";
       return [skew(data.skew), table("Partitions", columns, data.rows, nothing),
         data.count > LIMIT ? pager({ name: "partitions", unit: "partitions", count: data.count, offset: data.offset, limit: data.limit, go: (page) => state.set({ page: String(page) }) })
-          : h("p", { class: "note" }, `${grouped(data.count)} ${data.count === 1 ? "partition" : "partitions"}.`)];
+          : h("p", { class: "note" }, `${counted(data.count, "partition")}.`)];
     },
   });
 }
 
 function skew(one) {
   if (one.top1 === null) return h("p", { class: "note" }, "No batch in the last whole minute.");
-  return h("p", { class: "note" }, `In the last whole minute ${grouped(one.active)} of ${grouped(one.partitions)} partitions took part: the hottest had ${percent(one.top1)} of the batches, the ten hottest ${percent(one.top10)}; half of all came from ${grouped(one.half)}.`);
+  return h("p", { class: "note" }, `In the last whole minute ${grouped(one.active)} of ${counted(one.partitions, "partition")} took part: the hottest had ${percent(one.top1)} of the batches, the ten hottest ${percent(one.top10)}; half of all came from ${grouped(one.half)}.`);
 }
 
 export function topicsPanel() {
