@@ -141,13 +141,19 @@ def _judge(topology: Topology, result: Result, tell: Callable[[str], None]) -> N
 
 
 def _unusual_lines(work: Path) -> list[str]:
-    """Lines of the nodes' logs that say a bug showed itself, though perhaps no client saw it."""
+    """Lines of the nodes' logs that say a bug showed itself, though perhaps no client saw it.
+
+    The last words of a process that ended are not: whether it may end is judged where its fault is (full disk, doubled id).
+    """
     marks = ("Traceback (most recent call last)", " CRITICAL ", "AssertionError", "never retrieved", "Task was destroyed")
+    last_words = " CRITICAL coordinator.app "
     found: list[str] = []
     for log in [work / f"{kind}-{name[1:]}" / "coordinator.log" for kind in ("node", "twin") for name in NODES]:
         if log.exists():
             lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-            found += [f"{log.parent.name}: {line[:300]}" for line in lines if any(mark in line for mark in marks)]
+            found += [
+                f"{log.parent.name}: {line[:300]}" for line in lines if last_words not in line and any(mark in line for mark in marks)
+            ]
     return found
 
 
