@@ -258,16 +258,26 @@ class Router:
         owner = self._view.owner_of(key)
         if owner is None:
             return FoundBatches(outcome=self.unplaced(key), batches=[])
-        try:
-            return await self._find_at(owner, key, point, budget, timeout_ms, started_s)
-        except NotReadable:
+        replica = self._replicas.get(owner)
+        if replica is None:
             return FoundBatches(outcome=self.not_led(owner), batches=[])
+        try:
+            return await self._find_at(replica, key, point, budget, timeout_ms, started_s)
+        except NotReadable:
+            return FoundBatches(outcome=self._not_readable(replica), batches=[])
+
+    def _not_readable(self, replica: Replica) -> Outcome:
+        """Why a replica of this node has no answer to a read that any node may answer."""
+        if not replica.is_readable:
+            return self.not_led(replica.partition)
+        message = f"the state database of coordinator {replica.partition} is busy on node {self._node_id}; ask another node, or retry"
+        return Outcome(error=ErrorCode.OFFSET_NOT_AVAILABLE, message=message)
 
     async def _find_at(
-        self, owner: int, key: bytes, point: FetchPoint, budget: FetchBudget, timeout_ms: int, started_s: float
+        self, replica: Replica, key: bytes, point: FetchPoint, budget: FetchBudget, timeout_ms: int, started_s: float
     ) -> FoundBatches:
-        """Ask this node's replica of the owner. Raises `NotReadable`."""
-        replica = self._replicas[owner]
+        """Ask a replica of this node. Raises `NotReadable`."""
+        owner = replica.partition
         if not replica.look(_has_partition, key):
             message = "the partition is placed here but not created yet; retry"
             return FoundBatches(outcome=Outcome(error=ErrorCode.OFFSET_NOT_AVAILABLE, message=message), batches=[])

@@ -6,14 +6,16 @@ import logging
 from pathlib import Path
 
 from coordinator.adapters.sqlite.database import StateDatabase
-from coordinator.adapters.sqlite.errors import directory_failed
+from coordinator.adapters.sqlite.errors import directory_failed, disk_full
 from coordinator.adapters.sqlite.evidence import ROOM_BYTES, Evidence
+from coordinator.config.disk import megabytes, room_of
 from coordinator.core.damage import DiskFull
 
 LOG = logging.getLogger(__name__)
 
 
 EVIDENCE_PERCENT = 10
+OPEN_BYTES_MIN = 1 << 20
 
 
 class StateDatabases:
@@ -37,6 +39,7 @@ class StateDatabases:
             self.path(partition), cluster_id=cluster_id, topic_id=topic_id, metadata_partition=partition, boot_id=self._boot_id,
             make_room=self._make_room,
         )  # fmt: skip
+        self._check_room(database.path)
         try:
             reason = database.open()
         except DiskFull:
@@ -59,6 +62,17 @@ class StateDatabases:
             return self.evidence.set_aside(path)
         except OSError as error:
             raise directory_failed(path, "set aside", error) from error
+
+    def _check_room(self, path: Path) -> None:
+        """A database is not opened where it could not be written: its replica would claim, fail, and claim again."""
+        try:
+            if room_of(self.directory).free_bytes < OPEN_BYTES_MIN:
+                self.evidence.make_room(ROOM_BYTES)
+            free_bytes = room_of(self.directory).free_bytes
+        except OSError as error:
+            raise directory_failed(path, "opened", error) from error
+        if free_bytes < OPEN_BYTES_MIN:
+            raise disk_full(path, f"{megabytes(OPEN_BYTES_MIN)} have to be free")
 
     def _make_room(self) -> bool:
         """Remove evidence from a full disk, the oldest first; returns whether that was of any use. Raises `DirectoryFailed`."""
