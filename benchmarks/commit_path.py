@@ -113,6 +113,7 @@ def new_leader(topic_id: bytes) -> Leader:
         state=ShardState(cold=MemoryStateStore().reader()),
         fence=Fence(),
         claim=None,
+        certain_end=0,
     )
     leader = Leader(shard)
     leader.perform(shard.feed(Assigned(), _now_ms()))

@@ -31,7 +31,7 @@ from coordinator.core.limits import Limits
 from coordinator.core.packing import Packer
 from coordinator.core.replay import block_of
 from coordinator.core.shard import Shard
-from coordinator.core.state import ShardState
+from coordinator.core.state import OFFSET_END, ShardState
 from coordinator.testing.state_store import MemoryStateStore
 from records.bulk_decode import read_files
 from records.codec import encode_entry, encode_key
@@ -104,7 +104,8 @@ class Log:
 def new_shard(state: ShardState) -> Shard:
     """A shard that follows from the start of a log."""
     return Shard(
-        partition=0, partition_count=1, node_id=2, rack="", endpoints=[], limits=Limits(), state=state, fence=Fence(), claim=None
+        partition=0, partition_count=1, node_id=2, rack="", endpoints=[], limits=Limits(), state=state, fence=Fence(), claim=None,
+        certain_end=OFFSET_END,
     )  # fmt: skip
 
 

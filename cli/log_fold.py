@@ -21,7 +21,7 @@ from coordinator.core.fencing import Fence
 from coordinator.core.limits import Limits
 from coordinator.core.packing import Packer
 from coordinator.core.shard import Shard
-from coordinator.core.state import ShardState
+from coordinator.core.state import OFFSET_END, ShardState
 from records.model import FileCommitted, Record, RecordsDeleted
 
 CLUSTER, TOPIC_ID = "folded", bytes(16)
@@ -53,6 +53,7 @@ class LogFold:
             state=ShardState(cold=self._store.reader()),
             fence=Fence(),
             claim=None,
+            certain_end=OFFSET_END,
         )
 
     def __enter__(self) -> Self:

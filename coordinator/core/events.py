@@ -203,7 +203,7 @@ class DirectoryChanged:
 
 @dataclass(frozen=True, slots=True)
 class Contradicted:
-    """An entry contradicts the state; `is_certain` when this process folded the log from its beginning, and the entry is void.
+    """An entry contradicts the state; `is_certain` when it was in the log before that was folded, so that the entry is void.
 
     Otherwise this replica fails, and learns from a state built anew whether the entry or the old state was wrong.
     """

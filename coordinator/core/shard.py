@@ -12,8 +12,9 @@ are acknowledged, and reads the log only to learn of claims and void entries, wi
 since it may read an entry before or after the report of it. When a term ends, everything under way is answered
 NOT_COORDINATOR (its outcome is unknown; a retry finds out), and reading starts again behind the last applied entry.
 
-An entry that counts by its key but contradicts the state is void (`core.contradiction`). A state that was loaded, not folded from the
-log's beginning, may itself be what is wrong: then the replica fails instead, and judges again with a state built anew.
+An entry that counts by its key but contradicts the state is void (`core.contradiction`). But the state itself may be what is wrong. So
+the verdict is certain only for entries that were in the log already when this replica began to fold it from its beginning
+(`certain_end`); at a later one the replica fails, is built anew, and judges again on the way.
 
 What nobody waits for comes last: blocks of plain commits are answered, or handed over to be appended, before they change
 the tables. `settle` makes up for it; every event does so first, and so does whoever looks at `state` or `overlay`.
@@ -131,6 +132,7 @@ class Shard:
         state: ShardState,
         fence: Fence,
         claim: LeadershipClaimed | None,
+        certain_end: int,
     ) -> None:
         self.partition = partition
         self.partition_count = partition_count
@@ -164,7 +166,7 @@ class Shard:
         self.log_ahead_ms = 0
         """How much earlier than `now_ms` times are written into the log: set by the runtime when this node's clock is too far ahead."""
         self._read_fence = fence
-        self._is_folded_here = state.applied_offset < 0
+        self._certain_end = certain_end
         self._next_read = state.applied_offset + 1
         self._recover_end: int | None = None
         self._foreign_claim_offset = -1
@@ -546,9 +548,10 @@ class Shard:
         """Note an entry that contradicts the state. Raises `BrokenInvariant` while it is not certain which of them is wrong."""
         found = ContradictoryEntry(entry.offset, self.fence.epoch, self.fence.term, reason)
         self.contradiction = found
-        self._effects.append(Contradicted(found, self._is_folded_here))
-        if not self._is_folded_here:
-            raise BrokenInvariant(f"entry {entry.offset} contradicts the state that was loaded, which is built anew from the log: {reason}")
+        is_certain = entry.offset < self._certain_end
+        self._effects.append(Contradicted(found, is_certain))
+        if not is_certain:
+            raise BrokenInvariant(f"entry {entry.offset} contradicts this state, which is built anew from the log to judge again: {reason}")
         self._void(Verdict.VOID_CONTRADICTION)
 
     def _accused(self, event: Accused) -> None:

@@ -211,6 +211,7 @@ class Replica:
         self._is_settling = False
         self._is_closed = False
         self._is_disk_full = False
+        self._certain_end = 0
         self.unloadable: str | None = None
 
     @property
@@ -253,6 +254,7 @@ class Replica:
             state=state,
             fence=fence,
             claim=claim,
+            certain_end=self._certain_end,
         )
         self._follow(state.applied_offset + 1)
         if stored is not None and state.hot.directory.placements:
@@ -274,7 +276,8 @@ class Replica:
         store = await self._open_store()
         try:
             stored = await self._loop.run_in_executor(self._ports.writer, store.load)
-            await self._verify_position(None if stored is None else stored.header)
+            end = await self._verify_position(None if stored is None else stored.header)
+            self._certain_end = end if stored is None else 0
             state = await self._restore(stored, store.reader())
         except (EntryDiffers, StateCorrupt) as refused:
             if is_new:
@@ -322,8 +325,8 @@ class Replica:
         self.failures.kept(name)
         LOG.error("state database set aside partition=%d file=%s reason=%r", self.partition, name, reason)
 
-    async def _verify_position(self, header: Header | None) -> None:
-        """The log must still hold what the database was built from. Raises `ReplicaUnloadable`, `EntryDiffers`."""
+    async def _verify_position(self, header: Header | None) -> int:
+        """The log must still hold what the database was built from; returns its end. Raises `ReplicaUnloadable`, `EntryDiffers`."""
         start, end = await self._ports.cluster.log_range(self.partition)
         applied_offset = -1 if header is None else header.applied_offset
         if applied_offset >= end:
@@ -340,6 +343,7 @@ class Replica:
             entry = await self._ports.cluster.read_entry(self.partition, applied_offset)
             if entry is not None and entry_hash(entry.key or b"", entry.value or b"") != header.last_entry_hash:
                 raise EntryDiffers(f"entry {applied_offset} of the log is not the one the state database has applied")
+        return end
 
     async def close(self, *, keep_evidence: bool = False) -> None:
         """Write what is applied and let everything go; with `keep_evidence` write nothing and set the database aside, if it may be damaged.

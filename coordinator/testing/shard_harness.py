@@ -42,7 +42,7 @@ from coordinator.core.fencing import Fence
 from coordinator.core.leadership import State
 from coordinator.core.limits import Limits
 from coordinator.core.shard import Shard
-from coordinator.core.state import ShardState
+from coordinator.core.state import OFFSET_END, ShardState
 from records.model import Endpoint
 
 START_MS = 1_700_000_000_000
@@ -132,6 +132,7 @@ class Replica:
             state=ShardState(cold=EmptyColdStore()),
             fence=Fence(),
             claim=None,
+            certain_end=OFFSET_END,
         )
 
     # ---- events

@@ -181,6 +181,7 @@ def reloaded(replica: Replica) -> Replica:
         state=old.state,
         fence=old.fence,
         claim=old.claim,
+        certain_end=0,
     )
     twin.cursor = old.state.applied_offset + 1
     return twin
@@ -192,7 +193,7 @@ def test_a_state_that_was_loaded_is_suspected_first_and_a_folded_one_decides() -
     forge(world, first, [next_file(world, run_base_offset=[4])], [next_file(world)])
     loaded.read()
     assert loaded.shard.phase is State.FAILED
-    assert "contradicts the state that was loaded" in (loaded.shard.failure or "")
+    assert "contradicts this state, which is built anew" in (loaded.shard.failure or "")
     [told] = [effect for effect in loaded.effects if isinstance(effect, Contradicted)]
     assert not told.is_certain
     assert loaded.shard.state.applied_offset < told.entry.offset

@@ -84,6 +84,7 @@ def continued(replica: Replica) -> Replica:
         state=replica.shard.state,
         fence=Fence(header.epoch, header.term, header.seq),
         claim=replica.shard.claim,
+        certain_end=0,
     )
     resumed.cursor = header.applied_offset + 1
     resumed.read()

@@ -60,6 +60,7 @@ def new_shard() -> Shard:
         state=ShardState(cold=MemoryStateStore().reader()),
         fence=Fence(),
         claim=None,
+        certain_end=0,
     )
 
 

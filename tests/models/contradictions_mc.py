@@ -1,8 +1,9 @@
 """An explicit-state model of contradictory entries: two replicas of one log that gives out offsets of one partition.
 
-A replica may come back with a state that is one offset off. The rules, each of which can be left out:
-- `proof`: a damaged state is found when it is loaded, and the replica folds the log from its beginning;
-- `suspicion`: a replica whose state was loaded does not call an entry void: it folds the log anew first;
+The state of a replica may become one offset off, on its disk while it is down or in memory while it runs. The rules, each of which can
+be left out:
+- `proof`: damage on a disk is found when the state is loaded, and the replica folds the log from its beginning;
+- `suspicion`: a replica calls an entry void only if it was in the log when the replica began to fold that; else it folds the log anew;
 - `void`: an entry that gives out another offset than the next one changes nothing; without this rule it is believed.
 
 Run it as a program to see how many states each variant has and which promise it breaks, if any.
@@ -27,11 +28,14 @@ class Rules(NamedTuple):
 
 
 class Replica(NamedTuple):
-    """`next` is the offset it would give out; `voided` are the entries it found void since it began to fold."""
+    """`next` is the offset it would give out; `voided` are the entries it found void since it began to fold.
+
+    Its verdicts are certain below `certain_end`.
+    """
 
     applied: int = 0
     next: int = 0
-    is_folded: bool = True
+    certain_end: int = 0
     voided: frozenset[int] = frozenset()
 
 
@@ -44,7 +48,9 @@ class World(NamedTuple):
     replicas: tuple[Replica, ...] = (Replica(), Replica())
     leader: int = -1
     restarts: int = 0
-    damaged: bool = False
+    is_damaged: bool = False
+    """Whether something is damaged now or was: once."""
+    is_memory_good: bool = True
 
 
 def fold(log: tuple[int, ...], rules: Rules) -> tuple[int, list[bool]]:
@@ -62,6 +68,7 @@ def steps(world: World, rules: Rules) -> Iterator[World]:
         yield from _lead(world, at, rules)
         yield from _read(world, at, rules)
         yield from _restart(world, at, rules)
+        yield from _flip(world, at)
 
 
 def _with(world: World, at: int, replica: Replica) -> World:
@@ -91,27 +98,39 @@ def _read(world: World, at: int, rules: Rules) -> Iterator[World]:
     if offset == one.next or not rules.void:
         yield _with(world, at, one._replace(applied=one.applied + 1, next=offset + 1))
         return
-    if one.is_folded or not rules.suspicion:
+    if one.applied < one.certain_end or not rules.suspicion:
         judged = one._replace(applied=one.applied + 1, voided=one.voided | {one.applied})
     else:
-        judged = Replica()
+        judged = _anew(world)
     world = _with(world, at, judged)
     if world.leader >= 0:
         # The leader is told: its term ends, and its state is built anew.
-        world = _with(world, world.leader, Replica())._replace(leader=-1)
+        world = _with(world, world.leader, _anew(world))._replace(leader=-1)
     yield world
+
+
+def _anew(world: World) -> Replica:
+    return Replica(certain_end=len(world.log))
 
 
 def _restart(world: World, at: int, rules: Rules) -> Iterator[World]:
     if world.restarts == RESTARTS_MAX:
         return
     world = world._replace(restarts=world.restarts + 1, leader=-1 if world.leader == at else world.leader)
-    one = world.replicas[at]._replace(is_folded=False)
+    one = world.replicas[at]._replace(certain_end=0)
     yield _with(world, at, one)
-    if not world.damaged:
+    if not world.is_damaged:
         for shift in DAMAGES:
-            found = Replica() if rules.proof else one._replace(next=one.next + shift)
-            yield _with(world, at, found)._replace(damaged=True)
+            found = _anew(world) if rules.proof else one._replace(next=one.next + shift)
+            yield _with(world, at, found)._replace(is_damaged=True)
+
+
+def _flip(world: World, at: int) -> Iterator[World]:
+    """Damage in memory: no proof at load finds it."""
+    one = world.replicas[at]
+    if not world.is_damaged and one.applied:
+        for shift in DAMAGES:
+            yield _with(world, at, one._replace(next=one.next + shift))._replace(is_damaged=True, is_memory_good=False)
 
 
 def broken(world: World, rules: Rules) -> str:
@@ -120,13 +139,13 @@ def broken(world: World, rules: Rules) -> str:
     given = [offset for offset, counts in zip(world.log, effective, strict=True) if counts]
     if len(set(given)) < len(given):
         return "an offset is given out twice"
-    if any(not effective[entry] for entry in (world.acked if rules.proof else world.honest)):
+    if any(not effective[entry] for entry in (world.acked if rules.proof and world.is_memory_good else world.honest)):
         return "an acknowledged commit is lost"
     for one in world.replicas:
         if any(effective[entry] for entry in one.voided):
             return "replicas differ about an entry"
-        if one.is_folded and one.applied and one.next != fold(world.log[: one.applied], rules)[0]:
-            return "a folded state is not what the log says"
+        if not world.is_damaged and one.next != fold(world.log[: one.applied], rules)[0]:
+            return "a state is not what the log says"
     return ""
 
 

@@ -11,7 +11,7 @@ from tests.models.contradictions_mc import VARIANTS, explore
     ("variant", "promise"),
     [
         ("all rules", ""),
-        # Only what a damaged leader acknowledged is lost then, and every replica says so.
+        # Only what a leader acknowledged by its damaged state is lost then, and every replica says so.
         ("damage is not found at load", ""),
         ("nor is a loaded state suspected", "replicas differ about an entry"),
         ("nor are contradictions void", "an offset is given out twice"),
