@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Set
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import apsw
 import numpy as np
@@ -14,8 +13,8 @@ import numpy as np
 from cli.outcome import Exit, Failed
 from coordinator.adapters.sqlite.logical import LogicalState
 from coordinator.core.cold import Header
+from coordinator.core.directory_content import items_of
 from records.state_digest import EMPTY, Digest, hash_batches, key_lanes
-from spark_jobs.verify.directory import add_deletion, add_node, add_placement
 from spark_jobs.verify.tally import Group, KnownFile, Tally
 
 
@@ -141,7 +140,9 @@ def tally_state(state: LogicalState, wanted: Set[Group]) -> tuple[Tally, Digest]
         tally.add_tombstone(stone.object_key, reason=stone.reason, time_ms=stone.time_ms, created_ms=stone.created_ms)
     for topic in state.topics():
         tally.add_topic(topic.topic_id, name=topic.name, order_offset=topic.order_offset, deleted_ms=topic.deleted_ms)
-    _tally_directory(state.directory(), tally)
+    content = state.directory()
+    for what, identity, says in () if content is None else items_of(content):
+        tally.add_directory(what, identity, says)
     header = state.header
     tally.add_header(epoch=header.epoch, term=header.term, seq=header.seq, log_time_ms=header.log_time_ms)
     return tally, _trimming_digest(state)
@@ -155,20 +156,3 @@ def _trimming_digest(state: LogicalState) -> Digest:
             low, high = hash_batches(lane_low, lane_high, rows)
             total = total.plus(Digest(int(low.sum()), int(high.sum())))
     return total
-
-
-def _tally_directory(content: Any, tally: Tally) -> None:
-    if content is None:
-        return
-    for one in content["placements"]:
-        add_placement(tally, one["topic_id"], one["name"], _ranges(one["ranges"]), one["confirmed"], one["order_offset"])
-    for one in content["deletions"]:
-        add_deletion(tally, one["topic_id"], _ranges(one["ranges"]), one["confirmed"], one["order_offset"], one["time_ms"])
-    for one in content["nodes"]:
-        endpoints = [f"{at['listener']}://{at['host']}:{at['port']}" for at in one["endpoints"]]
-        add_node(tally, one["node_id"], one["rack"], endpoints, one["schema_level_max"])
-    tally.add_directory("schema level", "", {"level": content["schema_level"]})
-
-
-def _ranges(ranges: Sequence[Any]) -> list[list[int]]:
-    return [[one["first_partition"], one["num_partitions"], one["coordinator_id"]] for one in ranges]

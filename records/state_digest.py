@@ -3,12 +3,15 @@
 digest = sum modulo 2^128 of one hash per logical row, kept as two sums of 64 bits, so that a row is added or taken
 away in constant time and a whole array of rows in a few numpy calls. Local row numbers never enter a hash.
 
-Rows that count: the live batches, log positions and producers of the user partitions that exist, and the known files.
+Rows that count: the live batches, log positions and producers of the user partitions that exist, the known files, topics and
+deleted topics, tombstones, the items of the directory, and one row for the position (the claim in force, its last entry, the
+log's time). What a replica computes for itself, such as row numbers or counters of live batches, does not count.
 Replicas keep the sum as they apply the log; `verify` computes it anew from the log alone. This module is all they share.
 """
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
@@ -39,6 +42,7 @@ _HASHER = blake2b(digest_size=16)
 
 _THREE_NUMBERS = struct.Struct(">qqq")
 _FOUR_NUMBERS = struct.Struct(">qqqq")
+_SEVEN_NUMBERS = struct.Struct(">qqqqqqq")
 _LANE_SEEDS = tuple(map(np.uint64, HASH_SEEDS))
 _MULTIPLY_1, _MULTIPLY_2 = map(np.uint64, HASH_MULTIPLIERS)
 _S27, _S30, _S31, _S32 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(32)
@@ -141,10 +145,44 @@ def hash_producer(key: bytes, producer_id: int, epoch: int, last_append_ms: int,
     return _hash(b"producer" + key + _THREE_NUMBERS.pack(producer_id, epoch, last_append_ms) + ring)
 
 
-def hash_file(object_key: str, content_hash: bytes, file_id: int, file_size: int, append_time_ms: int, batch_count: int) -> bytes:
-    """The hash of a known file as it was committed, as `Digest.to_bytes`; its live counter follows from the batches."""
-    numbers = _FOUR_NUMBERS.pack(file_id, file_size, append_time_ms, batch_count)
-    return _hash(b"file" + numbers + content_hash + object_key.encode())
+def hash_file(
+    file_id: int,
+    object_key: str,
+    content_hash: bytes,
+    object_format: int,
+    file_size: int,
+    uploader_broker_id: int,
+    owner_ids: str,
+    created_ms: int,
+    append_time_ms: int,
+    batch_count: int,
+) -> bytes:
+    """The hash of a known file as it was committed, as `Digest.to_bytes`; `owner_ids` are separated by commas.
+
+    Its counter of live batches is not in the hash: it follows from the batches.
+    """
+    numbers = _SEVEN_NUMBERS.pack(file_id, file_size, append_time_ms, batch_count, object_format, uploader_broker_id, created_ms)
+    return _hash(b"file" + numbers + _prefixed(content_hash, owner_ids.encode(), object_key.encode()))
+
+
+def hash_topic(topic_id: bytes, name: str, order_offset: int, deleted_ms: int) -> Digest:
+    """The hash of a topic with partitions here (`deleted_ms` -1), or of a deleted one that is remembered."""
+    return hash_bytes(b"topic", topic_id, name.encode(), b"%d %d" % (order_offset, deleted_ms))
+
+
+def hash_tombstone(object_key: str, reason: str, time_ms: int, created_ms: int) -> Digest:
+    """The hash of the tombstone of an object key."""
+    return hash_bytes(b"tombstone", object_key.encode(), reason.encode(), b"%d %d" % (time_ms, created_ms))
+
+
+def hash_item(what: str, identity: str, says: Mapping[str, object]) -> Digest:
+    """The hash of an item of the directory (a placement, a deletion, a node, the schema level), whose fields can be written as JSON."""
+    return hash_bytes(b"directory", json.dumps([what, identity, says], sort_keys=True).encode())
+
+
+def hash_position(epoch: int, term: int, seq: int, log_time_ms: int) -> Digest:
+    """The hash of where a state stands besides its offset: the claim in force, its last entry that counted, the log's time."""
+    return hash_bytes(b"position", _FOUR_NUMBERS.pack(epoch, term, seq, log_time_ms))
 
 
 def lanes_of(hashes: Sequence[bytes]) -> U64:

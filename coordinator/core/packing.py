@@ -7,6 +7,7 @@ the state digest as of the applied offset that is written in the same transactio
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import islice, starmap
@@ -14,16 +15,36 @@ from itertools import islice, starmap
 import numpy as np
 
 from coordinator.core.block import GatheredFiles
-from coordinator.core.cold import FileLists, Header, RunRow, Tombstone, lists_of_files
-from coordinator.core.frozen import FrozenPartitions, FrozenProducers, PartitionRow, ProducerLists, ProducerRow, lists_of
+from coordinator.core.cold import FileLists, FileRow, Header, RunRow, Tombstone, lists_of_files
+from coordinator.core.directory_content import Content, items_of
+from coordinator.core.frozen import FrozenPartitions, FrozenProducers, PartitionRow, ProducerLists
+from coordinator.core.packing_loops import hash_lines
 from coordinator.core.rest import Rest, no_rest
 from coordinator.core.row_sums import RowSums
 from coordinator.core.run_packing import batches_sum, pack_runs
 from coordinator.core.tables import REMEMBERED_BATCHES
 from coordinator.core.tail import Generation
-from records.state_digest import EMPTY, PRODUCER_RING, U64, Digest, Int64s, hash_file, hash_partition, hash_producer, lanes_of, sum_of
+from records.state_digest import (
+    EMPTY,
+    PRODUCER_RING,
+    U64,
+    Digest,
+    Int64s,
+    hash_file,
+    hash_item,
+    hash_partition,
+    hash_position,
+    hash_producer,
+    hash_tombstone,
+    hash_topic,
+    lanes_of,
+    sum_of,
+)
 
 _ROWS_A_PIECE = 128
+
+HASHED_COLUMNS = FileRow._fields.index("live_batches")
+"""So many columns of a file stand before those that change; `hash_file` takes them in this order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +68,19 @@ class Freeze:
     producers_dropped: list[tuple[int, int, int]]
     topics: list[TopicRow]
     topics_forgotten: list[bytes]
-    directory: str | None
+    directory: Content | None
     results_before_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flush:
-    """What one transaction of the state database writes."""
+    """What one transaction of the state database writes: files with their hashes, partitions with their proofs."""
 
     header: Header
     files: FileLists
+    file_hashes: list[bytes]
     runs: list[RunRow]
-    partitions: list[tuple[PartitionRow, bytes]]
+    partitions: list[tuple[PartitionRow, int]]
     partitions_purged: list[int]
     producers: ProducerLists
     producers_dropped: list[tuple[int, int, int]]
@@ -75,7 +97,10 @@ class Flush:
 
 @dataclass(slots=True)
 class Packer:
-    """Keeps the digest of one replica: its sum, and the parts that may have to be taken away again."""
+    """Keeps the digest of one replica: its sum, and the parts that may have to be taken away again.
+
+    `batch_sums` has dead partitions too until they are purged; they are not in the total.
+    """
 
     total: Digest = EMPTY
     batch_sums: RowSums = field(default_factory=RowSums)
@@ -83,16 +108,37 @@ class Packer:
     producer_hashes: RowSums = field(default_factory=RowSums)
     key_of: dict[int, bytes] = field(default_factory=dict)
     dead: set[int] = field(default_factory=set)
+    topic_hashes: dict[bytes, Digest] = field(default_factory=dict)
+    tombstones: dict[str, tuple[int, Digest]] = field(default_factory=dict)
+    directory: dict[tuple[str, str], tuple[object, Digest]] = field(default_factory=dict)
 
-    def restore(self, partitions: list[tuple[PartitionRow, bytes]], producers: list[ProducerRow], total: Digest) -> None:
-        """Start from what is stored; `total` comes with the header."""
-        self.total = total
-        self.key_of.update((row.row, row.key) for row, _ in partitions)
-        self.dead.update(row.row for row, _ in partitions if row.is_dead)
-        live = [(row, batches) for row, batches in partitions if not row.is_dead]
-        self._hash_partitions([row for row, _ in live], no_rest)
-        self.batch_sums.replace(np.array([row.row for row, _ in live], np.int64), lanes_of([batches for _, batches in live]))
-        self._hash_producers(lists_of(producers), no_rest)
+    def restore(
+        self,
+        *,
+        partitions: list[PartitionRow],
+        batch_sums: U64,
+        producers: ProducerLists,
+        files: list[bytes],
+        topics: list[TopicRow],
+        tombstones: list[Tombstone],
+        directory: Content | None,
+    ) -> None:
+        """Start from all that is stored: files as hashes, batches as their sums by partition row."""
+        self.key_of.update((row.row, row.key) for row in partitions)
+        self.dead.update(row.row for row in partitions if row.is_dead)
+        live = [row for row in partitions if not row.is_dead]
+        rows = np.array([row.row for row in live], np.int64)
+        self.total = self.batch_sums.replace(rows, batch_sums[rows])
+        self.total = self.total.plus(self._hash_partitions(live, no_rest))
+        self.total = self.total.plus(self._hash_producers(producers, no_rest)).plus(sum_of(lanes_of(files)))
+        self._take_topics(topics, [])
+        self._take_tombstones(tombstones, 0)
+        if directory is not None:
+            self._take_directory(directory, no_rest)
+
+    def digest_at(self, header: Header) -> Digest:
+        """The state digest, when the state stands where the header says."""
+        return self.total.plus(hash_position(header.epoch, header.term, header.seq, header.log_time_ms))
 
     def pack(self, freeze: Freeze, rest: Rest = no_rest) -> Flush:
         """The rows of a frozen generation, its header completed by the digest.
@@ -112,12 +158,18 @@ class Packer:
         producers = freeze.producers.stored()
         self.total = self.total.plus(self._hash_producers(producers, rest))
         files = _files_of(generation, rest)
-        removed = lists_of_files(generation.files_removed.values())
-        self.total = self.total.plus(_sum_of_files(files, rest)).minus(_sum_of_files(removed, rest))
+        file_hashes = _hashes_of_files(files, rest)
+        removed = _hashes_of_files(lists_of_files(generation.files_removed.values()), rest)
+        self.total = self.total.plus(sum_of(lanes_of(file_hashes))).minus(sum_of(lanes_of(removed)))
+        self._take_topics(freeze.topics, freeze.topics_forgotten)
+        self._take_tombstones(generation.tombstones.values(), generation.tombstones_expired_before_ms)
+        if freeze.directory is not None:
+            self._take_directory(freeze.directory, rest)
         self.dead.difference_update(generation.purged)
         return Flush(
-            header=replace(freeze.header, digest=self.total.to_bytes()),
+            header=replace(freeze.header, digest=self.digest_at(freeze.header).to_bytes()),
             files=files,
+            file_hashes=file_hashes,
             runs=packed.runs,
             partitions=stored,
             partitions_purged=list(generation.purged),
@@ -125,7 +177,7 @@ class Packer:
             producers_dropped=freeze.producers_dropped,
             topics=freeze.topics,
             topics_forgotten=freeze.topics_forgotten,
-            directory=freeze.directory,
+            directory=None if freeze.directory is None else json.dumps(freeze.directory),
             results_before_ms=freeze.results_before_ms,
             live_lost=list(generation.live_lost.items()),
             trimmed=list(generation.trimmed.items()),
@@ -141,13 +193,13 @@ class Packer:
             rows, sums = rows[is_live], sums[is_live]
         self.total = self.total.plus(self.batch_sums.add(rows, sums))
 
-    def _replace_partitions(self, frozen: FrozenPartitions, rest: Rest) -> list[tuple[PartitionRow, bytes]]:
-        """Take the partitions as they are now; returns them with the digests of their batches."""
+    def _replace_partitions(self, frozen: FrozenPartitions, rest: Rest) -> list[tuple[PartitionRow, int]]:
+        """Take the partitions as they are now; returns them with their proofs."""
         partitions = list(frozen.stored())
         self.total = self.total.plus(self._hash_partitions([row for row in partitions if not row.is_dead], rest))
         self.total = self.total.plus(self.partition_hashes.forget(frozen.dead)).plus(self.batch_sums.forget(frozen.dead))
         self.dead |= frozen.dead
-        return list(zip(partitions, self.batch_sums.bytes_of(frozen.rows), strict=True))
+        return list(zip(partitions, partition_proofs(partitions), strict=True))
 
     def _hash_partitions(self, partitions: list[PartitionRow], rest: Rest) -> Digest:
         hashes = _hashed(hash_partition, [(row.key, row.high_watermark, row.log_start, row.first_offset) for row in partitions], rest)
@@ -158,6 +210,40 @@ class Packer:
         keys = map(self.key_of.__getitem__, producers.partition_row)
         rows = zip(keys, producers.producer_id, producers.epoch, producers.last_append_ms, producers.ring, strict=True)
         return self.producer_hashes.replace(np.array(producers.row, np.int64), lanes_of(_hashed(hash_producer, rows, rest)))
+
+    def _take_topics(self, topics: Iterable[TopicRow], forgotten: Iterable[bytes]) -> None:
+        for topic in topics:
+            now = hash_topic(topic.topic_id, topic.name, topic.order_offset, topic.deleted_ms)
+            self.total = self.total.plus(now).minus(self.topic_hashes.get(topic.topic_id, EMPTY))
+            self.topic_hashes[topic.topic_id] = now
+        for topic_id in forgotten:
+            self.total = self.total.minus(self.topic_hashes.pop(topic_id, EMPTY))
+
+    def _take_tombstones(self, stones: Iterable[Tombstone], expired_before_ms: int) -> None:
+        """Expiry takes tombstones of earlier flushes; those of this one that had expired are not in it any more."""
+        for key in [key for key, (created_ms, _) in self.tombstones.items() if 0 <= created_ms < expired_before_ms]:
+            self.total = self.total.minus(self.tombstones.pop(key)[1])
+        for stone in stones:
+            now = hash_tombstone(*stone)
+            if stone.object_key in self.tombstones:
+                self.total = self.total.minus(self.tombstones[stone.object_key][1])
+            self.total = self.total.plus(now)
+            self.tombstones[stone.object_key] = (stone.created_ms, now)
+
+    def _take_directory(self, content: Content, rest: Rest) -> None:
+        """Replace the directory's items; only those that changed are hashed."""
+        before, self.directory = self.directory, {}
+        for number, (what, identity, says) in enumerate(items_of(content)):
+            if number % _ROWS_A_PIECE == 0:
+                rest()
+            known = before.pop((what, identity), None)
+            if known is None or known[0] != says:
+                item = hash_item(what, identity, says)
+                self.total = self.total.plus(item).minus(EMPTY if known is None else known[1])
+                known = (says, item)
+            self.directory[what, identity] = known
+        for _, gone in before.values():
+            self.total = self.total.minus(gone)
 
 
 def _files_of(generation: Generation, rest: Rest) -> FileLists:
@@ -173,10 +259,25 @@ def _files_of(generation: Generation, rest: Rest) -> FileLists:
     return files
 
 
-def _sum_of_files(files: FileLists, rest: Rest) -> Digest:
-    """The sum of the hashes of files as they were committed."""
-    rows = zip(files.object_key, files.content_hash, files.file_id, files.file_size, files.append_time_ms, files.batch_count, strict=True)
-    return sum_of(lanes_of(_hashed(hash_file, rows, rest)))
+def _hashes_of_files(files: FileLists, rest: Rest) -> list[bytes]:
+    """The hashes of files as they were committed."""
+    return _hashed(hash_file, zip(*files[:HASHED_COLUMNS], strict=True), rest)
+
+
+def hash_stored_file(file: FileRow) -> bytes:
+    """The hash of a file as it was committed."""
+    return hash_file(*file[:HASHED_COLUMNS])  # type: ignore[arg-type]  # columns of the same names
+
+
+def partition_proofs(partitions: list[PartitionRow]) -> list[int]:
+    """A hash of all columns of each partition as it is stored, those included that are no part of the digest."""
+    lines = np.zeros((len(partitions), 11), np.int64)
+    lines[:, :3] = np.frombuffer(b"".join([row.key.ljust(24, b"\0") for row in partitions]), "<i8").reshape(-1, 3)
+    lines[:, 3:] = np.array([(row.row, *row[2:]) for row in partitions], np.int64).reshape(-1, 8)
+    hashes = np.zeros(len(partitions), np.uint64)
+    hash_lines(lines.data, hashes.data)
+    proofs: list[int] = hashes.view(np.int64).tolist()
+    return proofs
 
 
 def _hashed(hash_row: Callable[..., bytes], rows: Iterable[tuple[object, ...]], rest: Rest) -> list[bytes]:

@@ -35,6 +35,22 @@ cpdef Py_ssize_t pack_stretches(
     unsigned long long[:, ::1] sums,
 ) except -1
 
+@cython.locals(
+    at=Py_ssize_t, batch=Py_ssize_t, place=Py_ssize_t, stop=Py_ssize_t, middle=Py_ssize_t, known=Py_ssize_t,
+    low_start=cython.ulonglong, high_start=cython.ulonglong, low_sum=cython.ulonglong, high_sum=cython.ulonglong,
+    first=cython.longlong, next_offset=cython.longlong, file=cython.longlong, count=cython.ulonglong, count_bits=cython.uint,
+    kind=cython.ulonglong, byte_offset=cython.ulonglong, size=cython.ulonglong, index=cython.ulonglong,
+    word_0=cython.ulonglong, word_1=cython.ulonglong, word_2=cython.ulonglong, word_3=cython.ulonglong, word_4=cython.ulonglong,
+)
+cpdef long long add_run(
+    const unsigned int[::1] cells, long long base, long long file_base, long long timestamp_base, long long from_offset,
+    long long live_from, long long low_key, long long high_key, unsigned long long[:, ::1] sums, Py_ssize_t to,
+    const long long[::1] files, long long[::1] counts,
+) except? -1
+
+@cython.locals(at=Py_ssize_t, column=Py_ssize_t, lane=cython.ulonglong, word=cython.ulonglong)
+cpdef object hash_lines(const long long[:, ::1] lines, unsigned long long[::1] hashes)
+
 @cython.locals(batch=Py_ssize_t, at=Py_ssize_t, file=cython.longlong, timestamp=cython.longlong)
 cpdef bint count_from_lower_bases(unsigned int[::1] cells, Py_ssize_t start, Py_ssize_t stop, long long files, long long time) except -1
 

@@ -111,6 +111,76 @@ def pack_stretches(
     return found
 
 
+def add_run(
+    cells: memoryview[int],
+    base: int,
+    file_base: int,
+    timestamp_base: int,
+    from_offset: int,
+    live_from: int,
+    low_key: int,
+    high_key: int,
+    sums: memoryview[int],
+    to: int,
+    files: memoryview[int],
+    counts: memoryview[int],
+) -> int:
+    """Add the hashes of a packed run's batches that end behind `from_offset` to the pair `sums[to]`, as `add_hashes` does.
+
+    `cells` are six numbers of 32 bits a batch. Each batch is counted in `counts` at the place of its file in `files`, which are in
+    order. Returns the offset behind the last batch, or -2 when the file of a batch that ends behind `live_from` is not there.
+    """
+    low_start, high_start = low_key & _MASK, high_key & _MASK
+    low_start ^= _SEED_LOW
+    high_start ^= _SEED_HIGH
+    high_sum, low_sum = sums[to, 0], sums[to, 1]
+    next_offset = base
+    count_bits = 0x7FFFFFFF
+    known = len(files)
+    place = 0
+    for batch in range(len(cells) // 6):
+        at = batch * 6
+        first = next_offset
+        count = (cells[at] & count_bits) + 1
+        next_offset = first + count
+        if next_offset <= from_offset:
+            continue
+        file = cells[at + 3] + file_base
+        if place >= known or files[place] != file:
+            # Batches of one file stand together.
+            place, stop = 0, known
+            while place < stop:
+                middle = (place + stop) // 2
+                if files[middle] < file:
+                    place = middle + 1
+                else:
+                    stop = middle
+        if place < known and files[place] == file:
+            counts[place] += 1
+        elif next_offset > live_from:
+            return -2
+        kind, byte_offset, size, index = cells[at] >> 31, cells[at + 1], cells[at + 2], cells[at + 5]
+        word_0 = first & _MASK
+        word_1 = (count | byte_offset << 32) & _MASK
+        word_2 = (size | kind << 31 | index << 32) & _MASK
+        word_3 = file & _MASK
+        word_4 = cells[at + 4] + timestamp_base & _MASK
+        low_sum = low_sum + _low(_low(_low(_low(_low(low_start, word_0), word_1), word_2), word_3), word_4) & _MASK
+        high_sum = high_sum + _high(_high(_high(_high(_high(high_start, word_0), word_1), word_2), word_3), word_4) & _MASK
+    sums[to, 0], sums[to, 1] = high_sum, low_sum
+    return next_offset
+
+
+def hash_lines(lines: memoryview[int], hashes: memoryview[int]) -> None:
+    """A hash of 64 bits of each line of numbers."""
+    for at in range(lines.shape[0]):  # type: ignore[index]  # a view has a shape
+        lane = _SEED_LOW
+        for column in range(lines.shape[1]):  # type: ignore[index]
+            word = lines[at, column] & _MASK
+            lane = _low(lane, word)
+        hashes[at] = lane
+
+
 def count_from_lower_bases(cells: memoryview[int], start: int, stop: int, files: int, time: int) -> bool:
     """Rewrite packed batches `[start, stop)`, six cells each, for bases that are lower by so much; False when one does not fit."""
     for batch in range(start, stop):

@@ -8,9 +8,8 @@ changes an answer, because deleted batches are invisible from the moment their e
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -18,21 +17,19 @@ from coordinator.core.batches import partition_key
 from coordinator.core.block import AppliedBlock, BlockFile, CommitBlock
 from coordinator.core.block_apply import apply_block
 from coordinator.core.cold import ColdStore, FileName, FileRow, Header, Rows, RunRow, Tombstone, WrittenRun, unpack
-from coordinator.core.directory import UNDATED, Deletion, Placement
+from coordinator.core.directory import UNDATED
+from coordinator.core.directory_content import content_of, restore_directory
 from coordinator.core.frozen import PartitionRow, ProducerRow, freeze_partitions, freeze_producers
 from coordinator.core.hot import BrokenInvariant, DeletedTopic, HotState, Topic
-from coordinator.core.packing import Freeze, TopicRow, unpack_ring
+from coordinator.core.packing import Freeze, Packer, TopicRow, unpack_ring
 from coordinator.core.read_block import AppliedRead, ReadBlock, apply_read
 from coordinator.core.tables import RememberedBatch
 from coordinator.core.tail import FileBlock, Generation, TailRun, with_losses
 from records.model import (
-    Endpoint,
     FileCommitted,
     FileHandedOver,
     FilesFenced,
     FilesRemoved,
-    NodeRegistered,
-    PlacedRange,
     Record,
     RecordsDeleted,
     TombstonesExpired,
@@ -47,14 +44,18 @@ TRIM_PARTITION_COST = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """What a state database holds of the hot tables; `keys` are all known object keys and tombstones."""
+    """What a state database holds of the hot tables, proven (`core.proof`).
+
+    `keys` are the hashes of all known object keys and tombstones; `packer` has the sums to go on from.
+    """
 
     header: Header
-    partitions: list[tuple[PartitionRow, bytes]]
+    partitions: list[PartitionRow]
     producers: list[ProducerRow]
     topics: list[TopicRow]
     directory: str | None
-    keys: Iterator[str]
+    keys: set[int]
+    packer: Packer
 
 
 @dataclass(slots=True)
@@ -85,15 +86,15 @@ class ShardState:
                     hot.undated.add(topic.topic_id)
             else:
                 hot.topics[topic.topic_id] = Topic(topic.topic_id, topic.name, topic.order_offset)
-        for row, _ in stored.partitions:
+        for row in stored.partitions:
             state._restore_partition(row)
         hot.partitions.collect_free()
         for producer in stored.producers:
             state._restore_producer(producer)
         hot.producers.collect_free()
         if stored.directory is not None:
-            _directory_from_json(hot, stored.directory)
-        state.known_keys.update(map(hash, stored.keys))
+            restore_directory(hot.directory, stored.directory)
+        state.known_keys = stored.keys
         return state
 
     def _restore_partition(self, stored: PartitionRow) -> None:
@@ -391,17 +392,18 @@ class ShardState:
         self.frozen, self.active = self.active, Generation()
         touched, hot = self.hot.touched, self.hot
         hot.touched = type(touched)()
-        # Trimming changes the digest of a partition's batches, which is stored with the partition.
+        # How far a partition is trimmed is stored with it.
         live = touched.partitions.union(row for row in self.frozen.trimmed if row not in self.dead)
+        dead = {*touched.partitions_forgotten, *(row for row in self.frozen.trimmed if row in self.dead)}
         return Freeze(
             header=header,
             generation=self.frozen,
-            partitions=freeze_partitions(hot.partitions, live, touched.partitions_forgotten, self.trimming),
+            partitions=freeze_partitions(hot.partitions, live, sorted(dead), self.trimming),
             producers=freeze_producers(hot.producers, touched.producers),
             producers_dropped=touched.producers_dropped,
             topics=[row for row in map(self._topic_row, sorted(touched.topics)) if row is not None],
             topics_forgotten=[topic_id for topic_id in sorted(touched.topics) if self._topic_row(topic_id) is None],
-            directory=_directory_to_json(hot) if touched.directory else None,
+            directory=content_of(hot.directory) if touched.directory else None,
             results_before_ms=results_before_ms,
         )
 
@@ -427,40 +429,3 @@ class ShardState:
 def _is_expired(stone: Tombstone, *later: Generation) -> bool:
     """Whether a tombstone was expired by what came after it; keys without a creation time never expire."""
     return any(0 <= stone.created_ms < generation.tombstones_expired_before_ms for generation in later)
-
-
-def _directory_to_json(hot: HotState) -> str:
-    directory = hot.directory
-    return json.dumps(
-        {
-            "placements": [asdict(p) | {"topic_id": p.topic_id.hex()} for p in directory.placements.values()],
-            "deletions": [asdict(d) | {"topic_id": d.topic_id.hex()} for d in directory.deletions.values()],
-            "nodes": [asdict(node) | {"incarnation_id": node.incarnation_id.hex()} for node in directory.nodes.values()],
-            "schema_level": directory.schema_level,
-        }
-    )
-
-
-def _directory_from_json(hot: HotState, text: str) -> None:
-    stored = json.loads(text)
-    directory = hot.directory
-    for row in stored["placements"]:
-        row |= {"topic_id": bytes.fromhex(row["topic_id"]), "ranges": tuple(PlacedRange(**r) for r in row["ranges"])}
-        placement = Placement(**row)
-        directory.placements[placement.topic_id] = placement
-        directory.names[placement.name] = placement.topic_id
-        if not placement.confirmed:
-            directory.unconfirmed.add(placement.topic_id)
-    for row in stored["deletions"]:
-        row |= {"topic_id": bytes.fromhex(row["topic_id"]), "ranges": tuple(PlacedRange(**r) for r in row["ranges"])}
-        deletion = Deletion(**row)
-        directory.deletions[deletion.topic_id] = deletion
-        if not deletion.confirmed:
-            directory.unconfirmed.add(deletion.topic_id)
-        if deletion.time_ms == UNDATED:
-            directory.undated.add(deletion.topic_id)
-    for row in stored["nodes"]:
-        row |= {"endpoints": [Endpoint(**e) for e in row["endpoints"]], "incarnation_id": bytes.fromhex(row["incarnation_id"])}
-        node = NodeRegistered(**row)
-        directory.nodes[node.node_id] = node
-    directory.schema_level = stored["schema_level"]

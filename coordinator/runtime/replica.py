@@ -273,8 +273,9 @@ class Replica:
 
         A failure leaves it closed: loading is tried again.
         """
-        store = await self._open_store()
+        store: StateStore | None = None
         try:
+            store = await self._open_store()
             stored = await self._loop.run_in_executor(self._ports.writer, store.load)
             end = await self._verify_position(None if stored is None else stored.header)
             self._certain_end = end if stored is None else 0
@@ -293,33 +294,26 @@ class Replica:
         return await self._open_proven(is_new=True)
 
     async def _restore(self, stored: Stored | None, reader: ColdStore) -> ShardState:
-        """The state of a database, and the digest to go on with. Raises `StateFailed`."""
-        self._packer = Packer()
+        """The state of a database whose rows are proven, and the digest to go on with."""
         if stored is None:
+            self._packer = Packer()
             return ShardState(cold=reader)
-        try:
-            # Seconds for a million partitions: what else this process leads goes on meanwhile.
-            state = await self._loop.run_in_executor(self._ports.writer, ShardState.restore, stored, reader)
-            digest = Digest.from_bytes(stored.header.digest)
-            restore_digest = partial(self._packer.restore, stored.partitions, stored.producers, digest)
-            await self._loop.run_in_executor(self._ports.writer, restore_digest)
-        except StateFailed:
-            raise
-        except Exception as error:
-            # Its rows were read, and what is in them was never written.
-            raise StateCorrupt(f"the state database of metadata partition {self.partition} cannot be restored ({error!r})") from error
-        return state
+        self._packer = stored.packer
+        # Seconds for a million partitions: what else this process leads goes on meanwhile.
+        return await self._loop.run_in_executor(self._ports.writer, ShardState.restore, stored, reader)
 
     async def _open_store(self) -> StateStore:
         identity = self.identity
         open_store = partial(self._ports.stores.open, self.partition, identity.cluster_id, identity.topic_id)
         return await self._loop.run_in_executor(self._ports.writer, open_store)
 
-    async def _close_store(self, store: StateStore) -> None:
+    async def _close_store(self, store: StateStore | None) -> None:
+        if store is None:
+            return
         await self._loop.run_in_executor(self._ports.writer, partial(store.close, clean=False))
 
-    async def _set_aside(self, store: StateStore, reason: str) -> None:
-        """Close a database and keep it as evidence. Raises `DirectoryFailed`."""
+    async def _set_aside(self, store: StateStore | None, reason: str) -> None:
+        """Close a database, if it could be opened, and keep it as evidence. Raises `DirectoryFailed`."""
         await self._close_store(store)
         name = await self._loop.run_in_executor(self._ports.writer, self._ports.stores.set_aside, self.partition)
         self.failures.kept(name)

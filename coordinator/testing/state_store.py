@@ -5,8 +5,10 @@ from __future__ import annotations
 from bisect import bisect_left
 
 from coordinator.core.cold import FileName, FileRow, Header, RunRow, Tombstone
+from coordinator.core.damage import StateCorrupt
 from coordinator.core.frozen import PartitionRow, ProducerRow
 from coordinator.core.packing import Flush, TopicRow
+from coordinator.core.proof import StoredRows, Unproven, directory_proof, prove
 from coordinator.core.rest import Rest, no_rest
 from coordinator.core.state import Stored
 
@@ -16,10 +18,10 @@ class MemoryStateStore:
 
     def __init__(self) -> None:
         self.header: Header | None = None
-        self._partitions: dict[int, tuple[PartitionRow, bytes]] = {}
+        self._partitions: dict[int, tuple[PartitionRow, int]] = {}
         self._producers: dict[int, ProducerRow] = {}
         self._topics: dict[bytes, TopicRow] = {}
-        self._directory: str | None = None
+        self._directory: tuple[str, bytes] | None = None
         self._runs: dict[int, list[RunRow]] = {}
         self._files: dict[int, FileRow] = {}
         self._ids: dict[str, int] = {}
@@ -29,18 +31,24 @@ class MemoryStateStore:
     # ---- StateStore
 
     def load(self) -> Stored | None:
-        """What was written of the hot tables; None when nothing was."""
+        """What was written of the hot tables, proven; None when nothing was. Raises `StateCorrupt`."""
         if self.header is None:
             return None
         self._unconfirmed_losses = {}
-        return Stored(
+        rows = StoredRows(
             header=self.header,
             partitions=[self._partitions[row] for row in sorted(self._partitions)],
             producers=[self._producers[row] for row in sorted(self._producers)],
             topics=[self._topics[topic_id] for topic_id in sorted(self._topics)],
             directory=self._directory,
-            keys=iter([*self._ids, *self._tombstones]),
+            runs=[run for row in sorted(self._runs) for run in self._runs[row]],
+            files=[self._files[file_id] for file_id in sorted(self._files)],
+            tombstones=list(self._tombstones.values()),
         )
+        try:
+            return prove(rows)
+        except Unproven as unproven:
+            raise StateCorrupt(f"the state in memory is damaged ({unproven})") from unproven
 
     def write(self, flush: Flush, rest: Rest = no_rest) -> None:
         """Take over one flush."""
@@ -51,9 +59,9 @@ class MemoryStateStore:
         for topic_id in flush.topics_forgotten:
             self._topics.pop(topic_id, None)
         self._topics.update({topic.topic_id: topic for topic in flush.topics})
-        self._partitions.update({row.row: (row, digest) for row, digest in flush.partitions})
+        self._partitions.update({row.row: (row, proof) for row, proof in flush.partitions})
         if flush.directory is not None:
-            self._directory = flush.directory
+            self._directory = (flush.directory, directory_proof(flush.directory))
         self._write_files(flush)
         self._write_tombstones(flush)
         for run in flush.runs:
@@ -85,8 +93,6 @@ class MemoryStateStore:
     def _trim(self, flush: Flush) -> None:
         for row, to in flush.trimmed:
             self._runs[row] = [run for run in self._runs.get(row, []) if run.last >= to]
-            partition, digest = self._partitions[row]
-            self._partitions[row] = (partition._replace(trimmed_to=to), digest)
         for row in flush.partitions_purged:
             self._runs.pop(row, None)
             del self._partitions[row]

@@ -5,10 +5,10 @@ As in replicas, a deletion is dated by the first file behind it: the log has no 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 
 from records.model import FeatureLevelSet, NodeRegistered, PlacedRange, Record, TopicDeleting, TopicPlaced
-from spark_jobs.verify.tally import Row, Tally
+from spark_jobs.verify.tally import Tally
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,37 +81,10 @@ class Directory:
         if not self.has_changed:
             return
         for topic_id, placed in self.placed.items():
-            add_placement(tally, topic_id.hex(), placed.name, _ranges(placed.ranges), placed.confirmed, placed.order_offset)
+            tally.add_directory("placement", topic_id.hex(), asdict(placed))
         for topic_id, gone in self.deleted.items():
-            add_deletion(tally, topic_id.hex(), _ranges(gone.ranges), gone.confirmed, gone.order_offset, gone.time_ms)
+            tally.add_directory("deletion", topic_id.hex(), asdict(gone))
         for node in self.nodes.values():
-            endpoints = [f"{one.listener}://{one.host}:{one.port}" for one in node.endpoints]
-            add_node(tally, node.node_id, node.rack, endpoints, node.schema_level_max)
+            says = asdict(node) | {"incarnation_id": node.incarnation_id.hex()}
+            tally.add_directory("node", str(says.pop("node_id")), says)
         tally.add_directory("schema level", "", {"level": self.schema_level})
-
-
-Range = list[int]
-"""First partition, number of partitions, coordinator id."""
-
-
-def add_placement(tally: Tally, topic_id: str, name: str, ranges: list[Range], confirmed: bool, order_offset: int) -> None:
-    """Count a placement."""
-    tally.add_directory("placement", topic_id, {"name": name, **_says(ranges, confirmed, order_offset)})
-
-
-def add_deletion(tally: Tally, topic_id: str, ranges: list[Range], confirmed: bool, order_offset: int, time_ms: int) -> None:
-    """Count a deletion."""
-    tally.add_directory("deletion", topic_id, {"time_ms": time_ms, **_says(ranges, confirmed, order_offset)})
-
-
-def add_node(tally: Tally, node_id: int, rack: str, endpoints: list[str], schema_level_max: int) -> None:
-    """Count a registered node; endpoints as `listener://host:port`."""
-    tally.add_directory("node", str(node_id), {"rack": rack, "endpoints": endpoints, "schema_level_max": schema_level_max})
-
-
-def _says(ranges: list[Range], confirmed: bool, order_offset: int) -> Row:
-    return {"ranges": ranges, "confirmed": confirmed, "order_offset": order_offset}
-
-
-def _ranges(ranges: tuple[PlacedRange, ...]) -> list[Range]:
-    return [[one.first_partition, one.num_partitions, one.coordinator_id] for one in ranges]

@@ -17,7 +17,21 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from records.state_digest import BATCH_COLUMNS, EMPTY, Digest, hash_batches, hash_bytes, hash_file, hash_partition, hash_producer, key_lanes
+from records.state_digest import (
+    BATCH_COLUMNS,
+    EMPTY,
+    Digest,
+    hash_batches,
+    hash_bytes,
+    hash_file,
+    hash_item,
+    hash_partition,
+    hash_position,
+    hash_producer,
+    hash_tombstone,
+    hash_topic,
+    key_lanes,
+)
 
 FILES_PER_GROUP_BITS = 12
 
@@ -25,7 +39,7 @@ Row = dict[str, object]
 
 
 class Kind(StrEnum):
-    """What a row is about. The first four are what the service's digest covers."""
+    """What a row is about. The details are what the service's digest does not cover: replicas compute them for themselves."""
 
     BATCH = "batch"
     PARTITION = "partition"
@@ -39,7 +53,7 @@ class Kind(StrEnum):
     HEADER = "header"
 
 
-DIGESTED = frozenset({Kind.BATCH, Kind.PARTITION, Kind.PRODUCER, Kind.FILE})
+DIGESTED = frozenset(Kind) - {Kind.PARTITION_DETAIL, Kind.FILE_DETAIL}
 
 IDENTITY: Mapping[Kind, tuple[str, ...]] = {
     Kind.BATCH: ("topic_id", "partition", "base_offset"),
@@ -144,36 +158,45 @@ class Tally:
             "size_bytes": file.size_bytes,
             "append_time_ms": file.append_time_ms,
             "batches": file.batches,
-        }
-        hashed = hash_file(file.object_key, file.content_hash, file.file_offset, file.size_bytes, file.append_time_ms, file.batches)
-        self.add(Kind.FILE, group, row, Digest.from_bytes(hashed))
-        detail: Row = {
-            "object_key": file.object_key,
             "object_format": file.object_format,
             "uploader": file.uploader,
             "owner_ids": file.owner_ids,
             "created_ms": file.created_ms,
-            "live_batches": live_batches,
         }
-        self.add(Kind.FILE_DETAIL, group, detail)
+        hashed = hash_file(
+            file.file_offset,
+            file.object_key,
+            file.content_hash,
+            file.object_format,
+            file.size_bytes,
+            file.uploader,
+            file.owner_ids,
+            file.created_ms,
+            file.append_time_ms,
+            file.batches,
+        )
+        self.add(Kind.FILE, group, row, Digest.from_bytes(hashed))
+        self.add(Kind.FILE_DETAIL, group, {"object_key": file.object_key, "live_batches": live_batches})
 
     def add_topic(self, topic_id: bytes, *, name: str, order_offset: int, deleted_ms: int) -> None:
         """Take a topic; -1 means not deleted, 0 that no file came after the deletion."""
         row: Row = {"topic_id": topic_id.hex(), "name": name, "order_offset": order_offset, "deleted_ms": deleted_ms}
-        self.add(Kind.TOPIC, topic_id, row)
+        self.add(Kind.TOPIC, topic_id, row, hash_topic(topic_id, name, order_offset, deleted_ms))
 
     def add_tombstone(self, object_key: str, *, reason: str, time_ms: int, created_ms: int) -> None:
         """Take the tombstone of an object key."""
         group = blake2b(object_key.encode(), digest_size=1).digest()
-        self.add(Kind.TOMBSTONE, group, {"object_key": object_key, "reason": reason, "time_ms": time_ms, "created_ms": created_ms})
+        row: Row = {"object_key": object_key, "reason": reason, "time_ms": time_ms, "created_ms": created_ms}
+        self.add(Kind.TOMBSTONE, group, row, hash_tombstone(object_key, reason, time_ms, created_ms))
 
-    def add_directory(self, what: str, identity: str, says: Row) -> None:
-        """Take an item of the directory: a placement, a deletion, a node, the schema level."""
-        self.add(Kind.DIRECTORY, what.encode(), {"what": what, "id": identity, **says})
+    def add_directory(self, what: str, identity: str, says: Mapping[str, object]) -> None:
+        """Take an item of the directory: a placement, a deletion, a node, the schema level; `says` are the fields of its record."""
+        self.add(Kind.DIRECTORY, what.encode(), {"what": what, "id": identity, **says}, hash_item(what, identity, says))
 
     def add_header(self, *, epoch: int, term: int, seq: int, log_time_ms: int) -> None:
         """Take where the state stands besides its offset: the claim in force, its last entry, the log's clock."""
-        self.add(Kind.HEADER, b"", {"epoch": epoch, "term": term, "seq": seq, "log_time_ms": log_time_ms})
+        row: Row = {"epoch": epoch, "term": term, "seq": seq, "log_time_ms": log_time_ms}
+        self.add(Kind.HEADER, b"", row, hash_position(epoch, term, seq, log_time_ms))
 
 
 class KnownFile(NamedTuple):

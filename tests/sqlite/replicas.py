@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from coordinator.core.batches import partition_key
@@ -14,7 +14,6 @@ from coordinator.core.queries import FetchBudget, describe_file, find_batches, l
 from coordinator.core.state import ShardState, Stored
 from records.codec import encode_entry
 from records.model import Record
-from records.state_digest import Digest
 from tests.sqlite.random_log import START_MS, LogModel
 
 CLUSTER_ID = "cluster"
@@ -60,6 +59,8 @@ class Replica:
     store: Store = field(init=False)
     state: ShardState = field(init=False)
     packer: Packer = field(init=False)
+    position: tuple[int, int, int] | None = None
+    """Epoch, term and seq of the header, where they matter."""
 
     def __post_init__(self) -> None:
         self.start()
@@ -72,7 +73,7 @@ class Replica:
             self.state = ShardState(cold=self.store.reader())
         else:
             self.state = ShardState.restore(stored, self.store.reader())
-            self.packer.restore(stored.partitions, stored.producers, Digest.from_bytes(stored.header.digest))
+            self.packer = stored.packer
 
     def restart(self, *, clean: bool = True) -> None:
         """Come back with what was written; the rest is lost."""
@@ -89,9 +90,16 @@ class Replica:
 
     def freeze_and_write(self, *, results_before_ms: int = 0) -> Flush:
         """Leave the state as it is while the loop does not know yet that the flush was committed."""
-        flush = self.packer.pack(self.state.freeze(header(self.state), results_before_ms=results_before_ms))
+        flush = self.packer.pack(self.state.freeze(self.header(), results_before_ms=results_before_ms))
         self.store.write(flush)
         return flush
+
+    def header(self) -> Header:
+        made = header(self.state)
+        if self.position is None:
+            return made
+        epoch, term, seq = self.position
+        return replace(made, epoch=epoch, term=term, seq=seq)
 
     def trim(self) -> None:
         while self.state.trim_step():

@@ -19,8 +19,9 @@ from coordinator.core.cold import RunRow, unpack
 from coordinator.core.damage import StateBusy
 from coordinator.core.names import topic_id_text
 from coordinator.core.run_packing import RUN_ROWS_MAX
+from records.model import Endpoint, FilesFenced, NodeRegistered
 from tests.sqlite.replicas import CLUSTER_ID, PARTITION, TOPIC_ID, Replica, header
-from tests.sqlite.small_records import TOPIC, covered, deleted, file, live, started
+from tests.sqlite.small_records import TOPIC, covered, created, deleted, file, live, started
 
 
 def database(path: Path, **other: object) -> StateDatabase:
@@ -123,7 +124,7 @@ def test_a_large_flush_clears_more_than_it_brings(tmp_path: Path, monkeypatch: p
 def test_the_end_of_the_cleared_results_is_found_again_between_removed_files(tmp_path: Path, cleared: int) -> None:
     connection = connect_writer(tmp_path / "state.db")
     for place, file_id in enumerate((0, 3, 4, 90, 91)):
-        columns = (file_id, f"k{file_id}", b"", 1, 1, 1, "", 0, 0, 1, 1, b"" if place < cleared else b"record")
+        columns = (file_id, f"k{file_id}", b"", 1, 1, 1, "", 0, 0, 1, 1, b"" if place < cleared else b"record", 0, b"", b"")
         connection.execute(f"INSERT INTO file VALUES ({','.join('?' * len(columns))})", columns)
     assert kept_results.KeptResults(connection).cleared_to() == (-1, 0, 3, 4, 90, 91)[cleared]
     connection.close(True)
@@ -156,9 +157,17 @@ def test_a_schema_of_another_time_is_discarded(tmp_path: Path, version: int) -> 
 def test_a_file_that_is_no_database_is_discarded(tmp_path: Path) -> None:
     path = written(tmp_path, clean=True)
     path.write_bytes(b"not a database, and long enough to have a header" * 1000)
-    again = database(tmp_path)
-    assert "damaged" in str(again.open())
+    with pytest.raises(StateCorrupt, match="not a database"):
+        database(tmp_path).open()
+    stores = StateDatabases(tmp_path, boot_id="boot")
+    path.rename(stores.path(PARTITION))
+    path.with_name("state.db.lock").rename(f"{stores.path(PARTITION)}.lock")
+    with pytest.raises(StateCorrupt, match="found damaged before"):
+        stores.open(PARTITION, CLUSTER_ID, TOPIC_ID)
+    stores.set_aside(PARTITION)
+    again = stores.open(PARTITION, CLUSTER_ID, TOPIC_ID)
     assert again.load() is None
+    assert len(list(tmp_path.glob("*.failed-*"))) == 1
     again.close()
 
 
@@ -182,54 +191,148 @@ def test_damage_found_while_reading_discards_the_file_at_the_next_start(tmp_path
     content[middle] = b"\xff" * (PAGE_BYTES * 10)
     path.write_bytes(content)
     damaged = opened(tmp_path)
-    with pytest.raises(StateCorrupt, match="rebuilt from the log"):
-        look_at_everything(damaged)
+    with pytest.raises(StateCorrupt, match="set aside and rebuilt from the log"):
+        damaged.load()
     damaged.close(clean=True)
-    again = database(tmp_path)
-    assert "found damaged before" in str(again.open())
-    assert again.load() is None
-    again.close()
+    with pytest.raises(StateCorrupt, match="found damaged before"):
+        database(tmp_path).open()
 
 
 DAMAGES = ("batches = NULL", "batches = 'text'", "batches = substr(batches, 2)", "batches = x''", "file_base = 'x'", "timestamp_base = 1.5")
+
+
+def unchecked(path: Path) -> None:
+    """Take the checks of types out of a database's schema, so that anything can be put into its rows."""
+    connection = connect_writer(path)
+    connection.execute("PRAGMA writable_schema = ON")
+    connection.execute("UPDATE sqlite_schema SET sql = replace(replace(sql, ' NOT NULL', ''), ') STRICT', ')')")
+    connection.close()
+
+
+def change(path: Path, sql: str) -> None:
+    connection = connect_writer(path)
+    connection.execute(sql)
+    connection.close()
 
 
 @pytest.mark.parametrize("is_read", [True, False])
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_run_is_told_as_damage_by_reads_and_by_the_next_write(tmp_path: Path, damage: str, is_read: bool) -> None:
     path = written(tmp_path, clean=True)
-    for sql in ("UPDATE sqlite_schema SET sql = replace(sql, ' NOT NULL', '') WHERE name = 'run'", f"UPDATE run SET {damage}"):
-        connection = connect_writer(path)
-        connection.execute("PRAGMA writable_schema = ON")
-        connection.execute(sql)
-        connection.close()
+    unchecked(path)
     replica = Replica(lambda: opened(tmp_path))
+    change(path, f"UPDATE run SET {damage}")
     replica.apply([file("b", {0: 2}, base=3)], 2)
     look = partial(replica.store.reader().run_covering, 0, 0) if is_read else replica.flush
-    what = r"state\.db is damaged \(run 1 of partition 0 is no run.*rebuilt from the log"
-    with pytest.raises(StateCorrupt, match=what):
+    with pytest.raises(StateCorrupt, match=r"state\.db is damaged \(run 1 of partition 0 is no run.*rebuilt from the log"):
         look()
     replica.store.close(clean=True)
-    assert "is no run" in str(database(tmp_path).open())
+    with pytest.raises(StateCorrupt, match="is no run"):
+        database(tmp_path).open()
+
+
+FILE_DAMAGES = (
+    "object_key = object_key || 'x'",
+    "content_hash = NULL",
+    "content_hash = x'00'",
+    "file_size = 'x'",
+    "owner_ids = 7",
+    "live_batches = live_batches + 1",
+    "live_batches = -1, lost_batches = batch_count + 1",
+    "record = substr(record, 2)",
+    "proof = x'00'",
+)
+
+
+@pytest.mark.parametrize("damage", FILE_DAMAGES)
+def test_a_damaged_file_is_told_as_damage_when_it_is_read(tmp_path: Path, damage: str) -> None:
+    path = written(tmp_path, clean=True)
+    unchecked(path)
+    replica = Replica(lambda: opened(tmp_path))
+    change(path, f"UPDATE file SET {damage}")
+    with pytest.raises(StateCorrupt, match="file 1 "):
+        replica.store.reader().files_after("", 10)
+    replica.store.close(clean=False)
+
+
+def test_a_damaged_tombstone_is_told_as_damage_when_it_is_read(tmp_path: Path) -> None:
+    replica = started(lambda: opened(tmp_path))
+    replica.apply([FilesFenced(object_keys=["gone"], created_ms=[5])], 1)
+    replica.flush()
+    change(tmp_path / "state.db", "UPDATE tombstone SET created_ms = 6")
+    with pytest.raises(StateCorrupt, match="the tombstone of 'gone' is none that was written"):
+        replica.store.reader().tombstone("gone")
+    replica.store.close(clean=False)
 
 
 def test_a_damaged_index_of_runs_is_told_as_damage(tmp_path: Path) -> None:
-    connection = connect_writer(written(tmp_path, clean=True))
-    connection.execute("UPDATE run SET max_timestamp = 'x'")
-    connection.close()
+    path = written(tmp_path, clean=True)
+    unchecked(path)
+    change(path, "UPDATE run SET max_timestamp = 'x'")
     damaged = opened(tmp_path)
     with pytest.raises(StateCorrupt, match=r"index of the runs of partition 0 holds what is no number"):
         damaged.reader().run_covering(0, 0)
     damaged.close(clean=False)
 
 
-def look_at_everything(damaged: StateDatabase) -> None:
-    stored = damaged.load()
-    assert stored is not None
-    list(stored.keys)
-    for row in range(50):
-        for offset in range(0, 40 * 70, 70):
-            damaged.reader().run_covering(row, offset)
+CHANGES = (
+    "UPDATE header SET applied_offset = applied_offset + 1",
+    "UPDATE header SET log_time_ms = log_time_ms + 1",
+    "UPDATE header SET leader_endpoints = 'PLAIN://other:9'",
+    "UPDATE header SET flushes = flushes + 1",
+    "UPDATE partition SET high_watermark = high_watermark - 1",
+    "UPDATE partition SET max_timestamp = max_timestamp + 1",
+    "UPDATE partition SET trimmed_to = 1",
+    "UPDATE partition SET is_dead = 1",
+    "UPDATE partition SET id = id + 1",
+    "UPDATE partition SET topic_id = x'00'",
+    "UPDATE partition SET partition = -5",
+    "DELETE FROM partition",
+    "UPDATE producer SET epoch = epoch + 1",
+    "UPDATE producer SET remembered = substr(remembered, 2)",
+    "UPDATE producer SET partition_id = 99",
+    "DELETE FROM producer",
+    "UPDATE topic SET order_offset = order_offset + 1",
+    "UPDATE topic SET name = 'other'",
+    "DELETE FROM topic",
+    "UPDATE tombstone SET time_ms = time_ms + 1",
+    "DELETE FROM tombstone",
+    "UPDATE directory SET content = replace(content, 'host-1', 'host-2')",
+    "UPDATE directory SET content = '{'",
+    "UPDATE directory SET content = CAST(x'ff' AS TEXT)",
+    "DELETE FROM directory",
+    "UPDATE run SET batches = zeroblob(length(batches))",
+    "UPDATE run SET last_offset = last_offset + 1",
+    "DELETE FROM run",
+    "UPDATE file SET created_ms = created_ms + 1",
+    "UPDATE file SET live_batches = live_batches - 1, lost_batches = lost_batches + 1",
+    "UPDATE file SET object_key = CAST(x'ff' AS TEXT)",
+    "DELETE FROM file",
+    "DELETE FROM header",
+)
+
+
+@pytest.mark.parametrize("damage", CHANGES)
+def test_a_changed_row_of_any_table_is_found_before_the_state_is_believed(tmp_path: Path, damage: str) -> None:
+    replica = Replica(lambda: opened(tmp_path))
+    endpoint = Endpoint(listener="PLAINTEXT", host="host-1", port=9)
+    node = NodeRegistered(node_id=1, rack="", endpoints=[endpoint], schema_level_max=2, incarnation_id=b"i" * 16)
+    with_producer = dataclasses.replace(file("a", {0: 3}), producer_index=[1], producer_id=[7], producer_epoch=[0], base_sequence=[0])
+    for offset, record in enumerate((created(TOPIC, 1), with_producer, node, FilesFenced(object_keys=["gone"], created_ms=[5]))):
+        replica.apply([record], offset)
+    replica.flush()
+    replica.restart()
+    replica.store.close(clean=True)
+    change(tmp_path / "state.db", damage)
+    damaged = database(tmp_path)
+    with pytest.raises(StateCorrupt):
+        open_and_load(damaged)
+    damaged.close(clean=False)
+
+
+def open_and_load(damaged: StateDatabase) -> None:
+    damaged.open()
+    damaged.load()
 
 
 def test_a_busy_database_is_not_a_corrupt_one(tmp_path: Path) -> None:

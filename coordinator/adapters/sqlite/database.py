@@ -7,37 +7,51 @@ thread, the reader to the event loop. What was written is always the state as of
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 
 import apsw
 
-from coordinator.adapters.sqlite.errors import CORRUPTIONS, StateLocked, translated
+from coordinator.adapters.sqlite.errors import DamagedRow, StateLocked, translated
 from coordinator.adapters.sqlite.evidence import SUFFIXES
 from coordinator.adapters.sqlite.lock import LockFile, read_boot_id
+from coordinator.adapters.sqlite.proofs import file_of, header_proof, run_of, tombstone_of
 from coordinator.adapters.sqlite.reader import StateReader
-from coordinator.adapters.sqlite.schema import UnknownVersion, connect_reader, connect_writer, fetch
+from coordinator.adapters.sqlite.schema import UnknownVersion, connect_writer, fetch
 from coordinator.adapters.sqlite.writer import FlushWriter
 from coordinator.core.batches import partition_key
 from coordinator.core.cold import Header
 from coordinator.core.damage import DiskFull
 from coordinator.core.frozen import PartitionRow, ProducerRow
 from coordinator.core.packing import Flush, TopicRow
+from coordinator.core.proof import StoredRows, Unproven, prove
 from coordinator.core.rest import Rest, no_rest
 from coordinator.core.state import Stored
 
+TOPIC_ID_BYTES = 16
+PARTITION_MAX = (1 << 31) - 1
+
 HEADER_COLUMNS = tuple(field.name for field in fields(Header))
-HEADER = f"SELECT {', '.join(HEADER_COLUMNS)} FROM header"
+HEADER = f"SELECT {', '.join(HEADER_COLUMNS)}, flushes, proof FROM header"
 PARTITIONS = """
-    SELECT digest, topic_id, partition, is_dead, id, high_watermark, log_start, first_offset, max_timestamp, max_timestamp_offset,
+    SELECT proof, topic_id, partition, is_dead, id, high_watermark, log_start, first_offset, max_timestamp, max_timestamp_offset,
         trimmed_to
     FROM partition ORDER BY id
 """
 PRODUCERS = "SELECT id, partition_id, producer_id, epoch, last_append_ms, remembered FROM producer ORDER BY id"
 TOPICS = "SELECT topic_id, name, order_offset, deleted_ms FROM topic ORDER BY topic_id"
-DIRECTORY = "SELECT content FROM directory"
-KEYS = "SELECT object_key FROM file UNION ALL SELECT object_key FROM tombstone"
+DIRECTORY = "SELECT content, proof FROM directory"
+TOMBSTONES = "SELECT object_key, reason, time_ms, created_ms, proof FROM tombstone"
+RUNS = "SELECT id, partition_id, base_offset, last_offset, max_timestamp, file_base, timestamp_base, batches, proof FROM run"
+FILES = """
+    SELECT id, object_key, content_hash, object_format, file_size, uploader_broker_id, owner_ids, created_ms, append_time_ms,
+        batch_count, live_batches, record, lost_batches, record_proof, proof
+    FROM file ORDER BY id
+"""
+CHECK = "PRAGMA integrity_check(1)"
+"""Whether the pages hang together, every index has exactly the rows of its table, and every column is of its type."""
+ANY_ROW = "SELECT 1 FROM " + " UNION ALL SELECT 1 FROM ".join(("partition", "run", "file", "producer", "topic", "tombstone")) + " LIMIT 1"
 
 
 class StateDatabase:
@@ -66,17 +80,19 @@ class StateDatabase:
         self._writer: FlushWriter | None = None
         self._reader: StateReader | None = None
         self._is_corrupt = False
+        self._header: Header | None = None
 
     def open(self) -> str | None:
         """Open or create the file; returns why an earlier one was discarded, or None.
 
-        Raises `StateLocked` when somebody else has it open, `DirectoryFailed` when the directory cannot be used.
+        Raises `StateCorrupt` when it is damaged and has to be set aside, `StateLocked` when another process or object has it open,
+        `DirectoryFailed` when the directory cannot be used.
         """
         self._lock.acquire()
         try:
+            self._is_corrupt = False
             reason = self._lock.distrust(self._boot_id) if self.path.exists() else None
             self._lock.mark_open(self._boot_id)
-            self._is_corrupt = False
             with translated(self.path, self._mark_corrupt):
                 if reason is None:
                     reason = self._connect_to_own()
@@ -90,27 +106,36 @@ class StateDatabase:
         return reason
 
     def load(self) -> Stored | None:
-        """What the database holds of the hot tables, or None when nothing was written yet.
+        """What the database holds of the hot tables, all of its rows proven, or None when nothing was written yet.
 
-        The keys are read while they are iterated, which must end before the next `write`. Raises `StateCorrupt`.
+        Raises `StateCorrupt`, `DirectoryFailed`.
         """
         with translated(self.path, self._mark_corrupt):
+            connection = self._connected()
+            complaint = fetch(connection, CHECK)[0][0]
+            if complaint != "ok":
+                raise DamagedRow(f"{complaint!r:.200}")
             header = self._read_header()
             if header is None:
+                if fetch(connection, ANY_ROW):
+                    raise DamagedRow("it has rows and no header")
                 return None
-            connection = self._connected()
-            partitions = [_partition(*row) for row in fetch(connection, PARTITIONS)]
-            producers = [ProducerRow(*row) for row in fetch(connection, PRODUCERS)]
-            topics = [TopicRow(*row) for row in fetch(connection, TOPICS)]
             directory = fetch(connection, DIRECTORY)
-        return Stored(
-            header=header,
-            partitions=partitions,
-            producers=producers,
-            topics=topics,
-            directory=directory[0][0] if directory else None,
-            keys=self._keys(),
-        )
+            try:
+                return prove(
+                    StoredRows(
+                        header=header,
+                        partitions=[_partition(*row) for row in fetch(connection, PARTITIONS)],
+                        producers=[ProducerRow(*row) for row in fetch(connection, PRODUCERS)],
+                        topics=[TopicRow(*row) for row in fetch(connection, TOPICS)],
+                        directory=directory[0] if directory else None,
+                        runs=(run_of(row[0], row[1:]) for row in connection.execute(RUNS)),
+                        files=map(file_of, connection.execute(FILES)),
+                        tombstones=[tombstone_of(row) for row in fetch(connection, TOMBSTONES)],
+                    )
+                )
+            except Unproven as unproven:
+                raise DamagedRow(str(unproven)) from unproven
 
     def write(self, flush: Flush, rest: Rest = no_rest) -> None:
         """Write one flush and the applied offset in one transaction. Raises `StateCorrupt`, `DirectoryFailed`."""
@@ -159,19 +184,17 @@ class StateDatabase:
 
     def _connect(self) -> None:
         self._connection = connect_writer(self.path)
+        # Not before the header is proven: the writer goes on from what it says.
+        self._header = self._read_header()
         self._writer = FlushWriter(self._connection)
 
     def _connect_to_own(self) -> str | None:
-        """Connect if the file is readable and of this log; returns why it is not."""
+        """Connect if the file is of this log; returns why it is not. Raises `DamagedRow` and the library's errors."""
         try:
             self._connect()
-            header = self._read_header()
-        except CORRUPTIONS as error:
-            return f"it is damaged: {error}"
         except UnknownVersion as error:
             return str(error)
-        except apsw.SQLError as error:
-            return f"it is not a state database: {error}"
+        header = self._header
         if header is None:
             return None
         for name, found, own in zip(
@@ -210,19 +233,17 @@ class StateDatabase:
 
     def _read_header(self) -> Header | None:
         rows = fetch(self._connected(), HEADER)
-        return Header(**dict(zip(HEADER_COLUMNS, rows[0], strict=True))) if rows else None
-
-    def _keys(self) -> Iterator[str]:
-        with translated(self.path, self._mark_corrupt):
-            connection = connect_reader(self.path)
-            try:
-                for row in connection.execute(KEYS):
-                    yield str(row[0])
-            finally:
-                connection.close(True)
+        if not rows:
+            return None
+        *columns, proof = rows[0]
+        if header_proof(tuple(columns)) != proof:
+            raise DamagedRow("its header is not the one that was written")
+        return Header(**dict(zip(HEADER_COLUMNS, columns, strict=False)))
 
 
-def _partition(digest: bytes, topic_id: bytes, partition: int, is_dead: int, row: int, *numbers: int) -> tuple[PartitionRow, bytes]:
+def _partition(proof: int, topic_id: bytes, partition: int, is_dead: int, row: int, *numbers: int) -> tuple[PartitionRow, int]:
+    if len(topic_id) != TOPIC_ID_BYTES or not 0 <= partition <= PARTITION_MAX:
+        raise DamagedRow(f"the row of partition {partition} of topic {topic_id.hex()} was changed")
     high_watermark, log_start, first_offset, max_timestamp, max_timestamp_offset, trimmed_to = numbers
     stored = PartitionRow(
         row,
@@ -235,7 +256,7 @@ def _partition(digest: bytes, topic_id: bytes, partition: int, is_dead: int, row
         trimmed_to,
         bool(is_dead),
     )
-    return stored, digest
+    return stored, proof
 
 
 def _sync(path: Path, flags: int) -> None:

@@ -31,7 +31,8 @@ class DamagedRow(Exception):
     """SQLite read a row, but what is in it was never written. `translated` makes a `StateCorrupt` of it."""
 
 
-CORRUPTIONS = (apsw.CorruptError, apsw.NotADBError, DamagedRow)
+CORRUPTIONS = (apsw.CorruptError, apsw.NotADBError, DamagedRow, UnicodeDecodeError)
+"""The last: a text that is no UTF-8 was never written, and the library cannot read it."""
 OTHER_SIGNS = (
     apsw.SQLError,
     apsw.SchemaChangeError,

@@ -12,7 +12,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from coordinator.adapters.sqlite.errors import StateLocked, directory_failed
+from coordinator.adapters.sqlite.errors import StateCorrupt, StateLocked, directory_failed
 
 BOOT_ID_PATH = Path("/proc/sys/kernel/random/boot_id")
 CLEAN = "clean"
@@ -53,14 +53,14 @@ class LockFile:
             self._fd = None
 
     def distrust(self, boot_id: str) -> str | None:
-        """Why the database must be discarded unread, or None."""
+        """Why the database must be discarded unread, or None. Raises `StateCorrupt` when it was found damaged before."""
         match self._read().split(" ", 1):
             case ["clean"]:
                 return None
             case ["open", opened]:
                 return None if opened == boot_id else "the machine was restarted and the database had not been closed cleanly"
             case ["corrupt", reason]:
-                return f"it was found damaged before: {reason}"
+                raise StateCorrupt(f"the state database of {self.path.name} was found damaged before: {reason}")
             case _:
                 return "the lock file does not say how the database was closed"
 

@@ -18,6 +18,7 @@ import numpy as np
 from coordinator.adapters.sqlite.schema import connect_reader, fetch
 from coordinator.core.batches import partition_key
 from coordinator.core.cold import FileRow, Header, Rows, RunRow, Tombstone, unpack
+from coordinator.core.directory_content import Content
 from coordinator.core.frozen import PartitionRow, ProducerRow
 from coordinator.core.packing import TopicRow
 
@@ -112,10 +113,10 @@ class LogicalState:
         for row in self._connection.execute(_TOPICS):
             yield TopicRow(*row)
 
-    def directory(self) -> dict[str, object] | None:
+    def directory(self) -> Content | None:
         """The directory as it is stored: placements, deletions, nodes, schema_level; None where there is none."""
         rows = fetch(self._connection, _DIRECTORY)
-        content: dict[str, object] | None = json.loads(rows[0][0]) if rows else None
+        content: Content | None = json.loads(rows[0][0]) if rows else None
         return content
 
     def _runs(self, partition_row: int, offset: int) -> Iterator[RunRow]:

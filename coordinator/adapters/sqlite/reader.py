@@ -11,40 +11,37 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from coordinator.adapters.sqlite.errors import TROUBLES, DamagedRow, translated, translation
+from coordinator.adapters.sqlite.proofs import file_of, name_of, run_of, tombstone_of
 from coordinator.adapters.sqlite.run_index import RunEntry, RunIndex
 from coordinator.adapters.sqlite.schema import connect_reader, fetch
-from coordinator.core.cold import PACKED, FileName, FileRow, RunRow, Tombstone
+from coordinator.core.cold import FileName, FileRow, RunRow, Tombstone
 
 FILE_COLUMNS = """
     id, object_key, content_hash, object_format, file_size, uploader_broker_id, owner_ids, created_ms, append_time_ms,
-    batch_count, live_batches, record
+    batch_count, live_batches, record, lost_batches, record_proof, proof
 """
 FLUSHES = "(SELECT flushes FROM header)"
 
 FILE_BY_KEY = f"SELECT {FILE_COLUMNS}, {FLUSHES} FROM file WHERE object_key = ?"
 FILES_AFTER = f"SELECT {FILE_COLUMNS}, {FLUSHES} FROM file WHERE object_key > ? ORDER BY object_key LIMIT ?"
-TOMBSTONE = "SELECT object_key, reason, time_ms, created_ms FROM tombstone WHERE object_key = ?"
-NAME_OF_FILE = "SELECT object_key, append_time_ms FROM file WHERE id = ?"
-RUN = "SELECT partition_id, base_offset, last_offset, max_timestamp, file_base, timestamp_base, batches FROM run WHERE id = ?"
+TOMBSTONE = "SELECT object_key, reason, time_ms, created_ms, proof FROM tombstone WHERE object_key = ?"
+NAME_OF_FILE = """
+    SELECT id, object_key, content_hash, object_format, file_size, uploader_broker_id, owner_ids, created_ms, append_time_ms, batch_count,
+        proof
+    FROM file WHERE id = ?
+"""
+RUN = "SELECT partition_id, base_offset, last_offset, max_timestamp, file_base, timestamp_base, batches, proof FROM run WHERE id = ?"
 RUNS_OF_PARTITION = "SELECT id, last_offset, max_timestamp FROM run WHERE partition_id = ? ORDER BY last_offset"
 NAMES_MAX = 4096
 """Files whose names are kept, about a megabyte: the partitions of a file are mostly read at the same time."""
 LOOKS_MAX = 10
 """A commit may trim a run between two looks; so many in a row do not come."""
 FLUSHES_SO_FAR = "SELECT flushes FROM header"
-
-
-def run_of(run_id: int, columns: tuple[Any, ...]) -> RunRow:
-    """A run as it was read. Raises `DamagedRow` when it is not one: some bytes of a page may change without SQLite noticing."""
-    run = RunRow._make(columns)
-    data = run.data
-    if type(data) is not bytes or not data or len(data) % PACKED.itemsize or not set(map(type, columns[:-1])) <= {int}:
-        raise DamagedRow(f"run {run_id} of partition {run.partition_row} is no run: {columns!r:.200}")
-    return run
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +106,10 @@ class StateReader:
         """A written file by its key."""
         with translated(self._path, self._on_corrupt):
             rows = fetch(self._cursor, FILE_BY_KEY, (object_key,))
-        return self._file_row(rows[0]) if rows else None
+            file = self._file_row(rows[0]) if rows else None
+            if file is not None and file.object_key != object_key:
+                raise DamagedRow(f"file {file.object_key!r:.100} was found under the key {object_key}")
+        return file
 
     def file_name(self, file_id: int) -> FileName | None:
         """A written file by the offset of its entry."""
@@ -117,26 +117,31 @@ class StateReader:
         if name is None:
             try:
                 rows = fetch(self._cursor, NAME_OF_FILE, (file_id,))
+                if not rows:
+                    return None
+                name = name_of(rows[0])
             except TROUBLES as trouble:
                 raise translation(trouble, self._path, self._on_corrupt) from trouble
-            if not rows:
-                return None
             if len(self._names) >= NAMES_MAX:
                 self._names.clear()
-            name = self._names[file_id] = FileName._make(rows[0])
+            self._names[file_id] = name
         return name
 
     def files_after(self, object_key: str, limit: int) -> list[FileRow]:
         """Files in key order after a key ('' = from the start)."""
         with translated(self._path, self._on_corrupt):
             rows = fetch(self._cursor, FILES_AFTER, (object_key, limit))
-        return [self._file_row(row) for row in rows]
+            files = [self._file_row(row) for row in rows]
+            keys = [object_key, *(file.object_key for file in files)]
+            if any(later <= earlier for earlier, later in pairwise(keys)):
+                raise DamagedRow(f"the files after {object_key} are not in order")
+        return files
 
     def tombstone(self, object_key: str) -> Tombstone | None:
         """A written tombstone by its key."""
         with translated(self._path, self._on_corrupt):
             rows = fetch(self._cursor, TOMBSTONE, (object_key,))
-        return Tombstone(*rows[0]) if rows else None
+            return tombstone_of(rows[0]) if rows else None
 
     # ---- helpers
 
@@ -154,7 +159,10 @@ class StateReader:
                     return None
                 rows = fetch(self._cursor, RUN, (run_id,))
                 if rows:
-                    return run_of(run_id, rows[0])
+                    run = run_of(run_id, rows[0])
+                    if run.partition_row != partition_row:
+                        raise DamagedRow(f"run {run_id} belongs to partition row {run.partition_row}, not {partition_row}")
+                    return run
                 # Trimmed by a commit that was not reported yet.
                 del self._indexes[partition_row]
             raise DamagedRow(f"the index of the runs of partition {partition_row} names a run that is not there")
@@ -184,7 +192,7 @@ class StateReader:
                 indexes.pop(partition_row, None)
 
     def _file_row(self, columns: tuple[Any, ...]) -> FileRow:
-        row = FileRow._make(columns[:-1])
+        row = file_of(columns[:-1])
         if columns[-1] == self._flush_known:
             return row
         lost = self._flush_under_way[1].get(row.file_id, 0)

@@ -3,6 +3,7 @@
 The names are for people too (`diskless db sql`). Rows of user partitions and producers are numbered as in memory;
 a file's id is the offset of the entry that committed it. No index besides the keys is touched by a commit, but for the
 one that finds runs: it holds everything the reader keeps in memory, so loading that never touches the packed data.
+A column `proof` is the hash of its row (`proofs`).
 """
 
 from __future__ import annotations
@@ -34,14 +35,15 @@ MIGRATIONS = (
         log_time_ms INTEGER NOT NULL,
         last_entry_hash BLOB NOT NULL,
         digest BLOB NOT NULL,
-        flushes INTEGER NOT NULL
-    );
+        flushes INTEGER NOT NULL,
+        proof BLOB NOT NULL
+    ) STRICT;
     CREATE TABLE topic (
         topic_id BLOB PRIMARY KEY,
         name TEXT NOT NULL,
         order_offset INTEGER NOT NULL,
         deleted_ms INTEGER NOT NULL
-    ) WITHOUT ROWID;
+    ) WITHOUT ROWID, STRICT;
     CREATE TABLE partition (
         id INTEGER PRIMARY KEY,
         topic_id BLOB NOT NULL,
@@ -53,8 +55,8 @@ MIGRATIONS = (
         max_timestamp_offset INTEGER NOT NULL,
         trimmed_to INTEGER NOT NULL,
         is_dead INTEGER NOT NULL,
-        digest BLOB NOT NULL
-    );
+        proof INTEGER NOT NULL
+    ) STRICT;
     CREATE TABLE run (
         id INTEGER PRIMARY KEY,
         partition_id INTEGER NOT NULL,
@@ -63,8 +65,9 @@ MIGRATIONS = (
         max_timestamp INTEGER NOT NULL,
         file_base INTEGER NOT NULL,
         timestamp_base INTEGER NOT NULL,
-        batches BLOB NOT NULL
-    );
+        batches BLOB NOT NULL,
+        proof BLOB NOT NULL
+    ) STRICT;
     CREATE INDEX run_by_offset ON run (partition_id, last_offset, max_timestamp);
     CREATE TABLE file (
         id INTEGER PRIMARY KEY,
@@ -78,8 +81,11 @@ MIGRATIONS = (
         append_time_ms INTEGER NOT NULL,
         batch_count INTEGER NOT NULL,
         live_batches INTEGER NOT NULL,
-        record BLOB NOT NULL
-    );
+        record BLOB NOT NULL,
+        lost_batches INTEGER NOT NULL,
+        record_proof BLOB NOT NULL,
+        proof BLOB NOT NULL
+    ) STRICT;
     CREATE TABLE producer (
         id INTEGER PRIMARY KEY,
         partition_id INTEGER NOT NULL,
@@ -87,25 +93,28 @@ MIGRATIONS = (
         epoch INTEGER NOT NULL,
         last_append_ms INTEGER NOT NULL,
         remembered BLOB NOT NULL
-    );
+    ) STRICT;
     CREATE TABLE tombstone (
         object_key TEXT PRIMARY KEY,
         reason TEXT NOT NULL,
         time_ms INTEGER NOT NULL,
-        created_ms INTEGER NOT NULL
-    ) WITHOUT ROWID;
+        created_ms INTEGER NOT NULL,
+        proof BLOB NOT NULL
+    ) WITHOUT ROWID, STRICT;
     CREATE INDEX tombstone_by_creation ON tombstone (created_ms);
     CREATE TABLE directory (
         id INTEGER PRIMARY KEY CHECK (id = 1),
-        content TEXT NOT NULL
-    );
+        content TEXT NOT NULL,
+        proof BLOB NOT NULL
+    ) STRICT;
     """,
     "-- The digest of a batch is another one; nothing is brought up to date, see VERSION_MIN.",
+    "-- Every row has a proof; nothing is brought up to date, see VERSION_MIN.",
 )
 """Number n brings a database from version n to n + 1; never change one that was released."""
 
 VERSION = len(MIGRATIONS)
-VERSION_MIN = 2
+VERSION_MIN = 3
 """Databases before this one hold numbers that cannot be converted; they are built anew from the log."""
 
 

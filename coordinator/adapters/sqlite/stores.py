@@ -31,9 +31,9 @@ class StateDatabases:
         return self.directory / f"partition-{partition}.db"
 
     def open(self, partition: int, cluster_id: str, topic_id: bytes) -> StateDatabase:
-        """Open or create; one that belongs to another log or cannot be read is discarded and begun anew.
+        """Open or create; one that belongs to another log is discarded and begun anew.
 
-        Raises `StateLocked`, `DirectoryFailed`.
+        Raises `StateCorrupt` when it has to be set aside first, `StateLocked`, `DirectoryFailed`.
         """
         database = StateDatabase(
             self.path(partition), cluster_id=cluster_id, topic_id=topic_id, metadata_partition=partition, boot_id=self._boot_id,

@@ -10,20 +10,24 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from itertools import chain
+from itertools import chain, compress
+from operator import sub
 
 import apsw
 
 from coordinator.adapters.sqlite.joining import is_short, joined
 from coordinator.adapters.sqlite.kept_results import KeptResults
-from coordinator.adapters.sqlite.reader import Committed, run_of
+from coordinator.adapters.sqlite.proofs import header_proof, record_proof, run_of, run_proof
+from coordinator.adapters.sqlite.reader import Committed
 from coordinator.adapters.sqlite.run_index import RunEntry
 from coordinator.adapters.sqlite.schema import fetch
 from coordinator.core.batches import split_partition_key
 from coordinator.core.cold import Header, RunRow
 from coordinator.core.frozen import PartitionRow
 from coordinator.core.packing import Flush
+from coordinator.core.proof import directory_proof
 from coordinator.core.rest import Rest, no_rest
+from records.state_digest import hash_tombstone
 
 ROWS_PER_STATEMENT = (256, 64, 16, 4, 1)
 FEW_ROWS = 4096
@@ -43,17 +47,16 @@ DROP_PRODUCERS = "DELETE FROM producer WHERE id IN (SELECT value FROM json_each(
 DROP_TOPIC = "DELETE FROM topic WHERE topic_id = ?"
 DROP_FILES = "DELETE FROM file WHERE id IN (SELECT value FROM json_each(?))"
 LOSE_BATCHES = """
-    UPDATE file SET live_batches = live_batches - lost.batches
+    UPDATE file SET live_batches = live_batches - lost.batches, lost_batches = lost_batches + lost.batches
     FROM (SELECT value ->> 0 AS id, value ->> 1 AS batches FROM json_each(?)) AS lost WHERE file.id = lost.id
 """
 EXPIRE_TOMBSTONES = "DELETE FROM tombstone WHERE created_ms >= 0 AND created_ms < ?"
 TRIM_RUNS = "DELETE FROM run WHERE partition_id = ? AND last_offset < ?"
-TRIM_PARTITION = "UPDATE partition SET trimmed_to = ?2 WHERE id = ?1"
 PURGE_RUNS = "DELETE FROM run WHERE partition_id = ?"
 PURGE_PARTITION = "DELETE FROM partition WHERE id = ?"
 
 LAST_RUNS = """
-    SELECT id, partition_id, base_offset, last_offset, max_timestamp, file_base, timestamp_base, batches
+    SELECT id, partition_id, base_offset, last_offset, max_timestamp, file_base, timestamp_base, batches, proof
     FROM run WHERE id IN (
         SELECT (SELECT id FROM run WHERE partition_id = value ORDER BY last_offset DESC LIMIT 1) FROM json_each(?)
     )
@@ -112,18 +115,17 @@ class FlushWriter:
             connection.execute(EXPIRE_TOMBSTONES, (flush.tombstones_expired_before_ms,))
         connection.executemany(DROP_TOPIC, [(topic_id,) for topic_id in flush.topics_forgotten])
         put(connection, PUT_TOPIC, [(t.topic_id, t.name, t.order_offset, t.deleted_ms) for t in flush.topics])
-        put(connection, PUT_PARTITION, [_partition_columns(row, digest) for row, digest in flush.partitions], rest)
-        put(connection, PUT_RUN, [(run_id, *run) for run_id, run in runs.items()], rest)
-        put_columns(connection, PUT_FILE, flush.files.without(set(flush.files_removed)), rest)
+        put(connection, PUT_PARTITION, [_partition_columns(row, proof) for row, proof in flush.partitions], rest)
+        put(connection, PUT_RUN, [(run_id, *run, run_proof(run_id, run)) for run_id, run in runs.items()], rest)
+        put_columns(connection, PUT_FILE, _file_columns(flush), rest)
         self._kept_results.clear(flush.results_before_ms, len(flush.files.file_id))
         if flush.live_lost:
             connection.execute(LOSE_BATCHES, (json.dumps(flush.live_lost),))
         connection.executemany(TRIM_RUNS, flush.trimmed)
-        connection.executemany(TRIM_PARTITION, flush.trimmed)
         put_columns(connection, PUT_PRODUCER, flush.producers, rest)
-        put(connection, PUT_TOMBSTONE, flush.tombstones)
+        put(connection, PUT_TOMBSTONE, [(*stone, hash_tombstone(*stone).to_bytes()) for stone in flush.tombstones])
         if flush.directory is not None:
-            put(connection, PUT_DIRECTORY, [(1, flush.directory)])
+            put(connection, PUT_DIRECTORY, [(1, flush.directory, directory_proof(flush.directory))])
         purged = [(row,) for row in flush.partitions_purged]
         connection.executemany(PURGE_RUNS, purged)
         connection.executemany(PURGE_PARTITION, purged)
@@ -201,7 +203,22 @@ def _statement(head: str, columns: int, rows: int) -> str:
     return f"{head} VALUES {','.join([row] * rows)}"
 
 
-def _partition_columns(row: PartitionRow, digest: bytes) -> tuple[apsw.SQLiteValue, ...]:
+def _file_columns(flush: Flush) -> Sequence[Sequence[apsw.SQLiteValue]]:
+    """The files that were not removed again; batches that were deleted meanwhile are lost already."""
+    columns: tuple[Sequence[apsw.SQLiteValue], ...] = (
+        *flush.files,
+        list(map(sub, flush.files.batch_count, flush.files.live_batches)),
+        list(map(record_proof, flush.files.record)),
+        flush.file_hashes,
+    )
+    if not flush.files_removed:
+        return columns
+    removed = set(flush.files_removed)
+    is_left = [file_id not in removed for file_id in flush.files.file_id]
+    return [list(compress(column, is_left)) for column in columns]
+
+
+def _partition_columns(row: PartitionRow, proof: int) -> tuple[apsw.SQLiteValue, ...]:
     return (
         row.row,
         *split_partition_key(row.key),
@@ -212,13 +229,12 @@ def _partition_columns(row: PartitionRow, digest: bytes) -> tuple[apsw.SQLiteVal
         row.max_timestamp_offset,
         row.trimmed_to,
         row.is_dead,
-        digest,
+        proof,
     )
 
 
 def _header_columns(header: Header, flushes: int) -> tuple[apsw.SQLiteValue, ...]:
-    return (
-        1,
+    columns = (
         header.cluster_id,
         header.topic_id,
         header.metadata_partition,
@@ -233,3 +249,4 @@ def _header_columns(header: Header, flushes: int) -> tuple[apsw.SQLiteValue, ...
         header.digest,
         flushes,
     )
+    return (1, *columns, header_proof(columns))

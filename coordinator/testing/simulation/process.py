@@ -357,7 +357,7 @@ class DiskStore:
         stored = self._store.load()
         if stored is None or self._partition not in self._disk.forked:
             return stored
-        partitions = [(row._replace(high_watermark=row.high_watermark + 1), batches) for row, batches in stored.partitions]
+        partitions = [row._replace(high_watermark=row.high_watermark + 1) for row in stored.partitions]
         return replace(stored, header=replace(stored.header, last_entry_hash=b"another history"), partitions=partitions)
 
     def write(self, flush: Flush, rest: Rest = no_rest) -> None:
