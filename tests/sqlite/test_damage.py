@@ -21,6 +21,6 @@ def quiet() -> Iterator[None]:
 
 @pytest.mark.usefixtures("quiet")
 def test_no_damage_at_rest_leads_to_a_wrong_answer(tmp_path: Path) -> None:
-    results = list(islice(damages(1, tmp_path), 300))
+    results = list(islice(damages(1, tmp_path), 200))
     assert [(kind, result) for kind, result in results if result.startswith(BAD)] == []
     assert {result for _, result in results} == {"set aside", "begun anew", "older state", "believed, rightly"}
