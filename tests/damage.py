@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count, islice
 from pathlib import Path
@@ -338,7 +339,8 @@ def main() -> int:
     options = parser.parse_args()
     tally: Counter[tuple[str, str]] = Counter()
     wrong: list[str] = []
-    with tempfile.TemporaryDirectory(prefix="damage-") as folder:
+    # What was found so far is told too.
+    with tempfile.TemporaryDirectory(prefix="damage-") as folder, suppress(KeyboardInterrupt):
         for kind, result in islice(damages(options.seed, Path(folder)), options.count):
             if result.startswith(BAD):
                 wrong.append(f"{kind}: {result}")
@@ -347,7 +349,7 @@ def main() -> int:
             tally[kind, result] += 1
     for (kind, result), number in sorted(tally.items()):
         print(f"{number:6d}  {kind:36s} {result}")
-    print(f"{options.count} damages, {len(wrong)} wrong")
+    print(f"{tally.total()} damages, {len(wrong)} wrong")
     return 1 if wrong else 0
 
 
