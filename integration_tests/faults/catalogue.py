@@ -17,6 +17,10 @@ from typing import Final
 
 from integration_tests.faults.topology import Topology
 
+STOP_TIMEOUT_S: Final = 40.0
+LAST_WORDS: Final = " CRITICAL coordinator.app "
+"""In a line that a node logs which ends by itself, as soon as it knows that."""
+
 
 class Needs(Enum):
     """What a machine must allow for an action."""
@@ -73,3 +77,19 @@ def action(
 def leads(topology: Topology, target: str) -> str:
     """What a node leads, for the report."""
     return f"led {topology.node(target).readiness()[1].get('leading', [])}"
+
+
+def has_ended(topology: Topology, target: str) -> bool:
+    """Whether the node's process is gone."""
+    process = topology.node(target).process
+    return process is None or not process.is_running()
+
+
+def revive(topology: Topology, target: str, say: Say) -> None:
+    """Start a node again that gave up, or is about to, because of a fault that lets it."""
+    node = topology.node(target)
+    if not has_ended(topology, target) and LAST_WORDS in node.log_text():
+        node.wait_ended(STOP_TIMEOUT_S)
+    if has_ended(topology, target):
+        say(f"gave up: {node.log_tail(1)}")
+        node.start()

@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from integration_tests.faults.catalogue import Hits, Needs, Say, action, leads
+from integration_tests.faults.catalogue import Hits, Needs, Say, action, has_ended, leads, revive
 from integration_tests.faults.damage import damage_some, keep_copies, put_back_some, swap_some
 from integration_tests.faults.topology import Topology
 from integration_tests.waiting import wait_until
@@ -162,17 +162,3 @@ def fill(folder: Path, *, left_bytes: int) -> Path:
                 size //= 2
         os.truncate(filler, max(0, filler.stat().st_size - left_bytes))
     return filler
-
-
-def has_ended(topology: Topology, target: str) -> bool:
-    """Whether the node's process is gone."""
-    process = topology.node(target).process
-    return process is None or not process.is_running()
-
-
-def revive(topology: Topology, target: str, say: Say) -> None:
-    """Start a node that gave up, which it may when it cannot write."""
-    if has_ended(topology, target):
-        node = topology.node(target)
-        say(f"gave up: {node.log_tail(1)}")
-        node.start()

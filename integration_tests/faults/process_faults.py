@@ -10,11 +10,10 @@ from contextlib import ExitStack
 from random import Random
 from typing import Final
 
-from integration_tests.faults.catalogue import Hits, Say, action, leads
+from integration_tests.faults.catalogue import STOP_TIMEOUT_S, Hits, Say, action, leads, revive
 from integration_tests.faults.topology import Topology
 
 KAFKA_RETURN_S: Final = 90.0
-STOP_TIMEOUT_S: Final = 40.0
 STORM_CONNECTIONS: Final = 300
 STORM_STEP_S: Final = 0.002
 
@@ -136,8 +135,7 @@ def double(topology: Topology, target: str, rng: Random, say: Say) -> Iterator[N
                 assert "node.id" in one.log_text(), f"{name} of {target} does not say that its node.id is taken:\n{one.log_tail()}"
     finally:
         twin.close()
-        if node.process is None or not node.process.is_running():
-            node.start()
+        revive(topology, target, say)
 
 
 @action("storm", "hundreds of connections to a node that say nothing, half a frame or nonsense", hits=Hits.NODE, lasts_s=(1, 4))

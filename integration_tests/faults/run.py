@@ -19,6 +19,7 @@ from cli.dev.coordinator import CoordinatorFailedError
 from cli.dev.kafka import KafkaStartError
 from coordinator.client.connection import ConnectionLost, RequestTimedOut
 from integration_tests.checker import check
+from integration_tests.faults.catalogue import LAST_WORDS
 from integration_tests.faults.nemesis import SHARED_TIMEOUT_S, Done, Nemesis, plan
 from integration_tests.faults.topology import BROKERS, NODES, Machine, Topology
 from integration_tests.final_state import read_final_state
@@ -146,13 +147,12 @@ def _unusual_lines(work: Path) -> list[str]:
     The last words of a process that ended are not: whether it may end is judged where its fault is (full disk, doubled id).
     """
     marks = ("Traceback (most recent call last)", " CRITICAL ", "AssertionError", "never retrieved", "Task was destroyed")
-    last_words = " CRITICAL coordinator.app "
     found: list[str] = []
     for log in [work / f"{kind}-{name[1:]}" / "coordinator.log" for kind in ("node", "twin") for name in NODES]:
         if log.exists():
             lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
             found += [
-                f"{log.parent.name}: {line[:300]}" for line in lines if last_words not in line and any(mark in line for mark in marks)
+                f"{log.parent.name}: {line[:300]}" for line in lines if LAST_WORDS not in line and any(mark in line for mark in marks)
             ]
     return found
 
