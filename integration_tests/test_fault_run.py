@@ -27,7 +27,7 @@ from integration_tests.metadata_log import read_log
 from integration_tests.recording import read_recording
 
 SEED = 7
-RUN_TIMEOUT_S = 400
+RUN_TIMEOUT_S = 600
 pytestmark = pytest.mark.timeout(RUN_TIMEOUT_S + 60)
 REPOSITORY = Path(__file__).parent.parent
 
