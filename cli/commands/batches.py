@@ -119,20 +119,23 @@ async def _fetch(reading: Reading, bootstrap_server: str, store: ObjectStore, ou
     name, found, first = await _find(reading, bootstrap_server)
     with RowStream(output, RECORD_COLUMNS) as stream:
         for batch in found:
-            for record in await _read(store, batch):
+            for record in await _read(store, batch, f"{name}-{reading.partition}"):
                 if record.offset >= first:
                     stream.write(_record_row(name, reading.partition, record, batch, shown=stream.is_table))
 
 
-async def _read(store: ObjectStore, batch: FoundBatch) -> Sequence[StoredRecord]:
+async def _read(store: ObjectStore, batch: FoundBatch, partition: str) -> Sequence[StoredRecord]:
     """Read one batch. Raises `Failed` when the object does not hold it as the coordinator says."""
     from cli.objects import store_errors
     from cli.outcome import Failed
     from coordinator.client.record_batch import CorruptBatch, decode_records, parse_header
 
-    with store_errors():
-        data = await store.get_range(batch.object_key, batch.byte_offset, batch.byte_size)
-    where = f"{batch.object_key} [{batch.byte_offset}, +{batch.byte_size})"
+    where = f"{partition} offsets {batch.base_offset} to {batch.last_offset}: {batch.object_key} [{batch.byte_offset}, +{batch.byte_size})"
+    try:
+        with store_errors():
+            data = await store.get_range(batch.object_key, batch.byte_offset, batch.byte_size)
+    except Failed as failed:
+        raise Failed(f"{where}: {failed}; is this the store that the file was uploaded to?", failed.status) from failed
     try:
         header = parse_header(data)
         found = decode_records(data, header, base_offset=batch.base_offset)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -206,23 +206,40 @@ def raise_level(level: int, gone_nodes: Sequence[int], dry_run: bool, yes: bool,
 
 
 async def _raise_level(level: int, gone_nodes: Sequence[int], dry_run: bool, yes: bool, bootstrap_server: str, timeout_s: float) -> None:
+    from cli.outcome import Exit, Failed
+    from cli.overview import look
     from cli.service import milliseconds, open_client
+    from records.history import LATEST
 
     async with open_client(bootstrap_server, timeout_s) as client:
         before = await client.schema_level(timeout_ms=milliseconds(timeout_s))
         if before.level >= level:
             say(f"schema level {before.level} is in force already")
             return
+        known_max = max([LATEST, *(node.schema_level_max for node in before.nodes)])
+        if level > known_max:
+            raise Failed(f"schema level {level} is not known to this version, nor to any node; the highest is {known_max}", Exit.USAGE)
+        answering = {view.node.node_id for view in await look(client, timeout_s) if not view.error}
+        if living := sorted(answering & set(gone_nodes)):
+            raise Failed(f"node {living[0]} answers, so it is not gone: upgrade it instead of naming it with --gone-node", Exit.USAGE)
         for node in before.nodes:
             if before.level <= node.schema_level_max < level:
-                what = "counts as gone" if node.node_id in gone_nodes else "is in the way: upgrade it, or name it with --gone-node"
-                say(f"node {node.node_id} (up to level {node.schema_level_max}) {what}")
+                say(f"node {node.node_id} (up to level {node.schema_level_max}) {_in_the_way(node.node_id, answering, gone_nodes)}")
         if dry_run:
             say(f"schema level would be raised from {before.level} to {level} if no node is in the way")
             return
         confirm(f"Raise the schema level from {before.level} to {level} for good?", yes=yes)
         after = await client.raise_schema_level(level, gone_node_ids=gone_nodes, timeout_ms=milliseconds(timeout_s))
         say(f"schema level {after.level} is in force")
+
+
+def _in_the_way(node_id: int, answering: Collection[int], gone_nodes: Sequence[int]) -> str:
+    """What a node that does not agree to a level means for raising it."""
+    if node_id in gone_nodes:
+        return "counts as gone"
+    if node_id in answering:
+        return "is in the way: upgrade it, and let it have the level (schema.level.max)"
+    return "is in the way and does not answer: start it with a version that has the level, or name it with --gone-node if it is gone"
 
 
 async def _level(bootstrap_server: str, timeout_s: float) -> SchemaLevel:

@@ -275,6 +275,8 @@ async def _list(
     from cli.service import milliseconds, open_client
 
     async with open_client(bootstrap_server, timeout_s) as client:
+        if coordinators:
+            await _check_coordinators(client, coordinators, milliseconds(timeout_s))
         listing = client.list_files(coordinators, after_key=after, page_size=min(max_files, PAGE_SIZE), timeout_ms=milliseconds(timeout_s))
         found: list[ListedFile] = []
         async for file in listing:
@@ -282,6 +284,16 @@ async def _list(
             if len(found) == max_files:
                 break
         return found
+
+
+async def _check_coordinators(client: DisklessClient, wanted: Sequence[int], timeout_ms: int) -> None:
+    """Raise `Failed` for a coordinator that there is not: asking for its leader would go on until the time is over."""
+    from cli.outcome import Exit, Failed
+
+    known = {one.coordinator_id for one in (await client.describe_coordinators(timeout_ms=timeout_ms)).coordinators}
+    unknown = sorted(set(wanted) - known)
+    if known and unknown:
+        raise Failed(f"there is no coordinator {unknown[0]}; the service has {len(known)}: 0 to {max(known)}", Exit.NOT_FOUND)
 
 
 def _file_row(file: ListedFile) -> Row:

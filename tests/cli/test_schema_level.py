@@ -42,7 +42,8 @@ async def test_a_node_in_the_way_is_named_and_one_that_is_gone_is_not() -> None:
         cluster.register((7, 1))
         refused = await run(cluster, "raise-level", str(LATEST), "--yes")
         assert refused.exit_code == Exit.FAILURE
-        assert "node 7 (up to level 1) is in the way: upgrade it, or name it with --gone-node" in refused.stderr
+        assert "node 7 (up to level 1) is in the way and does not answer" in refused.stderr
+        assert "or name it with --gone-node if it is gone" in refused.stderr
         assert "node 7 supports levels up to 1" in refused.stderr
         assert cluster.directory.schema_level == 1
         raised = await run(cluster, "raise-level", str(LATEST), "--gone-node", "7", "--yes")
@@ -73,5 +74,21 @@ async def test_nothing_is_raised_on_trial_or_without_consent() -> None:
 async def test_an_unknown_level_is_refused() -> None:
     async with scripted() as cluster:
         refused = await run(cluster, "raise-level", str(LATEST + 1), "--yes")
-        assert refused.exit_code == Exit.FAILURE
+        assert refused.exit_code == Exit.USAGE
         assert f"schema level {LATEST + 1} is not known to this version" in refused.stderr
+        assert "--gone-node" not in refused.stderr
+
+
+async def test_a_node_that_answers_is_not_gone() -> None:
+    async with scripted() as cluster:
+        cluster.register((1, LATEST - 1), (77, LATEST - 1))
+        advice = await run(cluster, "raise-level", str(LATEST), "--dry-run")
+        lines = {line.split()[1]: line for line in advice.stderr.splitlines() if line.startswith("node ")}
+        assert "--gone-node" not in lines["1"]
+        assert "schema.level.max" in lines["1"]
+        assert "does not answer" in lines["77"]
+        assert "--gone-node" in lines["77"]
+        refused = await run(cluster, "raise-level", str(LATEST), "--gone-node", "1", "--yes")
+        assert refused.exit_code == Exit.USAGE
+        assert "node 1 answers, so it is not gone" in refused.stderr
+        assert cluster.directory.schema_level == LATEST - 1

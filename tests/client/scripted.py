@@ -161,7 +161,10 @@ class ScriptedNode:
             incarnation_id=bytes(16),
             time_ms=0,
             coordinators=described,
-            nodes=(),
+            nodes=tuple(
+                m.DescribeCoordinatorsNode(node_id=node.node_id, host="127.0.0.1", port=node.port, incarnation_id=bytes(16))
+                for node in self.cluster.nodes.values()
+            ),
         )
 
     def _refusal(self, key: bytes) -> ErrorCode:
