@@ -163,7 +163,7 @@ def _problems(facts: Facts, now_ms: int, service_commits_per_s: float) -> list[P
     if unwatched is not None:
         found.append(unwatched)
     elif facts.behind_entries and facts.behind_ms > BEHIND_MS_MAX:
-        text = f"The monitor is {duration(facts.behind_ms)} behind ({grouped(facts.behind_entries)} entries)"
+        text = f"The monitor is {duration(facts.behind_ms)} behind ({counted(facts.behind_entries, 'entry', 'entries')})"
         found.append(Problem(level=Level.WARNING, text=text, panel="monitor"))
     elif service_commits_per_s and unseen_ms > UNSEEN_MS_MAX + 2 * facts.trigger_ms:
         text = f"The service commits {rate_text(service_commits_per_s)}/s, and the monitor has seen no commit for {duration(unseen_ms)}"
