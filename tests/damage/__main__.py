@@ -13,6 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests.damage.at_rest import damage_at_rest
 from tests.damage.running import damage_running
 
 PER_RUN = 100
@@ -21,12 +22,16 @@ PER_RUN = 100
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.damage", description=__doc__)
-    parser.add_argument("--running", action="store_true", required=True, help="damage databases under a running replica")
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--running", action="store_true", help="damage databases under a running replica")
+    where.add_argument("--at-rest", action="store_true", help="damage databases between two starts")
     parser.add_argument("--count", type=int, default=1000, help="damages to do (default: 1000)")
     parser.add_argument("--seed", type=int, default=1, help=f"the first seed; every {PER_RUN} damages have one (default: 1)")
     arguments = parser.parse_args()
     # Every damage is logged by the node with its traceback: that is its duty, and of no use here.
     logging.disable(logging.CRITICAL)
+    if arguments.at_rest:
+        return 0 if damage_at_rest(arguments.count, arguments.seed) else 5
     started_s = time.monotonic()
     done = failures = 0
     for seed in range(arguments.seed, arguments.seed + -(-arguments.count // PER_RUN)):

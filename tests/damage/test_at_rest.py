@@ -1,4 +1,4 @@
-"""Some hundreds of damages of real state databases at rest; `python -m tests.damage` does as many as are asked."""
+"""Some hundreds of damages of real state databases at rest; `python -m tests.damage --at-rest` does thousands."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.damage import BAD, damages
+from tests.damage.at_rest import BAD, damages
 
 
 @pytest.fixture
