@@ -18,6 +18,7 @@ CHECK_ORDER = (
     "kafka topic",
     "kafka leaders",
     "nodes",
+    "topics",
     "versions",
     "leaders",
     "standbys",
@@ -264,18 +265,18 @@ def _digest_findings(coordinator_id: int, group: Sequence[Replica]) -> list[Diag
 
 
 def diagnose_clocks(entries: Sequence[LastEntry], skew_max_ms: int) -> list[Diagnosis]:
-    """Leaders whose clock is ahead, as far as it shows: a newest entry from the future."""
+    """Kafka's brokers, whose times the entries have: a newest entry from the future shows a clock that is ahead."""
     found = [
         _error(
             "clocks",
             f"the newest entry of metadata partition {one.partition} is {(one.timestamp_ms - one.now_ms) / 1000:.1f} s in the future",
-            "synchronise the clock of its leader's machine, or of this one: append times never go back, so everything expires early",
+            "synchronise the clock of the Kafka broker that leads this partition, or of this machine",
         )
         for one in entries
         if one.timestamp_ms is not None and one.timestamp_ms - one.now_ms > skew_max_ms
     ]
     seen = sum(one.timestamp_ms is not None for one in entries)
-    return found or [_ok("clocks", f"no newest entry of {seen} partitions is from the future; clocks that are behind do not show")]
+    return found or [_ok("clocks", f"no broker has stamped the newest entry of {seen} partitions with a time from the future")]
 
 
 def diagnose_progress(views: Sequence[NodeView], entries: Sequence[LastEntry], lag_max: int) -> list[Diagnosis]:

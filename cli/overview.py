@@ -6,6 +6,7 @@ Gathers (`look`) and computes rows; decides nothing. Invariant: a node that cann
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
@@ -38,6 +39,12 @@ class NodeView:
     cluster_id: str | None
     coordinators: Sequence[DescribeCoordinatorsCoordinator]
     error: str
+    incarnation_id: bytes = b""
+    registered_id: bytes = b""
+    """The process that the directory has under this node's id, as far as the node knows."""
+    ahead_ms: tuple[float, float] = (0.0, 0.0)
+    """How far its clock is ahead of the one here: at least, at most."""
+    withheld: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +77,7 @@ async def look(client: DisklessClient, timeout_s: float) -> list[NodeView]:
 
 async def _ask(client: DisklessClient, node: Node, timeout_s: float) -> NodeView:
     request = DescribeCoordinatorsRequest(coordinator_ids=(), timeout_ms=milliseconds(timeout_s))
+    asked_ms = time.time() * 1000
     try:
         answer = await client.node(node.host, node.port).call(request, milliseconds(timeout_s))
     except (ConnectionLost, RequestTimedOut, MalformedMessage) as error:
@@ -78,7 +86,16 @@ async def _ask(client: DisklessClient, node: Node, timeout_s: float) -> NodeView
     if response.node_id != node.node_id:
         what = f"{node.host}:{node.port} is node {response.node_id}; two nodes announce the same address"
         return NodeView(node=node, cluster_id=response.cluster_id, coordinators=(), error=what)
-    return NodeView(node=node, cluster_id=response.cluster_id, coordinators=response.coordinators, error="")
+    return NodeView(
+        node=node,
+        cluster_id=response.cluster_id,
+        coordinators=response.coordinators,
+        error="",
+        incarnation_id=response.incarnation_id,
+        registered_id=next((one.incarnation_id for one in response.nodes if one.node_id == node.node_id), b""),
+        ahead_ms=(response.time_ms - time.time() * 1000, response.time_ms - asked_ms),
+        withheld=response.withheld_reason,
+    )
 
 
 def replicas(views: Sequence[NodeView]) -> list[Replica]:

@@ -169,6 +169,7 @@ async def _look_at_nodes(patient: Patient, facts: TopicFacts | None, entries: Se
         diagnose_versions,
         skipped,
     )
+    from cli.node_diagnosis import diagnose_doubled_ids, diagnose_narrow_topics, diagnose_node_clocks, diagnose_withheld
     from cli.outcome import Failed
     from cli.overview import look
     from cli.service import open_client
@@ -180,17 +181,55 @@ async def _look_at_nodes(patient: Patient, facts: TopicFacts | None, entries: Se
         async with open_client(patient.nodes, min(patient.timeout_s, 10.0)) as client:
             views = await look(client, min(patient.timeout_s, 10.0))
             served, needed = await _served(client, views)
+            strangers = await _strangers(client, patient.nodes, views)
+            spreads = await _spreads(client, patient.timeout_s)
     except (DisklessError, Failed) as error:
         remedy = "start the nodes, or correct --bootstrap-server; the logs of the nodes say why they do not serve"
         why = error.message if isinstance(error, DisklessError) else str(error)
         return [Diagnosis(health=Health.ERROR, check="nodes", finding=f"no node answers: {why}", remedy=remedy)]
+    skew_max_ms = SKEW_MAX_MS if patient.settings is None else patient.settings.clock_skew_max_ms
     found = [
         *diagnose_nodes(views, None if facts is None else facts.cluster_id),
+        *diagnose_withheld(views),
+        *diagnose_doubled_ids(views, strangers),
+        *diagnose_node_clocks(views, skew_max_ms),
+        *diagnose_narrow_topics(spreads, max((len(view.coordinators) for view in views), default=0)),
         *diagnose_versions(served, needed),
         *diagnose_coordinators(views, None if facts is None else len(facts.partitions), patient.lag_max),
         *diagnose_progress(views, entries, patient.lag_max),
     ]
     return found
+
+
+async def _strangers(client: DisklessClient, servers: str, views: Sequence[NodeView]) -> list[tuple[str, int, bytes]]:
+    """The processes at addresses that were given here and are registered nowhere: address, node id, incarnation."""
+    from coordinator.client.connection import ConnectionLost, RequestTimedOut
+    from coordinator.protocol.messages import DescribeCoordinatorsRequest, DescribeCoordinatorsResponse
+    from coordinator.protocol.wire import MalformedMessage
+
+    known = {f"{view.node.host}:{view.node.port}" for view in views}
+    found = []
+    for address in [one.strip() for one in servers.split(",") if one.strip() not in known]:
+        host, _, port = address.rpartition(":")
+        try:
+            answer = await client.node(host.strip("[]"), int(port)).call(DescribeCoordinatorsRequest(coordinator_ids=()))
+        except (ConnectionLost, RequestTimedOut, MalformedMessage, ValueError):
+            continue
+        response = cast(DescribeCoordinatorsResponse, answer)
+        found.append((address, response.node_id, response.incarnation_id))
+    return found
+
+
+async def _spreads(client: DisklessClient, timeout_s: float) -> list[tuple[str, int, int]]:
+    """Each topic with the number of its partitions and of the coordinators that have some of them."""
+    from cli.service import milliseconds
+    from coordinator.client.errors import DisklessError
+
+    try:
+        topics = await client.describe_topics(timeout_ms=milliseconds(timeout_s))
+    except DisklessError:
+        return []  # without a directory there is nothing to say of topics; the findings on leaders have the reason
+    return [(topic.name, len(topic.partitions), len({one.coordinator_id for one in topic.partitions})) for topic in topics]
 
 
 async def _served(client: DisklessClient, views: Sequence[NodeView]) -> tuple[dict[int, dict[int, tuple[int, int]]], dict[int, int]]:

@@ -211,6 +211,20 @@ LEADERSHIP: Final = Section(
             queries=(Query(expr=f"sum by (reason) (increase({metric('term_ends_total')}[10m]))", legend="{{reason}}"),),
         ),
         Panel(
+            title="Out of leadership by reason",
+            help="Processes that know that they should not lead; /ready says why. Zero is normal.",
+            queries=(Query(expr=f"sum by (reason) ({metric('leadership_withheld')})", legend="{{reason}}"),),
+        ),
+        Panel(
+            title="Clocks",
+            help="How far each node's clock is surely ahead of others' and of Kafka's. Beyond the limit the odd one out does not lead.",
+            queries=(
+                Query(expr=f"max by (instance, clock) ({metric('clock_ahead_seconds')})", legend="{{instance}} and {{clock}}"),
+                Query(expr=f"max({metric('clock_skew_limit_seconds')})", legend="limit"),
+            ),
+            unit=Unit.SECONDS,
+        ),
+        Panel(
             title="Schema level",
             help="At which each process writes. It rises once all agree to it (`diskless coordinator level`), and never goes back.",
             queries=(Query(expr=f"max by (instance) ({metric('schema_level')})", legend=INSTANCE),),

@@ -96,6 +96,9 @@ def node_samples(node: Node, clock_ms: Callable[[], int]) -> Iterable[Sample]:
     withheld = node.abstention.kinds()
     for kind in KINDS:
         yield Sample("leadership_withheld", (kind,), kind in withheld)
+    for comparison in node.clocks.comparisons():
+        yield Sample("clock_ahead_seconds", (comparison.clock,), comparison.ahead_ms / 1000)
+    yield Sample("clock_skew_limit_seconds", (), config.clock_skew_max_ms / 1000)
     for reason, count in ends.items():
         yield Sample("term_ends_total", (reason,), count)
     for reason in CHECK_FAILURES:

@@ -107,14 +107,25 @@ class NodeClocks:
         return None if bracket is None else bracket[0] + self._monotonic_ms()
 
     def log_ahead_ms(self, now_ms: int) -> int:
-        """How much too late a time `now_ms` is to be written into the log.
+        """How much too late (or, negative, too early) a time `now_ms` is to be written into the log.
 
-        0 unless it may be further ahead of the brokers than the limit. The log's time never goes back, and by it things expire:
-        one that is late by a few seconds does no harm, one of tomorrow does.
+        0 while it is within the limit of what the brokers' clocks show. The log's time never goes back, and by it things expire:
+        a time of tomorrow does harm now, one of yesterday when the next leader is right. Where another node agrees with a clock
+        that is behind, the brokers may be the ones that are wrong: then their time is not taken.
         """
-        kafka_ms = self.kafka_ms()
-        ahead_ms = 0.0 if kafka_ms is None else now_ms - kafka_ms
-        return int(ahead_ms) if ahead_ms > self._skew_max_ms else 0
+        kafka = self._measured()
+        if kafka is None:
+            return 0
+        own = now_ms - self._monotonic_ms()
+        if own - kafka[0] > self._skew_max_ms:
+            return int(own - kafka[0])
+        if kafka[0] - own > self._skew_max_ms and not self._is_seconded(own):
+            return -int(kafka[0] - own)
+        return 0
+
+    def _is_seconded(self, own: float) -> bool:
+        limit = self._skew_max_ms
+        return any(low - limit <= own <= high + limit for low, high in (heard.clock for _, heard in self._voters()))
 
     def comparisons(self) -> list[Comparison]:
         """The clock of this machine against every clock that has a vote."""

@@ -20,6 +20,7 @@ from cli.diagnosis import (
     diagnose_topic,
     diagnose_versions,
 )
+from cli.node_diagnosis import diagnose_narrow_topics
 from cli.overview import NodeView, node_rows, replica_rows, status_rows
 from coordinator.client.model import Node
 from coordinator.core.topic_rules import TOPIC_CONFIG, TopicExpectations
@@ -78,6 +79,7 @@ def test_a_healthy_service_has_no_trouble() -> None:
     found = [
         *diagnose_topic(topic(), TopicExpectations()),
         *diagnose_nodes(HEALTHY, "c"),
+        *diagnose_narrow_topics([("orders", 8, 8)], 8),
         *diagnose_versions({1: {3: (9, 12)}}, {3: 12}),
         *diagnose_coordinators(HEALTHY, 2, 100),
         *diagnose_clocks([LastEntry(partition=0, log_end=10, timestamp_ms=1000, now_ms=900)], 5000),

@@ -126,6 +126,30 @@ CASES = (
         description="Coordinator 3 failed on one:9193 within the last 30 minutes.",
     ),
     Case(
+        alert="DisklessOutOfLeadership",
+        at=3,
+        fires=(single("leadership_withheld", "1x5", ', reason="clock"'),),
+        quiet=(single("leadership_withheld", "0x5", ', reason="clock"'), single("leadership_withheld", "0 0 0 1", ', reason="clock"')),
+        labels={**ON_ONE, "reason": "clock"},
+        description="one:9193 stays out of leadership for a minute, reason: clock. There is one standby less.",
+    ),
+    Case(
+        alert="DisklessClocksDiffer",
+        at=3,
+        fires=(
+            {
+                f'{PREFIX}clock_ahead_seconds{{{ONE}, clock="Kafka"}}': "-60x5",
+                f"{PREFIX}clock_skew_limit_seconds{{{ONE}}}": "5x5",
+            },
+        ),
+        quiet=(
+            {f'{PREFIX}clock_ahead_seconds{{{ONE}, clock="Kafka"}}': "4x5", f"{PREFIX}clock_skew_limit_seconds{{{ONE}}}": "5x5"},
+            {f'{PREFIX}clock_ahead_seconds{{{ONE}, clock="Kafka"}}': "0 0 0 60", f"{PREFIX}clock_skew_limit_seconds{{{ONE}}}": "5x5"},
+        ),
+        labels={**ON_ONE, "clock": "Kafka"},
+        description="The clock of one:9193 is 60 s away from that of Kafka.",
+    ),
+    Case(
         alert="DisklessNotReady",
         at=12,
         fires=(single("ready", "0x20"),),

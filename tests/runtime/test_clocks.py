@@ -212,3 +212,21 @@ async def test_a_node_whose_claims_are_refused_gives_the_partition_back(monkeypa
         await started.until(lambda: bool(started.node.view.led()), "the return")
         assert started.node.withheld_reason is None
     assert started.fatal == []
+
+
+async def test_a_lone_leader_that_is_behind_writes_the_time_of_the_brokers() -> None:
+    """What it wrote of yesterday would be old as soon as the next leader is right: retries would lose their answers."""
+    kafka = in_memory()
+    async with running(kafka, MemoryStateStores()) as started:
+        clock = Shifted(started)
+        clock.ms = -2 * HOUR_MS
+        for replica in started.node.replicas.values():
+            replica._clock_ms = started.node._clock_ms
+        await started.leads()
+        for replica in started.node.replicas.values():
+            replica._clock_ms = started.node._clock_ms
+        await started.until(lambda: started.node.replicas[1].shard.log_ahead_ms < 0, "the correction")  # type: ignore[union-attr]
+        await started.ask(1, place(count=1))
+        assert (await commit_one(started, "a")).errors == [0]
+    [time_ms] = append_times(kafka, 1)
+    assert abs(time_ms - wall_ms()) < HOUR_MS / 2

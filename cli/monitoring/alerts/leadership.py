@@ -167,6 +167,53 @@ LEADERSHIP: Final = (
         ),
     ),
     Alert(
+        name="DisklessOutOfLeadership",
+        expr="diskless_coordinator_leadership_withheld == 1",
+        looks_at=("diskless_coordinator_leadership_withheld",),
+        wait="1m",
+        severity=Severity.WARNING,
+        summary="A node stays out of leadership",
+        description="{{ $labels.instance }} stays out of leadership for a minute, reason: {{ $labels.reason }}. There is one standby less.",
+        runbook=Runbook(
+            means=(
+                "The node knows that it should not lead: its clock is the odd one out (`clock`), Kafka refused what it wrote"
+                " (`refused`), a newer version wrote the log (`unsupported`), or the log lost what its state has (`unloadable`). Others"
+                " lead; it leads on what nobody else can take."
+            ),
+            look=(
+                "`/ready`: `withheld` has the reason in words.",
+                "`clock`: panel or metric `clock_ahead_seconds`, and chrony or ntpd on its machine.",
+                "`refused`: quotas, ACLs and policies of the brokers for the metadata topic.",
+            ),
+            commands=(DOCTOR, DESCRIBE),
+            harmless="During a rolling upgrade of the nodes (`unsupported`), until this one is upgraded.",
+        ),
+    ),
+    Alert(
+        name="DisklessClocksDiffer",
+        expr=(
+            "abs(diskless_coordinator_clock_ahead_seconds) > on (job, instance) group_left () diskless_coordinator_clock_skew_limit_seconds"
+        ),
+        looks_at=("diskless_coordinator_clock_ahead_seconds", "diskless_coordinator_clock_skew_limit_seconds"),
+        wait="1m",
+        severity=Severity.WARNING,
+        summary="Clocks differ",
+        description="The clock of {{ $labels.instance }} is {{ $value }} s away from that of {{ $labels.clock }}.",
+        runbook=Runbook(
+            means=(
+                "A node or a Kafka broker shows a wrong time. With a majority the wrong node stays out of leadership by itself; of two"
+                " clocks nobody knows which is wrong. No leader writes times far ahead of its brokers into the log, so nothing expires"
+                " early; files may be refused as too old, or answers be forgotten late."
+            ),
+            look=(
+                "Which clock is off: `diskless doctor` compares all nodes, its own machine and the brokers.",
+                "chrony or ntpd on that machine; a virtual machine that was suspended.",
+            ),
+            commands=(DOCTOR,),
+            harmless="For seconds after a machine was suspended.",
+        ),
+    ),
+    Alert(
         name="DisklessNotReady",
         expr="diskless_coordinator_ready == 0",
         looks_at=("diskless_coordinator_ready",),

@@ -58,6 +58,8 @@ def _histogram(name: str, help_text: str, buckets: tuple[float, ...], *labels: s
 LEADERSHIP = (
     _read_gauge("partitions", "Metadata partitions by what this process does with them.", "state"),
     _read_gauge("leadership_withheld", "1 while this process stays out of leadership, by kind of reason; /ready has the reason.", "reason"),
+    _read_gauge("clock_ahead_seconds", "How far this node's clock is surely ahead of another: Kafka, or a node.", "clock"),
+    _read_gauge("clock_skew_limit_seconds", "By how much clocks may differ (clock.skew.max.ms)."),
     _counter("leader_changes_total", "Claims that came into force, of any node.", "partition"),
     _counter("term_ends_total", "Leadership terms of this process that ended, by reason.", "reason", is_read=True),
     _counter("void_entries_total", "Log entries without effect, by reason.", "partition", "reason", is_read=True),

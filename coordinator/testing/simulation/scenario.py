@@ -86,6 +86,9 @@ class Scenario:
             node = rng.randrange(nodes) if fault.node == ANY else fault.node
             partition = rng.randrange(partitions) if fault.partition == ANY else fault.partition
             faults.append(replace(fault, node=node, partition=partition, duration_s=round(fault.duration_s, 3)))
+        # Another one for each node: two that are wrong alike outvote those that are right.
+        far = [sign * int(jump_s * 1000) for jump_s in CLOCK_JUMPS_S for sign in (1, -1)] if "clock" in kinds else []
+        rng.shuffle(far)
         return Scenario(
             seed=seed,
             nodes=nodes,
@@ -96,7 +99,7 @@ class Scenario:
             finders=1,
             admins=rng.randint(1, 2),
             groups_in_flight=rng.choice([1, 2, 4]),
-            skews_ms=tuple(rng.choice([0, 0, rng.randint(-4000, 4000)]) for _ in range(nodes)),
+            skews_ms=tuple(rng.choice([0, 0, rng.randint(-4000, 4000), *far[node : node + 1]]) for node in range(nodes)),
             faults=tuple(sorted(faults, key=lambda fault: fault.at_s)),
             producers_kept_s=rng.choice([0.0, 0.0, 1.0, 4.0]),
             pruners=rng.choice([0, 1, 1]),

@@ -1,0 +1,64 @@
+"""What doctor says of nodes as processes: who stays out, whose clock is off, whose id is doubled, which topics are narrow."""
+
+from __future__ import annotations
+
+import pytest
+
+from cli.diagnosis import Diagnosis, Health
+from cli.node_diagnosis import diagnose_doubled_ids, diagnose_narrow_topics, diagnose_node_clocks, diagnose_withheld
+from cli.overview import NodeView
+from coordinator.client.model import Node
+
+A, B = b"a" * 16, b"b" * 16
+
+
+def view(node_id: int, *, ahead_s: float = 0.0, own: bytes = A, registered: bytes = A, withheld: str | None = None) -> NodeView:
+    return NodeView(
+        node=Node(node_id, "h", 9192 + node_id, None),
+        cluster_id="c",
+        coordinators=(),
+        error="",
+        incarnation_id=own,
+        registered_id=registered,
+        ahead_ms=(ahead_s * 1000 - 5, ahead_s * 1000 + 5),
+        withheld=withheld,
+    )
+
+
+def errors(found: list[Diagnosis]) -> list[str]:
+    return [one.finding for one in found if one.health is Health.ERROR]
+
+
+def test_a_node_that_stays_out_is_named_with_its_reason() -> None:
+    [finding] = errors(diagnose_withheld([view(1), view(2, withheld="its clock is off")]))
+    assert finding == "node 2 stays out of leadership: its clock is off"
+
+
+def test_a_doubled_id_is_found_at_a_given_address_and_by_the_directory() -> None:
+    assert diagnose_doubled_ids([view(1), view(2)], [("x:1", 1, A), ("y:1", 3, B)]) == []
+    [finding] = errors(diagnose_doubled_ids([view(1), view(2)], [("x:1", 1, B)]))
+    assert finding == "two processes have node.id 1: the one at x:1 and that at h:9193"
+    [finding] = errors(diagnose_doubled_ids([view(1, registered=B)], []))
+    assert "two processes have node.id 1: the one at h:9193 and a process elsewhere" in finding
+
+
+@pytest.mark.parametrize(
+    ("views", "expected"),
+    [
+        ([view(1), view(2, ahead_s=4.9)], []),
+        ([view(1), view(2, ahead_s=7200)], ["the clock of node 2 is 7200.0 s ahead of node 1 and this machine"]),
+        ([view(1, ahead_s=-60), view(2, ahead_s=-60)], ["the clock of this machine is 60.0 s ahead of node 1 and node 2"]),
+        (
+            [view(1, ahead_s=-60)],
+            ["clocks differ by more than 5000 ms, and no two agree against another: node 1 -60.0 s, this machine +0.0 s"],
+        ),
+    ],
+)
+def test_the_clock_that_is_off_is_named(views: list[NodeView], expected: list[str]) -> None:
+    assert errors(diagnose_node_clocks(views, 5_000)) == expected
+
+
+def test_topics_that_could_live_on_more_coordinators_are_told() -> None:
+    found = diagnose_narrow_topics([("wide", 8, 8), ("small", 2, 2), ("narrow", 8, 3)], 8)
+    assert [(one.health, one.finding) for one in found] == [(Health.WARNING, "topic narrow (8 partitions) lives on 3 of 8 coordinators")]
+    assert [one.health for one in diagnose_narrow_topics([("wide", 8, 8)], 8)] == [Health.OK]
