@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import rich_click as click
 
+from cli.dev.die_with_parent import end_with_parent
 from cli.options import FiniteRange, RegularFile
 from cli.outcome import Exit, Failed
 from cli.output import say
@@ -145,18 +148,19 @@ def _live_many(seeds: range, ends_s: float, jobs: int, duration_s: float, weaken
 
     started = told = time.monotonic()
     done, answers, virtual_s, failed = 0, 0, 0.0, list[Lived]()
-    for lived in _lives(seeds, ends_s, jobs, duration_s, weakened):
-        if lived is None:
-            continue
-        done += 1
-        answers += lived.answers
-        virtual_s += lived.virtual_s
-        if lived.violation is not None:
-            failed.append(lived)
-            click.echo(f"seed {lived.seed}: {lived.violation}")
-        if time.monotonic() - told > PROGRESS_S:
-            told = time.monotonic()
-            say(f"{done} of {len(seeds)} seeds, {done * 60 / (told - started):.0f} a minute, {len(failed)} broke a rule")
+    with closing(_lives(seeds, ends_s, jobs, duration_s, weakened)) as lives:
+        for lived in lives:
+            if lived is None:
+                continue
+            done += 1
+            answers += lived.answers
+            virtual_s += lived.virtual_s
+            if lived.violation is not None:
+                failed.append(lived)
+                click.echo(f"seed {lived.seed}: {lived.violation}")
+            if time.monotonic() - told > PROGRESS_S:
+                told = time.monotonic()
+                say(f"{done} of {len(seeds)} seeds, {done * 60 / (told - started):.0f} a minute, {len(failed)} broke a rule")
     per_minute = done * 60 / max(0.001, time.monotonic() - started)
     click.echo(f"{done} seeds, {len(failed)} broke a rule; {answers} answers judged in {virtual_s:.0f} virtual seconds")
     say(f"{per_minute:.0f} seeds a minute" + (f"; {len(seeds) - done} were left when the time was up" if done < len(seeds) else ""))
@@ -164,17 +168,24 @@ def _live_many(seeds: range, ends_s: float, jobs: int, duration_s: float, weaken
         _tell(live(_draw(min(failed).seed, duration_s, weakened)), shrink, write_to)
 
 
-def _lives(seeds: range, ends_s: float, jobs: int, duration_s: float, weakened: tuple[str, ...]) -> Iterator[Lived | None]:
+def _lives(seeds: range, ends_s: float, jobs: int, duration_s: float, weakened: tuple[str, ...]) -> Generator[Lived | None]:
     """Live every seed, in this process or in several; in order. None for one whose turn came after `ends_s`, of the wall clock."""
     if jobs == 1:
         for seed in seeds:
             yield _live(seed, ends_s, duration_s, weakened)
         return
+    import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
     from itertools import repeat
 
-    with ProcessPoolExecutor(jobs) as pool:
-        yield from pool.map(_live, seeds, repeat(ends_s), repeat(duration_s), repeat(weakened))
+    with ProcessPoolExecutor(jobs, initializer=end_with_parent, initargs=(os.getpid(),)) as pool:
+        try:
+            yield from pool.map(_live, seeds, repeat(ends_s), repeat(duration_s), repeat(weakened))
+        except BaseException:
+            # Whoever ends early does not wait for the seeds under way.
+            for child in multiprocessing.active_children():
+                child.kill()
+            raise
 
 
 def _live(seed: int, ends_s: float, duration_s: float, weakened: tuple[str, ...]) -> Lived | None:

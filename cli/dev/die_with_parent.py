@@ -14,14 +14,25 @@ import sys
 PR_SET_PDEATHSIG = 1
 
 
-def main(arguments: list[str]) -> None:
-    parent_pid = int(arguments[0])
+def end_with_parent(parent_pid: int) -> None:
+    """Let the kernel kill this process when the thread that forked it ends, and leave the signals of a terminal to the parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    die_with(parent_pid)
+
+
+def die_with(parent_pid: int) -> None:
+    """Let the kernel kill this process when the thread that forked it ends; ends it when that is gone already."""
     if sys.platform == "linux":
         libc = ctypes.CDLL(None, use_errno=True)
         if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
             sys.exit(f"prctl(PR_SET_PDEATHSIG): {os.strerror(ctypes.get_errno())}")
     if os.getppid() != parent_pid:  # it died before the line above: no signal will come
         sys.exit("the process that asked for this one is gone")
+
+
+def main(arguments: list[str]) -> None:
+    die_with(int(arguments[0]))
     os.execv(arguments[1], arguments[1:])
 
 

@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import asyncio
 from types import TracebackType
-from typing import Self, cast
+from typing import TYPE_CHECKING, Self, cast
 
 import numpy as np
 
-from coordinator.client.client import Batches, DisklessClient
+from coordinator.client.client import DisklessClient
 from coordinator.client.errors import DisklessError, InvalidRequest
 from coordinator.client.model import CommitOutcome
 from coordinator.core.errors import ErrorCode
 from coordinator.protocol.commit_file import batch_rows
 from coordinator.protocol.wire import UnencodableMessage
+
+if TYPE_CHECKING:
+    from coordinator.client.client import Batches
 
 
 class EarlierOutcomeUnknown(DisklessError):

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator.client.errors import SERVED, Refusal, error_of
 from coordinator.core.errors import ErrorCode
 from coordinator.core.names import topic_id_text
 from coordinator.protocol.find_batches import FoundBatch
 from coordinator.protocol.messages import DescribeCoordinatorsCoordinator, ListFilesFile, UpdateSchemaLevelNode
+
+if TYPE_CHECKING:  # only results of commits hold arrays, and numpy takes a third of the time in which a command starts
+    import numpy as np
+    import numpy.typing as npt
 
 
 class PartitionId(NamedTuple):
@@ -196,7 +197,7 @@ class CommitOutcome:
     def raise_for_errors(self) -> None:
         """Raise for the first batch that was not accepted."""
         if not self.is_ok:
-            row = int(np.flatnonzero(self.error_codes)[0])
+            row = int(self.error_codes.nonzero()[0][0])
             refusal = self._refusal(row)
             raise error_of(refusal.code, f"file {self.object_key}, batch {row}: {refusal.message}")
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from coordinator.client.pool import ConnectionPool, Lane
 from coordinator.protocol.api_table import ApiKey
 from coordinator.protocol.codec import Message
-from coordinator.protocol.commit_file import CommitFile, CommitResults, decode_commit_response, encode_commit_file
+
+if TYPE_CHECKING:  # it needs numpy, which other requests do without
+    from coordinator.protocol.commit_file import CommitFile, CommitResults
 
 TIMEOUT_MS: Final = 10_000
 
@@ -29,4 +31,6 @@ class NodeClient:
 
     async def commit_raw(self, file: CommitFile, timeout_ms: int = TIMEOUT_MS) -> CommitResults:
         """Send a CommitFile exactly as given. Raises what `request` raises, UnencodableMessage."""
+        from coordinator.protocol.commit_file import decode_commit_response, encode_commit_file
+
         return decode_commit_response(await self.request(ApiKey.COMMIT_FILE, 0, encode_commit_file(file), timeout_ms))

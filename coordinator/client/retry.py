@@ -6,9 +6,9 @@ Invariant: no pause and no attempt reaches beyond the caller's deadline.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from dataclasses import dataclass
-from typing import NamedTuple
 
 _SLACK_MS_MAX = 500
 
@@ -26,8 +26,9 @@ class RetryPolicy:
         return longest_ms / 1000 * rng.uniform(0.5, 1.0)
 
 
-class Deadline(NamedTuple):
-    """A moment on the event loop's clock."""
+@dataclass(eq=False, slots=True, weakref_slot=True)
+class Deadline:
+    """A moment on the event loop's clock. It stays, or passes at once when nobody waits any longer."""
 
     at_s: float
 
@@ -35,6 +36,10 @@ class Deadline(NamedTuple):
     def after_ms(cls, timeout_ms: float) -> Deadline:
         """Return the deadline that is `timeout_ms` away."""
         return cls(asyncio.get_running_loop().time() + timeout_ms / 1000)
+
+    def pass_now(self) -> None:
+        """Make no time be left."""
+        self.at_s = -math.inf
 
     @property
     def remaining_s(self) -> float:

@@ -454,3 +454,18 @@ async def test_batches_are_found_by_the_leader_while_it_serves() -> None:
             await client.find_batches([FetchFrom(PartitionId(TOPIC, 0), 0)])
         counts = {node_id: node.count(ApiKey.FIND_BATCHES) for node_id, node in cluster.nodes.items()}
         assert counts == {node_id: 3 * (node_id == cluster.leaders[0]) for node_id in cluster.nodes}
+
+
+async def test_a_closed_client_says_so_at_once() -> None:
+    client = DisklessClient("127.0.0.1:1", api_timeout_ms=60_000)
+    under_way = asyncio.create_task(client.describe_topics())
+    await asyncio.sleep(0)
+    await client.close()
+    for operation in (client.describe_topics(), client.nodes(), client.list_offsets([]), client.delete_topic("orders")):
+        with pytest.raises(RuntimeError, match="is closed"):
+            await operation
+    with pytest.raises(RuntimeError, match="is closed"):
+        await anext(client.list_files())
+    async with asyncio.timeout(5):
+        with pytest.raises(Unavailable):
+            await under_way

@@ -1,0 +1,221 @@
+"""How the program ends as a process: signals, outputs that take nothing, streams that are closed, bytes that are no text."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import cli
+from cli.outcome import Exit
+from tests.cli.hostile import files_below
+
+HERE = Path(cli.__file__).parents[1]
+PROGRAM = (sys.executable, "-m", "cli.program")
+END_MAX_S = 1.0
+PATIENCE_S = 60.0
+
+# Commands that would wait long for somebody who does not answer, with {address} for where that is.
+WAITING = {
+    "init": ("init", "--bootstrap-server", "{address}"),
+    "doctor": ("doctor", "--kafka-bootstrap-server", "{address}"),
+    "doctor-nodes": ("doctor", "--bootstrap-server", "{address}"),
+    "log-dump": ("log", "dump", "--bootstrap-server", "{address}"),
+    "topics-list": ("topics", "list", "--bootstrap-server", "{address}"),
+    "records-delete": ("records", "delete", "orders", "0", "--before-offset", "1", "--yes", "--bootstrap-server", "{address}"),
+    "verify": ("monitor", "verify", "--bootstrap-server", "{address}", "--kafka-bootstrap-server", "{address}"),
+}
+
+
+def environment(folder: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("DISKLESS_")}
+    return kept | {"PYTHONPATH": str(HERE), "TMPDIR": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+@contextmanager
+def started(*words: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [*PROGRAM, *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        env=environment(folder),
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def run(*words: str | bytes, folder: Path, shell: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a command line; `shell` is what redirects its streams, as a shell writes it."""
+    command = ["/bin/sh", "-c", f'exec "$@" {shell}', "sh", *PROGRAM, *words]
+    return subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=environment(folder),
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
+def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    end_s = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end_s, "waited in vain"
+        time.sleep(0.01)
+
+
+def session(process: subprocess.Popen[str]) -> set[int]:
+    """The processes of a process's session that are no zombies, itself left out."""
+    found = set()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text(errors="replace").rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(fields[3]) == process.pid and fields[0] not in "ZX":
+            found.add(int(stat.parent.name))
+    return found - {process.pid}
+
+
+def end(process: subprocess.Popen[str], number: signal.Signals) -> str:
+    """Send the signal; the process ends in time, with nothing of it left. Returns what it said."""
+    start_s, cpu_s = time.monotonic(), time.process_time()
+    process.send_signal(number)
+    _, said = process.communicate(timeout=PATIENCE_S)
+    took_s = time.monotonic() - start_s - (time.process_time() - cpu_s)
+    assert took_s < END_MAX_S, f"{took_s:.2f} s: {said}"
+    assert process.returncode in set(Exit), (process.returncode, said)
+    assert "Traceback" not in said
+    assert session(process) == set()
+    return said
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("command", WAITING)
+def test_a_signal_ends_a_command_that_waits_within_a_second(command: str, number: signal.Signals, tmp_path: Path) -> None:
+    # Connections are accepted by the kernel and never answered.
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(PATIENCE_S)
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        words = [word.format(address=address) for word in WAITING[command]]
+        with started(*words, folder=tmp_path) as process:
+            connection, _ = silent.accept()
+            with connection:
+                assert connection.recv(1)  # it asks, and waits for an answer
+                said = end(process, number)
+    assert said.strip().splitlines()[-1].startswith("diskless: stopped by a signal")
+    assert files_below(tmp_path) == set()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_simulations_in_several_processes_leave_none_of_them(number: signal.Signals, tmp_path: Path) -> None:
+    with started("simulate", "--seeds", "0..500", "--jobs", "2", "--virtual-seconds", "600", folder=tmp_path) as process:
+        wait_for(lambda: len(session(process)) >= 2, process)
+        if number is signal.SIGKILL:
+            process.kill()
+            process.wait(PATIENCE_S)
+            end_s = time.monotonic() + PATIENCE_S
+            while session(process) and time.monotonic() < end_s:
+                time.sleep(0.01)
+            assert session(process) == set()
+        else:
+            end(process, number)
+    assert files_below(tmp_path) == set()
+
+
+@pytest.mark.parametrize(
+    "words", [("--help",), ("--version",), ("config", "show", "--docs"), ("config", "show", "--docs", "-o", "yaml"), ("completion", "bash")]
+)
+def test_an_output_that_takes_nothing_is_named(words: tuple[str, ...], tmp_path: Path) -> None:
+    done = run(*words, folder=tmp_path, shell=">/dev/full")
+    assert done.returncode == Exit.FAILURE
+    assert done.stderr.splitlines() == ["diskless: standard output: No space left on device; free some space there"]
+
+
+def test_a_reader_that_leaves_is_no_reason_for_words(tmp_path: Path) -> None:
+    command = f'"{sys.executable}" -m cli.program config show --docs -o jsonl | head -c 10 >/dev/null'
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, cwd=tmp_path, env=environment(tmp_path), check=False)
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("shell", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-", "2>/dev/full"])
+def test_streams_that_are_closed_end_nothing(shell: str, tmp_path: Path) -> None:
+    done = run("config", "show", "--docs", folder=tmp_path, shell=shell)
+    assert done.returncode == Exit.OK, done.stderr
+    assert "Traceback" not in done.stderr
+    packed = run("files", "pack", "--out", "a.wal", folder=tmp_path, shell=shell)
+    assert packed.returncode == Exit.FAILURE, packed.stderr
+    assert files_below(tmp_path) == set()
+
+
+def test_bytes_that_are_no_text_are_a_usage_error(tmp_path: Path) -> None:
+    done = run("db", "dump", b"caf\xe9.db", folder=tmp_path)
+    assert done.returncode == Exit.USAGE
+    assert done.stderr.startswith("diskless: argument 3 is no text in UTF-8: caf\\xe9.db;")
+
+
+def test_an_output_without_the_characters_says_which(tmp_path: Path) -> None:
+    script = "import sys; from cli.output import print_line; from cli.main import root; import click\n"
+    script += "@root.command('odd')\ndef odd() -> None: print_line({'a': '\\u20ac'})\n"
+    script += "root(['odd'], prog_name='diskless')"
+    env = environment(tmp_path) | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, env=env, check=False)
+    assert done.returncode == Exit.FAILURE
+    assert "PYTHONIOENCODING=utf-8" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_defect_is_one_line_that_names_where_the_details_are(tmp_path: Path) -> None:
+    script = (
+        "from cli.main import root\n@root.command('odd')\ndef odd() -> None: raise KeyError('a\\nb')\nroot(['odd'], prog_name='diskless')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, env=environment(tmp_path), check=False
+    )
+    assert done.returncode == Exit.FAILURE
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("diskless: a defect of diskless: KeyError:")
+    (kept,) = tmp_path.iterdir()
+    assert str(kept) in line
+    assert "Traceback" in kept.read_text()
+
+
+@pytest.mark.parametrize(
+    ("listener", "reason"),
+    [
+        ("127.0.0.1:{taken}", "another process listens there"),
+        ("192.0.2.1:9192", "does not have that address"),
+        ("host.invalid:9192", "resolved"),
+    ],
+)
+@pytest.mark.parametrize("key", ["listeners", "http.listener"])
+def test_a_node_that_cannot_listen_says_why(key: str, listener: str, reason: str, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = listener.format(taken=taken.getsockname()[1])
+        settings = {"node.id": "1", "bootstrap.servers": "127.0.0.1:1", "data.dirs": "data", "object.store.url": "file:///objects"}
+        settings |= {"listeners": "PLAINTEXT://127.0.0.1:0", "http.listener": "127.0.0.1:0"}
+        settings[key] = f"PLAINTEXT://{address}" if key == "listeners" else address
+        given = [word for item in settings.items() for word in ("--property", "=".join(item))]
+        done = run("coordinator", "run", *given, folder=tmp_path)
+    assert done.returncode == Exit.FAILURE
+    assert reason in done.stderr
+    assert key in done.stderr
+    assert "Traceback" not in done.stderr
