@@ -173,7 +173,8 @@ def leave(status: object) -> NoReturn:
         except BrokenPipeError:
             code = code or 1
         except OSError as error:
-            say_last(f"diskless: {describe(error)}")
+            if code == 0:  # else the reason was told
+                say_last(f"diskless: {describe(error)}")
             code = code or 1
         except ValueError:
             continue
