@@ -423,7 +423,9 @@ class Replica:
             return None
 
     def _found_damage(self, error: Exception) -> None:
-        LOG.error("a read found what cannot be partition=%d", self.partition, exc_info=error)
+        # A traceback is for what nobody foresaw; damage that was recognised says what it is.
+        trouble = None if isinstance(error, StateFailed) else error
+        LOG.error("a read found what cannot be partition=%d reason=%r", self.partition, str(error), exc_info=trouble)
         self.invalidate(str(error) if isinstance(error, StateFailed | BrokenInvariant) else f"a read failed: {error!r}")
 
     # ---- what others tell the replica

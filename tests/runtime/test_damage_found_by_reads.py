@@ -10,6 +10,7 @@ import pytest
 
 from coordinator.adapters.sqlite import StateDatabases
 from coordinator.core.commands import DescribeFiles, FetchPoint, FoundBatches, ListOffsets, OffsetQuery, WantedTopic
+from coordinator.core.damage import StateCorrupt
 from coordinator.core.errors import ErrorCode
 from coordinator.core.leadership import State
 from coordinator.runtime import node as node_module
@@ -141,3 +142,23 @@ async def test_repeated_commits_on_a_damaged_database_are_answered_once_it_is_re
         await started.leads()
         again = result_of(await started.ask(0, commit("f7", [batch(0, 3)])))
         assert (again.errors, again.base_offsets) == ([0], [21])
+
+
+async def test_recognised_damage_is_logged_in_one_line_and_the_unforeseen_with_its_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(node_module, "REVIVE_BACKOFF_S", (0.05, 1.0))
+    async with running(in_memory(partitions=1), StateDatabases(tmp_path)) as started:
+        await filled(started)
+
+        def trip(state: object, error: Exception) -> None:
+            raise error
+
+        for error, has_traceback in ((StateCorrupt("page 7 of x.db is damaged"), False), (KeyError("file 7"), True)):
+            caplog.clear()
+            with pytest.raises(NotReadable):
+                started.node.replicas[0].look(trip, error)
+            [line] = [one for one in caplog.records if "what cannot be" in one.message]
+            assert str(error) in line.message
+            assert bool(line.exc_info) == has_traceback
+            await heals(started)
