@@ -25,6 +25,8 @@ from spark_jobs.store.sink import Store
 
 NOW_MS = 1_760_000_000_000
 TERM = 77
+LEVEL = 1
+"""The schema level that is in force from the beginning: of later ones the scan has less to look at."""
 ARROW_ROWS = 1000
 TOPICS = [bytes([number + 1]) * 16 for number in range(5)]
 PARTITIONS_PER_TOPIC = 10
@@ -47,7 +49,7 @@ class Log:
         self._sequence = np.zeros(len(self._high), np.int64)
         self.entries: list[tuple[bytes, bytes, int]] = []
         claim = LeadershipClaimed(epoch=1, term=TERM, node_id=1, rack="", endpoints=[])
-        self._add(encode_entry([claim]))
+        self._add(encode_entry([claim], LEVEL))
         for topic_id in topics:
             created = PartitionCreated(
                 topic_id=topic_id,
@@ -56,7 +58,7 @@ class Log:
                 num_partitions=partitions_per_topic,
                 order_offset=1,
             )
-            self._add(encode_entry([created]))
+            self._add(encode_entry([created], LEVEL))
 
     def _add(self, value: bytes) -> None:
         seq = len(self.entries)
@@ -93,7 +95,7 @@ class Log:
             producer_index=np.diff(idempotent, prepend=0).tolist(), producer_id=(7000 + where[idempotent]).tolist(),
             producer_epoch=[0] * len(idempotent), base_sequence=sequences,
         )  # fmt: skip
-        self._add(encode_entry([record]))
+        self._add(encode_entry([record], LEVEL))
 
     def batches(self, start: int = 0) -> list[pa.RecordBatch]:
         """Entries from an offset on, as Spark hands them over."""

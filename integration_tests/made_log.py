@@ -16,13 +16,14 @@ from coordinator.client.ulid import new_key
 from records.bulk import FileNumbers, encode_file_entries
 from records.codec import encode_entry, encode_key
 from records.file_head import FileHead
-from records.history import LATEST
 from records.model import EntryKey, LeadershipClaimed, PartitionCreated, Record
 from records.varints import Int64s
 
 TOPICS = 5
 PARTITIONS = 10
 SEQUENCE_MASK = 0x7FFFFFFF
+LEVEL = 1
+"""The schema level that is in force from the beginning."""
 FIRST_APPEND_MS = 1_760_000_000_000
 
 Entry = tuple[bytes | None, bytes | None]
@@ -58,14 +59,14 @@ class MadePartition:
     def entry(self, *records: Record) -> Entry:
         """The next entry, with these records."""
         self.totals["entries"] += 1
-        return self.key(), encode_entry(list(records))
+        return self.key(), encode_entry(list(records), LEVEL)
 
     def claim(self) -> Entry:
         """The claim of the epoch, which starts the term."""
         self.totals["entries"] += 1
         self.seq = 0
         record = LeadershipClaimed(epoch=self.epoch, term=self.term, node_id=1, rack="", endpoints=[])
-        return encode_key(EntryKey(self.epoch, self.term, 0)), encode_entry([record])
+        return encode_key(EntryKey(self.epoch, self.term, 0)), encode_entry([record], LEVEL)
 
     def beginning(self) -> list[Entry]:
         """The claim and the topics."""
@@ -80,7 +81,7 @@ class MadePartition:
     def files(self, count: int) -> list[Entry]:
         """The next entries, each with one sound file."""
         heads, topics, numbers = self._columns(count)
-        values = encode_file_entries(heads, topics, numbers, LATEST)
+        values = encode_file_entries(heads, topics, numbers, LEVEL)
         self.totals["entries"] += count
         return [(self.key(), value) for value in values]
 

@@ -174,6 +174,9 @@ def _check_metrics(monitor: MonitorProcess, expected: Counter[str], partitions: 
 # ---- hostile entries
 
 
+UNKNOWN_SCHEMA = b"\xc3\x01" + bytes(8)
+
+
 class Hostile:
     """Entries nobody should write, between sound ones; counts what each must become."""
 
@@ -200,11 +203,19 @@ class Hostile:
     def add_unreadable(self, value: bytes | None) -> None:
         self.quarantined.append(self.offset)
         self.log.totals["entries"] += 1
+        if value is not None and value.startswith(UNKNOWN_SCHEMA):
+            self.findings.append(("replica-stops", self.offset))
+        else:
+            self.findings.append(("undecodable-entry", self.offset))
+            self.void["contradiction"] += 1
         self.entries.append((self.log.key(), value))
 
     def add_violation(self, rule: str, change: Callable[[FileCommitted], FileCommitted]) -> None:
-        """A file that breaks a rule; the log goes on from what it says."""
+        """A file that contradicts the log, and is void; it is the last one."""
+        before = Counter(self.log.totals)
         ((key, value),) = self.log.files(1)
+        self.log.totals.update(before | {"entries": before["entries"] + 1})
+        self.void["contradiction"] += 1
         assert value is not None
         (record,) = decode_entry(value)
         assert isinstance(record, FileCommitted)
@@ -232,7 +243,7 @@ def _make_hostile(log: MadePartition) -> Hostile:
     made.findings.append(("void-carries-live-term", made.offset))
     made.add_void("gap", encode_key(EntryKey(epoch, term, log.seq + 5)), sound)
     made.sound(20)
-    for junk in (b"", b"\xc3\x01", b"\xc3\x01" + b"\0" * 8 + b"abc", sound[:200], sound + b"\0", sound[:10] + os.urandom(300), None):
+    for junk in (b"", b"\xc3\x01", UNKNOWN_SCHEMA + b"abc", sound[:200], sound + b"\0", sound[:10] + os.urandom(300), None):
         made.add_unreadable(junk)
         made.sound(5)
     # An array of 2^30 items in a few bytes, which kills decoders that believe it.

@@ -26,10 +26,20 @@ import pyarrow.compute as pc
 from records.bulk_decode import decode_file_entries
 from records.bulk_expand import topics_of_runs
 from records.bulk_files import FileColumns, files_of
-from records.codec import UnreadableEntry, decode_entry
+from records.codec import UndecodableEntry, UnknownSchema, UnreadableEntry, decode_entry
 from records.entry_key import decode_key
 from records.fast import PLAIN_COMMIT_PREFIXES
-from records.model import EntryKey, FileCommitted, LeadershipClaimed, Record, TransactionAborted, TransactionBegan, TransactionEnded
+from records.model import (
+    EntryKey,
+    FileCommitted,
+    LeadershipClaimed,
+    Record,
+    Restored,
+    TransactionAborted,
+    TransactionBegan,
+    TransactionEnded,
+)
+from spark_jobs.contradiction import check_composition, check_marks
 from spark_jobs.scan.force import Force, Keys, Verdicts
 from spark_jobs.scan.head import Head
 
@@ -37,7 +47,7 @@ Int64s = npt.NDArray[np.int64]
 Batches = Iterator[pa.RecordBatch]
 Row = dict[str, object]
 
-APPLIED, CLAIM, VOID, UNREADABLE, ABORTED = "applied", "claim", "void", "unreadable", "aborted"
+APPLIED, CLAIM, VOID, UNREADABLE, ABORTED, CONTRADICTION = "applied", "claim", "void", "unreadable", "aborted", "contradiction"
 HEAD, HELD = "head", "held"
 """Verdicts of rows that the writer takes out."""
 
@@ -50,7 +60,10 @@ SCHEMA = pa.schema(
         ("run_number", pa.int32()),  # within the file
         ("date", pa.date32()),  # of the entry, in UTC: what the table is partitioned by
         ("entry_time", _TIME),  # Kafka's time of the entry
-        ("verdict", pa.string()),  # applied, claim, void, unreadable, aborted (of a transaction without an end)
+        (
+            "verdict",
+            pa.string(),
+        ),  # applied, claim, void, aborted (a transaction without an end), contradiction, unreadable
         ("record", pa.string()),  # type of the record, null where it was not decoded
         ("append_time", _TIME),  # the coordinator's time of the commit
         ("object_key", pa.string()),
@@ -115,6 +128,7 @@ class _OpenTransaction:
 
     head: Head
     parts: list[_Part] = field(default_factory=list)
+    chunks: list[bytes | None] = field(default_factory=list)
 
 
 class ArchiveScan:
@@ -125,6 +139,7 @@ class ArchiveScan:
         self._next = (head or START).next_offset
         self._force = Force(head or START)
         self._opened: _OpenTransaction | None = None
+        self._wrong: dict[int, str] = {}
 
     def read(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The rows of the next entries; those below the head are replays and leave none."""
@@ -152,7 +167,14 @@ class ArchiveScan:
 
     def _take_whole(self, entries: _Entries) -> Iterator[pa.RecordBatch]:
         """Take entries without a hole between them: cut where transactions begin and end."""
-        before = self._head()
+        # A claim that may come into force is judged when everything before it took effect.
+        may_claim = [at for at, key in enumerate(entries.keys) if at and key is not None and key.seq == 0 and key.epoch > 0]
+        for start, stop in pairwise([0, *may_claim, len(entries.offsets)]):
+            yield from self._take_term(_slice(entries, start, stop))
+
+    def _take_term(self, entries: _Entries) -> Iterator[pa.RecordBatch]:
+        """Take entries of which only the first may be a claim."""
+        before = self._head_at(int(entries.offsets[0]))
         verdicts = self._force.judge(_keys(entries.keys), lambda index: _claim(entries.values[index]))
         start = 0
 
@@ -164,18 +186,27 @@ class ArchiveScan:
                 if self._opened is not None:
                     yield from self._close(ABORTED, part(index))
                     start = index
+            elif not self._is_lawful(int(entries.offsets[index]), entries.values[index]):
+                # It is void, and so is a transaction that is open.
+                yield from self._close(APPLIED if self._opened is None else ABORTED, part(index))
+                start = index
+                continue
             match _mark(entries.values[index]):
                 case TransactionBegan():
-                    # Inside another one it is a broken log; replicas stop.
-                    yield from self._close(APPLIED if self._opened is None else ABORTED, part(index))
+                    yield from self._close(APPLIED, part(index))
                     start = index
-                    self._opened = _OpenTransaction(_head_at(before, entries, index))
+                    self._opened = _OpenTransaction(_head_before(before, entries, index))
                 case TransactionEnded() if self._opened is not None:
+                    self._raise_floor(self._opened.chunks)
                     yield from self._close(APPLIED, part(index + 1))
                     start = index + 1
                 case TransactionAborted() if self._opened is not None:
                     yield from self._close(ABORTED, part(index))
                     start = index
+                case None if self._opened is not None:
+                    self._opened.chunks.append(entries.values[index])
+                case _ if not (entries.values[index] or b"").startswith(PLAIN_COMMIT_PREFIXES):
+                    self._raise_floor([entries.values[index]])
         rest = part(len(entries.offsets))
         if self._opened is None:
             yield from self._rows_of(rest, APPLIED)
@@ -198,8 +229,35 @@ class ArchiveScan:
             rows += [self._held_row(part.entries, index) for index in range(part.start, part.stop)]
         return rows
 
+    def _is_lawful(self, offset: int, value: bytes | None) -> bool:
+        """Whether an entry can be told to contradict the log without knowing the state; if so, why is kept for its row."""
+        opened = self._opened
+        if opened is None and value is not None and value.startswith(PLAIN_COMMIT_PREFIXES):
+            return True
+        why: str | None = None
+        try:
+            records = decode_entry(value or b"")
+        except UnknownSchema:
+            return True
+        except UndecodableEntry as error:
+            why = str(error)
+        else:
+            why = _unlawful(records, opened, is_adopted=self._force.is_adopted)
+        if why is not None:
+            self._wrong[offset] = why
+        return why is None
+
+    def _raise_floor(self, values: Sequence[bytes | None]) -> None:
+        """Epochs of a restored log begin above a floor."""
+        for record in _records_of(values):
+            if isinstance(record, Restored):
+                self._force.epoch_floor = max(self._force.epoch_floor, record.epoch_floor)
+
     def _head(self) -> Head:
-        return _head_of(self._force, self._next)
+        return self._head_at(self._next)
+
+    def _head_at(self, next_offset: int) -> Head:
+        return _head_of(self._force, next_offset)
 
     def _held_row(self, entries: _Entries, index: int) -> Row:
         texts = [None if one is None else base64.b64encode(one).decode() for one in (entries.raw_keys[index], entries.values[index])]
@@ -209,7 +267,10 @@ class ArchiveScan:
     def _rows_of(self, part: _Part, applied: str) -> Iterator[pa.RecordBatch]:
         """The rows of some entries; those that count have the verdict `applied`, unless they are claims or cannot be read."""
         entries, verdicts, start, stop = part
+        wrong = {index: why for index in range(start, stop) if (why := self._wrong.pop(int(entries.offsets[index]), None)) is not None}
         live = np.flatnonzero(verdicts.counts[start:stop]) + start if applied == APPLIED else np.zeros(0, np.int64)
+        if wrong:
+            live = live[~np.isin(live, list(wrong))]
         data = [entries.values[index] or b"" for index in live.tolist()]
         ends = np.cumsum(np.array([len(value) for value in data], np.int64))
         starts = ends - np.array([len(value) for value in data], np.int64)
@@ -219,7 +280,9 @@ class ArchiveScan:
         slow: list[tuple[int, int, FileCommitted]] = []
         done = set(live[taken].tolist())
         for index in range(start, stop):
-            if index not in done:
+            if index in wrong:
+                rows += self._wrong_rows(index, entries, wrong[index])
+            elif index not in done:
                 verdict = CLAIM if index in verdicts.claims else applied if verdicts.counts[index] else VOID
                 rows += self._other_rows(index, entries, verdict, slow)
         if slow:
@@ -247,6 +310,21 @@ class ArchiveScan:
             row |= {"record": NOT_ACCEPTED, "record_number": int(number[file]), "object_key": keys[file], "batches": len(body["code"])}
             row |= {"append_time": _microseconds(int(files.append_time_ms[file])), "uploader": int(files.uploader_broker_id[file])}
             rows.append(row | {"file_bytes": int(files.file_size[file]), "body": json.dumps(body)})
+
+    def _wrong_rows(self, index: int, entries: _Entries, why: str) -> list[Row]:
+        """The rows of an entry that contradicts the log: its records with the reason, or the reason alone."""
+        base = self._at(index, entries, CONTRADICTION)
+        try:
+            records = decode_entry(entries.values[index] or b"")
+        except UnreadableEntry:
+            records = []
+        if not records:
+            return [base | {"body": json.dumps({"error": why})}]
+        bodies = [json.dumps({"error": why, "record": json.loads(_json(record))}) for record in records]
+        return [
+            base | {"record": type(record).__name__, "record_number": at, "body": body}
+            for at, (record, body) in enumerate(zip(records, bodies, strict=True))
+        ]
 
     def _other_rows(self, index: int, entries: _Entries, verdict: str, slow: list[tuple[int, int, FileCommitted]]) -> list[Row]:
         """The rows of an entry that is no plain commit, or counts for nothing; commits in it that count are added to `slow`."""
@@ -403,7 +481,33 @@ def _head_of(force: Force, next_offset: int) -> Head:
     )
 
 
-def _head_at(before: Head, entries: _Entries, index: int) -> Head:
+def _unlawful(records: Sequence[Record], opened: _OpenTransaction | None, *, is_adopted: bool) -> str | None:
+    """Why an entry contradicts the log, as far as that is told without the state."""
+    match records:
+        case [TransactionBegan()]:
+            return None if opened is None else f"it begins a transaction inside that of entry {opened.head.next_offset}"
+        case [TransactionEnded()] if opened is None:
+            return None if is_adopted else "it ends a transaction that never began"
+        case [TransactionEnded(num_chunks=count)] if opened is not None and count != len(opened.chunks):
+            return f"it ends a transaction of {len(opened.chunks)} entries and says {count}"
+        case [TransactionEnded()] if opened is not None:
+            wrong = (check_composition(list(_records_of([chunk])), in_transaction=True) for chunk in opened.chunks)
+            return next((one.message for one in wrong if one is not None), None)
+    marks = check_marks(records)
+    found = marks if marks is not None or opened is not None else check_composition(records)
+    return None if found is None else found.message
+
+
+def _records_of(values: Sequence[bytes | None]) -> Iterator[Record]:
+    """The records of entries; those that cannot be read have none."""
+    for value in values:
+        try:
+            yield from decode_entry(value or b"")
+        except UnreadableEntry:
+            continue
+
+
+def _head_before(before: Head, entries: _Entries, index: int) -> Head:
     """The head before entry `index`, told again from the one before all of them."""
     force = Force(before)
     if index:

@@ -30,6 +30,7 @@ from spark_jobs.settings import MAX_ENTRIES_PER_BATCH
 from spark_jobs.streaming import StopSignal, Stream, StreamRun
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from spark_jobs.store.sink import Store
@@ -161,14 +162,20 @@ class _Job:
 
     def _merge(self, frame: DataFrame, batch_id: int) -> None:
         """Scan and merge one micro-batch. Entries below the heads, which come again after a kill, are dropped by the scan."""
-        from spark_jobs.scan import SUMMARY_DDL, scan_function
+        from spark_jobs.scan import INPUT_COLUMNS, SUMMARY_DDL, scan_function
+        from spark_jobs.store.judging import merge_judged
+
+        def read_again(kpart: int, start: int, end: int) -> pa.Table:
+            entries = frame.where(f"partition = {kpart} AND offset >= {start} AND offset < {end}")
+            return entries.select(*INPUT_COLUMNS).toArrow()
 
         heads = self._store.heads()
         start_s = time.monotonic()
         summary = frame.mapInArrow(scan_function(heads), SUMMARY_DDL).toArrow()
         scanned_s = time.monotonic()
         now_ms = time.time_ns() // 1_000_000
-        self._store.merge(summary, heads, self._watcher.ends(), now_ms, scan_ms=round((scanned_s - start_s) * 1000))
+        scan_ms = round((scanned_s - start_s) * 1000)
+        merge_judged(self._store, summary, heads, read_again, self._watcher.ends(), now_ms, scan_ms)
         merged_s = time.monotonic()
         self._on_merged(merged_s - scanned_s)
         LOG.debug("micro-batch %d: scan %.3f s, merge %.3f s", batch_id, scanned_s - start_s, merged_s - scanned_s)

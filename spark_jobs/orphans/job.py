@@ -79,11 +79,9 @@ class OrphanSearch:
         if not ends:
             return self.session.createDataFrame([], KNOWN_DDL)
         rebuilder = Rebuilder(self.session, self.place)
-        deletions: dict[int, bytes] = {}
-        for row in rebuilder.deletions_of(ends):
-            if row["fault"]:
-                raise LogUnusableError(f"partition {row['kpart']} of the metadata topic: {row['fault']}")
-            deletions[int(str(row["kpart"]))] = bytes(row["deletions"])  # type: ignore[call-overload]
+        deletions, faults = rebuilder.deletions(ends)
+        for kpart, fault in faults.items():
+            raise LogUnusableError(f"partition {kpart} of the metadata topic: {fault}")
         entries = read_range(self.session, self.place, {}, ends).select("partition", "offset", "key", "value")
         return entries.mapInArrow(known_files(deletions), KNOWN_DDL)
 

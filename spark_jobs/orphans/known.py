@@ -60,7 +60,7 @@ def _rows(kpart: int, reader: Rebuild, fault: str | None) -> Iterator[dict[str, 
     if fault is not None:
         yield {"object_key": fault, "kpart": kpart, "file_offset": -1, "state": FAULT, "size_bytes": 0, "append_ms": -1}
         return
-    for file, live_batches in reader.files.values():
+    for file, live_batches, _ in reader.files.values():
         yield {
             "object_key": file.object_key,
             "kpart": kpart,

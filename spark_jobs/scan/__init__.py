@@ -14,15 +14,21 @@ import pyarrow as pa
 
 from spark_jobs.scan.head import Head
 from spark_jobs.scan.partition import PartitionScan
-from spark_jobs.scan.summary import SUMMARY_DDL, SUMMARY_SCHEMA
+from spark_jobs.scan.summary import SUMMARY_DDL, SUMMARY_SCHEMA, FindingRow
 
 __all__ = ["INPUT_COLUMNS", "SUMMARY_DDL", "SUMMARY_SCHEMA", "Head", "scan_function"]
 
 INPUT_COLUMNS = ("partition", "offset", "key", "value", "timestamp_ms")
 
 
-def scan_function(heads: Mapping[int, Head]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the function from `INPUT_COLUMNS` to `SUMMARY_SCHEMA` that scans on from these heads."""
+def scan_function(
+    heads: Mapping[int, Head], void: Mapping[int, Mapping[int, FindingRow]] | None = None
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return the function from `INPUT_COLUMNS` to `SUMMARY_SCHEMA` that scans on from these heads.
+
+    `void` are entries that contradict what the store knows, by partition and offset.
+    """
+    known = void or {}
 
     def scan(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         scans: dict[int, PartitionScan] = {}
@@ -34,7 +40,7 @@ def scan_function(heads: Mapping[int, Head]) -> Callable[[Iterator[pa.RecordBatc
             for start, stop in pairwise(edges):
                 kpart = int(kparts[start])
                 if kpart not in scans:
-                    scans[kpart] = PartitionScan(kpart, heads.get(kpart))
+                    scans[kpart] = PartitionScan(kpart, heads.get(kpart), known.get(kpart, {}))
                 scans[kpart].feed(batch.slice(start, stop - start))
         for one in scans.values():
             yield from one.summary()

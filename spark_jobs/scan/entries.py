@@ -27,6 +27,13 @@ class Piece:
     ends: Int64s
     is_null: npt.NDArray[np.bool_]
 
+    def part(self, start: int, stop: int) -> Piece:
+        """The entries `[start, stop)`."""
+        which = slice(start, stop)
+        return Piece(
+            self.offsets[which], self.append_ms[which], self.at[which], self.data, self.starts[which], self.ends[which], self.is_null[which]
+        )
+
     def value(self, index: int) -> bytes | None:
         """The value of an entry; None for a tombstone."""
         return None if self.is_null[index] else self.data[self.starts[index] : self.ends[index]].tobytes()

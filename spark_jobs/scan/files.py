@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from records.bulk_files import sums_of
+from spark_jobs.contradiction import BATCH_BYTE_MAX, position_conflict
 from spark_jobs.scan.audit import Audit
 from spark_jobs.scan.columns import Bytes, FileColumns, Int64s, Mask, starts_of
 from spark_jobs.scan.summary import FileRow, FindingRow, batch_of_columns
@@ -82,6 +83,46 @@ def check_bytes(kpart: int, files: FileColumns, audit: Audit) -> None:
         suspicious[np.searchsorted(files.batches_of_file.cumsum(), gaps, "right")] = True
     for file in suspicious.nonzero()[0].tolist():
         _check_file(kpart, files, file, audit)
+
+
+def find_beyond(kpart: int, files: FileColumns) -> dict[int, FindingRow]:
+    """The files with a batch that begins beyond what can be asked for, by their place: they contradict the log by themselves."""
+    reach = files.byte_size.sum(dtype=np.float64) + np.abs(files.byte_gap).sum(dtype=np.float64)
+    if reach <= BATCH_BYTE_MAX:
+        return {}
+    ends = (files.byte_size + files.byte_gap).cumsum()
+    before = np.concatenate((np.zeros(1, np.int64), ends))[starts_of(files.batches_of_file)]
+    begins = ends - files.byte_size - np.repeat(before, files.batches_of_file)
+    found: dict[int, FindingRow] = {}
+    for batch in (begins > BATCH_BYTE_MAX).nonzero()[0].tolist():
+        file = int(np.searchsorted(files.batches_of_file.cumsum(), batch, "right"))
+        if file not in found:
+            contradiction = position_conflict(files.key(file), int(begins[batch]))
+            found[file] = FindingRow(kpart, int(files.offset[file]), *contradiction)
+    return found
+
+
+def check_owners(kpart: int, files: FileColumns, audit: Audit) -> None:
+    """Find files that do not name this partition of the metadata topic among their owners."""
+    is_own = files.owner_ids == kpart
+    if is_own.all():
+        return
+    for file in (sums_of(is_own.astype(np.int64), files.owners_of_file) == 0).nonzero()[0].tolist():
+        start = int(starts_of(files.owners_of_file)[file])
+        owners = files.owner_ids[start : start + int(files.owners_of_file[file])].tolist()
+        key = files.key(file)
+        message = f"file {key} is committed here and has owners {owners}: coordinator {kpart} is not one of them"
+        audit.find(FindingRow(kpart, int(files.offset[file]), "owner-missing", message, object_key=key, expected=kpart))
+
+
+def check_times(kpart: int, files: FileColumns, log_time_ms: int, audit: Audit) -> int:
+    """Find append times that go back; returns the newest. `log_time_ms` is the newest before, NOT_SAID for none."""
+    newest = np.maximum.accumulate(np.concatenate((np.array([log_time_ms]), files.append_time_ms)))
+    for file in (files.append_time_ms < newest[:-1]).nonzero()[0].tolist():
+        due, found, key = int(newest[file]), int(files.append_time_ms[file]), files.key(file)
+        message = f"file {key} was appended {due - found} ms before a file that stands before it"
+        audit.find(FindingRow(kpart, int(files.offset[file]), "append-time-backwards", message, object_key=key, expected=due, found=found))
+    return int(newest[-1])
 
 
 def _check_file(kpart: int, files: FileColumns, file: int, audit: Audit) -> None:

@@ -25,8 +25,9 @@ from spark_jobs.scan.head import Head
 Int64s = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-STALE, GAP, DUPLICATE, FOREIGN = "stale", "gap", "duplicate", "foreign"
-VOID_REASONS = (STALE, GAP, DUPLICATE, FOREIGN)
+STALE, GAP, DUPLICATE, FOREIGN, CONTRADICTION = "stale", "gap", "duplicate", "foreign", "contradiction"
+VOID_REASONS = (STALE, GAP, DUPLICATE, FOREIGN, CONTRADICTION)
+"""The last one is not told from keys: see `spark_jobs.contradiction`."""
 
 
 class Keys(NamedTuple):
@@ -39,10 +40,11 @@ class Keys(NamedTuple):
 
 
 class Suspect(NamedTuple):
-    """A void entry that must not be: `rule` is the finding's, `entry` counts those of the piece."""
+    """A void entry that must not be: `rule` is the finding's, `entry` counts those of the piece, `what` is expected and found."""
 
     entry: int
     rule: str
+    what: str
     expected: int
     found: int
 
@@ -57,7 +59,11 @@ class Verdicts:
     adopted: list[int] = field(default_factory=list)
 
 
-ReadClaim = Callable[[int], LeadershipClaimed | None]
+class UnknownClaim(NamedTuple):
+    """Stands for a possible claim of a schema that this version does not know: its key is believed until another term shows itself."""
+
+
+ReadClaim = Callable[[int], LeadershipClaimed | UnknownClaim | None]
 """Decodes entry number i of the piece; None when it is no single claim."""
 
 
@@ -120,10 +126,14 @@ class Force:
         successors = (epoch + 1, self.epoch_floor + 1) if self.epoch_floor > epoch else (epoch + 1,)
         if key.epoch not in successors:
             if key.epoch > max(successors) and not self.is_adopted:
-                verdicts.suspects.append(Suspect(index, "epoch-jump", epoch + 1, key.epoch))
+                verdicts.suspects.append(Suspect(index, "epoch-jump", "epoch", epoch + 1, key.epoch))
             self._void(STALE, key, index, verdicts)
             return False
         claim = read_claim(index)
+        if isinstance(claim, UnknownClaim):
+            self._come_into_force(key, is_adopted=True)
+            verdicts.adopted.append(index)
+            return True
         if claim is None or claim.epoch != key.epoch or claim.term != key.term:
             self._void(FOREIGN, key, index, verdicts)
             return False
@@ -151,10 +161,11 @@ class Force:
             return False
         if key.seq == 0:
             claim = read_claim(index)
-            if claim is None or claim.epoch != key.epoch or claim.term != key.term:
+            if claim is None or (not isinstance(claim, UnknownClaim) and (claim.epoch, claim.term) != (key.epoch, key.term)):
                 self._void(FOREIGN, key, index, verdicts)
                 return False
-            verdicts.claims[index] = claim
+            if isinstance(claim, LeadershipClaimed):
+                verdicts.claims[index] = claim
         self._come_into_force(key, is_adopted=True)
         verdicts.adopted.append(index)
         return True
@@ -167,4 +178,7 @@ class Force:
         self.void[reason] += 1
         is_sure = self.epoch and (self.is_confirmed or not self.is_adopted)
         if self.term is not None and key.term == self.term and is_sure:
-            verdicts.suspects.append(Suspect(index, "void-carries-live-term", (self.seq or 0) + 1, key.seq))
+            suspect = Suspect(index, "void-carries-live-term", "seq", (self.seq or 0) + 1, key.seq)
+            if key.epoch != self.epoch:
+                suspect = suspect._replace(what="epoch", expected=self.epoch or 0, found=key.epoch)
+            verdicts.suspects.append(suspect)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from records.history import LATEST
 from records.model import EntryKey
 
 NOT_SAID = -1
@@ -44,7 +45,9 @@ class Head:
     `is_adopted`: the claim itself was not seen, the term was taken from entries (two at least: `is_confirmed`); `rival` is
     then an entry of another term, which wins if the next entry follows it.
     With an `epoch` but no `term` only entries from that epoch on are adopted.
-    `epoch_floor` is that of a restored log.
+    `epoch_floor` is that of a restored log. `level` is the highest schema level that entries were seen to have or
+    may have. `log_time_ms` is the append time of the newest file. `stopped_at` is the first entry that replicas of this
+    version cannot apply.
     """
 
     next_offset: int
@@ -56,7 +59,10 @@ class Head:
     is_confirmed: bool = True
     rival: EntryKey | None = None
     transaction: OpenTransaction | None = field(default=None)
+    level: int = LATEST
+    log_time_ms: int = NOT_SAID
+    stopped_at: int | None = None
 
 
-START = Head(next_offset=0, epoch=0, term=0, seq=0)
+START = Head(next_offset=0, epoch=0, term=0, seq=0, level=1)
 """The head of a log that is read from its first entry on: nobody ever led."""

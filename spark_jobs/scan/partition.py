@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
 from records.bulk_decode import decode_file_entries
-from records.codec import UnreadableEntry, decode_entry
+from records.codec import UndecodableEntry, UnknownSchema, decode_entry
 from records.model import (
     DisklessLogInitialized,
     DisklessLogReset,
@@ -33,12 +33,13 @@ from records.model import (
 from spark_jobs.scan.activity import Activity
 from spark_jobs.scan.audit import Audit
 from spark_jobs.scan.chains import Chains, Cut, runs_of
-from spark_jobs.scan.columns import FileColumns, Int64s, columns_of_decoded, columns_of_records, merged
+from spark_jobs.scan.columns import FileColumns, Int64s, Mask, columns_of_decoded, columns_of_records, merged
 from spark_jobs.scan.entries import Piece, bytes_of, keys_of, numbers_of
-from spark_jobs.scan.files import Files, batch_bytes, check_bytes, counted_here, sane_sizes
-from spark_jobs.scan.force import Force, Verdicts
+from spark_jobs.scan.files import Files, batch_bytes, check_bytes, check_owners, check_times, counted_here, find_beyond, sane_sizes
+from spark_jobs.scan.force import CONTRADICTION, Force, Keys, UnknownClaim, Verdicts
 from spark_jobs.scan.garbage import without_collection
 from spark_jobs.scan.head import START, Head
+from spark_jobs.scan.levels import Levels
 from spark_jobs.scan.slow import SlowPath
 from spark_jobs.scan.summary import CountRow, EventRow, FindingRow, HeadRow, HeldRow, RestartRow, SummaryRow, batches_of
 from spark_jobs.scan.transaction import Transaction
@@ -50,7 +51,8 @@ STEP = 1 << 27
 class PartitionScan:
     """See the module's text."""
 
-    def __init__(self, kpart: int, head: Head | None) -> None:
+    def __init__(self, kpart: int, head: Head | None, void: Mapping[int, FindingRow]) -> None:
+        """`void` names entries that contradict the state as the store knows it, by offset."""
         self._kpart = kpart
         self._is_fresh = head is None
         self._from = head or START
@@ -64,7 +66,12 @@ class PartitionScan:
         self._events: list[EventRow | RestartRow] = []
         self._topic_codes: dict[bytes, int] = {}
         self._counts: Counter[str] = Counter()
-        self._slow = SlowPath(kpart, self._force, self._transaction, self._audit, self._counts, self._events)
+        self._levels = Levels(kpart, self._from.level, self._audit)
+        self._slow = SlowPath(
+            kpart, self._force, self._transaction, self._levels, self._audit, self._counts, self._events, void, self._from.stopped_at
+        )
+        self._void = void
+        self._log_time_ms = self._from.log_time_ms
         self._entries_read = 0
         self._step = 0
         self._first: int | None = None
@@ -102,10 +109,21 @@ class PartitionScan:
         at = (self._step + np.arange(1, size + 1)) * STEP
         self._step += size
         piece = Piece(offsets, append_ms, at, *bytes_of(batch.column("value")))
-        verdicts = self._force.judge(keys_of(batch.column("key")), lambda index: self._read_claim(piece, index))
+        keys = keys_of(batch.column("key"))
+        # What an entry does (raise the floor of epochs, end a transaction) is known before a claim behind it is judged.
+        may_claim = (keys.seq == 0) & keys.is_well_formed & (keys.epoch > (self._force.epoch or 0))
+        edges = [0, *(may_claim[1:].nonzero()[0] + 1).tolist(), size]
+        for start, stop in pairwise(edges):
+            which = slice(start, stop)
+            part = Keys(keys.epoch[which], keys.term[which], keys.seq[which], keys.is_well_formed[which])
+            self._take_judged(piece.part(start, stop), part)
+
+    def _take_judged(self, piece: Piece, keys: Keys) -> None:
+        """Take entries of which only the first may be a claim."""
+        verdicts = self._force.judge(keys, lambda index: self._read_claim(piece, index))
         self._report(piece, verdicts)
-        self._activity.add_entries(append_ms, verdicts.counts)
-        self._apply(piece, verdicts)
+        counts = self._apply(piece, verdicts)
+        self._activity.add_entries(piece.append_ms, counts)
 
     def _skip_to(self, offset: int) -> None:
         """Entries are missing: either this log was never read before, or they were lost."""
@@ -119,22 +137,25 @@ class PartitionScan:
             self._events.append(RestartRow(self._kpart, self._step * STEP, offset))
             self._transaction.end()
         self._force.forget()
+        self._levels.forget()
 
-    def _read_claim(self, piece: Piece, index: int) -> LeadershipClaimed | None:
+    def _read_claim(self, piece: Piece, index: int) -> LeadershipClaimed | UnknownClaim | None:
         try:
             records = decode_entry(piece.value(index) or b"")
-        except UnreadableEntry as error:
+        except UnknownSchema:
+            return UnknownClaim()
+        except UndecodableEntry as error:
             self._audit.quarantine(int(piece.offsets[index]), f"claim: {error}", piece.value(index) or b"")
             return None
         return records[0] if len(records) == 1 and isinstance(records[0], LeadershipClaimed) else None
 
     def _report(self, piece: Piece, verdicts: Verdicts) -> None:
         messages = {
-            "epoch-jump": "a claim skips epochs; it is void, but who wrote it?",
+            "epoch-jump": "a claim skips epochs and is void",
             "void-carries-live-term": "an entry of the term in force is out of its order and void",
         }
         for suspect in verdicts.suspects:
-            message = f"{messages[suspect.rule]} expected {suspect.expected}, found {suspect.found}"
+            message = f"{messages[suspect.rule]}: {suspect.what} {suspect.expected} was expected, {suspect.found} was found"
             offset = int(piece.offsets[suspect.entry])
             self._audit.find(FindingRow(self._kpart, offset, suspect.rule, message, expected=suspect.expected, found=suspect.found))
         for index in verdicts.adopted:
@@ -142,20 +163,27 @@ class PartitionScan:
 
     # ---- what counts
 
-    def _apply(self, piece: Piece, verdicts: Verdicts) -> None:
-        live = verdicts.counts.nonzero()[0]
+    def _apply(self, piece: Piece, verdicts: Verdicts) -> Mask:
+        """Apply what counts; returns which entries are not void."""
+        counts = verdicts.counts
+        live = counts.nonzero()[0]
         taken, decoded = decode_file_entries(piece.data, piece.starts[live], piece.ends[live])
         files = columns_of_decoded(decoded, piece.at[live], piece.offsets[live], piece.append_ms[live])
         rest = live[~taken]
-        if len(rest) or self._transaction.holds:
+        if len(rest) or self._transaction.holds or self._void:
             slow, held = self._slow.apply(piece, rest, verdicts, files)
             if held is not None:
                 files = files.take(held)
             if slow.files:
                 files = merged(files, columns_of_records(slow.files))
+            counts[slow.void] = False
             cuts = slow.cuts
         else:
             cuts = []
+        beyond = find_beyond(self._kpart, files)
+        if beyond:
+            files = self._without(files, beyond, piece, counts)
+        self._levels.check(piece, live)
         self._counts["record.FileCommitted"] += len(files)
         start = 0
         soft: list[Cut] = []
@@ -168,14 +196,25 @@ class PartitionScan:
             start, soft = stop, []
             self._cut(record)
         self._add_files(files.take(np.arange(start, len(files))) if start else files, soft)
+        return counts
+
+    def _without(self, files: FileColumns, beyond: Mapping[int, FindingRow], piece: Piece, counts: Mask) -> FileColumns:
+        """Leave out files that contradict the log by themselves."""
+        for file, finding in beyond.items():
+            self._audit.find(finding)
+            counts[int(files.offset[file]) - int(piece.offsets[0])] = False
+        self._force.void[CONTRADICTION] += len(beyond)
+        return files.take(np.array([file for file in range(len(files)) if file not in beyond], np.int64))
 
     def _add_files(self, files: FileColumns, cuts: Sequence[Cut]) -> None:
         runs = runs_of(files, self._topic_codes)
         used, sizes = batch_bytes(files), sane_sizes(files)
         check_bytes(self._kpart, files, self._audit)
+        check_owners(self._kpart, files, self._audit)
         self._chains.add(files, runs, cuts)
         if not len(files):
             return
+        self._log_time_ms = check_times(self._kpart, files, self._log_time_ms, self._audit)
         self._files.add(files, used, sizes)
         is_counted = counted_here(self._kpart, files)
         self._activity.add_files(files, runs, used, sizes, is_counted)
@@ -190,9 +229,14 @@ class PartitionScan:
             for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
                 self._counts[f"other.{code}"] += count
 
-    def _cut(self, record: Record) -> None:
-        """End the links of the chains that a record changes; `RecordsDeleted`, which is frequent, is left to `Chains.add`."""
+    def _cut(self, record: Record | None) -> None:
+        """End the links of the chains that a record changes; `RecordsDeleted`, which is frequent, is left to `Chains.add`.
+
+        None is an entry that could not be understood: it may have changed any.
+        """
         match record:
+            case None:
+                self._chains.close()
             case DisklessLogInitialized() | DisklessLogReset():
                 self._chains.close_partition((record.topic_id, record.partition))
             case TopicDeleted():
@@ -228,6 +272,7 @@ class PartitionScan:
         rows += self._audit.findings
         rows += self._audit.quarantined
         rows += self._audit.notes
+        rows += self._levels.uses
         return rows
 
     def _head_row(self) -> HeadRow:
@@ -239,6 +284,9 @@ class PartitionScan:
             "rival": force.rival,
             "transaction": None if opened is None else [opened.name, opened.offset, opened.append_ms, opened.is_applied, opened.num_chunks],
             "has_held": self._transaction.has_changed,
+            "level": self._levels.level,
+            "log_time_ms": self._log_time_ms,
+            "stopped_at": self._slow.stopped_at,
         }
         return HeadRow(
             kpart=self._kpart,

@@ -1,23 +1,25 @@
 """The slow path of a scan: entries that are looked at one by one, because they hold more than files or are of a transaction.
 
-What it finds goes to the same books as what the fast path finds. Nothing throws: what cannot be read is quarantined.
+What it finds goes to the same books as what the fast path finds. Nothing throws: an entry that cannot be decoded, or whose records
+are no lawful composition, contradicts the log, and is void for every replica; one of a schema that this version does not know
+is left out, and nothing is known of what comes behind it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-from records.codec import UnreadableEntry, decode_entry, encode_entry
+from records.codec import UndecodableEntry, UnknownSchema, UnreadableEntry, decode_entry, encode_entry
 from records.model import (
     DisklessLogInitialized,
     DisklessLogReset,
+    FeatureLevelSet,
     FileCommitted,
-    LeadershipClaimed,
     NoOp,
     ProducersExpired,
     Record,
@@ -30,71 +32,83 @@ from records.model import (
     TransactionBegan,
     TransactionEnded,
 )
+from spark_jobs.contradiction import UNDECODABLE, Contradiction, check_composition, check_marks, stops_replicas
 from spark_jobs.scan.audit import Audit
-from spark_jobs.scan.blocks import FILES_PER_ENTRY_MAX
 from spark_jobs.scan.columns import FileColumns, Int64s, Place
 from spark_jobs.scan.entries import Piece
-from spark_jobs.scan.force import Force, Verdicts
+from spark_jobs.scan.force import CONTRADICTION, Force, Verdicts
 from spark_jobs.scan.head import NOT_SAID, HeldEntry, OpenTransaction
+from spark_jobs.scan.levels import Levels
 from spark_jobs.scan.summary import EventRow, FindingRow, RestartRow
 from spark_jobs.scan.transaction import ENTRIES_MAX, Transaction
-
-NOTHING = encode_entry([])
-"""Held in the place of an entry that cannot be read."""
 
 Mark = TransactionBegan | TransactionEnded | TransactionAborted
 """What stands alone in its entry and says what becomes of those around it."""
 
 
-class UnusableEntryError(Exception):
-    """An entry that could be decoded, but must not be."""
+class _Contradictory(Exception):
+    """An entry is void; so is the transaction it stands in."""
+
+    def __init__(self, finding: FindingRow) -> None:
+        super().__init__(finding.message)
+        self.finding = finding
 
 
 @dataclass(slots=True)
 class Applied:
-    """What the entries that are not decoded together do: files, and steps that cut chains."""
+    """What the entries that are not decoded together do: files, and steps that cut chains. `void` are entries by index."""
 
-    files: list[tuple[Place, FileCommitted]]
-    cuts: list[tuple[int, Record]]
+    files: list[tuple[Place, FileCommitted]] = field(default_factory=list)
+    cuts: list[tuple[int, Record | None]] = field(default_factory=list)
+    void: list[int] = field(default_factory=list)
 
 
 class SlowPath:
-    """See the module's text. All that it is given is shared with the scan, and changed in place."""
+    """See the module's text. All that it is given is shared with the scan, and changed in place.
+
+    `void` names entries that contradict the state, as the store found out, by offset.
+    """
 
     def __init__(
         self,
         kpart: int,
         force: Force,
         transaction: Transaction,
+        levels: Levels,
         audit: Audit,
         counts: Counter[str],
         events: list[EventRow | RestartRow],
+        void: Mapping[int, FindingRow],
+        stopped_at: int | None,
     ) -> None:
         self._kpart = kpart
         self._force = force
         self._transaction = transaction
+        self._levels = levels
         self._audit = audit
         self._counts = counts
         self._events = events
+        self._void = void
+        self.stopped_at = stopped_at
 
     def apply(self, piece: Piece, rest: Int64s, verdicts: Verdicts, files: FileColumns) -> tuple[Applied, npt.NDArray[np.int64] | None]:
-        """Apply the other entries one by one; also returns which files count, if not all do: those of no transaction."""
-        applied = Applied([], [])
+        """Apply the other entries one by one; also returns which files count, if not all do: those of no transaction and not void."""
+        applied = Applied()
         file_of = dict(zip(files.at.tolist(), range(len(files)), strict=True))
-        held: set[int] = set()
+        left_out: set[int] = set()
         todo = rest.tolist()
-        if self._transaction.holds or any(self._begins(piece, index) for index in todo):
+        if self._void or self._transaction.holds or any(self._begins(piece, index) for index in todo):
             todo = verdicts.counts.nonzero()[0].tolist()
         for index in todo:
             at = int(piece.at[index])
-            if at in file_of and not self._transaction.holds:
-                continue
             if at in file_of:
-                held.add(file_of[at])
+                if not self._transaction.holds and int(piece.offsets[index]) not in self._void:
+                    continue
+                left_out.add(file_of[at])
             self._apply_entry(piece, index, verdicts, applied)
-        if not held:
+        if not left_out:
             return applied, None
-        return applied, np.array([file for file in range(len(files)) if file not in held], np.int64)
+        return applied, np.array([file for file in range(len(files)) if file not in left_out], np.int64)
 
     @staticmethod
     def _begins(piece: Piece, index: int) -> bool:
@@ -106,32 +120,66 @@ class SlowPath:
         return len(records) == 1 and isinstance(records[0], TransactionBegan)
 
     def _apply_entry(self, piece: Piece, index: int, verdicts: Verdicts, applied: Applied) -> None:
-        offset, append_ms, at = int(piece.offsets[index]), int(piece.append_ms[index]), int(piece.at[index])
-        value = piece.value(index)
+        offset, at = int(piece.offsets[index]), int(piece.at[index])
         if index in verdicts.claims:
             self._never_ended(self._transaction.end(), offset, "was cut off by a claim, and whoever asked for it has to ask again")
         elif index in verdicts.adopted:
             self._never_ended(self._transaction.end(), offset, "is of another term than the one that is taken to be in force now")
+        entry = HeldEntry(offset, int(piece.append_ms[index]), piece.value(index) or b"")
         try:
-            if value is None:
-                raise UnusableEntryError("a tombstone in the term in force")
-            records = decode_entry(value)
-            files = sum(isinstance(record, FileCommitted) for record in records)
-            if files > FILES_PER_ENTRY_MAX:
-                raise UnusableEntryError(f"{files} files in one entry, at most {FILES_PER_ENTRY_MAX} are read")
-        except (UnreadableEntry, UnusableEntryError) as error:
-            self._audit.quarantine(offset, str(error), value or b"")
-            # It is one of the entries of its transaction all the same.
-            records, value = [], NOTHING
-        entry = HeldEntry(offset, append_ms, value)
+            if offset in self._void:
+                raise _Contradictory(self._void[offset])
+            self._apply_lawful(entry, at, applied, is_claim=index in verdicts.claims)
+        except UnknownSchema as error:
+            self._skip_unknown(entry, at, error, applied)
+        except UndecodableEntry as error:
+            self._audit.quarantine(offset, str(error), entry.value)
+            message = f"the entry cannot be decoded: {error}"
+            self._pass_over(FindingRow(self._kpart, offset, UNDECODABLE, message), offset)
+            applied.void.append(index)
+        except _Contradictory as contradictory:
+            self._pass_over(contradictory.finding, offset)
+            applied.void.append(index)
+
+    def _pass_over(self, finding: FindingRow, offset: int) -> None:
+        """The entry is void, and the transaction that is open."""
+        self._audit.find(finding)
+        self._force.void[CONTRADICTION] += 1
+        self._never_ended(self._transaction.end(), offset, "is void together with this entry")
+
+    def _skip_unknown(self, entry: HeldEntry, at: int, error: UnknownSchema, applied: Applied) -> None:
+        """What a newer version wrote may have changed anything."""
+        self._audit.quarantine(entry.offset, str(error), entry.value)
+        self._stop(entry.offset, f"its schema is not known: {error}")
+        self._never_ended(self._transaction.end(), entry.offset, "holds an entry of a schema that is not known")
+        applied.cuts.append((at, None))
+        self._events.append(RestartRow(self._kpart, at, entry.offset))
+
+    def _stop(self, offset: int, why: str) -> None:
+        """Replicas stop at their first such entry, so it is told once."""
+        if self.stopped_at is None:
+            self.stopped_at = offset
+            message = f"replicas of this version stop here: {why}"
+            self._audit.find(FindingRow(self._kpart, offset, "replica-stops", message))
+
+    def _apply_lawful(self, entry: HeldEntry, at: int, applied: Applied, *, is_claim: bool) -> None:
+        """Apply an entry, or hold it. Raises `_Contradictory` and a decoder's error before anything changed."""
+        records = decode_entry(entry.value)
         match records:
             case [TransactionBegan() | TransactionEnded() | TransactionAborted() as mark]:
-                self._counts[f"record.{type(mark).__name__}"] += 1
                 self._take_mark(mark, entry, at, applied)
-            case _ if self._transaction.holds:
-                self._hold(entry, at, applied)
-            case _:
-                self._apply_records(records, entry, at, applied, is_claim=index in verdicts.claims)
+                return
+        self._refuse(entry.offset, check_marks(records))
+        if self._transaction.holds:
+            self._hold(entry, at, applied)
+            return
+        if not is_claim:
+            self._refuse(entry.offset, check_composition(records, in_transaction=self._transaction.is_open))
+        self._apply_records(records, entry, at, applied)
+
+    def _refuse(self, offset: int, contradiction: Contradiction | None) -> None:
+        if contradiction is not None:
+            raise _Contradictory(FindingRow(self._kpart, offset, *contradiction))
 
     def _apply_held(self, entries: Sequence[HeldEntry], at: int, applied: Applied) -> int:
         """Apply entries of a transaction at the step of another entry; returns the step after them."""
@@ -139,18 +187,16 @@ class SlowPath:
             at = self._apply_records(decode_entry(entry.value), entry, at, applied)
         return at
 
-    def _apply_records(self, records: Sequence[Record], entry: HeldEntry, at: int, applied: Applied, *, is_claim: bool = False) -> int:
-        index = 0
+    def _apply_records(self, records: Sequence[Record], entry: HeldEntry, at: int, applied: Applied) -> int:
         for record in records:
+            why = stops_replicas(record)
+            if why is not None:
+                self._stop(entry.offset, why)
             match record:
                 case FileCommitted():
-                    applied.files.append((Place(at, entry.offset, entry.append_ms, index), record))
-                    index += 1
+                    applied.files.append((Place(at, entry.offset, entry.append_ms, 0), record))
                     at += 1
                     continue
-                case TransactionBegan() | TransactionEnded():
-                    message = f"a {type(record).__name__} stands among other records"
-                    self._audit.find(FindingRow(self._kpart, entry.offset, "misplaced-transaction", message))
                 case RecordsDeleted() | DisklessLogInitialized() | DisklessLogReset() | TopicDeleted() | ProducersExpired():
                     applied.cuts.append((at, record))
                     self._event(record, entry, at)
@@ -160,10 +206,10 @@ class SlowPath:
                 case SnapshotCommitted():
                     self._check_snapshot(record, entry.offset)
                     self._event(record, entry, at)
-                case LeadershipClaimed() if not is_claim:
-                    message = "a claim inside an entry of a term is none"
-                    self._audit.find(FindingRow(self._kpart, entry.offset, "misplaced-claim", message))
-                case NoOp() | SnapshotMark() | TransactionAborted():
+                case FeatureLevelSet():
+                    self._levels.raise_to(record.level, entry.offset)
+                    self._event(record, entry, at)
+                case NoOp() | SnapshotMark():
                     pass
                 case _:
                     self._event(record, entry, at)
@@ -188,16 +234,18 @@ class SlowPath:
     def _take_mark(self, mark: Mark, entry: HeldEntry, at: int, applied: Applied) -> None:
         match mark:
             case TransactionBegan():
-                before = self._transaction.begin(mark.name, mark.num_chunks, entry.offset, entry.append_ms)
+                before = self._transaction.opened
                 if before is not None:
                     message = f"transaction {mark.name!r} begins inside transaction {before.name!r} of offset {before.offset}"
                     row = FindingRow(self._kpart, entry.offset, "transaction-unclosed", message, expected=before.offset, found=entry.offset)
-                    self._audit.find(row)
+                    raise _Contradictory(row)
+                self._transaction.begin(mark.name, mark.num_chunks, entry.offset, entry.append_ms)
             case TransactionEnded():
                 self._end_transaction(mark, entry.offset, at, applied)
             case TransactionAborted():
                 # A new leader's note on what its claim cut off comes when nothing is open any more.
                 self._never_ended(self._transaction.end(), entry.offset, f"was aborted: {mark.reason}")
+        self._counts[f"record.{type(mark).__name__}"] += 1
 
     def _hold(self, entry: HeldEntry, at: int, applied: Applied) -> None:
         if self._transaction.hold(entry):
@@ -208,22 +256,26 @@ class SlowPath:
         self._apply_held(self._transaction.release(), at, applied)
 
     def _end_transaction(self, record: TransactionEnded, offset: int, at: int, applied: Applied) -> None:
-        opened = self._transaction.end()
+        opened = self._transaction.opened
         if opened is None:
             message = "a transaction ends that never began"
-            if self._force.is_adopted:
-                self._audit.note(offset, f"{message}, as far as this log was read")
-            else:
-                self._audit.find(FindingRow(self._kpart, offset, "transaction-unopened", message))
+            if not self._force.is_adopted:
+                raise _Contradictory(FindingRow(self._kpart, offset, "transaction-unopened", message))
+            self._audit.note(offset, f"{message}, as far as this log was read")
             return
         if opened.is_applied:
+            self._transaction.end()
             return
         found = len(opened.entries)
-        said = [record.num_chunks] if opened.num_chunks == NOT_SAID else [record.num_chunks, opened.num_chunks]
-        wrong = [number for number in said if number != found]
-        if wrong:
-            message = f"transaction {opened.name!r} of offset {opened.offset} ends after another number of entries than it says"
-            self._audit.find(FindingRow(self._kpart, offset, "transaction-chunks", message, expected=wrong[0], found=found))
+        if record.num_chunks != found:
+            message = f"transaction {opened.name!r} of offset {opened.offset} has {found} entries, its end says {record.num_chunks}"
+            raise _Contradictory(FindingRow(self._kpart, offset, "transaction-chunks", message, expected=record.num_chunks, found=found))
+        for entry in opened.entries:
+            self._refuse(entry.offset, check_composition(decode_entry(entry.value), in_transaction=True))
+        if opened.num_chunks not in (NOT_SAID, found):
+            message = f"transaction {opened.name!r} of offset {opened.offset} has {found} entries, its beginning says {opened.num_chunks}"
+            self._audit.find(FindingRow(self._kpart, offset, "transaction-chunks", message, expected=opened.num_chunks, found=found))
+        self._transaction.end()
         self._apply_held(opened.entries, at, applied)
 
     def _never_ended(self, opened: OpenTransaction | None, offset: int, why: str) -> None:

@@ -215,6 +215,14 @@ class QuarantineRow(NamedTuple):
     first_bytes: bytes
 
 
+class LevelRow(NamedTuple):
+    """The first entry of a partition of the metadata topic at a schema level."""
+
+    kpart: int
+    offset: int
+    level: int
+
+
 class NoteRow(NamedTuple):
     """Something an operator may want to know, which is not wrong."""
 
@@ -225,7 +233,7 @@ class NoteRow(NamedTuple):
 
 SummaryRow = (
     HeadRow | HeldRow | CountRow | SecondRow | MinuteRow | UploaderRow | BucketRow | LinkRow | ProducerLinkRow | EventRow | RestartRow
-    | FindingRow | QuarantineRow | NoteRow
+    | FindingRow | QuarantineRow | LevelRow | NoteRow
 )  # fmt: skip
 
 _LAYOUT: dict[type[tuple[object, ...]], tuple[str, tuple[str, ...]]] = {
@@ -243,6 +251,7 @@ _LAYOUT: dict[type[tuple[object, ...]], tuple[str, tuple[str, ...]]] = {
     RestartRow: ("restart", ("kpart", "a", "offset")),
     FindingRow: ("finding", ("kpart", "offset", "text", "detail", "topic", "part", "a", "raw", "b", "c")),
     QuarantineRow: ("quarantine", ("kpart", "offset", "text", "a", "raw")),
+    LevelRow: ("level", ("kpart", "offset", "a")),
     NoteRow: ("note", ("kpart", "offset", "text")),
 }
 

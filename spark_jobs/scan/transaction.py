@@ -30,16 +30,19 @@ class Transaction:
         return None if self._opened is None else replace(self._opened, entries=tuple(self._entries))
 
     @property
+    def is_open(self) -> bool:
+        """Whether a transaction waits for its end."""
+        return self._opened is not None
+
+    @property
     def holds(self) -> bool:
         """Whether entries wait for an end."""
         return self._opened is not None and not self._opened.is_applied
 
-    def begin(self, name: str, num_chunks: int, offset: int, append_ms: int) -> OpenTransaction | None:
-        """Open a transaction; returns the one that was open."""
-        before = self.end()
+    def begin(self, name: str, num_chunks: int, offset: int, append_ms: int) -> None:
+        """Open a transaction; none is open."""
         self._opened = OpenTransaction(name, offset, append_ms, num_chunks=num_chunks)
         self.has_changed = True
-        return before
 
     def end(self) -> OpenTransaction | None:
         """Close the transaction; returns it with its entries."""

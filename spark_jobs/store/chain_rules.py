@@ -1,8 +1,7 @@
 """The rules of chains, in the one place where links are joined: what is known of a user partition or a producer, and a link.
 
-Pure. A chain follows what the log says even where it is wrong, so that one fault is one finding and not an endless row.
-Rules of producers are those by which a coordinator accepts batches: anything from a producer it does not know; in a known
-epoch the next sequence (31 bits, wrapping to 0); in a newer epoch sequence 0.
+Pure. What contradicts the log is void for every replica, so a chain does not follow it (`spark_jobs.contradiction` has the rules);
+what is odd and applied all the same is followed, so that one fault is one finding and not an endless row.
 """
 
 from __future__ import annotations
@@ -10,9 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from records.model import DisklessLogInitialized, DisklessLogReset, RecordsDeleted
+from spark_jobs.contradiction import deletion_conflict, offset_conflict, producer_conflict
 from spark_jobs.scan.summary import FindingRow, LinkRow, ProducerLinkRow
-
-SEQUENCE_MASK = 0x7FFFFFFF
 
 
 @dataclass(slots=True)
@@ -44,28 +42,24 @@ class ProducerState:
     is_changed: bool = True
 
 
+def contradicts(state: PartitionState | None, row: LinkRow) -> FindingRow | None:
+    """Return how the first file of a link contradicts the log; None: it does not, or the partition is new."""
+    if state is None or not state.chained:
+        return None
+    conflict = offset_conflict(state.next, row.base_offset, row.first_end)
+    return None if conflict is None else _finding(row, *conflict)
+
+
 def check_link(state: PartitionState | None, row: LinkRow) -> list[FindingRow]:
-    """Return what is wrong with a link that follows on a state; None: the partition is new."""
+    """Return what is odd about a link that follows on a state; None: the partition is new."""
     found: list[FindingRow] = []
-    if state is not None and state.chained:
-        if row.base_offset != state.next:
-            found.append(_offset_finding(row, state.next))
-        if row.log_start < state.start:
-            message = "the log start of the partition is behind what it was"
-            found.append(_finding(row, "log-start-backwards", message, state.start, row.log_start))
+    if state is not None and state.chained and row.log_start < state.start:
+        message = "the log start of the partition is behind what it was"
+        found.append(_finding(row, "log-start-backwards", message, state.start, row.log_start))
     if row.log_start > row.base_offset and (state is None or row.log_start != state.start):
         message = "the log start of the partition is past its high watermark"
         found.append(_finding(row, "log-start-above-high-watermark", message, row.base_offset, row.log_start))
     return found
-
-
-def _offset_finding(row: LinkRow, expected: int) -> FindingRow:
-    found = row.base_offset
-    if found > expected:
-        return _finding(row, "offset-gap", f"offsets {expected} to {found - 1} are missing", expected, found)
-    if row.first_end > expected:
-        return _finding(row, "offset-overlap", f"offsets {found} to {expected - 1} are assigned again", expected, found)
-    return _finding(row, "offset-regression", f"offsets {found} to {row.first_end - 1} are assigned again", expected, found)
 
 
 def _finding(row: LinkRow, rule: str, message: str, expected: int, found: int) -> FindingRow:
@@ -82,40 +76,28 @@ def follow_link(state: PartitionState, row: LinkRow) -> None:
     state.frames.append(row)
 
 
-def check_producer(state: ProducerState | None, row: ProducerLinkRow) -> FindingRow | None:
-    """Return what is wrong with a link that follows on a state; None: the producer is not known."""
+def contradicts_producer(state: ProducerState | None, row: ProducerLinkRow) -> FindingRow | None:
+    """Return how the first batch of a link contradicts the log; None: it does not, or the producer is not known."""
     if state is None:
         return None
-    if row.epoch < state.epoch:
-        message = f"a batch of epoch {row.epoch} was accepted after epoch {state.epoch}"
-        return _producer_finding(row, "producer-epoch-regression", message, state.epoch, row.epoch)
-    if row.epoch > state.epoch:
-        if row.base_sequence == 0:
-            return None
-        message = f"epoch {row.epoch} begins with sequence {row.base_sequence}"
-        return _producer_finding(row, "sequence-gap", message, 0, row.base_sequence)
-    ahead = (row.base_sequence - state.next_sequence) & SEQUENCE_MASK
-    if not ahead:
+    conflict = producer_conflict(row.producer_id, state.epoch, state.next_sequence, row.epoch, row.base_sequence)
+    if conflict is None:
         return None
-    expected, found = state.next_sequence, row.base_sequence
-    if ahead <= SEQUENCE_MASK // 2:
-        return _producer_finding(row, "sequence-gap", f"sequences from {expected} to before {found} are missing", expected, found)
-    return _producer_finding(row, "sequence-duplicate", f"sequence {found} was accepted again, {expected} was due", expected, found)
+    rule, message, expected, found = conflict
+    return FindingRow(row.kpart, row.offset, rule, message, row.topic_id, row.partition, row.producer_id, None, expected, found)
 
 
-def _producer_finding(row: ProducerLinkRow, rule: str, message: str, expected: int, found: int) -> FindingRow:
-    text = f"producer {row.producer_id}: {message}"
-    return FindingRow(row.kpart, row.offset, rule, text, row.topic_id, row.partition, row.producer_id, None, expected, found)
+def contradicts_deletion(state: PartitionState, kpart: int, offset: int, record: RecordsDeleted) -> FindingRow | None:
+    """Return how a deletion contradicts the log; None: it does not."""
+    conflict = deletion_conflict(record, state.next) if state.chained else None
+    return None if conflict is None else FindingRow(kpart, offset, *conflict)
 
 
 def delete_records(state: PartitionState, kpart: int, offset: int, record: RecordsDeleted) -> FindingRow | None:
-    """Move the log start; returns what is wrong with it."""
+    """Move the log start; returns what is odd about it."""
     target, finding = record.new_log_start_offset, None
     name = (record.topic_id, record.partition)
-    if target > state.next and state.chained:
-        message = "records are deleted past the high watermark"
-        finding = FindingRow(kpart, offset, "log-start-above-high-watermark", message, *name, expected=state.next, found=target)
-    elif target < state.start and state.chained:
+    if target < state.start and state.chained:
         message = "the log start moves backwards"
         finding = FindingRow(kpart, offset, "log-start-backwards", message, *name, expected=state.start, found=target)
     state.start = max(state.start, target)

@@ -14,6 +14,15 @@ _INSERT_FINDING = """insert into finding
 _INSERT_QUARANTINE = "insert or ignore into quarantine (kpart, offset, error, size_bytes, first_bytes, seen_ms) values (?,?,?,?,?,?)"
 _INSERT_NOTE = "insert into note (kpart, offset, text, seen_ms) values (?,?,?,?)"
 
+
+class ContradictedError(Exception):
+    """An entry contradicts what the store knows, so it is void for every replica; what was merged so far must be undone."""
+
+    def __init__(self, finding: FindingRow) -> None:
+        super().__init__(finding.message)
+        self.finding = finding
+
+
 KEPT_MAX = 100_000
 """Rows that are kept of each table; the oldest go first."""
 

@@ -24,18 +24,22 @@ from records.model import (
     RecordsDeleted,
     TombstonesExpired,
     TopicDeleted,
+    TopicDeleting,
+    TopicPlaced,
 )
+from spark_jobs.contradiction import SEQUENCE_MASK
 from spark_jobs.scan.summary import EventRow, FileRow, FindingRow, LinkRow, ProducerLinkRow, RestartRow
 from spark_jobs.store import chain_rules
 from spark_jobs.store.books import PartitionBook, PartitionName, ProducerBook
 from spark_jobs.store.chain_rules import PartitionState, ProducerState
-from spark_jobs.store.findings import Findings
+from spark_jobs.store.findings import ContradictedError, Findings
 from spark_jobs.store.merge_facts import merge_fact
 from spark_jobs.store.merge_files import FileMerge
+from spark_jobs.store.merge_orders import forget_placement, note_creation, note_placement
 from spark_jobs.store.run_blocks import OFFSET_MAX, RunBlocks
 
 PARTITIONS_PER_RECORD_MAX = 200_000
-"""More partitions in one record than any configuration allows are not created here."""
+"""Of more partitions in one record the others are followed from their first commit on, so that one entry does not cost minutes."""
 
 Step = LinkRow | ProducerLinkRow | EventRow | RestartRow
 
@@ -105,31 +109,36 @@ class ChainMerge:
     def _link(self, row: LinkRow) -> None:
         name = (row.topic_id, row.partition)
         state = self._partitions.states.get(name)
+        self._refuse(chain_rules.contradicts(state, row))
         for finding in chain_rules.check_link(state, row):
             self._findings.add(finding)
         if state is None:
-            self._report_unknown(row.topic_id, row.partition, row.offset)
+            self._refuse(self._missing(row.topic_id, row.partition, row.offset))
             state = self._partitions.states[name] = PartitionState(row.log_start, row.base_offset, row.offset)
         elif row.log_start > state.start:
             self._die(name, state, row.log_start, row.first_append_ms)
         chain_rules.follow_link(state, row)
 
-    def _report_unknown(self, topic_id: bytes, partition: int, offset: int) -> None:
+    def _missing(self, topic_id: bytes, partition: int, offset: int) -> FindingRow | None:
+        """Why a partition does not exist; None when that is not known."""
         query = "select offset from deleted_topic where kpart = ? and topic_id = ?"
         deleted = self._db.execute(query, (self._kpart, topic_id)).fetchone()
         if deleted is not None:
             message = f"the topic was deleted at offset {deleted[0]}"
-            self._findings.add(FindingRow(self._kpart, offset, "deleted-topic", message, topic_id, partition, expected=deleted[0]))
-        elif self._is_complete:
-            message = "the partition was never created here"
-            self._findings.add(FindingRow(self._kpart, offset, "unknown-partition", message, topic_id, partition))
+            return FindingRow(self._kpart, offset, "deleted-topic", message, topic_id, partition, expected=deleted[0])
+        if self._is_complete:
+            return FindingRow(self._kpart, offset, "unknown-partition", "the partition was never created here", topic_id, partition)
+        return None
+
+    @staticmethod
+    def _refuse(finding: FindingRow | None) -> None:
+        if finding is not None:
+            raise ContradictedError(finding)
 
     def _producer(self, row: ProducerLinkRow) -> None:
         name = (row.topic_id, row.partition, row.producer_id)
         state = self._producers.states.get(name)
-        finding = chain_rules.check_producer(state, row)
-        if finding is not None:
-            self._findings.add(finding)
+        self._refuse(chain_rules.contradicts_producer(state, row))
         self._producers.states[name] = ProducerState(row.epoch, row.next_sequence, row.append_time_ms)
 
     # ---- events
@@ -143,6 +152,10 @@ class ChainMerge:
     def _event(self, row: EventRow, record: Record) -> None:
         merge_fact(self._db, row, record)
         match record:
+            case TopicPlaced():
+                note_placement(self._db, row, record, self._findings)
+            case TopicDeleting():
+                forget_placement(self._db, record)
             case PartitionCreated():
                 self._create(row, record)
             case TopicDeleted():
@@ -153,7 +166,8 @@ class ChainMerge:
                 self._initialize(row, record)
             case DisklessLogReset():
                 state = self._state_of(record.topic_id, record.partition, row.offset)
-                self._report(chain_rules.reset(state, self._kpart, row.offset, record))
+                if state is not None:
+                    self._report(chain_rules.reset(state, self._kpart, row.offset, record))
             case ProducersExpired():
                 self._producers.drop_idle(record.before_ms)
             case FilesFenced() | FileHandedOver() | FilesRemoved() | TombstonesExpired():
@@ -170,24 +184,32 @@ class ChainMerge:
         if finding is not None:
             self._findings.add(finding)
 
-    def _state_of(self, topic_id: bytes, partition: int, offset: int) -> PartitionState:
-        """The state of a partition that an event is about; one that nobody saw created begins here."""
+    def _state_of(self, topic_id: bytes, partition: int, offset: int) -> PartitionState | None:
+        """The state of a partition that an event is about; None for one that does not exist, where the event does nothing.
+
+        One that nobody saw created, because entries are missing, begins here.
+        """
         state = self._partitions.states.get((topic_id, partition))
-        if state is None:
-            self._report_unknown(topic_id, partition, offset)
-            state = self._partitions.states[(topic_id, partition)] = PartitionState(
-                0, 0, offset, chained=self._is_complete, is_changed=True
-            )
+        if state is not None:
+            return state
+        missing = self._missing(topic_id, partition, offset)
+        self._report(missing)
+        if missing is not None:
+            return None
+        state = self._partitions.states[(topic_id, partition)] = PartitionState(0, 0, offset, chained=False, is_changed=True)
         return state
 
     def _create(self, row: EventRow, record: PartitionCreated) -> None:
         self._db.execute("delete from deleted_topic where kpart = ? and topic_id = ?", (self._kpart, record.topic_id))
         count = record.num_partitions
         if count > PARTITIONS_PER_RECORD_MAX:
-            message = f"{count} partitions are created at once, only {PARTITIONS_PER_RECORD_MAX} of them are followed"
-            self._report(FindingRow(self._kpart, row.offset, "absurd-partition-count", message, record.topic_id, found=count))
+            message = f"{count} partitions are created at once, only {PARTITIONS_PER_RECORD_MAX} of them are followed from the beginning"
+            self._report(FindingRow(self._kpart, row.offset, "partitions-not-followed", message, record.topic_id, found=count))
             count = PARTITIONS_PER_RECORD_MAX
-        self._partitions.read_topic(record.topic_id)
+            # The others exist all the same, without having been seen to be created.
+            self._is_complete, self.restarted_at = False, row.offset
+        known = {partition for _, partition in self._partitions.read_topic(record.topic_id)}
+        note_creation(self._db, row, record, known, self._findings)
         for partition in range(record.first_partition, record.first_partition + count):
             name = (record.topic_id, partition)
             if name not in self._partitions.states:
@@ -205,7 +227,10 @@ class ChainMerge:
     def _delete_records(self, row: EventRow, record: RecordsDeleted) -> None:
         name = (record.topic_id, record.partition)
         state = self._state_of(*name, row.offset)
+        if state is None:
+            return
         start = state.start
+        self._refuse(chain_rules.contradicts_deletion(state, self._kpart, row.offset, record))
         self._report(chain_rules.delete_records(state, self._kpart, row.offset, record))
         if state.start > start:
             self._die(name, state, state.start, row.append_ms)
@@ -213,9 +238,11 @@ class ChainMerge:
     def _initialize(self, row: EventRow, record: DisklessLogInitialized) -> None:
         topic_id, partition = record.topic_id, record.partition
         state = self._state_of(topic_id, partition, row.offset)
+        if state is None:
+            return
         self._report(chain_rules.initialize(state, self._kpart, row.offset, record))
         for one in record.producers:
-            following = (one.last_sequence + 1) & chain_rules.SEQUENCE_MASK
+            following = (one.last_sequence + 1) & SEQUENCE_MASK
             name = (topic_id, partition, one.producer_id)
             self._producers.states[name] = ProducerState(one.producer_epoch, following, one.timestamp_ms)
 

@@ -3,7 +3,8 @@
 A file is live while it has live batches in its owner's partition of the metadata topic. Then it is the turn of its owners one
 after the other: each hands it over to the next, the last one deletes it. Rows of the same key in several partitions are one
 object; which of them has its turn follows from the hand-overs. Each row is judged by its own partition's log alone, apart from
-the turn, because partitions are read at different speeds.
+the turn, because partitions are read at different speeds. Files that are gone stay as long as their tombstones in the log: their
+keys may not be committed again.
 """
 
 from __future__ import annotations
@@ -13,21 +14,23 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 
 from records.model import FileHandedOver, FilesFenced, FilesRemoved, TombstonesExpired
+from spark_jobs.contradiction import live_conflict
 from spark_jobs.scan.blocks import file_number
 from spark_jobs.scan.summary import EventRow, FileRow, FindingRow
-from spark_jobs.store.findings import Findings
+from spark_jobs.store.findings import ContradictedError, Findings
 from spark_jobs.store.run_blocks import Loss
 
 LIVE, WAITING, DELETABLE, REMOVED, FENCED = "live", "waiting", "deletable", "removed", "fenced"
 
-DEAD_KEPT_MS = 24 * 3_600_000
-"""How long removed and fenced files are shown."""
+NEVER_CREATED_MS = -1
+"""Stands for the time of creation of a key whose file was never seen."""
 
 _INSERT = """insert or ignore into file (file_number, kpart, object_key, offset, append_ms, uploader, file_bytes, batches, live_batches,
     live_bytes, owners, state, state_since_ms, created_ms) values (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"""
 _BY_KEY = "select file_number, offset, owners, next_owner, state, live_batches from file where kpart = ? and object_key = ?"
 _LOSE = "update file set live_batches = live_batches - ?, live_bytes = live_bytes - ? where file_number = ?"
 _SET_STATE = "update file set state = ?, state_since_ms = ? where file_number = ?"
+_SET_CREATED = "update file set created_ms = ? where file_number = ?"
 _FENCE = """insert or ignore into file (file_number, kpart, object_key, offset, append_ms, file_bytes, batches, live_batches, live_bytes,
     owners, state, state_since_ms, created_ms)
     values ((select min(coalesce(min(file_number), 0), 0) - 1 from file), ?,?,?,?,0,0,0,0,'[]',?,?,?)"""
@@ -84,7 +87,13 @@ class FileMerge:
                     "file-committed-after-fence",
                     f"file {row.object_key} was {state} at offset {offset}, it must not be committed",
                 )
-            self._find(row.offset, rule, message, row.object_key, offset)
+            raise ContradictedError(FindingRow(self._kpart, row.offset, rule, message, object_key=row.object_key, expected=offset))
+
+    def _refuse_live(self, rule: str, key: str, state: str, live: int, row: EventRow) -> None:
+        """An owner may let go of a file only when it has no live batches here."""
+        contradiction = live_conflict(rule, key, live) if state == LIVE else None
+        if contradiction is not None:
+            raise ContradictedError(FindingRow(self._kpart, row.offset, *contradiction))
 
     def _find(self, offset: int, rule: str, message: str, key: str, expected: int | None = None, found: int | None = None) -> None:
         self._findings.add(FindingRow(self._kpart, offset, rule, message, object_key=key, expected=expected, found=found))
@@ -148,13 +157,16 @@ class FileMerge:
         if known[5] > 0 and known[4] == LIVE:
             self._find(row.offset, "live-file-fenced", f"file {key} has {known[5]} live batches", key, 0, known[5])
         self._db.execute(_SET_STATE, (FENCED, row.append_ms, known[0]))
+        self._db.execute(_SET_CREATED, (created_ms, known[0]))
 
     def _hand_over(self, record: FileHandedOver, row: EventRow) -> None:
         key = record.object_key
         known = self._db.execute(_BY_KEY, (self._kpart, key)).fetchone()
-        if known is not None:
-            if known[5] > 0 and known[4] == LIVE:
-                self._find(row.offset, "live-file-handed-over", f"file {key} has {known[5]} live batches", key, 0, known[5])
+        if known is None:
+            self._bury(key, row)
+        else:
+            self._refuse_live("live-file-handed-over", key, known[4], known[5], row)
+            self._bury_again(known[0], known[4])
             self._db.execute("update file set next_owner = ? where file_number = ?", (record.next_owner_id, known[0]))
             if known[4] not in (REMOVED, FENCED):
                 # The last owner's partition may have been read further than this one.
@@ -162,23 +174,27 @@ class FileMerge:
                 self._db.execute(_SET_STATE, (REMOVED if is_removed else WAITING, row.append_ms, known[0]))
         FileMerge(self._db, record.next_owner_id, (), self._findings)._settle(key, row.append_ms)
 
+    def _bury(self, key: str, row: EventRow) -> None:
+        """A key that was never committed is known as gone all the same, for good: it has no time of creation."""
+        self._db.execute(_FENCE, (self._kpart, key, row.offset, row.append_ms, REMOVED, row.append_ms, NEVER_CREATED_MS))
+
+    def _bury_again(self, number: int, state: str) -> None:
+        """The tombstone of a key that was gone already says nothing of its creation."""
+        if state in (REMOVED, FENCED):
+            self._db.execute(_SET_CREATED, (NEVER_CREATED_MS, number))
+
     def _remove(self, key: str, row: EventRow) -> None:
         known = self._db.execute(_BY_KEY, (self._kpart, key)).fetchone()
         if known is None:
+            self._bury(key, row)
             return
-        if known[5] > 0 and known[4] == LIVE:
-            self._find(row.offset, "live-file-removed", f"file {key} has {known[5]} live batches", key, 0, known[5])
+        self._refuse_live("live-file-removed", key, known[4], known[5], row)
+        self._bury_again(known[0], known[4])
         self._db.execute(_SET_STATE, (REMOVED, row.append_ms, known[0]))
         for owner in json.loads(known[2]):
             if owner != self._kpart:
                 query = "update file set state = 'removed', state_since_ms = ? where kpart = ? and object_key = ? and state = 'waiting'"
                 self._db.execute(query, (row.append_ms, owner, key))
-
-
-def forget_old(db: sqlite3.Connection, now_ms: int) -> None:
-    """Delete the rows of files that are gone for long."""
-    for state in (REMOVED, FENCED):
-        db.execute("delete from file where state = ? and state_since_ms < ?", (state, now_ms - DEAD_KEPT_MS))
 
 
 def _number(row: FileRow) -> int:

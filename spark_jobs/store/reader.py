@@ -7,8 +7,9 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from records.history import LATEST
 from records.model import EntryKey
-from spark_jobs.scan.head import Head, HeldEntry, OpenTransaction
+from spark_jobs.scan.head import NOT_SAID, Head, HeldEntry, OpenTransaction
 
 _HEADS = "select kpart, next_offset, epoch, term, seq, state from head"
 _HELD = "select kpart, offset, append_ms, value from held_entry order by kpart, offset"
@@ -24,6 +25,9 @@ class HeadState:
     rival: EntryKey | None
     transaction: OpenTransaction | None
     has_held: bool
+    level: int
+    log_time_ms: int
+    stopped_at: int | None
 
 
 def read_state(text: str, held: Sequence[HeldEntry] = ()) -> HeadState:
@@ -41,6 +45,9 @@ def read_state(text: str, held: Sequence[HeldEntry] = ()) -> HeadState:
         rival=None if rival is None else EntryKey(*rival),
         transaction=transaction,
         has_held=state.get("has_held", False),
+        level=state.get("level", LATEST),
+        log_time_ms=state.get("log_time_ms", NOT_SAID),
+        stopped_at=state.get("stopped_at"),
     )
 
 
@@ -62,5 +69,8 @@ def read_heads(db: sqlite3.Connection) -> dict[int, Head]:
             is_confirmed=state.is_confirmed,
             rival=state.rival,
             transaction=state.transaction,
+            level=state.level,
+            log_time_ms=state.log_time_ms,
+            stopped_at=state.stopped_at,
         )
     return heads

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-_REPLICA_STOPS = "Replicas stop at such an entry: look at their state and at the entries before it."
+_VOID = (
+    "The entry is void for every replica, now and at every rebuild. Its leader decided by a wrong state, which is set aside and built"
+    " anew, or something else wrote to the metadata topic: `diskless log explain` tells more."
+)
+_STOPS = "Replicas of this version stop at such an entry; run the version that wrote it."
 _LEADER = "The leader of that term decided wrongly, or something else wrote to the metadata topic."
 
 RULES: dict[str, str] = {
-    "offset-gap": f"A commit left out offsets of a partition, so consumers find a hole. {_REPLICA_STOPS}",
-    "offset-overlap": f"A commit assigned offsets that were partly assigned before: two records claim one offset. {_REPLICA_STOPS}",
-    "offset-regression": f"A commit assigned only offsets that were assigned before. {_REPLICA_STOPS}",
-    "sequence-gap": f"A batch was accepted though batches of its producer before it are missing: records may be lost. {_LEADER}",
-    "sequence-duplicate": f"A batch of an idempotent producer was accepted again: consumers see its records twice. {_LEADER}",
-    "producer-epoch-regression": f"A batch of a fenced producer was accepted. {_LEADER}",
+    "offset-gap": f"A commit left out offsets of a partition. {_VOID}",
+    "offset-overlap": f"A commit assigned offsets that were partly assigned before. {_VOID}",
+    "offset-regression": f"A commit assigned only offsets that were assigned before. {_VOID}",
+    "sequence-gap": f"A batch was accepted though batches of its producer before it are missing. {_VOID}",
+    "sequence-duplicate": f"A batch of an idempotent producer was accepted again. {_VOID}",
+    "producer-epoch-regression": f"A batch of a fenced producer was accepted. {_VOID}",
     "byte-overlap": f"Two batches of a file share bytes: at least one of them cannot be read. {_LEADER}",
     "batches-beyond-file": f"Batches lie outside their file: they cannot be read. {_LEADER}",
-    "log-start-above-high-watermark": f"The log start of a partition is past its end. {_REPLICA_STOPS}",
+    "log-start-above-high-watermark": f"Records are deleted past the end of a partition, or its log start is said to be there. {_VOID}",
     "log-start-backwards": f"Records that were deleted are said to be there again; their files may be gone. {_LEADER}",
     "diskless-base-moved": f"The offset where a migrated partition's diskless log begins changed, which it must never do. {_LEADER}",
-    "transaction-unclosed": f"A metadata transaction began inside another one. {_REPLICA_STOPS}",
-    "transaction-unopened": f"A metadata transaction ended that never began. {_REPLICA_STOPS}",
-    "transaction-chunks": f"A metadata transaction has another number of entries than its beginning or end says. {_REPLICA_STOPS}",
-    "misplaced-transaction": f"The beginning or end of a metadata transaction stands among other records. {_REPLICA_STOPS}",
+    "transaction-unclosed": f"A metadata transaction began inside another one: both are void. {_VOID}",
+    "transaction-unopened": f"A metadata transaction ended that never began. {_VOID}",
+    "transaction-chunks": f"A metadata transaction has another number of entries than its end says, or its beginning. {_LEADER}",
+    "misplaced-transaction": f"The beginning or end of a metadata transaction stands among other records. {_VOID}",
     "transaction-too-large": "A metadata transaction is larger than the monitor holds; its entries were counted before its end.",
     "epoch-jump": "Somebody wrote a claim that skips epochs. It is void for every replica; find out who may write to the metadata topic.",
     "epoch-regression": f"A snapshot names an epoch that is not in force yet. {_LEADER}",
@@ -29,21 +33,29 @@ RULES: dict[str, str] = {
         " not acknowledged; one such entry at the end of a term is survived, many point to a broken producer or a "
         "forger."
     ),
-    "misplaced-claim": f"A claim of leadership stands inside a term. {_REPLICA_STOPS}",
+    "misplaced-claim": f"A claim of leadership stands inside a term. {_VOID}",
     "snapshot-beyond-log": f"A snapshot claims to hold entries that come after it. {_LEADER}",
-    "file-committed-twice": f"The same object was committed twice. {_LEADER}",
-    "file-committed-after-fence": (
-        "An object was committed after it had been fenced, handed over or removed: its data may be deleted. Copy the "
-        "object before it goes, and upload the data again."
-    ),
-    "live-file-removed": "An object was deleted that still had live batches: their records are lost. Stop the deletion of files.",
-    "live-file-handed-over": f"A file was handed over though it has live batches here, so another owner may delete it. {_LEADER}",
+    "file-committed-twice": f"The same object was committed twice. {_VOID}",
+    "file-committed-after-fence": f"An object was committed after it was fenced, handed over or removed: it may be deleted. {_VOID}",
+    "live-file-removed": f"An object with live batches is said to be deleted: if it is, records are lost. Stop such deletions. {_VOID}",
+    "live-file-handed-over": f"A file was handed over though it has live batches here, so another owner may delete it. {_VOID}",
     "live-file-fenced": f"A committed file with live batches was fenced, so it may be deleted. {_LEADER}",
     "log-lost": (
         "Entries of the metadata topic were lost or pruned before the monitor read them. Totals lack them, chains start"
         " anew. If nobody pruned the log, look at the topic's retention and at unclean leader elections."
     ),
-    "unknown-partition": f"An entry is about a partition that was never created here. {_REPLICA_STOPS}",
-    "deleted-topic": f"An entry is about a partition of a topic that was deleted. {_REPLICA_STOPS}",
-    "absurd-partition-count": f"An entry creates more partitions than any configuration allows. {_LEADER}",
+    "unknown-partition": f"An entry is about a partition that was never created here. A deletion has no effect then. {_VOID}",
+    "deleted-topic": f"An entry is about a partition of a topic that was deleted. A deletion has no effect then. {_VOID}",
+    "absurd-partition-count": f"An entry creates or places more partitions than a topic can have. {_VOID}",
+    "misplaced-file": f"A file must be alone in its entry, and outside of transactions. {_VOID}",
+    "batch-beyond-limit": f"A batch begins beyond byte 2^31-1 of its file, where it cannot be asked for. {_VOID}",
+    "undecodable-entry": f"The bytes of an entry cannot be decoded; the quarantine keeps the first of them. {_VOID}",
+    "replica-stops": f"An entry of a schema, a record type or a schema level that this version does not know. {_STOPS}",
+    "level-not-in-force": f"An entry has a schema level that metadata partition 0 did not put in force: older nodes stop at it. {_LEADER}",
+    "append-time-backwards": f"The append time of a file is before that of a file before it: retention by time may be wrong. {_LEADER}",
+    "owner-missing": f"A file was committed at a coordinator that it does not name as an owner, so nobody may ever delete it. {_LEADER}",
+    "partition-hole": f"Partitions of a topic are created beyond partitions that do not exist. {_LEADER}",
+    "partition-not-placed": f"A coordinator created a partition that metadata partition 0 does not place there. {_LEADER}",
+    "placement-broken": f"The ranges in which a topic is placed leave out partitions, or have some twice. {_LEADER}",
+    "partitions-not-followed": "An entry creates very many partitions; the monitor follows some of them from their first commit only.",
 }

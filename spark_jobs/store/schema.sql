@@ -75,6 +75,16 @@ create table if not exists claim (          -- leadership changes, those in forc
 create table if not exists node (node_id integer primary key, rack text, endpoints text, schema_level_max integer) without rowid;
 create table if not exists node_directory (node_id integer, directory_id blob, online integer, primary key (node_id, directory_id)) without rowid;
 create table if not exists replica_directory (node_id integer, kpart integer, directory_id blob, primary key (node_id, kpart)) without rowid;
+create table if not exists level_use (      -- entries at a level that partition 0 is not known to have put in force, until it has been read
+    kpart integer, offset integer, level integer, seen_ms integer, primary key (kpart, offset, level)
+) without rowid;
+create table if not exists placed_range (   -- where partitions were placed by the newest order for their topic
+    topic_id blob, first_partition integer, num_partitions integer, coordinator_id integer, primary key (topic_id, first_partition)
+) without rowid;
+create table if not exists created_range (  -- partitions whose creation was not compared with the order for it yet
+    kpart integer, offset integer, topic_id blob, first_partition integer, num_partitions integer, order_offset integer,
+    primary key (kpart, offset, topic_id, first_partition)
+) without rowid;
 create table if not exists feature (name text primary key, level integer) without rowid;
 create table if not exists broker (broker_id integer primary key, rack text, host text) without rowid; -- from Kafka, not the log
 create table if not exists snapshot (

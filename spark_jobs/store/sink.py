@@ -25,6 +25,7 @@ from spark_jobs.scan.summary import (
     FindingRow,
     HeadRow,
     HeldRow,
+    LevelRow,
     LinkRow,
     NoteRow,
     ProducerLinkRow,
@@ -32,7 +33,7 @@ from spark_jobs.scan.summary import (
     RestartRow,
     rows_of,
 )
-from spark_jobs.store import findings, merge_files, merge_sums
+from spark_jobs.store import findings, merge_orders, merge_sums
 from spark_jobs.store.books import TEMPORARY
 from spark_jobs.store.findings import Findings, write_notes, write_quarantine
 from spark_jobs.store.merge_chains import ChainMerge, group_rows
@@ -119,7 +120,7 @@ class Store:
     def merge(
         self, summary: pa.Table, heads: Mapping[int, Head], log_ends: Mapping[int, int], now_ms: int, scan_ms: int | None = None
     ) -> None:
-        """Take over a summary that was scanned from `heads`. Raises StaleHeadsError, then nothing has changed."""
+        """Take over a summary that was scanned from `heads`. Raises StaleHeadsError and ContradictedError, then nothing has changed."""
         begin_s = time.perf_counter()
         db = self._db
         db.execute("begin immediate")
@@ -141,16 +142,18 @@ class Store:
         rows = rows_of(summary, HeadRow)
         found = Findings(rows_of(summary, FindingRow))
         restarts = self._merge_chains(summary, rows, found)
-        found.write(db, now_ms)
         write_quarantine(db, rows_of(summary, QuarantineRow), now_ms)
         write_notes(db, rows_of(summary, NoteRow), now_ms)
-        merge_sums.add_totals(db, summary, found.found)
+        merge_orders.note_levels(db, rows_of(summary, LevelRow), now_ms)
         merge_sums.add_activity(db, summary, now_ms)
         for row in rows:
             self._move_head(row, log_ends.get(row.kpart, row.next_offset), now_ms, restarts.get(row.kpart))
             merge_sums.add_freshness(db, now_ms - row.oldest_ms, now_ms)
         self._merge_held(summary, rows)
         db.executemany("update head set log_end = max(?, next_offset) where kpart = ?", [(end, kpart) for kpart, end in log_ends.items()])
+        merge_orders.compare_orders(db, found, now_ms)
+        found.write(db, now_ms)
+        merge_sums.add_totals(db, summary, found.found)
         self._forget_old(now_ms)
 
     def _merge_chains(self, summary: pa.Table, heads: Iterable[HeadRow], found: Findings) -> dict[int, int | None]:
@@ -211,5 +214,4 @@ class Store:
             return
         self._pruned_minute = minute
         merge_sums.forget_old(self._db, now_ms)
-        merge_files.forget_old(self._db, now_ms)
         findings.forget_old(self._db)

@@ -1,27 +1,56 @@
-"""First pass of `verify`: what the log says was deleted in the end, so that the second pass can leave it out as it goes.
+"""First pass of `verify`: when the log deletes what, so that the second pass can leave it out as it goes.
 
 Only entries that are not plain commits travel here with their bodies; of the others the key is enough. A deletion inside a
-transaction counts when that ends, at its own offset; both passes read to the same end.
+transaction counts when that ends, at its own offset; both passes read to the same end. Whether a deletion contradicts the log
+is not known here, but told from outside (`EffectiveLog.known_void`).
 """
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
 
 from records.model import PartitionCreated, RecordsDeleted, TopicDeleted
 from spark_jobs.verify.effective import Effective, EffectiveLog
-from spark_jobs.verify.judged import LogFault
 
-PARTITIONS_MAX = 10_000_000
-"""Far more than a topic can have; bounds what one entry of garbage can cost."""
+Int64s = npt.NDArray[np.int64]
+
+NEVER = (1 << 63) - 1
+"""The offset at which what stays is deleted, and a log start behind everything."""
+
+
+def _numbers() -> array[int]:
+    return array("q")
+
+
+@dataclass(slots=True)
+class History:
+    """How the log start of a user partition moved: the entries that moved it, and where to, both ascending."""
+
+    offsets: array[int] = field(default_factory=_numbers)
+    starts: array[int] = field(default_factory=_numbers)
+
+    def move(self, offset: int, start: int) -> None:
+        """Records before `start` were deleted by an entry."""
+        if start > (self.starts[-1] if self.starts else 0):
+            self.offsets.append(offset)
+            self.starts.append(start)
+
+    def deaths(self, ends: Int64s) -> Int64s:
+        """The entry that deletes a batch which ends before an offset, of each of them; or NEVER."""
+        at = np.searchsorted(np.array(self.starts, np.int64), ends, "left")
+        deaths: Int64s = np.append(np.array(self.offsets, np.int64), NEVER)[at]
+        return deaths
 
 
 @dataclass(slots=True)
 class Deletions:
-    """Log starts that were moved, by partition key, and where each topic was deleted last."""
+    """The histories of user partitions that have one, by key and by the entry that created the partition."""
 
-    log_starts: dict[bytes, int] = field(default_factory=dict)
-    deleted_at: dict[bytes, int] = field(default_factory=dict)
+    histories: dict[tuple[bytes, int], History] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -30,40 +59,39 @@ class DeletionScan:
 
     log: EffectiveLog = field(default_factory=EffectiveLog)
     deletions: Deletions = field(default_factory=Deletions)
-    _partitions: dict[bytes, set[bytes]] = field(default_factory=dict)
+    _partitions: dict[bytes, dict[bytes, int]] = field(default_factory=dict)
 
     def read(self, offset: int, key: bytes | None, value: bytes | None) -> None:
         """Take the next entry. Raises `LogFault`."""
-        for entry in self.log.read(offset, key, value):
+        unit = self.log.read(offset, key, value)
+        for entry in unit.entries if unit is not None else ():
             self._take(entry)
 
     def _take(self, entry: Effective) -> None:
         for record in entry.records or ():
             match record:
                 case PartitionCreated():
-                    made = (key_of(record.topic_id, one) for one in partitions_of(record, entry.offset))
-                    self._partitions.setdefault(record.topic_id, set()).update(made)
+                    known = self._partitions.setdefault(record.topic_id, {})
+                    for one in partitions_of(record):
+                        known.setdefault(key_of(record.topic_id, one), entry.offset)
                 case TopicDeleted():
-                    self.deletions.deleted_at[record.topic_id] = entry.offset
-                    for gone in self._partitions.pop(record.topic_id, ()):
-                        self.deletions.log_starts.pop(gone, None)
+                    for gone, created in self._partitions.pop(record.topic_id, {}).items():
+                        self._history(gone, created).move(entry.offset, NEVER)
                 case RecordsDeleted():
-                    self._move(key_of(record.topic_id, record.partition), record)
+                    key = key_of(record.topic_id, record.partition)
+                    since = self._partitions.get(record.topic_id, {}).get(key)
+                    if since is not None:
+                        self._history(key, since).move(entry.offset, record.new_log_start_offset)
                 case _:
                     pass
 
-    def _move(self, key: bytes, record: RecordsDeleted) -> None:
-        if key in self._partitions.get(record.topic_id, ()):
-            starts = self.deletions.log_starts
-            starts[key] = max(starts.get(key, 0), record.new_log_start_offset)
+    def _history(self, key: bytes, created: int) -> History:
+        return self.deletions.histories.setdefault((key, created), History())
 
 
-def partitions_of(record: PartitionCreated, offset: int) -> range:
-    """The partitions that an entry creates. Raises `LogFault` for a range that no coordinator can hold."""
-    end = record.first_partition + record.num_partitions
-    if not 0 <= record.first_partition <= end <= PARTITIONS_MAX:
-        raise LogFault(offset, f"it creates partitions {record.first_partition} to {end - 1} of a topic")
-    return range(record.first_partition, end)
+def partitions_of(record: PartitionCreated) -> range:
+    """The partitions that an entry creates."""
+    return range(record.first_partition, record.first_partition + record.num_partitions)
 
 
 def key_of(topic_id: bytes, partition: int) -> bytes:

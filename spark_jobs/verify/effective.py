@@ -2,18 +2,22 @@
 
 What `judged` lets count takes effect at once, or, between TransactionBegan and TransactionEnded, when the end is read: in
 order, each entry at its own offset. A claim that comes into force, or TransactionAborted, ends an open transaction, and
-nothing of it counts. Written anew and not shared with the coordinator, like the rule which entries count.
+nothing of it counts. An entry that contradicts the log is void, together with the transaction it stands in
+(`spark_jobs.contradiction`): what needs no state to be told is told here. Written anew and not shared with the coordinator,
+like the rule which entries count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from records.codec import UndecodableEntry
 from records.fast import PLAIN_COMMIT_PREFIXES
-from records.model import Record, TransactionAborted, TransactionBegan, TransactionEnded
-from spark_jobs.verify.judged import PLAIN_COMMIT, Judge, LogFault, records_of
+from records.model import FileCommitted, Record, TransactionAborted, TransactionBegan, TransactionEnded
+from spark_jobs.contradiction import check_composition, check_marks
+from spark_jobs.verify.judged import PLAIN_COMMIT, Judge, records_of
 
 
 class Effective(NamedTuple):
@@ -34,12 +38,24 @@ class OpenTransaction:
     chunks: list[Effective] = field(default_factory=list)
 
 
+class Unit(NamedTuple):
+    """Entries that take effect together: one, or those of a transaction. `offset` is the entry that makes them."""
+
+    offset: int
+    entries: Sequence[Effective]
+
+
 @dataclass(slots=True)
 class EffectiveLog:
-    """Follows one metadata partition from its first entry."""
+    """Follows one metadata partition from its first entry. `known_void` contradict the state, as another walk found out.
 
+    `contradictions` says of every entry that was found to contradict the log what is wrong with it.
+    """
+
+    known_void: Set[int] = frozenset()
     judge: Judge = field(default_factory=Judge)
     opened: OpenTransaction | None = None
+    contradictions: dict[int, str] = field(default_factory=dict)
 
     @property
     def position(self) -> tuple[int, int, int]:
@@ -47,41 +63,66 @@ class EffectiveLog:
         judge = self.judge
         return (judge.epoch, judge.term, judge.seq) if self.opened is None else self.opened.before
 
-    def read(self, offset: int, key: bytes | None, value: bytes | None) -> Sequence[Effective]:
-        """Take the next entry; returns those that take effect now. `PLAIN_COMMIT` may stand for plain commits. Raises `LogFault`."""
+    def read(self, offset: int, key: bytes | None, value: bytes | None) -> Unit | None:
+        """Take the next entry; returns what takes effect now. `PLAIN_COMMIT` may stand for plain commits. Raises `LogFault`."""
         judge = self.judge
         epoch = judge.epoch
         if not judge.counts(offset, key, value):
             if judge.epoch != epoch:
                 self.opened = None
-            return ()
+            return None
+        if offset in self.known_void:
+            self.opened = None
+            return None
         if self.opened is None and value is not None and value.startswith(PLAIN_COMMIT_PREFIXES):
-            return (Effective(offset, value, None),)
-        # Replicas decode every entry when they read it, also those of a transaction that never ends.
-        records = () if value == PLAIN_COMMIT else records_of(offset, value)
+            return Unit(offset, (Effective(offset, value, None),))
+        try:
+            # Replicas decode every entry when they read it, also those of a transaction that never ends.
+            records = () if value == PLAIN_COMMIT else records_of(offset, value)
+        except UndecodableEntry as error:
+            return self._refuse(offset, f"it cannot be decoded: {error}")
         return self._resolve(Effective(offset, value or b"", records), records)
 
-    def _resolve(self, entry: Effective, records: Sequence[Record]) -> Sequence[Effective]:
-        opened = self.opened
+    def _refuse(self, offset: int, why: str) -> Unit | None:
+        """An entry contradicts the log: it is void, and a transaction that is open. Nothing takes effect."""
+        self.contradictions[offset] = why
+        self.opened = None
+        return None
+
+    def _resolve(self, entry: Effective, records: Sequence[Record]) -> Unit | None:
+        opened, offset = self.opened, entry.offset
         match records:
             case [TransactionBegan(name=name)]:
                 if opened is not None:
-                    raise LogFault(entry.offset, f"it begins a transaction inside that of entry {opened.offset}")
+                    return self._refuse(offset, f"it begins a transaction inside that of entry {opened.offset}")
                 judge = self.judge
-                self.opened = OpenTransaction(name, entry.offset, (judge.epoch, judge.term, judge.seq - 1))
-                return ()
+                self.opened = OpenTransaction(name, offset, (judge.epoch, judge.term, judge.seq - 1))
+                return None
             case [TransactionEnded(num_chunks=count)]:
                 if opened is None:
-                    raise LogFault(entry.offset, "it ends a transaction that never began")
-                if count != len(opened.chunks):
-                    text = f"it ends the transaction of entry {opened.offset} with {count} chunks, but there are {len(opened.chunks)}"
-                    raise LogFault(entry.offset, text)
-                self.opened = None
-                return opened.chunks
+                    return self._refuse(offset, "it ends a transaction that never began")
+                return self._end(opened, offset, count)
             case [TransactionAborted()]:
                 self.opened = None
-                return ()
+                return None
+        wrong = check_marks(records) or (check_composition(records) if opened is None else None)
+        if wrong is not None:
+            return self._refuse(offset, wrong.message)
         if opened is None:
-            return (entry,)
+            return Unit(offset, (entry,))
         opened.chunks.append(entry)
-        return ()
+        return None
+
+    def _end(self, opened: OpenTransaction, offset: int, count: int) -> Unit | None:
+        if count != len(opened.chunks):
+            text = f"it ends the transaction of entry {opened.offset} with {count} chunks, but there are {len(opened.chunks)}"
+            return self._refuse(offset, text)
+        for chunk in opened.chunks:
+            # A plain commit without its body is not decoded.
+            is_file = not chunk.value or any(isinstance(record, FileCommitted) for record in chunk.records or ())
+            wrong = check_composition(chunk.records or (), in_transaction=True)
+            if is_file or wrong is not None:
+                why = "a file is committed inside a transaction" if wrong is None else wrong.message
+                return self._refuse(offset, f"it ends a transaction whose entry {chunk.offset} is wrong: {why}")
+        self.opened = None
+        return Unit(offset, opened.chunks)

@@ -15,6 +15,8 @@ from spark_jobs.verify.tally import Group, Kind, Row, Sum, Tally
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+ROUNDS_MAX = 10
+
 _PREFIXES = ", ".join(f"X'{prefix.hex()}'" for prefix in PLAIN_COMMIT_PREFIXES)
 _WITHOUT_PLAIN_COMMITS = f"CASE WHEN substring(value, 1, {len(PLAIN_COMMIT_PREFIXES[0])}) IN ({_PREFIXES}) THEN X'' ELSE value END AS value"
 
@@ -31,6 +33,8 @@ class Rebuilt:
     entries: int = 0
     batches: int = 0
     began: int | None = None
+    contradictions: dict[int, str] = field(default_factory=dict)
+    """Entries that are void because they contradict the log, and what is wrong with them."""
 
     @property
     def digest(self) -> Digest:
@@ -40,15 +44,40 @@ class Rebuilt:
 
 @dataclass(slots=True)
 class Rebuilder:
-    """Rebuilds states as of given ends of the log; what was deleted below an end is found once."""
+    """Rebuilds states as of given ends of the log; what was deleted below an end is found once.
+
+    Whether a deletion contradicts the log is known after the second pass, and then both are made again. An entry is judged by
+    those before it alone, so each round settles one more of them at least.
+    """
 
     session: SparkSession
     place: LogPlace
     _deletions: dict[tuple[int, int], bytes] = field(default_factory=dict)
     _faults: dict[tuple[int, int], str] = field(default_factory=dict)
+    _void: dict[int, Set[int]] = field(default_factory=dict)
 
     def rebuild(self, ends: Mapping[int, int], wanted: Mapping[int, Set[Group]] | None = None) -> dict[int, Rebuilt]:
         """The states after the entries below `ends`, with the rows of the wanted groups."""
+        for _ in range(ROUNDS_MAX):
+            rebuilt = self._rebuild(ends, wanted)
+            found = {kpart: frozenset(one.contradictions) for kpart, one in rebuilt.items()}
+            unsettled = [kpart for kpart, void in found.items() if void and void != self._void.get(kpart)]
+            if not unsettled:
+                return rebuilt
+            for kpart in unsettled:
+                self._void[kpart] = found[kpart]
+                self._deletions.pop((kpart, ends[kpart]), None)
+        for kpart in unsettled:
+            rebuilt[kpart].fault = f"which of its entries contradict others was not settled within {ROUNDS_MAX} rounds"
+        return rebuilt
+
+    def deletions(self, ends: Mapping[int, int]) -> tuple[dict[int, bytes], dict[int, str]]:
+        """What is deleted below `ends`, without deletions that contradict the log; and why partitions cannot be rebuilt."""
+        rebuilt = self.rebuild(ends)
+        found = {kpart: self._deletions[kpart, end] for kpart, end in ends.items() if end > 0}
+        return found, {kpart: one.fault for kpart, one in rebuilt.items() if one.fault}
+
+    def _rebuild(self, ends: Mapping[int, int], wanted: Mapping[int, Set[Group]] | None = None) -> dict[int, Rebuilt]:
         self._find_deletions(ends)
         rebuilt = {kpart: Rebuilt(entries=end) for kpart, end in ends.items()}
         for kpart, end in ends.items():
@@ -82,7 +111,7 @@ class Rebuilder:
     def deletions_of(self, ends: Mapping[int, int]) -> list[dict[str, object]]:
         """Run the first pass: rows of `DELETIONS_SCHEMA`."""
         entries = self._read(ends).selectExpr("partition", "offset", "key", _WITHOUT_PLAIN_COMMITS)
-        rows: list[dict[str, object]] = entries.mapInArrow(find_deletions, DELETIONS_DDL).toArrow().to_pylist()
+        rows: list[dict[str, object]] = entries.mapInArrow(find_deletions(self._void), DELETIONS_DDL).toArrow().to_pylist()
         return rows
 
     def states_of(
@@ -109,6 +138,8 @@ def _take(rebuilt: Rebuilt, row: Mapping[str, object]) -> None:
             rebuilt.tally.rows.append((Kind(str(row["kind"])), _bytes(row["grp"]), fields))
         case "batches":
             rebuilt.batches = int(str(row["count"]))
+        case "void":
+            rebuilt.contradictions[int(str(row["count"]))] = str(row["text"])
         case "open":
             rebuilt.began = int(str(row["count"]))
         case "fault":

@@ -2,7 +2,7 @@
 
 Written anew and not shared with the coordinator: `verify` must find out if the coordinator gets it wrong. A claim is in
 force iff its seq is 0, its epoch follows the one in force, and its body is a LeadershipClaimed of that epoch and term; any
-other entry counts iff it is the next of the term in force. All else is void.
+other entry counts iff it is the next of the term in force. All else is void. What counts may still contradict the log: see `effective`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from records.codec import UndecodableEntry, UnknownSchema, UnreadableEntry, decode_entry, decode_key
+from records.codec import UndecodableEntry, UnknownSchema, decode_entry, decode_key
 from records.model import LeadershipClaimed, Record
 
 PLAIN_COMMIT = b""
@@ -66,8 +66,8 @@ def _is_claim(offset: int, epoch: int, term: int, value: bytes | None) -> bool:
 
 
 def records_of(offset: int, value: bytes | None) -> Sequence[Record]:
-    """The records of an entry that counts. Raises `LogFault` when nobody could read them."""
+    """The records of an entry that counts. Raises `UndecodableEntry`, and `LogFault` when a newer version wrote it."""
     try:
         return decode_entry(value or b"")
-    except UnreadableEntry as error:
-        raise LogFault(offset, f"it counts but cannot be decoded: {error}") from error
+    except UnknownSchema as error:
+        raise LogFault(offset, f"replicas of this version stop here: {error}") from error

@@ -14,6 +14,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from spark_jobs.verify.deletions import Deletions, DeletionScan
+from spark_jobs.verify.effective import EffectiveLog
 from spark_jobs.verify.judged import LogFault
 from spark_jobs.verify.rebuild import Rebuild
 from spark_jobs.verify.tally import Group, Tally
@@ -38,7 +39,7 @@ STATE_SCHEMA = pa.schema(
     ]
 )
 """`what`: sum (of a group), row (of a wanted group, JSON in `text`), fault (`text` says why), batches (read in all), open (the
-offset in `count` began a transaction that has no end)."""
+offset in `count` began a transaction that has no end), void (the entry at the offset in `count` contradicts the log, as `text` says)."""
 
 ROWS_PER_BATCH = 10_000
 
@@ -50,19 +51,29 @@ class Reader(Protocol):
         """Take the next entry. Raises `LogFault`."""
 
 
-def find_deletions(batches: Batches) -> Batches:
-    """First pass: one row for each metadata partition."""
-    readers: dict[int, DeletionScan] = {}
-    faults: dict[int, str] = {}
-    walk(batches, lambda kpart: readers.setdefault(kpart, DeletionScan()), faults)
-    for kpart, reader in readers.items():
-        row: dict[str, object] = {
-            "kpart": kpart,
-            "entries": reader.log.judge.next_offset,
-            "fault": faults.get(kpart),
-            "deletions": pickle.dumps(reader.deletions),
-        }
-        yield from to_batches([row], DELETIONS_SCHEMA)
+def find_deletions(known_void: Mapping[int, Set[int]]) -> Callable[[Batches], Batches]:
+    """First pass: one row for each metadata partition. `known_void` are entries that the second pass found to contradict the log."""
+
+    def run(batches: Batches) -> Batches:
+        readers: dict[int, DeletionScan] = {}
+        faults: dict[int, str] = {}
+
+        def reader_of(kpart: int) -> DeletionScan:
+            if kpart not in readers:
+                readers[kpart] = DeletionScan(EffectiveLog(known_void.get(kpart, frozenset())))
+            return readers[kpart]
+
+        walk(batches, reader_of, faults)
+        for kpart, reader in readers.items():
+            row: dict[str, object] = {
+                "kpart": kpart,
+                "entries": reader.log.judge.next_offset,
+                "fault": faults.get(kpart),
+                "deletions": pickle.dumps(reader.deletions),
+            }
+            yield from to_batches([row], DELETIONS_SCHEMA)
+
+    return run
 
 
 def rebuild_states(deletions: Mapping[int, bytes], wanted: Mapping[int, Set[Group]]) -> Callable[[Batches], Batches]:
@@ -117,6 +128,8 @@ def _state_rows(kpart: int, reader: Rebuild) -> Iterator[dict[str, object]]:
     yield _row(kpart, "batches", count=reader.batches)
     if reader.log.opened is not None:
         yield _row(kpart, "open", count=reader.log.opened.offset)
+    for offset, text in sorted(reader.log.contradictions.items()):
+        yield _row(kpart, "void", count=offset, text=text)
     for (kind, group), one in tally.groups.items():
         yield _row(kpart, "sum", kind=kind, grp=group, digest=one.digest.to_bytes(), count=one.rows)
     for kind, group, row in tally.rows:

@@ -1,7 +1,8 @@
 """Second pass of `verify`: the state of one metadata partition, rebuilt from its entries in order and tallied.
 
 Independent of the coordinator on purpose. Rows of deleted batches are never counted: `Deletions` says beforehand which
-will be. Plain commits are collected and applied together; everything else is applied entry by entry, in its place.
+will be. Plain commits are collected and applied together, unless one of them contradicts the log; everything else is applied
+entry by entry, in its place. What contradicts the log is left out, as replicas leave it out.
 Memory is that of partitions, producers, known files and tombstones, and of a transaction that is open; batches are hashed
 and dropped. With a transaction open the state is that before it, as in replicas.
 """
@@ -9,6 +10,7 @@ and dropped. With a transaction open the state is that before it, as in replicas
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -17,6 +19,7 @@ import numpy.typing as npt
 
 from records.bulk_decode import decode_file_entries
 from records.bulk_files import FileColumns, files_of, merge_files
+from records.codec import UndecodableEntry
 from records.model import (
     FileCommitted,
     FileHandedOver,
@@ -34,10 +37,20 @@ from records.model import (
     TransactionAborted,
 )
 from records.state_digest import PRODUCER_RING, Digest, hash_batches, key_lanes
+from spark_jobs.contradiction import (
+    BATCH_BYTE_MAX,
+    SEQUENCE_MASK,
+    Contradiction,
+    check_composition,
+    check_effects,
+    check_file,
+    producer_conflict,
+    stops_replicas,
+)
 from spark_jobs.verify.commits import LOG_APPEND_TIME, Commits, gather
-from spark_jobs.verify.deletions import Deletions, key_of, partitions_of
+from spark_jobs.verify.deletions import NEVER, Deletions, History, key_of, partitions_of
 from spark_jobs.verify.directory import Directory
-from spark_jobs.verify.effective import EffectiveLog
+from spark_jobs.verify.effective import EffectiveLog, Unit
 from spark_jobs.verify.judged import LogFault, records_of
 from spark_jobs.verify.tally import Kind, KnownFile, Tally
 
@@ -54,7 +67,7 @@ class UserPartition:
 
     key: bytes
     lanes: tuple[int, int]
-    final_log_start: int
+    history: History
     high_watermark: int = 0
     log_start: int = 0
     max_timestamp_ms: int = NO_TIMESTAMP
@@ -69,6 +82,11 @@ class Producer:
     epoch: int
     last_append_ms: int
     ring: deque[tuple[int, int, int, int]] = field(default_factory=lambda: deque(maxlen=REMEMBERED_BATCHES))
+
+    @property
+    def next_sequence(self) -> int:
+        """The sequence of its next batch."""
+        return (self.ring[-1][1] + 1) & SEQUENCE_MASK
 
 
 @dataclass(slots=True)
@@ -95,6 +113,14 @@ class Tombstone(NamedTuple):
     created_ms: int
 
 
+class Held(NamedTuple):
+    """A known file, its batches that stay, and the entry that deletes the last of its batches: NEVER when some stay."""
+
+    file: KnownFile
+    live_batches: int
+    emptied_at: int
+
+
 @dataclass(slots=True)
 class Rebuild:
     """State of one metadata partition up to `log.judge.next_offset`; batches are already in `tally`."""
@@ -107,22 +133,25 @@ class Rebuild:
     partitions: dict[bytes, UserPartition] = field(default_factory=dict)
     topics: dict[bytes, Topic] = field(default_factory=dict)
     gone: dict[bytes, Gone] = field(default_factory=dict)
-    files: dict[str, tuple[KnownFile, int]] = field(default_factory=dict)
+    files: dict[str, Held] = field(default_factory=dict)
     tombstones: dict[str, Tombstone] = field(default_factory=dict)
     directory: Directory = field(default_factory=Directory)
     _waiting: list[tuple[int, bytes]] = field(default_factory=list)
     _waiting_bytes: int = 0
+    _judged_at: int = 0
 
     def read(self, offset: int, key: bytes | None, value: bytes | None) -> None:
         """Take the next entry. Raises `LogFault`."""
         # Here values are those of the log: an empty one cannot be decoded, and stands for nothing.
-        for entry in self.log.read(offset, key, value or None):
+        unit = self.log.read(offset, key, value or None)
+        if unit is None:
+            return
+        for entry in unit.entries:
             if entry.records is None:
                 self._wait(entry.offset, entry.value)
-                continue
-            self.apply_waiting()
-            for record in entry.records:
-                self._apply(record, entry.offset)
+                return
+        self.apply_waiting()
+        self._apply_unit(unit)
 
     def _wait(self, offset: int, value: bytes) -> None:
         self._waiting.append((offset, value))
@@ -138,10 +167,49 @@ class Rebuild:
         ends = np.cumsum(np.array([len(value) for _, value in waiting], np.int64))
         starts = np.concatenate((np.zeros(1, np.int64), ends[:-1]))
         taken, files = decode_file_entries(np.frombuffer(b"".join(value for _, value in waiting), np.uint8), starts, ends)
-        slow = [(at, _single_commit(*waiting[at])) for at in np.flatnonzero(~taken).tolist()]
+        slow = []
+        for at in np.flatnonzero(~taken).tolist():
+            found = self._single_commit(*waiting[at])
+            if found is not None:
+                slow.append((at, found))
         if slow:
             files = merge_files(files, files_of(slow))
-        self._commit(np.array([offset for offset, _ in waiting], np.int64)[files.message], files)
+        if not len(files):
+            return
+        offsets = np.array([offset for offset, _ in waiting], np.int64)[files.message]
+        commits = gather(offsets, files)
+        if self._is_lawful(files, commits):
+            self._commit(offsets, files, commits)
+            return
+        for at in files.message.tolist():
+            offset, value = waiting[at]
+            alone = self._single_commit(offset, value)
+            if alone is not None:
+                self._commit_one(offset, alone)
+
+    def _single_commit(self, offset: int, value: bytes) -> FileCommitted | None:
+        """The commit of an entry that begins like one alone; None when it is void. Avro lets more records follow."""
+        try:
+            records = records_of(offset, value)
+        except UndecodableEntry as error:
+            self.log.contradictions[offset] = f"it cannot be decoded: {error}"
+            return None
+        match records:
+            case [FileCommitted() as record]:
+                return record
+        wrong = check_composition(records)
+        self.log.contradictions[offset] = "it is no commit" if wrong is None else wrong.message
+        return None
+
+    def _commit_one(self, offset: int, record: FileCommitted) -> None:
+        """Commit a file, unless it contradicts the log."""
+        wrong = check_file(record, self)
+        if wrong is not None:
+            self.log.contradictions[offset] = said(wrong)
+            return
+        files = files_of([(0, record)])
+        offsets = np.array([offset], np.int64)
+        self._commit(offsets, files, gather(offsets, files))
 
     def finish(self) -> Tally:
         """Count everything that is not a batch, and return the tally."""
@@ -159,8 +227,8 @@ class Rebuild:
             for producer_id, producer in one.producers.items():
                 ring = np.array(list(producer.ring), PRODUCER_RING).tobytes()
                 tally.add_producer(key, producer_id=producer_id, epoch=producer.epoch, last_append_ms=producer.last_append_ms, ring=ring)
-        for file, live_batches in self.files.values():
-            tally.add_file(file, live_batches)
+        for held in self.files.values():
+            tally.add_file(held.file, held.live_batches)
         for object_key, stone in self.tombstones.items():
             tally.add_tombstone(object_key, reason=stone.reason, time_ms=stone.time_ms, created_ms=stone.created_ms)
         for topic_id, topic in self.topics.items():
@@ -174,16 +242,36 @@ class Rebuild:
 
     # ---- entries that are not plain commits
 
+    def _apply_unit(self, unit: Unit) -> None:
+        """Apply entries that take effect together, unless they contradict the log."""
+        entries = [(entry.offset, entry.records or ()) for entry in unit.entries]
+        match entries:
+            case [(offset, [FileCommitted() as file])]:
+                self._commit_one(offset, file)
+                return
+        if not entries:
+            return
+        self._judged_at = entries[0][0]
+        void = check_effects(entries, self)
+        if void is not None:
+            of = "" if void.offset == unit.offset else f"its entry {void.offset}: "
+            self.log.contradictions[unit.offset] = of + said(void.contradiction)
+            return
+        for offset, records in entries:
+            for record in records:
+                self._apply(record, offset)
+
     def _apply(self, record: Record, offset: int) -> None:
+        why = stops_replicas(record)
+        if why is not None:
+            raise LogFault(offset, f"replicas of this version stop here: {why}")
         match record:
-            case FileCommitted():
-                self._commit(np.array([offset], np.int64), files_of([(0, record)]))
             case PartitionCreated():
-                self._create(record, partitions_of(record, offset))
+                self._create(record, offset)
             case TopicDeleted():
                 self._delete_topic(record)
             case RecordsDeleted():
-                self._delete_records(record, offset)
+                self._delete_records(record)
             case ProducersExpired():
                 for one in self.partitions.values():
                     one.producers = {key: kept for key, kept in one.producers.items() if kept.last_append_ms >= record.before_ms}
@@ -203,17 +291,18 @@ class Rebuild:
                 if not self.directory.apply(record, offset):
                     raise LogFault(offset, f"it holds a {type(record).__name__}, which replicas of this version cannot apply")
 
-    def _create(self, record: PartitionCreated, partitions: range) -> None:
+    def _create(self, record: PartitionCreated, offset: int) -> None:
         topic = self.topics.get(record.topic_id)
         if topic is None:
             topic = self.topics[record.topic_id] = Topic(record.name, record.order_offset)
             self.gone.pop(record.topic_id, None)
         topic.order_offset = max(topic.order_offset, record.order_offset)
-        for partition in partitions:
+        for partition in partitions_of(record):
             if partition not in topic.partitions:
                 topic.partitions.add(partition)
                 key = key_of(record.topic_id, partition)
-                self.partitions[key] = UserPartition(key, key_lanes(key), self.deletions.log_starts.get(key, 0))
+                history = self.deletions.histories.get((key, offset)) or History()
+                self.partitions[key] = UserPartition(key, key_lanes(key), history)
 
     def _delete_topic(self, record: TopicDeleted) -> None:
         self.gone[record.topic_id] = Gone(record.order_offset, 0)
@@ -221,13 +310,10 @@ class Rebuild:
         for partition in topic.partitions if topic is not None else ():
             del self.partitions[key_of(record.topic_id, partition)]
 
-    def _delete_records(self, record: RecordsDeleted, offset: int) -> None:
+    def _delete_records(self, record: RecordsDeleted) -> None:
         one = self.partitions.get(key_of(record.topic_id, record.partition))
-        if one is None:
-            return
-        if record.new_log_start_offset > one.high_watermark:
-            raise LogFault(offset, f"records are deleted up to {record.new_log_start_offset}, past the high watermark {one.high_watermark}")
-        one.log_start = max(one.log_start, record.new_log_start_offset)
+        if one is not None:
+            one.log_start = max(one.log_start, record.new_log_start_offset)
 
     def _forget(self, before_ms: int) -> None:
         self.tombstones = {key: stone for key, stone in self.tombstones.items() if not 0 <= stone.created_ms < before_ms}
@@ -236,35 +322,78 @@ class Rebuild:
 
     def _bury(self, object_key: str, reason: str) -> None:
         known = self.files.pop(object_key, None)
-        self.tombstones[object_key] = Tombstone(reason, self.log_time_ms, known[0].created_ms if known is not None else -1)
+        self.tombstones[object_key] = Tombstone(reason, self.log_time_ms, known.file.created_ms if known is not None else -1)
+
+    # ---- what the rules of contradictions ask (`spark_jobs.contradiction.Fold`)
+
+    def missing(self, topic_id: bytes, partition: int) -> Contradiction | None:
+        """See `Fold`."""
+        if key_of(topic_id, partition) in self.partitions:
+            return None
+        message = f"partition {partition} of topic {topic_id.hex()} does not exist"
+        return Contradiction("unknown-partition", message, topic_id, partition)
+
+    def high_watermark(self, topic_id: bytes, partition: int) -> int:
+        """See `Fold`."""
+        return self.partitions[key_of(topic_id, partition)].high_watermark
+
+    def producer(self, topic_id: bytes, partition: int, producer_id: int) -> tuple[int, int] | None:
+        """See `Fold`."""
+        known = self.partitions[key_of(topic_id, partition)].producers.get(producer_id)
+        return None if known is None else (known.epoch, known.next_sequence)
+
+    def known_key(self, object_key: str) -> Contradiction | None:
+        """See `Fold`."""
+        held, stone = self.files.get(object_key), self.tombstones.get(object_key)
+        if held is not None:
+            return Contradiction("file-committed-twice", f"file {object_key} was committed by entry {held.file.file_offset}")
+        if stone is not None:
+            return Contradiction("file-committed-after-fence", f"the key of file {object_key} has a tombstone ({stone.reason})")
+        return None
+
+    def live_batches(self, object_key: str) -> int:
+        """See `Fold`: as of before the entries that are judged, which take effect together."""
+        held = self.files.get(object_key)
+        return 0 if held is None or held.emptied_at < self._judged_at else 1
 
     # ---- commits
 
-    def _commit(self, offsets: Int64s, files: FileColumns) -> None:
-        commits = gather(offsets, files)
+    def _is_lawful(self, files: FileColumns, commits: Commits) -> bool:
+        """Whether no file of many contradicts the log; False means: look at each."""
+        keys = files.object_keys()
+        if len(set(keys)) != len(keys) or not (self.files.keys().isdisjoint(keys) and self.tombstones.keys().isdisjoint(keys)):
+            return False
+        if not len(commits.number):
+            return True
+        if int(commits.columns["byte_offset"].max()) > BATCH_BYTE_MAX or not self.partitions.keys() >= set(commits.keys):
+            return False
+        owners = [self.partitions[key] for key in commits.keys]
+        order = np.argsort(commits.number, kind="stable")
+        number, base = commits.number[order], commits.columns["base"][order]
+        due = np.concatenate((np.zeros(1, np.int64), (base + commits.columns["count"][order])[:-1]))
+        is_first = np.concatenate(([True], number[1:] != number[:-1]))
+        due[is_first] = np.array([owner.high_watermark for owner in owners], np.int64)[number[is_first]]
+        return bool((due == base).all()) and _producers_follow(commits, owners)
+
+    def _commit(self, offsets: Int64s, files: FileColumns, commits: Commits) -> None:
         self.batches += len(commits.number)
         self._advance_time(files.append_time_ms)
-        survives = np.zeros(len(commits.number), bool)
+        deaths = np.full(len(commits.number), -1, np.int64)
         # Stable: the batches of a partition stay in the order of the log.
         order = np.argsort(commits.number, kind="stable")
         bounds = np.searchsorted(commits.number[order], np.arange(len(commits.keys) + 1))
-        owners = [self._owner(commits, number) for number in range(len(commits.keys))]
+        owners = [self.partitions[key] for key in commits.keys]
         effective = commits.effective_time()
         for number, owner in enumerate(owners):
-            self._take(owner, commits, order[bounds[number] : bounds[number + 1]], effective, survives)
+            at = order[bounds[number] : bounds[number + 1]]
+            deaths[at] = _take(owner, commits, at, effective)
+        survives = deaths == NEVER
         self._count_batches(commits, owners, order, bounds, survives)
         self._remember(commits, owners)
         live = np.bincount(commits.file, weights=survives, minlength=len(files)).astype(np.int64)
-        self._know(offsets, files, live)
-
-    def _owner(self, commits: Commits, number: int) -> UserPartition:
-        key = commits.keys[number]
-        owner = self.partitions.get(key)
-        if owner is None:
-            offset = int(commits.columns["file"][(commits.number == number).argmax()])
-            partition = int.from_bytes(key[16:], "big", signed=True)
-            raise LogFault(offset, f"it commits to partition {partition} of topic {key[:16].hex()}, which does not exist")
-        return owner
+        emptied = np.full(len(files), -1, np.int64)
+        np.maximum.at(emptied, commits.file, deaths)
+        self._know(offsets, files, live, emptied)
 
     def _advance_time(self, append_times_ms: Int64s) -> None:
         """The log has no other clock: deletions get the time of the first file behind them."""
@@ -273,7 +402,7 @@ class Rebuild:
         self.directory.date(first_ms)
         self.log_time_ms = max(self.log_time_ms, int(append_times_ms.max()))
 
-    def _know(self, offsets: Int64s, files: FileColumns, live: Int64s) -> None:
+    def _know(self, offsets: Int64s, files: FileColumns, live: Int64s, emptied: Int64s) -> None:
         """Remember the files with their live batches."""
         stops = files.owners_of_file.cumsum().tolist()
         owner_ids = list(map(str, files.owner_ids.tolist()))
@@ -290,25 +419,8 @@ class Rebuild:
             files.created_ms.tolist(),
             strict=True,
         )
-        for row, live_batches in zip(rows, live.tolist(), strict=True):
-            self.files[row[0]] = (KnownFile(*row), live_batches)
-
-    def _take(self, owner: UserPartition, commits: Commits, at: Int64s, effective: Int64s, survives: npt.NDArray[np.bool_]) -> None:
-        """Move a partition's high watermark past its batches, which must follow it without a gap."""
-        base, count = commits.columns["base"][at], commits.columns["count"][at]
-        end = base + count
-        follows = np.concatenate(([owner.high_watermark], end[:-1])) == base
-        if not follows.all():
-            wrong = int(follows.argmin())
-            due = owner.high_watermark if wrong == 0 else int(end[wrong - 1])
-            raise LogFault(int(commits.columns["file"][at][wrong]), f"it assigns offset {base[wrong]} where the high watermark is {due}")
-        owner.high_watermark = int(end[-1])
-        times = effective[at]
-        newest = int(times.argmax())
-        if times[newest] > owner.max_timestamp_ms:
-            owner.max_timestamp_ms, owner.max_timestamp_offset = int(times[newest]), int(end[newest]) - 1
-        deleted_at = self.deletions.deleted_at.get(owner.key[:16], -1)
-        survives[at] = (end > owner.final_log_start) & (commits.columns["file"][at] > deleted_at)
+        for row, live_batches, emptied_at in zip(rows, live.tolist(), emptied.tolist(), strict=True):
+            self.files[row[0]] = Held(KnownFile(*row), live_batches, emptied_at)
 
     def _count_batches(
         self, commits: Commits, owners: list[UserPartition], order: Int64s, bounds: Int64s, survives: npt.NDArray[np.bool_]
@@ -356,9 +468,42 @@ class Rebuild:
             producer.ring.append((first, last, base, time_ms))
 
 
-def _single_commit(offset: int, value: bytes) -> FileCommitted:
-    """The commit of an entry that begins like one alone. Avro lets more records follow, but nobody writes them so."""
-    match records_of(offset, value):
-        case [FileCommitted() as record]:
-            return record
-    raise LogFault(offset, "it holds more records than its beginning says, which no coordinator writes and this job does not read")
+def said(wrong: Contradiction) -> str:
+    """What is wrong, with what was expected and found."""
+    numbers = "" if wrong.expected is None or wrong.found is None else f": {wrong.expected} was expected, {wrong.found} was found"
+    where = "" if wrong.partition is None or wrong.topic_id is None else f" in partition {wrong.partition} of topic {wrong.topic_id.hex()}"
+    return wrong.message + where + numbers
+
+
+def _take(owner: UserPartition, commits: Commits, at: Int64s, effective: Int64s) -> Int64s:
+    """Move a partition's high watermark past its batches, which follow it; returns the entry that deletes each of them."""
+    end = commits.columns["base"][at] + commits.columns["count"][at]
+    owner.high_watermark = int(end[-1])
+    times = effective[at]
+    newest = int(times.argmax())
+    if times[newest] > owner.max_timestamp_ms:
+        owner.max_timestamp_ms, owner.max_timestamp_offset = int(times[newest]), int(end[newest]) - 1
+    return owner.history.deaths(end)
+
+
+def _producers_follow(commits: Commits, owners: Sequence[UserPartition]) -> bool:
+    """Whether every idempotent batch is what its producer must send next."""
+    one = commits.idempotent
+    if not len(one.batch):
+        return True
+    number = commits.number[one.batch]
+    order = np.lexsort((one.producer_id, number))
+    number, producer_id, epoch = number[order], one.producer_id[order], one.producer_epoch[order]
+    first, last = one.base_sequence[order], one.last_sequence[order]
+    is_same = (number[1:] == number[:-1]) & (producer_id[1:] == producer_id[:-1])
+    follows = (epoch[1:] == epoch[:-1]) & (first[1:] == (last[:-1] + 1) & SEQUENCE_MASK) | (epoch[1:] > epoch[:-1]) & (first[1:] == 0)
+    if (is_same & ~follows).any():
+        return False
+    starts = np.concatenate(([0], np.flatnonzero(~is_same) + 1))
+    for owner, known_id, its_epoch, sequence in zip(
+        *(column[starts].tolist() for column in (number, producer_id, epoch, first)), strict=True
+    ):
+        known = owners[owner].producers.get(known_id)
+        if known is not None and producer_conflict(known_id, known.epoch, known.next_sequence, its_epoch, sequence) is not None:
+            return False
+    return True

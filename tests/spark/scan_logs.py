@@ -17,10 +17,12 @@ from coordinator.core.events import Assigned, Unassigned
 from coordinator.core.limits import Limits
 from coordinator.testing.shard_harness import START_MS, Replica, World
 from records.codec import encode_entry, encode_key
-from records.history import levels
+from records.history import LATEST, levels
 from records.model import (
     EntryKey,
+    FeatureLevelSet,
     FileCommitted,
+    FilesFenced,
     LeadershipClaimed,
     NoOp,
     PartitionCreated,
@@ -32,6 +34,7 @@ from records.model import (
 )
 from spark_jobs.scan import SUMMARY_SCHEMA, scan_function
 from spark_jobs.scan.head import Head
+from spark_jobs.store.judging import merge_judged
 from spark_jobs.store.sink import DATABASE, Store
 from tests.core.build import batch, commit, delete_records, place
 
@@ -62,9 +65,11 @@ class LogWriter:
         self.next: dict[tuple[bytes, int], int] = {}
         self.starts: dict[tuple[bytes, int], int] = {}
         self.files = 0
+        self.level = 1
         if not first_offset:
             self.claim()
-            self.create(TOPIC, partitions)
+            self.add(self.creation(TOPIC, partitions), FeatureLevelSet(level=LATEST))
+        self.level = LATEST
 
     @property
     def end(self) -> int:
@@ -79,7 +84,7 @@ class LogWriter:
         """Append an entry of the term in force, in turns at every schema level that has what it says."""
         self.seq += 1
         is_counted = any(isinstance(record, TransactionBegan) and record.num_chunks != -1 for record in records)
-        fit = levels()[is_counted:]
+        fit = [level for level in levels()[is_counted:] if level <= self.level]
         return self.raw(encode_key(EntryKey(self.epoch, self.term, self.seq)), encode_entry(records, fit[self.seq % len(fit)]))
 
     def claim(self, node_id: int = 1) -> int:
@@ -88,10 +93,13 @@ class LogWriter:
         self.term = 7_000_000_000_000 + self.epoch * 13
         self.seq = 0
         claim = LeadershipClaimed(epoch=self.epoch, term=self.term, node_id=node_id, rack="a", endpoints=[])
-        return self.raw(encode_key(EntryKey(self.epoch, self.term, 0)), encode_entry([claim]))
+        return self.raw(encode_key(EntryKey(self.epoch, self.term, 0)), encode_entry([claim], self.level))
 
     def create(self, topic_id: bytes, partitions: int, name: str = "orders") -> int:
-        return self.add(PartitionCreated(topic_id=topic_id, name=name, first_partition=0, num_partitions=partitions, order_offset=self.end))
+        return self.add(self.creation(topic_id, partitions, name))
+
+    def creation(self, topic_id: bytes, partitions: int, name: str = "orders") -> PartitionCreated:
+        return PartitionCreated(topic_id=topic_id, name=name, first_partition=0, num_partitions=partitions, order_offset=self.end)
 
     def file(self, runs: Sequence[tuple[int, int]], *, topic_id: bytes = TOPIC, **fields: object) -> FileCommitted:
         """A file with runs (partition, batches), each batch of 2 records and 10 bytes, that continue what was written before."""
@@ -129,15 +137,15 @@ TRANSACTIONS = ("ended", "noted", "claimed", "claimed and noted", "ended", "open
 
 
 def with_transactions() -> LogWriter:
-    """A log with all kinds of `TRANSACTIONS`, each of two files and two deletions in three entries, and a file before each."""
+    """A log with all kinds of `TRANSACTIONS`, each with two deletions in three entries, and a file before each."""
     log = LogWriter(partitions=2)
     for how in TRANSACTIONS:
         log.commit((0, 1))
         known = (dict(log.next), dict(log.starts))
         log.add(TransactionBegan(name=how, num_chunks=3 if how == "ended" else -1))
-        log.commit((0, 1))
+        log.add(NoOp())
         log.raw(b"stray", None)
-        for first in (log.file([(1, 1)]), NoOp()):
+        for first in (FilesFenced(object_keys=[f"wal/{how} {log.end}"], created_ms=[1]), NoOp()):
             log.starts[(TOPIC, 0)] = log.starts.get((TOPIC, 0), 0) + 1
             log.add(first, RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=log.starts[(TOPIC, 0)]))
         if how == "ended":
@@ -303,7 +311,12 @@ def follow(
     for piece in pieces(entries, cuts):
         heads = store.heads()
         summary = scan(piece, heads.get(kpart), arrow_cuts, kpart)
-        store.merge(summary, heads, {kpart: piece[-1].offset + 1}, entries[-1].timestamp_ms + 1000 if now_ms is None else now_ms)
+
+        def read_again(of: int, start: int, end: int, piece: Sequence[Entry] = piece) -> pa.Table:
+            return pa.Table.from_batches([arrow([entry for entry in piece if start <= entry.offset < end], of)])
+
+        seen_ms = entries[-1].timestamp_ms + 1000 if now_ms is None else now_ms
+        merge_judged(store, summary, heads, read_again, {kpart: piece[-1].offset + 1}, seen_ms)
 
 
 def rows(folder: Path, query: str, *parameters: object) -> list[tuple[object, ...]]:

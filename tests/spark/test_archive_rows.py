@@ -45,6 +45,7 @@ class Made:
         self.epoch, self.term, self.seq = 2, TERM, 0
         self.log = [claim(1, 3), claim(2, TERM), claim(2, 9)]
         self.files: list[tuple[int, FileCommitted]] = []
+        self.in_transaction = False
         self.verdicts: dict[int, str] = {}
         while len(self.log) < entries:
             self.entry() if self.rng.random() < 0.93 else self.transaction()
@@ -58,13 +59,16 @@ class Made:
             gap = encode_key(EntryKey(self.epoch, self.term, self.seq + 4))
             strays: list[Entry] = [self.log[-1], (None, b""), (b"stray", None), claim(self.epoch + 5, 7), (gap, b"x")]
             self.log.append(self.rng.choice(strays))
-        elif kind < 0.25:
+        elif kind < 0.25 and not self.in_transaction:
             self.add(self.rng.choice([None, b"", b"\xc3\x01junk", encode_entry([NoOp()]) + b"\0"]))
         else:
+            share = self.model.files_per_record
+            self.model.files_per_record = 0.0 if self.in_transaction else share
             record = self.model.next_record()
+            self.model.files_per_record = share
             if isinstance(record, FileCommitted):
                 self.files.append((len(self.log), record))
-            records = [NoOp(), record] if self.rng.random() < 0.2 else [record]
+            records = [NoOp(), record] if self.rng.random() < 0.2 and not isinstance(record, FileCommitted) else [record]
             self.add(encode_entry(records, self.rng.choice(levels())))
 
     def add(self, value: bytes | None) -> None:
@@ -75,11 +79,13 @@ class Made:
         how = how or self.rng.choice(["ended", "noted", "claimed", "claimed and noted"])
         began, known = len(self.log), len(self.files)
         self.add(encode_entry([TransactionBegan(name="t")], self.rng.choice(levels())))
+        began_seq, self.in_transaction = self.seq, True
         for _ in range(self.rng.randint(0, 5)):
             self.entry()
+        self.in_transaction = False
         self.verdicts |= dict.fromkeys(range(began, len(self.log)), "applied" if how == "ended" else "aborted")
         if how == "ended":
-            self.add(encode_entry([TransactionEnded(num_chunks=3)]))
+            self.add(encode_entry([TransactionEnded(num_chunks=self.seq - began_seq)]))
             return
         del self.files[known:]
         if how.startswith("claimed"):
@@ -158,7 +164,7 @@ def test_every_entry_says_what_it_is() -> None:
         ("claim", "LeadershipClaimed"),
         ("void", None),
         ("applied", "TopicDeleted"),
-        ("unreadable", None),
+        ("contradiction", None),
         ("void", "NoOp"),
         ("applied", None),
     ]
@@ -208,9 +214,11 @@ ENDINGS: list[tuple[list[Entry], list[str]]] = [
     (in_term(DELETED, BEGAN, DELETED), ["claim", "applied"]),
     ([*in_term(DELETED, BEGAN, DELETED), claim(2, 8)], ["claim", "applied", "aborted", "aborted", "claim"]),
     (in_term(BEGAN, DELETED, NOTE, DELETED), ["claim", "aborted", "aborted", "applied", "applied"]),
-    # Logs that stop replicas.
-    (in_term(BEGAN, DELETED, BEGAN, ENDED), ["claim", "aborted", "aborted", "applied", "applied"]),
-    (in_term(DELETED, ENDED, NOTE), ["claim", "applied", "applied", "applied"]),
+    # What contradicts the log leaves its records, and why.
+    (in_term(BEGAN, DELETED, BEGAN, NOTE), ["claim", "aborted", "aborted", "contradiction", "applied"]),
+    (in_term(DELETED, ENDED, NOTE), ["claim", "applied", "contradiction", "applied"]),
+    (in_term(BEGAN, DELETED, DELETED, ENDED), ["claim", "aborted", "aborted", "aborted", "contradiction"]),
+    (in_term([LeadershipClaimed(epoch=2, term=1, node_id=1, rack="", endpoints=[])]), ["claim", "contradiction"]),
 ]
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from cli.replica_state import open_state
-from records.model import FilesFenced, FilesRemoved, Record, TransactionAborted, TransactionBegan, TransactionEnded
+from records.model import FilesFenced, FilesRemoved, NodeDirectoriesChanged, Record, TransactionAborted, TransactionBegan, TransactionEnded
 from spark_jobs.orphans.inventory import OBJECTS_SCHEMA, Inventory, InventoryError, ObjectWriter
 from spark_jobs.orphans.known import EMPTY, FAULT, LIVE, known_files
 from spark_jobs.verify.passes import find_deletions
@@ -19,7 +19,7 @@ from tests.sqlite.replicas import PARTITION
 def known(log: Log) -> list[dict[str, object]]:
     """The rows of a whole log."""
     end = len(log.entries)
-    (found,) = [row for batch in find_deletions(log.batches(end, plain_commits=False)) for row in batch.to_pylist()]
+    (found,) = [row for batch in find_deletions({})(log.batches(end, plain_commits=False)) for row in batch.to_pylist()]
     batches = known_files({PARTITION: found["deletions"]})(log.batches(end, plain_commits=True))
     return [row for batch in batches for row in batch.to_pylist()]
 
@@ -36,9 +36,9 @@ def test_known_files_are_those_of_a_replica(tmp_path: Path, seed: int) -> None:
 
 
 def test_a_log_that_cannot_be_followed_is_told() -> None:
-    (row,) = known(Log(claimed([TransactionEnded(num_chunks=0)])))
+    (row,) = known(Log(claimed([NodeDirectoriesChanged(node_id=1, online=[], offline=[])])))
     assert row["state"] == FAULT
-    assert "never began" in str(row["object_key"])
+    assert "replicas of this version stop here" in str(row["object_key"])
 
 
 FENCED: list[Record] = [FilesFenced(object_keys=["a"], created_ms=[1])]

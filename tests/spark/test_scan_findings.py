@@ -10,27 +10,33 @@ from pathlib import Path
 import pytest
 
 from records.codec import encode_entry, encode_key
+from records.history import LATEST, schema_of_level
 from records.model import (
     DisklessLogInitialized,
     DisklessLogReset,
     EntryKey,
+    FeatureLevelSet,
     FileHandedOver,
     FilesFenced,
     FilesRemoved,
     LeadershipClaimed,
+    NodeDirectoriesChanged,
     NoOp,
+    PlacedRange,
     ProducersExpired,
     RecordsDeleted,
     SeededProducerBatch,
     SnapshotCommitted,
     TopicDeleted,
+    TopicPlaced,
     TransactionAborted,
     TransactionBegan,
     TransactionEnded,
 )
+from spark_jobs import contradiction
 from spark_jobs.scan import audit, transaction
 from spark_jobs.scan.head import Head
-from spark_jobs.store import sink
+from spark_jobs.store import merge_chains, sink
 from spark_jobs.store.rules import RULES
 from spark_jobs.store.sink import Store
 from tests.spark.scan_logs import MASK, TOPIC, LogWriter, findings, follow, rows
@@ -87,11 +93,12 @@ def producer_epoch_regression(log: LogWriter) -> Found:
 
 def seeded_producer(log: LogWriter) -> Found:
     seed = SeededProducerBatch(producer_id=5, producer_epoch=2, base_sequence=0, last_sequence=9, base_offset=0, timestamp_ms=log.now_ms)
-    log.add(DisklessLogInitialized(topic_id=TOPIC, partition=2, base_offset=50, prefix_start_offset=7, leader_epoch=1, producers=[seed]))
+    started = DisklessLogInitialized(topic_id=TOPIC, partition=2, base_offset=50, prefix_start_offset=7, leader_epoch=1, producers=[seed])
+    first = log.add(started)
     log.next[(TOPIC, 2)] = 50
     log.starts[(TOPIC, 2)] = 7
     log.produce(10, partition=2, epoch=2)
-    return [(log.produce(13, partition=2, epoch=2), "sequence-gap", 12, 13)]
+    return [stop(first), (log.produce(13, partition=2, epoch=2), "sequence-gap", 12, 13)]
 
 
 def byte_overlap(log: LogWriter) -> Found:
@@ -125,48 +132,55 @@ def log_start_of_a_run_backwards(log: LogWriter) -> Found:
     return [(log.commit((0, 1), run_log_start=[2]), "log-start-backwards", 3, 2)]
 
 
+def stop(offset: int) -> tuple[object, ...]:
+    """Replicas stop where a record stands that they cannot apply; the monitor goes on."""
+    return offset, "replica-stops", None, None
+
+
 def diskless_base_moved(log: LogWriter) -> Found:
     started = DisklessLogInitialized(topic_id=TOPIC, partition=2, base_offset=50, prefix_start_offset=0, leader_epoch=1, producers=[])
-    log.add(started)
-    return [(log.add(replace(started, base_offset=60)), "diskless-base-moved", 50, 60)]
+    first = log.add(started)
+    return [stop(first), (log.add(replace(started, base_offset=60)), "diskless-base-moved", 50, 60)]
 
 
 def diskless_base_behind_batches(log: LogWriter) -> Found:
     started = DisklessLogInitialized(topic_id=TOPIC, partition=0, base_offset=50, prefix_start_offset=0, leader_epoch=1, producers=[])
-    return [(log.add(started), "diskless-base-moved", 4, 50)]
+    offset = log.add(started)
+    return [(offset, "diskless-base-moved", 4, 50), stop(offset)]
 
 
 def diskless_base_reset_with_batches(log: LogWriter) -> Found:
-    log.add(DisklessLogInitialized(topic_id=TOPIC, partition=2, base_offset=50, prefix_start_offset=0, leader_epoch=1, producers=[]))
+    started = DisklessLogInitialized(topic_id=TOPIC, partition=2, base_offset=50, prefix_start_offset=0, leader_epoch=1, producers=[])
+    first = log.add(started)
     log.next[(TOPIC, 2)] = 50
     log.commit((2, 1))
-    return [(log.add(DisklessLogReset(topic_id=TOPIC, partition=2, leader_epoch=1)), "diskless-base-moved", 50, 52)]
+    return [stop(first), (log.add(DisklessLogReset(topic_id=TOPIC, partition=2, leader_epoch=1)), "diskless-base-moved", 50, 52)]
 
 
 def transaction_in_a_transaction(log: LogWriter) -> Found:
     began = log.add(TransactionBegan(name="t"))
     second = log.add(TransactionBegan(name="u"))
-    log.add(TransactionEnded(num_chunks=0))
-    return [(second, "transaction-unclosed", began, second)]
+    end = log.add(TransactionEnded(num_chunks=0))  # both are over
+    return [(second, "transaction-unclosed", began, second), (end, "transaction-unopened", None, None)]
 
 
 def transaction_of_other_length(log: LogWriter) -> Found:
     log.add(TransactionBegan(name="t"))
-    log.commit((0, 1))
+    log.add(NoOp())
     return [(log.add(TransactionEnded(num_chunks=2)), "transaction-chunks", 2, 1)]
 
 
 def transaction_of_other_length_than_its_beginning_says(log: LogWriter) -> Found:
     log.add(TransactionBegan(name="t", num_chunks=2))
-    log.commit((0, 1))
+    log.add(NoOp())
     return [(log.add(TransactionEnded(num_chunks=1)), "transaction-chunks", 2, 1)]
 
 
 def transaction_that_ends_beside_others(log: LogWriter) -> Found:
     log.add(TransactionBegan(name="t"))
     beside = log.add(TransactionEnded(num_chunks=0), NoOp())
-    log.add(TransactionEnded(num_chunks=1))
-    return [(beside, "misplaced-transaction", None, None)]
+    end = log.add(TransactionEnded(num_chunks=1))
+    return [(beside, "misplaced-transaction", None, None), (end, "transaction-unopened", None, None)]
 
 
 def transaction_that_ends_after_it_was_aborted(log: LogWriter) -> Found:
@@ -180,12 +194,113 @@ def transaction_that_never_began(log: LogWriter) -> Found:
     return [(log.add(TransactionEnded(num_chunks=1)), "transaction-unopened", None, None)]
 
 
-def gap_inside_a_transaction(log: LogWriter) -> Found:
+def deletion_beyond_the_end_inside_a_transaction(log: LogWriter) -> Found:
     log.add(TransactionBegan(name="t"))
-    log.next[(TOPIC, 0)] = 9
-    gap = log.commit((0, 1))
+    log.add(RecordsDeleted(topic_id=TOPIC, partition=1, new_log_start_offset=2))
+    beyond = log.add(RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=5))
+    log.add(TransactionEnded(num_chunks=2))
+    return [(beyond, "log-start-above-high-watermark", 4, 5)]
+
+
+def file_inside_a_transaction(log: LogWriter) -> Found:
+    log.add(TransactionBegan(name="t"))
+    file = log.commit((0, 1))
+    log.next[(TOPIC, 0)] -= 2
     log.add(TransactionEnded(num_chunks=1))
-    return [(gap, "offset-gap", 4, 9)]
+    log.commit((0, 1))
+    return [(file, "misplaced-file", None, None)]
+
+
+def two_files_in_one_entry(log: LogWriter) -> Found:
+    known = dict(log.next)
+    offset = log.add(log.file([(0, 1)]), log.file([(1, 1)]))
+    log.next = known
+    return [(offset, "misplaced-file", 1, 2)]
+
+
+def file_beside_others(log: LogWriter) -> Found:
+    offset = log.add(log.file([(0, 1)]), NoOp())
+    log.next[(TOPIC, 0)] -= 2
+    return [(offset, "misplaced-file", None, None)]
+
+
+def batch_beyond_what_can_be_asked_for(log: LogWriter) -> Found:
+    offset = log.commit((0, 2), byte_gap=[0, 2**31], file_size=2**40)
+    log.next[(TOPIC, 0)] -= 4
+    return [(offset, "batch-beyond-limit", 2**31 - 1, 2**31 + 10)]
+
+
+def entry_that_cannot_be_decoded(log: LogWriter) -> Found:
+    log.seq += 1
+    key = encode_key(EntryKey(log.epoch, log.term, log.seq))
+    return [(log.raw(key, encode_entry([NoOp()])[:-1]), "undecodable-entry", None, None)]
+
+
+def entry_of_an_unknown_schema(log: LogWriter) -> Found:
+    """Replicas of this version stop at the first; the monitor knows no chain behind any of them, and goes on."""
+    first = log.end
+    for _ in range(2):
+        log.seq += 1
+        log.raw(encode_key(EntryKey(log.epoch, log.term, log.seq)), b"\xc3\x01 of a version to come")
+        log.next[(TOPIC, 0)] += 100
+        log.commit((0, 1))
+    return [stop(first)]
+
+
+def record_that_replicas_cannot_apply(log: LogWriter) -> Found:
+    first = log.add(NodeDirectoriesChanged(node_id=1, online=[], offline=[]))
+    log.add(NodeDirectoriesChanged(node_id=2, online=[], offline=[]))
+    return [stop(first)]
+
+
+def level_of_a_version_to_come(log: LogWriter) -> Found:
+    return [stop(log.add(FeatureLevelSet(level=LATEST + 1)))]
+
+
+def level_not_in_force(log: LogWriter) -> Found:
+    fresh = LogWriter()
+    log.entries, log.epoch, log.term, log.seq = fresh.entries[:1], fresh.epoch, fresh.term, 0
+    log.level, log.next = 1, {}
+    log.create(TOPIC, 3)
+    log.level = LATEST
+    log.add(NoOp())
+    log.add(NoOp())
+    late = next(entry.offset for entry in log.entries if (entry.value or b"").startswith(schema_of_level(LATEST).header))
+    return [(late, "level-not-in-force", 1, LATEST)]
+
+
+def append_time_backwards(log: LogWriter) -> Found:
+    before = log.now_ms
+    offset = log.commit((0, 1), append_time_ms=before - 7)
+    return [(offset, "append-time-backwards", before, before - 7)]
+
+
+def owners_without_this_coordinator(log: LogWriter) -> Found:
+    return [(log.commit((0, 1), owner_ids=[1, 2]), "owner-missing", 0, None)]
+
+
+def hole_in_created_partitions(log: LogWriter) -> Found:
+    created = replace(log.creation(TOPIC, 2), first_partition=5)
+    return [(log.add(created), "partition-hole", 3, 5)]
+
+
+def partition_that_is_placed_elsewhere(log: LogWriter) -> Found:
+    other = bytes([8] * 16)
+    ranges = [
+        PlacedRange(first_partition=0, num_partitions=2, coordinator_id=0),
+        PlacedRange(first_partition=2, num_partitions=1, coordinator_id=1),
+    ]
+    log.add(TopicPlaced(topic_id=other, name="t", ranges=ranges, confirmed=False))
+    return [(log.create(other, 3), "partition-not-placed", None, None)]
+
+
+def hole_in_a_placement(log: LogWriter) -> Found:
+    ranges = [PlacedRange(first_partition=first, num_partitions=2, coordinator_id=0) for first in (0, 3)]
+    return [(log.add(TopicPlaced(topic_id=bytes([8] * 16), name="t", ranges=ranges, confirmed=False)), "placement-broken", 2, 3)]
+
+
+def absurdly_many_partitions(log: LogWriter) -> Found:
+    return [(log.create(TOPIC, 2**31 - 1), "absurd-partition-count", 10_000_000, 2**31 - 1)]
 
 
 def claim_that_skips_epochs(log: LogWriter) -> Found:
@@ -218,7 +333,7 @@ def entry_after_a_hole(log: LogWriter) -> Found:
 
 
 def entry_of_another_epoch_with_the_live_term(log: LogWriter) -> Found:
-    return [(log.raw(encode_key(EntryKey(0, log.term, log.seq + 1)), b""), "void-carries-live-term", log.seq + 1, log.seq + 1)]
+    return [(log.raw(encode_key(EntryKey(0, log.term, log.seq + 1)), b""), "void-carries-live-term", log.epoch, 0)]
 
 
 def file_committed_twice(log: LogWriter) -> Found:
@@ -261,16 +376,27 @@ def entries_lost(log: LogWriter) -> Found:
 
 
 def unknown_partition(log: LogWriter) -> Found:
-    offset = log.commit((9, 1))
-    log.commit((9, 1))
-    return [(offset, "unknown-partition", None, None)]
+    """Nothing of a void file counts, in no partition of it."""
+    found = []
+    for _ in range(2):
+        offset = log.commit((1, 1), (9, 1))
+        log.next[(TOPIC, 1)] -= 2
+        found.append((offset, "unknown-partition", None, None))
+    log.commit((1, 1))
+    return found
+
+
+def deletion_in_an_unknown_partition(log: LogWriter) -> Found:
+    return [(log.add(RecordsDeleted(topic_id=TOPIC, partition=9, new_log_start_offset=7)), "unknown-partition", None, None)]
 
 
 def deleted_topic(log: LogWriter) -> Found:
     deleted = log.add(TopicDeleted(topic_id=TOPIC, order_offset=1))
     log.next.clear()
     offset = log.commit((0, 1))
+    log.next.clear()
     log.create(TOPIC, 3)
+    log.commit((0, 1))
     return [(offset, "deleted-topic", deleted, None)]
 
 
@@ -281,12 +407,15 @@ PLANTS: list[Plant] = [
     log_start_backwards, log_start_of_a_run_backwards, diskless_base_moved, diskless_base_behind_batches,
     diskless_base_reset_with_batches, transaction_in_a_transaction, transaction_of_other_length,
     transaction_of_other_length_than_its_beginning_says, transaction_that_ends_beside_others,
-    transaction_that_ends_after_it_was_aborted, transaction_that_never_began, gap_inside_a_transaction,
-    claim_that_skips_epochs, snapshot_of_a_later_epoch,
-    snapshot_of_entries_to_come, claim_inside_a_term, entry_again,
+    transaction_that_ends_after_it_was_aborted, transaction_that_never_began, deletion_beyond_the_end_inside_a_transaction,
+    file_inside_a_transaction, two_files_in_one_entry, file_beside_others, batch_beyond_what_can_be_asked_for,
+    entry_that_cannot_be_decoded, entry_of_an_unknown_schema, record_that_replicas_cannot_apply, level_of_a_version_to_come,
+    level_not_in_force, append_time_backwards, owners_without_this_coordinator, hole_in_created_partitions,
+    partition_that_is_placed_elsewhere, hole_in_a_placement, absurdly_many_partitions,
+    claim_that_skips_epochs, snapshot_of_a_later_epoch, snapshot_of_entries_to_come, claim_inside_a_term, entry_again,
     entry_after_a_hole, entry_of_another_epoch_with_the_live_term, file_committed_twice, file_committed_after_fence,
     file_committed_after_removal, live_file_removed, live_file_handed_over, live_file_fenced, entries_lost, unknown_partition,
-    deleted_topic,
+    deletion_in_an_unknown_partition, deleted_topic,
 ]  # fmt: skip
 
 
@@ -330,15 +459,15 @@ def healthy(log: LogWriter) -> None:
     log.commit(**other, other_log_start=[0, -1], other_message=["", "no"])
     log.add(FilesFenced(object_keys=["wal/never"], created_ms=[1]))
     log.add(TransactionBegan(name="t"))
-    log.commit((1, 3))
+    log.add(RecordsDeleted(topic_id=TOPIC, partition=1, new_log_start_offset=1))
     log.add(TransactionEnded(num_chunks=1))
+    log.starts[(TOPIC, 1)] = 1
+    log.commit((1, 3))
     log.add(TopicDeleted(topic_id=TOPIC, order_offset=1))
     log.next.clear()
     log.starts.clear()
     log.create(TOPIC, 2)
     log.commit((1, 1))
-    log.add(DisklessLogInitialized(topic_id=TOPIC, partition=0, base_offset=50, prefix_start_offset=0, leader_epoch=1, producers=[]))
-    log.add(DisklessLogReset(topic_id=TOPIC, partition=0, leader_epoch=1))
     for note in (False, True):
         log.add(TransactionBegan(name="t", num_chunks=2))
         log.add(RecordsDeleted(topic_id=TOPIC, partition=1, new_log_start_offset=99))
@@ -347,8 +476,9 @@ def healthy(log: LogWriter) -> None:
         log.add(TransactionAborted(reason="a claim came, or something else"))
     log.add(TransactionBegan(name="t", num_chunks=1))
     log.raw(None, b"stray")
-    log.commit((1, 1))
+    log.add(NoOp())
     log.add(TransactionEnded(num_chunks=1))
+    log.commit((1, 1))
 
 
 def test_nothing_is_found_in_a_healthy_log(tmp_path: Path) -> None:
@@ -363,17 +493,18 @@ def test_nothing_is_found_in_a_healthy_log(tmp_path: Path) -> None:
 
 def test_what_a_transaction_holds_counts_only_when_it_ends(tmp_path: Path) -> None:
     log = LogWriter()
-    log.add(TransactionBegan(name="restore"))
     log.commit((0, 4))
-    query = "select coalesce(sum(value), 0) from total where name = 'batches'"
+    log.add(TransactionBegan(name="restore"))
+    log.add(RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=6))
+    query = "select live_batches from file"
     with Store.open(tmp_path) as store:
         follow(store, log.entries, cuts=[3])
-        assert rows(tmp_path, query) == [(0,)]
-        assert rows(tmp_path, "select name, offset from open_transaction") == [("restore", 2)]
+        assert rows(tmp_path, query) == [(4,)]
+        assert rows(tmp_path, "select name, offset from open_transaction") == [("restore", 3)]
         taken = len(log.entries)
         log.add(TransactionEnded(num_chunks=1))
         follow(store, log.entries[taken:])
-    assert rows(tmp_path, query) == [(4,)]
+    assert rows(tmp_path, query) == [(1,)]
     assert rows(tmp_path, "select (select count(*) from open_transaction), (select count(*) from held_entry)") == [(0, 0)]
     assert findings(tmp_path) == []
 
@@ -382,14 +513,14 @@ def test_what_a_transaction_holds_counts_only_when_it_ends(tmp_path: Path) -> No
 def test_a_transaction_too_large_to_be_held_counts_as_it_comes(cuts: range, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transaction, "ENTRIES_MAX", 3)
     log = LogWriter()
+    log.commit((0, 9))
     log.add(TransactionBegan(name="restore"))
-    offsets = [log.commit((0, 1)) for _ in range(6)]
+    offsets = [log.add(RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=2 * start)) for start in range(6)]
     log.add(TransactionEnded(num_chunks=6))
-    log.commit((0, 1))
     with Store.open(tmp_path) as store:
         follow(store, log.entries, cuts=cuts)
     assert findings(tmp_path) == [(offsets[3], "transaction-too-large", None, None)]
-    assert rows(tmp_path, "select value from total where name = 'batches'") == [(7,)]
+    assert rows(tmp_path, "select live_batches from file") == [(4,)]
     assert rows(tmp_path, "select (select count(*) from open_transaction), (select count(*) from held_entry)") == [(0, 0)]
 
 
@@ -411,18 +542,20 @@ def test_what_a_claim_interrupts_never_counts(tmp_path: Path) -> None:
     assert "nothing of it counts" in str(note)
 
 
-def test_what_cannot_be_read_inside_a_transaction_is_one_of_its_entries(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("value", "rule"), [(b"junk", "undecodable-entry"), (b"\xc3\x01 of a version to come", "replica-stops")])
+def test_what_cannot_be_read_inside_a_transaction_ends_it(value: bytes, rule: str, tmp_path: Path) -> None:
     log = LogWriter()
+    log.commit((0, 4))
     log.add(TransactionBegan(name="t", num_chunks=2))
+    log.add(RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=2))
     log.seq += 1
-    log.raw(encode_key(EntryKey(log.epoch, log.term, log.seq)), b"\xc3\x01 of a version to come")
-    log.commit((0, 1))
-    log.add(TransactionEnded(num_chunks=2))
+    unreadable = log.raw(encode_key(EntryKey(log.epoch, log.term, log.seq)), value)
+    log.add(RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=4))  # stands for itself
     with Store.open(tmp_path) as store:
         follow(store, log.entries, cuts=[4])
-    assert findings(tmp_path) == []
-    assert rows(tmp_path, "select offset from quarantine") == [(3,)]
-    assert rows(tmp_path, "select value from total where name = 'batches'") == [(1,)]
+    assert [(offset, rule) for offset, rule, _, _ in findings(tmp_path)] == [(unreadable, rule)]
+    assert rows(tmp_path, "select offset from quarantine") == [(unreadable,)]
+    assert rows(tmp_path, "select live_batches from file") == [(2,)]
 
 
 def test_a_term_that_is_adopted_instead_of_another_ends_its_transaction(tmp_path: Path) -> None:
@@ -474,7 +607,7 @@ def test_every_rule_is_explained() -> None:
     """Every rule of the sources has a text for operators, every text belongs to one of them, and plants break no others."""
     named: set[str] = set()
     for source in (Path(audit.__file__).parent, Path(sink.__file__).parent):
-        for file in source.glob("*.py"):
+        for file in [*source.glob("*.py"), Path(contradiction.__file__)]:
             if file.name != "rules.py":
                 named |= set(re.findall(r'"([a-z]+(?:-[a-z]+)+)"', file.read_text(encoding="utf-8")))
     assert named == set(RULES)
@@ -509,11 +642,12 @@ def test_lost_entries_restart_every_chain(tmp_path: Path) -> None:
     assert [(offset, rule) for offset, rule, _, _ in findings(tmp_path)] == [(gap - 2, "log-lost"), (gap, "offset-gap")]
 
 
-def test_unreadable_entries_are_quarantined_and_counted_exactly(tmp_path: Path) -> None:
+def test_unreadable_entries_are_quarantined_and_counted_exactly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "ROWS_MAX", 100)
     log = LogWriter()
     whole = encode_entry([NoOp()])
     bad = [None, b"", b"\xc3\x01", b"\xc3\x01" + bytes(8) + b"abc", whole[:-1], whole + b"\0"]
-    for value in bad * 300:
+    for value in bad * 20:
         log.seq += 1
         log.raw(encode_key(EntryKey(log.epoch, log.term, log.seq)), value)
     log.seq += 1
@@ -521,21 +655,58 @@ def test_unreadable_entries_are_quarantined_and_counted_exactly(tmp_path: Path) 
     log.commit((0, 1))
     with Store.open(tmp_path) as store:
         follow(store, log.entries)
-    assert rows(tmp_path, "select value from total where name = 'quarantined'") == [(1801,)]
+    assert rows(tmp_path, "select value from total where name = 'quarantined'") == [(121,)]
     assert rows(tmp_path, "select value from total where name = 'batches'") == [(1,)]
-    assert rows(tmp_path, "select count(*) from quarantine") == [(audit.ROWS_MAX,)]
-    assert findings(tmp_path) == []
+    assert rows(tmp_path, "select value from total where name = 'void.contradiction'") == [(101,)]
+    assert rows(tmp_path, "select count(*) from quarantine") == [(100,)]
+    # Of entries of an unknown schema only the first is found: there replicas stop.
+    assert rows(tmp_path, "select rule, count(*) from finding group by rule") == [("replica-stops", 1), ("undecodable-entry", 99)]
     with Store.open(tmp_path / "b") as store:
-        follow(store, log.entries, cuts=[900, 1802])
-    assert rows(tmp_path / "b", "select count(*), max(length(first_bytes)), max(size_bytes) from quarantine") == [(1801, 1024, 5000)]
+        follow(store, log.entries, cuts=[60, 122])
+    assert rows(tmp_path / "b", "select count(*), max(length(first_bytes)), max(size_bytes) from quarantine") == [(121, 1024, 5000)]
 
 
-def test_findings_are_bounded_and_counted_exactly(tmp_path: Path) -> None:
+def test_findings_are_bounded_and_counted_exactly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "ROWS_MAX", 100)
     log = LogWriter()
-    for number in range(1500):
-        log.next[(TOPIC, 0)] = 10 * number + 5
-        log.commit((0, 1))
+    for _ in range(150):
+        log.commit((0, 1), owner_ids=[7])
     with Store.open(tmp_path) as store:
         follow(store, log.entries)
-    assert rows(tmp_path, "select value from total where name = 'findings'") == [(1500,)]
-    assert rows(tmp_path, "select count(*), min(offset), max(offset) from finding") == [(1000, 2, 1001)]
+    assert rows(tmp_path, "select value from total where name = 'findings'") == [(150,)]
+    assert rows(tmp_path, "select count(*), min(offset), max(offset) from finding") == [(100, 2, 101)]
+
+
+def test_partitions_that_are_too_many_to_be_followed_at_once_are_followed_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merge_chains, "PARTITIONS_PER_RECORD_MAX", 5)
+    log = LogWriter()
+    other = bytes([8] * 16)
+    created = log.create(other, 9)
+    for _ in range(2):
+        log.commit((8, 1), topic_id=other)
+    with Store.open(tmp_path) as store:
+        follow(store, log.entries, cuts=[3, 4])
+    assert findings(tmp_path) == [(created, "partitions-not-followed", None, 9)]
+    assert rows(tmp_path, "select next_offset from partition where partition = 8") == [(4,)]
+
+
+def test_one_wrong_leader_gives_one_finding_per_entry_and_what_comes_after_it_is_right_again(tmp_path: Path) -> None:
+    """Findings do not cascade: a chain stays where replicas are, whatever void entries say."""
+    log = LogWriter()
+    log.commit((0, 2), (1, 2))
+    known = dict(log.next)
+    log.next[(TOPIC, 0)] = 50
+    wrong = [log.commit((0, 1), (1, 1)) for _ in range(7)]
+    log.next = known
+    log.claim()
+    for _ in range(20):
+        log.commit((0, 1), (1, 1))
+    with Store.open(tmp_path) as store:
+        follow(store, log.entries)
+    assert findings(tmp_path) == [(offset, "offset-gap", 4, 50 + 2 * number) for number, offset in enumerate(wrong)]
+    assert rows(tmp_path, "select next_offset from partition where partition < 2 order by partition") == [(44,), (44,)]
+    assert rows(tmp_path, "select name, value from total where name in ('void.contradiction', 'files') order by 1") == [
+        ("files", 21),
+        ("void.contradiction", 7),
+    ]
+    assert rows(tmp_path, "select sum(void_entries) from activity_second") == [(7,)]

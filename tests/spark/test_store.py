@@ -11,7 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from records.model import FileHandedOver, FilesFenced, FilesRemoved, RecordsDeleted, TombstonesExpired, TopicDeleted
+from records.model import (
+    FileHandedOver,
+    FilesFenced,
+    FilesRemoved,
+    RecordsDeleted,
+    TombstonesExpired,
+    TopicDeleted,
+    TransactionBegan,
+    TransactionEnded,
+)
 from spark_jobs.scan import SUMMARY_DDL, SUMMARY_SCHEMA
 from spark_jobs.scan.blocks import pack, pack_batches, unpack
 from spark_jobs.scan.head import Head
@@ -229,6 +238,12 @@ def test_every_record_type_is_taken_over(tmp_path: Path) -> None:
     log = LogWriter()
     for record in EXAMPLES[1:]:
         log.add(record)
+    # Those among the examples contradict a log so short.
+    log.commit((0, 1))
+    log.add(RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=2))
+    log.add(FileHandedOver(object_key="wal/000001", next_owner_id=1))
+    log.add(TransactionBegan(name="empty", num_chunks=0))
+    log.add(TransactionEnded(num_chunks=0))
     with Store.open(tmp_path) as store:
         follow(store, log.entries, cuts=range(len(log.entries)))
     counted = {name for (name,) in rows(tmp_path, "select name from total where name like 'record.%'")}

@@ -31,6 +31,8 @@ class LogModel:
 
     rng: random.Random
     files_per_record: float = 0.7
+    may_remove: bool = True
+    """Not inside a transaction, where a file may not go together with its last batch."""
     now_ms: int = START_MS
     high_watermark: dict[Place, int] = field(default_factory=dict)
     log_start: dict[Place, int] = field(default_factory=dict)
@@ -38,7 +40,7 @@ class LogModel:
     live: dict[str, int] = field(default_factory=dict)
     all_keys: list[str] = field(default_factory=list)
     all_places: list[Place] = field(default_factory=list)
-    next_sequence: dict[tuple[Place, int], int] = field(default_factory=lambda: defaultdict(int))
+    next_sequence: dict[tuple[Place, int], tuple[int, int]] = field(default_factory=lambda: defaultdict(lambda: (0, 0)))
     counter: int = 0
 
     def next_record(self) -> Record:
@@ -97,7 +99,7 @@ class LogModel:
         return RecordsDeleted(topic_id=place[0], partition=place[1], new_log_start_offset=to)
 
     def _dead_keys(self) -> list[str]:
-        return sorted(key for key, live in self.live.items() if live == 0)
+        return sorted(key for key, live in self.live.items() if live == 0) if self.may_remove else []
 
     def _fenced(self) -> Record:
         keys = [self._key() for _ in range(self.rng.randrange(1, 3))]
@@ -146,9 +148,11 @@ class LogModel:
                 self.batches[place].append((base, base + counts[at], key))
                 if rng.random() < 0.3:
                     producer = rng.randrange(4)
-                    sequence = self.next_sequence[place, producer]
-                    self.next_sequence[place, producer] = sequence + counts[at] + 1
-                    producers.append((at, producer, sequence // 40, sequence))
+                    epoch, sequence = self.next_sequence[place, producer]
+                    if sequence > 40:  # a new epoch begins with sequence 0
+                        epoch, sequence = epoch + 1, 0
+                    self.next_sequence[place, producer] = (epoch, sequence + counts[at] + 1)
+                    producers.append((at, producer, epoch, sequence))
                 at += 1
         indexes = [producer[0] for producer in producers]
         return FileCommitted(

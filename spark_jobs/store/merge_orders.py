@@ -1,0 +1,136 @@
+"""What metadata partition 0 orders, compared with what the others do: the schema level in force, and where partitions are placed.
+
+Partitions of the metadata topic are read at different speeds, so an order and what obeys it are compared when both were read:
+a creation names the offset of its order; a level that is used waits until partition 0 was read as far as it went a while later.
+Nothing is said where the log of partition 0 was not seen from its beginning.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Iterable
+
+from records.model import PartitionCreated, PlacedRange, TopicDeleting, TopicPlaced
+from spark_jobs.scan.levels import DIRECTORY
+from spark_jobs.scan.summary import EventRow, FindingRow, LevelRow
+from spark_jobs.store.findings import Findings
+
+SETTLED_MS = 60_000
+"""After this time partition 0 has been read up to whatever an entry elsewhere was based on, if it was read to its end."""
+
+
+def note_placement(db: sqlite3.Connection, row: EventRow, record: TopicPlaced, findings: Findings) -> None:
+    """Take over where a topic lives; what was placed has no holes and nothing twice."""
+    db.execute("delete from placed_range where topic_id = ?", (record.topic_id,))
+    insert = "insert or replace into placed_range (topic_id, first_partition, num_partitions, coordinator_id) values (?,?,?,?)"
+    db.executemany(insert, [(record.topic_id, one.first_partition, one.num_partitions, one.coordinator_id) for one in record.ranges])
+    wrong = _break_of(record.ranges)
+    if wrong is not None:
+        expected, found = wrong
+        what = f"partition {expected} is placed nowhere" if found > expected else f"partition {found} is placed twice"
+        findings.add(FindingRow(row.kpart, row.offset, "placement-broken", what, record.topic_id, expected=expected, found=found))
+
+
+def _break_of(ranges: Iterable[PlacedRange]) -> tuple[int, int] | None:
+    """The first partition that was due, and the one that comes instead."""
+    due = 0
+    for one in sorted(ranges, key=lambda one: one.first_partition):
+        if one.first_partition != due:
+            return due, one.first_partition
+        due += one.num_partitions
+    return None
+
+
+def forget_placement(db: sqlite3.Connection, record: TopicDeleting) -> None:
+    """A topic goes: nothing of it is placed any more."""
+    db.execute("delete from placed_range where topic_id = ?", (record.topic_id,))
+
+
+def note_creation(db: sqlite3.Connection, row: EventRow, record: PartitionCreated, known: Collection[int], findings: Findings) -> None:
+    """Compare partitions that were created with the order for them, now in partition 0, elsewhere when that was read.
+
+    `known` are the partitions that the topic has here already.
+    """
+    first, end = record.first_partition, record.first_partition + record.num_partitions
+    if row.kpart == DIRECTORY:
+        missing = _not_placed(db, record.topic_id, row.kpart, first, end)
+        if missing is not None:
+            findings.add(_misplaced(row.kpart, row.offset, record.topic_id, missing))
+        elif not _is_placed(db, record.topic_id):
+            hole = next((partition for partition in range(first) if partition not in known), None)
+            if hole is not None:
+                message = f"partitions from {first} on are created, and partition {hole} is not"
+                finding = FindingRow(row.kpart, row.offset, "partition-hole", message, record.topic_id, expected=hole, found=first)
+                findings.add(finding)
+        return
+    insert = """insert or replace into created_range
+        (kpart, offset, topic_id, first_partition, num_partitions, order_offset) values (?,?,?,?,?,?)"""
+    what = (record.topic_id, record.first_partition, record.num_partitions, record.order_offset)
+    db.execute(insert, (row.kpart, row.offset, *what))
+
+
+def note_levels(db: sqlite3.Connection, rows: Iterable[LevelRow], now_ms: int) -> None:
+    """Remember levels that are used, until partition 0 was read."""
+    insert = "insert or ignore into level_use (kpart, offset, level, seen_ms) values (?,?,?,?)"
+    db.executemany(insert, [(*row, now_ms) for row in rows])
+
+
+def compare_orders(db: sqlite3.Connection, findings: Findings, now_ms: int) -> None:
+    """Compare what waits with what partition 0 says by now."""
+    head = db.execute("select next_offset, log_end, from_offset, restarted_at from head where kpart = ?", (DIRECTORY,)).fetchone()
+    if head is None:
+        return
+    next_offset, log_end, from_offset, restarted_at = head
+    if from_offset > 0 or restarted_at is not None:
+        db.execute("delete from level_use")
+        db.execute("delete from created_range")
+        return
+    _compare_creations(db, findings, next_offset)
+    if next_offset >= log_end:
+        _compare_levels(db, findings, now_ms)
+
+
+def _compare_creations(db: sqlite3.Connection, findings: Findings, next_offset: int) -> None:
+    query = """select kpart, offset, topic_id, first_partition, num_partitions from created_range
+        where order_offset < ? order by kpart, offset, first_partition"""
+    due = db.execute(query, (next_offset,)).fetchall()
+    for kpart, offset, topic_id, first, count in due:
+        missing = _not_placed(db, topic_id, kpart, first, first + count)
+        if missing is not None:
+            findings.add(_misplaced(kpart, offset, topic_id, missing))
+        db.execute("delete from created_range where kpart = ? and offset = ? and topic_id = ? and first_partition = ?",
+                   (kpart, offset, topic_id, first))  # fmt: skip
+
+
+def _misplaced(kpart: int, offset: int, topic_id: bytes, partition: int) -> FindingRow:
+    message = f"partition {partition} is created here, but is not placed here"
+    return FindingRow(kpart, offset, "partition-not-placed", message, topic_id, partition)
+
+
+def _is_placed(db: sqlite3.Connection, topic_id: bytes) -> bool:
+    return db.execute("select 1 from placed_range where topic_id = ?", (topic_id,)).fetchone() is not None
+
+
+def _not_placed(db: sqlite3.Connection, topic_id: bytes, kpart: int, first: int, end: int) -> int | None:
+    """The first partition of a range that is not placed at a coordinator; None also when the topic is placed no longer."""
+    query = """select first_partition, first_partition + num_partitions, coordinator_id from placed_range where topic_id = ?
+        order by first_partition"""
+    placed = db.execute(query, (topic_id,)).fetchall()
+    if not placed:
+        return None
+    at = first
+    for start, stop, coordinator in placed:
+        if coordinator == kpart and start <= at < stop:
+            at = stop
+    return at if at < end else None
+
+
+def _compare_levels(db: sqlite3.Connection, findings: Findings, now_ms: int) -> None:
+    found = db.execute("select level from feature where name = 'schema'").fetchone()
+    in_force = 1 if found is None else int(found[0])
+    db.execute("delete from level_use where level <= ?", (in_force,))
+    query = "select kpart, offset, level from level_use where seen_ms <= ? order by kpart, offset"
+    for kpart, offset, level in db.execute(query, (now_ms - SETTLED_MS,)).fetchall():
+        message = f"an entry is written at schema level {level}, level {in_force} is in force"
+        findings.add(FindingRow(kpart, offset, "level-not-in-force", message, expected=in_force, found=level))
+        db.execute("delete from level_use where kpart = ? and offset = ? and level = ?", (kpart, offset, level))
