@@ -52,6 +52,7 @@ BASES: dict[Path_, tuple[str, ...]] = {
     ("records", "delete"): ("orders", "0", "--before-offset", "1", "--yes", *NODE),
     ("doctor",): ("--bootstrap-server", REFUSED, *KAFKA, *WAIT),
     ("log", "dump"): ("--bootstrap-server", REFUSED, *WAIT),
+    ("log", "explain"): ("0@1", "--bootstrap-server", REFUSED, *WAIT),
     ("db", "copy"): ("state.db", "copy.db"),
     ("db", "digest"): ("state.db",),
     ("db", "dump"): ("state.db",),
