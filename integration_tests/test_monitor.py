@@ -167,8 +167,9 @@ def _check_metrics(monitor: MonitorProcess, expected: Counter[str], partitions: 
     assert abs(metrics["diskless_monitor_last_progress_timestamp_seconds"] - time.time()) < 60
     shown = {name.partition("{")[0] for name in metrics}
     expected_names = {f"{one.name}_count" if one.kind == "histogram" else one.name for one in METRICS.values()}
-    # These two have a sample for each label that came up, and none did.
-    assert expected_names - shown <= {"diskless_monitor_findings_total", "diskless_monitor_void_entries_total"}
+    # These have a sample for each label that came up, and none did.
+    labelled = {"findings_total", "findings_open", "void_entries_total"}
+    assert expected_names - shown <= {f"diskless_monitor_{name}" for name in labelled}
 
 
 # ---- hostile entries
