@@ -172,17 +172,6 @@ def test_bytes_that_are_no_text_are_a_usage_error(tmp_path: Path) -> None:
     assert done.stderr.startswith("diskless: argument 3 is no text in UTF-8: caf\\xe9.db;")
 
 
-def test_an_output_without_the_characters_says_which(tmp_path: Path) -> None:
-    script = "import sys; from cli.output import print_line; from cli.main import root; import click\n"
-    script += "@root.command('odd')\ndef odd() -> None: print_line({'a': '\\u20ac'})\n"
-    script += "root(['odd'], prog_name='diskless')"
-    env = environment(tmp_path) | {"PYTHONIOENCODING": "ascii"}
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, env=env, check=False)
-    assert done.returncode == Exit.FAILURE
-    assert "PYTHONIOENCODING=utf-8" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 def test_a_defect_is_one_line_that_names_where_the_details_are(tmp_path: Path) -> None:
     script = (
         "from cli.main import root\n@root.command('odd')\ndef odd() -> None: raise KeyError('a\\nb')\nroot(['odd'], prog_name='diskless')"
