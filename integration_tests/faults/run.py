@@ -19,9 +19,9 @@ from cli.dev.coordinator import CoordinatorFailedError
 from cli.dev.kafka import KafkaStartError
 from coordinator.client.connection import ConnectionLost, RequestTimedOut
 from integration_tests.checker import check
-from integration_tests.faults.catalogue import LAST_WORDS
 from integration_tests.faults.nemesis import SHARED_TIMEOUT_S, Done, Nemesis, plan
 from integration_tests.faults.topology import BROKERS, NODES, Machine, Topology
+from integration_tests.faults.unusual import DAMAGES, unusual_lines
 from integration_tests.final_state import read_final_state
 from integration_tests.history import FinalState, History
 from integration_tests.load import Load
@@ -86,7 +86,7 @@ def run(settings: Settings, machine: Machine, say: Callable[[str], None]) -> Res
         result.broken_off = f"a broker did not start or come back: {problem}"
     finally:
         write_recording(settings.folder / HISTORY_FILE, result.history, result.final)
-        result.unusual_log_lines = _unusual_lines(work)
+        result.unusual_log_lines = unusual_lines(work, {one.target for one in result.faults if one.action in DAMAGES})
         _keep_logs(work, settings.folder / "logs")
         if is_done and not result.violations:
             shutil.rmtree(work, ignore_errors=True)
@@ -139,22 +139,6 @@ def _judge(topology: Topology, result: Result, tell: Callable[[str], None]) -> N
     )
     result.violations += check(result.history, result.final)
     tell(f"judged: {len(result.violations)} contradictions")
-
-
-def _unusual_lines(work: Path) -> list[str]:
-    """Lines of the nodes' logs that say a bug showed itself, though perhaps no client saw it.
-
-    The last words of a process that ended are not: whether it may end is judged where its fault is (full disk, doubled id).
-    """
-    marks = ("Traceback (most recent call last)", " CRITICAL ", "AssertionError", "never retrieved", "Task was destroyed")
-    found: list[str] = []
-    for log in [work / f"{kind}-{name[1:]}" / "coordinator.log" for kind in ("node", "twin") for name in NODES]:
-        if log.exists():
-            lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-            found += [
-                f"{log.parent.name}: {line[:300]}" for line in lines if LAST_WORDS not in line and any(mark in line for mark in marks)
-            ]
-    return found
 
 
 def _keep_logs(work: Path, logs: Path) -> None:
