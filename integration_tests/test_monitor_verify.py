@@ -113,7 +113,10 @@ def test_log_and_service_agree(lived: Service, tmp_path: Path) -> None:
     assert all(int(str(one["offset"])) > 30 for one in ended.partitions)
     assert "batches read" in ended.err
     with open_report(tmp_path) as report:
-        assert json.loads(report.job()["last_verify"]) == ended.outcome
+        kept = json.loads(report.job()["last_verify"])
+    # The page is about the service: state databases may be copies.
+    assert kept["partitions"] == [one for one in ended.partitions if str(one["replica"]).startswith("node ")]
+    assert kept["agree"] is True
 
 
 def test_one_flipped_row_in_a_copy_is_named(lived: Service, tmp_path: Path) -> None:

@@ -69,7 +69,8 @@ def verify(
 
     Nodes (--bootstrap-server) tell the digest of what each of their replicas has written and at which offset; the log is read up
     to there. State databases (--state) are compared row by row, so that a difference is named: also what the digest leaves out
-    (tombstones, topics, the directory). Status 5 when something differs, 1 when something could not be found out.
+    (tombstones, topics, the directory). With --dir what was found of nodes is kept for the page, never of state databases, which
+    may be copies. Status 5 when something differs, 1 when something could not be found out.
 
     Examples: `diskless monitor verify --bootstrap-server localhost:9192 --kafka-bootstrap-server localhost:9092 --dir ./monitor`,
     `diskless monitor verify --config coordinator.properties --state /var/lib/diskless -o json`
@@ -95,8 +96,13 @@ def verify(
             if bootstrap_server is not None:
                 results = _ask_again(rebuilder, results, log_starts, bootstrap_server, timeout_s)
     outcome = _outcome(results)
-    if folder is not None and outcome["partitions"]:
-        note_result(folder, "last_verify", json.dumps(outcome))
+    if folder is not None:
+        # The page speaks of the service: a state database may be a copy of long ago.
+        of_nodes = _outcome([one for one in results if one.replica.startswith(NODE)])
+        if of_nodes["partitions"]:
+            note_result(folder, "last_verify", json.dumps(of_nodes))
+        else:
+            say("nothing is kept for the page, which shows replicas of nodes (--bootstrap-server) only")
     if output == "table":
         print_rows([one.as_json() for one in results], output, COLUMNS)
     else:
