@@ -54,7 +54,9 @@ class TopicWatch:
         self.topic = topic
         self.timeout_s = REQUEST_TIMEOUT_S
         # The client must live as long as its questions, so it is kept.
-        self._admin = AdminClient({"log_level": 0, **properties, "bootstrap.servers": bootstrap_servers, "client.id": "diskless-monitor"})
+        named = {"bootstrap.servers": bootstrap_servers, "client.id": "diskless-monitor", "error_cb": self._on_error}
+        self._refusal: KafkaError | None = None
+        self._admin = AdminClient({"log_level": 0, **properties, **named})
         self._places: dict[int, str] = {}
         self._brokers: list[Broker] = []
 
@@ -95,12 +97,21 @@ class TopicWatch:
             self._places = places
         return self._brokers
 
+    def _on_error(self, error: KafkaError) -> None:
+        """Called by the client: that a login was refused is told here alone, and questions only end because of their time."""
+        if error.code() == KafkaError._AUTHENTICATION:
+            self._refusal = error
+
     def _answer(self, future: Any) -> Any:
         try:
             return future.result(self.timeout_s + 1)
         except KafkaException as error:
             if error.args[0].code() in _MISSING:
                 raise TopicMissingError(f"topic {self.topic} does not exist") from error
+            if error.args[0].code() == KafkaError._TIMED_OUT and self._refusal is not None:
+                raise KafkaUnavailableError(
+                    f"the login was refused, check sasl.username and sasl.password: {self._refusal.str()}"
+                ) from error
             raise KafkaUnavailableError(plain(error)) from error
         except TimeoutError as error:
             raise KafkaUnavailableError(f"no answer within {self.timeout_s:g} s") from error
