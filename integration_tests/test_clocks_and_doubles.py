@@ -180,6 +180,7 @@ def test_a_second_process_with_a_node_id_in_use_ends_with_the_reason(small: Serv
 def test_a_killed_process_is_replaced_at_once_and_a_frozen_one_steps_down(small: Service, tmp_path: Path) -> None:
     small.start(1)
     first = small.nodes[1]
+    wait_until(lambda: registered_at(small) == first.address, "the registration of the first")
     first.kill()
     start_s = time.monotonic()
     first.start()
@@ -187,6 +188,7 @@ def test_a_killed_process_is_replaced_at_once_and_a_frozen_one_steps_down(small:
     print(f"joined {time.monotonic() - start_s:.1f} s after the start behind a kill -9")
     small.wait_shared()
     twin = CoordinatorProcess(1, bootstrap=small.bootstrap, folder=tmp_path / "twin", properties=small.properties)
+    wait_until(lambda: sum(isinstance(one, NodeRegistered) for one in records_of(small)) == 2, "the second registration of the first")
     first.pause()
     try:
         twin.start()
@@ -201,5 +203,6 @@ def test_a_killed_process_is_replaced_at_once_and_a_frozen_one_steps_down(small:
 
 
 def registered_at(service: Service) -> str:
-    [*_, newest] = [record for record in records_of(service) if isinstance(record, NodeRegistered)]
-    return f"{newest.endpoints[0].host}:{newest.endpoints[0].port}"
+    """The address of the process that registered last; empty before the first has."""
+    registered = [record for record in records_of(service) if isinstance(record, NodeRegistered)]
+    return f"{registered[-1].endpoints[0].host}:{registered[-1].endpoints[0].port}" if registered else ""
