@@ -213,13 +213,13 @@ def _acknowledged_as_logged(
 
 
 def replicas_are_equal(evidence: Evidence) -> Iterator[str]:
-    """Replicas that have applied every entry that changes something have the same digest."""
-    by_coordinator: dict[int, set[bytes]] = defaultdict(set)
+    """Replicas have applied every entry that changes something; at the same offset they have the same digest (it says where they stand)."""
+    by_place: dict[tuple[int, int], set[bytes]] = defaultdict(set)
     for digest in evidence.final.digests:
         if digest.offset < evidence.logs[digest.coordinator_id].last_change:
             yield f"node {digest.node_id} has applied coordinator {digest.coordinator_id} only up to {digest.offset}"
-        by_coordinator[digest.coordinator_id].add(digest.digest)
-    for coordinator_id, digests in by_coordinator.items():
+        by_place[digest.coordinator_id, digest.offset].add(digest.digest)
+    for (coordinator_id, _), digests in by_place.items():
         if len(digests) > 1:
             told = [(d.node_id, d.offset, d.digest.hex()) for d in evidence.final.digests if d.coordinator_id == coordinator_id]
             yield f"the replicas of coordinator {coordinator_id} differ: {told}"

@@ -371,7 +371,7 @@ SPOILED: dict[str, tuple[Spoil, str]] = {
         lambda h, f: (with_attempt(h, 6, node_id=1), f),
         "which led neither the entry's term nor a later one",
     ),
-    "replicas differ": (lambda h, f: (h, replace(f, digests=(f.digests[0], ReplicaDigest(2, 0, 8, b"y")))), "differ"),
+    "replicas differ": (lambda h, f: (h, replace(f, digests=(f.digests[0], ReplicaDigest(2, 0, 11, b"y")))), "differ"),
     "a replica is behind": (lambda h, f: (h, replace(f, digests=(ReplicaDigest(1, 0, 6, b"x"),))), "only up to 6"),
     "a read misses an acknowledged commit": (
         lambda h, f: (with_read(h, 1, offset=15), f),
