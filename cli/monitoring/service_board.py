@@ -283,6 +283,15 @@ REPLICAS: Final = Section(
             queries=(Query(expr=f"increase({metric('replica_failures_total', per_partition=True)}[10m])", legend=ON_INSTANCE),),
         ),
         Panel(
+            title="Contradictions",
+            help="Log entries that say what the log before them rules out; void for every replica. `diskless log explain` tells of one.",
+            queries=(
+                Query(
+                    expr=f"sum by (partition, kind) ({metric('contradictions_total', per_partition=True)})", legend="{{partition}} {{kind}}"
+                ),
+            ),
+        ),
+        Panel(
             title="Writes of state",
             help="How long one transaction on the state database takes.",
             queries=quantiles("flush_seconds"),

@@ -54,7 +54,7 @@ class TopicWatch:
         self.topic = topic
         self.timeout_s = REQUEST_TIMEOUT_S
         # The client must live as long as its questions, so it is kept.
-        named = {"bootstrap.servers": bootstrap_servers, "client.id": "diskless-monitor", "error_cb": self._on_error}
+        named: dict[str, Any] = {"bootstrap.servers": bootstrap_servers, "client.id": "diskless-monitor", "error_cb": self._on_error}
         self._refusal: KafkaError | None = None
         self._admin = AdminClient({"log_level": 0, **properties, **named})
         self._places: dict[int, str] = {}

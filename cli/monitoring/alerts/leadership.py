@@ -207,7 +207,7 @@ LEADERSHIP: Final = (
             ),
             look=(
                 "Which clock is off: `diskless doctor` compares all nodes, its own machine and the brokers.",
-                "chrony or ntpd on that machine; a virtual machine that was suspended.",
+                "The time service (chrony, ntpd) of that machine; a virtual machine that was suspended.",
             ),
             commands=(DOCTOR,),
             harmless="For seconds after a machine was suspended.",
