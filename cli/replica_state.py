@@ -14,8 +14,8 @@ from cli.outcome import Exit, Failed
 from coordinator.adapters.sqlite.logical import LogicalState
 from coordinator.core.cold import Header
 from coordinator.core.directory_content import items_of
-from records.state_digest import EMPTY, Digest, hash_batches, key_lanes
-from spark_jobs.verify.tally import Group, KnownFile, Tally
+from records.state_digest import EMPTY, Digest, hash_batches, hash_record, key_lanes
+from spark_jobs.verify.tally import Group, KeptOfFile, KnownFile, Tally
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +122,9 @@ def tally_state(state: LogicalState, wanted: Set[Group]) -> tuple[Tally, Digest]
         tally.add_producer(
             key, producer_id=producer.producer_id, epoch=producer.epoch, last_append_ms=producer.last_append_ms, ring=producer.ring
         )
-    for file in state.files():
+    for file, proofs in state.files():
+        # A replica lets go of old results and keeps their hash: what it still has is compared, and where it has none, the hash.
+        record_hash = hash_record(file.record) if file.record else proofs.record_proof
         known = KnownFile(
             object_key=file.object_key,
             file_offset=file.file_id,
@@ -134,8 +136,10 @@ def tally_state(state: LogicalState, wanted: Set[Group]) -> tuple[Tally, Digest]
             uploader=file.uploader_broker_id,
             owner_ids=file.owner_ids,
             created_ms=file.created_ms,
+            record_hash=record_hash,
         )
-        tally.add_file(known, file.live_batches)
+        kept = KeptOfFile(record_hash, proofs.record_proof, proofs.lost_batches, proofs.proof)
+        tally.add_file(known, file.live_batches, kept)
     for stone in state.tombstones():
         tally.add_tombstone(stone.object_key, reason=stone.reason, time_ms=stone.time_ms, created_ms=stone.created_ms)
     for topic in state.topics():

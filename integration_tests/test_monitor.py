@@ -22,7 +22,7 @@ from coordinator.client.model import PartitionId, TopicDescription
 from coordinator.client.ulid import new_key
 from coordinator.protocol.messages import CommitBatch
 from integration_tests.made_load import LogProducer
-from integration_tests.made_log import Entry, MadeLog, MadePartition
+from integration_tests.made_log import LEVEL, Entry, MadeLog, MadePartition
 from integration_tests.monitor_process import START_TIMEOUT_S, MonitorProcess
 from integration_tests.service import Service
 from integration_tests.waiting import wait_until
@@ -215,13 +215,14 @@ class Hostile:
         """A file that contradicts the log, and is void; it is the last one."""
         before = Counter(self.log.totals)
         ((key, value),) = self.log.files(1)
-        self.log.totals.update(before | {"entries": before["entries"] + 1})
+        self.log.totals.clear()
+        self.log.totals.update(before, entries=1)
         self.void["contradiction"] += 1
         assert value is not None
         (record,) = decode_entry(value)
         assert isinstance(record, FileCommitted)
         self.findings.append((rule, self.offset))
-        self.entries.append((key, encode_entry([change(record)])))
+        self.entries.append((key, encode_entry([change(record)], LEVEL)))
 
 
 def _shift_first_run(by: int) -> Callable[[FileCommitted], FileCommitted]:

@@ -62,7 +62,7 @@ class MadeLog:
     _opened: dict[int, int] = field(default_factory=dict)
 
     def produce(self, entries: int) -> None:
-        """Write more entries into each partition: most count, some are void, unreadable or of transactions."""
+        """Write more entries into each partition: most count, some are void, contradict it, are unreadable or of transactions."""
         producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5, "enable.idempotence": True})
         for kpart in range(PARTITIONS):
             if self._offsets[kpart] == 0:
@@ -102,24 +102,30 @@ class MadeLog:
         self._seqs[kpart] += 1
         key = EntryKey(1, -7, self._seqs[kpart])
         if number % 20 == 6:
-            self._send(producer, kpart, key, b"\xc3\x01junk", [("unreadable", None, 0)])
+            self._send(producer, kpart, key, b"\xc3\x01junk", [("contradiction", None, 0)])
+            return
+        if number % 20 == 9:
+            self._send(producer, kpart, key, b"\xc3\x01" + b"newer id" + b"body", [("unreadable", None, 0)])
             return
         record = self._models[kpart].next_record()
         if not isinstance(record, FileCommitted):
             self._send(producer, kpart, key, encode_entry([record]), [("applied", type(record).__name__, 0)])
             return
-        is_alone = number % 3 > 0
-        self._expect_runs(kpart, 0 if is_alone else 1, record)
-        others = [] if is_alone else [("applied", "NoOp", 0)]
-        self._send(producer, kpart, key, encode_entry([record] if is_alone else [NoOp(), record]), others)
+        if number % 3 == 0:
+            # A file stands alone in its entry.
+            others: list[tuple[object, ...]] = [("contradiction", "NoOp", 0), ("contradiction", "FileCommitted", 1)]
+            self._send(producer, kpart, key, encode_entry([NoOp(), record]), others)
+            return
+        self._expect_runs(kpart, record)
+        self._send(producer, kpart, key, encode_entry([record]), [])
 
-    def _expect_runs(self, kpart: int, number: int, record: FileCommitted) -> None:
+    def _expect_runs(self, kpart: int, record: FileCommitted) -> None:
         batches = expand(record)
         for run, partition in enumerate(record.run_partition):
             own = batches.run == run
             topic_id = base64.urlsafe_b64encode(record.topic_ids[record.run_topic[run]]).rstrip(b"=").decode()
             sums = (int(own.sum()), int(batches.record_count[own].sum()), int(batches.byte_size[own].sum()))
-            place = (kpart, self._offsets[kpart], number, run, record.object_key, topic_id, partition, record.run_base_offset[run])
+            place = (kpart, self._offsets[kpart], 0, run, record.object_key, topic_id, partition, record.run_base_offset[run])
             self.runs[*place, *sums, record.append_time_ms] += 1
 
     def _send(self, producer: Producer, kpart: int, key: EntryKey, value: bytes, others: list[tuple[object, ...]]) -> None:
@@ -136,7 +142,7 @@ class MadeLog:
         for row in DeltaTable(table).to_pyarrow_table().to_pylist():
             place = (row["kpart"], row["offset"], row["record_number"])
             assert row["verdict"] != "void" or row["record"] == "NoOp"
-            if row["record"] != "FileCommitted":
+            if row["record"] != "FileCommitted" or row["verdict"] != "applied":
                 others[*place, row["verdict"], row["record"]] += 1
                 assert row["date"] == row["entry_time"].date()
                 continue

@@ -24,6 +24,8 @@ UINT64_MASK = (1 << 64) - 1
 U64 = npt.NDArray[np.uint64]
 Int64s = npt.NDArray[np.int64]
 
+RECORD_HASH_BYTES = 8
+
 HASH_SEEDS = (0x9E3779B97F4A7C15, 0xD1B54A32D192ED03)
 """Of the low and the high half of a batch's hash."""
 
@@ -163,6 +165,11 @@ def hash_file(
     """
     numbers = _SEVEN_NUMBERS.pack(file_id, file_size, append_time_ms, batch_count, object_format, uploader_broker_id, created_ms)
     return _hash(b"file" + numbers + _prefixed(content_hash, owner_ids.encode(), object_key.encode()))
+
+
+def hash_record(encoded: bytes) -> bytes:
+    """The hash of the entry that committed a file: a replica keeps the entry's bytes for some time, and their hash with the file."""
+    return blake2b(encoded, digest_size=RECORD_HASH_BYTES).digest()
 
 
 def hash_topic(topic_id: bytes, name: str, order_offset: int, deleted_ms: int) -> Digest:

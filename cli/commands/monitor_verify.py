@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from spark_jobs.verify.job import Rebuilder
 
 COLUMNS = ("kpart", "replica", "offset", "digest", "agree", "difference")
+VOID_COLUMNS = ("kpart", "offset", "why")
 ROUNDS_MAX = 3
 NODE = "node "
 DATABASES = "partition-*.db"
@@ -69,8 +70,9 @@ def verify(
 
     Nodes (--bootstrap-server) tell the digest of what each of their replicas has written and at which offset; the log is read up
     to there. State databases (--state) are compared row by row, so that a difference is named: also what the digest leaves out
-    (tombstones, topics, the directory). With --dir what was found of nodes is kept for the page, never of state databases, which
-    may be copies. Status 5 when something differs, 1 when something could not be found out.
+    (largest timestamps; of files counters, proofs and kept answers). With --dir what was found of nodes is kept for the page, never of state databases, which
+    may be copies. Entries that contradict the log, which are void for every replica, are listed; they are no disagreement (the
+    monitor has a finding for each). Status 5 when something differs, 1 when something could not be found out.
 
     Examples: `diskless monitor verify --bootstrap-server localhost:9192 --kafka-bootstrap-server localhost:9092 --dir ./monitor`,
     `diskless monitor verify --config coordinator.properties --state /var/lib/diskless -o json`
@@ -88,14 +90,14 @@ def verify(
         stored = _open_databases(stack, state_paths, facts.topic_id)
         told = _ask_nodes(bootstrap_server, timeout_s) if bootstrap_server is not None else []
         with batch_session("diskless-verify", master, spark_properties) as session:
-            from spark_jobs.verify.compare import compare
+            from spark_jobs.verify.compare import compare, contradictions_of
             from spark_jobs.verify.job import Rebuilder
 
             rebuilder = Rebuilder(session, log_place(place))
             results = compare(rebuilder, [*stored, *told], log_starts)
             if bootstrap_server is not None:
                 results = _ask_again(rebuilder, results, log_starts, bootstrap_server, timeout_s)
-    outcome = _outcome(results)
+    void = contradictions_of(results)
     if folder is not None:
         # The page speaks of the service: a state database may be a copy of long ago.
         of_nodes = _outcome([one for one in results if one.replica.startswith(NODE)])
@@ -105,8 +107,11 @@ def verify(
             say("nothing is kept for the page, which shows replicas of nodes (--bootstrap-server) only")
     if output == "table":
         print_rows([one.as_json() for one in results], output, COLUMNS)
+        if void:
+            say("entries that contradict the log, void for every replica:")
+            print_rows(void, output, VOID_COLUMNS)
     else:
-        print_fields(outcome, output)
+        print_fields({**_outcome(results), "contradictions": void}, output)
     _end(results)
 
 
@@ -174,7 +179,7 @@ def _ask_again(
 
 
 def _outcome(results: Sequence[Comparison]) -> dict[str, object]:
-    """What is printed and kept; `not_compared` are replicas of which nothing can be said."""
+    """What is kept, and printed besides contradictions; `not_compared` are replicas of which nothing can be said."""
     compared = [one for one in results if one.agree is not None]
     return {
         "at_ms": time.time_ns() // 1_000_000,

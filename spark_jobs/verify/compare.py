@@ -1,14 +1,14 @@
 """Compares rebuilt states with those of replicas at the same offsets: "log and service agree", or which rows differ.
 
 A replica tells a digest and an offset; where its rows are at hand, too, everything is compared that the log determines:
-besides what the digest covers also tombstones, topics, the directory, timestamps, counters of files and the term.
+besides what the digest covers also largest timestamps, and what a replica keeps beside its files: counters, proofs, kept answers.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Protocol
 
@@ -66,6 +66,8 @@ class Comparison:
     difference: str = ""
     differences: Sequence[RowDifference] = ()
     batches: int = 0
+    contradictions: Mapping[int, str] = field(default_factory=dict)
+    """Entries up to the offset that are void because they contradict the log, and what is wrong with each; no disagreement."""
 
     def as_json(self) -> dict[str, object]:
         """As it is stored and printed."""
@@ -99,6 +101,12 @@ def compare(rebuilder: Rebuilder, replicas: Sequence[Replica], log_starts: Mappi
         waiting = [replica for replica in waiting if ends[replica.kpart] != replica.offset + 1]
         results += _compare_at(rebuilder, now, ends)
     return sorted(results, key=lambda one: (one.kpart, one.replica))
+
+
+def contradictions_of(results: Iterable[Comparison]) -> list[dict[str, object]]:
+    """The entries that contradict the log, below the offsets at which replicas were compared, as they are printed."""
+    found = {(one.kpart, offset): why for one in results for offset, why in one.contradictions.items()}
+    return [{"kpart": kpart, "offset": offset, "why": why} for (kpart, offset), why in sorted(found.items())]
 
 
 def _why_not(replica: Replica, log_start: int | None) -> str:
@@ -159,6 +167,7 @@ def _result(replica: Replica, rebuilt: Rebuilt, groups: Sequence[Group], rows: R
         difference="; ".join(told[:3]) + (f"; and {len(told) - 3} more" if len(told) > 3 else ""),
         differences=differences[:DIFFERENCES_TOLD_MAX],
         batches=rebuilt.batches,
+        contradictions=rebuilt.contradictions,
     )
 
 
@@ -172,13 +181,14 @@ def find_differences(log: Iterable[tuple[Kind, bytes, Row]], replica: Iterable[t
             if left is None or right is None:
                 found.append(RowDifference(kind=kind, identity=identity, log=left, replica=right))
             else:
-                changed = [field for field in left if left[field] != right[field]]
+                # A field that only one side has differs, too.
+                changed = [field for field in left | right if (field in left, left.get(field)) != (field in right, right.get(field))]
                 found.append(
                     RowDifference(
                         kind=kind,
                         identity=identity,
-                        log={field: left[field] for field in changed},
-                        replica={field: right[field] for field in changed},
+                        log={field: left.get(field) for field in changed},
+                        replica={field: right.get(field) for field in changed},
                     )
                 )
     return sorted(found, key=lambda one: (list(Kind).index(one.kind), json.dumps(one.identity)))

@@ -23,8 +23,9 @@ class Placed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deleted:
-    """A topic that is going or gone; `time_ms` 0: no file came since."""
+    """A topic that is going or gone, with the name it had; `time_ms` 0: no file came since."""
 
+    name: str
     ranges: tuple[PlacedRange, ...]
     confirmed: bool
     order_offset: int
@@ -55,7 +56,8 @@ class Directory:
                 going = self.deleted.get(record.topic_id)
                 if going is None:
                     placed = self.placed.pop(record.topic_id, None)
-                    going = Deleted(ranges=placed.ranges if placed is not None else (), confirmed=False, order_offset=offset)
+                    name, ranges = (placed.name, placed.ranges) if placed is not None else ("", ())
+                    going = Deleted(name=name, ranges=ranges, confirmed=False, order_offset=offset)
                 self.deleted[record.topic_id] = replace(going, confirmed=record.confirmed)
             case NodeRegistered():
                 self.nodes[record.node_id] = record

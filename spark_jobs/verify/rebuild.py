@@ -36,7 +36,7 @@ from records.model import (
     TopicDeleted,
     TransactionAborted,
 )
-from records.state_digest import PRODUCER_RING, Digest, hash_batches, key_lanes
+from records.state_digest import PRODUCER_RING, Digest, hash_batches, hash_record, key_lanes
 from spark_jobs.contradiction import (
     BATCH_BYTE_MAX,
     SEQUENCE_MASK,
@@ -179,13 +179,13 @@ class Rebuild:
         offsets = np.array([offset for offset, _ in waiting], np.int64)[files.message]
         commits = gather(offsets, files)
         if self._is_lawful(files, commits):
-            self._commit(offsets, files, commits)
+            self._commit(offsets, files, commits, [waiting[at][1] for at in files.message.tolist()])
             return
         for at in files.message.tolist():
             offset, value = waiting[at]
             alone = self._single_commit(offset, value)
             if alone is not None:
-                self._commit_one(offset, alone)
+                self._commit_one(offset, alone, value)
 
     def _single_commit(self, offset: int, value: bytes) -> FileCommitted | None:
         """The commit of an entry that begins like one alone; None when it is void. Avro lets more records follow."""
@@ -201,15 +201,15 @@ class Rebuild:
         self.log.contradictions[offset] = "it is no commit" if wrong is None else wrong.message
         return None
 
-    def _commit_one(self, offset: int, record: FileCommitted) -> None:
-        """Commit a file, unless it contradicts the log."""
+    def _commit_one(self, offset: int, record: FileCommitted, value: bytes) -> None:
+        """Commit a file with the entry that holds it, unless it contradicts the log."""
         wrong = check_file(record, self)
         if wrong is not None:
             self.log.contradictions[offset] = said(wrong)
             return
         files = files_of([(0, record)])
         offsets = np.array([offset], np.int64)
-        self._commit(offsets, files, gather(offsets, files))
+        self._commit(offsets, files, gather(offsets, files), [value])
 
     def finish(self) -> Tally:
         """Count everything that is not a batch, and return the tally."""
@@ -247,7 +247,7 @@ class Rebuild:
         entries = [(entry.offset, entry.records or ()) for entry in unit.entries]
         match entries:
             case [(offset, [FileCommitted() as file])]:
-                self._commit_one(offset, file)
+                self._commit_one(offset, file, unit.entries[0].value)
                 return
         if not entries:
             return
@@ -375,7 +375,7 @@ class Rebuild:
         due[is_first] = np.array([owner.high_watermark for owner in owners], np.int64)[number[is_first]]
         return bool((due == base).all()) and _producers_follow(commits, owners)
 
-    def _commit(self, offsets: Int64s, files: FileColumns, commits: Commits) -> None:
+    def _commit(self, offsets: Int64s, files: FileColumns, commits: Commits, values: Sequence[bytes]) -> None:
         self.batches += len(commits.number)
         self._advance_time(files.append_time_ms)
         deaths = np.full(len(commits.number), -1, np.int64)
@@ -393,7 +393,7 @@ class Rebuild:
         live = np.bincount(commits.file, weights=survives, minlength=len(files)).astype(np.int64)
         emptied = np.full(len(files), -1, np.int64)
         np.maximum.at(emptied, commits.file, deaths)
-        self._know(offsets, files, live, emptied)
+        self._know(offsets, files, live, emptied, values)
 
     def _advance_time(self, append_times_ms: Int64s) -> None:
         """The log has no other clock: deletions get the time of the first file behind them."""
@@ -402,8 +402,8 @@ class Rebuild:
         self.directory.date(first_ms)
         self.log_time_ms = max(self.log_time_ms, int(append_times_ms.max()))
 
-    def _know(self, offsets: Int64s, files: FileColumns, live: Int64s, emptied: Int64s) -> None:
-        """Remember the files with their live batches."""
+    def _know(self, offsets: Int64s, files: FileColumns, live: Int64s, emptied: Int64s, values: Sequence[bytes]) -> None:
+        """Remember the files with their live batches; `values` are their entries."""
         stops = files.owners_of_file.cumsum().tolist()
         owner_ids = list(map(str, files.owner_ids.tolist()))
         rows = zip(
@@ -417,6 +417,7 @@ class Rebuild:
             files.uploader_broker_id.tolist(),
             [",".join(owner_ids[start:stop]) for start, stop in zip([0, *stops[:-1]], stops, strict=True)],
             files.created_ms.tolist(),
+            map(hash_record, values),
             strict=True,
         )
         for row, live_batches, emptied_at in zip(rows, live.tolist(), emptied.tolist(), strict=True):

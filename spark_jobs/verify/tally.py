@@ -148,8 +148,8 @@ class Tally:
         row = _of_partition(key) | {"producer_id": producer_id, "epoch": epoch, "last_append_ms": last_append_ms, "remembered": ring.hex()}
         self.add(Kind.PRODUCER, key, row, Digest.from_bytes(hash_producer(key, producer_id, epoch, last_append_ms, ring)))
 
-    def add_file(self, file: KnownFile, live_batches: int) -> None:
-        """Take a known file; `live_batches` are those not deleted since."""
+    def add_file(self, file: KnownFile, live_batches: int, kept: KeptOfFile | None = None) -> None:
+        """Take a known file; `live_batches` are those not deleted since, `kept` what a replica wrote beside it (default: what follows)."""
         group = (file.file_offset >> FILES_PER_GROUP_BITS).to_bytes(8, "big")
         row: Row = {
             "object_key": file.object_key,
@@ -176,7 +176,16 @@ class Tally:
             file.batches,
         )
         self.add(Kind.FILE, group, row, Digest.from_bytes(hashed))
-        self.add(Kind.FILE_DETAIL, group, {"object_key": file.object_key, "live_batches": live_batches})
+        kept = kept or KeptOfFile(file.record_hash, file.record_hash, file.batches - live_batches, hashed)
+        detail = {
+            "object_key": file.object_key,
+            "live_batches": live_batches,
+            "lost_batches": kept.lost_batches,
+            "record": kept.record_hash.hex(),
+            "record_proof": kept.record_proof.hex(),
+            "proof": kept.proof.hex(),
+        }
+        self.add(Kind.FILE_DETAIL, group, detail)
 
     def add_topic(self, topic_id: bytes, *, name: str, order_offset: int, deleted_ms: int) -> None:
         """Take a topic; -1 means not deleted, 0 that no file came after the deletion."""
@@ -199,8 +208,17 @@ class Tally:
         self.add(Kind.HEADER, b"", row, hash_position(epoch, term, seq, log_time_ms))
 
 
+class KeptOfFile(NamedTuple):
+    """What a replica keeps of a file for itself: hashes of the kept results and of the file's row, and the batches that are gone."""
+
+    record_hash: bytes
+    record_proof: bytes
+    lost_batches: int
+    proof: bytes
+
+
 class KnownFile(NamedTuple):
-    """A committed file. `owner_ids` is the list as text, separated by commas."""
+    """A committed file. `owner_ids` is the list as text, separated by commas; `record_hash` is `hash_record` of its entry."""
 
     object_key: str
     file_offset: int
@@ -212,6 +230,7 @@ class KnownFile(NamedTuple):
     uploader: int
     owner_ids: str
     created_ms: int
+    record_hash: bytes
 
 
 def _of_partition(key: bytes) -> Row:

@@ -29,7 +29,7 @@ def test_known_files_are_those_of_a_replica(tmp_path: Path, seed: int) -> None:
     written = write(tmp_path, seed)
     rows = known(written.log)
     with open_state(written.path) as state:
-        files = {(file.object_key, LIVE if file.live_batches else EMPTY, file.file_id) for file in state.files()}
+        files = {(file.object_key, LIVE if file.live_batches else EMPTY, file.file_id) for file, _ in state.files()}
         stones = {(stone.object_key, stone.reason, -1) for stone in state.tombstones()}
     assert {(row["object_key"], row["state"], row["file_offset"]) for row in rows} == files | stones
     assert len(rows) == len(files) + len(stones)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator, Mapping, Sequence, Set
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import apsw
 import numpy as np
@@ -15,6 +17,9 @@ import pytest
 
 from cli.replica_state import DatabaseReplica, ToldReplica, database_replica, open_state
 from coordinator.adapters.sqlite import StateDatabases
+from coordinator.core.directory import Directory as ServiceDirectory
+from coordinator.core.directory import apply_directory, date_deletions
+from coordinator.core.directory_content import content_of, items_of
 from coordinator.testing.shard_harness import Replica as CoreReplica
 from coordinator.testing.shard_harness import World
 from records.bulk_decode import decode_file_entries
@@ -22,27 +27,33 @@ from records.codec import encode_entry, encode_key
 from records.fast import PLAIN_COMMIT_PREFIXES
 from records.history import LATEST, levels
 from records.model import (
+    Endpoint,
     EntryKey,
     FeatureLevelSet,
     FileCommitted,
     FilesRemoved,
     LeadershipClaimed,
     NodeDirectoriesChanged,
+    NodeRegistered,
     NoOp,
     PartitionCreated,
+    PlacedRange,
     Record,
     RecordsDeleted,
     SnapshotMark,
+    TopicDeleting,
+    TopicPlaced,
     TransactionAborted,
     TransactionBegan,
     TransactionEnded,
 )
-from records.state_digest import Digest
-from spark_jobs.verify.compare import Comparison, compare
+from records.state_digest import Digest, hash_record
+from spark_jobs.verify.compare import Comparison, compare, find_differences
+from spark_jobs.verify.directory import Directory
 from spark_jobs.verify.job import Rebuilder, Rebuilt
 from spark_jobs.verify.judged import PLAIN_COMMIT
 from spark_jobs.verify.passes import find_deletions, rebuild_states
-from spark_jobs.verify.tally import Group, Kind
+from spark_jobs.verify.tally import Group, Kind, Row, Tally
 from tests.spark.scan_logs import TOPIC, LogWriter
 from tests.spark.test_scan_findings import PLANTS, Plant
 from tests.sqlite.random_log import LogModel
@@ -201,7 +212,7 @@ class RandomWriter:
 
     def apply(self, entries: list[tuple[int, list[Record]]]) -> None:
         for offset, records in entries:
-            self.replica.apply(records, offset)
+            self.replica.apply(records, offset, self.entries[offset][1])
             self.files += [(offset, record) for record in records if isinstance(record, FileCommitted)]
             if self.rng.random() < 0.2:
                 self.replica.state.trim_step(rows_max=self.rng.choice([1, 3, 1000]))
@@ -264,6 +275,8 @@ FLIPS = {
     "producer": ("UPDATE producer SET epoch = epoch + 1 WHERE id = (SELECT max(id) FROM producer)", Kind.PRODUCER),
     "file": (f"UPDATE file SET file_size = file_size + 1 WHERE {LAST_FILE}", Kind.FILE),
     "lost file": (f"DELETE FROM file WHERE {LAST_FILE}", Kind.FILE),
+    "lost counter": (f"UPDATE file SET lost_batches = lost_batches + 1 WHERE {LAST_FILE}", Kind.FILE_DETAIL),
+    "proof": (f"UPDATE file SET proof = zeroblob(16) WHERE {LAST_FILE}", Kind.FILE_DETAIL),
     "live counter": (f"UPDATE file SET live_batches = live_batches + 1 WHERE {LAST_FILE}", Kind.FILE_DETAIL),
     "tombstone": (f"UPDATE tombstone SET created_ms = created_ms + 1 WHERE {LAST_STONE}", Kind.TOMBSTONE),
     "topic": (f"UPDATE topic SET name = 'other' WHERE {LAST_TOPIC}", Kind.TOPIC),
@@ -280,6 +293,16 @@ def change(path: Path, statement: str, *values: object) -> int:
         return connection.changes()
     finally:
         connection.close()
+
+
+def one_row(path: Path, query: str) -> tuple[Any, ...]:
+    """The one row that a state database has for a query."""
+    connection = apsw.Connection(str(path))
+    try:
+        (row,) = connection.execute(query).fetchall()
+    finally:
+        connection.close()
+    return row
 
 
 @pytest.mark.parametrize("flip", FLIPS)
@@ -299,6 +322,55 @@ def test_one_flipped_row_is_named(tmp_path: Path, flip: str) -> None:
         assert "its header says" in result.difference
 
 
+def random_directory_record(rng: random.Random) -> Record:
+    """A record of the directory, about few topics and nodes."""
+    topic = rng.randrange(4)
+    ranges = [PlacedRange(first_partition=first, num_partitions=2, coordinator_id=rng.randrange(3)) for first in range(0, 4, 2)]
+    return rng.choice(
+        [
+            TopicPlaced(topic_id=bytes([topic] * 16), name=f"t{topic}", ranges=ranges[: rng.randint(1, 2)], confirmed=rng.random() < 0.5),
+            TopicDeleting(topic_id=bytes([topic] * 16), confirmed=rng.random() < 0.5),
+            FeatureLevelSet(level=rng.randint(1, LATEST)),
+            NodeRegistered(
+                node_id=rng.randrange(3),
+                rack="r",
+                endpoints=[Endpoint(listener="PLAIN", host="h", port=rng.randrange(9))],
+                schema_level_max=1,
+                incarnation_id=bytes(16),
+            ),
+        ]
+    )
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_rebuilt_directory_says_of_each_item_what_replicas_keep(seed: int) -> None:
+    rng, service, rebuilt = random.Random(seed), ServiceDirectory(), Directory()
+    ours, theirs = Tally(), Tally()
+    groups = {(Kind.DIRECTORY, what) for what in (b"placement", b"deletion", b"node", b"schema level")}
+    ours.wanted, theirs.wanted = groups, groups
+    for offset in range(30):
+        if rng.random() < 0.2:
+            date_deletions(service, offset * 10)
+            rebuilt.date(offset * 10)
+        else:
+            record = random_directory_record(rng)
+            assert apply_directory(service, record, offset)
+            assert rebuilt.apply(record, offset)
+    rebuilt.tally(ours)
+    for what, identity, says in items_of(json.loads(json.dumps(content_of(service)))):
+        theirs.add_directory(what, identity, says)
+    assert (
+        find_differences(*([(kind, group, json.loads(json.dumps(row))) for kind, group, row in one.rows] for one in (ours, theirs))) == []
+    )
+    assert ours.groups == theirs.groups
+
+
+def test_a_field_that_only_one_side_has_is_named() -> None:
+    ours: Row = {"what": "deletion", "id": "x", "confirmed": True}
+    (one,) = find_differences([(Kind.DIRECTORY, b"", ours)], [(Kind.DIRECTORY, b"", {**ours, "name": "t"})])
+    assert one.text() == "directory what=deletion id=x: name is None in the log, t in the replica"
+
+
 def test_one_flipped_bit_of_a_packed_batch_is_named(tmp_path: Path) -> None:
     written = write(tmp_path, 7, is_trimmed=True)
     connection = apsw.Connection(str(written.path))
@@ -314,6 +386,36 @@ def test_one_flipped_bit_of_a_packed_batch_is_named(tmp_path: Path) -> None:
     assert difference.log is not None
     assert set(difference.log) == {"size_bytes"}
     assert "size_bytes is" in result.difference
+
+
+@pytest.mark.parametrize("is_hash_changed", [False, True], ids=["bit", "bit and hash"])
+def test_one_flipped_bit_of_kept_results_is_named(tmp_path: Path, is_hash_changed: bool) -> None:
+    written = write(tmp_path, 6, is_trimmed=True)
+    key, record = one_row(written.path, f"SELECT object_key, record FROM file WHERE {LAST_FILE}")
+    flipped = bytearray(record)
+    flipped[len(flipped) // 2] ^= 1
+    assert change(written.path, f"UPDATE file SET record = ? WHERE {LAST_FILE}", bytes(flipped)) == 1
+    if is_hash_changed:
+        assert change(written.path, f"UPDATE file SET record_proof = ? WHERE {LAST_FILE}", hash_record(bytes(flipped))) == 1
+    result = written.compare()
+    assert result.agree is False
+    (difference,) = result.differences
+    assert difference.kind is Kind.FILE_DETAIL
+    assert difference.log is not None
+    assert set(difference.log) == ({"record", "record_proof"} if is_hash_changed else {"record"})
+    assert f"file detail object_key={key}: record is" in result.difference
+
+
+def test_results_that_a_replica_let_go_of_are_compared_by_the_hash_it_kept(tmp_path: Path) -> None:
+    written = write(tmp_path, 6, is_trimmed=True)
+    assert change(written.path, f"UPDATE file SET record = x'' WHERE NOT {LAST_FILE}") > 1
+    assert written.compare().agree is True
+    first = "id = (SELECT min(id) FROM file)"
+    assert change(written.path, f"UPDATE file SET record_proof = zeroblob(8) WHERE {first}") == 1
+    (difference,) = written.compare().differences
+    assert difference.log is not None
+    assert difference.kind is Kind.FILE_DETAIL
+    assert set(difference.log) == {"record", "record_proof"}
 
 
 def test_a_replica_that_only_tells_its_digest_agrees_or_not(tmp_path: Path) -> None:

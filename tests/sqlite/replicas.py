@@ -80,8 +80,8 @@ class Replica:
         self.store.close(clean=clean)
         self.start()
 
-    def apply(self, records: list[Record], offset: int) -> None:
-        self.state.apply_entry(records, offset, encode_entry(records))
+    def apply(self, records: list[Record], offset: int, encoded: bytes | None = None) -> None:
+        self.state.apply_entry(records, offset, encode_entry(records) if encoded is None else encoded)
 
     def flush(self, *, results_before_ms: int = 0) -> Flush:
         flush = self.freeze_and_write(results_before_ms=results_before_ms)

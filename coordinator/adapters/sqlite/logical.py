@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
+from typing import NamedTuple
 
 import apsw
 import numpy as np
@@ -35,11 +36,20 @@ _RUNS = """
 _PRODUCERS = "SELECT id, partition_id, producer_id, epoch, last_append_ms, remembered FROM producer"
 _FILES = """
     SELECT id, object_key, content_hash, object_format, file_size, uploader_broker_id, owner_ids, created_ms, append_time_ms,
-        batch_count, live_batches, x'' FROM file ORDER BY id
+        batch_count, live_batches, record, lost_batches, record_proof, proof FROM file ORDER BY id
 """
+_FILE_FIELDS = len(FileRow._fields)
 _TOMBSTONES = "SELECT object_key, reason, time_ms, created_ms FROM tombstone"
 _TOPICS = "SELECT topic_id, name, order_offset, deleted_ms FROM topic"
 _DIRECTORY = "SELECT content FROM directory"
+
+
+class FileProofs(NamedTuple):
+    """What stands beside a file in its row: how many batches it lost, the hash of the results that were kept, and that of the row."""
+
+    lost_batches: int
+    record_proof: bytes
+    proof: bytes
 
 
 class LogicalState:
@@ -92,16 +102,18 @@ class LogicalState:
             producer = ProducerRow(*row)
             yield keys[producer.partition_row], producer
 
-    def files(self) -> Iterator[FileRow]:
-        """The known files; `live_batches` without what is being trimmed."""
+    def files(self) -> Iterator[tuple[FileRow, FileProofs]]:
+        """The known files with their proofs, none of which is checked; batches that are being trimmed count as lost."""
         losses: dict[int, int] = {}
         for _, rows in self.trimming():
             ids, counts = np.unique(rows["file"], return_counts=True)
             for file_id, count in zip(ids.tolist(), counts.tolist(), strict=True):
                 losses[file_id] = losses.get(file_id, 0) + count
         for row in self._connection.execute(_FILES):
-            file = FileRow(*row)
-            yield file._replace(live_batches=file.live_batches - losses.get(file.file_id, 0))
+            file = FileRow(*row[:_FILE_FIELDS])
+            lost_batches, of_record, proof = row[_FILE_FIELDS:]
+            trimming = losses.get(file.file_id, 0)
+            yield file._replace(live_batches=file.live_batches - trimming), FileProofs(lost_batches + trimming, of_record, proof)
 
     def tombstones(self) -> Iterator[Tombstone]:
         """The tombstones of object keys."""

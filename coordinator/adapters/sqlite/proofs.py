@@ -14,7 +14,7 @@ from typing import Any
 from coordinator.adapters.sqlite.errors import DamagedRow
 from coordinator.core.cold import PACKED, FileName, FileRow, RunRow, Tombstone
 from coordinator.core.packing import HASHED_COLUMNS
-from records.state_digest import hash_file, hash_tombstone
+from records.state_digest import hash_file, hash_record, hash_tombstone
 
 PROOF_BYTES = 8
 
@@ -29,11 +29,6 @@ def header_proof(columns: tuple[Any, ...]) -> bytes:
 def run_proof(run_id: int, run: RunRow) -> bytes:
     """The hash of a run, its number included."""
     return blake2b(_RUN.pack(run_id, *run[:-1]) + run.data, digest_size=PROOF_BYTES).digest()
-
-
-def record_proof(record: bytes) -> bytes:
-    """The hash of the kept results of a commit."""
-    return blake2b(record, digest_size=PROOF_BYTES).digest()
 
 
 def run_of(run_id: int, columns: tuple[Any, ...]) -> RunRow:
@@ -53,7 +48,7 @@ def file_of(columns: tuple[Any, ...]) -> FileRow:
     check_file(columns, proof)
     if lost < 0 or file.live_batches < 0 or file.live_batches + lost != file.batch_count:
         raise DamagedRow(f"file {file.file_id} of {file.batch_count} batches counts {file.live_batches} live ones and {lost} lost ones")
-    if file.record and record_proof(file.record) != of_record:
+    if file.record and hash_record(file.record) != of_record:
         raise DamagedRow(f"the kept results of file {file.file_id} are not those that were written")
     return file
 

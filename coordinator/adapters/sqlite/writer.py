@@ -17,7 +17,7 @@ import apsw
 
 from coordinator.adapters.sqlite.joining import is_short, joined
 from coordinator.adapters.sqlite.kept_results import KeptResults
-from coordinator.adapters.sqlite.proofs import header_proof, record_proof, run_of, run_proof
+from coordinator.adapters.sqlite.proofs import header_proof, run_of, run_proof
 from coordinator.adapters.sqlite.reader import Committed
 from coordinator.adapters.sqlite.run_index import RunEntry
 from coordinator.adapters.sqlite.schema import fetch
@@ -27,7 +27,7 @@ from coordinator.core.frozen import PartitionRow
 from coordinator.core.packing import Flush
 from coordinator.core.proof import directory_proof
 from coordinator.core.rest import Rest, no_rest
-from records.state_digest import hash_tombstone
+from records.state_digest import hash_record, hash_tombstone
 
 ROWS_PER_STATEMENT = (256, 64, 16, 4, 1)
 FEW_ROWS = 4096
@@ -208,7 +208,7 @@ def _file_columns(flush: Flush) -> Sequence[Sequence[apsw.SQLiteValue]]:
     columns: tuple[Sequence[apsw.SQLiteValue], ...] = (
         *flush.files,
         list(map(sub, flush.files.batch_count, flush.files.live_batches)),
-        list(map(record_proof, flush.files.record)),
+        list(map(hash_record, flush.files.record)),
         flush.file_hashes,
     )
     if not flush.files_removed:
