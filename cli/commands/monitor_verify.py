@@ -70,9 +70,9 @@ def verify(
 
     Nodes (--bootstrap-server) tell the digest of what each of their replicas has written and at which offset; the log is read up
     to there. State databases (--state) are compared row by row, so that a difference is named: also what the digest leaves out
-    (largest timestamps; of files counters, proofs and kept answers). With --dir what was found of nodes is kept for the page, never of state databases, which
-    may be copies. Entries that contradict the log, which are void for every replica, are listed; they are no disagreement (the
-    monitor has a finding for each). Status 5 when something differs, 1 when something could not be found out.
+    (largest timestamps; of files counters, proofs and kept answers). With --dir what was found of nodes is kept for the page, never
+    of state databases, which may be copies. Entries that contradict the log, which are void for every replica, are listed; they are
+    no disagreement (the monitor has a finding for each). Status 5 when something differs, 1 when something could not be found out.
 
     Examples: `diskless monitor verify --bootstrap-server localhost:9192 --kafka-bootstrap-server localhost:9092 --dir ./monitor`,
     `diskless monitor verify --config coordinator.properties --state /var/lib/diskless -o json`
