@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+PEM_BYTES_MAX: Final = 4 * 1024 * 1024
+
 _LOGIN_MODULES: Final = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
@@ -91,4 +93,9 @@ def _pem(properties: Mapping[str, str], name: str) -> str | None:
     file = properties.get(f"{name}.location")
     if not file or (name == "ssl.ca" and file == "probe"):  # librdkafka's word for the authorities of the machine, as Java's default
         return None
-    return Path(file).read_text(encoding="ascii")
+    with Path(file).open("rb") as opened:
+        content = opened.read(PEM_BYTES_MAX + 1)
+    if len(content) > PEM_BYTES_MAX or not content.isascii():
+        wrong = f"has more than {PEM_BYTES_MAX} bytes" if len(content) > PEM_BYTES_MAX else "is no text in ASCII"
+        raise UntranslatableError(f"{name}.location: {file} {wrong}; name a file in PEM format")
+    return content.decode("ascii")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import rich_click as click
@@ -11,6 +12,8 @@ from cli.output import say
 from cli.spark import folder_option
 
 PORT = 9180
+TOKEN_FILE_BYTES_MAX = 4096
+_HOST = re.compile(r"\[[^]\[/\s]+\]|[^]\[:/\s]*")
 
 
 @click.command()
@@ -73,11 +76,12 @@ def dashboard(folder: Path, coordinators: str, listen: str, token_file: Path | N
 
 def _token(file: Path) -> str:
     """The token of a file. Raises `Failed` when it is none to rely on."""
+    from coordinator.config.sources import read_bounded
     from spark_jobs.dashboard.writes import TOKEN_CHARS_MIN
 
     try:
-        token = file.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
+        token = read_bounded(file, TOKEN_FILE_BYTES_MAX).strip()
+    except (OSError, ValueError) as error:
         raise Failed(f"--token-file {file} cannot be read: {getattr(error, 'strerror', None) or error}", Exit.USAGE) from error
     if len(token) < TOKEN_CHARS_MIN or not (token.isascii() and token.isprintable()) or " " in token:
         raise Failed(
@@ -90,6 +94,6 @@ def _token(file: Path) -> str:
 
 def _address(option: str, text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65_535 or "/" in host:
-        raise Failed(f"{option} takes HOST:PORT, not {text!r}", Exit.USAGE)
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65_535 or not _HOST.fullmatch(host):
+        raise Failed(f"{option} takes HOST:PORT, an IPv6 address in brackets, not {text!r}", Exit.USAGE)
     return host.strip("[]") or "0.0.0.0", int(port)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import time
+from typing import Any
 
 import pytest
-import uvloop
 
 from coordinator.app.turns import Turns
 
@@ -91,23 +92,44 @@ async def test_work_whose_wait_is_cancelled_is_never_begun() -> None:
     assert await turns.take(1, _busy(0.0, begun)) == 0.0
 
 
-def test_a_pause_is_slept_through() -> None:
-    """On uvloop, as in the service: its timers have whole milliseconds."""
+TIMERS_MAX = 2
 
-    async def pause(busy_s: float) -> int:
-        turns, loop = Turns(), asyncio.get_running_loop()
-        await turns.take(1, _busy(busy_s, []))
+
+class _RoundingLoop(asyncio.SelectorEventLoop):
+    """Virtual time, and timers of whole milliseconds, rounded as uvloop rounds them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_s = 1.0
+        self.timers = 0
+        self._selector.select = self._pass  # type: ignore[attr-defined]
+
+    def time(self) -> float:
+        return self.now_s
+
+    def call_later(self, delay: float, *given: Any, **named: Any) -> asyncio.TimerHandle:
+        self.timers += 1
+        assert self.timers <= TIMERS_MAX, "the pause is not slept through"
+        return super().call_later(round(delay * 1000) / 1000, *given, **named)
+
+    def _pass(self, timeout: float | None) -> list[object]:
+        assert timeout is not None, "everything waits for nothing"
+        self.now_s += timeout
+        return []
+
+
+@pytest.mark.parametrize("part", range(20))
+def test_a_pause_is_slept_through(part: int) -> None:
+    """A pause that the loop's timers round down is waited for once more, not again and again until it is over."""
+    pause_s = 0.01 + part / 10_000
+
+    async def pause(loop: _RoundingLoop) -> float:
+        turns = Turns()
+        assert turns.begin(1)
+        turns.end(1, pause_s)
         started_s = loop.time()
-        resumed, resume = 0, turns._resume
-
-        def count(on: asyncio.AbstractEventLoop) -> None:
-            nonlocal resumed
-            resumed += 1
-            resume(on)
-
-        turns._resume = count  # type: ignore[method-assign]
         await turns.take(1, _busy(0.0, []))
-        assert loop.time() - started_s >= busy_s - 0.002
-        return resumed
+        return loop.time() - started_s
 
-    assert max(uvloop.run(pause(0.01 + part / 10_000)) for part in range(10)) <= 3
+    with contextlib.closing(_RoundingLoop()) as loop:
+        assert pause_s - 1e-9 <= loop.run_until_complete(pause(loop)) <= pause_s + 0.002

@@ -123,6 +123,8 @@ class Manner:
     fits: Callable[[click.Parameter], bool]
     is_usage: bool = False
     """Whether status 2 is the only right answer."""
+    is_each: bool = False
+    """Whether each value is tried with each parameter; else one of them, which takes less time."""
 
 
 def _is_number(parameter: click.Parameter) -> bool:
@@ -153,6 +155,11 @@ def _is_address(parameter: click.Parameter) -> bool:
     return parameter.name in ("bootstrap_server", "kafka_server", "kafka_bootstrap_server", "listen", "coordinators")
 
 
+def _is_asked(parameter: click.Parameter) -> bool:
+    """An address that a command connects to; listening there is lawful, also at port 1 for those who may."""
+    return _is_address(parameter) and parameter.name != "listen"
+
+
 def _takes_value(parameter: click.Parameter) -> bool:
     return not _is_flag(parameter)
 
@@ -171,10 +178,10 @@ MANNERS = (
     Manner("missing-file", ("nowhere", "nowhere/below"), _is_path),
     Manner("below-a-file", ("binary/below",), _is_path),
     Manner("binary", ("binary", "broken.json"), _is_path),
-    Manner("device", ("/dev/full", "/dev/null", "/dev/zero"), _is_path),
+    Manner("device", ("/dev/full", "/dev/null", "/dev/zero"), _is_path, is_each=True),
     Manner("unreadable", ("unreadable", "looped"), _is_path),
-    Manner("no-address", ("host", "host:x", ":1", "host:99999", ",", "[::1", "[:1", "http://127.0.0.1:1/", "a b:1"), _is_address),
-    Manner("refused-port", (REFUSED, "[::1]:1"), _is_address),
+    Manner("no-address", ("host", "host:x", "host:99999", ",", "[::1", "[:1", "http://127.0.0.1:1/", "a b:1"), _is_address, is_each=True),
+    Manner("refused-port", (REFUSED, "[::1]:1", ":1"), _is_asked),
     Manner("assignment", ("=", "=x", "novalue", "a.b=\u00fc"), lambda one: (one.metavar or "").startswith("KEY=")),
 )
 MISSING = "missing"
@@ -187,9 +194,10 @@ def command_lines(path: Path_, manner: Manner, here: Path) -> Iterator[list[str]
     stop = ["--command-property=sasl.jaas.config=x"] if any(one.name == "command_properties" for one in command.params) else []
     for parameter in command.params:
         if manner.fits(parameter):
-            # One value for each; the commands share their options, so that each value comes up with many of them.
-            value = manner.values[zlib.crc32(f"{path} {parameter.name}".encode()) % len(manner.values)]
-            yield [*path, *with_value(command, [*base(path, here), *stop], parameter, value)]
+            # The commands share their options, so that also one value of several comes up with many of them.
+            chosen = zlib.crc32(f"{path} {parameter.name}".encode()) % len(manner.values)
+            for value in manner.values if manner.is_each else manner.values[chosen : chosen + 1]:
+                yield [*path, *with_value(command, [*base(path, here), *stop], parameter, value)]
 
 
 def base(path: Path_, here: Path) -> list[str]:

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from spark_jobs.kafka_properties import UntranslatableError, java_properties
+from spark_jobs.kafka_properties import PEM_BYTES_MAX, UntranslatableError, java_properties
 from spark_jobs.monitor.endpoint import JobMetrics, MetricsPortError
 from spark_jobs.monitor.facts import acknowledge_findings, record_brokers, record_job
 from spark_jobs.monitor.lock import FolderInUseError, hold_folder
@@ -236,6 +236,10 @@ def test_authorities_are_read_from_their_file(tmp_path: Path) -> None:
     assert java_properties({"ssl.ca.location": str(file)})["ssl.truststore.certificates"] == "CA"
     with pytest.raises(FileNotFoundError):
         java_properties({"ssl.ca.location": str(tmp_path / "none")})
+    for wrong in (bytes(PEM_BYTES_MAX + 1), "CÄ".encode()):
+        file.write_bytes(wrong)
+        with pytest.raises(UntranslatableError, match=r"ssl\.ca\.location"):
+            java_properties({"ssl.ca.location": str(file)})
 
 
 @pytest.mark.parametrize(

@@ -351,6 +351,14 @@ def test_standbys_are_behind_the_furthest() -> None:
 
 
 @pytest.fixture
+def refused() -> Iterator[str]:
+    """An address that is taken by a socket which does not listen, so that nobody else can."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{taken.getsockname()[1]}"
+
+
+@pytest.fixture
 def coordinator() -> Iterator[str]:
     """Something that answers /metrics on a real socket."""
 
@@ -374,9 +382,9 @@ def coordinator() -> Iterator[str]:
     thread.join()
 
 
-async def test_coordinators_up_and_down_are_both_shown(coordinator: str) -> None:
+async def test_coordinators_up_and_down_are_both_shown(coordinator: str, refused: str) -> None:
     now_ms = 1000
-    service = ServiceMetrics([coordinator, "127.0.0.1:1"], lambda: now_ms)
+    service = ServiceMetrics([coordinator, refused], lambda: now_ms)
     await service.look()
     now_ms = 6000
     await service.look()
@@ -387,7 +395,7 @@ async def test_coordinators_up_and_down_are_both_shown(coordinator: str) -> None
     assert answer["rejected"] == [{"error": "OUT_OF_ORDER_SEQUENCE_NUMBER", "batches": 7, "in_window": 0}]
     assert len(answer["history"]) == 2
     assert [problem.text for problem in service.problems(now_ms)] == [
-        "1 of 2 coordinator processes does not answer: 127.0.0.1:1",
+        f"1 of 2 coordinator processes does not answer: {refused}",
         f"{coordinator}: background loop snapshots last succeeded 500 s ago",
     ]
 
