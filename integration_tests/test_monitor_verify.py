@@ -7,9 +7,11 @@ one flipped row in a copy of a state database it must disagree and name the row.
 from __future__ import annotations
 
 import json
+import random
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,11 +20,17 @@ import pytest
 
 from cli.dev.kafka import Kafka
 from cli.outcome import Exit
+from integration_tests.faults.forging import LIES
+from integration_tests.faults.log_faults import Forger
 from integration_tests.final_state import create_topic
 from integration_tests.history import UserPartition
 from integration_tests.load import Load
+from integration_tests.metadata_log import ReadLog
 from integration_tests.routes import Address
 from integration_tests.service import Service
+from integration_tests.waiting import wait_until
+from records.codec import encode_key
+from records.state_digest import hash_record
 from spark_jobs.monitor.report import open_report
 from spark_jobs.store.sink import Store
 
@@ -31,6 +39,7 @@ pytestmark = pytest.mark.timeout(600)  # Spark starts in several of them, on mac
 HERE = Path(__file__).parents[1]
 METADATA_PARTITIONS = 3
 COMMAND_TIMEOUT_S = 200
+LOG_TIMEOUT_S = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +126,77 @@ def test_log_and_service_agree(lived: Service, tmp_path: Path) -> None:
     # The page is about the service: state databases may be copies.
     assert kept["partitions"] == [one for one in ended.partitions if str(one["replica"]).startswith("node ")]
     assert kept["agree"] is True
+
+
+def write_a_lie(service: Service, kpart: int) -> int:
+    """Write what contradicts the log in the name of the leader, and wait until its term has ended; returns the entry's offset."""
+    with Forger(service.bootstrap, service.topic, kpart) as forger:
+
+        def follow() -> ReadLog:
+            assert forger.catch_up(time.monotonic() + LOG_TIMEOUT_S)
+            return forger.reader.read
+
+        def is_written() -> bool:
+            follow()
+            due = forger.reader.next_key
+            assert due is not None
+            # A leader that writes at the same moment wins; then it is void for another reason.
+            forger.write([(encode_key(due), LIES["an offset ahead"](forger.reader.fold, random.Random(1))[0])])
+            return bool(follow().contradictions)
+
+        wait_until(is_written, "an entry that contradicts the log")
+        (lie,) = follow().contradictions
+        wait_until(lambda: follow().claims[-1].offset > lie.offset, "another term")
+        return lie.offset
+
+
+def applied(database: Path) -> int:
+    """Up to where a replica wrote its state; -1 while the database is set aside or made anew."""
+    if not database.exists():
+        return -1
+    connection = sqlite3.connect(database)
+    try:
+        rows = connection.execute("SELECT applied_offset FROM header").fetchall()
+    except sqlite3.OperationalError:
+        return -1
+    finally:
+        connection.close()
+    return int(rows[0][0]) if rows else -1
+
+
+def test_an_entry_that_contradicts_the_log_is_listed_and_is_no_disagreement(lived: Service) -> None:
+    kpart = 1
+    offset = write_a_lie(lived, kpart)
+    lived.wait_shared()
+    databases = [lived.folder / f"node-{node_id}" / "data" / f"partition-{kpart}.db" for node_id in lived.nodes]
+    wait_until(lambda: all(applied(one) > offset for one in databases), "all replicas to be past the entry", LOG_TIMEOUT_S)
+    states = [f"--state={one}" for one in databases]
+    ended = verify(lived, "--bootstrap-server", ",".join(lived.addresses), *states, "-o", "json")
+    assert ended.status == Exit.OK, ended.out + ended.err
+    (void,) = ended.outcome["contradictions"]  # type: ignore[misc]
+    assert (void["kpart"], void["offset"]) == (kpart, offset)
+    assert "missing" in void["why"]
+    ended = verify(lived, *states)
+    assert ended.status == Exit.OK, ended.out + ended.err
+    assert "entries that contradict the log, void for every replica:" in ended.err
+    assert [line.split()[:2] for line in ended.out.splitlines()[-2:]] == [["KPART", "OFFSET"], [str(kpart), str(offset)]]
+
+
+def test_one_flipped_bit_of_a_kept_answer_is_named(lived: Service, tmp_path: Path) -> None:
+    original = next((lived.folder / "node-2").glob("**/partition-2.db"))
+    copy = tmp_path / "partition-2.db"
+    assert diskless("db", "copy", original, copy).status == Exit.OK
+    with sqlite3.connect(copy) as connection:
+        key, record = connection.execute("SELECT object_key, record FROM file WHERE length(record) > 0 ORDER BY id DESC LIMIT 1").fetchone()
+        flipped = bytearray(record)
+        flipped[-1] ^= 1
+        values = (bytes(flipped), hash_record(bytes(flipped)), key)
+        connection.execute("UPDATE file SET record = ?, record_proof = ? WHERE object_key = ?", values)
+    connection.close()
+    ended = verify(lived, "--state", copy, "-o", "json")
+    assert ended.status == Exit.AUDIT, ended.out + ended.err
+    (one,) = ended.partitions
+    assert f"file detail object_key={key}: record is" in str(one["difference"])
 
 
 def test_one_flipped_row_in_a_copy_is_named(lived: Service, tmp_path: Path) -> None:
