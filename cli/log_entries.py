@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import NamedTuple, Protocol, cast
 
+from cli.output import term_text
 from coordinator.core.fencing import VOID_REASONS, Fence, Verdict, admits
 from coordinator.core.names import topic_id_text
 from records.codec import UnknownSchema, UnreadableEntry, decode_entry, decode_key
@@ -193,11 +194,6 @@ def entry_summary(entry: JudgedEntry) -> str:
     if entry.error:
         parts.append(f"cannot be decoded: {entry.error}")
     return " ".join(parts)
-
-
-def term_text(term: int) -> str:
-    """A term as 16 hexadecimal digits."""
-    return f"{term & 0xFFFF_FFFF_FFFF_FFFF:016x}"
 
 
 def as_fields(record: object) -> dict[str, object]:

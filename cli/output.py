@@ -198,3 +198,8 @@ def _yaml(value: object) -> str:
     import yaml
 
     return cast(str, yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=1000))
+
+
+def term_text(term: int) -> str:
+    """A term as 16 hexadecimal digits."""
+    return f"{term & 0xFFFF_FFFF_FFFF_FFFF:016x}"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from cli.log_entries import term_text
+from cli.output import term_text
 from cli.service import milliseconds
 from coordinator.client.connection import ConnectionLost, RequestTimedOut
 from coordinator.client.model import Node

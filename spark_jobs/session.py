@@ -13,9 +13,11 @@ import logging
 import os
 import secrets
 import shutil
+import signal
 import struct
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -224,11 +226,23 @@ def _connect(jvm: subprocess.Popen[bytes], engine: Engine, settings: Mapping[str
         conf = SparkConf(loadDefaults=False)
         for key, value in settings.items():
             conf.set(key, value)
-        return SparkSession.builder.config(conf=conf).getOrCreate()
+        with keep_interrupts():
+            return SparkSession.builder.config(conf=conf).getOrCreate()
     except Exception as error:
         raise SparkStartError(f"Spark does not start: {str(error).splitlines()[0]}\n{_log_tail(engine)}") from error
     finally:
         del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
+
+
+@contextmanager
+def keep_interrupts() -> Iterator[None]:
+    """Keep what this process does on Ctrl-C: PySpark would break off whatever runs, and a job stops between micro-batches."""
+    former = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, former)
 
 
 def _not_of_py4j(record: logging.LogRecord) -> bool:

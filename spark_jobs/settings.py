@@ -70,6 +70,7 @@ SETTINGS: Final = {
     # Entries per decode call: more leave the processor's cache, fewer cost more calls.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
     "spark.sql.streaming.minBatchesToRetain": "10",
+    "spark.sql.streaming.stopTimeout": "3s",  # for a micro-batch that outlasts the wait for its end; it is done again next time
     "spark.sql.session.timeZone": "UTC",
     "spark.python.worker.faulthandler.enabled": "true",  # a worker that crashes leaves where
 }

@@ -138,11 +138,15 @@ class StreamRun:
 
     def _follow(self, query: StreamingQuery, stopping: StopSignal) -> bool:
         """Wait; True when the query must be stopped, False when it is done by itself."""
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
         while not stopping.is_set():
             try:
                 self._look()
             except Exception:
-                self._stop(query)
+                with suppress(Py4JError, PySparkException):  # what was found is the better explanation
+                    self._stop(query)
                 raise
             if query.awaitTermination(LOOK_EVERY_S):  # type: ignore[arg-type]
                 return False

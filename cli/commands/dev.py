@@ -53,7 +53,7 @@ def up(
 
     Everything listens on 127.0.0.1 only: Kafka on 9092, nodes on 9192, 9194, ..., their HTTP one higher; other ports where
     these are taken. Only Python is needed; the first start on a machine fetches Kafka. A node or broker that dies is reported
-    and started again. Ctrl-C stops everything and leaves nothing running.
+    and started again. Ctrl-C stops everything in some seconds, each node after it gave its work back, and leaves nothing running.
 
     Examples: `diskless dev up`, `diskless dev up --nodes 3 --folder ./service --no-demo`
     """

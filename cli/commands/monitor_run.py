@@ -95,7 +95,8 @@ def run(
     """Follow the metadata topic with Spark, audit it, and keep what it says in a folder.
 
     Prints one line `ready` when it follows the log; logs go to standard error. SIGTERM or Ctrl-C stop it after the running
-    micro-batch, with status 0; started again, it goes on where it was, and nothing counts twice. Status 3 when the topic does
+    micro-batch, with status 0: in a few seconds, on a busy machine up to half a minute, for Spark ends slowly. Started again, it goes
+    on where it was, and nothing counts twice. Status 3 when the topic does
     not exist, or is not the one the folder was built from; 1 when the query failed.
 
     With --verify-every and --orphans-every it runs these jobs, too, one at a time and each in a process of its own (about 1 GB

@@ -17,9 +17,11 @@ import cli
 from cli.lazy import LazyGroup
 from cli.main import COMMANDS, root
 from cli.output import FORMATS
+from tests.cli.hostile import BASES, NODE
 
 HELP_CPU_SHARE_MAX = 1.8  # importing asyncio alone makes it 1.9
 HEAVY = ("asyncio", "numpy", "confluent_kafka", "apsw", "obstore", "kio", "yaml", "fastavro", "uvloop")
+HEAVY_FOR_NODES = ("numpy", "confluent_kafka", "apsw", "obstore", "yaml", "fastavro", "pyspark", "pyarrow", "pandas", "hypothesis")
 READS = ("list", "describe", "status", "show", "find", "dump", "sql", "doctor", "init")
 
 
@@ -121,6 +123,29 @@ try:
 except SystemExit:
     print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)
 """
+
+# They ask Kafka or an object store as well, or know the log's schemas.
+NOT_ONLY_NODES = {("init",), ("log", "dump"), ("log", "explain"), ("files", "commit"), ("coordinator", "raise-level")}
+ASKING = [[*path, *words] for path, words in BASES.items() if words[-len(NODE) :] == NODE and path not in NOT_ONLY_NODES]
+NODES = f"""
+import sys
+from cli.main import root
+for words in {ASKING!r}:
+    try:
+        root(words, prog_name="diskless")
+    except SystemExit as end:
+        assert end.code == 4, (words, end.code)  # it asked
+print([name for name in {HEAVY_FOR_NODES!r} if name in sys.modules])
+"""
+
+
+def test_commands_that_ask_a_node_import_nothing_heavy(tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("DISKLESS_")}
+    environment |= {"PYTHONPATH": str(Path(cli.__file__).parents[1])}
+    command = [sys.executable, "-c", NODES]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "[]"
+    assert list(tmp_path.iterdir()) == []  # Hypothesis would leave its folder
 
 
 def test_help_imports_nothing_heavy_and_costs_little_more_than_any_help(tmp_path: Path) -> None:

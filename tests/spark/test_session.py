@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
 
-from spark_jobs.session import Engine, SparkStartError, open_spark
+from spark_jobs.session import Engine, SparkStartError, keep_interrupts, open_spark
 
 
 def test_a_jvm_that_was_left_behind_while_it_started_is_not_taken_for_ours(tmp_path: Path) -> None:
@@ -22,3 +23,15 @@ def test_a_jvm_that_was_left_behind_while_it_started_is_not_taken_for_ours(tmp_p
             pass
     first, second = asked.read_text().split()
     assert first != second  # where the JVM says how to reach it
+
+
+def test_spark_takes_no_signal_from_the_job() -> None:
+    def stop(_number: int, _frame: object) -> None: ...
+
+    former = signal.signal(signal.SIGINT, stop)
+    try:
+        with keep_interrupts():
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # as PySpark does
+        assert signal.getsignal(signal.SIGINT) is stop
+    finally:
+        signal.signal(signal.SIGINT, former)
