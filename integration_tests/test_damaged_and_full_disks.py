@@ -51,7 +51,7 @@ def test_a_write_ahead_log_that_is_truncated_under_a_running_leader_heals(kafka:
     try:
         service.start(1)
         node = service.nodes[1]
-        history, answers, _ = asyncio.run(note(service))
+        history, answers = asyncio.run(note(service))
         node.kill()
         # A new process has nothing of it in memory.
         node.start()
@@ -113,7 +113,7 @@ def test_a_node_with_a_damaged_database_on_a_full_disk_starts_or_says_what_to_do
             node = service.add(1, data_dirs=str(disk / "data"))
             node.start()
             service.wait_shared()
-            history, answers, _ = asyncio.run(note(service))
+            history, answers = asyncio.run(note(service))
             node.kill()
             database = disk / "data" / "partition-0.db"
             ballast = fill(disk)
