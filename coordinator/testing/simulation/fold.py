@@ -101,12 +101,19 @@ class LogFold:
         self.confirmed: set[bytes] = set()
         self.deleting: set[bytes] = set()
         self.in_force = EntryKey(0, 0, 0)
+        self.positions: list[tuple[int, int, int, int]] = []
+        """By offset: epoch, term and seq in force behind it, and the log's time."""
 
     def take(self, offset: int, key: bytes | None, value: bytes | None) -> str | None:
         """Take the next message; returns what it means, None when it is void. Raises `Violation`."""
         if offset != self.end_offset:
             raise AssertionError(f"offset {offset} came where {self.end_offset} was due")
         self.end_offset += 1
+        what = self._take(offset, key, value)
+        self.positions.append((*self.in_force, self.log_time_ms))
+        return what
+
+    def _take(self, offset: int, key: bytes | None, value: bytes | None) -> str | None:
         parts = decode_key(key)
         now = self.in_force
         if parts is None:
