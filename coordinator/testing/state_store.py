@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
 from coordinator.core.cold import FileName, FileRow, Header, RunRow, Tombstone
 from coordinator.core.damage import StateCorrupt
@@ -97,6 +100,34 @@ class MemoryStateStore:
             self._runs.pop(row, None)
             del self._partitions[row]
 
+    def flip(self, chance: float) -> None:
+        """Change one number of what was written, as a bit that flips on a disk does; `chance` picks which.
+
+        Twice is not back again: a process may be killed twice before it starts.
+        """
+        header = self.header
+        if header is None:
+            return
+
+        def flip_header() -> None:
+            self.header = replace(header, log_time_ms=header.log_time_ms + (1 << 20))
+
+        def flip_partition(row: int) -> None:
+            stored, proof = self._partitions[row]
+            self._partitions[row] = (stored._replace(high_watermark=stored.high_watermark + (1 << 7)), proof)
+
+        def flip_producer(row: int) -> None:
+            self._producers[row] = self._producers[row]._replace(epoch=self._producers[row].epoch + 1)
+
+        def flip_file(file_id: int) -> None:
+            self._files[file_id] = self._files[file_id]._replace(file_size=self._files[file_id].file_size + (1 << 3))
+
+        flips: list[Callable[[], None]] = [flip_header]
+        flips += [partial(flip_partition, row) for row in self._partitions]
+        flips += [partial(flip_producer, row) for row in self._producers]
+        flips += [partial(flip_file, file_id) for file_id in self._files]
+        flips[int(chance * len(flips))]()
+
     def reader(self) -> MemoryStateStore:
         """Reads need no connection of their own here."""
         return self
@@ -160,6 +191,11 @@ class MemoryStateStores:
         if known is None or known[:2] != (cluster_id, topic_id):
             known = self._stores[partition] = (cluster_id, topic_id, MemoryStateStore())
         return known[2]
+
+    def flip(self, chance: float) -> None:
+        """Flip a bit in each store; see `MemoryStateStore.flip`."""
+        for _, _, store in self._stores.values():
+            store.flip(chance)
 
     def set_aside(self, partition: int) -> str | None:
         """Forget a store; returns the name it would have been kept under."""

@@ -66,6 +66,7 @@ class FaultMaker:
             "cut": self._cut,
             "disk": self._disk,
             "expire": self._expire,
+            "flip": self._flip,
             "forge": self._forge,
             "ghost": self._ghost,
             "hold": self._hold,
@@ -125,6 +126,13 @@ class FaultMaker:
     def _crash(self, fault: Fault) -> None:
         process = self._processes[fault.node]
         process.kill(fault.detail)
+        self._later(fault.duration_s, process.start)
+
+    def _flip(self, fault: Fault) -> None:
+        """A process is killed, and a bit of each of its databases flips before it starts again."""
+        process = self._processes[fault.node]
+        process.kill("kept")
+        process.disk.flip(fault.chance)
         self._later(fault.duration_s, process.start)
 
     def _restart(self, fault: Fault) -> None:

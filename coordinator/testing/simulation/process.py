@@ -338,6 +338,10 @@ class Disk:
         """Open or create the database of a partition."""
         return DiskStore(self, partition, self._stores.open(partition, cluster_id, topic_id))
 
+    def flip(self, chance: float) -> None:
+        """A bit flips in every database; the proof at the next load must find it."""
+        self._stores.flip(chance)
+
     def set_aside(self, partition: int) -> str | None:
         """Keep a closed database as evidence."""
         self.forked.discard(partition)

@@ -187,6 +187,7 @@ DRAWS: dict[str, Draw] = {
     "slow": lambda rng, fault: replace(fault, duration_s=rng.uniform(0.5, 5), chance=rng.uniform(10, 300)),
     "replay": lambda rng, fault: replace(fault, partition=ANY, chance=rng.random()),
     "stray": lambda rng, fault: replace(fault, partition=ANY, detail=rng.choice(STRAYS)),
+    "flip": lambda rng, fault: replace(fault, node=ANY, duration_s=rng.uniform(0.05, 3), chance=rng.random()),
     "forge": lambda rng, fault: replace(fault, partition=ANY, chance=rng.random(), detail=rng.choice(FORGERIES)),
     "refuse": lambda rng, fault: replace(fault, node=ANY, partition=ANY, duration_s=rng.uniform(0.05, 0.5)),
     "disk": lambda rng, fault: replace(fault, node=ANY, partition=ANY),

@@ -424,8 +424,8 @@ def _forget_deleted_ids() -> list[Patch]:
 
 
 def _trust_disks() -> list[Patch]:
-    async def verify(_replica: Replica, _header: object) -> None:
-        return None
+    async def verify(_replica: Replica, _header: object) -> int:
+        return 0
 
     return [(Replica, "_verify_position", verify)]
 

@@ -1,0 +1,32 @@
+"""A bit that flips in a database at rest is found when the database is loaded, whichever it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.core.damage import StateCorrupt
+from coordinator.testing import state_store
+from coordinator.testing.simulation.run import simulate
+from coordinator.testing.simulation.scenario import Scenario
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_flipped_databases_are_set_aside_and_nothing_is_broken(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    loads = {"proven": 0, "refused": 0}
+    load = state_store.MemoryStateStore.load
+
+    def counted(store: state_store.MemoryStateStore) -> object:
+        try:
+            stored = load(store)
+        except StateCorrupt:
+            loads["refused"] += 1
+            raise
+        loads["proven"] += stored is not None
+        return stored
+
+    monkeypatch.setattr(state_store.MemoryStateStore, "load", counted)
+    outcome = simulate(Scenario.random(seed, 8.0, kinds=("flip",)))
+    assert outcome.violation is None, f"{outcome.violation}\n{outcome.story}"
+    assert loads["refused"] > 0
+    # The proof refuses no database that nothing happened to.
+    assert loads["proven"] == 0
