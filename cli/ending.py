@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 _is_stopping = threading.Event()
 
 
+def is_stopping() -> bool:
+    """Whether a signal has ended the command."""
+    return _is_stopping.is_set()
+
+
 def take_signals() -> None:
     """Let SIGTERM and SIGINT end the command alike: KeyboardInterrupt where it is, and the end of the process soon after."""
     for number in SIGNALS:

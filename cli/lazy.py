@@ -13,7 +13,7 @@ from typing import Any
 
 import rich_click as click
 
-from cli.ending import STOPPED, describe, say_last
+from cli.ending import STOPPED, describe, is_stopping, say_last
 from cli.outcome import Exit, Failed
 from cli.printable import one_line, printable
 
@@ -71,7 +71,9 @@ class Root(LazyGroup):
         try:
             return super().main(*args, **extra)
         except Exception as error:  # noqa: BLE001 - no place is behind this one
-            say_last(f"diskless: {one_line(describe(error))}")
+            # A signal inside a C call of a client comes out as a SystemError.
+            was_stopped = isinstance(error, SystemError) and is_stopping()
+            say_last(STOPPED if was_stopped else f"diskless: {one_line(describe(error))}")
             raise SystemExit(int(Exit.FAILURE)) from None
 
     def invoke(self, ctx: click.Context) -> Any:

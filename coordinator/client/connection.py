@@ -63,7 +63,8 @@ class ClientConnection(asyncio.Protocol):
                 _, connection = await loop.create_connection(lambda: cls(client_id, name, loop), host, port, ssl=tls)
         except TimeoutError as error:
             raise ConnectionLost(f"{name}: not connected within {timeout_s} s", was_sent=False) from error
-        except OSError as error:
+        except (OSError, ValueError, OverflowError) as error:
+            # Not only what the network says: a registered address may be no host name (UnicodeError) and no port (OverflowError).
             raise ConnectionLost(f"{name}: {error}", was_sent=False) from error
         return connection
 

@@ -9,7 +9,7 @@ import pytest
 
 from coordinator.adapters.peers import PooledPeers
 from coordinator.adapters.server.contract import Handler, Request, Respond
-from coordinator.client.connection import ConnectionLost, RequestTimedOut
+from coordinator.client.connection import ClientConnection, ConnectionLost, RequestTimedOut
 from coordinator.client.pool import ConnectionPool, Lane
 from coordinator.protocol.codec import encode
 from coordinator.protocol.messages import DeleteTopicsResponse, RegisterNodeRequest, RegisterNodeResponse
@@ -151,3 +151,10 @@ async def test_a_peer_that_refuses_connections_is_unavailable() -> None:
         with pytest.raises(PeerUnavailable):
             await peers.call("127.0.0.1", taken.getsockname()[1], REGISTER, 20_000)
         await peers.close()
+
+
+@pytest.mark.parametrize(("host", "port"), [("a..b", 9192), ("x" * 70, 9192), ("\ud800", 9192), ("127.0.0.1", 70_000)])
+async def test_an_address_that_is_none_is_a_lost_connection(host: str, port: int) -> None:
+    """Nodes connect to what others registered: whatever stands there must not end them."""
+    with pytest.raises(ConnectionLost):
+        await ClientConnection.connect(host, port, client_id="test", timeout_s=5.0)

@@ -304,7 +304,7 @@ def _manifest(data: bytes) -> None:
 
 
 def _manifest_seeds() -> Iterator[bytes]:
-    batch = ManifestBatch(topic="örders", partition=1, byte_offset=0, size_bytes=70, record_count=2, crc=2**32 - 1)
+    batch = ManifestBatch(topic="orders", partition=1, byte_offset=0, size_bytes=70, record_count=2, crc=2**32 - 1)
     for count in (0, 1, 2):
         yield encode_manifest(Manifest(created_ms=1_760_000_000_000, size_bytes=140, batches=(batch,) * count)).encode()
 

@@ -39,6 +39,8 @@ def test_names_follow_prometheus() -> None:
             "event",
             "node_id",
             "rack",
+            "clock",
+            "kind",
         }, metric.name
         assert (metric.kind is Kind.HISTOGRAM) == bool(metric.buckets), metric.name
         assert metric.buckets == tuple(sorted(metric.buckets)), metric.name
