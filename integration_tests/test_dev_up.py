@@ -126,6 +126,14 @@ def test_the_printed_commands_work_a_killed_node_comes_back_and_down_ends_it_all
     harmless = [line for line in commands if "kill -9" not in line and "--watch" not in line]
     assert len(harmless) == len(commands) - 2
     exports = [line for line in harmless if line.startswith("export ")]
+    # Status 4 until the monitor has read for the first time: it says so, and so does the page.
+    [status] = [line for line in harmless if "monitor status" in line]
+    watched = ["sh", "-c", "\n".join([*exports, status])]
+    wait_until(
+        lambda: subprocess.run(watched, env=shell, capture_output=True, check=False, timeout=STOP_TIMEOUT_S).returncode == 0,
+        "the monitor to have looked",
+        START_TIMEOUT_S,
+    )
     others = [f"({line} || echo FAILED $? {' '.join(line.split()[:3])}) &" for line in harmless if line not in exports]
     script = "\n".join([*exports, *others, "wait"])
     shown = subprocess.run(["sh", "-c", script], env=shell, capture_output=True, text=True, check=False, timeout=START_TIMEOUT_S)
