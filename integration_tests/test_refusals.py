@@ -20,7 +20,13 @@ from integration_tests.service import Service
 from integration_tests.waiting import wait_until
 from integration_tests.watched import Watched, ask
 
-SAFE = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1", "unclean.leader.election.enable": "false"}
+SAFE = {
+    "cleanup.policy": "delete",
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+    "unclean.leader.election.enable": "false",
+    "message.timestamp.type": "LogAppendTime",
+}
 END_S = 90.0
 
 UNSAFE = [
@@ -28,7 +34,7 @@ UNSAFE = [
     ("retention.bytes", "1000000", {}),
     ("cleanup.policy", "compact", {}),
     ("unclean.leader.election.enable", "true", {}),
-    ("message.timestamp.type", "LogAppendTime", {}),
+    ("message.timestamp.type", "CreateTime", {}),
     ("min.insync.replicas", "1", {"diskless.metadata.topic.replication.factor": "3", "diskless.metadata.topic.min.insync.replicas": "2"}),
 ]
 
