@@ -12,6 +12,7 @@ from coordinator.adapters.server.server import Server
 from coordinator.core.errors import ErrorCode
 from coordinator.core.leadership import State
 from coordinator.runtime.abstention import KINDS
+from coordinator.runtime.accusations import CONTRADICTION_KINDS
 from coordinator.runtime.node import Node
 
 LOOP_LOOK_S = 0.1
@@ -85,8 +86,9 @@ def node_samples(node: Node, clock_ms: Callable[[], int]) -> Iterable[Sample]:
         yield Sample("duplicate_batches_total", (partition,), counts.duplicates)
         for error, count in counts.rejected.items():
             yield Sample("rejected_batches_total", (partition, _error_name(error)), count)
-    for (partition, kind), count in node.accusations.counts.items():
-        yield Sample("contradictions_total", (partition, kind), count)
+    for partition in node.replicas:
+        for kind in CONTRADICTION_KINDS:
+            yield Sample("contradictions_total", (partition, kind), node.accusations.counts[(partition, kind)])
     config = node.config
     yield Sample("node_info", (config.node_id, config.rack), 1)
     yield Sample("schema_level", (), node.schema_level)

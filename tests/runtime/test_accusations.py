@@ -102,7 +102,7 @@ async def test_an_accused_leader_sets_its_state_aside_and_leads_on_with_a_new_on
         assert told.contradictions == 1
         assert told.last_contradiction == f"entry 0@2 of epoch {entry.epoch}, found by node 7: offset 0, 9 is next"
         samples = [sample for sample in node_samples(node, lambda: 0) if sample[0] == "contradictions_total"]
-        assert [(sample[1], sample[2]) for sample in samples] == [((0, "accused"), 1)]
+        assert {sample[1]: sample[2] for sample in samples} == {(0, "void"): 0, (0, "suspected"): 0, (0, "accused"): 1}
         # The term it is accused of is over.
         assert node.accusations.accused(0, entry, 7).error is ErrorCode.NOT_COORDINATOR
         assert node.accusations.accused(9, entry, 7).error is ErrorCode.NOT_COORDINATOR
