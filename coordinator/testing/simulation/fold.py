@@ -4,11 +4,14 @@ A claim is in force iff its key has seq 0 and the epoch after the one in force, 
 the same epoch and term. Another entry counts iff its epoch and term are in force and its seq is the next. All else is void.
 What counts between TransactionBegan and TransactionEnded takes effect at the end, or never if a claim comes before it.
 An entry that a stranger forged, in the name of the term in force and against what the log says, uses up its seq and is void; an
-open transaction is void with it. When a leader writes such an entry itself that is a violation.
+open transaction is void with it. The leader learns of the forgery only when its next entry is not where it expects it: what it had
+under way by then was decided without the void one before it, is acknowledged to nobody, and is void as well where it contradicts the
+log. When a leader writes a contradiction in a term that nobody disturbed, that is a violation.
 """
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -39,6 +42,10 @@ Where: TypeAlias = tuple[bytes, int]
 """Topic id and partition."""
 
 LOG_APPEND_TIME = 1
+
+
+class Contradicted(Violation):
+    """An entry says what the log before it rules out; replicas find it void."""
 
 
 @dataclass(slots=True)
@@ -93,7 +100,9 @@ class LogFold:
         self.is_forged = False
         """Whether the next entry is made to contradict the log."""
         self.forged: set[int] = set()
-        """Where such entries stand."""
+        """Where such entries stand, and those of a leader that the forgery made contradict the log."""
+        self._is_disturbed = False
+        """Whether a forged entry has taken a seq from the leader of this term."""
         self.files: dict[str, FileCommitted] = {}
         self.partitions: dict[Where, FoldedPartition] = {}
         self.deleted: set[bytes] = set()
@@ -122,9 +131,12 @@ class LogFold:
             return self._claim(parts, value or b"", offset)
         if now.epoch and parts == (now.epoch, now.term, now.seq + 1):
             self.in_force = parts
+            self._is_disturbed |= self.is_forged
             if self.is_forged:
                 return self._forgery(offset)
             records = decode_entry(value or b"")
+            if self._is_disturbed and self._contradicts(records, offset):
+                return self._forgery(offset)
             self._count(records, offset)
             return ", ".join(f"{type(record).__name__} {getattr(record, 'object_key', '')}".strip() for record in records)
         return None
@@ -137,6 +149,14 @@ class LogFold:
         self.last_counted = offset
         return "an entry that contradicts the log"
 
+    def _contradicts(self, records: list[Record], offset: int) -> bool:
+        probe = copy.deepcopy(self)
+        try:
+            probe._count(records, offset)
+        except Contradicted:
+            return True
+        return False
+
     def _claim(self, parts: EntryKey, value: bytes, offset: int) -> str | None:
         try:
             records = decode_entry(value)
@@ -146,6 +166,7 @@ class LogFold:
             case [LeadershipClaimed(epoch=parts.epoch, term=parts.term, node_id=node_id)]:
                 self.in_force, self.leader = parts, node_id
                 self.claims += 1
+                self._is_disturbed = False
                 self.last_counted = offset
                 self.cut_off += self._opened is not None
                 self._opened = None
@@ -163,7 +184,8 @@ class LogFold:
                 for at, chunk in chunks:
                     self._apply_all(chunk, at)
             case [TransactionBegan() | TransactionEnded()]:
-                raise Violation("transactions are whole", f"{records[0]} at {offset} of partition {self.partition} in {self._opened}")
+                text = f"{records[0]} at {offset} of partition {self.partition} in {self._opened}"
+                raise Contradicted("transactions are whole", text)
             case _ if self._opened is not None:
                 self._opened.append((offset, records))
             case _:
@@ -191,8 +213,7 @@ class LogFold:
                 self.partitions = {where: known for where, known in self.partitions.items() if where[0] != record.topic_id}
             case RecordsDeleted():
                 self.has_deleted = True
-                known = self.partitions[record.topic_id, record.partition]
-                known.log_start = max(known.log_start, record.new_log_start_offset)
+                self._deleted_records(record, offset)
             case TopicPlaced():
                 if record.topic_id in self.deleting:
                     raise Violation("deleted stays deleted", f"topic {record.topic_id.hex()[:6]} is placed again at {offset}")
@@ -214,6 +235,18 @@ class LogFold:
         for partition in range(record.first_partition, record.first_partition + record.num_partitions):
             self.partitions.setdefault((record.topic_id, partition), FoldedPartition())
 
+    def _deleted_records(self, record: RecordsDeleted, offset: int) -> None:
+        known = self.partitions.get((record.topic_id, record.partition))
+        if known is None:
+            if not self._is_disturbed:
+                text = f"records of {record.topic_id.hex()[:6]}-{record.partition}, which is not there, are deleted at {offset}"
+                raise Violation("deleted stays deleted", text)
+        elif record.new_log_start_offset > known.high_watermark:
+            text = f"records up to {record.new_log_start_offset} are deleted at {offset}, the end is {known.high_watermark}"
+            raise Contradicted("only what is there is deleted", text)
+        else:
+            known.log_start = max(known.log_start, record.new_log_start_offset)
+
     def _file(self, record: FileCommitted, offset: int) -> None:
         key = record.object_key
         if key in self.files:
@@ -227,12 +260,11 @@ class LogFold:
             where = (record.topic_ids[batch.topic_index], batch.partition)
             known = self.partitions.get(where)
             if known is None:
-                raise Violation(
-                    "deleted stays deleted", f"file {key} at {offset} commits to {where[0].hex()[:6]}-{where[1]}, which is not there"
-                )
+                text = f"file {key} at {offset} commits to {where[0].hex()[:6]}-{where[1]}, which is not there"
+                raise Contradicted("deleted stays deleted", text)
             if batch.base_offset != known.high_watermark:
                 text = f"file {key} at {offset} of partition {self.partition} begins at {batch.base_offset}, {known.high_watermark} is due"
-                raise Violation("dense offsets", text)
+                raise Contradicted("dense offsets", text)
             known.high_watermark += batch.record_count
             known.batches[batch.base_offset] = (key, batch.byte_offset, known.high_watermark - 1)
             time_ms = record.append_time_ms if batch.timestamp_type == LOG_APPEND_TIME else batch.timestamp_ms
@@ -243,7 +275,7 @@ class LogFold:
                 begins_epoch = last is None or (batch.producer_epoch > last.epoch and batch.base_sequence == 0)
                 if last is not None and not begins_epoch and given != (last.epoch, last.last_sequence + 1):
                     text = f"producer {batch.producer_id}: {given} after {last} in {key} at {offset}"
-                    raise Violation("producers have no gaps", text)
+                    raise Contradicted("producers have no gaps", text)
                 known.producers[batch.producer_id] = FoldedProducer(batch.producer_epoch, batch.last_sequence, record.append_time_ms)
 
     def _forget_producers(self, before_ms: int, offset: int) -> None:
