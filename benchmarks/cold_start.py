@@ -20,7 +20,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from benchmarks.replay import Log
 from cli.dev.coordinator import CoordinatorProcess
 from cli.dev.kafka import find_kafka
-from coordinator.core.events import ReadEntry
+from coordinator.core.log_entry import ReadEntry
 from records.codec import decode_key
 
 TOPIC = "__diskless_metadata-cold-start"

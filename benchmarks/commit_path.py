@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 import coordinator.core.group as group
 from cli.bench.workload import Shape, Workload
 from coordinator.api.commits import read_commit, write_commit
-from coordinator.core.batches import partition_key
 from coordinator.core.commands import CommitAnswer, PlacePartitions, TopicShare
 from coordinator.core.events import (
     Append,
@@ -31,16 +30,17 @@ from coordinator.core.events import (
     EntriesRead,
     MayClaim,
     OpenTerm,
-    ReadEntry,
     Reply,
     Request,
     Submitted,
 )
-from coordinator.core.fencing import Fence
+from coordinator.core.leadership.fence import Fence
 from coordinator.core.limits import Limits
+from coordinator.core.log_entry import ReadEntry
 from coordinator.core.shard import Shard
-from coordinator.core.state import ShardState
-from coordinator.core.tail import Generation
+from coordinator.core.state.replica_state import ShardState
+from coordinator.core.state.unwritten import Generation
+from coordinator.kafka.batches import partition_key
 from coordinator.protocol.framing import read_request_header
 from coordinator.testing.state_store import MemoryStateStore
 

@@ -96,7 +96,7 @@ def shares_of(stacks: str, busy_samples: int) -> list[FunctionShare]:
 
 
 def _function(frame: str) -> str:
-    """`decide (/long/way/coordinator/core/commit.py:12)` without the way and the line."""
+    """`decide (/long/way/coordinator/core/files/commit.py:12)` without the way and the line."""
     name, _, place = frame.partition(" (")
     file = place.rstrip(")").rpartition(":")[0] or place.rstrip(")")
     start = next((at for folder in PATHS if (at := file.rfind(folder)) >= 0), None)

@@ -35,7 +35,7 @@ from cli.bench.targets import create_targets
 from cli.dev.coordinator import CoordinatorProcess
 from coordinator.adapters.sqlite.schema import fetch
 from coordinator.client.ulid import new_ulid
-from coordinator.core.batches import split_partition_key
+from coordinator.kafka.batches import split_partition_key
 from coordinator.protocol.api_table import ApiKey
 from coordinator.protocol.codec import decode
 from coordinator.protocol.commit_file import BATCH, CommitFile, decode_commit_response, encode_commit_file

@@ -25,13 +25,14 @@ from typing import ParamSpec, TypeVar
 from unittest import mock
 
 from coordinator.adapters.sqlite import StateDatabase
-from coordinator.core.events import EntriesRead, ReadEntry
-from coordinator.core.fencing import Fence
+from coordinator.core.events import EntriesRead
+from coordinator.core.files.replay import block_of
+from coordinator.core.leadership.fence import Fence
 from coordinator.core.limits import Limits
-from coordinator.core.packing import Packer
-from coordinator.core.replay import block_of
+from coordinator.core.log_entry import ReadEntry
 from coordinator.core.shard import Shard
-from coordinator.core.state import OFFSET_END, ShardState
+from coordinator.core.state.packing import Packer
+from coordinator.core.state.replica_state import OFFSET_END, ShardState
 from coordinator.testing.state_store import MemoryStateStore
 from records.bulk_decode import read_files
 from records.codec import encode_entry, encode_key
@@ -140,8 +141,8 @@ def apply_all(entries: list[ReadEntry]) -> tuple[float, dict[str, float]]:
     watch = Stopwatch()
     shard = new_shard(ShardState(cold=MemoryStateStore().reader()))
     with (
-        mock.patch("coordinator.core.replay.read_files", watch.timed("decode", read_files)),
-        mock.patch("coordinator.core.replay.block_of", watch.timed("block", block_of)),
+        mock.patch("coordinator.core.files.replay.read_files", watch.timed("decode", read_files)),
+        mock.patch("coordinator.core.files.replay.block_of", watch.timed("block", block_of)),
         mock.patch.object(ShardState, "apply_block", watch.timed("apply", ShardState.apply_block)),
     ):
         started = time.process_time()

@@ -36,9 +36,8 @@ from coordinator.api.topics import wanted_topics
 from coordinator.app.dispatch import Dispatcher
 from coordinator.app.main import settle_garbage_collector
 from coordinator.app.telemetry import MetricsTelemetry
-from coordinator.core.batches import partition_key
 from coordinator.core.limits import Limits
-from coordinator.core.topic_rules import TopicExpectations
+from coordinator.kafka.batches import partition_key
 from coordinator.protocol.api_table import ApiTable
 from coordinator.protocol.codec import Message
 from coordinator.protocol.commit_file import decode_commit_response
@@ -47,6 +46,7 @@ from coordinator.protocol.messages import CreatablePartitions, CreatePartitionsR
 from coordinator.runtime.clock import wall_ms
 from coordinator.runtime.node import FatalError, Node, NodeConfig, NodePorts
 from coordinator.runtime.ports import LogEntry, LogListener, PeerUnavailable, Report
+from coordinator.runtime.topic_rules import TopicExpectations
 from coordinator.testing.kafka import FakeKafka
 from records.model import Endpoint
 

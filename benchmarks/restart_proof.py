@@ -21,7 +21,7 @@ from coordinator.adapters.sqlite.database import CHECK, PRODUCERS, TOPICS
 from coordinator.adapters.sqlite.database import PARTITIONS as PARTITION_ROWS
 from coordinator.adapters.sqlite.proofs import run_proof
 from coordinator.adapters.sqlite.schema import connect_reader, fetch
-from coordinator.core.state import ShardState
+from coordinator.core.state.replica_state import ShardState
 
 ROUNDS = 5
 KEYS = "SELECT object_key FROM file"

@@ -39,9 +39,9 @@ from cli.bench.generator import Target
 from cli.bench.targets import create_targets
 from cli.dev.coordinator import CoordinatorProcess
 from cli.dev.kafka import KafkaCluster
-from coordinator.core.batches import partition_key
-from coordinator.core.hot import HotState
-from coordinator.core.tables import RememberedBatch
+from coordinator.core.tables.in_memory import HotState
+from coordinator.core.tables.tables import RememberedBatch
+from coordinator.kafka.batches import partition_key
 from coordinator.protocol.codec import decode
 from coordinator.protocol.messages import (
     CreatablePartitions,

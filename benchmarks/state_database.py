@@ -21,9 +21,9 @@ import apsw
 
 from coordinator.adapters.sqlite import StateDatabase, StateReader
 from coordinator.adapters.sqlite.schema import PAGE_BYTES, fetch
-from coordinator.core.cold import Header
-from coordinator.core.packing import Packer
-from coordinator.core.state import ShardState
+from coordinator.core.state.packing import Packer
+from coordinator.core.state.replica_state import ShardState
+from coordinator.core.tables.stored_rows import Header
 from records.codec import encode_entry
 from records.model import FileCommitted, PartitionCreated
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import NamedTuple, Protocol, cast
 
 from cli.output import term_text
-from coordinator.core.fencing import VOID_REASONS, Fence, Verdict, admits
-from coordinator.core.names import topic_id_text
+from coordinator.core.leadership.fence import VOID_REASONS, Fence, Verdict, admits
+from coordinator.kafka.names import topic_id_text
 from records.codec import UnknownSchema, UnreadableEntry, decode_entry, decode_key
 from records.model import EntryKey, LeadershipClaimed, Record, TransactionAborted, TransactionBegan, TransactionEnded
 

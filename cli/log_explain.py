@@ -13,7 +13,7 @@ from cli.log_entries import CHUNK, Judge, JudgedEntry, Message, entry_row
 from cli.log_fold import Bounds, LogFold, touched_partitions
 from cli.outcome import Exit, Failed
 from cli.output import print_fields, progress, time_text
-from coordinator.core.names import topic_id_text
+from coordinator.kafka.names import topic_id_text
 from records.codec import UnreadableEntry, decode_entry
 from records.model import Record, TransactionAborted, TransactionEnded
 

@@ -15,13 +15,14 @@ from typing import NamedTuple, Self
 
 from cli.log_entries import Message
 from coordinator.adapters.sqlite.stores import StateDatabases
-from coordinator.core.batches import partition_key
-from coordinator.core.events import EntriesRead, ReadEntry
-from coordinator.core.fencing import Fence
+from coordinator.core.events import EntriesRead
+from coordinator.core.leadership.fence import Fence
 from coordinator.core.limits import Limits
-from coordinator.core.packing import Packer
+from coordinator.core.log_entry import ReadEntry
 from coordinator.core.shard import Shard
-from coordinator.core.state import OFFSET_END, ShardState
+from coordinator.core.state.packing import Packer
+from coordinator.core.state.replica_state import OFFSET_END, ShardState
+from coordinator.kafka.batches import partition_key
 from records.model import FileCommitted, Record, RecordsDeleted
 
 CLUSTER, TOPIC_ID = "folded", bytes(16)

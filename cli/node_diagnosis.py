@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cli.diagnosis import Diagnosis, Health
 from cli.overview import NodeView
-from coordinator.core.clock_votes import Comparison, judge, tell_distance
+from coordinator.core.leadership.clock_votes import Comparison, judge, tell_distance
 
 HERE = "this machine"
 

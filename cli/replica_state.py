@@ -12,8 +12,8 @@ import numpy as np
 
 from cli.outcome import Exit, Failed
 from coordinator.adapters.sqlite.logical import LogicalState
-from coordinator.core.cold import Header
-from coordinator.core.directory_content import items_of
+from coordinator.core.directory.content import items_of
+from coordinator.core.tables.stored_rows import Header
 from records.state_digest import EMPTY, Digest, hash_batches, hash_record, key_lanes
 from spark_jobs.verify.tally import Group, KeptOfFile, KnownFile, Tally
 

@@ -66,7 +66,7 @@ def status_of(error: DisklessError) -> Exit:
 def fail_for(what: str, refusals: Iterable[Refusal]) -> None:
     """Raise `Failed` for a list of results of which some have an error; all the same kind give that kind's status."""
     from coordinator.client.errors import error_of
-    from coordinator.core.errors import ErrorCode
+    from coordinator.kafka.errors import ErrorCode
 
     wrong = [refusal for refusal in refusals if refusal.code is not ErrorCode.NONE]
     if not wrong:
@@ -81,7 +81,7 @@ def fail_for(what: str, refusals: Iterable[Refusal]) -> None:
 async def find_topic(client: DisklessClient, text: str, timeout_s: float) -> TopicDescription:
     """Find a topic by its name, or by its id as text. Raises `Failed`."""
     from coordinator.client.errors import NotFound
-    from coordinator.core.names import parse_topic_id
+    from coordinator.kafka.names import parse_topic_id
 
     try:
         return await client.describe_topic(text, timeout_ms=milliseconds(timeout_s))

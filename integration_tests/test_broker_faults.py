@@ -24,7 +24,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, mis
 )
 
 from cli.dev.kafka import KafkaCluster
-from coordinator.core.errors import RETRIABLE
+from coordinator.kafka.errors import RETRIABLE
 from coordinator.protocol import messages
 from integration_tests.service import Service
 from integration_tests.waiting import wait_until

@@ -16,7 +16,7 @@ from coordinator.client.committer import Committer
 from coordinator.client.errors import AlreadyExists, InvalidRequest, NotFound
 from coordinator.client.model import CommitOutcome, FetchFrom, PartitionId
 from coordinator.client.ulid import new_ulid
-from coordinator.core.errors import ErrorCode
+from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.messages import CommitBatch
 from integration_tests.service import UNDISTURBED, Service
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cli.dev.coordinator import CoordinatorProcess
 from cli.dev.kafka import Kafka
-from coordinator.core.errors import ErrorCode
+from coordinator.kafka.errors import ErrorCode
 from integration_tests.service import Service
 from integration_tests.test_semantics_restart import History, note
 from integration_tests.waiting import LOOK_EVERY_S, wait_until

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 from coordinator.client.client import DisklessClient
-from coordinator.core.names import topic_id_text
+from coordinator.kafka.names import topic_id_text
 from integration_tests.dashboard_browser import DashboardProcess, looked_at, open_chromium
 from integration_tests.honest_client import RECORDS, SIZE_BYTES, Topic, commit_request
 from integration_tests.monitor_process import START_TIMEOUT_S, MonitorProcess

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from coordinator.core.names import topic_id_text
+from coordinator.kafka.names import topic_id_text
 from coordinator.protocol import messages as m
 from coordinator.protocol.commit_file import decode_commit_response, encode_commit_file
 from integration_tests.wire import COMMIT_FILE, TIMEOUT_MS, TIMEOUT_S, Batch, Topic, Wire, file

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from kio.static.primitive import i8
 
-from coordinator.core.names import topic_id_text
+from coordinator.kafka.names import topic_id_text
 from coordinator.protocol import messages as m
 from integration_tests.service import Service
 from integration_tests.wire import (

@@ -15,7 +15,7 @@ from kio.static.primitive import i8
 from cli.dev.kafka import Kafka
 from coordinator.client.client import DisklessClient
 from coordinator.client.connection import ConnectionLost
-from coordinator.core.names import topic_id_text
+from coordinator.kafka.names import topic_id_text
 from coordinator.protocol import messages as m
 from integration_tests.service import UNDISTURBED, Service
 from integration_tests.waiting import LOOK_EVERY_S

@@ -31,7 +31,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeadershipClaimed:
-    """A node claims the partition. In force only under the rules of `coordinator.core.fencing`."""
+    """A node claims the partition. In force only under the rules of `coordinator.core.leadership.fence`."""
 
     epoch: int
     term: int

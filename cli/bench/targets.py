@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cli.bench.generator import Target
 from coordinator.client.client import DisklessClient
-from coordinator.core.batches import partition_key
+from coordinator.kafka.batches import partition_key
 
 CLIENT_ID = "diskless-bench"
 

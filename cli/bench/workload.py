@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from cli.bench.load_loops import put_sequences
 from coordinator.client.ulid import new_ulid
-from coordinator.core.batches import BATCH
+from coordinator.kafka.batches import BATCH
 from coordinator.protocol.commit_file import BATCH as WIRE_BATCH
 from coordinator.protocol.commit_file import CommitFile, encode_commit_file
 from coordinator.protocol.framing import request_frame

@@ -171,7 +171,7 @@ def _query(connection: apsw.Connection, query: str) -> tuple[list[str], list[Row
 
 
 def _value(name: str, value: object) -> object:
-    from coordinator.core.names import topic_id_text
+    from coordinator.kafka.names import topic_id_text
 
     if isinstance(value, bytes):
         return topic_id_text(value) if name == "topic_id" and len(value) == TOPIC_ID_BYTES else value.hex()

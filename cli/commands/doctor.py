@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from coordinator.adapters.objectstore import ObjectStore
     from coordinator.client.client import DisklessClient
     from coordinator.config import Settings
-    from coordinator.core.topic_rules import TopicExpectations
     from coordinator.runtime.ports import TopicFacts
+    from coordinator.runtime.topic_rules import TopicExpectations
 
 COLUMNS = ("health", "check", "finding", "remedy")
 SKEW_MAX_MS = 5_000
@@ -150,7 +150,7 @@ async def _look_at_kafka(patient: Patient) -> tuple[TopicFacts | None, list[Last
 
 def _expectations(patient: Patient) -> TopicExpectations:
     """What the settings ask for; without them what a production cluster needs."""
-    from coordinator.core.topic_rules import TopicExpectations
+    from coordinator.runtime.topic_rules import TopicExpectations
 
     if patient.settings is None:
         return TopicExpectations()

@@ -237,7 +237,7 @@ def _result_rows(wal: WalFile, outcome: CommitOutcome) -> list[Row]:
 def _fail_for(wal: WalFile, outcome: CommitOutcome) -> None:
     """Raise `Failed` when a batch was not accepted: time-out, nothing but errors that heal, or a real rejection."""
     from cli.outcome import Exit, Failed
-    from coordinator.core.errors import RETRIABLE
+    from coordinator.kafka.errors import RETRIABLE
 
     if outcome.is_ok:
         return

@@ -17,8 +17,8 @@ from cli.output import Row, print_fields, say
 if TYPE_CHECKING:
     from cli.kafka import KafkaPlace
     from coordinator.adapters.kafka.cluster import KafkaCluster
-    from coordinator.core.topic_rules import Finding, TopicExpectations
     from coordinator.runtime.ports import TopicFacts
+    from coordinator.runtime.topic_rules import Finding, TopicExpectations
 
 LOOK_EVERY_S = 0.1
 REQUEST_TIMEOUT_MAX_S = 10.0
@@ -62,7 +62,7 @@ def init(
     """
     from cli.kafka import find_kafka_place
     from coordinator.config import KEYS
-    from coordinator.core.topic_rules import TopicExpectations
+    from coordinator.runtime.topic_rules import TopicExpectations
 
     place = find_kafka_place(bootstrap_server, config_file, topic, command_config, command_properties)
 
@@ -86,8 +86,8 @@ async def _init(
     place: KafkaPlace, partitions: int, expectations: TopicExpectations, *, dry_run: bool, timeout_s: float, output: str
 ) -> None:
     from cli.kafka import kafka_errors
-    from coordinator.core.topic_rules import may_lead, wanted_config
     from coordinator.runtime.ports import TopicMissing
+    from coordinator.runtime.topic_rules import may_lead, wanted_config
 
     config = wanted_config(expectations)
     end_s = time.monotonic() + timeout_s
@@ -141,7 +141,7 @@ async def _wait_for_topic(cluster: KafkaCluster, topic: str, partitions: int, en
 
 
 def _check(facts: TopicFacts, partitions: int, expectations: TopicExpectations) -> list[Finding]:
-    from coordinator.core.topic_rules import Finding, ReplicaSets, Severity, check_topic
+    from coordinator.runtime.topic_rules import Finding, ReplicaSets, Severity, check_topic
 
     replicas = [ReplicaSets(partition=p.partition, replicas=p.replicas, in_sync=p.in_sync) for p in facts.partitions]
     findings = list(check_topic(topic=facts.topic, config=facts.config, partitions=replicas, expectations=expectations))
@@ -159,7 +159,7 @@ def _check(facts: TopicFacts, partitions: int, expectations: TopicExpectations) 
 
 
 def _summary(facts: TopicFacts, action: str) -> Row:
-    from coordinator.core.names import topic_id_text
+    from coordinator.kafka.names import topic_id_text
 
     keys = ("cleanup.policy", "retention.ms", "retention.bytes", "min.insync.replicas", "unclean.leader.election.enable")
     return {

@@ -152,7 +152,7 @@ def _finding(row: Row) -> Row:
 
 
 def _place(topic_id: bytes, partition: object) -> str:
-    from coordinator.core.names import topic_id_text
+    from coordinator.kafka.names import topic_id_text
 
     topic = topic_id_text(topic_id) if len(topic_id) == 16 else topic_id.hex()
     return topic if partition is None else f"{topic}-{partition}"

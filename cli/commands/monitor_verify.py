@@ -118,7 +118,7 @@ def verify(
 def _open_databases(stack: ExitStack, paths: Sequence[Path], topic_id: str) -> list[DatabaseReplica]:
     """Open state databases for as long as the comparison lasts."""
     from cli.replica_state import database_replica, open_state
-    from coordinator.core.names import topic_id_text
+    from coordinator.kafka.names import topic_id_text
 
     files = [file for path in paths for file in (sorted(path.glob(f"**/{DATABASES}")) if path.is_dir() else [path])]
     if paths and not files:

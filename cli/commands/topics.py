@@ -43,7 +43,7 @@ def create(
     """
     from cli.outcome import Exit, Failed
     from cli.service import run
-    from coordinator.core.names import parse_topic_id
+    from coordinator.kafka.names import parse_topic_id
 
     try:
         wanted = new_topic_id() if topic_id is None else parse_topic_id(topic_id)
@@ -143,7 +143,7 @@ def list_(bootstrap_server: str, timeout_s: float, output: str) -> None:
     Example: `diskless topics list --bootstrap-server localhost:9192 -o json`
     """
     from cli.service import run
-    from coordinator.core.names import topic_id_text
+    from coordinator.kafka.names import topic_id_text
 
     listed = run(_list(bootstrap_server, timeout_s))
     rows = [{"topic": one.name, "topic_id": topic_id_text(one.topic_id), "partitions": len(one.partitions)} for one in listed]
@@ -205,7 +205,7 @@ def _summary(topic: TopicDescription) -> dict[str, object]:
 
 
 def _id(topic: TopicDescription) -> str:
-    from coordinator.core.names import topic_id_text
+    from coordinator.kafka.names import topic_id_text
 
     return topic_id_text(topic.topic_id)
 
@@ -214,7 +214,7 @@ def new_topic_id() -> bytes:
     """Make a random topic id as Kafka does: a version 4 uuid whose text does not look like an option."""
     import uuid
 
-    from coordinator.core.names import topic_id_text
+    from coordinator.kafka.names import topic_id_text
 
     while True:
         topic_id = uuid.UUID(bytes=os.urandom(16), version=4).bytes

@@ -24,10 +24,10 @@ import kio.schema.metadata.v12.response as metadata_v12
 from kio.schema.errors import ErrorCode as KioError
 
 from coordinator.core.commands import Outcome
-from coordinator.core.directory import Directory
-from coordinator.core.errors import ErrorCode
-from coordinator.core.events import ContradictoryEntry
-from coordinator.core.names import parse_topic_id
+from coordinator.core.directory.directory import Directory
+from coordinator.core.log_entry import ContradictoryEntry
+from coordinator.kafka.errors import ErrorCode
+from coordinator.kafka.names import parse_topic_id
 from coordinator.protocol.codec import Message
 from coordinator.protocol.messages import (
     ReportContradictionRequest,

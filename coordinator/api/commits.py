@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coordinator.core import scratch
-from coordinator.core.batches import BATCH as CORE_BATCH
-from coordinator.core.block import BlockShare
 from coordinator.core.commands import CommitAnswer, CommitFile, CommitResult
-from coordinator.core.errors import ErrorCode
-from coordinator.core.object_key import created_ms_of_key
+from coordinator.core.files.block import BlockShare
+from coordinator.core.tables import scratch
+from coordinator.kafka.batches import BATCH as CORE_BATCH
+from coordinator.kafka.errors import ErrorCode
+from coordinator.kafka.object_key import created_ms_of_key
 from coordinator.protocol.commit_file import BATCH as WIRE_BATCH
 from coordinator.protocol.commit_file import decode_commit_file, encode_commit_answers, encode_commit_response, read_commit_body
 

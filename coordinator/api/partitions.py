@@ -18,7 +18,7 @@ from coordinator.core.commands import (
     OffsetQuery,
     Outcome,
 )
-from coordinator.core.errors import ErrorCode
+from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.codec import Message
 from coordinator.protocol.find_batches import FindBatches, FoundPartition, encode_find_batches_response
 from coordinator.protocol.list_offsets import ListOffsets, encode_list_offsets_response

@@ -20,13 +20,13 @@ from coordinator.api import partitions as partitions_api
 from coordinator.api import topics as topics_api
 from coordinator.api.cluster import FoundCoordinator
 from coordinator.api.commits import CommitRequest, read_commit, write_commit
+from coordinator.app.fair_reads import Turns
 from coordinator.app.first_error import first_commit_error, first_error
 from coordinator.app.ordering import ConnectionOrder, Lane
 from coordinator.app.reads import Reads
-from coordinator.app.turns import Turns
-from coordinator.core.batches import partition_key
 from coordinator.core.commands import OK, CommitAnswer, DeletedTo, DescribedFile, Outcome
-from coordinator.core.errors import ErrorCode
+from coordinator.kafka.batches import partition_key
+from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.api_table import APIS, ApiKey, decode_request
 from coordinator.protocol.codec import Message, encode
 from coordinator.protocol.messages import (

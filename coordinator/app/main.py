@@ -44,13 +44,13 @@ from coordinator.client.client import parse_servers
 from coordinator.client.identify import Kind, complaint_as_broker, identify_all
 from coordinator.config.directories import DirectoryError, open_directories
 from coordinator.config.settings import Settings
-from coordinator.core.leadership import State
+from coordinator.core.leadership.states import State
 from coordinator.core.limits import Limits
-from coordinator.core.topic_rules import TopicExpectations
 from coordinator.protocol.api_table import ApiTable
 from coordinator.runtime.clock import SteadyClock, wall_ms
 from coordinator.runtime.node import FatalError, Node, NodeConfig, NodePorts
 from coordinator.runtime.ports import LogListener, LogReader, StateStores, TermProducers, group_client_id
+from coordinator.runtime.topic_rules import TopicExpectations
 from records.model import Endpoint
 
 LOG = logging.getLogger("coordinator.app")

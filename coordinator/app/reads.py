@@ -16,11 +16,11 @@ from typing import Generic, NamedTuple, TypeAlias, TypeVar
 from coordinator.adapters.metrics.registry import Metrics
 from coordinator.adapters.server.contract import Request, Respond
 from coordinator.api.partitions import bad_timeout, find_batches_body, find_batches_points, list_offsets_body, list_offsets_queries
+from coordinator.app.fair_reads import Turns
 from coordinator.app.first_error import first_found_error
 from coordinator.app.ordering import ConnectionOrder, Lane
-from coordinator.app.turns import Turns
 from coordinator.core.commands import FoundBatches, FoundOffset
-from coordinator.core.errors import ErrorCode
+from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.api_table import ApiKey
 from coordinator.protocol.find_batches import FindBatches, decode_find_batches
 from coordinator.protocol.list_offsets import ListOffsets, decode_list_offsets

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.adapters.metrics.registry import Metrics, Sample
 from coordinator.adapters.server.server import Server
-from coordinator.core.errors import ErrorCode
-from coordinator.core.leadership import State
+from coordinator.core.leadership.states import State
+from coordinator.kafka.errors import ErrorCode
 from coordinator.runtime.abstention import KINDS
 from coordinator.runtime.accusations import CONTRADICTION_KINDS
 from coordinator.runtime.node import Node

@@ -59,8 +59,8 @@ from coordinator.client.operations import (
 from coordinator.client.pool import CONNECT_TIMEOUT_S, ConnectionPool
 from coordinator.client.retry import Deadline, RetryPolicy
 from coordinator.client.routing import HEALING, NOT_CREATED, Routing
-from coordinator.core.errors import ErrorCode
-from coordinator.core.names import ZERO_TOPIC_ID, topic_id_text
+from coordinator.kafka.errors import ErrorCode
+from coordinator.kafka.names import ZERO_TOPIC_ID, topic_id_text
 from coordinator.protocol.messages import (
     CommitBatch,
     DescribeCoordinatorsRequest,

@@ -22,7 +22,7 @@ from coordinator.client.operations import COMMITS
 from coordinator.client.pool import ConnectionPool, Lane
 from coordinator.client.retry import server_timeout_ms
 from coordinator.client.routing import HEALING, NOT_CREATED, Operation, Target
-from coordinator.core.errors import ErrorCode
+from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.api_table import ApiKey
 from coordinator.protocol.commit_file import CommitFile, decode_commit_response, encode_commit_file
 from coordinator.protocol.wire import MalformedMessage

@@ -17,7 +17,7 @@ import numpy as np
 from coordinator.client.client import DisklessClient
 from coordinator.client.errors import DisklessError, InvalidRequest
 from coordinator.client.model import CommitOutcome
-from coordinator.core.errors import ErrorCode
+from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.commit_file import batch_rows
 from coordinator.protocol.wire import UnencodableMessage
 

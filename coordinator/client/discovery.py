@@ -23,8 +23,8 @@ from coordinator.client.errors import Refusal, Unavailable, refusal_of
 from coordinator.client.model import Node, PartitionId
 from coordinator.client.pool import ConnectionPool, Lane
 from coordinator.client.retry import Deadline, RetryPolicy, server_timeout_ms
-from coordinator.core.errors import ErrorCode
-from coordinator.core.names import topic_id_text
+from coordinator.kafka.errors import ErrorCode
+from coordinator.kafka.names import topic_id_text
 from coordinator.protocol.codec import Message
 from coordinator.protocol.messages import (
     DescribeTopicsRequest,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from coordinator.core.errors import ErrorCode
+from coordinator.kafka.errors import ErrorCode
 
 
 class DisklessError(Exception):

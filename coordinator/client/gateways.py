@@ -21,7 +21,7 @@ from typing import NamedTuple
 from coordinator.client.client import DisklessClient
 from coordinator.client.errors import NotFound
 from coordinator.client.model import ClusterDescription, PartitionId
-from coordinator.core.errors import ErrorCode
+from coordinator.kafka.errors import ErrorCode
 
 
 class Broker(NamedTuple):

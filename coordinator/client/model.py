@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator.client.errors import SERVED, Refusal, error_of
-from coordinator.core.errors import ErrorCode
-from coordinator.core.names import topic_id_text
+from coordinator.kafka.errors import ErrorCode
+from coordinator.kafka.names import topic_id_text
 from coordinator.protocol.find_batches import FoundBatch
 from coordinator.protocol.messages import DescribeCoordinatorsCoordinator, ListFilesFile, UpdateSchemaLevelNode
 

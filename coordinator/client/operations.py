@@ -26,7 +26,7 @@ from coordinator.client.model import (
 from coordinator.client.pool import ConnectionPool, Lane
 from coordinator.client.retry import server_timeout_ms
 from coordinator.client.routing import Operation, Target
-from coordinator.core.errors import ErrorCode
+from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.codec import Message
 from coordinator.protocol.find_batches import FoundBatch
 from coordinator.protocol.messages import (

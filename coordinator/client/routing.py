@@ -21,7 +21,7 @@ from coordinator.client.errors import Refusal, Unavailable
 from coordinator.client.model import Node
 from coordinator.client.pool import ConnectionPool, Lane
 from coordinator.client.retry import Deadline, RetryPolicy
-from coordinator.core.errors import ErrorCode
+from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.wire import MalformedMessage
 
 R = TypeVar("R")

@@ -1,12 +1,12 @@
 """Object keys of WAL files: `<prefix><rack>/<ULID>`, so that the key itself says when the file was created.
 
 A ULID is 26 characters of Crockford's base32: 48 bits of milliseconds, 80 random bits. The random bits make keys of
-uploaders that never talk to each other distinct. The time is read back by `coordinator.core.object_key`.
+uploaders that never talk to each other distinct. The time is read back by `coordinator.kafka.object_key`.
 """
 
 from __future__ import annotations
 
-from coordinator.core.object_key import CROCKFORD, TIME_MAX_MS
+from coordinator.kafka.object_key import CROCKFORD, TIME_MAX_MS
 
 RANDOM_BYTES = 10
 

@@ -18,7 +18,7 @@ from typing import cast
 
 from coordinator.client.record_batch import ProducerSequence, Record
 from coordinator.client.wal_manifest import TopicPartition
-from coordinator.core.names import illegal_topic_name
+from coordinator.kafka.names import illegal_topic_name
 
 _FIELDS = frozenset(
     {

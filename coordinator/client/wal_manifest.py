@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, cast
 
-from coordinator.core.names import illegal_topic_name
+from coordinator.kafka.names import illegal_topic_name
 
 VERSION = 1
 _INT32_MAX = 2**31 - 1

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeAlias
 
-from coordinator.core.batches import BatchArray
-from coordinator.core.errors import ErrorCode
+from coordinator.kafka.batches import BatchArray
+from coordinator.kafka.errors import ErrorCode
 from records.model import Endpoint, PlacedRange
 
 

@@ -1,24 +1,24 @@
 """Whether what an entry says can be: the rule that makes applying total.
 
-An entry that counts by the fence (`core.fencing`) may still say what the log before it rules out: an offset that is not the next
+An entry that counts by the fence (`core.leadership.fence`) may still say what the log before it rules out: an offset that is not the next
 one, a sequence with a gap, a partition that does not exist. Such an entry is void, as one of another term is: it uses up its seq
 and changes nothing, on every replica, now and whenever the log is read again. So no entry can make a log unreadable, and no entry
 can overwrite what was acknowledged before it. A transaction is judged as a whole.
 
 Invariants: the verdict depends on the log before the entry alone, never on what this process has written or cleaned up so far; and
 `ShardState` applies whatever passes. What a version of this program does not know at all is not for this rule: it stops the
-replica (`core.hot.NotSupported`), because a newer version knows it and replicas must not differ.
+replica (`core.tables.in_memory.NotSupported`), because a newer version knows it and replicas must not differ.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coordinator.core.batches import SEQUENCE_MASK, partition_key
-from coordinator.core.hot import BYTE_OFFSET_MAX, Contradiction, HotState
 from coordinator.core.limits import TOPIC_PARTITIONS_MAX
-from coordinator.core.names import topic_id_text
-from coordinator.core.state import ShardState
+from coordinator.core.state.replica_state import ShardState
+from coordinator.core.tables.in_memory import BYTE_OFFSET_MAX, Contradiction, HotState
+from coordinator.kafka.batches import SEQUENCE_MASK, partition_key
+from coordinator.kafka.names import topic_id_text
 from records.file_columns import iterate
 from records.model import (
     FileCommitted,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple, assert_never
 
-from coordinator.core.batches import partition_key
 from coordinator.core.commands import (
     OK,
     Answer,
@@ -22,13 +21,14 @@ from coordinator.core.commands import (
     RemoveTopics,
     TopicShare,
 )
-from coordinator.core.commit import unknown_partition
-from coordinator.core.directory import decide_confirm, decide_create, decide_delete, decide_raise, decide_register, is_remembered
-from coordinator.core.errors import ErrorCode
-from coordinator.core.hot import HotState
+from coordinator.core.directory.directory import decide_confirm, decide_create, decide_delete, decide_raise, decide_register, is_remembered
+from coordinator.core.files.commit import unknown_partition
 from coordinator.core.limits import Limits
-from coordinator.core.names import ZERO_TOPIC_ID, illegal_topic_name, topic_id_text
+from coordinator.core.tables.in_memory import HotState
 from coordinator.core.wording import row_text
+from coordinator.kafka.batches import partition_key
+from coordinator.kafka.errors import ErrorCode
+from coordinator.kafka.names import ZERO_TOPIC_ID, illegal_topic_name, topic_id_text
 from records.model import PartitionCreated, Record, RecordsDeleted, TopicDeleted
 
 HIGH_WATERMARK = -1

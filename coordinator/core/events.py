@@ -7,26 +7,9 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from coordinator.core.commands import Answer, Command
-from coordinator.core.leadership import State
-from coordinator.core.term import Token
-
-
-class ReadEntry(NamedTuple):
-    """A message of the metadata log."""
-
-    offset: int
-    timestamp_ms: int
-    key: bytes | None
-    value: bytes | None
-
-
-class ContradictoryEntry(NamedTuple):
-    """An entry that counts by its key and is void by what it says (`core.contradiction`)."""
-
-    offset: int
-    epoch: int
-    term: int
-    reason: str
+from coordinator.core.leadership.states import State
+from coordinator.core.leadership.term import Token
+from coordinator.core.log_entry import ContradictoryEntry, ReadEntry
 
 
 class Delivery(NamedTuple):

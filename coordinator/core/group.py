@@ -11,22 +11,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from coordinator.core.batches import BATCH, content_hash, join_batches
-from coordinator.core.block import BlockShare, CommitBlock
-from coordinator.core.block_apply import apply_block
 from coordinator.core.commands import Barrier, CommitFile, CommitResult, DescribeFiles, ListOffsets
-from coordinator.core.commit import CommitContext, answer_of, check_head, decide
-from coordinator.core.commit_vector import Unusual, decide_block
 from coordinator.core.decide import decide_write
-from coordinator.core.errors import ErrorCode
 from coordinator.core.events import NewEntry, Reply, Request
-from coordinator.core.expiry import decide_expiry
-from coordinator.core.hot import HotState
+from coordinator.core.files.block import BlockShare, CommitBlock
+from coordinator.core.files.block_apply import apply_block
+from coordinator.core.files.commit import CommitContext, answer_of, check_head, decide
+from coordinator.core.files.commit_vector import Unusual, decide_block
+from coordinator.core.leadership.term import PendingCommit, PendingEntry, Term, Waiter
+from coordinator.core.leadership.transaction import TRANSACTIONS_LEVEL, Chunk, RecordTooLarge, cut, enclose, name_of
 from coordinator.core.limits import Limits
 from coordinator.core.refusals import refuse
-from coordinator.core.state import ShardState
-from coordinator.core.term import PendingCommit, PendingEntry, Term, Waiter
-from coordinator.core.transaction import TRANSACTIONS_LEVEL, Chunk, RecordTooLarge, cut, enclose, name_of
+from coordinator.core.state.expiry import decide_expiry
+from coordinator.core.state.replica_state import ShardState
+from coordinator.core.tables.in_memory import HotState
+from coordinator.kafka.batches import BATCH, content_hash, join_batches
+from coordinator.kafka.errors import ErrorCode
 from records.codec import InvalidRecord, decode_entry, encode_entry, encode_key
 from records.entry_key import key_of_term
 from records.history import levels

@@ -24,8 +24,8 @@ from coordinator.core.commands import (
     RegisterNode,
     RemoveTopics,
 )
-from coordinator.core.errors import ErrorCode
-from coordinator.core.names import topic_id_text
+from coordinator.kafka.errors import ErrorCode
+from coordinator.kafka.names import topic_id_text
 
 
 def refuse(command: Command, error: ErrorCode, message: str) -> Answer:

@@ -27,20 +27,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from coordinator.core.block import CommitBlock
-from coordinator.core.block_apply import apply_block
-from coordinator.core.cold import Header
 from coordinator.core.commands import OK, Answer, Barrier, Command, CommitFile, DescribeFiles, ListOffsets
-from coordinator.core.commit import CommitContext
 from coordinator.core.contradiction import check_records
 from coordinator.core.endpoints import format_endpoints
-from coordinator.core.errors import ErrorCode
 from coordinator.core.events import (
     Accused,
     Append,
     Assigned,
     Contradicted,
-    ContradictoryEntry,
     Delivered,
     DirectoryChanged,
     Effect,
@@ -54,7 +48,6 @@ from coordinator.core.events import (
     NewEntry,
     OpenTerm,
     ProduceFailed,
-    ReadEntry,
     Recover,
     Reply,
     Request,
@@ -64,18 +57,24 @@ from coordinator.core.events import (
     Ticked,
     Unassigned,
 )
-from coordinator.core.fencing import VOID_REASONS, Fence, Verdict, admits
+from coordinator.core.files.block import CommitBlock
+from coordinator.core.files.block_apply import apply_block
+from coordinator.core.files.commit import CommitContext
+from coordinator.core.files.replay import blocks_of
+from coordinator.core.files.replay_loops import count_due
 from coordinator.core.group import BLOCK_BATCHES_MIN, GroupBuilder
-from coordinator.core.hot import BrokenInvariant, Contradiction, HotState, NotSupported
-from coordinator.core.leadership import State, Trigger, transition
+from coordinator.core.leadership.fence import VOID_REASONS, Fence, Verdict, admits
+from coordinator.core.leadership.states import State, Trigger, transition
+from coordinator.core.leadership.term import PendingEntry, Term, TermCause, TermOver, Waiter
+from coordinator.core.leadership.transaction import AppliedChunk, OpenTransaction
 from coordinator.core.limits import Limits
-from coordinator.core.queries import describe_file, list_offset
+from coordinator.core.log_entry import ContradictoryEntry, ReadEntry
+from coordinator.core.reads.queries import describe_file, list_offset
 from coordinator.core.refusals import refuse
-from coordinator.core.replay import blocks_of
-from coordinator.core.replay_loops import count_due
-from coordinator.core.state import ShardState
-from coordinator.core.term import PendingEntry, Term, TermCause, TermOver, Waiter
-from coordinator.core.transaction import AppliedChunk, OpenTransaction
+from coordinator.core.state.replica_state import ShardState
+from coordinator.core.tables.in_memory import BrokenInvariant, Contradiction, HotState, NotSupported
+from coordinator.core.tables.stored_rows import Header
+from coordinator.kafka.errors import ErrorCode
 from records.codec import UndecodableEntry, UnknownSchema, decode_entry, decode_key, encode_entry, encode_key
 from records.entry_key import key_of_term
 from records.model import Endpoint, EntryKey, FileCommitted, LeadershipClaimed, Record

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from coordinator.core.batches import split_partition_key
-from coordinator.core.hot import HotState
-from coordinator.core.names import topic_id_text
+from coordinator.core.tables.in_memory import HotState
+from coordinator.kafka.batches import split_partition_key
+from coordinator.kafka.names import topic_id_text
 
 
 def partition_text(hot: HotState, topic_id: bytes, partition: int) -> str:

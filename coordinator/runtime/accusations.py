@@ -14,8 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from coordinator.core.commands import OK, Outcome
-from coordinator.core.errors import ErrorCode
-from coordinator.core.events import Contradicted, ContradictoryEntry
+from coordinator.core.events import Contradicted
+from coordinator.core.log_entry import ContradictoryEntry
+from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.messages import ReportContradictionRequest
 from coordinator.runtime.ports import Peers, PeerUnavailable
 from coordinator.runtime.replica import Replica

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coordinator.core.batches import partition_key
 from coordinator.core.commands import FetchPoint, FoundBatches
-from coordinator.core.queries import FetchBudget, find_batches
-from coordinator.core.state import ShardState
+from coordinator.core.reads.queries import FetchBudget, find_batches
+from coordinator.core.state.replica_state import ShardState
+from coordinator.kafka.batches import partition_key
 from coordinator.runtime.cluster_view import ClusterView
 from coordinator.runtime.failures import NotReadable
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from coordinator.core.events import NewEntry, ReadEntry
+from coordinator.core.events import NewEntry
+from coordinator.core.log_entry import ReadEntry
 
 PROBE_EVERY_MS = 5_000.0
 

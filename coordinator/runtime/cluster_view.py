@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from coordinator.core.batches import BatchArray, split_partition_key
-from coordinator.core.directory import Deletion, Directory, Placement, why_unknown
-from coordinator.core.leadership import State
+from coordinator.core.directory.directory import Deletion, Directory, Placement, why_unknown
+from coordinator.core.leadership.states import State
 from coordinator.core.shard import Shard
+from coordinator.kafka.batches import BatchArray, split_partition_key
 from coordinator.runtime.owner_loops import common_owner
 from coordinator.runtime.replica import Replica
 from records.model import LeadershipClaimed

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from coordinator.core.batches import partition_key
-from coordinator.core.cold import FileRow
-from coordinator.core.directory import Deletion, Placement
-from coordinator.core.leadership import State
-from coordinator.core.state import ShardState
+from coordinator.core.directory.directory import Deletion, Placement
+from coordinator.core.leadership.states import State
+from coordinator.core.state.replica_state import ShardState
+from coordinator.core.tables.stored_rows import FileRow
+from coordinator.kafka.batches import partition_key
 from coordinator.runtime.cluster_view import Leader
 from coordinator.runtime.node import Node
 from records.model import NodeRegistered

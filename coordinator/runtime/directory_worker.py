@@ -35,9 +35,9 @@ from coordinator.core.commands import (
     TopicShare,
     WantedTopic,
 )
-from coordinator.core.directory import Deletion, Placement, working_nodes
-from coordinator.core.errors import ErrorCode
-from coordinator.core.names import topic_id_text
+from coordinator.core.directory.directory import Deletion, Placement, working_nodes
+from coordinator.kafka.errors import ErrorCode
+from coordinator.kafka.names import topic_id_text
 from coordinator.protocol.messages import (
     PlacePartitionsRequest,
     PlacePartitionsResponse,

@@ -10,7 +10,7 @@ import asyncio
 import random
 from collections.abc import Callable, Mapping
 
-from coordinator.core.clock_votes import Verdict
+from coordinator.core.leadership.clock_votes import Verdict
 from coordinator.runtime.abstention import CLOCK, REFUSED, Abstention
 from coordinator.runtime.replica import Replica
 

@@ -18,11 +18,10 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from coordinator.core.commands import RegisterNode
-from coordinator.core.damage import StateFailed
-from coordinator.core.leadership import State
+from coordinator.core.leadership.states import State
 from coordinator.core.limits import MESSAGE_BYTES_MAX, Limits, entry_bytes_max
-from coordinator.core.rest import Rest, no_rest
-from coordinator.core.topic_rules import ReplicaSets, Severity, TopicExpectations, check_topic, may_lead, wanted_config
+from coordinator.core.state.damage import StateFailed
+from coordinator.core.yielding import Rest, no_rest
 from coordinator.protocol.messages import DescribeNodeResponse
 from coordinator.runtime.abstention import UNLOADABLE, UNSUPPORTED, Abstention
 from coordinator.runtime.accusations import Accusations
@@ -50,6 +49,7 @@ from coordinator.runtime.registration import NodeIdTaken, Registration
 from coordinator.runtime.replica import Replica, ReplicaIdentity, ReplicaPorts, ReplicaUnloadable
 from coordinator.runtime.router import Router
 from coordinator.runtime.telemetry import Telemetry
+from coordinator.runtime.topic_rules import ReplicaSets, Severity, TopicExpectations, check_topic, may_lead, wanted_config
 from records.history import LATEST
 from records.model import Endpoint
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from coordinator.core.clock_votes import KAFKA, Comparison, Verdict, judge
+from coordinator.core.leadership.clock_votes import KAFKA, Comparison, Verdict, judge
 from coordinator.protocol.messages import DescribeNodeRequest, DescribeNodeResponse
 from coordinator.runtime.broker_time import Bracket
 from coordinator.runtime.cluster_view import ClusterView

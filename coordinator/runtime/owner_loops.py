@@ -5,7 +5,7 @@ from __future__ import annotations
 BATCH_BYTES = 77
 KEY_AT = 5
 KEY_BYTES = 20
-"""A batch and the key of its partition in it, as `core.batches.BATCH` has them."""
+"""A batch and the key of its partition in it, as `kafka.batches.BATCH` has them."""
 
 
 def common_owner(batches: bytes, owners: dict[bytes, int]) -> int:

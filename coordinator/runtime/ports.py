@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from coordinator.core.cold import ColdStore
-from coordinator.core.events import Delivery, NewEntry, ReadEntry
-from coordinator.core.packing import Flush
-from coordinator.core.rest import Rest, no_rest
-from coordinator.core.state import Stored
+from coordinator.core.events import Delivery, NewEntry
+from coordinator.core.log_entry import ReadEntry
+from coordinator.core.state.packing import Flush
+from coordinator.core.state.replica_state import Stored
+from coordinator.core.tables.stored_rows import ColdStore
+from coordinator.core.yielding import Rest, no_rest
 from coordinator.protocol.codec import Message
 
 LogEntry = ReadEntry

@@ -19,8 +19,8 @@ from dataclasses import replace
 from typing import cast
 
 from coordinator.core.commands import Outcome, RegisterNode
-from coordinator.core.directory import addresses
-from coordinator.core.errors import ErrorCode
+from coordinator.core.directory.directory import addresses
+from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.messages import (
     DescribeNodeRequest,
     DescribeNodeResponse,

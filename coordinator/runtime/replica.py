@@ -17,17 +17,13 @@ from functools import partial
 from hashlib import blake2b
 from typing import Concatenate, ParamSpec, TypeAlias, TypeVar, assert_never, cast
 
-from coordinator.core.cold import ColdStore, Header
 from coordinator.core.commands import Answer, Command
-from coordinator.core.damage import DiskFull, StateBusy, StateCorrupt, StateFailed
 from coordinator.core.endpoints import parse_endpoints
-from coordinator.core.errors import ErrorCode
 from coordinator.core.events import (
     Accused,
     Append,
     Assigned,
     Contradicted,
-    ContradictoryEntry,
     Delivered,
     DirectoryChanged,
     EndTerm,
@@ -50,15 +46,19 @@ from coordinator.core.events import (
     Ticked,
     Unassigned,
 )
-from coordinator.core.fencing import Fence
-from coordinator.core.hot import BrokenInvariant, HotState
-from coordinator.core.leadership import State
+from coordinator.core.leadership.fence import Fence
+from coordinator.core.leadership.states import State
 from coordinator.core.limits import Limits
-from coordinator.core.packing import Flush, Freeze, Packer
+from coordinator.core.log_entry import ContradictoryEntry
 from coordinator.core.refusals import refuse
-from coordinator.core.rest import Rest, no_rest
 from coordinator.core.shard import Shard
-from coordinator.core.state import ShardState, Stored
+from coordinator.core.state.damage import DiskFull, StateBusy, StateCorrupt, StateFailed
+from coordinator.core.state.packing import Flush, Freeze, Packer
+from coordinator.core.state.replica_state import ShardState, Stored
+from coordinator.core.tables.in_memory import BrokenInvariant, HotState
+from coordinator.core.tables.stored_rows import ColdStore, Header
+from coordinator.core.yielding import Rest, no_rest
+from coordinator.kafka.errors import ErrorCode
 from coordinator.runtime.broker_time import BrokerTime
 from coordinator.runtime.failures import FailureLog, NotReadable
 from coordinator.runtime.ports import (

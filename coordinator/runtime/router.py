@@ -12,7 +12,6 @@ from typing import TypeVar, cast
 
 import numpy as np
 
-from coordinator.core.batches import partition_key, partition_keys, split_partition_key
 from coordinator.core.commands import (
     Barrier,
     CommitAnswer,
@@ -30,10 +29,11 @@ from coordinator.core.commands import (
     OffsetQuery,
     Outcome,
 )
-from coordinator.core.commit_vector import check_whole
-from coordinator.core.errors import ErrorCode
-from coordinator.core.queries import FetchBudget, find_batches, past_the_end
-from coordinator.core.state import ShardState
+from coordinator.core.files.commit_vector import check_whole
+from coordinator.core.reads.queries import FetchBudget, find_batches, past_the_end
+from coordinator.core.state.replica_state import ShardState
+from coordinator.kafka.batches import partition_key, partition_keys, split_partition_key
+from coordinator.kafka.errors import ErrorCode
 from coordinator.runtime.cluster_view import DIRECTORY_PARTITION, ClusterView
 from coordinator.runtime.failures import NotReadable
 from coordinator.runtime.ports import Cluster, KafkaUnavailable, TopicMissing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from coordinator.core.leadership import State
+from coordinator.core.leadership.states import State
 
 
 class Telemetry(Protocol):

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from coordinator.core.commands import CommitAnswer, CommitFile, CommitResult, Outcome
-from coordinator.core.commit_vector import check_whole
-from coordinator.core.errors import ErrorCode
+from coordinator.core.files.commit_vector import check_whole
+from coordinator.kafka.errors import ErrorCode
 from coordinator.runtime.cluster_view import ClusterView
 
 Respond = Callable[[CommitAnswer], None]

@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from coordinator.core.block import BlockShare
-from coordinator.core.cold import FileName, FileRow, RunRow, Tombstone
 from coordinator.core.commands import Answer, Command
 from coordinator.core.events import (
     Append,
@@ -30,7 +28,6 @@ from coordinator.core.events import (
     MayClaim,
     NewEntry,
     OpenTerm,
-    ReadEntry,
     Recover,
     Reply,
     Request,
@@ -38,11 +35,14 @@ from coordinator.core.events import (
     Submitted,
     Ticked,
 )
-from coordinator.core.fencing import Fence
-from coordinator.core.leadership import State
+from coordinator.core.files.block import BlockShare
+from coordinator.core.leadership.fence import Fence
+from coordinator.core.leadership.states import State
 from coordinator.core.limits import Limits
+from coordinator.core.log_entry import ReadEntry
 from coordinator.core.shard import Shard
-from coordinator.core.state import OFFSET_END, ShardState
+from coordinator.core.state.replica_state import OFFSET_END, ShardState
+from coordinator.core.tables.stored_rows import FileName, FileRow, RunRow, Tombstone
 from records.model import Endpoint
 
 START_MS = 1_700_000_000_000

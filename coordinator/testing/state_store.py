@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from coordinator.core.cold import FileName, FileRow, Header, RunRow, Tombstone
-from coordinator.core.damage import StateCorrupt
-from coordinator.core.frozen import PartitionRow, ProducerRow
-from coordinator.core.packing import Flush, TopicRow
-from coordinator.core.proof import StoredRows, Unproven, directory_proof, prove
-from coordinator.core.rest import Rest, no_rest
-from coordinator.core.state import Stored
+from coordinator.core.state.damage import StateCorrupt
+from coordinator.core.state.frozen import PartitionRow, ProducerRow
+from coordinator.core.state.packing import Flush, TopicRow
+from coordinator.core.state.proof import StoredRows, Unproven, directory_proof, prove
+from coordinator.core.state.replica_state import Stored
+from coordinator.core.tables.stored_rows import FileName, FileRow, Header, RunRow, Tombstone
+from coordinator.core.yielding import Rest, no_rest
 
 
 class MemoryStateStore:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from coordinator.core.errors import ErrorCode
+from coordinator.kafka.errors import ErrorCode
 from integration_tests.faults.nemesis import Done
 from integration_tests.history import Attempt, History, longest_gap_s
 from integration_tests.watched import COMMIT_TIMEOUT_S

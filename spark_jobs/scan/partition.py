@@ -35,12 +35,12 @@ from spark_jobs.scan.audit import Audit
 from spark_jobs.scan.chains import Chains, Cut, runs_of
 from spark_jobs.scan.columns import FileColumns, Int64s, Mask, columns_of_decoded, columns_of_records, merged
 from spark_jobs.scan.entries import Piece, bytes_of, keys_of, numbers_of
+from spark_jobs.scan.entry_by_entry import SlowPath
 from spark_jobs.scan.files import Files, batch_bytes, check_bytes, check_owners, check_times, counted_here, find_beyond, sane_sizes
 from spark_jobs.scan.force import CONTRADICTION, Force, Keys, UnknownClaim, Verdicts
 from spark_jobs.scan.garbage import without_collection
 from spark_jobs.scan.head import START, Head
 from spark_jobs.scan.levels import Levels
-from spark_jobs.scan.slow import SlowPath
 from spark_jobs.scan.summary import CountRow, EventRow, FindingRow, HeadRow, HeldRow, RestartRow, SummaryRow, batches_of
 from spark_jobs.scan.transaction import Transaction
 

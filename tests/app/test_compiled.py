@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-import coordinator.core.commit_loops as commit_loops
+import coordinator.core.files.commit_loops as commit_loops
 from coordinator.app.compiled import interpreted_loops, warn_of_interpreted_loops
 
 

@@ -18,8 +18,11 @@ import pytest
 from tests.compiled import REBUILD, REPOSITORY, loop_modules
 
 ALLOWED = {
-    ("coordinator/core/commit_loops.py", "ids_before = ids_before if ids == ids_before else ids"): "lists, once per file",
-    ("coordinator/core/replay_loops.py", "row = index.get(raw[topic_at : topic_at + 16] + decoded[1, run]"): "bytes, once per partition",
+    ("coordinator/core/files/commit_loops.py", "ids_before = ids_before if ids == ids_before else ids"): "lists, once per file",
+    (
+        "coordinator/core/files/replay_loops.py",
+        "row = index.get(raw[topic_at : topic_at + 16] + decoded[1, run]",
+    ): "bytes, once per partition",
 }
 """Lines, as they begin, that may use Python objects, and why."""
 
@@ -66,11 +69,11 @@ def test_whatever_is_allowed_is_there() -> None:
 
 
 BITES = {
-    "constant of more than 31 bits": ("core/commit_loops.py", "high * 65536 * 65536 + low", "high * 4294967296 + low"),
-    "comparison with such a constant": ("core/commit_loops.py", "last - first > 0x7FFFFFFF", "last - first > 0x80000000"),
-    "local without a type": ("core/commit_loops.pxd", "low=cython.longlong, ", ""),
+    "constant of more than 31 bits": ("core/files/commit_loops.py", "high * 65536 * 65536 + low", "high * 4294967296 + low"),
+    "comparison with such a constant": ("core/files/commit_loops.py", "last - first > 0x7FFFFFFF", "last - first > 0x80000000"),
+    "local without a type": ("core/files/commit_loops.pxd", "low=cython.longlong, ", ""),
     "constant of the module": ("runtime/owner_loops.py", "at += row", "at += BATCH_BYTES"),
-    "number in a list": ("core/row_loops.py", "append_time - age", "append_time - timestamp_age[at]"),
+    "number in a list": ("core/tables/row_loops.py", "append_time - age", "append_time - timestamp_age[at]"),
 }
 
 
@@ -80,8 +83,8 @@ def test_python_numbers_are_found(bite: str, tmp_path: Path) -> None:
     changed = REPOSITORY / "coordinator" / name
     source = (tmp_path / "coordinator" / name).with_suffix(".py")
     source.parent.mkdir(parents=True)
-    for folder in (source.parent, source.parent.parent):
-        (folder / "__init__.py").touch()
+    for folder in list(source.relative_to(tmp_path).parents)[:-1]:
+        (tmp_path / folder / "__init__.py").touch()
     for suffix in (".py", ".pxd"):
         shutil.copy(changed.with_suffix(suffix), source.with_suffix(suffix))
     text = changed.read_text("utf-8")

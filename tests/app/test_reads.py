@@ -16,7 +16,7 @@ from coordinator.api.topics import wanted_topics
 from coordinator.app import reads
 from coordinator.app.dispatch import Dispatcher
 from coordinator.core.commands import FoundOffset, OffsetQuery
-from coordinator.core.errors import ErrorCode
+from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.api_table import ApiKey
 from coordinator.protocol.codec import decode, encode
 from coordinator.protocol.list_offsets import encode_list_offsets_response

@@ -10,7 +10,7 @@ from coordinator.adapters.metrics import TABLE, Metrics
 from coordinator.app.first_error import first_commit_error, first_error, first_found_error
 from coordinator.app.telemetry import LoopLag, kafka_samples, node_samples, request_samples
 from coordinator.core.commands import OK, CommitResult, FoundBatches, Outcome
-from coordinator.core.errors import ErrorCode
+from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.messages import ListOffsetsResponse, RegisterNodeResponse
 from coordinator.protocol.messages.list_offsets import ListOffsetsPartitionResponse, ListOffsetsTopicResponse
 from coordinator.testing.state_store import MemoryStateStores

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.app.turns import Turns
+from coordinator.app.fair_reads import Turns
 
 
 async def _busy(seconds: float, begun: list[float]) -> float:

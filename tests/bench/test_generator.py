@@ -12,7 +12,7 @@ import pytest
 
 from cli.bench.generator import Load, Measured, Target, run_load
 from cli.bench.workload import Shape
-from coordinator.core.batches import partition_key
+from coordinator.kafka.batches import partition_key
 from coordinator.protocol.commit_file import decode_commit_file, encode_commit_response
 from coordinator.protocol.framing import FrameReader, read_request_header, reply_frame
 

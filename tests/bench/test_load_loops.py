@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cli.bench import load_loops
 from cli.bench.workload import Shape, Workload
-from coordinator.core.batches import SEQUENCE_MASK, partition_key
+from coordinator.kafka.batches import SEQUENCE_MASK, partition_key
 from coordinator.protocol.commit_file import decode_commit_file, encode_commit_response
 from coordinator.protocol.framing import read_request_header
 from tests.compiled import plain

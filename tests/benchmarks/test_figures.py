@@ -23,7 +23,7 @@ LOOP = "thread (1): MainThread;main (/x/app/__main__.py:1);Runner.run (/python/a
 def test_a_profile_knows_the_event_loop_only_and_counts_every_function_once(busy_samples: int, of_the_loop: int, total: int) -> None:
     stacks = "\n".join(
         (
-            f"{LOOP};feed (/home/me/src/coordinator/core/shard.py:10);decide (/home/me/src/coordinator/core/commit.py:5) 6",
+            f"{LOOP};feed (/home/me/src/coordinator/core/shard.py:10);decide (/home/me/src/coordinator/core/files/commit.py:5) 6",
             f"{LOOP};feed (/home/me/src/coordinator/core/shard.py:11);feed (/home/me/src/coordinator/core/shard.py:12) 1",
             f"{LOOP} 3",
             "thread (2): state-writer;write (/home/me/src/coordinator/adapters/sqlite/writer.py:1) 90",
@@ -31,7 +31,7 @@ def test_a_profile_knows_the_event_loop_only_and_counts_every_function_once(busy
     )
     shares = {one.function: (one.alone, one.inclusive) for one in shares_of(stacks, busy_samples)}
     expected = {
-        "decide (coordinator/core/commit.py)": (6 / total, 6 / total),
+        "decide (coordinator/core/files/commit.py)": (6 / total, 6 / total),
         LOOP_ITSELF: (of_the_loop / total, of_the_loop / total),
         "feed (coordinator/core/shard.py)": (1 / total, 7 / total),
     }

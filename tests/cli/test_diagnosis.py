@@ -23,9 +23,9 @@ from cli.diagnosis import (
 from cli.node_diagnosis import diagnose_narrow_topics
 from cli.overview import NodeView, node_rows, replica_rows, status_rows
 from coordinator.client.model import Node
-from coordinator.core.topic_rules import TOPIC_CONFIG, TopicExpectations
 from coordinator.protocol.messages import DescribeCoordinatorsCoordinator
 from coordinator.runtime.ports import PartitionFacts, TopicFacts
+from coordinator.runtime.topic_rules import TOPIC_CONFIG, TopicExpectations
 
 DIGEST = bytes(16)
 

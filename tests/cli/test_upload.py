@@ -10,7 +10,7 @@ import pytest
 from cli.outcome import Exit, Failed
 from cli.upload import choose_key, record_path, upload
 from coordinator.adapters.objectstore import open_store
-from coordinator.core.object_key import created_ms_of_key
+from coordinator.kafka.object_key import created_ms_of_key
 
 NOW_MS = 1_700_000_000_000
 

@@ -14,8 +14,8 @@ from coordinator.adapters.server.contract import Request, Respond
 from coordinator.adapters.server.server import Server
 from coordinator.api import cluster as cluster_api
 from coordinator.core.commands import OK, Outcome, RaiseSchemaLevel
-from coordinator.core.directory import Directory, apply_directory, decide_raise
-from coordinator.core.errors import ErrorCode
+from coordinator.core.directory.directory import Directory, apply_directory, decide_raise
+from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol import messages as m
 from coordinator.protocol.api_table import ApiKey, decode_request
 from coordinator.protocol.codec import Message, encode

@@ -14,7 +14,7 @@ from coordinator.client.client import LATEST, DisklessClient, parse_servers
 from coordinator.client.errors import AlreadyExists, InvalidRequest, NotFound, TimedOut, Unavailable
 from coordinator.client.model import FetchFrom, Node, PartitionId
 from coordinator.client.retry import RetryPolicy
-from coordinator.core.errors import ErrorCode
+from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.api_table import ApiKey
 from coordinator.protocol.commit_file import BATCH, CommitFile
 from coordinator.protocol.messages import CommitBatch

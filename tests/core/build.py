@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from coordinator.core.batches import BATCH, BatchArray, partition_key
-from coordinator.core.block import BlockShare
 from coordinator.core.commands import (
     CommitFile,
     CommitResult,
@@ -20,9 +18,11 @@ from coordinator.core.commands import (
     PlacePartitions,
     TopicShare,
 )
-from coordinator.core.hot import HotState
-from coordinator.core.queries import FetchBudget, find_batches
-from coordinator.core.state import ShardState
+from coordinator.core.files.block import BlockShare
+from coordinator.core.reads.queries import FetchBudget, find_batches
+from coordinator.core.state.replica_state import ShardState
+from coordinator.core.tables.in_memory import HotState
+from coordinator.kafka.batches import BATCH, BatchArray, partition_key
 from coordinator.testing.shard_harness import Replica, World
 
 TOPIC = bytes([7] * 16)

@@ -8,9 +8,9 @@ import pytest
 
 from coordinator.core.commands import Outcome, PlacePartitions, RegisterNode, TopicShare
 from coordinator.core.decide import decide_write
-from coordinator.core.errors import ErrorCode
-from coordinator.core.hot import HotState
 from coordinator.core.limits import Limits
+from coordinator.core.tables.in_memory import HotState
+from coordinator.kafka.errors import ErrorCode
 from records.model import Endpoint
 
 TOPIC = bytes([1] * 16)

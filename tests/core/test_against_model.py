@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from coordinator.core import group
 from coordinator.core.commands import Answer, Command, CommitResult, DeletedTo, FoundBatch, FoundOffset
-from coordinator.core.commit import answer_of
+from coordinator.core.files.commit import answer_of
 from coordinator.testing.shard_harness import Replica, World
 from records.codec import decode_entry
 from records.model import FileCommitted

@@ -13,11 +13,11 @@ import pytest
 from coordinator.core.commands import Command, CommitFile
 from coordinator.core.events import Append, Delivered, Delivery, Effect, Reply, StateChanged, Submitted, Ticked
 from coordinator.core.events import Request as Asked
-from coordinator.core.hot import BrokenInvariant
-from coordinator.core.leadership import State
+from coordinator.core.leadership.states import State
 from coordinator.core.limits import Limits
 from coordinator.core.shard import Shard
-from coordinator.core.state import ShardState
+from coordinator.core.state.replica_state import ShardState
+from coordinator.core.tables.in_memory import BrokenInvariant
 from coordinator.testing.shard_harness import Replica, World
 from tests.core.build import batch, commit, delete_records, found, leading, list_offsets, place, result_of, state_of, view_of
 

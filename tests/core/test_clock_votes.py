@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.core.clock_votes import KAFKA, Comparison, judge
+from coordinator.core.leadership.clock_votes import KAFKA, Comparison, judge
 
 LIMIT_MS = 5_000
 DAY_MS = 86_400_000.0

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import coordinator.core.apply_loops as apply_loops
-import coordinator.core.block_apply as block_apply
-import coordinator.core.commit_loops as commit_loops
-import coordinator.core.commit_vector as commit_vector
+import coordinator.core.files.apply_loops as apply_loops
+import coordinator.core.files.block_apply as block_apply
+import coordinator.core.files.commit_loops as commit_loops
+import coordinator.core.files.commit_vector as commit_vector
 import records.bulk as bulk
 import records.entry_loops as entry_loops
-from coordinator.core.batches import BATCH
+from coordinator.kafka.batches import BATCH
 from tests.compiled import plain
 from tests.core.test_vector_path import NOW_MS, Leader, Traffic
 

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.core import commit as commit_module
-from coordinator.core import commit_vector, group
-from coordinator.core.batches import BatchArray, content_hash, join_batches, partition_key, split_partition_key
+from coordinator.core import group
 from coordinator.core.commands import CommitFile
-from coordinator.core.errors import ErrorCode
+from coordinator.core.files import commit as commit_module
+from coordinator.core.files import commit_vector
 from coordinator.core.limits import Limits
+from coordinator.kafka.batches import BatchArray, content_hash, join_batches, partition_key, split_partition_key
+from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.codec import ELEMENTS_MAX
 from coordinator.testing.shard_harness import Replica, World
 from records.codec import decode_entry

@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from coordinator.core.commands import Barrier
-from coordinator.core.events import Accused, Contradicted, ContradictoryEntry
-from coordinator.core.leadership import State
+from coordinator.core.events import Accused, Contradicted
+from coordinator.core.leadership.states import State
 from coordinator.core.limits import TOPIC_PARTITIONS_MAX
+from coordinator.core.log_entry import ContradictoryEntry
 from coordinator.core.shard import Shard
 from coordinator.testing.shard_harness import Replica, World
 from records.codec import decode_entry, encode_entry, encode_key

@@ -24,7 +24,7 @@ from coordinator.core.commands import (
     PlacePartitions,
     TopicShare,
 )
-from coordinator.core.packing import Packer
+from coordinator.core.state.packing import Packer
 from coordinator.testing.shard_harness import Replica, World
 from tests.core.build import batch, commit
 

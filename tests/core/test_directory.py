@@ -24,10 +24,10 @@ from coordinator.core.commands import (
     WantedTopic,
 )
 from coordinator.core.decide import decide_write
-from coordinator.core.directory import decide_confirm, decide_create, decide_delete, decide_register, working_nodes
-from coordinator.core.errors import ErrorCode
-from coordinator.core.hot import BrokenInvariant, HotState
+from coordinator.core.directory.directory import decide_confirm, decide_create, decide_delete, decide_register, working_nodes
 from coordinator.core.limits import Limits
+from coordinator.core.tables.in_memory import BrokenInvariant, HotState
+from coordinator.kafka.errors import ErrorCode
 from coordinator.testing.shard_harness import World
 from records.codec import decode_entry
 from records.history import LATEST, schema_of_header

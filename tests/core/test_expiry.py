@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.core import expiry
 from coordinator.core.commands import (
     Answer,
     CommitResult,
@@ -16,10 +15,11 @@ from coordinator.core.commands import (
     TopicRemoval,
     WantedTopic,
 )
-from coordinator.core.errors import ErrorCode
 from coordinator.core.limits import Limits
-from coordinator.core.packing import Packer
-from coordinator.core.state import ShardState
+from coordinator.core.state import expiry
+from coordinator.core.state.packing import Packer
+from coordinator.core.state.replica_state import ShardState
+from coordinator.kafka.errors import ErrorCode
 from coordinator.testing.shard_harness import Replica, World
 from coordinator.testing.state_store import MemoryStateStore
 from records.codec import decode_entry, encode_entry

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.core.fencing import VOID_REASONS, Fence, Verdict, admits
+from coordinator.core.leadership.fence import VOID_REASONS, Fence, Verdict, admits
 from records.model import EntryKey, LeadershipClaimed
 
 FENCE = Fence(3, 30, 5)

@@ -17,8 +17,9 @@ import numpy.typing as npt
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from coordinator.core import commit_loops, scratch
-from coordinator.core.batches import BATCH, BatchArray, partition_key
+from coordinator.core.files import commit_loops
+from coordinator.core.tables import scratch
+from coordinator.kafka.batches import BATCH, BatchArray, partition_key
 from coordinator.runtime import owner_loops
 from records import file_tables
 from tests.compiled import REPOSITORY, loop_modules, plain

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from coordinator.core.leadership import TRANSITIONS, IllegalTransition, State, Trigger, transition
+from coordinator.core.leadership.states import TRANSITIONS, IllegalTransition, State, Trigger, transition
 
 _S, _T = State, Trigger
 

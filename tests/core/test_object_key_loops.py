@@ -7,8 +7,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.core import object_key, object_key_loops
-from coordinator.core.object_key import CROCKFORD, created_ms_of_key
+from coordinator.kafka import object_key, object_key_loops
+from coordinator.kafka.object_key import CROCKFORD, created_ms_of_key
 from tests.compiled import plain
 
 LETTER = f"[{CROCKFORD}{CROCKFORD.lower()}]"

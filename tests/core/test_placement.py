@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.core.placement import spread
+from coordinator.core.directory.placement import spread
 from records.model import PlacedRange
 
 STEPS = st.lists(st.tuples(st.integers(0, 6), st.integers(1, 40)), min_size=1, max_size=40)

@@ -12,9 +12,9 @@ import pytest
 
 from coordinator.core import group
 from coordinator.core.commands import Answer, Barrier, Command, CommitFile, CommitResult, FoundOffset, ListOffsets
-from coordinator.core.commit import answer_of
 from coordinator.core.events import Assigned, Delivered, Delivery, ProduceFailed, Stopping, Unassigned
-from coordinator.core.leadership import State
+from coordinator.core.files.commit import answer_of
+from coordinator.core.leadership.states import State
 from coordinator.core.limits import Limits
 from coordinator.testing.shard_harness import Replica, World
 from records.codec import UnreadableEntry, decode_entry, decode_key, encode_key

@@ -13,8 +13,8 @@ from coordinator.core.commands import (
     FoundBatches,
     FoundOffset,
 )
-from coordinator.core.errors import ErrorCode
-from coordinator.core.queries import FetchBudget, batch_id, find_batches, past_the_end
+from coordinator.core.reads.queries import FetchBudget, batch_id, find_batches, past_the_end
+from coordinator.kafka.errors import ErrorCode
 from coordinator.testing.shard_harness import Replica
 from tests.core.build import TOPIC, UNKNOWN_TOPIC, batch, commit, delete_records, found, leading, list_offsets
 

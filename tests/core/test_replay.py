@@ -12,13 +12,14 @@ import pytest
 
 import coordinator.core.shard as shard_module
 from benchmarks.replay import START_MS, Log, new_shard
-from coordinator.core import read_block, replay, replay_loops
-from coordinator.core.events import EntriesRead, ReadEntry
-from coordinator.core.packing import Flush, Packer
-from coordinator.core.read_block import ReadBlock
-from coordinator.core.replay import UNUSUAL_MAX, blocks_of
+from coordinator.core.events import EntriesRead
+from coordinator.core.files import read_block, replay, replay_loops
+from coordinator.core.files.read_block import ReadBlock
+from coordinator.core.files.replay import UNUSUAL_MAX, blocks_of
+from coordinator.core.log_entry import ReadEntry
 from coordinator.core.shard import Shard
-from coordinator.core.state import ShardState
+from coordinator.core.state.packing import Flush, Packer
+from coordinator.core.state.replica_state import ShardState
 from coordinator.testing.state_store import MemoryStateStore
 from records.codec import decode_entry, decode_key, encode_entry, encode_key
 from records.model import EntryKey, FileCommitted, NoOp

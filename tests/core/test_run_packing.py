@@ -14,16 +14,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.core import block as block_module
-from coordinator.core import frozen, packing_loops, row_loops, run_packing, scratch
-from coordinator.core import tail as tail_module
-from coordinator.core.block import AppliedBlock, BlockFile, CommitBlock, GatheredFiles, Int64s
-from coordinator.core.cold import ROW, Rows, RunRow, numbers_of, unpack
-from coordinator.core.frozen import FrozenProducers, freeze_partitions, freeze_producers
-from coordinator.core.packing import unpack_ring
-from coordinator.core.run_packing import INT32_MAX, UINT32_MAX, batches_sum, pack_runs
-from coordinator.core.tables import PartitionTable, ProducerTable, RememberedBatch
-from coordinator.core.tail import FileBlock
+from coordinator.core.files import block as block_module
+from coordinator.core.files.block import AppliedBlock, BlockFile, CommitBlock, GatheredFiles, Int64s
+from coordinator.core.state import frozen, packing_loops, run_packing
+from coordinator.core.state import unwritten as tail_module
+from coordinator.core.state.frozen import FrozenProducers, freeze_partitions, freeze_producers
+from coordinator.core.state.packing import unpack_ring
+from coordinator.core.state.run_packing import INT32_MAX, UINT32_MAX, batches_sum, pack_runs
+from coordinator.core.state.unwritten import FileBlock
+from coordinator.core.tables import row_loops, scratch
+from coordinator.core.tables.stored_rows import ROW, Rows, RunRow, numbers_of, unpack
+from coordinator.core.tables.tables import PartitionTable, ProducerTable, RememberedBatch
 from records.file_columns import iterate
 from records.file_head import FileHead
 from records.model import FileCommitted

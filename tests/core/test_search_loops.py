@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import coordinator.core.search_loops as compiled
-from coordinator.core.cold import APPEND_TIME_BIT, PACKED, ROW, RunRow, numbers_of, unpack
+import coordinator.core.tables.search_loops as compiled
+from coordinator.core.tables.stored_rows import APPEND_TIME_BIT, PACKED, ROW, RunRow, numbers_of, unpack
 from tests.compiled import plain
 
 PLAIN = plain(compiled)

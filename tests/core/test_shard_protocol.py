@@ -18,8 +18,6 @@ from coordinator.core.commands import (
     RemoveTopics,
     TopicRemoval,
 )
-from coordinator.core.commit import answer_of
-from coordinator.core.errors import ErrorCode
 from coordinator.core.events import (
     Assigned,
     Delivered,
@@ -29,7 +27,6 @@ from coordinator.core.events import (
     Invalidated,
     MayClaim,
     ProduceFailed,
-    ReadEntry,
     Recover,
     Reply,
     Request,
@@ -37,9 +34,12 @@ from coordinator.core.events import (
     Submitted,
     Unassigned,
 )
-from coordinator.core.leadership import State
+from coordinator.core.files.commit import answer_of
+from coordinator.core.leadership.states import State
 from coordinator.core.limits import Limits
-from coordinator.core.queries import past_the_end
+from coordinator.core.log_entry import ReadEntry
+from coordinator.core.reads.queries import past_the_end
+from coordinator.kafka.errors import ErrorCode
 from coordinator.testing.shard_harness import Replica, World
 from records.codec import decode_entry, decode_key, encode_entry, encode_key
 from records.model import EntryKey, FileCommitted, LeadershipClaimed, NoOp, Record

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import pytest
 
 from coordinator.core.commands import OK, Answer, Barrier, DeletedTo, FoundOffset
-from coordinator.core.errors import ErrorCode
 from coordinator.core.events import Assigned, Unassigned
-from coordinator.core.fencing import Fence
-from coordinator.core.leadership import State
+from coordinator.core.leadership.fence import Fence
+from coordinator.core.leadership.states import State
+from coordinator.core.leadership.transaction import RecordTooLarge, cut
 from coordinator.core.limits import Limits
 from coordinator.core.shard import Shard
-from coordinator.core.transaction import RecordTooLarge, cut
+from coordinator.kafka.errors import ErrorCode
 from coordinator.testing.shard_harness import Replica, World
 from records.codec import decode_entry, decode_key, encode_entry, encode_key
 from records.model import (

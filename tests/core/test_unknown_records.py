@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.core.hot import BrokenInvariant, HotState
+from coordinator.core.tables.in_memory import BrokenInvariant, HotState
 from records.model import NoOp, Record, Restored, SnapshotMark, TransactionBegan
 
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 import coordinator.core.group as group
 import coordinator.core.shard as shard_module
-from coordinator.core.batches import BATCH, SEQUENCE_MASK, partition_key
 from coordinator.core.commands import (
     CommitFile,
     CommitResult,
@@ -22,7 +21,6 @@ from coordinator.core.commands import (
     PlacePartitions,
     TopicShare,
 )
-from coordinator.core.commit_vector import decide_block
 from coordinator.core.events import (
     Append,
     Assigned,
@@ -32,16 +30,18 @@ from coordinator.core.events import (
     EntriesRead,
     MayClaim,
     OpenTerm,
-    ReadEntry,
     Reply,
     Request,
     Submitted,
 )
-from coordinator.core.fencing import Fence
+from coordinator.core.files.commit_vector import decide_block
+from coordinator.core.leadership.fence import Fence
 from coordinator.core.limits import Limits
-from coordinator.core.queries import MAX_TIMESTAMP, list_offset
+from coordinator.core.log_entry import ReadEntry
+from coordinator.core.reads.queries import MAX_TIMESTAMP, list_offset
 from coordinator.core.shard import Shard
-from coordinator.core.state import ShardState
+from coordinator.core.state.replica_state import ShardState
+from coordinator.kafka.batches import BATCH, SEQUENCE_MASK, partition_key
 from coordinator.testing.state_store import MemoryStateStore
 
 NOW_MS = 1_760_000_000_000

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from coordinator.core.batches import BATCH, partition_key
 from coordinator.core.commands import OK, CommitFile, Outcome
-from coordinator.core.commit import Batch, CommitContext, check_request
-from coordinator.core.commit_vector import check_whole
-from coordinator.core.errors import ErrorCode
+from coordinator.core.files.commit import Batch, CommitContext, check_request
+from coordinator.core.files.commit_vector import check_whole
 from coordinator.core.limits import Limits
+from coordinator.kafka.batches import BATCH, partition_key
+from coordinator.kafka.errors import ErrorCode
 
 TOPIC = bytes(range(16))
 CONTEXT = CommitContext(coordinator_id=1, coordinator_count=3, limits=Limits(), now_ms=10_000_000)

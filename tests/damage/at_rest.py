@@ -19,9 +19,9 @@ from pathlib import Path
 
 from coordinator.adapters.sqlite import StateCorrupt, StateDatabase, StateDatabases
 from coordinator.adapters.sqlite.schema import PAGE_BYTES
-from coordinator.core.damage import StateFailed
-from coordinator.core.hot import BrokenInvariant
-from coordinator.core.state import ShardState
+from coordinator.core.state.damage import StateFailed
+from coordinator.core.state.replica_state import ShardState
+from coordinator.core.tables.in_memory import BrokenInvariant
 from records.model import Endpoint, NodeRegistered, PlacedRange, Record, TopicPlaced
 from tests.sqlite.random_log import LogModel
 from tests.sqlite.replicas import CLUSTER_ID, PARTITION, TOPIC_ID, Replica, answers, header

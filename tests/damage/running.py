@@ -20,7 +20,7 @@ from unittest.mock import patch
 
 from coordinator.adapters.sqlite import StateDatabases
 from coordinator.core.commands import CommitAnswer, CommitResult, DeletePoint, FetchPoint, OffsetQuery, Outcome, WantedTopic
-from coordinator.core.errors import ErrorCode
+from coordinator.kafka.errors import ErrorCode
 from coordinator.runtime import node as node_module
 from coordinator.runtime.applied import find_applied_batches
 from tests.core.build import TOPIC, batch, commit, result_of

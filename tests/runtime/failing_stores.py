@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from coordinator.core.cold import ColdStore
-from coordinator.core.packing import Flush
-from coordinator.core.rest import Rest, no_rest
-from coordinator.core.state import Stored
+from coordinator.core.state.packing import Flush
+from coordinator.core.state.replica_state import Stored
+from coordinator.core.tables.stored_rows import ColdStore
+from coordinator.core.yielding import Rest, no_rest
 from coordinator.runtime.ports import StateStore, StateStores
 
 

@@ -11,12 +11,12 @@ from contextlib import asynccontextmanager
 
 from coordinator.core.commands import Answer, CommitFile, FoundOffset, ListOffsets, OffsetQuery, PlacePartitions
 from coordinator.core.limits import Limits
-from coordinator.core.topic_rules import TopicExpectations
 from coordinator.protocol.codec import Message
 from coordinator.runtime.clock import wall_ms
 from coordinator.runtime.node import FatalError, Node, NodeConfig, NodePorts
 from coordinator.runtime.ports import Peers, PeerUnavailable, StateStores
 from coordinator.runtime.telemetry import NoTelemetry
+from coordinator.runtime.topic_rules import TopicExpectations
 from coordinator.testing.kafka import FakeKafka
 from records.history import LATEST
 from records.model import Endpoint

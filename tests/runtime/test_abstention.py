@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from coordinator.app.main import readiness
-from coordinator.core.leadership import State
+from coordinator.core.leadership.states import State
 from coordinator.runtime import abstention
 from coordinator.testing.kafka import FakeCluster, FakeKafka
 from coordinator.testing.state_store import MemoryStateStores

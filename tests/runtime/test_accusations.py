@@ -9,9 +9,10 @@ import pytest
 
 from coordinator.adapters.sqlite import StateDatabases
 from coordinator.app.telemetry import node_samples
-from coordinator.core.errors import ErrorCode
-from coordinator.core.events import Contradicted, ContradictoryEntry
-from coordinator.core.leadership import State
+from coordinator.core.events import Contradicted
+from coordinator.core.leadership.states import State
+from coordinator.core.log_entry import ContradictoryEntry
+from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.codec import Message
 from coordinator.protocol.messages import ReportContradictionRequest, ReportContradictionResponse
 from coordinator.runtime import node as node_module

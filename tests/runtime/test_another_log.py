@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coordinator.app.main import readiness
-from coordinator.core.leadership import State
+from coordinator.core.leadership.states import State
 from coordinator.testing.state_store import MemoryStateStores
 from tests.core.build import batch, commit, place, result_of
 from tests.runtime.nodes import Running, in_memory, running

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from coordinator.core.block import CommitBlock
 from coordinator.core.commands import Answer, FetchPoint, FoundOffset, OffsetQuery, WantedTopic
-from coordinator.core.errors import ErrorCode
-from coordinator.core.hot import BrokenInvariant
-from coordinator.core.leadership import State
+from coordinator.core.files.block import CommitBlock
+from coordinator.core.leadership.states import State
 from coordinator.core.shard import Shard
-from coordinator.core.state import ShardState
+from coordinator.core.state.replica_state import ShardState
+from coordinator.core.tables.in_memory import BrokenInvariant
+from coordinator.kafka.errors import ErrorCode
 from coordinator.runtime.applied import find_applied_batches
 from coordinator.runtime.replica import Replica
 from coordinator.testing.state_store import MemoryStateStores

@@ -8,8 +8,8 @@ import pytest
 
 import coordinator.core.shard as shard_module
 from coordinator.core.commands import Answer, FoundOffset, ListOffsets, OffsetQuery
-from coordinator.core.errors import ErrorCode
-from coordinator.core.state import ShardState
+from coordinator.core.state.replica_state import ShardState
+from coordinator.kafka.errors import ErrorCode
 from coordinator.testing.state_store import MemoryStateStores
 from tests.core.build import TOPIC, batch, commit, place, result_of
 from tests.runtime.nodes import TIMEOUT_MS, in_memory, running

@@ -10,9 +10,9 @@ import pytest
 
 from coordinator.adapters.sqlite import StateDatabases
 from coordinator.core.commands import DescribeFiles, FetchPoint, FoundBatches, ListOffsets, OffsetQuery, WantedTopic
-from coordinator.core.damage import StateCorrupt
-from coordinator.core.errors import ErrorCode
-from coordinator.core.leadership import State
+from coordinator.core.leadership.states import State
+from coordinator.core.state.damage import StateCorrupt
+from coordinator.kafka.errors import ErrorCode
 from coordinator.runtime import node as node_module
 from coordinator.runtime.applied import find_applied_batches
 from coordinator.runtime.descriptions import Descriptions

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.adapters.sqlite import StateDatabases
-from coordinator.core.errors import ErrorCode
+from coordinator.kafka.errors import ErrorCode
 from coordinator.runtime import node as node_module
 from coordinator.testing.state_store import MemoryStateStores
 from tests.core.build import batch, commit, place, result_of

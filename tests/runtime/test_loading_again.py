@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.adapters.sqlite.stores import StateDatabases
-from coordinator.core.cold import Header
+from coordinator.core.tables.stored_rows import Header
 from coordinator.runtime.ports import KafkaUnavailable
 from coordinator.runtime.replica import Replica
 from tests.runtime.nodes import in_memory, running

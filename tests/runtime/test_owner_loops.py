@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.core.batches import BATCH, partition_key
+from coordinator.kafka.batches import BATCH, partition_key
 from coordinator.runtime import owner_loops
 from tests.compiled import plain
 

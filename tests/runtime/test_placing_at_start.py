@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from coordinator.core.commands import WantedTopic
-from coordinator.core.errors import ErrorCode
+from coordinator.kafka.errors import ErrorCode
 from coordinator.runtime import directory_worker
 from coordinator.testing.kafka import FakeCluster
 from coordinator.testing.state_store import MemoryStateStores

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator.core.packing import Flush, Freeze, Packer
-from coordinator.core.rest import Rest, no_rest
+from coordinator.core.state.packing import Flush, Freeze, Packer
+from coordinator.core.yielding import Rest, no_rest
 from coordinator.runtime import replica as replica_module
 from coordinator.testing.state_store import MemoryStateStores
 from tests.core.build import batch, commit, place

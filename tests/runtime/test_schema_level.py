@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from coordinator.core.commands import OK, Outcome, RegisterNode
-from coordinator.core.errors import ErrorCode
+from coordinator.kafka.errors import ErrorCode
 from coordinator.runtime import directory_worker, registration
 from coordinator.runtime import node as node_module
 from coordinator.runtime.node import Node

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.core.damage import StateCorrupt
+from coordinator.core.state.damage import StateCorrupt
 from coordinator.testing import state_store
 from coordinator.testing.simulation.run import simulate
 from coordinator.testing.simulation.scenario import Scenario

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.core.fencing import Fence
+from coordinator.core.leadership.fence import Fence
 from coordinator.testing.shard_harness import World
 from records.codec import decode_entry, encode_entry, encode_key
 from records.model import EntryKey, FileCommitted, LeadershipClaimed, NoOp

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from coordinator.core.batches import partition_key
-from coordinator.core.cold import ColdStore, Header
 from coordinator.core.commands import FetchPoint, OffsetQuery
-from coordinator.core.packing import Flush, Packer
-from coordinator.core.queries import FetchBudget, describe_file, find_batches, list_offset
-from coordinator.core.state import ShardState, Stored
+from coordinator.core.reads.queries import FetchBudget, describe_file, find_batches, list_offset
+from coordinator.core.state.packing import Flush, Packer
+from coordinator.core.state.replica_state import ShardState, Stored
+from coordinator.core.tables.stored_rows import ColdStore, Header
+from coordinator.kafka.batches import partition_key
 from records.codec import encode_entry
 from records.model import Record
 from tests.sqlite.random_log import START_MS, LogModel

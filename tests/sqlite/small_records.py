@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from coordinator.core.cold import ColdStore, RunRow
+from coordinator.core.tables.stored_rows import ColdStore, RunRow
 from records.model import FileCommitted, PartitionCreated, RecordsDeleted
 from tests.sqlite.replicas import Replica, Store
 

@@ -10,7 +10,7 @@ import pytest
 from coordinator.adapters.sqlite import StateDatabases
 from coordinator.adapters.sqlite.evidence import ROOM_BYTES, Evidence
 from coordinator.adapters.sqlite.lock import LockFile
-from coordinator.core.damage import DirectoryFailed, DiskFull
+from coordinator.core.state.damage import DirectoryFailed, DiskFull
 from tests.sqlite.disks import fill, small_disk
 
 CLUSTER, TOPIC = "cluster", b"m" * 16

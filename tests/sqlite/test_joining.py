@@ -7,9 +7,9 @@ import pytest
 
 from coordinator.adapters.sqlite import joining
 from coordinator.adapters.sqlite.joining import joined
-from coordinator.core import packing_loops
-from coordinator.core.cold import PACKED, RunRow, unpack
-from coordinator.core.run_packing import INT32_MAX, RUN_ROWS_MAX, UINT32_MAX
+from coordinator.core.state import packing_loops
+from coordinator.core.state.run_packing import INT32_MAX, RUN_ROWS_MAX, UINT32_MAX
+from coordinator.core.tables.stored_rows import PACKED, RunRow, unpack
 from tests.compiled import plain
 
 

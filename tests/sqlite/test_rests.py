@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from coordinator.adapters.sqlite import StateDatabase, writer
-from coordinator.core import packing, tail
-from coordinator.core.rest import Rest, no_rest
+from coordinator.core.state import packing
+from coordinator.core.state import unwritten as tail
+from coordinator.core.yielding import Rest, no_rest
 from records.model import FileCommitted, PartitionCreated
 from tests.sqlite.random_log import START_MS
 from tests.sqlite.replicas import CLUSTER_ID, PARTITION, TOPIC_ID, Replica, header

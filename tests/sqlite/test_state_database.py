@@ -15,10 +15,10 @@ import pytest
 from coordinator.adapters.sqlite import DirectoryFailed, StateCorrupt, StateDatabase, StateDatabases, StateLocked, kept_results
 from coordinator.adapters.sqlite.inspect import open_for_inspection
 from coordinator.adapters.sqlite.schema import PAGE_BYTES, VERSION, VERSION_MIN, connect_writer, fetch
-from coordinator.core.cold import RunRow, unpack
-from coordinator.core.damage import StateBusy
-from coordinator.core.names import topic_id_text
-from coordinator.core.run_packing import RUN_ROWS_MAX
+from coordinator.core.state.damage import StateBusy
+from coordinator.core.state.run_packing import RUN_ROWS_MAX
+from coordinator.core.tables.stored_rows import RunRow, unpack
+from coordinator.kafka.names import topic_id_text
 from records.model import Endpoint, FilesFenced, NodeRegistered
 from tests.sqlite.replicas import CLUSTER_ID, PARTITION, TOPIC_ID, Replica, header
 from tests.sqlite.small_records import TOPIC, covered, created, deleted, file, live, started

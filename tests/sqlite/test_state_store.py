@@ -12,10 +12,10 @@ import pytest
 
 from coordinator.adapters.sqlite import StateDatabases
 from coordinator.adapters.sqlite import reader as reader_module
-from coordinator.core.batches import partition_key
 from coordinator.core.commands import OK, OffsetQuery
-from coordinator.core.queries import list_offset
-from coordinator.core.state import ShardState
+from coordinator.core.reads.queries import list_offset
+from coordinator.core.state.replica_state import ShardState
+from coordinator.kafka.batches import partition_key
 from coordinator.testing.state_store import MemoryStateStore, MemoryStateStores
 from records.model import FilesFenced, TombstonesExpired, TopicDeleted
 from tests.sqlite.random_log import LogModel

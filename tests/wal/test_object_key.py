@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.client.ulid import new_key, new_ulid
-from coordinator.core.object_key import TIME_MAX_MS, created_ms_of_key
+from coordinator.kafka.object_key import TIME_MAX_MS, created_ms_of_key
 
 ULID = "01ARZ3NDEKTSV4RRFFQ69G5FAV"  # the example of the ULID specification
 

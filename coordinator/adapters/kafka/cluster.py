@@ -3,7 +3,7 @@
 Blocking calls run in threads of this module's own, each with a deadline and one retry: after an idle disconnect the
 first call of an admin client may fail with "no leaders found". An admin client sends descriptions to the broker it takes
 for the controller; when that one dies it waits for it until its knowledge is renewed, which is done here for the topic's
-id. Nothing here decides anything; what a fact means is `coordinator.core.topic_rules`.
+id. Nothing here decides anything; what a fact means is `coordinator.runtime.topic_rules`.
 """
 
 from __future__ import annotations

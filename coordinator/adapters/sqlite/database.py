@@ -20,14 +20,14 @@ from coordinator.adapters.sqlite.proofs import file_of, header_proof, run_of, to
 from coordinator.adapters.sqlite.reader import StateReader
 from coordinator.adapters.sqlite.schema import UnknownVersion, connect_writer, fetch
 from coordinator.adapters.sqlite.writer import FlushWriter
-from coordinator.core.batches import partition_key
-from coordinator.core.cold import Header
-from coordinator.core.damage import DiskFull
-from coordinator.core.frozen import PartitionRow, ProducerRow
-from coordinator.core.packing import Flush, TopicRow
-from coordinator.core.proof import StoredRows, Unproven, prove
-from coordinator.core.rest import Rest, no_rest
-from coordinator.core.state import Stored
+from coordinator.core.state.damage import DiskFull
+from coordinator.core.state.frozen import PartitionRow, ProducerRow
+from coordinator.core.state.packing import Flush, TopicRow
+from coordinator.core.state.proof import StoredRows, Unproven, prove
+from coordinator.core.state.replica_state import Stored
+from coordinator.core.tables.stored_rows import Header
+from coordinator.core.yielding import Rest, no_rest
+from coordinator.kafka.batches import partition_key
 
 TOPIC_ID_BYTES = 16
 PARTITION_MAX = (1 << 31) - 1

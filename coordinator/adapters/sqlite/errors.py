@@ -12,7 +12,7 @@ from pathlib import Path
 import apsw
 
 from coordinator.config.disk import FULL, megabytes, remedy, room_of
-from coordinator.core.damage import DirectoryFailed, DiskFull, StateBusy, StateCorrupt, StateFailed, StateLocked
+from coordinator.core.state.damage import DirectoryFailed, DiskFull, StateBusy, StateCorrupt, StateFailed, StateLocked
 
 __all__ = [
     "CORRUPTIONS",

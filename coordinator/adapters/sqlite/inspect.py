@@ -17,8 +17,8 @@ import apsw
 import apsw.ext
 
 from coordinator.adapters.sqlite.schema import connect_reader, fetch
-from coordinator.core.cold import RunRow, unpack
-from coordinator.core.names import topic_id_text
+from coordinator.core.tables.stored_rows import RunRow, unpack
+from coordinator.kafka.names import topic_id_text
 
 BATCH_COLUMNS = (
     "topic_id",

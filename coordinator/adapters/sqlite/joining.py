@@ -6,9 +6,9 @@ outweigh them, and a lookup far back would have to page through thousands of row
 
 from __future__ import annotations
 
-from coordinator.core.cold import PACKED, RunRow
-from coordinator.core.packing_loops import count_from_lower_bases
-from coordinator.core.run_packing import INT32_MAX, RUN_ROWS_MAX
+from coordinator.core.state.packing_loops import count_from_lower_bases
+from coordinator.core.state.run_packing import INT32_MAX, RUN_ROWS_MAX
+from coordinator.core.tables.stored_rows import PACKED, RunRow
 
 SHORT_RUN_ROWS = 64
 """A run this long stays as it is: it carries about one byte of overhead per batch, and rewriting it would cost more."""

@@ -17,11 +17,11 @@ import apsw
 import numpy as np
 
 from coordinator.adapters.sqlite.schema import connect_reader, fetch
-from coordinator.core.batches import partition_key
-from coordinator.core.cold import FileRow, Header, Rows, RunRow, Tombstone, unpack
-from coordinator.core.directory_content import Content
-from coordinator.core.frozen import PartitionRow, ProducerRow
-from coordinator.core.packing import TopicRow
+from coordinator.core.directory.content import Content
+from coordinator.core.state.frozen import PartitionRow, ProducerRow
+from coordinator.core.state.packing import TopicRow
+from coordinator.core.tables.stored_rows import FileRow, Header, Rows, RunRow, Tombstone, unpack
+from coordinator.kafka.batches import partition_key
 
 _HEADER_COLUMNS = tuple(field.name for field in fields(Header))
 _HEADER = f"SELECT {', '.join(_HEADER_COLUMNS)} FROM header"

@@ -1,7 +1,7 @@
 """The hash that each row of a state database carries of itself, so that whatever is read later is checked when it is read.
 
 A hash covers the row's own number: a row of another place, of another file or of the same place in another page is not taken for
-it. Partitions have theirs from `core.packing`, files that of the state digest. Why not SQLite's checksum VFS: it does not check the
+it. Partitions have theirs from `core.state.packing`, files that of the state digest. Why not SQLite's checksum VFS: it does not check the
 pages that are read from the write-ahead log, nor whether a page is where it belongs, and not every build of the library has it.
 """
 
@@ -12,8 +12,8 @@ from hashlib import blake2b
 from typing import Any
 
 from coordinator.adapters.sqlite.errors import DamagedRow
-from coordinator.core.cold import PACKED, FileName, FileRow, RunRow, Tombstone
-from coordinator.core.packing import HASHED_COLUMNS
+from coordinator.core.state.packing import HASHED_COLUMNS
+from coordinator.core.tables.stored_rows import PACKED, FileName, FileRow, RunRow, Tombstone
 from records.state_digest import hash_file, hash_record, hash_tombstone
 
 PROOF_BYTES = 8

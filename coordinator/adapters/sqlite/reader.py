@@ -19,7 +19,7 @@ from coordinator.adapters.sqlite.errors import TROUBLES, DamagedRow, translated,
 from coordinator.adapters.sqlite.proofs import file_of, name_of, run_of, tombstone_of
 from coordinator.adapters.sqlite.run_index import RunEntry, RunIndex
 from coordinator.adapters.sqlite.schema import connect_reader, fetch
-from coordinator.core.cold import FileName, FileRow, RunRow, Tombstone
+from coordinator.core.tables.stored_rows import FileName, FileRow, RunRow, Tombstone
 
 FILE_COLUMNS = """
     id, object_key, content_hash, object_format, file_size, uploader_broker_id, owner_ids, created_ms, append_time_ms,

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coordinator.core.search_loops import first_at_least
+from coordinator.core.tables.search_loops import first_at_least
 
 
 class RunEntry(NamedTuple):

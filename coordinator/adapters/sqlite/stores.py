@@ -9,7 +9,7 @@ from coordinator.adapters.sqlite.database import StateDatabase
 from coordinator.adapters.sqlite.errors import directory_failed, disk_full
 from coordinator.adapters.sqlite.evidence import ROOM_BYTES, Evidence
 from coordinator.config.disk import megabytes, room_of
-from coordinator.core.damage import DiskFull
+from coordinator.core.state.damage import DiskFull
 
 LOG = logging.getLogger(__name__)
 

@@ -21,12 +21,12 @@ from coordinator.adapters.sqlite.proofs import header_proof, run_of, run_proof
 from coordinator.adapters.sqlite.reader import Committed
 from coordinator.adapters.sqlite.run_index import RunEntry
 from coordinator.adapters.sqlite.schema import fetch
-from coordinator.core.batches import split_partition_key
-from coordinator.core.cold import Header, RunRow
-from coordinator.core.frozen import PartitionRow
-from coordinator.core.packing import Flush
-from coordinator.core.proof import directory_proof
-from coordinator.core.rest import Rest, no_rest
+from coordinator.core.state.frozen import PartitionRow
+from coordinator.core.state.packing import Flush
+from coordinator.core.state.proof import directory_proof
+from coordinator.core.tables.stored_rows import Header, RunRow
+from coordinator.core.yielding import Rest, no_rest
+from coordinator.kafka.batches import split_partition_key
 from records.state_digest import hash_record, hash_tombstone
 
 ROWS_PER_STATEMENT = (256, 64, 16, 4, 1)

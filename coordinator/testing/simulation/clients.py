@@ -16,7 +16,6 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from coordinator.core.batches import BATCH, partition_key
 from coordinator.core.commands import (
     CommitFile,
     CommitResult,
@@ -25,6 +24,7 @@ from coordinator.core.commands import (
     OffsetQuery,
     WantedTopic,
 )
+from coordinator.kafka.batches import BATCH, partition_key
 from coordinator.runtime.node import Node
 from coordinator.testing.simulation.fold import Where
 from coordinator.testing.simulation.judge import EARLIEST, LATEST, MAX_TIMESTAMP, NOT_DECIDED, NOT_THERE, Judge, Topic

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from coordinator.core.state import ShardState
+from coordinator.core.state.replica_state import ShardState
 from coordinator.testing.simulation.fold import LogFold, Where
 
 SHOWN = 3

@@ -11,7 +11,6 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from coordinator.core.batches import split_partition_key
 from coordinator.core.commands import (
     CommitFile,
     CommitResult,
@@ -23,8 +22,9 @@ from coordinator.core.commands import (
     FoundOffset,
     OffsetQuery,
 )
-from coordinator.core.commit import answer_of
+from coordinator.core.files.commit import answer_of
 from coordinator.core.shard import Shard
+from coordinator.kafka.batches import split_partition_key
 from coordinator.testing.simulation.compare import differences
 from coordinator.testing.simulation.fold import LogFold, Where
 from coordinator.testing.simulation.loop import START_MS

@@ -12,14 +12,13 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from coordinator.core.cold import ColdStore
 from coordinator.core.events import NewEntry
-from coordinator.core.leadership import State
+from coordinator.core.leadership.states import State
 from coordinator.core.limits import Limits
-from coordinator.core.packing import Flush
-from coordinator.core.rest import Rest, no_rest
-from coordinator.core.state import Stored
-from coordinator.core.topic_rules import TopicExpectations
+from coordinator.core.state.packing import Flush
+from coordinator.core.state.replica_state import Stored
+from coordinator.core.tables.stored_rows import ColdStore
+from coordinator.core.yielding import Rest, no_rest
 from coordinator.runtime.clock import NS_PER_MS, SteadyClock
 from coordinator.runtime.node import FatalError, Node, NodeConfig, NodePorts
 from coordinator.runtime.ports import (
@@ -34,6 +33,7 @@ from coordinator.runtime.ports import (
     TermProducers,
     group_client_id,
 )
+from coordinator.runtime.topic_rules import TopicExpectations
 from coordinator.testing.kafka import FakeKafka, FakeNode, FakeTermProducers
 from coordinator.testing.simulation.judge import Judge
 from coordinator.testing.simulation.loop import START_MS, VirtualLoop, VirtualTime, VirtualWriter

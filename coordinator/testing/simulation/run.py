@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from coordinator.core.leadership import State
+from coordinator.core.leadership.states import State
 from coordinator.core.limits import ENTRY_RESERVE_BYTES, Limits
 from coordinator.core.shard import Shard
 from coordinator.runtime.replica import Replica

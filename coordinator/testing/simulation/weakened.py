@@ -12,18 +12,22 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from coordinator.core import clock_votes, decide, directory, group, queries, shard
-from coordinator.core.cold import Header
+from coordinator.core import decide, group, shard
 from coordinator.core.commands import CommitFile, DescribeFiles, ListOffsets
-from coordinator.core.commit import decide as decide_commit
-from coordinator.core.events import Delivered, Event, ReadEntry, Reply, Request, Unassigned
-from coordinator.core.fencing import Fence, Verdict
+from coordinator.core.directory import directory
+from coordinator.core.events import Delivered, Event, Reply, Request, Unassigned
+from coordinator.core.files.commit import decide as decide_commit
 from coordinator.core.group import GroupBuilder
-from coordinator.core.hot import BrokenInvariant, HotState
-from coordinator.core.leadership import State, Trigger
-from coordinator.core.queries import describe_file, list_offset, past_the_end
+from coordinator.core.leadership import clock_votes
+from coordinator.core.leadership.fence import Fence, Verdict
+from coordinator.core.leadership.states import State, Trigger
+from coordinator.core.leadership.term import PendingCommit, PendingEntry, Term, TermCause, TermOver, Waiter
+from coordinator.core.log_entry import ReadEntry
+from coordinator.core.reads import queries
+from coordinator.core.reads.queries import describe_file, list_offset, past_the_end
 from coordinator.core.shard import Shard
-from coordinator.core.term import PendingCommit, PendingEntry, Term, TermCause, TermOver, Waiter
+from coordinator.core.tables.in_memory import BrokenInvariant, HotState
+from coordinator.core.tables.stored_rows import Header
 from coordinator.runtime import router
 from coordinator.runtime.directory_worker import DirectoryWorker
 from coordinator.runtime.node_clocks import NodeClocks

@@ -6,7 +6,7 @@ Arrays are memoryviews, so that the same lines see plain ints when not compiled.
 
 from __future__ import annotations
 
-from coordinator.core.scratch import (
+from coordinator.core.tables.scratch import (
     AT,
     BASE,
     COUNT,

@@ -7,7 +7,7 @@ ints when they are not compiled.
 
 from __future__ import annotations
 
-from coordinator.core.scratch import BASE, BYTE_OFFSET, COUNT, FILE_OF, ORDER, SIZE, STARTS, STOPS, TIMESTAMP, TYPE
+from coordinator.core.tables.scratch import BASE, BYTE_OFFSET, COUNT, FILE_OF, ORDER, SIZE, STARTS, STOPS, TIMESTAMP, TYPE
 
 
 def place_columns(

@@ -13,18 +13,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from coordinator.core.batches import partition_key
-from coordinator.core.block import AppliedBlock, BlockFile, CommitBlock
-from coordinator.core.block_apply import apply_block
-from coordinator.core.cold import ColdStore, FileName, FileRow, Header, Rows, RunRow, Tombstone, WrittenRun, unpack
-from coordinator.core.directory import UNDATED
-from coordinator.core.directory_content import content_of, restore_directory
-from coordinator.core.frozen import PartitionRow, ProducerRow, freeze_partitions, freeze_producers
-from coordinator.core.hot import BrokenInvariant, DeletedTopic, HotState, Topic
-from coordinator.core.packing import Freeze, Packer, TopicRow, unpack_ring
-from coordinator.core.read_block import AppliedRead, ReadBlock, apply_read
-from coordinator.core.tables import RememberedBatch
-from coordinator.core.tail import FileBlock, Generation, TailRun, with_losses
+from coordinator.core.directory.content import content_of, restore_directory
+from coordinator.core.directory.directory import UNDATED
+from coordinator.core.files.block import AppliedBlock, BlockFile, CommitBlock
+from coordinator.core.files.block_apply import apply_block
+from coordinator.core.files.read_block import AppliedRead, ReadBlock, apply_read
+from coordinator.core.state.frozen import PartitionRow, ProducerRow, freeze_partitions, freeze_producers
+from coordinator.core.state.packing import Freeze, Packer, TopicRow, unpack_ring
+from coordinator.core.state.unwritten import FileBlock, Generation, TailRun, with_losses
+from coordinator.core.tables.in_memory import BrokenInvariant, DeletedTopic, HotState, Topic
+from coordinator.core.tables.stored_rows import ColdStore, FileName, FileRow, Header, Rows, RunRow, Tombstone, WrittenRun, unpack
+from coordinator.core.tables.tables import RememberedBatch
+from coordinator.kafka.batches import partition_key
 from records.model import (
     FileCommitted,
     FileHandedOver,
@@ -44,7 +44,7 @@ TRIM_PARTITION_COST = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """What a state database holds of the hot tables, proven (`core.proof`).
+    """What a state database holds of the hot tables, proven (`core.state.proof`).
 
     `keys` are the hashes of all known object keys and tombstones; `packer` has the sums to go on from.
     """

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from coordinator.core.directory import UNDATED, Deletion, Directory, Placement
+from coordinator.core.directory.directory import UNDATED, Deletion, Directory, Placement
 from records.model import Endpoint, NodeRegistered, PlacedRange
 
 Content = dict[str, Any]

@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from coordinator.core.batches import LOG_APPEND_TIME, SEQUENCE_MASK, partition_key
-from coordinator.core.directory import UNDATED, Directory, apply_directory, date_deletions, forget_deletions
-from coordinator.core.scratch import Scratch
-from coordinator.core.tables import PartitionTable, ProducerTable, RememberedBatch
+from coordinator.core.directory.directory import UNDATED, Directory, apply_directory, date_deletions, forget_deletions
+from coordinator.core.tables.scratch import Scratch
+from coordinator.core.tables.tables import PartitionTable, ProducerTable, RememberedBatch
+from coordinator.kafka.batches import LOG_APPEND_TIME, SEQUENCE_MASK, partition_key
 from records.history import LATEST
 from records.model import (
     FeatureLevelSet,

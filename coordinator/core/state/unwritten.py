@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coordinator.core.block import AppliedBlock, BlockFile, GatheredFiles, Int64s, Segment, owners_text
-from coordinator.core.cold import ROW, FileName, FileRow, Rows, Tombstone, numbers_of
-from coordinator.core.read_block import AppliedRead
-from coordinator.core.row_loops import place_record
+from coordinator.core.files.block import AppliedBlock, BlockFile, GatheredFiles, Int64s, Segment, owners_text
+from coordinator.core.files.read_block import AppliedRead
+from coordinator.core.tables.row_loops import place_record
+from coordinator.core.tables.stored_rows import ROW, FileName, FileRow, Rows, Tombstone, numbers_of
 from records.file_head import FileHead
 from records.model import FileCommitted
 

@@ -1,7 +1,7 @@
 """What a follower reads together: many accepted commits as rows, sorted by partition, and how they are applied.
 
 Such a block was made from the state it is applied to and nothing was applied in between, so its partitions are named by
-their rows, and what it makes of them is known already (`core.replay_loops.place_batches`).
+their rows, and what it makes of them is known already (`core.files.replay_loops.place_batches`).
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate, islice
 
-from coordinator.core.block import AppliedFiles, FilesBlock, HeadFields, Int64s, ProducerColumns, Segment
-from coordinator.core.block_apply import slots_of
-from coordinator.core.cold import Rows, numbers_of
-from coordinator.core.hot import BrokenInvariant, HotState
-from coordinator.core.replay_loops import advance_partitions, copy_rows, remember_rows
+from coordinator.core.files.block import AppliedFiles, FilesBlock, HeadFields, Int64s, ProducerColumns, Segment
+from coordinator.core.files.block_apply import slots_of
+from coordinator.core.files.replay_loops import advance_partitions, copy_rows, remember_rows
+from coordinator.core.tables.in_memory import BrokenInvariant, HotState
+from coordinator.core.tables.stored_rows import Rows, numbers_of
 from records.bulk_decode import Table
 from records.file_head import FileHead
 

@@ -4,7 +4,7 @@ A block holds only what is usual: every batch of every file accepted, partitions
 their epoch. The batches of a partition stand together in offset order ("segments"). A leader's block (`CommitBlock`) has
 columns in the order of the requests, file after file, which `order` sorts by partition; it names partitions by their
 keys, because the committed and the speculative tables number their rows on their own. What a follower reads
-(`core.read_block`) has rows, sorted already.
+(`core.files.read_block`) has rows, sorted already.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import NamedTuple, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from coordinator.core import scratch
-from coordinator.core.batches import LOG_APPEND_TIME
-from coordinator.core.cold import ROW, FileLists, FileName, FileRow, Rows, lists_of_files, numbers_of
 from coordinator.core.commands import CommitResult
-from coordinator.core.row_loops import place_columns
+from coordinator.core.tables import scratch
+from coordinator.core.tables.row_loops import place_columns
+from coordinator.core.tables.stored_rows import ROW, FileLists, FileName, FileRow, Rows, lists_of_files, numbers_of
+from coordinator.kafka.batches import LOG_APPEND_TIME
 from records.file_head import FileHead
 
 Int64s = npt.NDArray[np.int64]

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from coordinator.core.batches import partition_key, split_partition_key
-from coordinator.core.cold import APPEND_TIME_BIT, PACKED_CELLS, FileName, Rows, WrittenRun, numbers_of
 from coordinator.core.commands import (
     OK,
     DescribedFile,
@@ -24,14 +22,16 @@ from coordinator.core.commands import (
     OffsetQuery,
     Outcome,
 )
-from coordinator.core.commit import unknown_partition
-from coordinator.core.errors import ErrorCode
-from coordinator.core.hot import BrokenInvariant, HotState
-from coordinator.core.names import topic_id_text
-from coordinator.core.search_loops import packed_reaching, row_reaching, unpack_batches
-from coordinator.core.state import ShardState
-from coordinator.core.tail import TailRun
+from coordinator.core.files.commit import unknown_partition
+from coordinator.core.state.replica_state import ShardState
+from coordinator.core.state.unwritten import TailRun
+from coordinator.core.tables.in_memory import BrokenInvariant, HotState
+from coordinator.core.tables.search_loops import packed_reaching, row_reaching, unpack_batches
+from coordinator.core.tables.stored_rows import APPEND_TIME_BIT, PACKED_CELLS, FileName, Rows, WrittenRun, numbers_of
 from coordinator.core.wording import row_text
+from coordinator.kafka.batches import partition_key, split_partition_key
+from coordinator.kafka.errors import ErrorCode
+from coordinator.kafka.names import topic_id_text
 
 LATEST = -1
 EARLIEST = -2

@@ -8,7 +8,7 @@ when not compiled.
 
 from __future__ import annotations
 
-from coordinator.core.scratch import (
+from coordinator.core.tables.scratch import (
     AT,
     BASE,
     BYTE_OFFSET,

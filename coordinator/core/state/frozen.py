@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from coordinator.core.block import Int64s
-from coordinator.core.packing_loops import copy_rings
-from coordinator.core.tables import REMEMBERED_BATCHES, PartitionTable, ProducerTable
+from coordinator.core.files.block import Int64s
+from coordinator.core.state.packing_loops import copy_rings
+from coordinator.core.tables.tables import REMEMBERED_BATCHES, PartitionTable, ProducerTable
 from records.state_digest import PRODUCER_RING
 
 

@@ -13,14 +13,14 @@ from typing import TypeAlias
 
 import numpy as np
 
-from coordinator.core.block import Int64s, ProducerColumns
-from coordinator.core.cold import ROW, Rows, numbers_of
-from coordinator.core.commit_vector import Unusual
-from coordinator.core.events import ReadEntry
-from coordinator.core.hot import HotState
-from coordinator.core.read_block import ReadBlock
-from coordinator.core.replay_loops import place_batches, place_producers
-from coordinator.core.scratch import OF_BATCH, OF_PRODUCER
+from coordinator.core.files.block import Int64s, ProducerColumns
+from coordinator.core.files.commit_vector import Unusual
+from coordinator.core.files.read_block import ReadBlock
+from coordinator.core.files.replay_loops import place_batches, place_producers
+from coordinator.core.log_entry import ReadEntry
+from coordinator.core.tables.in_memory import HotState
+from coordinator.core.tables.scratch import OF_BATCH, OF_PRODUCER
+from coordinator.core.tables.stored_rows import ROW, Rows, numbers_of
 from records.bulk_decode import RawFiles, Table, numbers_max, read_files
 
 Parts: TypeAlias = Iterator[tuple[ReadBlock | None, Sequence[ReadEntry]]]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from coordinator.core.directory import UNDATED, forgettable
-from coordinator.core.hot import HotState
+from coordinator.core.directory.directory import UNDATED, forgettable
 from coordinator.core.limits import Limits
+from coordinator.core.tables.in_memory import HotState
 from records.model import ProducersExpired, Record, TombstonesExpired
 
 PRODUCERS_PER_ENTRY = 20_000

@@ -21,10 +21,10 @@ from coordinator.core.commands import (
     RegisterNode,
     WantedTopic,
 )
-from coordinator.core.errors import ErrorCode
+from coordinator.core.directory.placement import spread
 from coordinator.core.limits import Limits
-from coordinator.core.names import ZERO_TOPIC_ID, illegal_topic_name, topic_id_text
-from coordinator.core.placement import spread
+from coordinator.kafka.errors import ErrorCode
+from coordinator.kafka.names import ZERO_TOPIC_ID, illegal_topic_name, topic_id_text
 from records.history import LATEST, levels
 from records.model import Endpoint, FeatureLevelSet, NodeRegistered, PlacedRange, Record, TopicDeleting, TopicPlaced
 

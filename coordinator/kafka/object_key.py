@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from coordinator.core.object_key_loops import ulid_time_ms
+from coordinator.kafka.object_key_loops import ulid_time_ms
 
 CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 TIME_MAX_MS = 2**48 - 1

@@ -8,10 +8,10 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from coordinator.core.block import Int64s, starts_of_equal
-from coordinator.core.cold import PACKED, ROW, Rows, RunRow, numbers_of
-from coordinator.core.packing_loops import add_hashes, pack_stretches
-from coordinator.core.rest import Rest, no_rest
+from coordinator.core.files.block import Int64s, starts_of_equal
+from coordinator.core.state.packing_loops import add_hashes, pack_stretches
+from coordinator.core.tables.stored_rows import PACKED, ROW, Rows, RunRow, numbers_of
+from coordinator.core.yielding import Rest, no_rest
 from records.state_digest import U64, key_lanes
 
 RUN_ROWS_MAX = 1000

@@ -17,12 +17,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coordinator.core.cold import PACKED, FileRow, Header, RunRow, Tombstone
-from coordinator.core.frozen import PartitionRow, ProducerRow, lists_of
-from coordinator.core.names import topic_id_text
-from coordinator.core.packing import Packer, TopicRow, hash_stored_file, partition_proofs
-from coordinator.core.packing_loops import add_run
-from coordinator.core.state import OFFSET_END, Stored
+from coordinator.core.state.frozen import PartitionRow, ProducerRow, lists_of
+from coordinator.core.state.packing import Packer, TopicRow, hash_stored_file, partition_proofs
+from coordinator.core.state.packing_loops import add_run
+from coordinator.core.state.replica_state import OFFSET_END, Stored
+from coordinator.core.tables.stored_rows import PACKED, FileRow, Header, RunRow, Tombstone
+from coordinator.kafka.names import topic_id_text
 from records.state_digest import PRODUCER_RING, U64, Digest, Int64s, hash_bytes, key_lanes
 
 

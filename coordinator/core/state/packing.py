@@ -14,16 +14,16 @@ from itertools import islice, starmap
 
 import numpy as np
 
-from coordinator.core.block import GatheredFiles
-from coordinator.core.cold import FileLists, FileRow, Header, RunRow, Tombstone, lists_of_files
-from coordinator.core.directory_content import Content, items_of
-from coordinator.core.frozen import FrozenPartitions, FrozenProducers, PartitionRow, ProducerLists
-from coordinator.core.packing_loops import hash_lines
-from coordinator.core.rest import Rest, no_rest
-from coordinator.core.row_sums import RowSums
-from coordinator.core.run_packing import batches_sum, pack_runs
-from coordinator.core.tables import REMEMBERED_BATCHES
-from coordinator.core.tail import Generation
+from coordinator.core.directory.content import Content, items_of
+from coordinator.core.files.block import GatheredFiles
+from coordinator.core.state.frozen import FrozenPartitions, FrozenProducers, PartitionRow, ProducerLists
+from coordinator.core.state.packing_loops import hash_lines
+from coordinator.core.state.run_packing import batches_sum, pack_runs
+from coordinator.core.state.unwritten import Generation
+from coordinator.core.tables.row_sums import RowSums
+from coordinator.core.tables.stored_rows import FileLists, FileRow, Header, RunRow, Tombstone, lists_of_files
+from coordinator.core.tables.tables import REMEMBERED_BATCHES
+from coordinator.core.yielding import Rest, no_rest
 from records.state_digest import (
     EMPTY,
     PRODUCER_RING,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from coordinator.core.scratch import (
+from coordinator.core.tables.scratch import (
     AT,
     FIRST_SEQUENCE,
     ITS_EPOCH,
@@ -24,7 +24,7 @@ from coordinator.core.scratch import (
 )
 
 if TYPE_CHECKING:
-    from coordinator.core.events import ReadEntry
+    from coordinator.core.log_entry import ReadEntry
 
 _MASK = (1 << 64) - 1
 _ODD = 0x9E3779B97F4A7C15

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from coordinator.core.apply_loops import advance_partitions, find_strangers, remember_batches
-from coordinator.core.block import CommitBlock, ProducerColumns
-from coordinator.core.hot import BrokenInvariant, HotState
-from coordinator.core.scratch import ITS_ID, ITS_SLOT, PRODUCER_SEGMENT
+from coordinator.core.files.apply_loops import advance_partitions, find_strangers, remember_batches
+from coordinator.core.files.block import CommitBlock, ProducerColumns
+from coordinator.core.tables.in_memory import BrokenInvariant, HotState
+from coordinator.core.tables.scratch import ITS_ID, ITS_SLOT, PRODUCER_SEGMENT
 
 
 def apply_block(hot: HotState, block: CommitBlock) -> list[int]:

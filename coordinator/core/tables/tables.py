@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from coordinator.core.columns import Column
+from coordinator.core.tables.columns import Column
 
 REMEMBERED_BATCHES = 5
 """Batches remembered per producer and partition, as in Kafka."""

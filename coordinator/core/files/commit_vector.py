@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coordinator.core.batches import BATCH, join_batches
-from coordinator.core.block import CommitBlock, Int64s, ProducerColumns
 from coordinator.core.commands import OK, CommitFile, Outcome
-from coordinator.core.commit import OFFSETS_MAX, Batch, check_batches, check_file
-from coordinator.core.commit_loops import assign_offsets, read_batches, read_producers, sort_by_producer
-from coordinator.core.hot import HotState
-from coordinator.core.scratch import COLUMNS, FILE_SIZE, OF_BATCH, OF_PRODUCER, START, Scratch
+from coordinator.core.files.block import CommitBlock, Int64s, ProducerColumns
+from coordinator.core.files.commit import OFFSETS_MAX, Batch, check_batches, check_file
+from coordinator.core.files.commit_loops import assign_offsets, read_batches, read_producers, sort_by_producer
+from coordinator.core.tables.in_memory import HotState
+from coordinator.core.tables.scratch import COLUMNS, FILE_SIZE, OF_BATCH, OF_PRODUCER, START, Scratch
+from coordinator.kafka.batches import BATCH, join_batches
 from records.bulk import encode_tables
 from records.file_head import FileHead
 from records.file_tables import BATCHES_OF_FILE

@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from coordinator.core.batches import LOG_APPEND_TIME, SEQUENCE_MASK, split_partition_key
 from coordinator.core.commands import CommitFile, CommitResult
-from coordinator.core.errors import ErrorCode
-from coordinator.core.hot import HotState
 from coordinator.core.limits import OBJECT_FORMAT_WAL_MULTI_SEGMENT, OBJECT_KEY_BYTES_MAX, OWNERS_MAX, Limits
-from coordinator.core.names import topic_id_text
-from coordinator.core.tables import REMEMBERED_BATCHES, RememberedBatch
+from coordinator.core.tables.in_memory import HotState
+from coordinator.core.tables.tables import REMEMBERED_BATCHES, RememberedBatch
 from coordinator.core.wording import row_text
+from coordinator.kafka.batches import LOG_APPEND_TIME, SEQUENCE_MASK, split_partition_key
+from coordinator.kafka.errors import ErrorCode
+from coordinator.kafka.names import topic_id_text
 from records.model import FileCommitted
 
 RECORDS_PER_BATCH_MAX = 1 << 31

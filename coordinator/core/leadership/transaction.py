@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from coordinator.core.fencing import Fence
-from coordinator.core.hot import Contradiction
+from coordinator.core.leadership.fence import Fence
+from coordinator.core.tables.in_memory import Contradiction
 from records.codec import encode_entry
 from records.model import EntryKey, Record, TransactionAborted, TransactionBegan, TransactionEnded
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
-from coordinator.core.block import CommitBlock
 from coordinator.core.commands import Answer, Command
-from coordinator.core.transaction import AppliedChunk, Chunk
+from coordinator.core.files.block import CommitBlock
+from coordinator.core.leadership.transaction import AppliedChunk, Chunk
 from records.model import Record
 
 Token: TypeAlias = object
