@@ -20,7 +20,7 @@ from coordinator.api import partitions as partitions_api
 from coordinator.api import topics as topics_api
 from coordinator.api.cluster import FoundCoordinator
 from coordinator.api.commits import CommitRequest, read_commit, write_commit
-from coordinator.app.fair_reads import Turns
+from coordinator.app.fair_reads import FairReads
 from coordinator.app.first_error import first_commit_error, first_error
 from coordinator.app.ordering import ConnectionOrder, Lane
 from coordinator.app.reads import Reads
@@ -89,8 +89,10 @@ class Dispatcher:
         self._loop = asyncio.get_running_loop()
         self._observe_commit = metrics.series("request_seconds", _COMMIT).observe
         self._order = ConnectionOrder()
-        self._turns = Turns()
-        self._reads = Reads(node=node, metrics=metrics, order=self._order, turns=self._turns, answered=self.answered, spawn=self._spawn)
+        self._fair_reads = FairReads()
+        self._reads = Reads(
+            node=node, metrics=metrics, order=self._order, fair_reads=self._fair_reads, answered=self.answered, spawn=self._spawn
+        )
         self._serve: Mapping[int, Serve] = {
             ApiKey.CREATE_PARTITIONS: self._create_partitions,
             ApiKey.DELETE_TOPICS: self._delete_topics,
@@ -181,7 +183,7 @@ class Dispatcher:
 
     async def _answer(self, api: ApiKey, work: Coroutine[None, None, bytes], request: Request, respond: Respond) -> None:
         try:
-            body: bytes | None = await (self._turns.take(request.connection_id, work) if APIS[api].is_answer_unbounded else work)
+            body: bytes | None = await (self._fair_reads.take(request.connection_id, work) if APIS[api].is_answer_unbounded else work)
         except Exception:
             # A client whose request cannot be answered must not wait for ever: its connection is closed.
             LOG.exception("request failed api=%s peer=%s", api.name, request.peer)

@@ -1,15 +1,15 @@
-"""Turns for answers that may be long in the making, so that however many are asked for, everybody else is served between.
+"""Fair scheduler for expensive reads: at most one starts per iteration of the event loop.
 
-At most one of them is begun in each round of the event loop. Whose connection has taken the least time goes first, so a
-small read never waits behind a queue of large ones; and after an answer that took long, connections that take long, or
-are not known yet, wait for as long, which leaves the loop half of its time. All is forgotten every `FORGET_S`.
+The connection that has used the least CPU time goes first, so a small read never waits behind a queue of large ones. After a
+read of `LONG_S` or more, connections that are slow or unknown wait as long as it took, which leaves the loop half of its time
+for everything else. The account of each connection is cleared every `FORGET_S`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from heapq import heappop, heappush
 from itertools import count
 from typing import Final, TypeVar
@@ -23,10 +23,11 @@ TIMER_MIN_S: Final = 0.001
 T = TypeVar("T")
 
 
-class Turns:
-    """The turns of one event loop."""
+class FairReads:
+    """The scheduler of one event loop. `cpu_s` tells the CPU seconds that the loop's thread has used."""
 
-    def __init__(self) -> None:
+    def __init__(self, cpu_s: Callable[[], float] = time.thread_time) -> None:
+        self._cpu_s = cpu_s
         self._waiting: list[tuple[float, int, asyncio.Future[None]]] = []
         self._numbers = count()
         self._taken_s: dict[int, float] = {}
@@ -35,7 +36,7 @@ class Turns:
         self._is_pumping = False
 
     async def take(self, connection_id: int, work: Coroutine[None, None, T]) -> T:
-        """Do the work when its turn comes; if the wait is cancelled it is never begun."""
+        """Do the work when its turn comes and return its result; if the wait is cancelled the work never starts."""
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[None] = loop.create_future()
         heappush(self._waiting, (self._taken_s.get(connection_id, LONG_S), next(self._numbers), turn))
@@ -47,15 +48,15 @@ class Turns:
         except asyncio.CancelledError:
             work.close()
             raise
-        # What the loop's thread computes counts, not what the work waits for.
-        start_s = time.thread_time()
+        # CPU time counts, not the time the work waits for others.
+        start_s = self._cpu_s()
         try:
             return await work
         finally:
-            self._note(connection_id, time.thread_time() - start_s, loop.time())
+            self._note(connection_id, self._cpu_s() - start_s, loop.time())
 
     def begin(self, connection_id: int) -> bool:
-        """Take a turn at once, if none was begun in this round and nobody waits; `end` must follow. False: only `take` will do."""
+        """Start a read at once if none started in this iteration and no other waits; `end` must follow. False: use `take`."""
         loop = asyncio.get_running_loop()
         if self._is_pumping or self._waiting:
             return False
@@ -66,7 +67,7 @@ class Turns:
         return True
 
     def end(self, connection_id: int, spent_s: float) -> None:
-        """A turn that was begun at once took so much time of the loop's thread."""
+        """Account for a read that `begin` allowed: it used `spent_s` CPU seconds of the loop's thread."""
         self._note(connection_id, spent_s, asyncio.get_running_loop().time())
 
     def _note(self, connection_id: int, spent_s: float, now_s: float) -> None:
@@ -78,7 +79,7 @@ class Turns:
             self._free_s = now_s + min(spent_s, PAUSE_MAX_S)
 
     def _pump(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin one, and look again in the next round or when the pause is over."""
+        """Start one read, and look again in the next iteration or when the pause is over."""
         while self._waiting and self._waiting[0][2].done():
             heappop(self._waiting)  # cancelled
         self._is_pumping = bool(self._waiting)

@@ -16,7 +16,7 @@ from typing import Generic, NamedTuple, TypeAlias, TypeVar
 from coordinator.adapters.metrics.registry import Metrics
 from coordinator.adapters.server.contract import Request, Respond
 from coordinator.api.partitions import bad_timeout, find_batches_body, find_batches_points, list_offsets_body, list_offsets_queries
-from coordinator.app.fair_reads import Turns
+from coordinator.app.fair_reads import FairReads
 from coordinator.app.first_error import first_found_error
 from coordinator.app.ordering import ConnectionOrder, Lane
 from coordinator.core.commands import FoundBatches, FoundOffset
@@ -51,7 +51,7 @@ class Reads:
         node: Node,
         metrics: Metrics,
         order: ConnectionOrder,
-        turns: Turns,
+        fair_reads: FairReads,
         answered: Counter[tuple[str, int]],
         spawn: Callable[[Coroutine[None, None, None]], None],
     ) -> None:
@@ -60,7 +60,7 @@ class Reads:
 
         self._node = node
         self._order = order
-        self._turns = turns
+        self._fair_reads = fair_reads
         self._counts = answered
         self._spawn = spawn
         self._loop = asyncio.get_running_loop()
@@ -100,16 +100,16 @@ class Reads:
         if refusal is not None:
             answered([FoundBatches(outcome=refusal, batches=[])] * len(points))
             return True
-        if self._turns.begin(request.connection_id):
+        if self._fair_reads.begin(request.connection_id):
             start_s = time.thread_time()
             found = self._attempt(partial(find_applied_batches, self._node.view, points, *limits))
             if found is not None:
                 answered(found)
-            self._turns.end(request.connection_id, time.thread_time() - start_s)
+            self._fair_reads.end(request.connection_id, time.thread_time() - start_s)
             if found is not None:
                 return True
         find = partial(self._node.router.find_batches, points, *limits, wanted.timeout_ms)
-        self._spawn(self._turns.take(request.connection_id, self._wait(find, answered)))
+        self._spawn(self._fair_reads.take(request.connection_id, self._wait(find, answered)))
         return True
 
     @staticmethod
