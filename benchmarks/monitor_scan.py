@@ -19,7 +19,8 @@ import numpy as np
 import pyarrow as pa
 
 from records.codec import encode_entry, encode_key
-from records.model import EntryKey, FileCommitted, LeadershipClaimed, PartitionCreated
+from records.entry_key import EntryKey
+from records.model import FileCommitted, LeadershipClaimed, PartitionCreated
 from spark_jobs.scan import SUMMARY_SCHEMA, scan_function
 from spark_jobs.store.sink import Store
 

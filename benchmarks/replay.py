@@ -36,7 +36,8 @@ from coordinator.core.state.replica_state import OFFSET_END, ShardState
 from coordinator.testing.state_store import MemoryStateStore
 from records.bulk_decode import read_files
 from records.codec import encode_entry, encode_key
-from records.model import EntryKey, FileCommitted, LeadershipClaimed, PartitionCreated
+from records.entry_key import EntryKey
+from records.model import FileCommitted, LeadershipClaimed, PartitionCreated
 
 T = TypeVar("T")
 P = ParamSpec("P")

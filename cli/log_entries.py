@@ -15,7 +15,8 @@ from cli.output import term_text
 from coordinator.core.leadership.fence import VOID_REASONS, Fence, Verdict, admits
 from coordinator.kafka.names import topic_id_text
 from records.codec import UnknownSchema, UnreadableEntry, decode_entry, decode_key
-from records.model import EntryKey, LeadershipClaimed, Record, TransactionAborted, TransactionBegan, TransactionEnded
+from records.entry_key import EntryKey
+from records.model import LeadershipClaimed, Record, TransactionAborted, TransactionBegan, TransactionEnded
 
 UNKNOWN = "unknown"
 VOID = "void"

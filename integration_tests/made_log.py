@@ -15,8 +15,9 @@ import numpy as np
 from coordinator.client.ulid import new_key
 from records.bulk import FileNumbers, encode_file_entries
 from records.codec import encode_entry, encode_key
+from records.entry_key import EntryKey
 from records.file_head import FileHead
-from records.model import EntryKey, LeadershipClaimed, PartitionCreated, Record
+from records.model import LeadershipClaimed, PartitionCreated, Record
 from records.varints import Int64s
 
 TOPICS = 5

@@ -16,9 +16,9 @@ from typing import NamedTuple
 from integration_tests.history import LogMessage
 from integration_tests.log_fold import LogFold, marker_fault
 from records.codec import UndecodableEntry, UnknownSchema, UnreadableEntry, decode_entry, decode_key
+from records.entry_key import EntryKey
 from records.file_columns import iterate, request_order
 from records.model import (
-    EntryKey,
     FileCommitted,
     LeadershipClaimed,
     NoOp,

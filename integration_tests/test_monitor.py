@@ -27,7 +27,8 @@ from integration_tests.monitor_process import START_TIMEOUT_S, MonitorProcess
 from integration_tests.service import Service
 from integration_tests.waiting import wait_until
 from records.codec import decode_entry, encode_entry, encode_key
-from records.model import EntryKey, FileCommitted
+from records.entry_key import EntryKey
+from records.model import FileCommitted
 from spark_jobs.monitor.metrics import METRICS
 from spark_jobs.monitor.report import open_report
 

@@ -24,18 +24,10 @@ from cli.dev.kafka import Kafka
 from cli.outcome import Exit
 from integration_tests.waiting import wait_until
 from records.codec import encode_entry, encode_key
+from records.entry_key import EntryKey
 from records.file_columns import expand
 from records.history import levels
-from records.model import (
-    EntryKey,
-    FileCommitted,
-    LeadershipClaimed,
-    NoOp,
-    Record,
-    TransactionAborted,
-    TransactionBegan,
-    TransactionEnded,
-)
+from records.model import FileCommitted, LeadershipClaimed, NoOp, Record, TransactionAborted, TransactionBegan, TransactionEnded
 from tests.sqlite.random_log import LogModel
 
 pytestmark = pytest.mark.timeout(600)  # Spark starts in several of them, on machines that may be busy

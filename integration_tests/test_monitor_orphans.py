@@ -23,8 +23,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from cli.dev.kafka import Kafka
 from cli.outcome import Exit
 from records.codec import encode_entry, encode_key
+from records.entry_key import EntryKey
 from records.model import (
-    EntryKey,
     FileCommitted,
     FileHandedOver,
     FilesFenced,

@@ -31,7 +31,8 @@ from integration_tests.service import Service
 from integration_tests.waiting import WAIT_S, wait_until
 from integration_tests.wire import OUT_OF_ORDER_SEQUENCE, Batch, Topic, connected, refused
 from records.codec import decode_key, encode_entry, encode_key
-from records.model import EntryKey, RecordsDeleted
+from records.entry_key import EntryKey
+from records.model import RecordsDeleted
 from tests.monitoring.prometheus_tools import program
 
 pytestmark = pytest.mark.timeout(600)

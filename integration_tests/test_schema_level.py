@@ -17,7 +17,8 @@ from integration_tests.final_state import Logs, dump_topic
 from integration_tests.service import UNDISTURBED, Service
 from integration_tests.waiting import wait_until
 from records.codec import decode_entry
-from records.history import LATEST, schema_of_header
+from records.history import schema_of_header
+from records.levels import LEVEL_LATEST
 from records.model import FeatureLevelSet
 
 PARTITIONS = 2
@@ -65,9 +66,9 @@ def test_a_node_holds_the_level_and_without_it_the_level_rises_by_itself(kafka: 
         wait_until(lambda: service.is_shared() and shown(service) == [(1, 1, 1, False)], "the first node and its registration")
         service.add(2).start()
         wait_until(lambda: service.is_shared() and len(shown(service)) == 2, "the second node and its registration")
-        assert shown(service) == [(1, 1, 1, False), (2, 1, LATEST, False)]
+        assert shown(service) == [(1, 1, 1, False), (2, 1, LEVEL_LATEST, False)]
 
-        refused = diskless(service, "raise-level", str(LATEST), "--yes")
+        refused = diskless(service, "raise-level", str(LEVEL_LATEST), "--yes")
         assert refused.returncode == Exit.FAILURE
         assert "node 1 supports levels up to 1" in refused.stderr
         create_topic(service)
@@ -79,10 +80,10 @@ def test_a_node_holds_the_level_and_without_it_the_level_rises_by_itself(kafka: 
         held.start()
         wait_until(service.is_shared, "both nodes again")
         wait_until(
-            lambda: all(f"schema level in force level={LATEST}" in node.log_text() for node in service.nodes.values()),
+            lambda: all(f"schema level in force level={LEVEL_LATEST}" in node.log_text() for node in service.nodes.values()),
             "the newest level at both nodes",
         )
-        assert shown(service) == [(1, LATEST, LATEST, False), (2, LATEST, LATEST, False)]
+        assert shown(service) == [(1, LEVEL_LATEST, LEVEL_LATEST, False), (2, LEVEL_LATEST, LEVEL_LATEST, False)]
 
         raised = logs_of(service, before)
         create_topic(service)
@@ -90,9 +91,9 @@ def test_a_node_holds_the_level_and_without_it_the_level_rises_by_itself(kafka: 
         for partition in range(PARTITIONS):
             end = len(raised[partition])
             assert len(after[partition]) > end
-            assert levels(after, partition, end) == {LATEST}
+            assert levels(after, partition, end) == {LEVEL_LATEST}
         changes = [record for message in after[0] for record in decode_entry(message.value or b"") if isinstance(record, FeatureLevelSet)]
-        assert changes == [FeatureLevelSet(level=LATEST)]
+        assert changes == [FeatureLevelSet(level=LEVEL_LATEST)]
     finally:
         service.stop()
 
@@ -100,10 +101,10 @@ def test_a_node_holds_the_level_and_without_it_the_level_rises_by_itself(kafka: 
 def test_a_fresh_service_is_at_the_newest_level_at_once_and_stays_there_over_a_restart(service: Service) -> None:
     service.start(1)
     (node,) = service.nodes.values()
-    wait_until(lambda: f"schema level in force level={LATEST}" in node.log_text(), "the newest level")
+    wait_until(lambda: f"schema level in force level={LEVEL_LATEST}" in node.log_text(), "the newest level")
     assert node.terminate() == 0
     node.properties["schema.level.max"] = "1"  # too late
     node.start()
     node.wait_ready()
-    wait_until(lambda: f"level {LATEST} is in force, which never goes back" in node.log_text(), "the warning")
-    assert shown(service) == [(1, LATEST, LATEST, False)]
+    wait_until(lambda: f"level {LEVEL_LATEST} is in force, which never goes back" in node.log_text(), "the warning")
+    assert shown(service) == [(1, LEVEL_LATEST, LEVEL_LATEST, False)]

@@ -32,7 +32,7 @@ from integration_tests.metadata_log import read_log
 from integration_tests.service import Service
 from integration_tests.waiting import WAIT_S, wait_until
 from records.codec import decode_entry
-from records.history import LATEST
+from records.levels import LEVEL_LATEST
 from records.model import RecordsDeleted, TransactionBegan, TransactionEnded
 
 REPOSITORY = Path(__file__).parents[1]
@@ -56,7 +56,7 @@ def small_messages(kafka: Kafka, tmp_path: Path) -> Iterator[Service]:
         for node_id in (1, 2):
             made.add(node_id).start()
         wait_until(lambda: leader_of(made) is not None, "a leader")
-        text = f"schema level in force level={LATEST}"
+        text = f"schema level in force level={LEVEL_LATEST}"
         wait_until(lambda: all(text in node.log_text() for node in made.nodes.values()), "the newest schema level at both nodes")
         yield made
     finally:

@@ -13,11 +13,11 @@ from records.entry_key import decode_key, encode_key
 from records.errors import InvalidRecord, UndecodableEntry, UnknownSchema, UnreadableEntry
 from records.fast import decode_file_entry, encode_file_entry
 from records.general import decode_generally, encode_generally
-from records.history import LATEST, schema_of_level
+from records.history import schema_of_level
+from records.levels import LEVEL_LATEST
 from records.model import FileCommitted, Record
 
 __all__ = [
-    "LATEST",
     "InvalidRecord",
     "UndecodableEntry",
     "UnknownSchema",
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 
-def encode_entry(records: Sequence[Record], level: int = LATEST) -> bytes:
+def encode_entry(records: Sequence[Record], level: int = LEVEL_LATEST) -> bytes:
     """Return the entry of these records in the schema of a level; whoever writes to a log says which (`FeatureLevelSet`).
 
     Raises InvalidRecord when the level is unknown, lacks a record type or a field that is set, a value is out of its type's

@@ -6,13 +6,21 @@ A key that is not well-formed belongs to no term: its message is void for everyb
 from __future__ import annotations
 
 import struct
+from typing import NamedTuple
 
 from records.errors import InvalidRecord
-from records.model import EntryKey
 
 KEY_SIZE_BYTES = 20
 
 _LAYOUT = struct.Struct(">iqq")
+
+
+class EntryKey(NamedTuple):
+    """The key of an entry: leadership epoch, random id of the term, place of the entry in the term."""
+
+    epoch: int
+    term: int
+    seq: int
 
 
 def encode_key(key: EntryKey) -> bytes:

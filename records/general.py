@@ -59,7 +59,7 @@ def decode_body(value: bytes, writer: EntrySchema, reader: EntrySchema) -> list[
     resolve_to = None if writer is reader else reader.parsed
     entry = cast(dict[str, AvroMessage], schemaless_reader(body, writer.parsed, resolve_to, return_record_name=True))
     named = cast(list[tuple[str, AvroMessage]], entry["records"])
-    return [from_plain(fields, reader.record_type(name.rpartition(".")[2])) for name, fields in named]
+    return [from_plain(fields, reader.record_type(name.rpartition(".")[2]), reader.classes) for name, fields in named]
 
 
 def find_fault(record: Record) -> str | None:

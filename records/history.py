@@ -1,9 +1,8 @@
 """Every schema of `MetadataEntry` that was ever written, by level and by fingerprint.
 
 A level is a number that metadata partition 0 finalises (`FeatureLevelSet`); writers use its schema, readers know all of
-them and resolve to the newest. A new level appends a line to `_FILE_OF_LEVEL` and a file to `schemas/`; nothing here is
-ever changed or removed, because logs live for ever. New fields need a default, new record types go to the end of the
-union, whose order is part of the format.
+them and resolve to the newest. `records.levels` lists them. New fields need a default, new record types go to the end of
+the union, whose order is part of the format.
 """
 
 from __future__ import annotations
@@ -17,13 +16,12 @@ from fastavro.types import Schema
 
 from records.avro import Array, RecordType, Union, parse_record
 from records.errors import InvalidRecord, UnknownSchema
+from records.levels import FILE_OF_LEVEL, LEVEL_LATEST
+from records.shapes import MODEL_CLASSES, Classes
 from records.wire import Checker, compile_checker
 
 NAMESPACE = "diskless.metadata"
 SINGLE_OBJECT_MARKER = b"\xc3\x01"
-
-_FILE_OF_LEVEL = {1: "metadata-entry-v1.avsc", 2: "metadata-entry-v2.avsc"}
-"""2: `TransactionBegan` says how many entries follow; at this level transactions (KIP-868) are written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +34,7 @@ class EntrySchema:
     record_types: dict[str, RecordType]
     check: Checker
     parsed: Schema
+    classes: Classes
 
     def record_type(self, name: str) -> RecordType:
         """Return the type of a record by name. Raises InvalidRecord when this level has no such type."""
@@ -50,8 +49,11 @@ def read_schema_text(file_name: str) -> str:
     return resources.files("records").joinpath("schemas", file_name).read_text(encoding="utf-8")
 
 
-def build_schema(level: int, text: str) -> EntrySchema:
-    """Return the schema of a level from its JSON text. Raises ValueError when it is not an entry's schema."""
+def build_schema(level: int, text: str, classes: Classes = MODEL_CLASSES) -> EntrySchema:
+    """Return the schema of a level from its JSON text; its records are read as these classes.
+
+    Raises ValueError when it is not an entry's schema.
+    """
     source = json.loads(text)
     digest = bytes.fromhex(fingerprint(to_parsing_canonical_form(source), "CRC-64-AVRO"))
     entry = parse_record(source, {})
@@ -66,14 +68,14 @@ def build_schema(level: int, text: str) -> EntrySchema:
         record_types={branch.name: branch for branch in records_field.type.items.branches},
         check=compile_checker(entry),
         parsed=parse_schema(source),
+        classes=classes,
     )
 
 
-_SCHEMA_OF_LEVEL = {level: build_schema(level, read_schema_text(name)) for level, name in _FILE_OF_LEVEL.items()}
+_SCHEMA_OF_LEVEL = {level: build_schema(level, read_schema_text(name)) for level, name in FILE_OF_LEVEL.items()}
 _SCHEMA_OF_HEADER = {schema.header: schema for schema in _SCHEMA_OF_LEVEL.values()}
 
-LATEST = max(_SCHEMA_OF_LEVEL)
-NEWEST = _SCHEMA_OF_LEVEL[LATEST]
+NEWEST = _SCHEMA_OF_LEVEL[LEVEL_LATEST]
 
 
 def levels() -> tuple[int, ...]:

@@ -1,8 +1,7 @@
 """Between record dataclasses and the plain values that Avro libraries take.
 
 Writing checks every value against its type's range, so that nothing is written that a reader would refuse. Reading
-trusts its input: the bytes were checked by `records.wire`. The record types of the newest schema are the dataclasses of
-`records.model`, field by field.
+trusts its input: the bytes were checked by `records.wire`.
 """
 
 from __future__ import annotations
@@ -21,12 +20,10 @@ from records.wire import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN
 
 RECORD_CLASSES: dict[str, type[Record]] = {cls.__name__: cls for cls in get_args(Record)}
 
-_CLASSES: dict[str, Callable[..., object]] = {
-    **RECORD_CLASSES,
-    **{cls.__name__: cls for cls in (model.Endpoint, model.SeededProducerBatch, model.PlacedRange)},
-}
+Classes = Mapping[str, Callable[..., object]]
+"""The dataclasses of a schema by name: of its records, and of the parts they hold."""
 
-_NUM_FIELDS = {cls: len(dataclasses.fields(cls)) for cls in _CLASSES.values()}  # type: ignore[arg-type]  # all are dataclasses
+MODEL_CLASSES: Classes = {name: cls for name, cls in vars(model).items() if dataclasses.is_dataclass(cls) and isinstance(cls, type)}
 
 
 def to_plain(value: object, avro_type: AvroType, place: str) -> AvroMessage:
@@ -56,24 +53,25 @@ def to_plain(value: object, avro_type: AvroType, place: str) -> AvroMessage:
 
 def _check_lacking(record: object, plain: Mapping[str, AvroMessage], place: str) -> None:
     """A field that a level lacks is read back as its default, so nothing else can be written at that level. Raises InvalidRecord."""
-    known = dataclasses.fields(record) if len(plain) < _NUM_FIELDS[type(record)] else ()  # type: ignore[arg-type]  # see _CLASSES
-    for field in known:
+    if len(plain) == len(type(record).__slots__):  # type: ignore[attr-defined]  # records and their parts are dataclasses with slots
+        return
+    for field in dataclasses.fields(record):  # type: ignore[arg-type]
         if field.name not in plain and getattr(record, field.name) != field.default:
             value = getattr(record, field.name)
             raise InvalidRecord(f"{place}.{field.name} = {value!r:.60} cannot be written at this schema level; raise the level first")
 
 
-def from_plain(value: AvroMessage, record_type: RecordType) -> Record:
-    """Return the record of a decoded dictionary."""
-    return cast(Record, _build(value, record_type))
+def from_plain(value: AvroMessage, record_type: RecordType, classes: Classes) -> Record:
+    """Return the record of a decoded dictionary, as an instance of one of these classes."""
+    return cast(Record, _build(value, record_type, classes))
 
 
-def _build(value: AvroMessage, avro_type: AvroType) -> object:
+def _build(value: AvroMessage, avro_type: AvroType, classes: Classes) -> object:
     if isinstance(avro_type, RecordType):
         fields = cast(dict[str, AvroMessage], value)
-        return _CLASSES[avro_type.name](**{field.name: _build(fields[field.name], field.type) for field in avro_type.fields})
+        return classes[avro_type.name](**{field.name: _build(fields[field.name], field.type, classes) for field in avro_type.fields})
     if isinstance(avro_type, Array) and isinstance(avro_type.items, RecordType):
-        return [_build(item, avro_type.items) for item in cast(list[AvroMessage], value)]
+        return [_build(item, avro_type.items, classes) for item in cast(list[AvroMessage], value)]
     return value
 
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import NamedTuple, Protocol
 
-from records.history import LATEST
+from records.levels import LEVEL_LATEST
 from records.model import (
     DisklessLogInitialized,
     DisklessLogReset,
@@ -304,6 +304,6 @@ def stops_replicas(record: Record) -> str | None:
     """Why replicas of this version cannot apply a record: they stop at its entry, and follow the log only with a newer version."""
     if isinstance(record, NOT_APPLICABLE):
         return f"it holds a {type(record).__name__}, which replicas of this version cannot apply"
-    if isinstance(record, FeatureLevelSet) and record.level > LATEST:
-        return f"it raises the schema level to {record.level}, replicas of this version have levels up to {LATEST}"
+    if isinstance(record, FeatureLevelSet) and record.level > LEVEL_LATEST:
+        return f"it raises the schema level to {record.level}, replicas of this version have levels up to {LEVEL_LATEST}"
     return None

@@ -209,14 +209,14 @@ async def _raise_level(level: int, gone_nodes: Sequence[int], dry_run: bool, yes
     from cli.outcome import Exit, Failed
     from cli.overview import look
     from cli.service import milliseconds, open_client
-    from records.history import LATEST
+    from records.levels import LEVEL_LATEST
 
     async with open_client(bootstrap_server, timeout_s) as client:
         before = await client.schema_level(timeout_ms=milliseconds(timeout_s))
         if before.level >= level:
             say(f"schema level {before.level} is in force already")
             return
-        known_max = max([LATEST, *(node.schema_level_max for node in before.nodes)])
+        known_max = max([LEVEL_LATEST, *(node.schema_level_max for node in before.nodes)])
         if level > known_max:
             raise Failed(f"schema level {level} is not known to this version, nor to any node; the highest is {known_max}", Exit.USAGE)
         answering = {view.node.node_id for view in await look(client, timeout_s) if not view.error}

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from coordinator.config.keys import integer
-
-SCHEMA_LEVEL_LATEST = 2
-"""The newest level of `records.history`, which this floor does not know; a test holds both equal."""
+from records.levels import LEVEL_LATEST
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,9 +48,9 @@ class LeadershipSettings:
     )
     schema_level_max: int = integer(
         "schema.level.max",
-        SCHEMA_LEVEL_LATEST,
+        LEVEL_LATEST,
         low=1,
-        high=SCHEMA_LEVEL_LATEST,
+        high=LEVEL_LATEST,
         why="""Highest schema level of the log that this node agrees to. Once all nodes of the service agree to a higher level, entries
         are written at it, and versions that do not know it can never be run again: before an upgrade, hold this at the level
         in force (`diskless coordinator level`) for as long as you may want to go back, then leave it out.""",

@@ -28,9 +28,9 @@ from coordinator.core.tables.in_memory import HotState
 from coordinator.kafka.batches import BATCH, content_hash, join_batches
 from coordinator.kafka.errors import ErrorCode
 from records.codec import InvalidRecord, decode_entry, encode_entry, encode_key
-from records.entry_key import key_of_term
+from records.entry_key import EntryKey, key_of_term
 from records.history import levels
-from records.model import EntryKey, FileCommitted, NoOp, Record, TransactionAborted
+from records.model import FileCommitted, NoOp, Record, TransactionAborted
 
 BLOCK_BATCHES_MIN = 1
 """From this many batches on they are decided together: always, since the loops are compiled. Tests and benchmarks/commit_path.py

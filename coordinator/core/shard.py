@@ -76,8 +76,8 @@ from coordinator.core.tables.in_memory import BrokenInvariant, Contradiction, Ho
 from coordinator.core.tables.stored_rows import Header
 from coordinator.kafka.errors import ErrorCode
 from records.codec import UndecodableEntry, UnknownSchema, decode_entry, decode_key, encode_entry, encode_key
-from records.entry_key import key_of_term
-from records.model import Endpoint, EntryKey, FileCommitted, LeadershipClaimed, Record
+from records.entry_key import EntryKey, key_of_term
+from records.model import Endpoint, FileCommitted, LeadershipClaimed, Record
 
 REPLAY_BYTES_MAX = 256 * 1024
 """Entries of so many bytes are applied together: about 20 000 batches, whose columns stay in the cache of the processor."""

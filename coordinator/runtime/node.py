@@ -50,7 +50,7 @@ from coordinator.runtime.replica import Replica, ReplicaIdentity, ReplicaPorts, 
 from coordinator.runtime.router import Router
 from coordinator.runtime.telemetry import Telemetry
 from coordinator.runtime.topic_rules import ReplicaSets, Severity, TopicExpectations, check_topic, may_lead, wanted_config
-from records.history import LATEST
+from records.levels import LEVEL_LATEST
 from records.model import Endpoint
 
 LOG = logging.getLogger("coordinator.node")
@@ -92,7 +92,7 @@ class NodeConfig:
     incarnation_id: bytes
     session_timeout_ms: int = 6_000
     clock_skew_max_ms: int = 5_000
-    schema_level_max: int = LATEST
+    schema_level_max: int = LEVEL_LATEST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -456,8 +456,8 @@ class Node:
         """
         directory = self.view.directory
         if directory is not None and directory.schema_level > self.schema_level:
-            if directory.schema_level > LATEST:  # in a database that a newer version has written
-                message = f"schema level {directory.schema_level} is in force and this version has levels up to {LATEST}"
+            if directory.schema_level > LEVEL_LATEST:  # in a database that a newer version has written
+                message = f"schema level {directory.schema_level} is in force and this version has levels up to {LEVEL_LATEST}"
                 self._on_fatal(FatalError(f"{message}: run the version that the other nodes run"))
                 return
             self.schema_level = directory.schema_level

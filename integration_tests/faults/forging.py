@@ -12,7 +12,7 @@ from typing import Final
 
 from integration_tests.log_fold import BYTE_OFFSET_MAX, LogFold, Where
 from records.codec import encode_entry
-from records.history import LATEST
+from records.levels import LEVEL_LATEST
 from records.model import (
     FileCommitted,
     LeadershipClaimed,
@@ -84,7 +84,7 @@ def _file(
 
 
 def _entry(*records: Record) -> bytes:
-    return encode_entry(list(records), LATEST)
+    return encode_entry(list(records), LEVEL_LATEST)
 
 
 def _offset_again(fold: LogFold, rng: Random) -> list[bytes]:

@@ -27,18 +27,9 @@ from records.bulk_decode import decode_file_entries
 from records.bulk_expand import topics_of_runs
 from records.bulk_files import FileColumns, files_of
 from records.codec import UndecodableEntry, UnknownSchema, UnreadableEntry, decode_entry
-from records.entry_key import decode_key
+from records.entry_key import EntryKey, decode_key
 from records.fast import PLAIN_COMMIT_PREFIXES
-from records.model import (
-    EntryKey,
-    FileCommitted,
-    LeadershipClaimed,
-    Record,
-    Restored,
-    TransactionAborted,
-    TransactionBegan,
-    TransactionEnded,
-)
+from records.model import FileCommitted, LeadershipClaimed, Record, Restored, TransactionAborted, TransactionBegan, TransactionEnded
 from spark_jobs.contradiction import check_composition, check_marks
 from spark_jobs.scan.force import Force, Keys, Verdicts
 from spark_jobs.scan.head import Head

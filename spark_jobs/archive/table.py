@@ -16,7 +16,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from records.model import EntryKey
+from records.entry_key import EntryKey
 from spark_jobs.archive.rows import SCHEMA
 from spark_jobs.scan.head import Head
 

@@ -19,7 +19,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from records.model import EntryKey, LeadershipClaimed
+from records.entry_key import EntryKey
+from records.model import LeadershipClaimed
 from spark_jobs.scan.head import Head
 
 Int64s = npt.NDArray[np.int64]

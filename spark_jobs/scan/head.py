@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from records.history import LATEST
-from records.model import EntryKey
+from records.entry_key import EntryKey
+from records.levels import LEVEL_LATEST
 
 NOT_SAID = -1
 
@@ -59,7 +59,7 @@ class Head:
     is_confirmed: bool = True
     rival: EntryKey | None = None
     transaction: OpenTransaction | None = field(default=None)
-    level: int = LATEST
+    level: int = LEVEL_LATEST
     log_time_ms: int = NOT_SAID
     stopped_at: int | None = None
 

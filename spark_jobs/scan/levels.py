@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from records.history import LATEST, levels, schema_of_level
+from records.history import levels, schema_of_level
+from records.levels import LEVEL_LATEST
 from spark_jobs.scan.audit import Audit
 from spark_jobs.scan.columns import Int64s
 from spark_jobs.scan.entries import Piece
@@ -34,7 +35,7 @@ class Levels:
 
     def forget(self) -> None:
         """Entries were lost: the level may have been raised by one of them."""
-        self.level = LATEST
+        self.level = LEVEL_LATEST
 
     def raise_to(self, level: int, offset: int) -> None:
         """An entry that takes effect raises the level for those behind it."""
@@ -43,7 +44,7 @@ class Levels:
     def check(self, piece: Piece, live: Int64s) -> None:
         """Look at entries that count, when everything in them was applied."""
         raised, self._raised = self._raised, []
-        if self.level >= LATEST:
+        if self.level >= LEVEL_LATEST:
             return
         for index, level in self._above(piece, live):
             offset = int(piece.offsets[index])

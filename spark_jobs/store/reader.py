@@ -7,8 +7,8 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from records.history import LATEST
-from records.model import EntryKey
+from records.entry_key import EntryKey
+from records.levels import LEVEL_LATEST
 from spark_jobs.scan.head import NOT_SAID, Head, HeldEntry, OpenTransaction
 
 _HEADS = "select kpart, next_offset, epoch, term, seq, state from head"
@@ -45,7 +45,7 @@ def read_state(text: str, held: Sequence[HeldEntry] = ()) -> HeadState:
         rival=None if rival is None else EntryKey(*rival),
         transaction=transaction,
         has_held=state.get("has_held", False),
-        level=state.get("level", LATEST),
+        level=state.get("level", LEVEL_LATEST),
         log_time_ms=state.get("log_time_ms", NOT_SAID),
         stopped_at=state.get("stopped_at"),
     )

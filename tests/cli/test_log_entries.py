@@ -6,16 +6,8 @@ import json
 
 from cli.log_entries import Judge, JudgedEntry, Message, entry_row, entry_summary
 from records.codec import encode_entry, encode_key
-from records.model import (
-    EntryKey,
-    LeadershipClaimed,
-    NoOp,
-    Record,
-    TopicDeleted,
-    TransactionAborted,
-    TransactionBegan,
-    TransactionEnded,
-)
+from records.entry_key import EntryKey
+from records.model import LeadershipClaimed, NoOp, Record, TopicDeleted, TransactionAborted, TransactionBegan, TransactionEnded
 
 TERM = 7
 RIVAL = -5

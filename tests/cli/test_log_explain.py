@@ -12,7 +12,8 @@ from cli.log_fold import Bounds, LogFold
 from cli.outcome import Failed
 from coordinator.testing.shard_harness import World
 from records.codec import decode_entry, encode_entry, encode_key
-from records.model import EntryKey, Record, RecordsDeleted, TransactionBegan, TransactionEnded
+from records.entry_key import EntryKey
+from records.model import Record, RecordsDeleted, TransactionBegan, TransactionEnded
 from tests.core.build import TOPIC, batch, commit, place
 
 

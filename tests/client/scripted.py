@@ -20,7 +20,7 @@ from coordinator.protocol import messages as m
 from coordinator.protocol.api_table import ApiKey, decode_request
 from coordinator.protocol.codec import Message, encode
 from coordinator.protocol.commit_file import CommitFile, decode_commit_file, encode_commit_response
-from records.history import LATEST
+from records.levels import LEVEL_LATEST
 from records.model import Endpoint, NodeRegistered
 
 Trouble = Callable[["ScriptedNode", Request, Respond], bool]
@@ -282,7 +282,7 @@ async def scripted(nodes: int = 2, coordinators: int = 4) -> AsyncIterator[Scrip
         node = cluster.nodes[node_id] = ScriptedNode(cluster, node_id)
         node.port = await node.server.start("127.0.0.1", 0)
     cluster.leaders = {i: i % nodes + 1 for i in range(coordinators)}
-    cluster.register(*dict.fromkeys(cluster.nodes, LATEST).items())
+    cluster.register(*dict.fromkeys(cluster.nodes, LEVEL_LATEST).items())
     try:
         yield cluster
     finally:

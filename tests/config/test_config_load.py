@@ -12,7 +12,8 @@ from coordinator.config.keys import Key
 from coordinator.config.settings import is_secret
 from coordinator.config.sources import SourceError, environment_name, parse_properties
 from coordinator.config.values import GroupProtocol, HttpAddress, Listener
-from records.history import LATEST, levels
+from records.history import levels
+from records.levels import LEVEL_LATEST
 
 ESSENTIAL = {
     "node.id": "1",
@@ -269,8 +270,8 @@ def test_wrong_value_is_reported_with_its_bounds_whatever_the_rules_look_at(key:
 
 
 def test_the_highest_schema_level_is_the_newest_of_the_records_and_can_be_held_lower() -> None:
-    assert load_settings(env={}, overrides=ESSENTIAL).schema_level_max == LATEST == levels()[-1]
+    assert load_settings(env={}, overrides=ESSENTIAL).schema_level_max == LEVEL_LATEST == levels()[-1]
     assert load_settings(env={}, overrides=ESSENTIAL | {"schema.level.max": "1"}).schema_level_max == 1
-    for value in ("0", str(LATEST + 1), "newest"):
-        with pytest.raises(ConfigError, match=rf"schema\.level\.max = '{value}'.*must be a whole number from 1 to {LATEST}"):
+    for value in ("0", str(LEVEL_LATEST + 1), "newest"):
+        with pytest.raises(ConfigError, match=rf"schema\.level\.max = '{value}'.*must be a whole number from 1 to {LEVEL_LATEST}"):
             load_settings(env={}, overrides=ESSENTIAL | {"schema.level.max": value})

@@ -15,8 +15,8 @@ from coordinator.core.log_entry import ContradictoryEntry
 from coordinator.core.shard import Shard
 from coordinator.testing.shard_harness import Replica, World
 from records.codec import decode_entry, encode_entry, encode_key
+from records.entry_key import EntryKey
 from records.model import (
-    EntryKey,
     FileCommitted,
     FileHandedOver,
     FilesFenced,

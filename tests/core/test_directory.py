@@ -30,7 +30,8 @@ from coordinator.core.tables.in_memory import BrokenInvariant, HotState
 from coordinator.kafka.errors import ErrorCode
 from coordinator.testing.shard_harness import World
 from records.codec import decode_entry
-from records.history import LATEST, schema_of_header
+from records.history import schema_of_header
+from records.levels import LEVEL_LATEST
 from records.model import Endpoint, FeatureLevelSet, NodeRegistered, PlacedRange, Record, TopicDeleting, TopicPlaced
 from tests.core.build import TOPIC, batch, commit, leading, list_offsets
 
@@ -295,8 +296,9 @@ def test_the_schema_level_is_part_of_the_directory_and_only_rises() -> None:
 
 def test_a_level_that_this_version_does_not_have_stops_the_replica() -> None:
     hot = HotState()
-    with pytest.raises(BrokenInvariant, match=rf"entry 7 raises the schema level to {LATEST + 1}, this version has levels up to {LATEST}"):
-        hot.apply(FeatureLevelSet(level=LATEST + 1), 7)
+    message = rf"entry 7 raises the schema level to {LEVEL_LATEST + 1}, this version has levels up to {LEVEL_LATEST}"
+    with pytest.raises(BrokenInvariant, match=message):
+        hot.apply(FeatureLevelSet(level=LEVEL_LATEST + 1), 7)
     assert hot.directory.schema_level == 1
 
 
@@ -327,7 +329,7 @@ def test_a_node_below_the_level_in_force_was_called_gone_and_holds_nothing_up_an
     assert [node.node_id for node in working_nodes(with_nodes(2, 1).directory)] == [1, 2]
 
 
-@pytest.mark.parametrize("level", [-1, -(2**31), LATEST + 1, 2**31 - 1])
+@pytest.mark.parametrize("level", [-1, -(2**31), LEVEL_LATEST + 1, 2**31 - 1])
 def test_a_level_that_cannot_be_is_refused(level: int) -> None:
     records, outcome = raising(with_nodes(2**31 - 1), level)
     assert (records, outcome.error) == ([], ErrorCode.INVALID_REQUEST)

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.core.leadership.fence import VOID_REASONS, Fence, Verdict, admits
-from records.model import EntryKey, LeadershipClaimed
+from records.entry_key import EntryKey
+from records.model import LeadershipClaimed
 
 FENCE = Fence(3, 30, 5)
 

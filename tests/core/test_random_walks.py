@@ -18,7 +18,8 @@ from coordinator.core.leadership.states import State
 from coordinator.core.limits import Limits
 from coordinator.testing.shard_harness import Replica, World
 from records.codec import UnreadableEntry, decode_entry, decode_key, encode_key
-from records.model import EntryKey, FileCommitted, LeadershipClaimed
+from records.entry_key import EntryKey
+from records.model import FileCommitted, LeadershipClaimed
 from tests.core.build import TOPIC, batch, commit, delete_records, list_offsets, place, state_of, view_of
 
 WALKS = 140

@@ -22,7 +22,8 @@ from coordinator.core.state.packing import Flush, Packer
 from coordinator.core.state.replica_state import ShardState
 from coordinator.testing.state_store import MemoryStateStore
 from records.codec import decode_entry, decode_key, encode_entry, encode_key
-from records.model import EntryKey, FileCommitted, NoOp
+from records.entry_key import EntryKey
+from records.model import FileCommitted, NoOp
 from tests.compiled import plain
 
 BATCHES_PER_FILE = 10

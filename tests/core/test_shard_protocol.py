@@ -42,7 +42,8 @@ from coordinator.core.reads.queries import past_the_end
 from coordinator.kafka.errors import ErrorCode
 from coordinator.testing.shard_harness import Replica, World
 from records.codec import decode_entry, decode_key, encode_entry, encode_key
-from records.model import EntryKey, FileCommitted, LeadershipClaimed, NoOp, Record
+from records.entry_key import EntryKey
+from records.model import FileCommitted, LeadershipClaimed, NoOp, Record
 from tests.core.build import TOPIC, batch, commit, delete_records, list_offsets, place, result_of, state_of, view_of
 
 

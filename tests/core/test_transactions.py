@@ -16,15 +16,8 @@ from coordinator.core.shard import Shard
 from coordinator.kafka.errors import ErrorCode
 from coordinator.testing.shard_harness import Replica, World
 from records.codec import decode_entry, decode_key, encode_entry, encode_key
-from records.model import (
-    EntryKey,
-    NoOp,
-    Record,
-    RecordsDeleted,
-    TransactionAborted,
-    TransactionBegan,
-    TransactionEnded,
-)
+from records.entry_key import EntryKey
+from records.model import NoOp, Record, RecordsDeleted, TransactionAborted, TransactionBegan, TransactionEnded
 from tests.core.build import TOPIC, batch, commit, delete_records, list_offsets, place, result_of, state_of, view_of
 
 PARTITIONS = 9

@@ -39,7 +39,8 @@ from integration_tests.history import (
 )
 from integration_tests.metadata_log import read_log
 from records.codec import encode_entry, encode_key
-from records.model import Endpoint, EntryKey, FileCommitted, LeadershipClaimed, NoOp, PartitionCreated, RecordsDeleted
+from records.entry_key import EntryKey
+from records.model import Endpoint, FileCommitted, LeadershipClaimed, NoOp, PartitionCreated, RecordsDeleted
 
 WHERE = UserPartition(bytes(range(16)), 0)
 TERMS = {1: 111, 2: 222}

@@ -12,7 +12,7 @@ from integration_tests.history import LogMessage
 from integration_tests.log_fold import LogFold
 from integration_tests.metadata_log import LogReader
 from records.codec import encode_entry, encode_key
-from records.model import EntryKey
+from records.entry_key import EntryKey
 from tests.faults.test_log_fold import CLAIMED, CREATED, TERM, file
 
 

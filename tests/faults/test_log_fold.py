@@ -9,9 +9,9 @@ import pytest
 from integration_tests.history import LogMessage
 from integration_tests.metadata_log import ReadLog, read_log
 from records.codec import encode_entry, encode_key
+from records.entry_key import EntryKey
 from records.model import (
     Endpoint,
-    EntryKey,
     FileCommitted,
     FilesFenced,
     FilesRemoved,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
+from records.entry_key import EntryKey
 from records.model import (
     DisklessLogInitialized,
     DisklessLogReset,
     Endpoint,
-    EntryKey,
     FeatureLevelSet,
     FileCommitted,
     FileHandedOver,

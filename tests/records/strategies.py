@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from records import model
 from records.avro import Array, AvroType, Fixed, Primitive, RecordType, Union
+from records.entry_key import EntryKey
 from records.history import NEWEST
-from records.model import EntryKey, FileCommitted, FilesFenced, Record
+from records.model import FileCommitted, FilesFenced, Record
 from records.shapes import RECORD_CLASSES
 from records.wire import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN
 

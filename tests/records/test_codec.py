@@ -10,19 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from records.codec import InvalidRecord, UndecodableEntry, UnknownSchema, decode_entry, decode_key, encode_entry, encode_key
+from records.entry_key import EntryKey
 from records.file_checks import NUMBER_COLUMNS
 from records.history import NEWEST, levels
-from records.model import (
-    EntryKey,
-    FeatureLevelSet,
-    FileCommitted,
-    FilesFenced,
-    NoOp,
-    PartitionCreated,
-    Record,
-    TopicDeleting,
-    TransactionBegan,
-)
+from records.model import FeatureLevelSet, FileCommitted, FilesFenced, NoOp, PartitionCreated, Record, TopicDeleting, TransactionBegan
 from records.shapes import RECORD_CLASSES
 from records.wire import write_long
 from tests.records.examples import EXAMPLES, FILE, TOPIC_A, examples_of

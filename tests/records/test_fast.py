@@ -18,7 +18,8 @@ from records.codec import decode_entry
 from records.errors import UndecodableEntry, UnreadableEntry
 from records.file_checks import NUMBER_COLUMNS, number_columns
 from records.general import decode_generally, encode_generally
-from records.history import LATEST, NEWEST, levels, schema_of_level
+from records.history import NEWEST, levels, schema_of_level
+from records.levels import LEVEL_LATEST
 from records.model import FileCommitted, NoOp
 from records.varints import SMALL_END, write_number, write_number_array, write_numbers
 from records.wire import LONG_MAX, LONG_MIN, read_long, write_long
@@ -72,7 +73,7 @@ def test_bytes_and_records_equal_the_general_codec(technique: str, record: FileC
 def test_realistic_files_equal_the_general_codec(num_batches: int) -> None:
     record = make_file(random.Random(num_batches), num_batches)
     general = encode_generally([record], NEWEST)
-    assert fast.encode_file_entry(record, LATEST) == general
+    assert fast.encode_file_entry(record, LEVEL_LATEST) == general
     assert fast.decode_file_entry(general) == record
 
 
@@ -165,7 +166,7 @@ def test_columns_that_contradict_each_other_are_undecodable(
     message: str, changes: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bad = dataclasses.replace(FILE, **changes)  # type: ignore[arg-type]
-    assert fast.encode_file_entry(bad, LATEST) is None
+    assert fast.encode_file_entry(bad, LEVEL_LATEST) is None
     with monkeypatch.context() as unchecked:  # a writer that does not check
         unchecked.setattr("records.general.find_fault", lambda record: None)
         unchecked.setattr("records.shapes._RANGES", dict.fromkeys(Primitive, (LONG_MIN, LONG_MAX)))

@@ -18,7 +18,7 @@ from coordinator.runtime.ports import Peers, PeerUnavailable, StateStores
 from coordinator.runtime.telemetry import NoTelemetry
 from coordinator.runtime.topic_rules import TopicExpectations
 from coordinator.testing.kafka import FakeKafka
-from records.history import LATEST
+from records.levels import LEVEL_LATEST
 from records.model import Endpoint
 from tests.core.build import TOPIC
 
@@ -114,7 +114,7 @@ def in_memory(*, partitions: int = 2, topic_exists: bool = True) -> FakeKafka:
 
 @asynccontextmanager
 async def running(
-    kafka: FakeKafka, stores: StateStores, *, schema_level_max: int = LATEST, peers: Peers = NO_PEERS
+    kafka: FakeKafka, stores: StateStores, *, schema_level_max: int = LEVEL_LATEST, peers: Peers = NO_PEERS
 ) -> AsyncIterator[Running]:
     """Run a node until the end of the block."""
     with ThreadPoolExecutor(max_workers=1) as writer:

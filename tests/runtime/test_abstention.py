@@ -13,7 +13,8 @@ from coordinator.runtime import abstention
 from coordinator.testing.kafka import FakeCluster, FakeKafka
 from coordinator.testing.state_store import MemoryStateStores
 from records.codec import encode_entry, encode_key
-from records.model import Endpoint, EntryKey, LeadershipClaimed, NoOp, Record, Restored
+from records.entry_key import EntryKey
+from records.model import Endpoint, LeadershipClaimed, NoOp, Record, Restored
 from tests.runtime.nodes import Running, in_memory, running
 
 EVERYTHING = frozenset({0, 1})

@@ -20,7 +20,8 @@ from coordinator.runtime.accusations import Accusations
 from coordinator.runtime.descriptions import Descriptions
 from coordinator.runtime.ports import PeerUnavailable
 from records.codec import encode_entry, encode_key
-from records.model import Endpoint, EntryKey, LeadershipClaimed, RecordsDeleted
+from records.entry_key import EntryKey
+from records.model import Endpoint, LeadershipClaimed, RecordsDeleted
 from tests.core.build import TOPIC, batch, commit, place, result_of
 from tests.runtime.nodes import Running, in_memory, running
 

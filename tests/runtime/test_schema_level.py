@@ -15,7 +15,8 @@ from coordinator.runtime.ports import group_client_id
 from coordinator.testing.kafka import FakeKafka, FakeMembership
 from coordinator.testing.state_store import MemoryStateStores
 from records.codec import decode_entry
-from records.history import LATEST, schema_of_header
+from records.history import schema_of_header
+from records.levels import LEVEL_LATEST
 from records.model import Endpoint, FeatureLevelSet, NodeRegistered
 from tests.core.build import batch, commit, place, result_of
 from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, running
@@ -76,15 +77,15 @@ async def test_a_fresh_service_comes_to_the_newest_level_by_itself_and_writes_it
     kafka = in_memory()
     async with running(kafka, MemoryStateStores()) as started:
         await started.leads()
-        await until_level(started, LATEST)
-        assert raises(kafka) == [FeatureLevelSet(level=LATEST)]
+        await until_level(started, LEVEL_LATEST)
+        assert raises(kafka) == [FeatureLevelSet(level=LEVEL_LATEST)]
         assert set(levels_written(kafka, 0)) == {1}  # the raise itself is of the level before
         ends = [log.end_offset for log in kafka.logs]
         for partition in (0, 1):
             await started.ask(partition, place(count=1))
             result_of(await started.ask(partition, commit(f"file-{partition}", [batch(0, 2)], owner_ids=[partition])))
             assert await started.high_watermark(partition) == 2
-            assert set(levels_written(kafka, partition, ends[partition])) == {LATEST}
+            assert set(levels_written(kafka, partition, ends[partition])) == {LEVEL_LATEST}
     assert started.fatal == []
 
 
@@ -99,8 +100,8 @@ async def test_a_node_that_agrees_only_to_the_old_level_holds_it() -> None:
     assert set(levels_written(kafka, 1)) == {1}
     async with running(kafka, stores) as started:  # it may go to the new version now
         await started.leads()
-        await until_level(started, LATEST)
-    assert raises(kafka) == [FeatureLevelSet(level=LATEST)]
+        await until_level(started, LEVEL_LATEST)
+    assert raises(kafka) == [FeatureLevelSet(level=LEVEL_LATEST)]
 
 
 def nodes_of(started: Running) -> dict[int, NodeRegistered]:
@@ -122,12 +123,12 @@ async def test_a_registered_node_of_an_earlier_version_holds_the_level_until_it_
         assert await register(started, OTHER) == OK
         await until_looked(started, monkeypatch)
         assert (started.node.schema_level, raises(kafka)) == (1, [])
-        assert await register(started, replace(OTHER, schema_level_max=LATEST)) == OK
-        await until_level(started, LATEST)
+        assert await register(started, replace(OTHER, schema_level_max=LEVEL_LATEST)) == OK
+        await until_level(started, LEVEL_LATEST)
         # What cannot follow is told so.
         refused = await register(started, OTHER)
         assert refused.error is ErrorCode.UNSUPPORTED_VERSION
-    assert raises(kafka) == [FeatureLevelSet(level=LATEST)]
+    assert raises(kafka) == [FeatureLevelSet(level=LEVEL_LATEST)]
 
 
 async def test_a_group_that_does_not_know_this_member_says_nothing_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,11 +150,11 @@ async def test_a_node_that_is_gone_is_named_by_the_operator_and_never_holds_a_le
         worker = started.node.directory
         await until_looked(started, monkeypatch)
         assert (await worker.raise_schema_level(0, frozenset(), TIMEOUT_MS), started.node.schema_level) == (OK, 1)
-        refused = await worker.raise_schema_level(LATEST, frozenset(), TIMEOUT_MS)
+        refused = await worker.raise_schema_level(LEVEL_LATEST, frozenset(), TIMEOUT_MS)
         assert refused.error is ErrorCode.INVALID_REQUEST
         assert "node 2 supports levels up to 1" in str(refused.message)
-        assert await worker.raise_schema_level(LATEST, frozenset({2}), TIMEOUT_MS) == OK
-        assert started.node.schema_level == LATEST
+        assert await worker.raise_schema_level(LEVEL_LATEST, frozenset({2}), TIMEOUT_MS) == OK
+        assert started.node.schema_level == LEVEL_LATEST
         assert [node.node_id for node in directory_worker.working_nodes(started.node.view.directory or directory_worker.Directory())] == [1]
 
 
@@ -162,12 +163,12 @@ async def test_replicas_that_are_loaded_later_write_at_the_level_in_force(monkey
     kafka, stores = in_memory(), MemoryStateStores()
     async with running(kafka, stores) as started:
         await started.leads()
-        await until_level(started, LATEST)
+        await until_level(started, LEVEL_LATEST)
     end = kafka.logs[1].end_offset
     async with running(kafka, stores) as started:
         await started.leads()
-        assert started.node.schema_level == LATEST
-        assert set(levels_written(kafka, 1, end)) == {LATEST}  # its claim
+        assert started.node.schema_level == LEVEL_LATEST
+        assert set(levels_written(kafka, 1, end)) == {LEVEL_LATEST}  # its claim
         told: list[int] = []
         tell = Node._tell_schema_level
 
@@ -183,17 +184,17 @@ async def test_replicas_that_are_loaded_later_write_at_the_level_in_force(monkey
             await started.leads()
             shard = started.node.view.shard(partition)
             assert shard is not None
-            assert shard.schema_level == LATEST
-        assert set(told) == {LATEST}  # also while the directory was being read anew
-    assert raises(kafka) == [FeatureLevelSet(level=LATEST)]
+            assert shard.schema_level == LEVEL_LATEST
+        assert set(told) == {LEVEL_LATEST}  # also while the directory was being read anew
+    assert raises(kafka) == [FeatureLevelSet(level=LEVEL_LATEST)]
 
 
 async def test_a_database_of_a_newer_version_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     kafka, stores = in_memory(), MemoryStateStores()
     async with running(kafka, stores) as started:
         await started.leads()
-        await until_level(started, LATEST)
-    monkeypatch.setattr(node_module, "LATEST", LATEST - 1)
+        await until_level(started, LEVEL_LATEST)
+    monkeypatch.setattr(node_module, "LEVEL_LATEST", LEVEL_LATEST - 1)
     async with running(kafka, stores) as started:
         await started.until(lambda: bool(started.fatal), "the end")
-    assert f"schema level {LATEST} is in force and this version has levels up to {LATEST - 1}" in str(started.fatal[0])
+    assert f"schema level {LEVEL_LATEST} is in force and this version has levels up to {LEVEL_LATEST - 1}" in str(started.fatal[0])

@@ -15,7 +15,7 @@ import pytest
 from coordinator.testing.kafka_log import Fate
 from coordinator.testing.simulation.run import simulate
 from coordinator.testing.simulation.scenario import DRAWS, ENTRY_BYTES_MAX, STRAYS, Fault, Scenario
-from records.history import LATEST
+from records.levels import LEVEL_LATEST
 
 FIRST, LAST = map(int, os.environ.get("SIMULATION_SEEDS", "0..39").split(".."))
 
@@ -57,7 +57,7 @@ def test_transactions_are_ended_and_cut_off_and_versions_are_upgraded() -> None:
         for seed in range(6)
     ]
     assert [outcome.violation for outcome in outcomes] == [None] * len(outcomes)
-    assert {outcome.schema_level for outcome in outcomes} == {LATEST}
+    assert {outcome.schema_level for outcome in outcomes} == {LEVEL_LATEST}
     assert sum(outcome.transactions for outcome in outcomes) > 10
     torn = [Scenario.random(seed, 12.0, kinds=("tear",)) for seed in range(4)]
     small = [simulate(replace(scenario, entry_bytes_max=ENTRY_BYTES_MAX, pruners=3)) for scenario in torn]
@@ -66,7 +66,7 @@ def test_transactions_are_ended_and_cut_off_and_versions_are_upgraded() -> None:
 
 def test_an_old_version_that_is_not_upgraded_keeps_the_level_down() -> None:
     outcome = simulate(replace(Scenario.random(2, 8.0, kinds=("lag",)), old_nodes=(0,)))
-    assert (outcome.violation, outcome.schema_level, outcome.transactions) == (None, LATEST - 1, 0)
+    assert (outcome.violation, outcome.schema_level, outcome.transactions) == (None, LEVEL_LATEST - 1, 0)
 
 
 def test_a_scenario_survives_its_file() -> None:

@@ -17,9 +17,10 @@ from coordinator.core.events import Assigned, Unassigned
 from coordinator.core.limits import Limits
 from coordinator.testing.shard_harness import START_MS, Replica, World
 from records.codec import encode_entry, encode_key
-from records.history import LATEST, levels
+from records.entry_key import EntryKey
+from records.history import levels
+from records.levels import LEVEL_LATEST
 from records.model import (
-    EntryKey,
     FeatureLevelSet,
     FileCommitted,
     FilesFenced,
@@ -68,8 +69,8 @@ class LogWriter:
         self.level = 1
         if not first_offset:
             self.claim()
-            self.add(self.creation(TOPIC, partitions), FeatureLevelSet(level=LATEST))
-        self.level = LATEST
+            self.add(self.creation(TOPIC, partitions), FeatureLevelSet(level=LEVEL_LATEST))
+        self.level = LEVEL_LATEST
 
     @property
     def end(self) -> int:

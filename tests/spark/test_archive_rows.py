@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from records.codec import encode_entry, encode_key
+from records.entry_key import EntryKey
 from records.file_columns import expand
 from records.history import levels
 from records.model import (
-    EntryKey,
     FileCommitted,
     LeadershipClaimed,
     NoOp,

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from records.codec import encode_key
-from records.history import LATEST
+from records.entry_key import EntryKey
+from records.levels import LEVEL_LATEST
 from records.model import (
     DisklessLogInitialized,
     DisklessLogReset,
-    EntryKey,
     FeatureLevelSet,
     FileCommitted,
     FileHandedOver,
@@ -265,7 +265,7 @@ def test_every_record_type_is_judged_alike_wherever_the_log_is_cut() -> None:
             log.add(RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=1))
             log.add(TransactionEnded(num_chunks=1))
         elif isinstance(record, FeatureLevelSet):
-            log.add(FeatureLevelSet(level=LATEST))
+            log.add(FeatureLevelSet(level=LEVEL_LATEST))
         elif not isinstance(record, TransactionEnded):
             log.add(record)
             log.commit((0, 1), (1, 1))

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from records.codec import encode_entry, encode_key
-from records.history import LATEST, schema_of_level
+from records.entry_key import EntryKey
+from records.history import schema_of_level
+from records.levels import LEVEL_LATEST
 from records.model import (
     DisklessLogInitialized,
     DisklessLogReset,
-    EntryKey,
     FeatureLevelSet,
     FileHandedOver,
     FilesFenced,
@@ -254,7 +255,7 @@ def record_that_replicas_cannot_apply(log: LogWriter) -> Found:
 
 
 def level_of_a_version_to_come(log: LogWriter) -> Found:
-    return [stop(log.add(FeatureLevelSet(level=LATEST + 1)))]
+    return [stop(log.add(FeatureLevelSet(level=LEVEL_LATEST + 1)))]
 
 
 def level_not_in_force(log: LogWriter) -> Found:
@@ -262,11 +263,11 @@ def level_not_in_force(log: LogWriter) -> Found:
     log.entries, log.epoch, log.term, log.seq = fresh.entries[:1], fresh.epoch, fresh.term, 0
     log.level, log.next = 1, {}
     log.create(TOPIC, 3)
-    log.level = LATEST
+    log.level = LEVEL_LATEST
     log.add(NoOp())
     log.add(NoOp())
-    late = next(entry.offset for entry in log.entries if (entry.value or b"").startswith(schema_of_level(LATEST).header))
-    return [(late, "level-not-in-force", 1, LATEST)]
+    late = next(entry.offset for entry in log.entries if (entry.value or b"").startswith(schema_of_level(LEVEL_LATEST).header))
+    return [(late, "level-not-in-force", 1, LEVEL_LATEST)]
 
 
 def append_time_backwards(log: LogWriter) -> Found:

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from records.codec import UnreadableEntry, decode_entry, encode_entry, encode_key
-from records.model import EntryKey, LeadershipClaimed, PartitionCreated
+from records.entry_key import EntryKey
+from records.model import LeadershipClaimed, PartitionCreated
 from spark_jobs.scan.summary import CountRow, HeadRow, rows_of
 from spark_jobs.store.sink import Store
 from tests.records.examples import EXAMPLES

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from coordinator.core.leadership.fence import Fence
 from coordinator.testing.shard_harness import World
 from records.codec import decode_entry, encode_entry, encode_key
-from records.model import EntryKey, FileCommitted, LeadershipClaimed, NoOp
+from records.entry_key import EntryKey
+from records.model import FileCommitted, LeadershipClaimed, NoOp
 from spark_jobs.scan.force import VOID_REASONS
 from spark_jobs.scan.summary import CountRow, HeadRow, rows_of
 from spark_jobs.store.sink import Store

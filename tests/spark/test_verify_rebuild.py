@@ -24,11 +24,12 @@ from coordinator.testing.shard_harness import Replica as CoreReplica
 from coordinator.testing.shard_harness import World
 from records.bulk_decode import decode_file_entries
 from records.codec import encode_entry, encode_key
+from records.entry_key import EntryKey
 from records.fast import PLAIN_COMMIT_PREFIXES
-from records.history import LATEST, levels
+from records.history import levels
+from records.levels import LEVEL_LATEST
 from records.model import (
     Endpoint,
-    EntryKey,
     FeatureLevelSet,
     FileCommitted,
     FilesRemoved,
@@ -330,7 +331,7 @@ def random_directory_record(rng: random.Random) -> Record:
         [
             TopicPlaced(topic_id=bytes([topic] * 16), name=f"t{topic}", ranges=ranges[: rng.randint(1, 2)], confirmed=rng.random() < 0.5),
             TopicDeleting(topic_id=bytes([topic] * 16), confirmed=rng.random() < 0.5),
-            FeatureLevelSet(level=rng.randint(1, LATEST)),
+            FeatureLevelSet(level=rng.randint(1, LEVEL_LATEST)),
             NodeRegistered(
                 node_id=rng.randrange(3),
                 rack="r",
@@ -448,7 +449,7 @@ def test_a_pruned_log_or_an_unknown_partition_is_said_and_is_no_disagreement(tmp
     [
         (b"\xc3\x01 of a version to come", "replicas of this version stop here"),
         (encode_entry([NodeDirectoriesChanged(node_id=1, online=[], offline=[])]), "it holds a NodeDirectoriesChanged"),
-        (encode_entry([FeatureLevelSet(level=LATEST + 1)]), "it raises the schema level"),
+        (encode_entry([FeatureLevelSet(level=LEVEL_LATEST + 1)]), "it raises the schema level"),
     ],
 )
 def test_a_log_that_no_replica_of_this_version_can_have_applied_is_a_disagreement(value: bytes, says: str) -> None:

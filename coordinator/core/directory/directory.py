@@ -25,7 +25,8 @@ from coordinator.core.directory.placement import spread
 from coordinator.core.limits import Limits
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.names import ZERO_TOPIC_ID, illegal_topic_name, topic_id_text
-from records.history import LATEST, levels
+from records.history import levels
+from records.levels import LEVEL_LATEST
 from records.model import Endpoint, FeatureLevelSet, NodeRegistered, PlacedRange, Record, TopicDeleting, TopicPlaced
 
 UNDATED = 0
@@ -353,7 +354,7 @@ def decide_raise(directory: Directory, command: RaiseSchemaLevel) -> tuple[list[
         return [], Outcome(error=ErrorCode.INVALID_REQUEST, message=message)
     if command.level <= directory.schema_level:
         return [], OK
-    if command.level > LATEST:
+    if command.level > LEVEL_LATEST:
         message = f"schema level {command.level} is not known to this version, which knows {', '.join(map(str, levels()))}"
         return [], Outcome(error=ErrorCode.INVALID_REQUEST, message=message)
     behind = [

@@ -13,7 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from records.model import EntryKey, LeadershipClaimed
+from records.entry_key import EntryKey
+from records.model import LeadershipClaimed
 
 
 class Verdict(Enum):

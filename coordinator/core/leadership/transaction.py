@@ -17,7 +17,8 @@ from typing import NamedTuple
 from coordinator.core.leadership.fence import Fence
 from coordinator.core.tables.in_memory import Contradiction
 from records.codec import encode_entry
-from records.model import EntryKey, Record, TransactionAborted, TransactionBegan, TransactionEnded
+from records.entry_key import EntryKey
+from records.model import Record, TransactionAborted, TransactionBegan, TransactionEnded
 
 TRANSACTIONS_LEVEL = 2
 """From this schema level on transactions are written: replicas of earlier versions cannot apply them."""

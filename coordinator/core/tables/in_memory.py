@@ -15,7 +15,7 @@ from coordinator.core.directory.directory import UNDATED, Directory, apply_direc
 from coordinator.core.tables.scratch import Scratch
 from coordinator.core.tables.tables import PartitionTable, ProducerTable, RememberedBatch
 from coordinator.kafka.batches import LOG_APPEND_TIME, SEQUENCE_MASK, partition_key
-from records.history import LATEST
+from records.levels import LEVEL_LATEST
 from records.model import (
     FeatureLevelSet,
     FileCommitted,
@@ -122,10 +122,10 @@ class HotState:
                 self._forget_deleted(record.before_ms)
             case NoOp() | SnapshotMark() | SnapshotCommitted() | TransactionAborted():
                 return
-            case FeatureLevelSet() if record.level > LATEST:
+            case FeatureLevelSet() if record.level > LEVEL_LATEST:
                 # Entries of that level follow, in other coordinators perhaps already: better to stop with the reason.
                 raise NotSupported(
-                    f"entry {offset} raises the schema level to {record.level}, this version has levels up to {LATEST}:"
+                    f"entry {offset} raises the schema level to {record.level}, this version has levels up to {LEVEL_LATEST}:"
                     " run the version that the other nodes run"
                 )
             case _:

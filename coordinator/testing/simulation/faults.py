@@ -16,8 +16,9 @@ from coordinator.testing.simulation.process import Process
 from coordinator.testing.simulation.scenario import Fault
 from coordinator.testing.simulation.story import Story
 from records.codec import decode_entry, decode_key, encode_entry, encode_key
-from records.history import LATEST
-from records.model import Endpoint, EntryKey, LeadershipClaimed, NoOp, TransactionBegan, TransactionEnded
+from records.entry_key import EntryKey
+from records.levels import LEVEL_LATEST
+from records.model import Endpoint, LeadershipClaimed, NoOp, TransactionBegan, TransactionEnded
 
 NORMAL_NETWORK_MS = (0.1, 1.0)
 HUGE_EPOCH = 2**31 - 1
@@ -142,7 +143,7 @@ class FaultMaker:
 
     def _upgrade(self, fault: Fault) -> None:
         """A process is stopped and comes back as the newest version."""
-        self._processes[fault.node].schema_level_max = LATEST
+        self._processes[fault.node].schema_level_max = LEVEL_LATEST
         self._restart(fault)
 
     def _start_later(self, process: Process, delay_s: float) -> None:

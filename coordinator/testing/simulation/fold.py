@@ -19,9 +19,9 @@ from typing import NamedTuple, TypeAlias
 
 from coordinator.testing.simulation.story import Violation
 from records.codec import UnreadableEntry, decode_entry, decode_key
+from records.entry_key import EntryKey
 from records.file_columns import iterate
 from records.model import (
-    EntryKey,
     FeatureLevelSet,
     FileCommitted,
     LeadershipClaimed,

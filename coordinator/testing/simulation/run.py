@@ -29,13 +29,13 @@ from coordinator.testing.simulation.process import TERM_TIMEOUT_MS, Process, Sur
 from coordinator.testing.simulation.scenario import Scenario
 from coordinator.testing.simulation.story import Story, Violation
 from coordinator.testing.simulation.weakened import without
-from records.history import LATEST
+from records.levels import LEVEL_LATEST
 from records.state_digest import Digest, hash_position
 
 HEAL_S = 60.0
 LOOK_S = 0.25
 EXPIRY_MS = 700
-OLD_LEVEL = LATEST - 1
+OLD_LEVEL = LEVEL_LATEST - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +182,7 @@ class Run:
         )
         skews = (*scenario.skews_ms, *[0] * scenario.nodes)
         self.processes = {
-            node_id: Process(around, node_id, skews[node_id], OLD_LEVEL if node_id in scenario.old_nodes else LATEST)
+            node_id: Process(around, node_id, skews[node_id], OLD_LEVEL if node_id in scenario.old_nodes else LEVEL_LATEST)
             for node_id in range(scenario.nodes)
         }
         network.processes = self.processes

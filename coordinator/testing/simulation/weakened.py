@@ -36,8 +36,9 @@ from coordinator.runtime.replica import Replica
 from coordinator.runtime.router import Router
 from coordinator.testing.simulation.scenario import Scenario
 from records.codec import decode_entry, decode_key
-from records.history import LATEST
-from records.model import EntryKey, LeadershipClaimed, TransactionBegan, TransactionEnded
+from records.entry_key import EntryKey
+from records.levels import LEVEL_LATEST
+from records.model import LeadershipClaimed, TransactionBegan, TransactionEnded
 
 Patch = tuple[Any, str, object]
 
@@ -296,7 +297,7 @@ def _newest_level() -> list[Patch]:
     build = Shard._builder
 
     def builder(shard: Shard, term: Term, overlay: HotState, now_ms: int) -> GroupBuilder:
-        shard.schema_level = LATEST
+        shard.schema_level = LEVEL_LATEST
         return build(shard, term, overlay, now_ms)
 
     return [(Shard, "_builder", builder)]
@@ -307,7 +308,7 @@ def _raise_for_some() -> list[Patch]:
 
 
 async def _raise_at_once(worker: DirectoryWorker) -> None:
-    await worker.raise_schema_level(LATEST, frozenset(range(-1, NODES_MAX)), TIMEOUT_MS)
+    await worker.raise_schema_level(LEVEL_LATEST, frozenset(range(-1, NODES_MAX)), TIMEOUT_MS)
 
 
 # ---- what is a function of the log alone
