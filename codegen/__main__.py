@@ -7,11 +7,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from codegen import records
+from codegen import messages, records
 from codegen.source import formatted
 
 ROOT = Path(__file__).parents[1]
-GENERATORS: dict[Path, Callable[[Path], str]] = {records.TARGET: records.generate}
+GENERATORS: dict[Path, Callable[[Path], str]] = {records.TARGET: records.generate, messages.TARGET: messages.generate}
 
 
 def stale(root: Path = ROOT) -> dict[Path, str]:

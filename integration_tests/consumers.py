@@ -21,16 +21,19 @@ from coordinator.client.connection import ConnectionLost, RequestTimedOut
 from coordinator.client.errors import Unavailable
 from coordinator.client.pool import ConnectionPool
 from coordinator.protocol.messages import (
+    DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
+    DeleteRecordsTopic,
+    FindBatchesPartition,
     FindBatchesRequest,
     FindBatchesResponse,
+    FindBatchesTopic,
+    ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,
+    ListOffsetsTopic,
 )
-from coordinator.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsTopic
-from coordinator.protocol.messages.find_batches import FindBatchesPartition, FindBatchesTopic
-from coordinator.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
 from integration_tests.history import (
     RETRIABLE_CODES,
     UNKNOWN_CODES,

@@ -19,13 +19,16 @@ from coordinator.protocol.messages import (
     DescribeTopicsRequest,
     DescribeTopicsResponse,
     DescribeTopicsTopic,
+    FindBatchesPartition,
+    FindBatchesPartitionResponse,
     FindBatchesRequest,
     FindBatchesResponse,
+    FindBatchesTopic,
+    ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,
+    ListOffsetsTopic,
 )
-from coordinator.protocol.messages.find_batches import FindBatchesPartition, FindBatchesPartitionResponse, FindBatchesTopic
-from coordinator.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
 from integration_tests.history import FinalPartition, FinalState, FoundBatch, LogMessage, ReplicaDigest, UserPartition
 from integration_tests.metadata_log import LogReader
 from integration_tests.routes import Address, Routes, describe_coordinators, expect

@@ -31,8 +31,7 @@ from coordinator.client.pool import ConnectionPool
 from coordinator.client.ulid import new_key
 from coordinator.protocol.api_table import ApiKey
 from coordinator.protocol.commit_file import CommitFile, batch_rows, decode_commit_response, encode_commit_file
-from coordinator.protocol.messages import CommitBatch, ListOffsetsRequest, ListOffsetsResponse
-from coordinator.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
+from coordinator.protocol.messages import CommitBatch, ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic
 from integration_tests.consumers import Consumer, Deleter, Describer
 from integration_tests.history import (
     NO_PRODUCER,

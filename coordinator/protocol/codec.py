@@ -1,4 +1,4 @@
-"""Kafka's encoding of any kio-style entity: ours in `messages/`, and kio's own schema classes.
+"""Kafka's encoding of any kio-style entity: ours in `messages.py`, and kio's own schema classes.
 
 Reads the same declarations as `kio.serial` and makes the same bytes, but is not kio's codec, because a server needs
 more: unknown tagged fields are skipped, null is refused where it is not allowed, damaged bytes raise one error type

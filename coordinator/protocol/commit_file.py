@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from coordinator.protocol.codec import ELEMENTS_MAX, decode
 from coordinator.protocol.commit_loops import ANSWER_BYTES, RESULT_BYTES, Body, read_body, write_answers
-from coordinator.protocol.messages.commit_file import CommitBatch, CommitFileRequest, CommitFileResponse
+from coordinator.protocol.messages import CommitBatch, CommitFileRequest, CommitFileResponse
 from coordinator.protocol.wire import (
     STRING_BYTES_MAX,
     UnencodableMessage,

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 from coordinator.protocol.codec import ELEMENTS_MAX, decode
-from coordinator.protocol.messages.find_batches import FindBatchesRequest
+from coordinator.protocol.messages import FindBatchesRequest
 from coordinator.protocol.wire import UnencodableMessage, compact_string, read_varint, varint
 
 _INT32: Final = struct.Struct(">i")

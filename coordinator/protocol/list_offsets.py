@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from coordinator.protocol.codec import ELEMENTS_MAX, decode
-from coordinator.protocol.messages.list_offsets import ListOffsetsRequest
+from coordinator.protocol.messages import ListOffsetsRequest
 from coordinator.protocol.wire import UnencodableMessage, compact_string, read_varint, varint
 
 _INT32: Final = struct.Struct(">i")

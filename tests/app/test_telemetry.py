@@ -11,8 +11,7 @@ from coordinator.app.first_error import first_commit_error, first_error, first_f
 from coordinator.app.telemetry import LoopLag, kafka_samples, node_samples, request_samples
 from coordinator.core.commands import OK, CommitResult, FoundBatches, Outcome
 from coordinator.kafka.errors import ErrorCode
-from coordinator.protocol.messages import ListOffsetsResponse, RegisterNodeResponse
-from coordinator.protocol.messages.list_offsets import ListOffsetsPartitionResponse, ListOffsetsTopicResponse
+from coordinator.protocol.messages import ListOffsetsPartitionResponse, ListOffsetsResponse, ListOffsetsTopicResponse, RegisterNodeResponse
 from coordinator.testing.state_store import MemoryStateStores
 from tests.core.build import batch, commit, place
 from tests.runtime.nodes import in_memory, running

@@ -20,7 +20,8 @@ from coordinator.protocol import messages
 from coordinator.protocol.codec import Message
 
 SCHEMAS = Path(next(iter(protocol_package.__path__))) / "schemas"
-TOP = sorted(name for name in messages.__all__ if getattr(messages, name).__type__ is not EntityType.nested)
+CLASSES = {name: cls for name, cls in vars(messages).items() if dataclasses.is_dataclass(cls)}
+TOP = sorted(name for name, cls in CLASSES.items() if cls.__type__ is not EntityType.nested)
 
 
 def schema(message: str) -> dict:
