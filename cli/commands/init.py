@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import rich_click as click
+import click
 
 from cli.options import config_option, dry_run_option, kafka_options, kafka_server_option, output_option, timeout_option, topic_option
 from cli.outcome import Exit, Failed
@@ -161,7 +161,14 @@ def _check(facts: TopicFacts, partitions: int, expectations: TopicExpectations) 
 def _summary(facts: TopicFacts, action: str) -> Row:
     from coordinator.kafka.names import topic_id_text
 
-    keys = ("cleanup.policy", "retention.ms", "retention.bytes", "min.insync.replicas", "unclean.leader.election.enable")
+    keys = (
+        "cleanup.policy",
+        "retention.ms",
+        "retention.bytes",
+        "min.insync.replicas",
+        "unclean.leader.election.enable",
+        "message.timestamp.type",
+    )
     return {
         "topic": facts.topic,
         "action": action,

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import rich_click as click
+import click
 
 from cli.options import COUNT, confirm, dry_run_option, output_option, server_option, timeout_option, yes_option
 from cli.output import print_fields, print_rows, say
@@ -61,7 +61,9 @@ async def _create(
 
     async with open_client(bootstrap_server, timeout_s) as client:
         try:
-            await client.create_topic(name, partitions, topic_id=topic_id, timeout_ms=milliseconds(timeout_s))
+            created = await client.create_topic(name, partitions, topic_id=topic_id, timeout_ms=milliseconds(timeout_s))
+            if created.note:
+                say(f"topic {name}: {created.note}")
         except AlreadyExists:
             if not if_not_exists:
                 raise
@@ -92,7 +94,9 @@ async def _alter(topic: str, partitions: int, bootstrap_server: str, timeout_s: 
 
     async with open_client(bootstrap_server, timeout_s) as client:
         found = await find_topic(client, topic, timeout_s)
-        await client.create_topic(found.name, partitions, topic_id=found.topic_id, timeout_ms=milliseconds(timeout_s))
+        grown = await client.create_topic(found.name, partitions, topic_id=found.topic_id, timeout_ms=milliseconds(timeout_s))
+        if grown.note:
+            say(f"topic {found.name}: {grown.note}")
         return await find_topic(client, found.name, timeout_s)
 
 

@@ -186,7 +186,7 @@ class DisklessClient:
         [refusal] = await self._routing.perform(create_topic(name, num_partitions, topic_id), deadline)
         refusal.raise_for_error()
         self._discovery.forget_topic(topic_id)
-        return TopicListing(topic_id=topic_id, name=name, num_partitions=num_partitions)
+        return TopicListing(topic_id=topic_id, name=name, num_partitions=num_partitions, note=refusal.message)
 
     async def delete_topic(self, topic: str | bytes, *, timeout_ms: int | None = None) -> None:
         """Delete a topic, named by its name or its 16-byte id. Returns when every owner has logged it."""

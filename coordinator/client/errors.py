@@ -53,7 +53,7 @@ class TimedOut(DisklessError):
 
 
 class Refusal(NamedTuple):
-    """Why an element has no answer; `code` 0 means that it has one."""
+    """Why an element has no answer; `code` 0 means that it has one, and `message` is then a remark on it or empty."""
 
     code: ErrorCode
     message: str
@@ -97,7 +97,7 @@ def error_of(code: ErrorCode, message: str) -> DisklessError:
 def refusal_of(code: int, message: str | None) -> Refusal:
     """Return a response's code and text; a code this client does not know becomes UNKNOWN_SERVER_ERROR and is named in the text."""
     if code == 0:
-        return SERVED
+        return Refusal(ErrorCode.NONE, message) if message else SERVED
     try:
         return Refusal(ErrorCode(code), message or ErrorCode(code).name.lower().replace("_", " "))
     except ValueError:

@@ -77,9 +77,12 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicListing:
+    """A topic. `note` is what the service says of a creation that succeeded, such as on how few coordinators the topic lives; else empty."""
+
     topic_id: bytes
     name: str
     num_partitions: int
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

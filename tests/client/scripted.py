@@ -43,6 +43,8 @@ class ScriptedCluster:
     emptied: set[str] = field(default_factory=set)
     commits: list[tuple[int, CommitFile]] = field(default_factory=list)
     directory: Directory = field(default_factory=Directory)
+    remark: str | None = None
+    """What creations that succeed are answered besides."""
 
     def add_topic(self, topic_id: bytes, name: str, partitions: int) -> None:
         self.topics[topic_id] = (name, [partition % self.coordinators for partition in range(partitions)])
@@ -216,7 +218,7 @@ class ScriptedNode:
                 code = ErrorCode.TOPIC_ALREADY_EXISTS
             else:
                 self.cluster.add_topic(one.topic_id, one.name, one.num_partitions)
-            results.append(m.CreatablePartitionsResult(topic_id=one.topic_id, error_code=code, error_message=None))
+            results.append(m.CreatablePartitionsResult(topic_id=one.topic_id, error_code=code, error_message=self.cluster.remark))
         return m.CreatePartitionsResponse(topics=tuple(results))
 
     def _update_schema_level(self, message: m.UpdateSchemaLevelRequest) -> Message:

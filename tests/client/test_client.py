@@ -306,6 +306,13 @@ async def test_operations_at_the_same_time_share_discovery() -> None:
             assert sum(node.count(api) for node in cluster.nodes.values()) == 1
 
 
+async def test_a_remark_on_a_creation_reaches_the_caller() -> None:
+    async with scripted() as cluster, client_of(cluster) as client:
+        assert (await client.create_topic("t", 3)).note == ""
+        cluster.remark = "the new partitions live on 1 of 4 coordinators"
+        assert (await client.create_topic("u", 3)).note == cluster.remark
+
+
 async def test_creating_is_repeated_with_the_same_id() -> None:
     async with scripted() as cluster, client_of(cluster) as client:
         cluster.nodes[1].trouble.append(once(ApiKey.CREATE_PARTITIONS, process_and_hang_up))
