@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-import rich_click as click
+import click
 
 SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 _TEXT = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*([smhd]?)", re.ASCII)

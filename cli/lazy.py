@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-import rich_click as click
+import click
 
 from cli.ending import STOPPED, describe, is_stopping, say_last
 from cli.outcome import Exit, Failed
@@ -33,7 +33,7 @@ class Lazy:
         return command
 
 
-class _Listed(click.RichCommand):
+class _Listed(click.Command):
     """Stands for a command in lists; never runs."""
 
     def __init__(self, name: str, lazy: Lazy) -> None:
@@ -41,7 +41,7 @@ class _Listed(click.RichCommand):
         self.lazy = lazy
 
 
-class LazyGroup(click.RichGroup):
+class LazyGroup(click.Group):
     """A group made of a table of `Lazy` commands."""
 
     def __init__(self, *args: Any, lazy: Mapping[str, Lazy] | None = None, **kwargs: Any) -> None:
@@ -51,6 +51,14 @@ class LazyGroup(click.RichGroup):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Name the commands in the order of the table."""
         return [*self.lazy, *super().list_commands(ctx)]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands with their whole short help, which click itself would cut to one line."""
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        shown = [(name, command) for name, command in commands if command is not None and not command.hidden]
+        if shown:
+            with formatter.section("Commands"):
+                formatter.write_dl([(name, command.short_help or command.get_short_help_str(limit=10_000)) for name, command in shown])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return what lists show; `resolve_command` gives the command itself."""

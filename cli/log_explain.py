@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-import rich_click as click
+import click
 
 from cli.kafka_log import LogConsumer
 from cli.log_entries import CHUNK, Judge, JudgedEntry, Message, entry_row

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-import rich_click as click
+import click
 
 from cli.output import FORMATS
 

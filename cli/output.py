@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self, cast
 
-import rich_click as click
+import click
 
 FORMATS = ("table", "json", "jsonl", "yaml")
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-import rich_click as click
+import click
 
 from cli.outcome import Exit, Failed
 

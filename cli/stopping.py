@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-import rich_click as click
+import click
 
 
 class _StopAsked(BaseException):

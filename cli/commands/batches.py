@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import rich_click as click
+import click
 from click.core import ParameterSource
 
 from cli.objects import store_options

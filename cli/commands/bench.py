@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import rich_click as click
+import click
 
 from cli.options import FiniteRange, output_option
 from cli.output import print_rows, say

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-import rich_click as click
+import click
 
 from cli.options import config_option, output_option, property_option
 from cli.output import print_rows, say

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import rich_click as click
+import click
 
 from cli.outcome import Exit, Failed
 from cli.output import say

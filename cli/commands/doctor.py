@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-import rich_click as click
+import click
 
 from cli.objects import store_options
 from cli.options import OFFSET, SERVER_VARIABLE, kafka_options, kafka_server_option, output_option, timeout_option, topic_option

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import rich_click as click
+import click
 
 from cli.objects import store_options
 from cli.options import COUNT, INDEX, LIMIT, RegularFile, output_option, server_option, timeout_option

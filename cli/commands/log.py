@@ -7,7 +7,7 @@ from contextlib import ExitStack, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import rich_click as click
+import click
 
 from cli.options import INDEX, LIMIT, OFFSET, config_option, kafka_options, kafka_server_option, output_option, timeout_option, topic_option
 from cli.output import RowStream, progress, time_text

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import rich_click as click
+import click
 
 from cli.options import FiniteRange, config_option, kafka_options, kafka_server_option, log_level_option, topic_option
 from cli.outcome import Exit, Failed

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-import rich_click as click
+import click
 
 from cli.commands.monitor_read import limit_option, opened_report
 from cli.options import output_option

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import rich_click as click
+import click
 
 from cli.objects import store_options
 from cli.options import FiniteRange, kafka_options, kafka_server_option, output_option, topic_option

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-import rich_click as click
+import click
 
 from cli.options import LIMIT, output_option
 from cli.outcome import Exit, Failed

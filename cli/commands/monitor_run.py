@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import rich_click as click
+import click
 
 from cli.durations import Duration
 from cli.options import SERVER_VARIABLE, FiniteRange, config_option, kafka_options, kafka_server_option, log_level_option, topic_option

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import rich_click as click
+import click
 
 from cli.options import SERVER_VARIABLE, config_option, kafka_options, kafka_server_option, output_option, timeout_option, topic_option
 from cli.outcome import Exit, Failed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import rich_click as click
+import click
 
 from cli.options import INDEX, INT64_MAX, output_option, server_option, timeout_option
 from cli.output import print_rows

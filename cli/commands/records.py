@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import rich_click as click
+import click
 
 from cli.options import INDEX, INT64_MAX, confirm, dry_run_option, output_option, server_option, timeout_option, yes_option
 from cli.output import print_fields, say

@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import rich_click as click
+import click
 
 from cli.dev.die_with_parent import end_with_parent
 from cli.options import FiniteRange, RegularFile

@@ -111,8 +111,8 @@ def test_a_shell_is_offered_commands_and_options() -> None:
 
 
 PLAIN = """
-import rich_click as click
-group = click.RichGroup("plain", commands=[click.RichCommand(f"command-{n}", help="One of some.") for n in range(12)])
+import click
+group = click.Group("plain", commands=[click.Command(f"command-{n}", help="One of some.") for n in range(12)])
 group(["--help"])
 """
 OURS = f"""
@@ -148,6 +148,7 @@ def test_commands_that_ask_a_node_import_nothing_heavy(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []  # Hypothesis would leave its folder
 
 
+@pytest.mark.measured
 def test_help_imports_nothing_heavy_and_costs_little_more_than_any_help(tmp_path: Path) -> None:
     environment = os.environ | {"PYTHONPYCACHEPREFIX": str(tmp_path), "PYTHONDONTWRITEBYTECODE": ""}
     here = Path(cli.__file__).parents[1]

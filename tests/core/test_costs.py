@@ -33,6 +33,8 @@ RUNS, ROUNDS = 60, 4
 ALLOWED_S = 25e-6
 NAMES = count()
 
+pytestmark = pytest.mark.measured
+
 
 class Coordinator:
     """A leader and a follower of one metadata partition with so many user partitions, all of it written once."""

@@ -38,7 +38,7 @@ def run_promtool(tests: list[dict[str, object]], folder: Path) -> subprocess.Com
     file = folder / "tests.yaml"
     rules = [str(path) for path in sorted(FOLDER.glob("rules/*.yaml"))]
     file.write_text(yaml.safe_dump({"rule_files": rules, "evaluation_interval": "1m", "tests": tests}, width=1000))
-    return subprocess.run([program("promtool"), "test", "rules", str(file)], capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run([program("promtool"), "test", "rules", str(file)], capture_output=True, text=True, check=False, timeout=240)
 
 
 def test_every_alert_has_a_case() -> None:
