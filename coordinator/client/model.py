@@ -77,7 +77,7 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicListing:
-    """A topic. `note` is what the service says of a creation that succeeded, such as on how few coordinators the topic lives; else empty."""
+    """A topic. `note` is a remark of the service on its creation, such as on how few coordinators it lives; else empty."""
 
     topic_id: bytes
     name: str
