@@ -12,11 +12,11 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import NamedTuple, Protocol, cast
 
 from cli.output import term_text
-from coordinator.core.leadership.fence import VOID_REASONS, Fence, Verdict, admits
 from coordinator.kafka.names import topic_id_text
 from records.codec import UnknownSchema, UnreadableEntry, decode_entry, decode_key
 from records.entry_key import EntryKey
-from records.model import LeadershipClaimed, Record, TransactionAborted, TransactionBegan, TransactionEnded
+from records.log import EntryRecords, Fence, Judgement, LogGrammar, OpenTransaction, Role, Verdict, claim_in
+from records.model import Record
 
 UNKNOWN = "unknown"
 VOID = "void"
@@ -59,19 +59,6 @@ class JudgedEntry:
     error: str
 
 
-@dataclass(slots=True)
-class OpenTransaction:
-    """A transaction that was not ended yet. `said` is how many chunks its beginning announced, -1: none."""
-
-    name: str
-    offset: int
-    said: int
-    chunks: int = 0
-
-    def __str__(self) -> str:
-        return f"transaction {self.name!r} of offset {self.offset}"
-
-
 class Judge:
     """Judges the messages of one partition in order. `from_start` is false where earlier entries were pruned or skipped.
 
@@ -80,94 +67,80 @@ class Judge:
 
     def __init__(self, *, from_start: bool, fold: Fold | None = None) -> None:
         self._fold = fold
-        self._from_start = from_start
-        self._fence: Fence | None = Fence() if from_start else None
+        self._grammar = LogGrammar(may_have_begun=not from_start)
+        self._is_term_known = from_start
         self._epoch_seen = 0
-        self._opened: OpenTransaction | None = None
 
     def judge(self, message: Message) -> JudgedEntry:
         """Judge and decode the next message."""
         key = decode_key(message.key)
-        records, error = _decode(message.value)
-        verdict, reason = self._verdict(key, records)
-        if verdict == Verdict.CLAIM.value:
-            reason = "; ".join(filter(None, (reason, self._abort())))
-        elif verdict == Verdict.APPLY.value:
-            verdict, reason = self._in_transaction(message.offset, records, error)
+        entry = _decode(message.value)
+        records, error = ([], entry) if isinstance(entry, UnreadableEntry) else (entry, "")
+        verdict, reason, closed = self._verdict(message.offset, key, entry)
         contradiction = None if self._fold is None else self._fold.take(message)
         if contradiction is not None:
-            verdict, reason = VOID, "; ".join(filter(None, (f"contradiction: {contradiction}", self._abort())))
-        return JudgedEntry(message=message, key=key, verdict=verdict, reason=reason, records=records, error=str(error or ""))
+            verdict, reason = VOID, _joined(f"contradiction: {contradiction}", _lost(self._grammar.close() or closed))
+        return JudgedEntry(message=message, key=key, verdict=verdict, reason=reason, records=records, error=str(error))
 
-    def _verdict(self, key: EntryKey | None, records: Sequence[Record]) -> tuple[str, str]:
-        claim = _proper_claim(key, records)
-        if self._fence is None:
-            if claim is None or claim.epoch <= self._epoch_seen:
-                self._epoch_seen = max(self._epoch_seen, key.epoch if key is not None else 0)
-                return UNKNOWN, "no claim was seen before it"
-            self._fence = Fence().claimed_by(claim)
-            return Verdict.CLAIM.value, "taken to be in force: the log before it is not known"
-        verdict = self._fence.judge(key)
-        if verdict is Verdict.APPLY:
-            self._fence = self._fence.advanced()
-            return verdict.value, ""
-        if verdict is Verdict.CLAIM and claim is not None:
-            self._fence = self._fence.claimed_by(claim)
-            return verdict.value, ""
-        word = VOID_REASONS.get(verdict, Verdict.VOID_FOREIGN.value)
-        return VOID, f"{word}: {REASONS[word]}"
+    def _verdict(
+        self, offset: int, key: EntryKey | None, entry: Sequence[Record] | UnreadableEntry
+    ) -> tuple[str, str, OpenTransaction[EntryRecords] | None]:
+        """Verdict, reason, and the transaction that was open until this entry."""
+        if not self._is_term_known:
+            return *self._first_claim(key, entry), None
+        try:
+            judged = self._grammar.read(offset, key, entry)
+        except UnknownSchema:
+            return Verdict.APPLY.value, "replicas of this version stop here", None
+        return *_words(judged, self._grammar.opened), judged.closed
 
-    def _in_transaction(self, offset: int, records: Sequence[Record], error: UnreadableEntry | None) -> tuple[str, str]:
-        """What an entry of the term in force does to the open transaction, or is of it."""
-        verdict, opened = Verdict.APPLY.value, self._opened
-        if isinstance(error, UnknownSchema):
-            return verdict, "replicas of this version stop here"
-        if error is not None:
-            return self._contradiction("it cannot be decoded")
-        match records:
-            case [TransactionBegan(name=name, num_chunks=said)] if opened is None:
-                self._opened = OpenTransaction(name, offset, said)
-                return verdict, ""
-            case [TransactionBegan()]:
-                return self._contradiction(f"it begins a transaction while {opened} is open")
-            case [TransactionEnded()] if opened is None:
-                if self._from_start:
-                    return self._contradiction("it ends a transaction that never began")
-                return verdict, "no transaction is open, as far as the log was read"
-            case [TransactionEnded(num_chunks=count)] if opened is not None and count != opened.chunks:
-                return self._contradiction(f"it ends {opened} with {count} chunks, {opened.chunks} were read")
-            case [TransactionEnded()]:
-                self._opened = None
-                return verdict, f"{opened} takes effect"
-            case [TransactionAborted()]:
-                return verdict, self._abort()
-        if any(isinstance(record, TransactionBegan | TransactionEnded) for record in records):
-            return self._contradiction("it begins or ends a transaction among other records")
-        if opened is None:
-            return verdict, ""
-        opened.chunks += 1
-        return CHUNK, f"{opened.chunks}{f' of {opened.said}' if opened.said >= 0 else ''} of {opened}"
-
-    def _contradiction(self, what: str) -> tuple[str, str]:
-        return VOID, "; ".join(filter(None, (f"contradiction: {what}", self._abort())))
-
-    def _abort(self) -> str:
-        opened, self._opened = self._opened, None
-        return "" if opened is None else f"nothing of {opened} counts"
+    def _first_claim(self, key: EntryKey | None, entry: Sequence[Record] | UnreadableEntry) -> tuple[str, str]:
+        """Before a claim of a new epoch nothing is known."""
+        claim = claim_in(key, () if isinstance(entry, UnreadableEntry) else entry)
+        if claim is None or claim.epoch <= self._epoch_seen:
+            self._epoch_seen = max(self._epoch_seen, 0 if key is None else key.epoch)
+            return UNKNOWN, "no claim was seen before it"
+        self._is_term_known = True
+        self._grammar.fence = Fence().claimed_by(claim)
+        return Verdict.CLAIM.value, "taken to be in force: the log before it is not known"
 
 
-def _proper_claim(key: EntryKey | None, records: Sequence[Record]) -> LeadershipClaimed | None:
-    if key is None or key.seq != 0 or len(records) != 1:
-        return None
-    record = records[0]
-    return record if isinstance(record, LeadershipClaimed) and admits(key, record) else None
+def _words(judged: Judgement, opened: OpenTransaction[EntryRecords] | None) -> tuple[str, str]:
+    """The verdict of the grammar for people, and its reason."""
+    verdict = judged.verdict
+    if judged.fault is not None:
+        return VOID, _joined(f"contradiction: {judged.fault.message}", _lost(judged.closed))
+    if verdict not in (Verdict.APPLY, Verdict.CLAIM):
+        return VOID, f"{verdict.value}: {REASONS[verdict.value]}"
+    match judged.role:
+        case Role.ENDS:
+            return verdict.value, f"{_named(judged.closed)} takes effect"
+        case Role.CHUNK if opened is not None:
+            said = f" of {opened.num_chunks}" if opened.num_chunks >= 0 else ""
+            return CHUNK, f"{len(opened.chunks)}{said} of {_named(opened)}"
+        case Role.ENDS_UNKNOWN:
+            return verdict.value, "no transaction is open, as far as the log was read"
+        case _:
+            return verdict.value, _lost(judged.closed)
 
 
-def _decode(value: bytes | None) -> tuple[Sequence[Record], UnreadableEntry | None]:
+def _named(opened: OpenTransaction[EntryRecords] | None) -> str:
+    return "" if opened is None else f"transaction {opened.name!r} of offset {opened.offset}"
+
+
+def _lost(opened: OpenTransaction[EntryRecords] | None) -> str:
+    return "" if opened is None else f"nothing of {_named(opened)} counts"
+
+
+def _joined(*parts: str) -> str:
+    return "; ".join(filter(None, parts))
+
+
+def _decode(value: bytes | None) -> Sequence[Record] | UnreadableEntry:
     try:
-        return decode_entry(value or b""), None
+        return decode_entry(value or b"")
     except UnreadableEntry as error:
-        return [], error
+        return error
 
 
 def entry_row(entry: JudgedEntry, time_text: str | None) -> dict[str, object]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
@@ -29,8 +29,8 @@ from records.bulk_files import FileColumns, files_of
 from records.codec import UndecodableEntry, UnknownSchema, UnreadableEntry, decode_entry
 from records.entry_key import EntryKey, decode_key
 from records.fast import PLAIN_COMMIT_PREFIXES
-from records.model import FileCommitted, LeadershipClaimed, Record, Restored, TransactionAborted, TransactionBegan, TransactionEnded
-from spark_jobs.contradiction import check_composition, check_marks
+from records.log import Fault, OpenTransaction, Role, begun_by, composition_fault, role_of, undecodable
+from records.model import FileCommitted, Record, Restored
 from spark_jobs.scan.force import Force, Keys, Verdicts
 from spark_jobs.scan.head import Head
 
@@ -114,12 +114,12 @@ class _Part(NamedTuple):
 
 
 @dataclass(slots=True)
-class _OpenTransaction:
-    """A transaction without its end: the head before it, and everything that was read since its beginning."""
+class _Held:
+    """A transaction without its end, the head before it, and everything that was read since its beginning."""
 
+    opened: OpenTransaction[Sequence[Record]]
     head: Head
     parts: list[_Part] = field(default_factory=list)
-    chunks: list[bytes | None] = field(default_factory=list)
 
 
 class ArchiveScan:
@@ -129,7 +129,7 @@ class ArchiveScan:
         self._kpart = kpart
         self._next = (head or START).next_offset
         self._force = Force(head or START)
-        self._opened: _OpenTransaction | None = None
+        self._held: _Held | None = None
         self._wrong: dict[int, str] = {}
 
     def read(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -166,81 +166,84 @@ class ArchiveScan:
     def _take_term(self, entries: _Entries) -> Iterator[pa.RecordBatch]:
         """Take entries of which only the first may be a claim."""
         before = self._head_at(int(entries.offsets[0]))
-        verdicts = self._force.judge(_keys(entries.keys), lambda index: _claim(entries.values[index]))
+        verdicts = self._force.judge(_keys(entries.keys), lambda index: _readable(entries.values[index]))
         start = 0
 
         def part(stop: int) -> _Part:
             return _Part(entries, verdicts, start, stop)
 
         for index in np.flatnonzero(verdicts.counts).tolist():
+            value = entries.values[index]
             if index in verdicts.claims or index in verdicts.adopted:
-                if self._opened is not None:
+                if self._held is not None:
                     yield from self._close(ABORTED, part(index))
                     start = index
-            elif not self._is_lawful(int(entries.offsets[index]), entries.values[index]):
-                # It is void, and so is a transaction that is open.
-                yield from self._close(APPLIED if self._opened is None else ABORTED, part(index))
-                start = index
+                if index in verdicts.claims:
+                    continue
+            if self._held is None and value is not None and value.startswith(PLAIN_COMMIT_PREFIXES):
                 continue
-            match _mark(entries.values[index]):
-                case TransactionBegan():
+            offset = int(entries.offsets[index])
+            role, records = self._role(offset, value)
+            match role:
+                case Fault():
+                    # It is void, and so is a transaction that is open.
+                    self._wrong[offset] = role.message
+                    yield from self._close(APPLIED if self._held is None else ABORTED, part(index))
+                    start = index
+                case Role.BEGINS:
                     yield from self._close(APPLIED, part(index))
                     start = index
-                    self._opened = _OpenTransaction(_head_before(before, entries, index))
-                case TransactionEnded() if self._opened is not None:
-                    self._raise_floor(self._opened.chunks)
+                    self._held = _Held(begun_by(records, offset), _head_before(before, entries, index))
+                case Role.ENDS if self._held is not None:
+                    self._raise_floor(record for chunk in self._held.opened.chunks for record in chunk)
                     yield from self._close(APPLIED, part(index + 1))
                     start = index + 1
-                case TransactionAborted() if self._opened is not None:
+                case Role.ABORTS:
                     yield from self._close(ABORTED, part(index))
                     start = index
-                case None if self._opened is not None:
-                    self._opened.chunks.append(entries.values[index])
-                case _ if not (entries.values[index] or b"").startswith(PLAIN_COMMIT_PREFIXES):
-                    self._raise_floor([entries.values[index]])
+                case Role.CHUNK if self._held is not None:
+                    self._held.opened.chunks.append(records)
+                case _:
+                    self._raise_floor(records)
         rest = part(len(entries.offsets))
-        if self._opened is None:
+        if self._held is None:
             yield from self._rows_of(rest, APPLIED)
         else:
-            self._opened.parts.append(rest)
+            self._held.parts.append(rest)
 
     def _close(self, verdict: str, last: _Part | None = None) -> Iterator[pa.RecordBatch]:
         """The rows of the open transaction, if there is one, and of the part behind it; `verdict` is theirs."""
-        parts = [] if self._opened is None else self._opened.parts
-        self._opened = None
+        parts = [] if self._held is None else self._held.parts
+        self._held = None
         for part in parts if last is None else [*parts, last]:
             yield from self._rows_of(part, verdict)
 
     def head_rows(self) -> list[Row]:
         """The new head, as a row, and what was read beyond it."""
-        opened = self._opened
-        head = self._head() if opened is None else opened.head
+        held = self._held
+        head = self._head() if held is None else held.head
         rows = [_row(self._kpart, head.next_offset, verdict=HEAD, body=json.dumps(asdict(head)))]
-        for part in () if opened is None else opened.parts:
+        for part in () if held is None else held.parts:
             rows += [self._held_row(part.entries, index) for index in range(part.start, part.stop)]
         return rows
 
-    def _is_lawful(self, offset: int, value: bytes | None) -> bool:
-        """Whether an entry can be told to contradict the log without knowing the state; if so, why is kept for its row."""
-        opened = self._opened
-        if opened is None and value is not None and value.startswith(PLAIN_COMMIT_PREFIXES):
-            return True
-        why: str | None = None
+    def _role(self, offset: int, value: bytes | None) -> tuple[Role | Fault, Sequence[Record]]:
+        """What an entry that counts does, as far as that is told without knowing the state, and its records."""
+        opened = None if self._held is None else self._held.opened
         try:
             records = decode_entry(value or b"")
         except UnknownSchema:
-            return True
+            return Role.ALONE if opened is None else Role.CHUNK, []
         except UndecodableEntry as error:
-            why = str(error)
-        else:
-            why = _unlawful(records, opened, is_adopted=self._force.is_adopted)
-        if why is not None:
-            self._wrong[offset] = why
-        return why is None
+            return undecodable(error), []
+        role = role_of(records, offset, opened, may_have_begun=self._force.is_adopted)
+        if role is Role.ENDS and opened is not None:
+            role = composition_fault([record for chunk in opened.chunks for record in chunk], in_transaction=True) or role
+        return role, records
 
-    def _raise_floor(self, values: Sequence[bytes | None]) -> None:
+    def _raise_floor(self, records: Iterable[Record]) -> None:
         """Epochs of a restored log begin above a floor."""
-        for record in _records_of(values):
+        for record in records:
             if isinstance(record, Restored):
                 self._force.epoch_floor = max(self._force.epoch_floor, record.epoch_floor)
 
@@ -305,10 +308,7 @@ class ArchiveScan:
     def _wrong_rows(self, index: int, entries: _Entries, why: str) -> list[Row]:
         """The rows of an entry that contradicts the log: its records with the reason, or the reason alone."""
         base = self._at(index, entries, CONTRADICTION)
-        try:
-            records = decode_entry(entries.values[index] or b"")
-        except UnreadableEntry:
-            records = []
+        records = _readable(entries.values[index])
         if not records:
             return [base | {"body": json.dumps({"error": why})}]
         bodies = [json.dumps({"error": why, "record": json.loads(_json(record))}) for record in records]
@@ -460,11 +460,12 @@ def _slice(entries: _Entries, start: int, stop: int) -> _Entries:
 
 
 def _head_of(force: Force, next_offset: int) -> Head:
+    fence = force.fence
     return Head(
         next_offset=next_offset,
         epoch=force.epoch,
-        term=force.term,
-        seq=force.seq,
+        term=None if fence is None else fence.term,
+        seq=None if fence is None else fence.seq,
         epoch_floor=force.epoch_floor,
         is_adopted=force.is_adopted,
         is_confirmed=force.is_confirmed,
@@ -472,52 +473,12 @@ def _head_of(force: Force, next_offset: int) -> Head:
     )
 
 
-def _unlawful(records: Sequence[Record], opened: _OpenTransaction | None, *, is_adopted: bool) -> str | None:
-    """Why an entry contradicts the log, as far as that is told without the state."""
-    match records:
-        case [TransactionBegan()]:
-            return None if opened is None else f"it begins a transaction inside that of entry {opened.head.next_offset}"
-        case [TransactionEnded()] if opened is None:
-            return None if is_adopted else "it ends a transaction that never began"
-        case [TransactionEnded(num_chunks=count)] if opened is not None and count != len(opened.chunks):
-            return f"it ends a transaction of {len(opened.chunks)} entries and says {count}"
-        case [TransactionEnded()] if opened is not None:
-            wrong = (check_composition(list(_records_of([chunk])), in_transaction=True) for chunk in opened.chunks)
-            return next((one.message for one in wrong if one is not None), None)
-    marks = check_marks(records)
-    found = marks if marks is not None or opened is not None else check_composition(records)
-    return None if found is None else found.message
-
-
-def _records_of(values: Sequence[bytes | None]) -> Iterator[Record]:
-    """The records of entries; those that cannot be read have none."""
-    for value in values:
-        try:
-            yield from decode_entry(value or b"")
-        except UnreadableEntry:
-            continue
-
-
 def _head_before(before: Head, entries: _Entries, index: int) -> Head:
     """The head before entry `index`, told again from the one before all of them."""
     force = Force(before)
     if index:
-        force.judge(_keys(entries.keys[:index]), lambda place: _claim(entries.values[place]))
+        force.judge(_keys(entries.keys[:index]), lambda place: _readable(entries.values[place]))
     return _head_of(force, int(entries.offsets[index]))
-
-
-def _mark(value: bytes | None) -> Record | None:
-    """What an entry that counts says of transactions: the beginning or end of one, which stands alone."""
-    if value is None or value.startswith(PLAIN_COMMIT_PREFIXES):
-        return None
-    try:
-        records = decode_entry(value)
-    except UnreadableEntry:
-        return None
-    match records:
-        case [TransactionBegan() | TransactionEnded() | TransactionAborted() as mark]:
-            return mark
-    return None
 
 
 def _numbers(column: pa.Array) -> Int64s:
@@ -530,15 +491,12 @@ def _keys(keys: Sequence[EntryKey | None]) -> Keys:
     return Keys(rows[:, 0], rows[:, 1], rows[:, 2], np.array([key is not None for key in keys], bool))
 
 
-def _claim(value: bytes | None) -> LeadershipClaimed | None:
+def _readable(value: bytes | None) -> Sequence[Record]:
+    """The records of an entry; one that cannot be read has none."""
     try:
-        records = decode_entry(value or b"")
+        return decode_entry(value or b"")
     except UnreadableEntry:
-        return None
-    match records:
-        case [LeadershipClaimed() as claim]:
-            return claim
-    return None
+        return []
 
 
 def _days(times_ms: Int64s) -> Int64s:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from records.codec import UndecodableEntry, UnknownSchema, UnreadableEntry, decode_entry, encode_entry
+from records.log import Fault, OpenTransaction, Role, Verdict, begun_by, composition_fault, role_of, undecodable
 from records.model import (
     DisklessLogInitialized,
     DisklessLogReset,
@@ -32,18 +33,15 @@ from records.model import (
     TransactionBegan,
     TransactionEnded,
 )
-from spark_jobs.contradiction import UNDECODABLE, Contradiction, check_composition, check_marks, stops_replicas
+from spark_jobs.contradiction import stops_replicas
 from spark_jobs.scan.audit import Audit
 from spark_jobs.scan.columns import FileColumns, Int64s, Place
 from spark_jobs.scan.entries import Piece
-from spark_jobs.scan.force import CONTRADICTION, Force, Verdicts
-from spark_jobs.scan.head import NOT_SAID, HeldEntry, OpenTransaction
+from spark_jobs.scan.force import Force, Verdicts
+from spark_jobs.scan.head import NOT_SAID, HeldEntry, HeldTransaction
 from spark_jobs.scan.levels import Levels
 from spark_jobs.scan.summary import EventRow, FindingRow, RestartRow
 from spark_jobs.scan.transaction import ENTRIES_MAX, Transaction
-
-Mark = TransactionBegan | TransactionEnded | TransactionAborted
-"""What stands alone in its entry and says what becomes of those around it."""
 
 
 class _Contradictory(Exception):
@@ -134,8 +132,7 @@ class SlowPath:
             self._skip_unknown(entry, at, error, applied)
         except UndecodableEntry as error:
             self._audit.quarantine(offset, str(error), entry.value)
-            message = f"the entry cannot be decoded: {error}"
-            self._pass_over(FindingRow(self._kpart, offset, UNDECODABLE, message), offset)
+            self._pass_over(self._finding(offset, undecodable(error)), offset)
             applied.void.append(index)
         except _Contradictory as contradictory:
             self._pass_over(contradictory.finding, offset)
@@ -144,7 +141,7 @@ class SlowPath:
     def _pass_over(self, finding: FindingRow, offset: int) -> None:
         """The entry is void, and the transaction that is open."""
         self._audit.find(finding)
-        self._force.void[CONTRADICTION] += 1
+        self._force.void[Verdict.VOID_CONTRADICTION.value] += 1
         self._never_ended(self._transaction.end(), offset, "is void together with this entry")
 
     def _skip_unknown(self, entry: HeldEntry, at: int, error: UnknownSchema, applied: Applied) -> None:
@@ -165,21 +162,44 @@ class SlowPath:
     def _apply_lawful(self, entry: HeldEntry, at: int, applied: Applied, *, is_claim: bool) -> None:
         """Apply an entry, or hold it. Raises `_Contradictory` and a decoder's error before anything changed."""
         records = decode_entry(entry.value)
-        match records:
-            case [TransactionBegan() | TransactionEnded() | TransactionAborted() as mark]:
-                self._take_mark(mark, entry, at, applied)
-                return
-        self._refuse(entry.offset, check_marks(records))
-        if self._transaction.holds:
-            self._hold(entry, at, applied)
+        if is_claim:
+            self._apply_records(records, entry, at, applied)
             return
-        if not is_claim:
-            self._refuse(entry.offset, check_composition(records, in_transaction=self._transaction.is_open))
-        self._apply_records(records, entry, at, applied)
+        if self._transaction.is_released and self._ends_released(records):
+            return
+        opened = self._transaction.opened
+        role = role_of(records, entry.offset, opened, may_have_begun=self._force.is_adopted)
+        match role:
+            case Fault():
+                raise _Contradictory(self._finding(entry.offset, role))
+            case Role.ALONE:
+                self._apply_records(records, entry, at, applied)
+            case Role.CHUNK:
+                self._take_chunk(records, entry, at, applied)
+            case Role.BEGINS:
+                self._transaction.begin(begun_by(records, entry.offset), entry.append_ms)
+            case Role.ENDS if opened is not None:
+                self._end_transaction(opened, entry.offset, at, applied)
+            case Role.ABORTS:
+                [mark] = records
+                assert isinstance(mark, TransactionAborted)
+                self._never_ended(self._transaction.end(), entry.offset, f"was aborted: {mark.reason}")
+            case _:
+                self._audit.note(entry.offset, "a transaction ends that never began, as far as this log was read")
+        if role not in (Role.ALONE, Role.CHUNK):
+            self._counts[f"record.{type(records[0]).__name__}"] += 1
 
-    def _refuse(self, offset: int, contradiction: Contradiction | None) -> None:
-        if contradiction is not None:
-            raise _Contradictory(FindingRow(self._kpart, offset, *contradiction))
+    def _ends_released(self, records: Sequence[Record]) -> bool:
+        """Close a transaction that was too large to be held, whatever its end says: its entries are not counted any more."""
+        match records:
+            case [TransactionEnded() as mark]:
+                self._transaction.end()
+                self._counts[f"record.{type(mark).__name__}"] += 1
+                return True
+        return False
+
+    def _finding(self, offset: int, fault: Fault) -> FindingRow:
+        return FindingRow(self._kpart, offset, fault.rule, fault.message, expected=fault.expected, found=fault.found)
 
     def _apply_held(self, entries: Sequence[HeldEntry], at: int, applied: Applied) -> int:
         """Apply entries of a transaction at the step of another entry; returns the step after them."""
@@ -209,7 +229,7 @@ class SlowPath:
                 case FeatureLevelSet():
                     self._levels.raise_to(record.level, entry.offset)
                     self._event(record, entry, at)
-                case NoOp() | SnapshotMark():
+                case NoOp() | SnapshotMark() | TransactionAborted():
                     pass
                 case _:
                     self._event(record, entry, at)
@@ -231,23 +251,13 @@ class SlowPath:
 
     # ---- transactions
 
-    def _take_mark(self, mark: Mark, entry: HeldEntry, at: int, applied: Applied) -> None:
-        match mark:
-            case TransactionBegan():
-                before = self._transaction.opened
-                if before is not None:
-                    message = f"transaction {mark.name!r} begins inside transaction {before.name!r} of offset {before.offset}"
-                    row = FindingRow(self._kpart, entry.offset, "transaction-unclosed", message, expected=before.offset, found=entry.offset)
-                    raise _Contradictory(row)
-                self._transaction.begin(mark.name, mark.num_chunks, entry.offset, entry.append_ms)
-            case TransactionEnded():
-                self._end_transaction(mark, entry.offset, at, applied)
-            case TransactionAborted():
-                # A new leader's note on what its claim cut off comes when nothing is open any more.
-                self._never_ended(self._transaction.end(), entry.offset, f"was aborted: {mark.reason}")
-        self._counts[f"record.{type(mark).__name__}"] += 1
-
-    def _hold(self, entry: HeldEntry, at: int, applied: Applied) -> None:
+    def _take_chunk(self, records: Sequence[Record], entry: HeldEntry, at: int, applied: Applied) -> None:
+        if self._transaction.is_released:
+            fault = composition_fault(records, in_transaction=True)
+            if fault is not None:
+                raise _Contradictory(self._finding(entry.offset, fault))
+            self._apply_records(records, entry, at, applied)
+            return
         if self._transaction.hold(entry):
             return
         opened = self._transaction.opened
@@ -255,34 +265,23 @@ class SlowPath:
         self._audit.find(FindingRow(self._kpart, entry.offset, "transaction-too-large", message))
         self._apply_held(self._transaction.release(), at, applied)
 
-    def _end_transaction(self, record: TransactionEnded, offset: int, at: int, applied: Applied) -> None:
-        opened = self._transaction.opened
-        if opened is None:
-            message = "a transaction ends that never began"
-            if not self._force.is_adopted:
-                raise _Contradictory(FindingRow(self._kpart, offset, "transaction-unopened", message))
-            self._audit.note(offset, f"{message}, as far as this log was read")
-            return
-        if opened.is_applied:
-            self._transaction.end()
-            return
-        found = len(opened.entries)
-        if record.num_chunks != found:
-            message = f"transaction {opened.name!r} of offset {opened.offset} has {found} entries, its end says {record.num_chunks}"
-            raise _Contradictory(FindingRow(self._kpart, offset, "transaction-chunks", message, expected=record.num_chunks, found=found))
-        for entry in opened.entries:
-            self._refuse(entry.offset, check_composition(decode_entry(entry.value), in_transaction=True))
+    def _end_transaction(self, opened: OpenTransaction[HeldEntry], offset: int, at: int, applied: Applied) -> None:
+        for entry in opened.chunks:
+            fault = composition_fault(decode_entry(entry.value), in_transaction=True)
+            if fault is not None:
+                raise _Contradictory(self._finding(entry.offset, fault))
+        found = len(opened.chunks)
         if opened.num_chunks not in (NOT_SAID, found):
             message = f"transaction {opened.name!r} of offset {opened.offset} has {found} entries, its beginning says {opened.num_chunks}"
             self._audit.find(FindingRow(self._kpart, offset, "transaction-chunks", message, expected=opened.num_chunks, found=found))
         self._transaction.end()
-        self._apply_held(opened.entries, at, applied)
+        self._apply_held(opened.chunks, at, applied)
 
-    def _never_ended(self, opened: OpenTransaction | None, offset: int, why: str) -> None:
+    def _never_ended(self, held: HeldTransaction | None, offset: int, why: str) -> None:
         """An operator may want to know of a transaction that never ended; a leader that fails in the middle is no fault of the log."""
-        if opened is None:
+        if held is None:
             return
         outcome = "nothing of it counts"
-        if opened.is_applied:
+        if held.is_applied:
             outcome = "the monitor has counted entries of it, because it was too large to be held"
-        self._audit.note(offset, f"transaction {opened.name!r} of offset {opened.offset} {why}: {outcome}")
+        self._audit.note(offset, f"transaction {held.opened.name!r} of offset {held.opened.offset} {why}: {outcome}")

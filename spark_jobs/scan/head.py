@@ -6,10 +6,11 @@ there. Heads move in the very transaction that takes over what was derived from 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from records.entry_key import EntryKey
 from records.levels import LEVEL_LATEST
+from records.log import OpenTransaction
 
 NOT_SAID = -1
 
@@ -24,18 +25,12 @@ class HeldEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenTransaction:
-    """A transaction that began at `offset`, with `num_chunks` entries as its beginning says, or NOT_SAID.
+class HeldTransaction:
+    """An open transaction with its entries. When it grew too large to be held, its entries count at once (`is_applied`)."""
 
-    When it grew too large to be held, its entries count at once (`is_applied`).
-    """
-
-    name: str
-    offset: int
+    opened: OpenTransaction[HeldEntry]
     append_ms: int
-    entries: tuple[HeldEntry, ...] = ()
     is_applied: bool = False
-    num_chunks: int = NOT_SAID
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +53,7 @@ class Head:
     is_adopted: bool = False
     is_confirmed: bool = True
     rival: EntryKey | None = None
-    transaction: OpenTransaction | None = field(default=None)
+    transaction: HeldTransaction | None = None
     level: int = LEVEL_LATEST
     log_time_ms: int = NOT_SAID
     stopped_at: int | None = None

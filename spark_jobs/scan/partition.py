@@ -21,10 +21,10 @@ import pyarrow as pa
 
 from records.bulk_decode import decode_file_entries
 from records.codec import UndecodableEntry, UnknownSchema, decode_entry
+from records.log import Verdict
 from records.model import (
     DisklessLogInitialized,
     DisklessLogReset,
-    LeadershipClaimed,
     ProducersExpired,
     Record,
     RecordsDeleted,
@@ -37,7 +37,7 @@ from spark_jobs.scan.columns import FileColumns, Int64s, Mask, columns_of_decode
 from spark_jobs.scan.entries import Piece, bytes_of, keys_of, numbers_of
 from spark_jobs.scan.entry_by_entry import SlowPath
 from spark_jobs.scan.files import Files, batch_bytes, check_bytes, check_owners, check_times, counted_here, find_beyond, sane_sizes
-from spark_jobs.scan.force import CONTRADICTION, Force, Keys, UnknownClaim, Verdicts
+from spark_jobs.scan.force import Force, Keys, UnknownClaim, Verdicts
 from spark_jobs.scan.garbage import without_collection
 from spark_jobs.scan.head import START, Head
 from spark_jobs.scan.levels import Levels
@@ -139,15 +139,14 @@ class PartitionScan:
         self._force.forget()
         self._levels.forget()
 
-    def _read_claim(self, piece: Piece, index: int) -> LeadershipClaimed | UnknownClaim | None:
+    def _read_claim(self, piece: Piece, index: int) -> Sequence[Record] | UnknownClaim:
         try:
-            records = decode_entry(piece.value(index) or b"")
+            return decode_entry(piece.value(index) or b"")
         except UnknownSchema:
             return UnknownClaim()
         except UndecodableEntry as error:
             self._audit.quarantine(int(piece.offsets[index]), f"claim: {error}", piece.value(index) or b"")
-            return None
-        return records[0] if len(records) == 1 and isinstance(records[0], LeadershipClaimed) else None
+            return []
 
     def _report(self, piece: Piece, verdicts: Verdicts) -> None:
         messages = {
@@ -203,7 +202,7 @@ class PartitionScan:
         for file, finding in beyond.items():
             self._audit.find(finding)
             counts[int(files.offset[file]) - int(piece.offsets[0])] = False
-        self._force.void[CONTRADICTION] += len(beyond)
+        self._force.void[Verdict.VOID_CONTRADICTION.value] += len(beyond)
         return files.take(np.array([file for file in range(len(files)) if file not in beyond], np.int64))
 
     def _add_files(self, files: FileColumns, cuts: Sequence[Cut]) -> None:
@@ -276,13 +275,14 @@ class PartitionScan:
         return rows
 
     def _head_row(self) -> HeadRow:
-        force, opened = self._force, self._transaction.opened
+        force, held = self._force, self._transaction.held
+        fence, opened = force.fence, None if held is None else held.opened
         state = {
             "epoch_floor": force.epoch_floor,
             "is_adopted": force.is_adopted,
             "is_confirmed": force.is_confirmed,
             "rival": force.rival,
-            "transaction": None if opened is None else [opened.name, opened.offset, opened.append_ms, opened.is_applied, opened.num_chunks],
+            "transaction": held and opened and [opened.name, opened.offset, held.append_ms, held.is_applied, opened.num_chunks],
             "has_held": self._transaction.has_changed,
             "level": self._levels.level,
             "log_time_ms": self._log_time_ms,
@@ -296,8 +296,8 @@ class PartitionScan:
             append_ms=self._append_ms,
             oldest_ms=self._oldest_ms,
             epoch=force.epoch,
-            term=force.term,
-            seq=force.seq,
+            term=None if fence is None else fence.term,
+            seq=None if fence is None else fence.seq,
             state=json.dumps(state),
         )
 
@@ -305,4 +305,4 @@ class PartitionScan:
         opened = self._transaction.opened
         if opened is None or not self._transaction.has_changed:
             return []
-        return [HeldRow(self._kpart, entry.offset, entry.append_ms, entry.value) for entry in opened.entries]
+        return [HeldRow(self._kpart, entry.offset, entry.append_ms, entry.value) for entry in opened.chunks]

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from records.entry_key import EntryKey
 from records.levels import LEVEL_LATEST
-from spark_jobs.scan.head import NOT_SAID, Head, HeldEntry, OpenTransaction
+from records.log import OpenTransaction
+from spark_jobs.scan.head import NOT_SAID, Head, HeldEntry, HeldTransaction
 
 _HEADS = "select kpart, next_offset, epoch, term, seq, state from head"
 _HELD = "select kpart, offset, append_ms, value from held_entry order by kpart, offset"
@@ -23,7 +24,7 @@ class HeadState:
     is_adopted: bool
     is_confirmed: bool
     rival: EntryKey | None
-    transaction: OpenTransaction | None
+    transaction: HeldTransaction | None
     has_held: bool
     level: int
     log_time_ms: int
@@ -36,8 +37,8 @@ def read_state(text: str, held: Sequence[HeldEntry] = ()) -> HeadState:
     rival, opened = state.get("rival"), state.get("transaction")
     transaction = None
     if opened is not None:
-        name, offset, append_ms, *rest = opened
-        transaction = OpenTransaction(name, offset, append_ms, tuple(held), *rest)
+        name, offset, append_ms, is_applied, num_chunks = opened
+        transaction = HeldTransaction(OpenTransaction(name, offset, num_chunks, list(held)), append_ms, is_applied)
     return HeadState(
         epoch_floor=state.get("epoch_floor", 0),
         is_adopted=state.get("is_adopted", False),

@@ -192,9 +192,9 @@ class Store:
             db.execute("delete from held_entry where kpart = ?", (row.kpart,))
             db.execute("delete from open_transaction where kpart = ?", (row.kpart,))
             if state.transaction is not None:
-                opened = state.transaction
+                opened, append_ms = state.transaction.opened, state.transaction.append_ms
                 insert = "insert into open_transaction (kpart, name, offset, append_ms) values (?,?,?,?)"
-                db.execute(insert, (row.kpart, opened.name, opened.offset, opened.append_ms))
+                db.execute(insert, (row.kpart, opened.name, opened.offset, append_ms))
         db.executemany("insert into held_entry (kpart, offset, append_ms, value) values (?,?,?,?)", rows_of(summary, HeldRow))
 
     def _note_micro_batch(self, summary: pa.Table, log_ends: Mapping[int, int], now_ms: int, scan_ms: int | None, merge_ms: int) -> None:

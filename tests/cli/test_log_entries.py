@@ -124,23 +124,16 @@ def test_a_transaction_that_is_aborted_or_broken_is_told() -> None:
         *[log.add(2, RIVAL, seq, *records) for seq, records in ((8, (began,)), (9, (NoOp(), TransactionEnded(num_chunks=0))))][1:],
         log.raw(encode_key(EntryKey(2, RIVAL, 10)), b"?"),
     ]
-    nine, eleven = ("transaction 't' of offset 9", "transaction 't' of offset 11")
-    assert [(one.verdict, one.reason) for one in broken] == [
-        ("void", "contradiction: it ends a transaction that never began"),
-        (
-            "void",
-            f"contradiction: it begins a transaction while {nine} is open; nothing of {nine} counts",
-        ),
-        (
-            "void",
-            f"contradiction: it ends {eleven} with 1 chunks, 0 were read; nothing of {eleven} counts",
-        ),
-        (
-            "void",
-            "contradiction: it begins or ends a transaction among other records; nothing of transaction 't' of offset 13 counts",
-        ),
-        ("void", "contradiction: it cannot be decoded"),
+    assert [one.verdict for one in broken] == ["void"] * 5
+    misplaced = "entry 14 begins or ends a transaction among other records; it must be alone in its entry"
+    assert [one.reason for one in broken[:4]] == [
+        "contradiction: entry 8 ends a transaction that never began",
+        "contradiction: a transaction begins at 10 inside transaction 't'; nothing of transaction 't' of offset 9 counts",
+        "contradiction: transaction 't' ends at 12 with 1 chunks, 0 were read; nothing of transaction 't' of offset 11 counts",
+        f"contradiction: {misplaced}; nothing of transaction 't' of offset 13 counts",
     ]
+    assert broken[4].reason.startswith("contradiction: ")
+    assert broken[4].error
     assert log.add(2, RIVAL, 11).verdict == "apply"
 
 

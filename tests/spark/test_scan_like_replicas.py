@@ -1,65 +1,15 @@
-"""The scan agrees with replicas: on which entries count, and on the state that follows from them."""
+"""The scan agrees with replicas on the state that follows from a log; which entries count: see `test_readers_agree`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from coordinator.core.leadership.fence import Fence
-from coordinator.testing.shard_harness import World
-from records.codec import decode_entry, encode_entry, encode_key
-from records.entry_key import EntryKey
-from records.model import FileCommitted, LeadershipClaimed, NoOp
-from spark_jobs.scan.force import VOID_REASONS
-from spark_jobs.scan.summary import CountRow, HeadRow, rows_of
+from records.codec import decode_entry
+from records.model import FileCommitted
 from spark_jobs.store.sink import Store
-from tests.spark.scan_logs import Entry, Life, findings, follow, rows, scan
-
-KEYS = st.builds(EntryKey, st.integers(0, 4), st.integers(1, 3), st.integers(0, 4))
-MESSAGES = st.tuples(
-    st.one_of(st.none(), st.just(b"stray"), KEYS.map(encode_key), KEYS.map(encode_key), KEYS.map(encode_key)),
-    st.one_of(
-        st.just(encode_entry([NoOp()])),
-        st.builds(
-            lambda epoch, term: encode_entry([LeadershipClaimed(epoch=epoch, term=term, node_id=1, rack="", endpoints=[])]),
-            st.integers(1, 4),
-            st.integers(1, 3),
-        ),
-    ),
-)
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.lists(MESSAGES, max_size=40), st.integers(1, 40))
-def test_the_same_entries_are_void_for_the_same_reasons(messages: list[tuple[bytes | None, bytes]], cut: int) -> None:
-    world = World()
-    replica = world.add_replica()
-    claims = [(None, b"")]
-    for key, value in messages:
-        if key is not None and len(key) == 20 and key.endswith(bytes(8)):
-            # Nearly every claim has a body of its own key, so that logs get beyond the first.
-            epoch, term = int.from_bytes(key[:4]), int.from_bytes(key[4:12])
-            claim = LeadershipClaimed(epoch=epoch, term=term, node_id=1, rack="", endpoints=[])
-            value = encode_entry([claim]) if len(claims) % 5 else value
-        elif isinstance(decode_entry(value)[0], LeadershipClaimed):
-            value = encode_entry([NoOp()])  # a replica stops at a claim inside a term
-        claims.append((key, value))
-        world.append(key, value)
-    if not world.log:
-        return
-    replica.read()
-    assert replica.shard.failure is None
-    entries = [Entry(offset, *message, world.now_ms) for offset, message in enumerate(world.log)]
-    summary = scan(entries, None, [cut])
-    (head,) = rows_of(summary, HeadRow)
-    assert Fence(head.epoch or 0, head.term or 0, head.seq or 0) == replica.shard.fence
-    counts = {row.name: row.value for row in rows_of(summary, CountRow)}
-    assert {reason: counts.get(f"void.{reason}", 0) for reason in VOID_REASONS} == {
-        reason: replica.shard.void_entries[reason] for reason in VOID_REASONS
-    }
+from tests.spark.scan_logs import Life, findings, follow, rows
 
 
 def test_a_healthy_log_of_real_coordinators_gives_their_state_and_no_finding(tmp_path: Path) -> None:

@@ -1,0 +1,288 @@
+"""The grammar of the log: which entries count, which take effect together, and which are void by their form alone.
+
+*Fence* (KIP-1164, "Leadership"). A *term* is one leadership of one process, named by a random 64-bit id. A claim is in force iff its
+key has seq 0, its epoch is exactly the successor of the epoch in force, and its body is a LeadershipClaimed of the same epoch and
+term. Any other entry counts iff its term and epoch are in force and its seq is the successor of the last one that counted.
+Everything else is void for everybody. Two consequences carry the design: of two rival claims of an epoch the first in the log wins
+for all readers, and a leader that was overtaken cannot add anything, because Kafka orders its late entries behind the claim. The
+rule looks at the key alone, so void entries are never decoded (a claim's body apart).
+
+*Transactions* (KIP-868) are entries that take effect together: `TransactionBegan` alone in its entry, the chunks,
+`TransactionEnded` alone in its entry, all of one term, with nothing of others in between but void entries. A chunk's records take
+effect at their own offset, once the end was read. A claim in force ends an open transaction: nothing of it counts. So does
+`TransactionAborted`.
+
+*Contradictions*. An entry that counts by its key uses up its seq and is void, and so is the transaction that is open, when its form
+is wrong: bytes that cannot be decoded, a file or a claim among other records, markers of transactions in the wrong place, a number
+of partitions that no topic has. The next entry stands for itself again. Whether an entry contradicts the *state* before it is not
+told here: the service has `coordinator.core.contradiction`, the monitor `spark_jobs.contradiction`.
+
+Pure. The service, `diskless log`, the monitor's scan and the archive read logs by these rules. The checkers of the rules have rules of
+their own: the model of the core's tests, the simulator's fold, `spark_jobs.verify`, and the reader of the integration tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Generic, NamedTuple, TypeVar
+
+from records.entry_key import EntryKey
+from records.errors import UnknownSchema, UnreadableEntry
+from records.model import (
+    FileCommitted,
+    LeadershipClaimed,
+    PartitionCreated,
+    Record,
+    TopicPlaced,
+    TransactionAborted,
+    TransactionBegan,
+    TransactionEnded,
+)
+
+TOPIC_PARTITIONS_MAX = 10_000_000
+"""An entry that creates or places more partitions of a topic is void: every replica builds them all in memory."""
+
+C = TypeVar("C")
+
+
+# ---- which entries count
+
+
+class Verdict(Enum):
+    """What an entry means to the log it stands in. `Fence.judge` never says VOID_CONTRADICTION: that needs the entry's records."""
+
+    APPLY = "apply"
+    CLAIM = "claim"
+    VOID_FOREIGN = "foreign"
+    VOID_STALE = "stale"
+    VOID_GAP = "gap"
+    VOID_DUPLICATE = "duplicate"
+    VOID_CONTRADICTION = "contradiction"
+
+
+VOID_REASONS = {verdict: verdict.value for verdict in Verdict if verdict.name.startswith("VOID_")}
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """The term in force and the last entry of it that counted. `term` 0 with epoch 0: nobody ever led."""
+
+    epoch: int = 0
+    term: int = 0
+    seq: int = 0
+
+    def judge(self, key: EntryKey | None) -> Verdict:
+        """Judge an entry by its key. CLAIM only means "may be one": see `claim_in`."""
+        if key is None:
+            return Verdict.VOID_FOREIGN
+        if key.seq == 0:
+            return Verdict.CLAIM if key.epoch == self.epoch + 1 else Verdict.VOID_STALE
+        if key.epoch != self.epoch or key.term != self.term or self.epoch == 0:
+            # Epoch 0 is nobody's: without this a stray message could count in a log without a claim.
+            return Verdict.VOID_STALE
+        if key.seq == self.seq + 1:
+            return Verdict.APPLY
+        return Verdict.VOID_DUPLICATE if key.seq <= self.seq else Verdict.VOID_GAP
+
+    def advanced(self) -> Fence:
+        """The fence after one more entry of the term in force."""
+        return Fence(self.epoch, self.term, self.seq + 1)
+
+    def claimed_by(self, claim: LeadershipClaimed) -> Fence:
+        """The fence after a claim came into force."""
+        return Fence(claim.epoch, claim.term, 0)
+
+
+def claim_in(key: EntryKey | None, records: Sequence[Record]) -> LeadershipClaimed | None:
+    """The claim that an entry makes; None when it makes none, or when key and body disagree, so that the entry is void."""
+    match records:
+        case [LeadershipClaimed() as claim] if key == (claim.epoch, claim.term, 0):
+            return claim
+    return None
+
+
+# ---- what an entry that counts does
+
+
+class Fault(NamedTuple):
+    """What is wrong with the form of an entry: the rule's name, a text, what was expected and what was found."""
+
+    rule: str
+    message: str
+    expected: int | None = None
+    found: int | None = None
+
+
+class Role(Enum):
+    """What an entry that counts is to the transaction around it."""
+
+    ALONE = "takes effect by itself"
+    BEGINS = "begins a transaction"
+    CHUNK = "is of the open transaction"
+    ENDS = "ends the open transaction, which takes effect"
+    ABORTS = "ends the open transaction, of which nothing counts"
+    ENDS_UNKNOWN = "ends a transaction that began in entries that were not read"
+
+
+@dataclass(slots=True)
+class OpenTransaction(Generic[C]):
+    """A transaction that began at `offset` and has not ended. `num_chunks` is what its beginning says, -1: nothing."""
+
+    name: str
+    offset: int
+    num_chunks: int
+    chunks: list[C] = field(default_factory=list)
+
+
+def begun_by(records: Sequence[Record], offset: int) -> OpenTransaction[C]:
+    """The transaction that an entry with the role BEGINS opens."""
+    [began] = records
+    assert isinstance(began, TransactionBegan), began
+    return OpenTransaction(began.name, offset, began.num_chunks)
+
+
+def role_of(records: Sequence[Record], offset: int, opened: OpenTransaction[C] | None, *, may_have_begun: bool = False) -> Role | Fault:
+    """Tell what an entry that counts is to the open transaction, or why its form makes both void.
+
+    Records of chunks are judged by `composition_fault` when the transaction ends. `may_have_begun`: earlier entries of the log were
+    not read, so that an end without a beginning is no fault.
+    """
+    match records:
+        case [TransactionBegan()]:
+            return Role.BEGINS if opened is None else _fault_of_second(opened, offset)
+        case [TransactionEnded(num_chunks=count)] if opened is not None:
+            return Role.ENDS if count == len(opened.chunks) else _fault_of_count(opened, offset, count)
+        case [TransactionEnded()]:
+            unopened = Fault("transaction-unopened", f"entry {offset} ends a transaction that never began")
+            return Role.ENDS_UNKNOWN if may_have_begun else unopened
+        case [TransactionAborted()] if opened is not None:
+            return Role.ABORTS
+    if any(isinstance(record, TransactionBegan | TransactionEnded) for record in records):
+        message = f"entry {offset} begins or ends a transaction among other records; it must be alone in its entry"
+        return Fault("misplaced-transaction", message)
+    return (composition_fault(records) or Role.ALONE) if opened is None else Role.CHUNK
+
+
+def _fault_of_second(opened: OpenTransaction[C], offset: int) -> Fault:
+    message = f"a transaction begins at {offset} inside transaction {opened.name!r}"
+    return Fault("transaction-unclosed", message, expected=opened.offset, found=offset)
+
+
+def _fault_of_count(opened: OpenTransaction[C], offset: int, count: int) -> Fault:
+    found = len(opened.chunks)
+    message = f"transaction {opened.name!r} ends at {offset} with {count} chunks, {found} were read"
+    return Fault("transaction-chunks", message, expected=count, found=found)
+
+
+def composition_fault(records: Sequence[Record], *, in_transaction: bool = False) -> Fault | None:
+    """What is wrong with the records of an entry, or of a transaction, whatever the log before them says."""
+    for record in records:
+        match record:
+            case FileCommitted() if in_transaction or len(records) > 1:
+                message = f"file {record.object_key} is committed beside other records; a file is alone in its entry"
+                files = sum(isinstance(one, FileCommitted) for one in records)
+                return Fault("misplaced-file", message) if files == 1 else Fault("misplaced-file", message, expected=1, found=files)
+            case LeadershipClaimed():
+                return Fault("misplaced-claim", f"a claim of epoch {record.epoch} stands behind seq 0")
+            case PartitionCreated():
+                fault = _range_fault(record.name, record.first_partition, record.num_partitions)
+                if fault is not None:
+                    return fault
+            case TopicPlaced():
+                for placed in record.ranges:
+                    fault = _range_fault(record.name, placed.first_partition, placed.num_partitions)
+                    if fault is not None:
+                        return fault
+            case _:
+                continue
+    return None
+
+
+def _range_fault(name: str, first: int, count: int) -> Fault | None:
+    if first >= 0 and count >= 0 and first + count <= TOPIC_PARTITIONS_MAX:
+        return None
+    message = f"topic {name} gets partitions {first} to {first + count - 1}; a topic has at most {TOPIC_PARTITIONS_MAX}"
+    return Fault("absurd-partition-count", message, expected=TOPIC_PARTITIONS_MAX, found=first + count)
+
+
+def undecodable(error: UnreadableEntry) -> Fault:
+    """The fault of an entry that counts and whose bytes are no entry."""
+    return Fault("undecodable-entry", str(error))
+
+
+# ---- a whole log
+
+
+class EntryRecords(NamedTuple):
+    """An entry of a transaction, decoded."""
+
+    offset: int
+    records: Sequence[Record]
+
+
+class Judgement(NamedTuple):
+    """What an entry means to its log: its role if it counts, its fault if it contradicts the log by its form.
+
+    `closed` is the transaction that was open until this entry: it takes effect now if the role is ENDS, and else never.
+    """
+
+    verdict: Verdict
+    role: Role | None = None
+    fault: Fault | None = None
+    closed: OpenTransaction[EntryRecords] | None = None
+
+
+class LogGrammar:
+    """Reads the entries of one partition of the log in order. `may_have_begun`: see `role_of`."""
+
+    def __init__(self, fence: Fence | None = None, *, may_have_begun: bool = False) -> None:
+        self.fence = fence or Fence()
+        self.opened: OpenTransaction[EntryRecords] | None = None
+        self._may_have_begun = may_have_begun
+
+    def read(self, offset: int, key: EntryKey | None, entry: Sequence[Record] | UnreadableEntry) -> Judgement:
+        """Judge the next entry, given its records or why it cannot be decoded.
+
+        Raises `UnknownSchema` when the entry counts, or may be a claim, and only a newer version can read it: replicas stop there.
+        """
+        verdict = self.fence.judge(key)
+        if isinstance(entry, UnknownSchema) and verdict in (Verdict.APPLY, Verdict.CLAIM):
+            raise entry
+        if verdict is Verdict.CLAIM and key is not None:
+            claim = None if isinstance(entry, UnreadableEntry) else claim_in(key, entry)
+            if claim is None:
+                return Judgement(Verdict.VOID_FOREIGN)
+            self.fence = self.fence.claimed_by(claim)
+            return Judgement(Verdict.CLAIM, closed=self.close())
+        if verdict is not Verdict.APPLY:
+            return Judgement(verdict)
+        self.fence = self.fence.advanced()
+        return self._void(undecodable(entry)) if isinstance(entry, UnreadableEntry) else self._take(offset, entry)
+
+    def close(self) -> OpenTransaction[EntryRecords] | None:
+        """End the open transaction, for an entry that contradicts the state; returns it."""
+        opened, self.opened = self.opened, None
+        return opened
+
+    def _take(self, offset: int, records: Sequence[Record]) -> Judgement:
+        role, opened = role_of(records, offset, self.opened, may_have_begun=self._may_have_begun), self.opened
+        match role:
+            case Fault():
+                return self._void(role)
+            case Role.BEGINS:
+                self.opened = begun_by(records, offset)
+            case Role.CHUNK if opened is not None:
+                opened.chunks.append(EntryRecords(offset, records))
+            case Role.ENDS if opened is not None:
+                fault = composition_fault([record for chunk in opened.chunks for record in chunk.records], in_transaction=True)
+                return self._void(fault) if fault is not None else Judgement(Verdict.APPLY, role, closed=self.close())
+            case Role.ABORTS:
+                return Judgement(Verdict.APPLY, role, closed=self.close())
+            case _:
+                pass
+        return Judgement(Verdict.APPLY, role)
+
+    def _void(self, fault: Fault) -> Judgement:
+        return Judgement(Verdict.VOID_CONTRADICTION, fault=fault, closed=self.close())
