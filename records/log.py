@@ -107,12 +107,13 @@ def claim_in(key: EntryKey | None, records: Sequence[Record]) -> LeadershipClaim
 
 
 class Fault(NamedTuple):
-    """What is wrong with the form of an entry: the rule's name, a text, what was expected and what was found."""
+    """What is wrong with an entry: the rule's name, a text, what was expected and what was found, the topic if there is one."""
 
     rule: str
     message: str
     expected: int | None = None
     found: int | None = None
+    topic_id: bytes | None = None
 
 
 class Role(Enum):
@@ -187,12 +188,12 @@ def composition_fault(records: Sequence[Record], *, in_transaction: bool = False
             case LeadershipClaimed():
                 return Fault("misplaced-claim", f"a claim of epoch {record.epoch} stands behind seq 0")
             case PartitionCreated():
-                fault = _range_fault(record.name, record.first_partition, record.num_partitions)
+                fault = _range_fault(record.topic_id, record.name, record.first_partition, record.num_partitions)
                 if fault is not None:
                     return fault
             case TopicPlaced():
                 for placed in record.ranges:
-                    fault = _range_fault(record.name, placed.first_partition, placed.num_partitions)
+                    fault = _range_fault(record.topic_id, record.name, placed.first_partition, placed.num_partitions)
                     if fault is not None:
                         return fault
             case _:
@@ -200,11 +201,11 @@ def composition_fault(records: Sequence[Record], *, in_transaction: bool = False
     return None
 
 
-def _range_fault(name: str, first: int, count: int) -> Fault | None:
+def _range_fault(topic_id: bytes, name: str, first: int, count: int) -> Fault | None:
     if first >= 0 and count >= 0 and first + count <= TOPIC_PARTITIONS_MAX:
         return None
     message = f"topic {name} gets partitions {first} to {first + count - 1}; a topic has at most {TOPIC_PARTITIONS_MAX}"
-    return Fault("absurd-partition-count", message, expected=TOPIC_PARTITIONS_MAX, found=first + count)
+    return Fault("absurd-partition-count", message, TOPIC_PARTITIONS_MAX, first + count, topic_id)
 
 
 def undecodable(error: UnreadableEntry) -> Fault:

@@ -132,7 +132,7 @@ class SlowPath:
             self._skip_unknown(entry, at, error, applied)
         except UndecodableEntry as error:
             self._audit.quarantine(offset, str(error), entry.value)
-            self._pass_over(self._finding(offset, undecodable(error)), offset)
+            self._pass_over(FindingRow.of(self._kpart, offset, undecodable(error)), offset)
             applied.void.append(index)
         except _Contradictory as contradictory:
             self._pass_over(contradictory.finding, offset)
@@ -171,7 +171,7 @@ class SlowPath:
         role = role_of(records, entry.offset, opened, may_have_begun=self._force.is_adopted)
         match role:
             case Fault():
-                raise _Contradictory(self._finding(entry.offset, role))
+                raise _Contradictory(FindingRow.of(self._kpart, entry.offset, role))
             case Role.ALONE:
                 self._apply_records(records, entry, at, applied)
             case Role.CHUNK:
@@ -197,9 +197,6 @@ class SlowPath:
                 self._counts[f"record.{type(mark).__name__}"] += 1
                 return True
         return False
-
-    def _finding(self, offset: int, fault: Fault) -> FindingRow:
-        return FindingRow(self._kpart, offset, fault.rule, fault.message, expected=fault.expected, found=fault.found)
 
     def _apply_held(self, entries: Sequence[HeldEntry], at: int, applied: Applied) -> int:
         """Apply entries of a transaction at the step of another entry; returns the step after them."""
@@ -255,7 +252,7 @@ class SlowPath:
         if self._transaction.is_released:
             fault = composition_fault(records, in_transaction=True)
             if fault is not None:
-                raise _Contradictory(self._finding(entry.offset, fault))
+                raise _Contradictory(FindingRow.of(self._kpart, entry.offset, fault))
             self._apply_records(records, entry, at, applied)
             return
         if self._transaction.hold(entry):
@@ -269,7 +266,7 @@ class SlowPath:
         for entry in opened.chunks:
             fault = composition_fault(decode_entry(entry.value), in_transaction=True)
             if fault is not None:
-                raise _Contradictory(self._finding(entry.offset, fault))
+                raise _Contradictory(FindingRow.of(self._kpart, entry.offset, fault))
         found = len(opened.chunks)
         if opened.num_chunks not in (NOT_SAID, found):
             message = f"transaction {opened.name!r} of offset {opened.offset} has {found} entries, its beginning says {opened.num_chunks}"

@@ -97,8 +97,8 @@ def find_beyond(kpart: int, files: FileColumns) -> dict[int, FindingRow]:
     for batch in (begins > BATCH_BYTE_MAX).nonzero()[0].tolist():
         file = int(np.searchsorted(files.batches_of_file.cumsum(), batch, "right"))
         if file not in found:
-            contradiction = position_conflict(files.key(file), int(begins[batch]))
-            found[file] = FindingRow(kpart, int(files.offset[file]), *contradiction)
+            key = files.key(file)
+            found[file] = FindingRow.of(kpart, int(files.offset[file]), position_conflict(key, int(begins[batch])), object_key=key)
     return found
 
 

@@ -13,6 +13,8 @@ from typing import NamedTuple, TypeVar, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from records.log import Fault
+
 _LONGS = tuple("abcdefghij")
 
 SUMMARY_SCHEMA = pa.schema(
@@ -203,6 +205,22 @@ class FindingRow(NamedTuple):
     object_key: str | None = None
     expected: int | None = None
     found: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        kpart: int,
+        offset: int,
+        fault: Fault,
+        *,
+        topic_id: bytes | None = None,
+        partition: int | None = None,
+        producer_id: int | None = None,
+        object_key: str | None = None,
+    ) -> FindingRow:
+        """The finding of a fault, and what it is about."""
+        about = (topic_id or fault.topic_id, partition, producer_id, object_key)
+        return cls(kpart, offset, fault.rule, fault.message, *about, fault.expected, fault.found)
 
 
 class QuarantineRow(NamedTuple):

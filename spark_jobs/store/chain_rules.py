@@ -47,7 +47,7 @@ def contradicts(state: PartitionState | None, row: LinkRow) -> FindingRow | None
     if state is None or not state.chained:
         return None
     conflict = offset_conflict(state.next, row.base_offset, row.first_end)
-    return None if conflict is None else _finding(row, *conflict)
+    return None if conflict is None else FindingRow.of(row.kpart, row.offset, conflict, topic_id=row.topic_id, partition=row.partition)
 
 
 def check_link(state: PartitionState | None, row: LinkRow) -> list[FindingRow]:
@@ -83,14 +83,13 @@ def contradicts_producer(state: ProducerState | None, row: ProducerLinkRow) -> F
     conflict = producer_conflict(row.producer_id, state.epoch, state.next_sequence, row.epoch, row.base_sequence)
     if conflict is None:
         return None
-    rule, message, expected, found = conflict
-    return FindingRow(row.kpart, row.offset, rule, message, row.topic_id, row.partition, row.producer_id, None, expected, found)
+    return FindingRow.of(row.kpart, row.offset, conflict, topic_id=row.topic_id, partition=row.partition, producer_id=row.producer_id)
 
 
 def contradicts_deletion(state: PartitionState, kpart: int, offset: int, record: RecordsDeleted) -> FindingRow | None:
     """Return how a deletion contradicts the log; None: it does not."""
     conflict = deletion_conflict(record, state.next) if state.chained else None
-    return None if conflict is None else FindingRow(kpart, offset, *conflict)
+    return None if conflict is None else FindingRow.of(kpart, offset, conflict, partition=record.partition)
 
 
 def delete_records(state: PartitionState, kpart: int, offset: int, record: RecordsDeleted) -> FindingRow | None:

@@ -91,9 +91,9 @@ class FileMerge:
 
     def _refuse_live(self, rule: str, key: str, state: str, live: int, row: EventRow) -> None:
         """An owner may let go of a file only when it has no live batches here."""
-        contradiction = live_conflict(rule, key, live) if state == LIVE else None
-        if contradiction is not None:
-            raise ContradictedError(FindingRow(self._kpart, row.offset, *contradiction))
+        conflict = live_conflict(rule, key, live) if state == LIVE else None
+        if conflict is not None:
+            raise ContradictedError(FindingRow.of(self._kpart, row.offset, conflict, object_key=key))
 
     def _find(self, offset: int, rule: str, message: str, key: str, expected: int | None = None, found: int | None = None) -> None:
         self._findings.add(FindingRow(self._kpart, offset, rule, message, object_key=key, expected=expected, found=found))

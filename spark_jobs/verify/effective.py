@@ -3,8 +3,8 @@
 What `judged` lets count takes effect at once, or, between TransactionBegan and TransactionEnded, when the end is read: in
 order, each entry at its own offset. A claim that comes into force, or TransactionAborted, ends an open transaction, and
 nothing of it counts. An entry that contradicts the log is void, together with the transaction it stands in
-(`spark_jobs.contradiction`): what needs no state to be told is told here. Written anew and not shared with the coordinator,
-like the rule which entries count.
+(`contradictions`): what needs no state to be told is told here. Apart on purpose from `records.log`, like `judged`: a fault of the
+grammar that all others share is found here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 from records.codec import UndecodableEntry
 from records.fast import PLAIN_COMMIT_PREFIXES
 from records.model import FileCommitted, Record, TransactionAborted, TransactionBegan, TransactionEnded
-from spark_jobs.contradiction import check_composition, check_marks
+from spark_jobs.verify.contradictions import check_composition, check_marks
 from spark_jobs.verify.judged import PLAIN_COMMIT, Judge, records_of
 
 
@@ -29,7 +29,7 @@ class Effective(NamedTuple):
 
 
 @dataclass(slots=True)
-class OpenTransaction:
+class UnendedTransaction:
     """A transaction without its end. `before` is epoch, term and seq of the last entry that counted before it."""
 
     name: str
@@ -54,7 +54,7 @@ class EffectiveLog:
 
     known_void: Set[int] = frozenset()
     judge: Judge = field(default_factory=Judge)
-    opened: OpenTransaction | None = None
+    opened: UnendedTransaction | None = None
     contradictions: dict[int, str] = field(default_factory=dict)
 
     @property
@@ -96,7 +96,7 @@ class EffectiveLog:
                 if opened is not None:
                     return self._refuse(offset, f"it begins a transaction inside that of entry {opened.offset}")
                 judge = self.judge
-                self.opened = OpenTransaction(name, offset, (judge.epoch, judge.term, judge.seq - 1))
+                self.opened = UnendedTransaction(name, offset, (judge.epoch, judge.term, judge.seq - 1))
                 return None
             case [TransactionEnded(num_chunks=count)]:
                 if opened is None:
@@ -113,7 +113,7 @@ class EffectiveLog:
         opened.chunks.append(entry)
         return None
 
-    def _end(self, opened: OpenTransaction, offset: int, count: int) -> Unit | None:
+    def _end(self, opened: UnendedTransaction, offset: int, count: int) -> Unit | None:
         if count != len(opened.chunks):
             text = f"it ends the transaction of entry {opened.offset} with {count} chunks, but there are {len(opened.chunks)}"
             return self._refuse(offset, text)

@@ -1,6 +1,6 @@
 """Which entries of a metadata partition count, told from keys alone: the rule all replicas follow (KIP-1164, "Leadership").
 
-Written anew and not shared with the coordinator: `verify` must find out if the coordinator gets it wrong. A claim is in
+Apart on purpose from `records.log`: `verify` must find out if that gets it wrong. A claim is in
 force iff its seq is 0, its epoch follows the one in force, and its body is a LeadershipClaimed of that epoch and term; any
 other entry counts iff it is the next of the term in force. All else is void. What counts may still contradict the log: see `effective`.
 """

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from records.bulk_decode import decode_file_entries
 from records.bulk_files import FileColumns, files_of, merge_files
 from records.codec import UndecodableEntry
+from records.log import Fault
 from records.model import (
     FileCommitted,
     FileHandedOver,
@@ -40,14 +41,11 @@ from records.state_digest import PRODUCER_RING, Digest, hash_batches, hash_recor
 from spark_jobs.contradiction import (
     BATCH_BYTE_MAX,
     SEQUENCE_MASK,
-    Contradiction,
-    check_composition,
-    check_effects,
-    check_file,
     producer_conflict,
     stops_replicas,
 )
 from spark_jobs.verify.commits import LOG_APPEND_TIME, Commits, gather
+from spark_jobs.verify.contradictions import Contradiction, check_composition, check_effects, check_file
 from spark_jobs.verify.deletions import NEVER, Deletions, History, key_of, partitions_of
 from spark_jobs.verify.directory import Directory
 from spark_jobs.verify.effective import EffectiveLog, Unit
@@ -205,7 +203,7 @@ class Rebuild:
         """Commit a file with the entry that holds it, unless it contradicts the log."""
         wrong = check_file(record, self)
         if wrong is not None:
-            self.log.contradictions[offset] = said(wrong)
+            self.log.contradictions[offset] = str(wrong)
             return
         files = files_of([(0, record)])
         offsets = np.array([offset], np.int64)
@@ -255,7 +253,7 @@ class Rebuild:
         void = check_effects(entries, self)
         if void is not None:
             of = "" if void.offset == unit.offset else f"its entry {void.offset}: "
-            self.log.contradictions[unit.offset] = of + said(void.contradiction)
+            self.log.contradictions[unit.offset] = f"{of}{void.contradiction}"
             return
         for offset, records in entries:
             for record in records:
@@ -324,14 +322,14 @@ class Rebuild:
         known = self.files.pop(object_key, None)
         self.tombstones[object_key] = Tombstone(reason, self.log_time_ms, known.file.created_ms if known is not None else -1)
 
-    # ---- what the rules of contradictions ask (`spark_jobs.contradiction.Fold`)
+    # ---- what the rules of contradictions ask (`contradictions.Fold`)
 
     def missing(self, topic_id: bytes, partition: int) -> Contradiction | None:
         """See `Fold`."""
         if key_of(topic_id, partition) in self.partitions:
             return None
         message = f"partition {partition} of topic {topic_id.hex()} does not exist"
-        return Contradiction("unknown-partition", message, topic_id, partition)
+        return Contradiction(Fault("unknown-partition", message), topic_id, partition)
 
     def high_watermark(self, topic_id: bytes, partition: int) -> int:
         """See `Fold`."""
@@ -346,9 +344,9 @@ class Rebuild:
         """See `Fold`."""
         held, stone = self.files.get(object_key), self.tombstones.get(object_key)
         if held is not None:
-            return Contradiction("file-committed-twice", f"file {object_key} was committed by entry {held.file.file_offset}")
+            return Contradiction(Fault("file-committed-twice", f"file {object_key} was committed by entry {held.file.file_offset}"))
         if stone is not None:
-            return Contradiction("file-committed-after-fence", f"the key of file {object_key} has a tombstone ({stone.reason})")
+            return Contradiction(Fault("file-committed-after-fence", f"the key of file {object_key} has a tombstone ({stone.reason})"))
         return None
 
     def live_batches(self, object_key: str) -> int:
@@ -467,13 +465,6 @@ class Rebuild:
                 producer.ring.clear()
             producer.last_append_ms = append_ms
             producer.ring.append((first, last, base, time_ms))
-
-
-def said(wrong: Contradiction) -> str:
-    """What is wrong, with what was expected and found."""
-    numbers = "" if wrong.expected is None or wrong.found is None else f": {wrong.expected} was expected, {wrong.found} was found"
-    where = "" if wrong.partition is None or wrong.topic_id is None else f" in partition {wrong.partition} of topic {wrong.topic_id.hex()}"
-    return wrong.message + where + numbers
 
 
 def _take(owner: UserPartition, commits: Commits, at: Int64s, effective: Int64s) -> Int64s:

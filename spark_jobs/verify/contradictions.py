@@ -1,0 +1,224 @@
+"""Which entries that are due contradict what the log said before, for `verify`.
+
+An entry of the term in force with the next seq, or a whole transaction that ended, contradicts the log when its records are
+no lawful composition, or when a commit or a deletion does not fit the state: an offset that is not the high watermark of its
+partition, a partition that does not exist, a batch that its producer cannot have sent next, an object key that is known or has
+a tombstone, records deleted beyond the high watermark, a file removed or handed over that has live batches. It uses up its seq
+and has no other effect.
+
+Pure rules over a `Fold`, which says what is known. Apart on purpose from those of replicas and scan (`coordinator.core.contradiction`,
+`records.log`): a fault that they share is found here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import NamedTuple, Protocol
+
+from records.log import Fault
+from records.model import (
+    FileCommitted,
+    FileHandedOver,
+    FilesRemoved,
+    LeadershipClaimed,
+    PartitionCreated,
+    Record,
+    RecordsDeleted,
+    TopicDeleted,
+    TopicPlaced,
+    TransactionBegan,
+    TransactionEnded,
+)
+from spark_jobs.contradiction import (
+    BATCH_BYTE_MAX,
+    SEQUENCE_MASK,
+    deletion_conflict,
+    live_conflict,
+    offset_conflict,
+    position_conflict,
+    producer_conflict,
+)
+
+TOPIC_PARTITIONS_MAX = 10_000_000
+"""More partitions than that no topic has: every replica would have to make them."""
+
+
+class Contradiction(NamedTuple):
+    """What is wrong with an entry, and the user partition it is about, if it is about one."""
+
+    fault: Fault
+    topic_id: bytes | None = None
+    partition: int | None = None
+
+    def __str__(self) -> str:
+        fault = self.fault
+        where = "" if self.partition is None or self.topic_id is None else f" in partition {self.partition} of topic {self.topic_id.hex()}"
+        is_numbered = fault.expected is not None and fault.found is not None
+        numbers = f": {fault.expected} was expected, {fault.found} was found" if is_numbered else ""
+        return fault.message + where + numbers
+
+
+class Void(NamedTuple):
+    """A contradiction, and the entry where it stands: of a transaction not its end, which names the transaction."""
+
+    offset: int
+    contradiction: Contradiction
+
+
+class Fold(Protocol):
+    """What the log said so far."""
+
+    def missing(self, topic_id: bytes, partition: int) -> Contradiction | None:
+        """Why a user partition does not exist; None when it does, or when that is not known."""
+
+    def high_watermark(self, topic_id: bytes, partition: int) -> int | None:
+        """The high watermark of a user partition; None when it is not known."""
+
+    def producer(self, topic_id: bytes, partition: int, producer_id: int) -> tuple[int, int] | None:
+        """The epoch and the next sequence of a producer; None when there is no state of it."""
+
+    def known_key(self, object_key: str) -> Contradiction | None:
+        """What is wrong with committing an object key; None when it is new."""
+
+    def live_batches(self, object_key: str) -> int:
+        """How many live batches a known file has, 0 also when it is not known; a fold that does not count them says 1 for some."""
+
+
+def check_file(record: FileCommitted, fold: Fold) -> Contradiction | None:
+    """What a file that stands alone in its entry contradicts."""
+    return _check_positions(record) or fold.known_key(record.object_key) or _check_runs(record, fold) or _check_producers(record, fold)
+
+
+def _check_positions(record: FileCommitted) -> Contradiction | None:
+    position = 0
+    for size, gap in zip_longest(record.byte_size, record.byte_gap, fillvalue=0):
+        position += gap
+        if position > BATCH_BYTE_MAX:
+            return Contradiction(position_conflict(record.object_key, position))
+        position += size
+    return None
+
+
+def _check_runs(record: FileCommitted, fold: Fold) -> Contradiction | None:
+    following: dict[tuple[bytes, int], int | None] = {}
+    at = 0
+    for topic, partition, length, base in zip(
+        record.run_topic, record.run_partition, record.run_length, record.run_base_offset, strict=True
+    ):
+        name = (record.topic_ids[topic], partition)
+        if name not in following:
+            missing = fold.missing(*name)
+            if missing is not None:
+                return missing
+            following[name] = fold.high_watermark(*name)
+        end = base + sum(record.record_count_minus_one[at : at + length]) + length
+        expected = following[name]
+        conflict = None if expected is None else offset_conflict(expected, base, end)
+        if conflict is not None:
+            return Contradiction(conflict, *name)
+        following[name] = end
+        at += length
+    return None
+
+
+def _check_producers(record: FileCommitted, fold: Fold) -> Contradiction | None:
+    if not record.producer_index:
+        return None
+    names = [
+        (record.topic_ids[topic], partition)
+        for topic, partition, length in zip(record.run_topic, record.run_partition, record.run_length, strict=True)
+        for _ in range(length)
+    ]
+    following: dict[tuple[bytes, int, int], tuple[int, int] | None] = {}
+    batch = 0
+    columns = (record.producer_index, record.producer_id, record.producer_epoch, record.base_sequence)
+    for distance, producer_id, epoch, first in zip(*columns, strict=True):
+        batch += distance
+        name = (*names[batch], producer_id)
+        state = following[name] if name in following else fold.producer(*name)
+        conflict = None if state is None else producer_conflict(producer_id, *state, epoch, first)
+        if conflict is not None:
+            return Contradiction(conflict, *names[batch])
+        following[name] = (epoch, (first + record.record_count_minus_one[batch] + 1) & SEQUENCE_MASK)
+    return None
+
+
+def check_composition(records: Sequence[Record], *, in_transaction: bool = False) -> Fault | None:
+    """What is unlawful about the records of one entry, whatever came before it."""
+    files = sum(isinstance(record, FileCommitted) for record in records)
+    if files > 1:
+        return Fault("misplaced-file", f"{files} files in one entry, each must be alone in its own", expected=1, found=files)
+    if files and len(records) > 1:
+        return Fault("misplaced-file", "a file stands among other records, it must be alone in its entry")
+    if files and in_transaction:
+        return Fault("misplaced-file", "a file is committed inside a transaction")
+    for record in records:
+        match record:
+            case LeadershipClaimed():
+                return Fault("misplaced-claim", f"a claim of epoch {record.epoch} stands inside a term")
+            case PartitionCreated():
+                wrong = _check_range(record.topic_id, record.first_partition, record.num_partitions)
+                if wrong is not None:
+                    return wrong
+            case TopicPlaced():
+                for one in record.ranges:
+                    wrong = _check_range(record.topic_id, one.first_partition, one.num_partitions)
+                    if wrong is not None:
+                        return wrong
+            case _:
+                continue
+    return None
+
+
+def check_marks(records: Sequence[Record]) -> Fault | None:
+    """Beginnings and ends of transactions stand alone; this is told as soon as the entry is read."""
+    for record in records:
+        if isinstance(record, TransactionBegan | TransactionEnded) and len(records) > 1:
+            return Fault("misplaced-transaction", f"a {type(record).__name__} stands among other records")
+    return None
+
+
+def _check_range(topic_id: bytes, first: int, count: int) -> Fault | None:
+    if first >= 0 and count >= 0 and first + count <= TOPIC_PARTITIONS_MAX:
+        return None
+    message = f"partitions {first} to {first + count - 1} are created, a topic has at most {TOPIC_PARTITIONS_MAX}"
+    return Fault("absurd-partition-count", message, TOPIC_PARTITIONS_MAX, first + count, topic_id)
+
+
+def check_effects(entries: Sequence[tuple[int, Sequence[Record]]], fold: Fold) -> Void | None:
+    """What entries that take effect together contradict, apart from files: deletions, and files that go with live batches."""
+    gone: set[bytes] = set()
+    created: dict[bytes, list[range]] = {}
+    for offset, records in entries:
+        for record in records:
+            wrong: Fault | None = None
+            match record:
+                case TopicDeleted():
+                    gone.add(record.topic_id)
+                    created.pop(record.topic_id, None)
+                case PartitionCreated():
+                    first = record.first_partition
+                    created.setdefault(record.topic_id, []).append(range(first, first + record.num_partitions))
+                case RecordsDeleted():
+                    high_watermark = _high_watermark_at(record, fold, gone, created)
+                    wrong = None if high_watermark is None else deletion_conflict(record, high_watermark)
+                case FilesRemoved():
+                    conflicts = (live_conflict("live-file-removed", key, fold.live_batches(key)) for key in record.object_keys)
+                    wrong = next(filter(None, conflicts), None)
+                case FileHandedOver():
+                    wrong = live_conflict("live-file-handed-over", record.object_key, fold.live_batches(record.object_key))
+                case _:
+                    continue
+            if wrong is not None:
+                where = (record.topic_id, record.partition) if isinstance(record, RecordsDeleted) else (None, None)
+                return Void(offset, Contradiction(wrong, *where))
+    return None
+
+
+def _high_watermark_at(record: RecordsDeleted, fold: Fold, gone: set[bytes], created: dict[bytes, list[range]]) -> int | None:
+    """None: a partition that does not exist, where a deletion has no effect, or of which nothing is known."""
+    topic_id, partition = record.topic_id, record.partition
+    if topic_id not in gone and fold.missing(topic_id, partition) is None:
+        return fold.high_watermark(topic_id, partition)
+    return 0 if any(partition in one for one in created.get(topic_id, ())) else None
