@@ -79,14 +79,16 @@ def _token(file: Path) -> str:
     from coordinator.config.sources import read_bounded
     from spark_jobs.dashboard.writes import TOKEN_CHARS_MIN
 
+    remedy = f"`openssl rand -hex 24 > {file}` makes one"
     try:
         token = read_bounded(file, TOKEN_FILE_BYTES_MAX).strip()
-    except (OSError, ValueError) as error:
-        raise Failed(f"--token-file {file} cannot be read: {getattr(error, 'strerror', None) or error}", Exit.USAGE) from error
+    except OSError as error:
+        raise Failed(f"--token-file {file} cannot be read: {error.strerror or error}", Exit.USAGE) from error
+    except ValueError as error:
+        raise Failed(f"--token-file {file} holds no token: {error}; {remedy}", Exit.USAGE) from error
     if len(token) < TOKEN_CHARS_MIN or not (token.isascii() and token.isprintable()) or " " in token:
         raise Failed(
-            f"--token-file {file} must hold one token of at least {TOKEN_CHARS_MIN} ASCII characters without spaces;"
-            f" `openssl rand -hex 24 > {file}` makes one",
+            f"--token-file {file} must hold one token of at least {TOKEN_CHARS_MIN} ASCII characters without spaces; {remedy}",
             Exit.USAGE,
         )
     return token

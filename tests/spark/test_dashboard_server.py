@@ -413,9 +413,9 @@ async def test_something_else_on_the_port_is_told() -> None:
 @pytest.mark.parametrize(
     ("options", "status", "told"),
     [
-        (("--listen", "9180"), Exit.USAGE, "--listen takes HOST:PORT, not '9180'"),
+        (("--listen", "9180"), Exit.USAGE, "--listen takes HOST:PORT, an IPv6 address in brackets, not '9180'"),
         (("--listen", "127.0.0.1:70000"), Exit.USAGE, "--listen takes HOST:PORT"),
-        (("--coordinators", "node-1:9193,http://node-2:9193"), Exit.USAGE, "--coordinators takes HOST:PORT, not 'http://node-2:9193'"),
+        (("--coordinators", "node-1:9193,http://node-2:9193"), Exit.USAGE, "in brackets, not 'http://node-2:9193'"),
     ],
 )
 def test_addresses_that_cannot_be_are_refused(tmp_path: Path, options: tuple[str, ...], status: Exit, told: str) -> None:
