@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 
 import coordinator.core.group as group
 from cli.bench.workload import Shape, Workload
-from coordinator.api.commits import read_commit, write_commit
 from coordinator.core.commands import CommitAnswer, PlacePartitions, TopicShare
 from coordinator.core.events import (
     Append,
@@ -41,6 +40,7 @@ from coordinator.core.shard import Shard
 from coordinator.core.state.replica_state import ShardState
 from coordinator.core.state.unwritten import Generation
 from coordinator.kafka.batches import partition_key
+from coordinator.operations.commits import read_commit, write_commit
 from coordinator.protocol.framing import read_request_header
 from coordinator.testing.state_store import MemoryStateStore
 

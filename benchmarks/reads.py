@@ -36,7 +36,7 @@ from cli.dev.coordinator import CoordinatorProcess
 from coordinator.adapters.sqlite.schema import fetch
 from coordinator.client.ulid import new_ulid
 from coordinator.kafka.batches import split_partition_key
-from coordinator.protocol.api_table import ApiKey
+from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import decode
 from coordinator.protocol.commit_file import BATCH, CommitFile, decode_commit_response, encode_commit_file
 from coordinator.protocol.messages import (

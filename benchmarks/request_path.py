@@ -32,13 +32,13 @@ from coordinator.adapters.server.connection import Connection
 from coordinator.adapters.server.contract import ServerLimits
 from coordinator.adapters.server.server import Server
 from coordinator.adapters.sqlite.stores import StateDatabases
-from coordinator.api.topics import wanted_topics
 from coordinator.app.dispatch import Dispatcher
 from coordinator.app.main import settle_garbage_collector
 from coordinator.app.telemetry import MetricsTelemetry
 from coordinator.core.limits import Limits
 from coordinator.kafka.batches import partition_key
-from coordinator.protocol.api_table import ApiTable
+from coordinator.operations.table import ApiTable
+from coordinator.operations.topics import wanted_topics
 from coordinator.protocol.codec import Message
 from coordinator.protocol.commit_file import decode_commit_response
 from coordinator.protocol.framing import FrameReader

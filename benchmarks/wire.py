@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from itertools import count
 from typing import NamedTuple, Self
 
-from coordinator.protocol.api_table import request_key
+from coordinator.operations.table import operation_of
 from coordinator.protocol.codec import Message, encode
 from coordinator.protocol.framing import FrameReader, read_correlation_id, reply_body, request_frame
 
@@ -75,5 +75,5 @@ class Wire:
 
 def plain_body(message: Message) -> tuple[int, int, bytes]:
     """(api key, version, encoded body) of a message."""
-    key, version = request_key(type(message))
-    return int(key), version, encode(message)
+    operation, version = operation_of(type(message))
+    return operation.key, version, encode(message)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +79,7 @@ def _structures(name: str, fields: list[Json]) -> Iterator[tuple[str, list[Json]
     yield name, fields
 
 
-def message_source(definition: Json) -> list[str]:
+def _message_source(definition: Json) -> list[str]:
     """Return the lines of the classes of one definition. Raises KeyError for a type that our messages do not use."""
     kind = definition["type"]
     operation = definition["name"].removeprefix("Diskless").removesuffix(kind.capitalize())
@@ -95,9 +95,11 @@ def message_source(definition: Json) -> list[str]:
     return lines
 
 
+def module_source(definitions: Iterable[Json]) -> str:
+    """Return the source of a module with the classes of definitions."""
+    return "\n".join([_HEAD, *(line for definition in definitions for line in _message_source(definition))])
+
+
 def generate(root: Path) -> str:
     """Return the source of `coordinator/protocol/messages.py`."""
-    lines = [_HEAD]
-    for path in sorted((root / "coordinator/protocol/schemas").glob("*.json")):
-        lines += message_source(read_definition(path))
-    return "\n".join(lines)
+    return module_source(map(read_definition, sorted((root / "coordinator/protocol/schemas").glob("*.json"))))

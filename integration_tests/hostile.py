@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from typing import cast
 
-from coordinator.protocol.api_table import APIS, ApiKey
+from coordinator.operations.table import APIS
+from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import Message, encode
 from coordinator.protocol.codec_fields import shape
 from coordinator.protocol.framing import request_frame

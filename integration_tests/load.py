@@ -29,7 +29,7 @@ from typing import Any, Final, Self
 from coordinator.client.connection import ConnectionLost, RequestTimedOut
 from coordinator.client.pool import ConnectionPool
 from coordinator.client.ulid import new_key
-from coordinator.protocol.api_table import ApiKey
+from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.commit_file import CommitFile, batch_rows, decode_commit_response, encode_commit_file
 from coordinator.protocol.messages import CommitBatch, ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic
 from integration_tests.consumers import Consumer, Deleter, Describer

@@ -21,8 +21,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cli.dev.jars import parse_lock
+from coordinator.operations.table import APIS, ApiTable
 from coordinator.protocol import messages
-from coordinator.protocol.api_table import APIS, ApiTable
 from coordinator.protocol.codec import Message, decode, encode
 from coordinator.protocol.commit_file import decode_commit_file, decode_commit_response, encode_commit_file, encode_commit_response
 from coordinator.protocol.find_batches import FindBatches, FoundBatch, FoundPartition, decode_find_batches, encode_find_batches_response

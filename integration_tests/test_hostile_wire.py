@@ -26,7 +26,7 @@ from cli.dev.coordinator import CoordinatorProcess
 from cli.dev.kafka import Kafka
 from cli.dev.process import start_child
 from coordinator.client.connection import ClientConnection
-from coordinator.protocol.api_table import ApiKey
+from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import encode
 from coordinator.protocol.framing import request_frame
 from integration_tests.honest_client import Topic, commit_request, create_topic, find_request

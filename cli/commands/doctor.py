@@ -237,7 +237,7 @@ async def _served(client: DisklessClient, views: Sequence[NodeView]) -> tuple[di
     import kio.schema.api_versions.v4 as api_versions
 
     from coordinator.client.connection import ConnectionLost, RequestTimedOut
-    from coordinator.protocol.api_table import APIS
+    from coordinator.operations.table import APIS
     from coordinator.protocol.codec import Message
     from coordinator.protocol.wire import MalformedMessage
 

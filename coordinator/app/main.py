@@ -46,7 +46,7 @@ from coordinator.config.directories import DirectoryError, open_directories
 from coordinator.config.settings import Settings
 from coordinator.core.leadership.states import State
 from coordinator.core.limits import Limits
-from coordinator.protocol.api_table import ApiTable
+from coordinator.operations.table import ApiTable
 from coordinator.runtime.clock import SteadyClock, wall_ms
 from coordinator.runtime.node import FatalError, Node, NodeConfig, NodePorts
 from coordinator.runtime.ports import LogListener, LogReader, StateStores, TermProducers, group_client_id

@@ -11,19 +11,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import Enum
-from typing import TypeAlias
+from functools import partial
+from typing import TypeAlias, TypeVarTuple
+
+from coordinator.operations.declaration import Lane
+
+Args = TypeVarTuple("Args")
 
 Start: TypeAlias = Callable[[], bool]
 """Starts a request; False when it has not reached its coordinators yet, so that nothing may follow it. Raises nothing."""
-
-
-class Lane(Enum):
-    """What may be under way at the same time as others of its kind."""
-
-    COMMIT = "commit"
-    READ = "read"
-    ALONE = "alone"
 
 
 @dataclass(slots=True)
@@ -40,8 +36,18 @@ class ConnectionOrder:
     def __init__(self) -> None:
         self._connections: dict[int, _Connection] = {}
 
-    def enter_at_once(self, connection_id: int, lane: Lane) -> bool:
-        """Take the turn of a request that may start now; False when it has to `enter` and wait. `leave` must follow."""
+    def start(self, connection_id: int, lane: Lane, start: Callable[[*Args], bool], *args: *Args) -> None:
+        """`enter` for the ways that must be fast: a request that may start now costs no closure."""
+        if not self._enter_at_once(connection_id, lane):
+            self.enter(connection_id, lane, partial(start, *args))
+        elif not start(*args):
+            connection = self._connections.get(connection_id)
+            if connection is not None:
+                # It has not reached its coordinators yet: nothing may follow it.
+                connection.lane = Lane.ALONE
+
+    def _enter_at_once(self, connection_id: int, lane: Lane) -> bool:
+        """Take the turn of a request that may start now; False when it has to wait."""
         connection = self._connections.get(connection_id)
         if connection is None:
             self._connections[connection_id] = _Connection(lane, 1)
@@ -53,12 +59,6 @@ class ConnectionOrder:
         connection.lane = lane
         connection.under_way += 1
         return True
-
-    def keep_alone(self, connection_id: int) -> None:
-        """A request that entered at once has not reached its coordinators yet: nothing may follow it."""
-        connection = self._connections.get(connection_id)
-        if connection is not None:
-            connection.lane = Lane.ALONE
 
     def enter(self, connection_id: int, lane: Lane, start: Start) -> None:
         """Start a request as soon as its turn comes, perhaps now; `leave` must follow once it is answered, perhaps at once."""

@@ -15,13 +15,20 @@ from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from coordinator.adapters.metrics.registry import Metrics
 from coordinator.adapters.server.contract import Request, Respond
-from coordinator.api.partitions import bad_timeout, find_batches_body, find_batches_points, list_offsets_body, list_offsets_queries
 from coordinator.app.fair_reads import FairReads
-from coordinator.app.first_error import first_found_error
-from coordinator.app.ordering import ConnectionOrder, Lane
+from coordinator.app.ordering import ConnectionOrder
 from coordinator.core.commands import FoundBatches, FoundOffset
 from coordinator.kafka.errors import ErrorCode
-from coordinator.protocol.api_table import ApiKey
+from coordinator.operations.declaration import Operation, bad_timeout
+from coordinator.operations.first_error import first_found_error
+from coordinator.operations.partitions import (
+    FIND_BATCHES,
+    LIST_OFFSETS,
+    find_batches_body,
+    find_batches_points,
+    list_offsets_body,
+    list_offsets_queries,
+)
 from coordinator.protocol.find_batches import FindBatches, decode_find_batches
 from coordinator.protocol.list_offsets import ListOffsets, decode_list_offsets
 from coordinator.runtime.applied import find_applied_batches
@@ -34,7 +41,7 @@ F = TypeVar("F", FoundOffset, FoundBatches)
 Answered: TypeAlias = Callable[[list[F] | Exception], None]
 
 
-class _Operation(NamedTuple, Generic[W, F]):
+class _Answering(NamedTuple, Generic[W, F]):
     """What differs between the two."""
 
     name: str
@@ -55,8 +62,8 @@ class Reads:
         answered: Counter[tuple[str, int]],
         spawn: Callable[[Coroutine[None, None, None]], None],
     ) -> None:
-        def observe(key: ApiKey) -> Callable[[float], None]:
-            return metrics.series("request_seconds", key.name).observe
+        def observe(operation: Operation) -> Callable[[float], None]:
+            return metrics.series("request_seconds", operation.name).observe
 
         self._node = node
         self._order = order
@@ -64,22 +71,18 @@ class Reads:
         self._counts = answered
         self._spawn = spawn
         self._loop = asyncio.get_running_loop()
-        self._listing = _Operation(ApiKey.LIST_OFFSETS.name, observe(ApiKey.LIST_OFFSETS), list_offsets_body)
-        self._finding = _Operation(ApiKey.FIND_BATCHES.name, observe(ApiKey.FIND_BATCHES), find_batches_body)
+        self._listing = _Answering(LIST_OFFSETS.name, observe(LIST_OFFSETS), list_offsets_body)
+        self._finding = _Answering(FIND_BATCHES.name, observe(FIND_BATCHES), find_batches_body)
 
     def list_offsets(self, request: Request, respond: Respond) -> None:
         """Take a ListOffsets request. Raises MalformedMessage."""
-        self._enter(self._start_list, decode_list_offsets(request.data, request.body_offset), request, respond)
+        wanted = decode_list_offsets(request.data, request.body_offset)
+        self._order.start(request.connection_id, LIST_OFFSETS.lane, self._start_list, wanted, request, respond)
 
     def find_batches(self, request: Request, respond: Respond) -> None:
         """Take a FindBatches request. Raises MalformedMessage."""
-        self._enter(self._start_find, decode_find_batches(request.data, request.body_offset), request, respond)
-
-    def _enter(self, start: Callable[[W, Request, Respond], bool], wanted: W, request: Request, respond: Respond) -> None:
-        if self._order.enter_at_once(request.connection_id, Lane.READ):
-            start(wanted, request, respond)
-        else:
-            self._order.enter(request.connection_id, Lane.READ, partial(start, wanted, request, respond))
+        wanted = decode_find_batches(request.data, request.body_offset)
+        self._order.start(request.connection_id, FIND_BATCHES.lane, self._start_find, wanted, request, respond)
 
     def _start_list(self, wanted: ListOffsets, request: Request, respond: Respond) -> bool:
         answered = partial(self._answer, self._listing, wanted, request, respond)
@@ -127,18 +130,18 @@ class Reads:
             found = error
         answered(found)
 
-    def _answer(self, operation: _Operation[W, F], wanted: W, request: Request, respond: Respond, found: list[F] | Exception) -> None:
+    def _answer(self, answering: _Answering[W, F], wanted: W, request: Request, respond: Respond, found: list[F] | Exception) -> None:
         """Answer, or close the connection when that is not possible: nobody may wait for ever."""
         error: int = ErrorCode.UNKNOWN_SERVER_ERROR
         body: bytes | None = None
         try:
             if isinstance(found, Exception):
                 raise found
-            body = operation.body(wanted, found)
+            body = answering.body(wanted, found)
             error = first_found_error(found)
         except Exception:
-            LOG.exception("request failed api=%s peer=%s", operation.name, request.peer)
+            LOG.exception("request failed api=%s peer=%s", answering.name, request.peer)
         respond(body)
-        self._counts[(operation.name, error)] += 1
-        operation.observe(self._loop.time() - request.received_s)
+        self._counts[(answering.name, error)] += 1
+        answering.observe(self._loop.time() - request.received_s)
         self._order.leave(request.connection_id)

@@ -21,9 +21,9 @@ from coordinator.client.model import CommitOutcome
 from coordinator.client.operations import COMMITS
 from coordinator.client.pool import ConnectionPool, Lane
 from coordinator.client.retry import server_timeout_ms
-from coordinator.client.routing import HEALING, NOT_CREATED, Operation, Target
+from coordinator.client.routing import HEALING, NOT_CREATED, RoutedRequest, Target
 from coordinator.kafka.errors import ErrorCode
-from coordinator.protocol.api_table import ApiKey
+from coordinator.operations.files import COMMIT_FILE
 from coordinator.protocol.commit_file import CommitFile, decode_commit_response, encode_commit_file
 from coordinator.protocol.wire import MalformedMessage
 
@@ -40,11 +40,11 @@ class ShareAnswer:
     messages: dict[int, str] = field(default_factory=dict)
 
 
-class Commit(Operation[ShareAnswer]):
+class Commit(RoutedRequest[ShareAnswer]):
     """One file; its elements are the shares, in the order of the coordinators' ids."""
 
+    operation = COMMIT_FILE
     lane = COMMITS
-    is_write = True
 
     def __init__(self, file: CommitFile, coordinators: npt.NDArray[np.int64], *, wait_for_creation: bool) -> None:
         """`coordinators` names the coordinator of each batch."""
@@ -61,7 +61,7 @@ class Commit(Operation[ShareAnswer]):
         rows = self._rows[places[0]] if len(places) == 1 else np.sort(np.concatenate([self._rows[place] for place in places]))
         batches = self._file.batches if len(rows) == len(self._file.batches) else self._file.batches[rows]
         request = self._file._replace(batches=batches, timeout_ms=server_timeout_ms(timeout_s))
-        body = await pool.request(lane, ApiKey.COMMIT_FILE, 0, encode_commit_file(request), timeout_s)
+        body = await pool.request(lane, COMMIT_FILE.key, 0, encode_commit_file(request), timeout_s)
         response = decode_commit_response(body)
         if len(response.results) != len(rows):
             raise MalformedMessage(f"{len(rows)} batches were committed; the answer has {len(response.results)}")

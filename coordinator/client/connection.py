@@ -11,7 +11,7 @@ import asyncio
 import ssl
 from typing import Final, cast
 
-from coordinator.protocol.api_table import APIS, request_key
+from coordinator.operations.table import APIS, operation_of
 from coordinator.protocol.codec import Message, decode, encode
 from coordinator.protocol.framing import FrameReader, read_correlation_id, reply_body, request_frame
 from coordinator.protocol.wire import MalformedMessage
@@ -106,9 +106,9 @@ class ClientConnection(asyncio.Protocol):
 
         Raises ConnectionLost, RequestTimedOut, MalformedMessage, UnencodableMessage.
         """
-        key, version = request_key(type(message))
-        body = await self.request(api_key or int(key), version, encode(message), timeout_s)
-        return decode(APIS[key].versions[version].response_type, body, elements_max=_REPLY_ELEMENTS_MAX)
+        operation, version = operation_of(type(message))
+        body = await self.request(api_key or operation.key, version, encode(message), timeout_s)
+        return decode(operation.versions[version].response_type, body, elements_max=_REPLY_ELEMENTS_MAX)
 
     async def close(self) -> None:
         """Close; what still waits gets ConnectionLost."""

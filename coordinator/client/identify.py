@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Final, NamedTuple
 
-from coordinator.protocol.api_table import ApiKey
+from coordinator.protocol.api_keys import ApiKey
 
 IDENTIFY_TIMEOUT_S: Final = 2.0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from coordinator.client.pool import ConnectionPool, Lane
-from coordinator.protocol.api_table import ApiKey
+from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import Message
 
 if TYPE_CHECKING:  # it needs numpy, which other requests do without

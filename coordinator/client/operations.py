@@ -1,4 +1,4 @@
-"""The operations on lists, each as one request for the elements of a node; `routing.py` decides what goes where and when.
+"""The requests on lists, each as one request for the elements of a node; `routing.py` decides what goes where and when.
 
 Invariant: a response that does not name exactly the elements of its request is a malformed message, never a guess.
 """
@@ -25,8 +25,13 @@ from coordinator.client.model import (
 )
 from coordinator.client.pool import ConnectionPool, Lane
 from coordinator.client.retry import server_timeout_ms
-from coordinator.client.routing import Operation, Target
+from coordinator.client.routing import RoutedRequest, Target
 from coordinator.kafka.errors import ErrorCode
+from coordinator.operations.declaration import Operation
+from coordinator.operations.files import DESCRIBE_FILES, LIST_FILES, described_rank
+from coordinator.operations.nodes import UPDATE_SCHEMA_LEVEL
+from coordinator.operations.partitions import DELETE_RECORDS, FIND_BATCHES, LIST_OFFSETS
+from coordinator.operations.topics import CREATE_PARTITIONS, DELETE_TOPICS
 from coordinator.protocol.codec import Message
 from coordinator.protocol.find_batches import FoundBatch
 from coordinator.protocol.messages import (
@@ -71,7 +76,7 @@ ADMIN = "admin"
 A = TypeVar("A", bound=Result)
 
 
-class _ByPartition(Operation[A]):
+class _ByPartition(RoutedRequest[A]):
     """An operation whose elements are partitions."""
 
     lane = READS
@@ -102,6 +107,8 @@ class _ByPartition(Operation[A]):
 class ListOffsets(_ByPartition[ListedOffset]):
     """Offsets by timestamp."""
 
+    operation = LIST_OFFSETS
+
     def __init__(self, queries: Sequence[tuple[PartitionId, int]], *, wait_for_creation: bool) -> None:
         super().__init__([partition for partition, _ in queries], wait_for_creation=wait_for_creation)
         self._timestamps = [timestamp for _, timestamp in queries]
@@ -128,7 +135,7 @@ class ListOffsets(_ByPartition[ListedOffset]):
 class DeleteRecords(_ByPartition[DeletedRecords]):
     """Move log starts forward. Repeating it is harmless, so an unknown outcome is simply asked again."""
 
-    is_write = True
+    operation = DELETE_RECORDS
 
     def __init__(self, points: Sequence[tuple[PartitionId, int]], *, wait_for_creation: bool) -> None:
         super().__init__([partition for partition, _ in points], wait_for_creation=wait_for_creation)
@@ -155,7 +162,7 @@ class DeleteRecords(_ByPartition[DeletedRecords]):
 class FindBatches(_ByPartition[FoundBatches]):
     """Which objects hold the batches from an offset on. The byte limit holds for each node asked."""
 
-    is_served_by_standbys = True
+    operation = FIND_BATCHES
 
     def __init__(
         self, fetches: Sequence[FetchFrom], *, fetch_bytes_max: int, batches_per_partition_max: int, wait_for_creation: bool
@@ -199,9 +206,10 @@ class FindBatches(_ByPartition[FoundBatches]):
         return FoundBatches(refusal=refusal)
 
 
-class DescribeFiles(Operation[list[DescribedFile]]):
+class DescribeFiles(RoutedRequest[list[DescribedFile]]):
     """Whether files have live batches; an element is a coordinator, its answer one result for each file."""
 
+    operation = DESCRIBE_FILES
     lane = READS
 
     def __init__(self, coordinator_ids: Sequence[int], object_keys: Sequence[str]) -> None:
@@ -244,13 +252,18 @@ class DescribeFiles(Operation[list[DescribedFile]]):
         return [DescribedFile(object_key=key, refusal=Refusal(refusal.code, text)) for key in self._object_keys]
 
     def merged(self, answers: Sequence[list[DescribedFile]]) -> list[DescribedFile]:
-        """One result for each file: live beats an error, which beats "nothing of it is live" and "unknown": these two only all can say."""
-        return [min((answer[place] for answer in answers), key=_file_rank) for place in range(len(self._object_keys))]
+        """Return one result for each file: the one that holds of what the coordinators say (`described_rank`)."""
+
+        def rank(one: DescribedFile) -> int:
+            return described_rank(one.error, one.has_live_batches)
+
+        return [min((answer[place] for answer in answers), key=rank) for place in range(len(self._object_keys))]
 
 
-class ListFiles(Operation[ListedFiles]):
+class ListFiles(RoutedRequest[ListedFiles]):
     """One page of the files of one coordinator, in key order."""
 
+    operation = LIST_FILES
     lane = ADMIN
 
     def __init__(self, coordinator_id: int, after_key: str | None, files_max: int) -> None:
@@ -280,15 +293,19 @@ class ListFiles(Operation[ListedFiles]):
         return ListedFiles(refusal=refusal)
 
 
-class UpdateSchemaLevel(Operation[SchemaLevel]):
+class UpdateSchemaLevel(RoutedRequest[SchemaLevel]):
     """Raise the schema level, 0 to be told the one in force. Repeating it is harmless."""
 
+    operation = UPDATE_SCHEMA_LEVEL
     lane = ADMIN
 
     def __init__(self, level: int, gone_node_ids: Sequence[int]) -> None:
         self._level = level
         self._gone_node_ids = gone_node_ids
-        self.is_write = level > 0
+
+    @property
+    def is_write(self) -> bool:
+        return self._level > 0
 
     @property
     def targets(self) -> Sequence[Target]:
@@ -309,13 +326,13 @@ class UpdateSchemaLevel(Operation[SchemaLevel]):
         return SchemaLevel(refusal=refusal)
 
 
-class DirectoryOperation(Operation[Refusal]):
+class DirectoryRequest(RoutedRequest[Refusal]):
     """One request to the leader of the directory that concerns one topic; `refusal` reads its response."""
 
     lane = ADMIN
-    is_write = True
 
-    def __init__(self, request: Callable[[int], Message], refusal: Callable[[Message], Refusal]) -> None:
+    def __init__(self, operation: Operation, request: Callable[[int], Message], refusal: Callable[[Message], Refusal]) -> None:
+        self.operation = operation
         self._request = request
         self._read = refusal
 
@@ -333,7 +350,7 @@ class DirectoryOperation(Operation[Refusal]):
         return refusal
 
 
-def create_topic(name: str, num_partitions: int, topic_id: bytes) -> DirectoryOperation:
+def create_topic(name: str, num_partitions: int, topic_id: bytes) -> DirectoryRequest:
     """Create a topic or grow it to `num_partitions`."""
 
     def request(timeout_ms: int) -> Message:
@@ -343,10 +360,10 @@ def create_topic(name: str, num_partitions: int, topic_id: bytes) -> DirectoryOp
     def refusal(response: Message) -> Refusal:
         return _only([(one.error_code, one.error_message) for one in cast(CreatePartitionsResponse, response).topics])
 
-    return DirectoryOperation(request, refusal)
+    return DirectoryRequest(CREATE_PARTITIONS, request, refusal)
 
 
-def delete_topic(topic_id: bytes) -> DirectoryOperation:
+def delete_topic(topic_id: bytes) -> DirectoryRequest:
     """Delete a topic."""
 
     def request(timeout_ms: int) -> Message:
@@ -355,7 +372,7 @@ def delete_topic(topic_id: bytes) -> DirectoryOperation:
     def refusal(response: Message) -> Refusal:
         return _only([(one.error_code, one.error_message) for one in cast(DeleteTopicsResponse, response).responses])
 
-    return DirectoryOperation(request, refusal)
+    return DirectoryRequest(DELETE_TOPICS, request, refusal)
 
 
 _FOUND_TEXT = {
@@ -390,12 +407,6 @@ async def _led(pool: ConnectionPool, lane: Lane, coordinator_ids: Sequence[int],
     response = await pool.call(lane, DescribeCoordinatorsRequest(coordinator_ids=tuple(coordinator_ids)), timeout_s)
     described = cast(DescribeCoordinatorsResponse, response).coordinators
     return {one.coordinator_id: (one.leader_epoch, one.term) for one in described if one.is_local and one.state in _LEADS}
-
-
-def _file_rank(one: DescribedFile) -> int:
-    if one.error is ErrorCode.NONE:
-        return 0 if one.has_live_batches else 2
-    return 3 if one.error is ErrorCode.RESOURCE_NOT_FOUND else 1
 
 
 def _only(results: Sequence[tuple[int, str | None]]) -> Refusal:

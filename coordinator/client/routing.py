@@ -22,6 +22,7 @@ from coordinator.client.model import Node
 from coordinator.client.pool import ConnectionPool, Lane
 from coordinator.client.retry import Deadline, RetryPolicy
 from coordinator.kafka.errors import ErrorCode
+from coordinator.operations.declaration import AnsweredBy, Operation
 from coordinator.protocol.wire import MalformedMessage
 
 R = TypeVar("R")
@@ -45,14 +46,18 @@ _WRONG_NODE: Final = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.N
 _OUTCOME_UNKNOWN: Final = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_COORDINATOR})
 
 
-class Operation(ABC, Generic[R]):
+class RoutedRequest(ABC, Generic[R]):
     """One request of a caller: what goes to a node, and how its answers read."""
 
+    operation: Operation
+    """The declaration says who answers, and whether a lost answer leaves the outcome open."""
     lane: str
-    is_write: bool = False
-    is_served_by_standbys: bool = False
-    """Whether any node may answer, so that one that fails, or a leader that is missing, holds nobody up."""
     wait_for_creation: bool = False
+
+    @property
+    def is_write(self) -> bool:
+        """Whether the request may have changed something when its answer is lost."""
+        return self.operation.is_write
 
     @property
     @abstractmethod
@@ -84,10 +89,10 @@ class Routing:
         self._rng = rng
         self._request_timeout_ms = request_timeout_ms
 
-    async def perform(self, operation: Operation[R], deadline: Deadline) -> list[R]:
+    async def perform(self, request: RoutedRequest[R], deadline: Deadline) -> list[R]:
         """Answer every element, at the latest at the deadline."""
-        run = _Run(operation, deadline, self._pool, self._discovery, self._policy, self._rng, self._request_timeout_ms)
-        await run.drive(range(len(operation.targets)), 0)
+        run = _Run(request, deadline, self._pool, self._discovery, self._policy, self._rng, self._request_timeout_ms)
+        await run.drive(range(len(request.targets)), 0)
         return run.finish()
 
 
@@ -96,7 +101,7 @@ class _Run(Generic[R]):
 
     def __init__(
         self,
-        operation: Operation[R],
+        request: RoutedRequest[R],
         deadline: Deadline,
         pool: ConnectionPool,
         discovery: Discovery,
@@ -104,18 +109,20 @@ class _Run(Generic[R]):
         rng: random.Random,
         request_timeout_ms: int,
     ) -> None:
-        self._operation = operation
+        self._request = request
         self._deadline = deadline
         self._pool = pool
         self._discovery = discovery
         self._policy = policy
         self._rng = rng
         self._request_timeout_ms = request_timeout_ms
-        self._targets = operation.targets
+        self._targets = request.targets
+        # Then a node that fails, or a leader that is missing, holds nobody up.
+        self._is_served_by_standbys = request.operation.answered_by is AnsweredBy.ANY_NODE
         self._answers: dict[int, R] = {}
         self._uncertain: set[int] = set()
         self._tried: dict[int, set[tuple[str, int]]] = {}  # by element: addresses that could not serve it
-        retried = HEALING | NOT_CREATED if operation.wait_for_creation else HEALING
+        retried = HEALING | NOT_CREATED if request.wait_for_creation else HEALING
         self._retried = frozenset(map(int, retried))
 
     async def drive(self, places: Sequence[int], attempt: int) -> None:
@@ -133,14 +140,14 @@ class _Run(Generic[R]):
 
     def finish(self) -> list[R]:
         """The answers in order."""
-        if self._operation.is_write:
+        if self._request.is_write:
             for place in self._uncertain:
                 if self._code(place) in self._retried:
-                    last = self._operation.refusal_of(self._answers[place])
+                    last = self._request.refusal_of(self._answers[place])
                     what = (
                         f"it may have taken effect; repeat it unchanged to learn its outcome. Last answer: {last.code.name}: {last.message}"
                     )
-                    self._answers[place] = self._operation.refused(place, Refusal(ErrorCode.REQUEST_TIMED_OUT, what))
+                    self._answers[place] = self._request.refused(place, Refusal(ErrorCode.REQUEST_TIMED_OUT, what))
         return [self._answers[place] for place in range(len(self._targets))]
 
     async def _drive_group(self, node: Node, group: Sequence[int], attempt: int) -> None:
@@ -158,13 +165,13 @@ class _Run(Generic[R]):
         return left
 
     def _code(self, place: int) -> int:
-        return int(self._operation.refusal_of(self._answers[place]).code)
+        return int(self._request.refusal_of(self._answers[place]).code)
 
     def _refuse(self, places: Iterable[int], refusal: Refusal) -> None:
         """Note refusals; once time is up, what a node answered before says more than that time is up."""
         for place in places:
             if place not in self._answers or not self._deadline.is_over:
-                self._answers[place] = self._operation.refused(place, refusal)
+                self._answers[place] = self._request.refused(place, refusal)
 
     async def _route(self, places: Sequence[int]) -> tuple[dict[Node, list[int]], list[int]]:
         """The elements by the leader that serves them now, and those that none serves, which are refused."""
@@ -178,7 +185,7 @@ class _Run(Generic[R]):
         refused: list[int] = []
         for place, coordinator in coordinators.items():
             leader = leaders[coordinator] if isinstance(coordinator, int) else coordinator
-            if self._operation.is_served_by_standbys and isinstance(coordinator, int):
+            if self._is_served_by_standbys and isinstance(coordinator, int):
                 leader = self._leader_or_standby(place, leader)
             if isinstance(leader, Refusal):
                 self._refuse([place], leader)
@@ -209,12 +216,12 @@ class _Run(Generic[R]):
 
     async def _exchange(self, node: Node, places: Sequence[int]) -> None:
         """Send elements to a node and note their answers."""
-        lane = Lane(node.host, node.port, self._operation.lane)
+        lane = Lane(node.host, node.port, self._request.lane)
         for place in places:
             # Whoever serves it is not asked again.
             self._tried.setdefault(place, set()).add(node.address)
         try:
-            answers = await self._operation.send(self._pool, lane, places, self._deadline.at_most_ms(self._request_timeout_ms))
+            answers = await self._request.send(self._pool, lane, places, self._deadline.at_most_ms(self._request_timeout_ms))
         except (ConnectionLost, RequestTimedOut) as error:
             self._discovery.forget_node(node)
             was_sent = isinstance(error, RequestTimedOut) or error.was_sent

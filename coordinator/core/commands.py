@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
-from coordinator.kafka.batches import BatchArray
 from coordinator.kafka.errors import ErrorCode
 from records.model import Endpoint, PlacedRange
+
+if TYPE_CHECKING:
+    from coordinator.kafka.batches import BatchArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ All messages are version 0 and flexible.
 """
 
 from collections.abc import Mapping
+from dataclasses import Field
 from typing import ClassVar, Final
 
 from kio.schema.request_header.v2.header import RequestHeader
@@ -28,6 +29,8 @@ class RequestPart:
     """A request, or a structure inside one."""
 
     __slots__ = ()
+    __api_key__: ClassVar[i16]
+    __dataclass_fields__: ClassVar[dict[str, Field[object]]]
     __type__: ClassVar[EntityType] = EntityType.nested
     __version__: ClassVar[i16] = i16(0)
     __flexible__: ClassVar[bool] = True
@@ -38,6 +41,8 @@ class ResponsePart:
     """A response, or a structure inside one."""
 
     __slots__ = ()
+    __api_key__: ClassVar[i16]
+    __dataclass_fields__: ClassVar[dict[str, Field[object]]]
     __type__: ClassVar[EntityType] = EntityType.nested
     __version__: ClassVar[i16] = i16(0)
     __flexible__: ClassVar[bool] = True

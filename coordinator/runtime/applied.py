@@ -15,29 +15,33 @@ from coordinator.runtime.failures import NotReadable
 def find_applied_batches(
     view: ClusterView, points: Sequence[FetchPoint], max_bytes: int, batches_per_partition: int
 ) -> list[FoundBatches] | None:
-    """What `Router.find_batches` answers, or None when it may have to wait for that.
-
-    It waits for the directory when a partition has no owner, and for a barrier when an offset lies past the high watermark.
-    Replicas that cannot be read are left to it too.
-    """
+    """What `Router.find_batches` answers, or None when it may have to wait for that."""
     budget = FetchBudget(max_bytes, batches_per_partition)
     answers = []
     for point in points:
-        key = partition_key(point.topic_id, point.partition)
-        owner = view.owner_of(key)
-        replica = None if owner is None else view.replica(owner)
-        if owner is None or replica is None:
-            return None
-        try:
-            found = replica.look(find_placed_batches, key, point, budget, owner)
-        except NotReadable:
-            return None
+        found = find_applied(view, point, budget)
         if found is None:
             return None
         answers.append(found)
     return answers
 
 
-def find_placed_batches(state: ShardState, key: bytes, point: FetchPoint, budget: FetchBudget, coordinator_id: int) -> FoundBatches | None:
-    """`find_batches`, or None when the partition is not created yet."""
+def find_applied(view: ClusterView, point: FetchPoint, budget: FetchBudget) -> FoundBatches | None:
+    """Return the batches from a point on, or None when this node cannot tell at once.
+
+    That is so when the partition has no owner or is not created yet, when the offset lies past the high watermark, and
+    when the replica cannot be read.
+    """
+    key = partition_key(point.topic_id, point.partition)
+    owner = view.owner_of(key)
+    replica = None if owner is None else view.replica(owner)
+    if owner is None or replica is None:
+        return None
+    try:
+        return replica.look(_find_placed, key, point, budget, owner)
+    except NotReadable:
+        return None
+
+
+def _find_placed(state: ShardState, key: bytes, point: FetchPoint, budget: FetchBudget, coordinator_id: int) -> FoundBatches | None:
     return find_batches(state, point, budget, coordinator_id) if key in state.hot.partitions.index else None

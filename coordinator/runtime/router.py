@@ -6,22 +6,18 @@ Elements of coordinators that this node does not lead get NOT_COORDINATOR; one b
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TypeVar, cast
+from typing import Protocol, TypeVar, cast
 
 import numpy as np
 
 from coordinator.core.commands import (
     Barrier,
+    Command,
     CommitAnswer,
     CommitFile,
     CommitResult,
-    DeletedTo,
-    DeletePoint,
-    DeleteRecords,
-    DescribedFile,
-    DescribeFiles,
     FetchPoint,
     FoundBatches,
     FoundOffset,
@@ -34,13 +30,25 @@ from coordinator.core.reads.queries import FetchBudget, find_batches, past_the_e
 from coordinator.core.state.replica_state import ShardState
 from coordinator.kafka.batches import partition_key, partition_keys, split_partition_key
 from coordinator.kafka.errors import ErrorCode
+from coordinator.runtime.applied import find_applied
 from coordinator.runtime.cluster_view import DIRECTORY_PARTITION, ClusterView
 from coordinator.runtime.failures import NotReadable
 from coordinator.runtime.ports import Cluster, KafkaUnavailable, TopicMissing
 from coordinator.runtime.replica import Answered, Replica
 from coordinator.runtime.unplaced_commits import UnplacedCommit
 
-E = TypeVar("E", OffsetQuery, DeletePoint)
+
+class OfPartition(Protocol):
+    """An element of a request that one partition has to answer."""
+
+    @property
+    def topic_id(self) -> bytes: ...
+
+    @property
+    def partition(self) -> int: ...
+
+
+E = TypeVar("E", bound=OfPartition)
 A = TypeVar("A")
 
 DIRECTORY_POLL_S = 0.005
@@ -179,31 +187,17 @@ class Router:
         return True
 
     async def list_offsets(self, queries: list[OffsetQuery], timeout_ms: int) -> list[FoundOffset]:
-        """Strict: every acknowledged write before the request is seen."""
+        """Strict: every acknowledged write before the request is seen. `list_offsets_here` is the way without a task."""
 
-        answers: asyncio.Future[list[FoundOffset]] = asyncio.get_running_loop().create_future()
-        if self.list_offsets_here(queries, timeout_ms, lambda found: None if answers.done() else answers.set_result(found)):
-            return await answers
+        def command(share: list[OffsetQuery]) -> Command:
+            return ListOffsets(queries=share)
 
-        async def at(owner: int, share: list[OffsetQuery], left_ms: int) -> list[FoundOffset]:
-            return cast(list[FoundOffset], await self._replicas[owner].ask(ListOffsets(queries=share), left_ms))
+        return await self.by_owner(command, FoundOffset, queries, timeout_ms)
 
-        return await self._by_owner(queries, at, lambda outcome: FoundOffset(outcome=outcome), timeout_ms)
+    # ---- commands of an operation (`runtime.serving`)
 
-    async def delete_records(self, points: list[DeletePoint], timeout_ms: int) -> list[DeletedTo]:
-        """Move log starts forward."""
-
-        async def at(owner: int, share: list[DeletePoint], left_ms: int) -> list[DeletedTo]:
-            return cast(list[DeletedTo], await self._replicas[owner].ask(DeleteRecords(points=share), left_ms))
-
-        return await self._by_owner(points, at, lambda outcome: DeletedTo(outcome=outcome), timeout_ms)
-
-    async def _by_owner(
-        self,
-        elements: Sequence[E],
-        at: Callable[[int, list[E], int], Awaitable[list[A]]],
-        refused: Callable[[Outcome], A],
-        timeout_ms: int,
+    async def by_owner(
+        self, command: Callable[[list[E]], Command], refused: Callable[[Outcome], A], elements: Sequence[E], timeout_ms: int
     ) -> list[A]:
         """Send each element to its owner's leader if that is here, and put the answers back in order."""
         started_s = asyncio.get_running_loop().time()
@@ -222,22 +216,23 @@ class Router:
             else:
                 shares.setdefault(owner, []).append(place)
         left_ms = _left_ms(timeout_ms, started_s)
-        results = await asyncio.gather(*(at(owner, [elements[p] for p in places], left_ms) for owner, places in shares.items()))
-        for places, result in zip(shares.values(), results, strict=True):
-            for place, answer in zip(places, result, strict=True):
+        asked = (self._replicas[owner].ask(command([elements[p] for p in places]), left_ms) for owner, places in shares.items())
+        for places, result in zip(shares.values(), await asyncio.gather(*asked), strict=True):
+            for place, answer in zip(places, cast(list[A], result), strict=True):
                 answers[place] = answer
         return cast(list[A], answers)
 
-    async def describe_files(self, object_keys: list[str], timeout_ms: int) -> list[DescribedFile]:
-        """Ask every coordinator led here: live if any says so."""
+    async def by_all_led(
+        self, command: Command, refused: Callable[[Outcome], A], best: Callable[[Sequence[A]], A], count: int, timeout_ms: int
+    ) -> list[A]:
+        """Ask every coordinator led here for `count` elements, and merge what they say of each."""
         led = self._view.led()
         if not led:
             message = f"node {self._node_id} leads no coordinator; ask the others"
-            return [DescribedFile(outcome=Outcome(error=ErrorCode.NOT_COORDINATOR, message=message))] * len(object_keys)
-        command = DescribeFiles(object_keys=object_keys)
-        answers = await asyncio.gather(*(self._replicas[c].ask(command, timeout_ms) for c in led))
-        columns = [cast(list[DescribedFile], answer) for answer in answers]
-        return [_best_described([column[i] for column in columns]) for i in range(len(object_keys))]
+            return [refused(Outcome(error=ErrorCode.NOT_COORDINATOR, message=message))] * count
+        answers = await asyncio.gather(*(self._replicas[coordinator_id].ask(command, timeout_ms) for coordinator_id in led))
+        columns = [cast(list[A], answer) for answer in answers]
+        return [best([column[place] for column in columns]) for place in range(count)]
 
     # ---- find batches
 
@@ -251,9 +246,12 @@ class Router:
         problem = await self.settle(keys, timeout_ms)
         if problem is not None:
             return [FoundBatches(outcome=problem, batches=[])] * len(points)
-        return [await self._find(point, budget, timeout_ms, started_s) for point in points]
+        return [
+            find_applied(self._view, point, budget) or await self._find_waiting(point, budget, timeout_ms, started_s) for point in points
+        ]
 
-    async def _find(self, point: FetchPoint, budget: FetchBudget, timeout_ms: int, started_s: float) -> FoundBatches:
+    async def _find_waiting(self, point: FetchPoint, budget: FetchBudget, timeout_ms: int, started_s: float) -> FoundBatches:
+        """Answer what `find_applied` does not."""
         key = partition_key(point.topic_id, point.partition)
         owner = self._view.owner_of(key)
         if owner is None:
@@ -262,7 +260,7 @@ class Router:
         if replica is None:
             return FoundBatches(outcome=self.not_led(owner), batches=[])
         try:
-            return await self._find_at(replica, key, point, budget, timeout_ms, started_s)
+            return await self._find_behind_barrier(replica, key, point, budget, timeout_ms, started_s)
         except NotReadable:
             return FoundBatches(outcome=self._not_readable(replica), batches=[])
 
@@ -273,7 +271,7 @@ class Router:
         message = f"the state database of coordinator {replica.partition} is busy on node {self._node_id}; ask another node, or retry"
         return Outcome(error=ErrorCode.OFFSET_NOT_AVAILABLE, message=message)
 
-    async def _find_at(
+    async def _find_behind_barrier(
         self, replica: Replica, key: bytes, point: FetchPoint, budget: FetchBudget, timeout_ms: int, started_s: float
     ) -> FoundBatches:
         """Ask a replica of this node. Raises `NotReadable`."""
@@ -281,16 +279,12 @@ class Router:
         if not replica.look(_has_partition, key):
             message = "the partition is placed here but not created yet; retry"
             return FoundBatches(outcome=Outcome(error=ErrorCode.OFFSET_NOT_AVAILABLE, message=message), batches=[])
-        found = replica.look(find_batches, point, budget, owner)
-        if found is not None:
-            return found
         is_certain = False
         if self._view.is_leading(owner):
             proof = await replica.ask(Barrier(), _left_ms(timeout_ms, started_s))
             is_certain = isinstance(proof, Outcome) and proof.error is ErrorCode.NONE
         # The replica that has proven it, although there may be another one by now.
-        found = replica.look(find_batches, point, budget, owner) if is_certain else None
-        return found or replica.look(past_the_end, point, is_certain=is_certain)
+        return replica.look(find_batches, point, budget, owner) or replica.look(past_the_end, point, is_certain=is_certain)
 
 
 def _has_partition(state: ShardState, key: bytes) -> bool:
@@ -323,14 +317,3 @@ class _Merged:
         self._missing -= 1
         if not self._missing:
             self._respond(result)
-
-
-def _best_described(answers: list[DescribedFile]) -> DescribedFile:
-    """Live beats an error that may heal, which beats "nothing of it is live" and "unknown": these two only all can say."""
-
-    def rank(answer: DescribedFile) -> int:
-        if answer.outcome.error is ErrorCode.NONE:
-            return 0 if answer.has_live_batches else 2
-        return 3 if answer.outcome.error is ErrorCode.RESOURCE_NOT_FOUND else 1
-
-    return min(answers, key=rank)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from coordinator.app.ordering import ConnectionOrder, Lane
+from coordinator.app.ordering import ConnectionOrder
+from coordinator.operations.declaration import Lane
 
 
 class Requests:

@@ -11,13 +11,13 @@ import pytest
 
 from coordinator.adapters.metrics.registry import Metrics
 from coordinator.adapters.server.contract import Request
-from coordinator.api import partitions as partitions_api
-from coordinator.api.topics import wanted_topics
 from coordinator.app import reads
 from coordinator.app.dispatch import Dispatcher
 from coordinator.core.commands import FoundOffset, OffsetQuery
 from coordinator.kafka.errors import ErrorCode
-from coordinator.protocol.api_table import ApiKey
+from coordinator.operations import partitions as partitions_api
+from coordinator.operations.topics import wanted_topics
+from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import decode, encode
 from coordinator.protocol.list_offsets import encode_list_offsets_response
 from coordinator.protocol.messages import (

@@ -7,10 +7,10 @@ import time
 
 from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.adapters.metrics import TABLE, Metrics
-from coordinator.app.first_error import first_commit_error, first_error, first_found_error
 from coordinator.app.telemetry import LoopLag, kafka_samples, node_samples, request_samples
 from coordinator.core.commands import OK, CommitResult, FoundBatches, Outcome
 from coordinator.kafka.errors import ErrorCode
+from coordinator.operations.first_error import first_commit_error, first_error, first_found_error
 from coordinator.protocol.messages import ListOffsetsPartitionResponse, ListOffsetsResponse, ListOffsetsTopicResponse, RegisterNodeResponse
 from coordinator.testing.state_store import MemoryStateStores
 from tests.core.build import batch, commit, place

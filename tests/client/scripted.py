@@ -12,12 +12,14 @@ from typing import cast
 
 from coordinator.adapters.server.contract import Request, Respond
 from coordinator.adapters.server.server import Server
-from coordinator.api import cluster as cluster_api
 from coordinator.core.commands import OK, Outcome, RaiseSchemaLevel
 from coordinator.core.directory.directory import Directory, apply_directory, decide_raise
 from coordinator.kafka.errors import ErrorCode
+from coordinator.operations import discovery
+from coordinator.operations.nodes import update_schema_level_response
+from coordinator.operations.table import decode_request
 from coordinator.protocol import messages as m
-from coordinator.protocol.api_table import ApiKey, decode_request
+from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import Message, encode
 from coordinator.protocol.commit_file import CommitFile, decode_commit_file, encode_commit_response
 from records.levels import LEVEL_LATEST
@@ -112,21 +114,19 @@ class ScriptedNode:
             case m.UpdateSchemaLevelRequest():
                 return self._update_schema_level(message)
         if type(message).__name__ == "MetadataRequest":
-            return cluster_api.metadata_response(version, [self._registered(node) for node in self.cluster.nodes.values()], "c", 1, [])
-        _, keys = cluster_api.coordinator_keys(message)
-        return cluster_api.find_coordinator_response(version, [self._find(key) for key in keys])
+            return discovery.metadata_response(version, [self._registered(node) for node in self.cluster.nodes.values()], "c", 1, [])
+        _, keys = discovery.coordinator_keys(message)
+        return discovery.find_coordinator_response(version, [self._find(key) for key in keys])
 
     def _registered(self, node: ScriptedNode) -> NodeRegistered:
         endpoints = [Endpoint(listener="i", host="127.0.0.1", port=node.port)]
         return NodeRegistered(node_id=node.node_id, rack="", endpoints=endpoints, schema_level_max=1, incarnation_id=bytes(16))
 
-    def _find(self, key: str) -> cluster_api.FoundCoordinator:
+    def _find(self, key: str) -> discovery.FoundCoordinator:
         leader = self.told.get(int(key), self.cluster.leaders.get(int(key), -1))
         if leader < 0:
-            return cluster_api.FoundCoordinator(
-                key, -1, "", -1, Outcome(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message="no leader now")
-            )
-        return cluster_api.FoundCoordinator(key, leader, "127.0.0.1", self.cluster.nodes[leader].port, OK)
+            return discovery.FoundCoordinator(key, -1, "", -1, Outcome(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message="no leader now"))
+        return discovery.FoundCoordinator(key, leader, "127.0.0.1", self.cluster.nodes[leader].port, OK)
 
     def _topic(self, asked: m.DescribeTopicsTopic) -> m.DescribeTopicsTopicResult:
         found = {name: topic_id for topic_id, (name, _) in self.cluster.topics.items()}
@@ -224,11 +224,11 @@ class ScriptedNode:
     def _update_schema_level(self, message: m.UpdateSchemaLevelRequest) -> Message:
         directory = self.cluster.directory
         if self.cluster.leaders[0] != self.node_id:
-            return cluster_api.update_schema_level_response(Outcome(error=ErrorCode.NOT_COORDINATOR, message="not here"), directory)
+            return update_schema_level_response(Outcome(error=ErrorCode.NOT_COORDINATOR, message="not here"), directory)
         records, outcome = decide_raise(directory, RaiseSchemaLevel(level=message.level, gone_node_ids=frozenset(message.gone_node_ids)))
         for record in records:
             apply_directory(directory, record, 0)
-        return cluster_api.update_schema_level_response(outcome, directory)
+        return update_schema_level_response(outcome, directory)
 
     def _describe_files(self, message: m.DescribeFilesRequest) -> m.DescribeFilesResponse:
         led = {i for i, leader in self.cluster.leaders.items() if leader == self.node_id}

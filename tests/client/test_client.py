@@ -15,10 +15,10 @@ from coordinator.client.errors import AlreadyExists, InvalidRequest, NotFound, T
 from coordinator.client.model import FetchFrom, Node, PartitionId
 from coordinator.client.retry import RetryPolicy
 from coordinator.kafka.errors import ErrorCode
-from coordinator.protocol.api_table import ApiKey
+from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.commit_file import BATCH, CommitFile
 from coordinator.protocol.messages import CommitBatch
-from records.history import LATEST as LATEST_LEVEL
+from records.levels import LEVEL_LATEST
 from tests.client.scripted import ScriptedCluster, ScriptedNode, Trouble, scripted
 
 TOPIC = bytes(range(16))
@@ -420,23 +420,23 @@ async def test_the_schema_level_is_asked_and_raised_at_the_leader_of_the_directo
     async with scripted() as cluster, client_of(cluster) as client:
         cluster.nodes[1].told[0] = 2  # it is not: asked again
         found = await client.schema_level()
-        assert (found.level, [(node.node_id, node.schema_level_max) for node in found.nodes]) == (1, [(1, LATEST_LEVEL), (2, LATEST_LEVEL)])
+        assert (found.level, [(node.node_id, node.schema_level_max) for node in found.nodes]) == (1, [(1, LEVEL_LATEST), (2, LEVEL_LATEST)])
         cluster.nodes[1].told.clear()
         cluster.register((7, 1))
         with pytest.raises(InvalidRequest, match="node 7 supports levels up to 1"):
-            await client.raise_schema_level(LATEST_LEVEL)
+            await client.raise_schema_level(LEVEL_LATEST)
         assert (await client.schema_level()).level == 1
-        assert (await client.raise_schema_level(LATEST_LEVEL, gone_node_ids=[7])).level == LATEST_LEVEL
-        assert (await client.raise_schema_level(1)).level == LATEST_LEVEL
+        assert (await client.raise_schema_level(LEVEL_LATEST, gone_node_ids=[7])).level == LEVEL_LATEST
+        assert (await client.raise_schema_level(1)).level == LEVEL_LATEST
         with pytest.raises(InvalidRequest, match="is not known to this version"):
-            await client.raise_schema_level(LATEST_LEVEL + 1)
+            await client.raise_schema_level(LEVEL_LATEST + 1)
 
 
 async def test_a_level_that_nobody_can_raise_now_was_not_raised() -> None:
     async with scripted() as cluster, client_of(cluster) as client:
         cluster.leaders[0] = -1
         with pytest.raises(Unavailable):
-            await client.raise_schema_level(LATEST_LEVEL, timeout_ms=200)
+            await client.raise_schema_level(LEVEL_LATEST, timeout_ms=200)
         assert cluster.directory.schema_level == 1
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from coordinator.adapters.server.contract import Request, Respond
 from coordinator.client.committer import Committer, EarlierOutcomeUnknown
-from coordinator.protocol.api_table import ApiKey
+from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.commit_file import decode_commit_file
 from tests.client.scripted import ScriptedNode, scripted
 from tests.client.test_client import TOPIC, batches, client_of

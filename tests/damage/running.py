@@ -21,8 +21,11 @@ from unittest.mock import patch
 from coordinator.adapters.sqlite import StateDatabases
 from coordinator.core.commands import CommitAnswer, CommitResult, DeletePoint, FetchPoint, OffsetQuery, Outcome, WantedTopic
 from coordinator.kafka.errors import ErrorCode
+from coordinator.operations.files import DESCRIBE_FILES
+from coordinator.operations.partitions import DELETE_RECORDS
 from coordinator.runtime import node as node_module
 from coordinator.runtime.applied import find_applied_batches
+from coordinator.runtime.serving import ask
 from tests.core.build import TOPIC, batch, commit, result_of
 from tests.damage.expected import File, Partition
 from tests.damage.files import Damage, damage
@@ -187,7 +190,7 @@ class _Client:
             for (partition, count, _), base in zip(file.batches, file.bases, strict=True)
         ]
         [found] = await self._until_answered(
-            "describe", lambda: self._started.node.router.describe_files([file.key], TIMEOUT_MS), lambda answers: [answers[0].outcome.error]
+            "describe", lambda: ask(self._started.node, DESCRIBE_FILES, [file.key], TIMEOUT_MS), lambda answers: [answers[0].outcome.error]
         )
         assert (found.outcome.error, found.has_live_batches) == (ErrorCode.NONE, any(ends)), f"{file}: {found}"
 
@@ -201,7 +204,7 @@ class _Client:
             return [answer.error for answer in answers]
 
         async def ask() -> list[Outcome]:
-            return [answer.outcome for answer in await self._started.node.router.delete_records([point], TIMEOUT_MS)]
+            return [answer.outcome for answer in await ask(self._started.node, DELETE_RECORDS, [point], TIMEOUT_MS)]
 
         [outcome] = await self._until_answered("delete", ask, outcomes)
         assert outcome.error is ErrorCode.NONE, outcome

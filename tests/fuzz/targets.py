@@ -22,7 +22,7 @@ from coordinator.client import compression
 from coordinator.client.record_batch import CorruptBatch, decode_records, encode_batch, parse_header, parse_headers
 from coordinator.client.wal_input import InputError, parse_lines
 from coordinator.client.wal_manifest import Manifest, ManifestBatch, ManifestError, decode_manifest, encode_manifest
-from coordinator.protocol.api_table import APIS, decode_request
+from coordinator.operations.table import APIS, decode_request
 from coordinator.protocol.codec import Message, decode, encode
 from coordinator.protocol.commit_file import decode_commit_file, decode_commit_response, encode_commit_file
 from coordinator.protocol.find_batches import decode_find_batches

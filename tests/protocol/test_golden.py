@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from coordinator.operations.table import APIS
 from coordinator.protocol import messages
-from coordinator.protocol.api_table import APIS
 from coordinator.protocol.codec import decode, encode
 from coordinator.protocol.commit_file import decode_commit_file, decode_commit_response, encode_commit_file
 from coordinator.protocol.framing import read_request_header, reply_body, reply_frame, request_frame

@@ -9,8 +9,8 @@ import typing
 import pytest
 from kio.static.constants import EntityType
 
+from coordinator.operations.table import APIS
 from coordinator.protocol import messages
-from coordinator.protocol.api_table import APIS
 from tests.protocol.forms import SCHEMAS, TOP, schema, snake, structures
 
 

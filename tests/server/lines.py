@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from coordinator.adapters.server.contract import Handler, Request, Respond, ServerLimits
 from coordinator.adapters.server.server import Server
-from coordinator.protocol.api_table import ApiTable
+from coordinator.operations.table import ApiTable
 
 KEY = 10100
 REMAINS_S = 20.0

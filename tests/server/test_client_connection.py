@@ -10,8 +10,9 @@ import pytest
 
 from coordinator.adapters.server.contract import Request, Respond
 from coordinator.client.connection import ClientConnection, ConnectionLost, RequestTimedOut
+from coordinator.operations.table import APIS, ApiTable, decode_request
 from coordinator.protocol import messages
-from coordinator.protocol.api_table import APIS, ApiKey, ApiTable, decode_request
+from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import encode
 from coordinator.protocol.framing import reply_frame
 from coordinator.protocol.wire import MalformedMessage

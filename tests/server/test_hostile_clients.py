@@ -6,7 +6,7 @@ import asyncio
 
 from coordinator.adapters.server.close_log import LINES_AT_ONCE, CloseLog
 from coordinator.adapters.server.contract import CloseReason, ServerLimits
-from coordinator.protocol.api_table import ApiKey
+from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.framing import reply_frame, request_frame
 from tests.server.lines import KEY, Echo, Held, read_frame, read_to_end, serving, until
 

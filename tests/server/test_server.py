@@ -11,7 +11,7 @@ import pytest
 
 from coordinator.adapters.server.contract import CloseReason, Request, Respond, ServerLimits
 from coordinator.client.connection import ClientConnection, ConnectionLost
-from coordinator.protocol.api_table import APIS, ApiTable
+from coordinator.operations.table import APIS, ApiTable
 from coordinator.protocol.codec import decode
 from coordinator.protocol.framing import reply_body, reply_frame, request_frame
 from coordinator.protocol.wire import MalformedMessage

@@ -15,7 +15,8 @@ from typing import NamedTuple, Protocol, cast
 
 from coordinator.adapters.server.close_log import CloseLog
 from coordinator.adapters.server.contract import CloseReason, Handler, Request, ServerLimits, ServerStats
-from coordinator.protocol.api_table import ApiKey, ApiTable, decode_request
+from coordinator.operations.table import ApiTable
+from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.framing import (
     REQUEST_HEAD_BYTES,
     REQUEST_KIND_BYTES,
@@ -250,15 +251,15 @@ class Connection(asyncio.Protocol):
             return None
         if schema is None or key == _API_VERSIONS:
             self._stats.requests[key] += 1
-            pending = self._queue.expect(correlation_id, len(frame), api.response_tagged, api.is_answer_unbounded)
+            pending = self._queue.expect(correlation_id, len(frame), api.response_tagged, api.operation.is_unbounded)
             if schema is not None:
-                decode_request(key, version, frame, read_request_header(frame, flexible=schema.flexible).body_offset)
+                api.operation.decode(version, frame, read_request_header(frame, flexible=schema.flexible).body_offset)
             # A client that knows a later ApiVersions than we do asks again with one we do know, so nothing more is read here.
             self._respond(pending, self._owner.table.api_versions_body(version))
             return None
         _, _, _, client_id, body_offset = read_request_header(frame, flexible=schema.flexible)
         start, rest = frame[:REQUEST_KIND_BYTES], frame[REQUEST_HEAD_BYTES:body_offset]
-        self._head = _Head(start, rest, key, version, int(api.canonical), client_id, body_offset, api.is_answer_unbounded)
+        self._head = _Head(start, rest, key, version, api.operation.key, client_id, body_offset, api.operation.is_unbounded)
         return self._head
 
     def _set_reading(self, wanted: bool) -> None:

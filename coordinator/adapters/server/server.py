@@ -14,7 +14,7 @@ from typing import Final
 from coordinator.adapters.server.close_log import CloseLog
 from coordinator.adapters.server.connection import Connection
 from coordinator.adapters.server.contract import CloseReason, Handler, ServerLimits, ServerStats
-from coordinator.protocol.api_table import ApiTable
+from coordinator.operations.table import ApiTable
 
 log = logging.getLogger(__name__)
 

@@ -25,7 +25,11 @@ from coordinator.core.commands import (
     WantedTopic,
 )
 from coordinator.kafka.batches import BATCH, partition_key
+from coordinator.operations.files import DESCRIBE_FILES
+from coordinator.operations.partitions import DELETE_RECORDS
+from coordinator.operations.topics import CREATE_PARTITIONS, DELETE_TOPICS
 from coordinator.runtime.node import Node
+from coordinator.runtime.serving import ask
 from coordinator.testing.simulation.fold import Where
 from coordinator.testing.simulation.judge import EARLIEST, LATEST, MAX_TIMESTAMP, NOT_DECIDED, NOT_THERE, Judge, Topic
 from coordinator.testing.simulation.loop import VirtualLoop
@@ -370,7 +374,7 @@ def deleting(judge: Judge, points: list[DeletePoint], node_id: int) -> Callable[
     """The request to delete records."""
 
     async def work(node: Node) -> None:
-        judge.delete_records_answered(node_id, points, await node.router.delete_records(points, TIMEOUT_MS))
+        judge.delete_records_answered(node_id, points, await ask(node, DELETE_RECORDS, points, TIMEOUT_MS))
 
     return work
 
@@ -380,7 +384,7 @@ def describing(judge: Judge, keys: list[str], node_id: int) -> Callable[[Node], 
 
     async def work(node: Node) -> None:
         floors, led = judge.file_floors(keys), node.view.led()
-        judge.described(node_id, keys, led, floors, await node.router.describe_files(keys, TIMEOUT_MS))
+        judge.described(node_id, keys, led, floors, await ask(node, DESCRIBE_FILES, keys, TIMEOUT_MS))
 
     return work
 
@@ -430,7 +434,7 @@ class Admin:
         wanted = [WantedTopic(topic_id=topic.topic_id, name=topic.name, num_partitions=count)]
 
         async def work(node: Node) -> int:
-            [outcome] = await node.directory.create_topics(wanted, TIMEOUT_MS)
+            [outcome] = await ask(node, CREATE_PARTITIONS, wanted, TIMEOUT_MS)
             return int(outcome.error)
 
         error = await self._until_done(work)
@@ -442,7 +446,7 @@ class Admin:
         self._clients.story.tell(f"topic {topic.topic_id.hex()[:6]} is to be deleted")
 
         async def work(node: Node) -> int:
-            [outcome] = await node.directory.delete_topics([topic.topic_id], TIMEOUT_MS)
+            [outcome] = await ask(node, DELETE_TOPICS, [topic.topic_id], TIMEOUT_MS)
             return int(outcome.error)
 
         error = await self._until_done(work, final=frozenset({100}))

@@ -6,20 +6,11 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from coordinator.api import cluster as cluster_api
-from coordinator.api import topics as topics_api
-from coordinator.core.commands import Command
+from coordinator.operations.table import operation_of
 from coordinator.protocol.codec import Message
-from coordinator.protocol.messages import (
-    DescribeNodeRequest,
-    PlacePartitionsRequest,
-    RegisterNodeRequest,
-    RemoveTopicsRequest,
-    ReportContradictionRequest,
-)
-from coordinator.runtime.cluster_view import DIRECTORY_PARTITION
 from coordinator.runtime.node import Node
 from coordinator.runtime.ports import PeerUnavailable
+from coordinator.runtime.serving import serve
 from coordinator.testing.simulation.loop import VirtualLoop
 from coordinator.testing.simulation.process import Process
 
@@ -130,32 +121,10 @@ class NetworkPeers:
         if loop is None:
             raise PeerUnavailable("this node is down")
         target_id = int(host.removeprefix("node-"))
+        operation, version = operation_of(type(request))
         try:
             return await self._network.call(
-                loop, self._process.node_id, target_id, lambda node: serve_peer(node, request), timeout_ms / 1000
+                loop, self._process.node_id, target_id, lambda node: serve(node, operation, version, request), timeout_ms / 1000
             )
         except Unanswered as lost:
             raise PeerUnavailable(str(lost)) from lost
-
-
-async def serve_peer(node: Node, request: Message) -> Message:
-    """Serve a request of another node, as the dispatcher of the service does."""
-    match request:
-        case PlacePartitionsRequest():
-            command: Command = topics_api.place_partitions(request)
-            outcomes = await node.directory.serve(request.coordinator_id, command, len(request.topics), request.timeout_ms)
-            return topics_api.place_partitions_response(request, outcomes)
-        case RemoveTopicsRequest():
-            command = topics_api.remove_topics(request)
-            outcomes = await node.directory.serve(request.coordinator_id, command, len(request.topics), request.timeout_ms)
-            return topics_api.remove_topics_response(request, outcomes)
-        case RegisterNodeRequest():
-            outcomes = await node.directory.serve(DIRECTORY_PARTITION, topics_api.register_node(request), 1, request.timeout_ms)
-            return topics_api.register_node_response(outcomes[0])
-        case DescribeNodeRequest():
-            return node.describe()
-        case ReportContradictionRequest():
-            entry = cluster_api.contradictory_entry(request)
-            return cluster_api.report_contradiction_response(node.accusations.accused(request.coordinator_id, entry, request.node_id))
-        case _:
-            raise TypeError(f"nodes do not ask each other {type(request).__name__}")

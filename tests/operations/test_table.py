@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from coordinator.operations import discovery, files
+from coordinator.operations.table import APIS, ApiTable, decode_request, operation_of
 from coordinator.protocol import messages
-from coordinator.protocol.api_table import APIS, ApiKey, ApiTable, decode_request, request_key
 from coordinator.protocol.codec import decode, encode
 from coordinator.protocol.wire import MalformedMessage
 
@@ -56,9 +57,10 @@ def test_versions_are_without_holes() -> None:
 
 
 def test_our_client_uses_the_shifted_numbers() -> None:
-    assert request_key(messages.CommitFileRequest) == (ApiKey.COMMIT_FILE, 0)
-    assert request_key(messages.ListFilesRequest) == (ApiKey.LIST_FILES, 0)
-    assert request_key(APIS[3].versions[11].request_type) == (ApiKey.METADATA, 11)
+    assert operation_of(messages.CommitFileRequest) == (files.COMMIT_FILE, 0)
+    assert operation_of(messages.ListFilesRequest) == (files.LIST_FILES, 0)
+    assert operation_of(APIS[3].versions[11].request_type) == (discovery.METADATA, 11)
+    assert (files.COMMIT_FILE.key, files.LIST_FILES.key) == (10095, 10202)
 
 
 @pytest.mark.parametrize(("key", "version"), [(0, 0), (95, 1), (10095, -1), (99, 0), (3, 8)])

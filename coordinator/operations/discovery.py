@@ -1,4 +1,4 @@
-"""Discovery between the wire and what the service knows: Metadata, FindCoordinator, DescribeTopics and so on.
+"""Kafka's own requests between the wire and what the service knows: Metadata and FindCoordinator; ApiVersions is answered by the server.
 
 The standard messages are kio's; versions of one message differ only in the class, so each answer is built for the
 class of the request's version.
@@ -10,38 +10,42 @@ import uuid
 from collections.abc import Sequence
 from datetime import timedelta
 from types import ModuleType
-from typing import NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
-import kio.schema.find_coordinator.v4.response as find_coordinator_v4
-import kio.schema.find_coordinator.v5.response as find_coordinator_v5
-import kio.schema.find_coordinator.v6.request as find_coordinator_request
-import kio.schema.find_coordinator.v6.response as find_coordinator_v6
-import kio.schema.metadata.v9.response as metadata_v9
-import kio.schema.metadata.v10.response as metadata_v10
-import kio.schema.metadata.v11.response as metadata_v11
-import kio.schema.metadata.v12.request as metadata_request
-import kio.schema.metadata.v12.response as metadata_v12
+import kio.schema.api_versions.v0 as api_versions_v0
+import kio.schema.api_versions.v1 as api_versions_v1
+import kio.schema.api_versions.v2 as api_versions_v2
+import kio.schema.api_versions.v3 as api_versions_v3
+import kio.schema.api_versions.v4 as api_versions_v4
+import kio.schema.find_coordinator.v4 as find_coordinator_v4
+import kio.schema.find_coordinator.v4.response as find_coordinator_response_v4
+import kio.schema.find_coordinator.v5 as find_coordinator_v5
+import kio.schema.find_coordinator.v5.response as find_coordinator_response_v5
+import kio.schema.find_coordinator.v6 as find_coordinator_v6
+import kio.schema.find_coordinator.v6.response as find_coordinator_response_v6
+import kio.schema.metadata.v9 as metadata_v9
+import kio.schema.metadata.v9.response as metadata_response_v9
+import kio.schema.metadata.v10 as metadata_v10
+import kio.schema.metadata.v10.response as metadata_response_v10
+import kio.schema.metadata.v11 as metadata_v11
+import kio.schema.metadata.v11.response as metadata_response_v11
+import kio.schema.metadata.v12 as metadata_v12
+import kio.schema.metadata.v12.response as metadata_response_v12
 from kio.schema.errors import ErrorCode as KioError
 
 from coordinator.core.commands import Outcome
-from coordinator.core.directory.directory import Directory
-from coordinator.core.log_entry import ContradictoryEntry
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.names import parse_topic_id
+from coordinator.operations.declaration import AnsweredBy, ApiVersion, Operation, version_of
+from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import Message
-from coordinator.protocol.messages import (
-    ReportContradictionRequest,
-    ReportContradictionResponse,
-    UpdateSchemaLevelNode,
-    UpdateSchemaLevelResponse,
-)
 from records.model import NodeRegistered
 
 COORDINATOR_KEY_TYPE = 100
 """FindCoordinator's key type for Diskless Coordinators; Kafka's own types are 0 to 2."""
 
-_METADATA = {9: metadata_v9, 10: metadata_v10, 11: metadata_v11, 12: metadata_v12}
-_FIND_COORDINATOR = {4: find_coordinator_v4, 5: find_coordinator_v5, 6: find_coordinator_v6}
+_METADATA = {9: metadata_response_v9, 10: metadata_response_v10, 11: metadata_response_v11, 12: metadata_response_v12}
+_FIND_COORDINATOR = {4: find_coordinator_response_v4, 5: find_coordinator_response_v5, 6: find_coordinator_response_v6}
 
 
 class MetadataTopic(NamedTuple):
@@ -98,13 +102,13 @@ def find_coordinator_response(version: int, found: Sequence[FoundCoordinator]) -
 
 def coordinator_keys(request: Message) -> tuple[int, list[str]]:
     """(key type, keys) of a FindCoordinator request of any version."""
-    asked = cast(find_coordinator_request.FindCoordinatorRequest, request)
+    asked = cast(find_coordinator_v6.FindCoordinatorRequest, request)
     return int(asked.key_type), list(asked.coordinator_keys)
 
 
 def wanted_topics(request: Message) -> list[tuple[bytes, str | None]] | None:
     """(topic id or zero, name) of the topics of a Metadata request of any version; None asks for all."""
-    topics = cast(metadata_request.MetadataRequest, request).topics
+    topics = cast(metadata_v12.MetadataRequest, request).topics
     if topics is None:
         return None
     # Version 9 has no topic ids.
@@ -148,22 +152,39 @@ def _metadata_topic(module: ModuleType, version: int, topic: MetadataTopic) -> o
     return module.MetadataResponseTopic(partitions=partitions, **fields)
 
 
-def contradictory_entry(request: ReportContradictionRequest) -> ContradictoryEntry:
-    """The entry that another node complains of."""
-    return ContradictoryEntry(request.offset, request.epoch, request.term, request.reason)
-
-
-def report_contradiction_response(outcome: Outcome) -> Message:
-    """Whether the complaint was heard by the leader it concerns."""
-    return ReportContradictionResponse(error_code=outcome.error, error_message=outcome.message)
-
-
-def update_schema_level_response(outcome: Outcome, directory: Directory | None) -> Message:
-    """What became of the request, and the level and nodes of the directory as this node knows it."""
-    nodes = [] if directory is None else sorted(directory.nodes.values(), key=lambda node: node.node_id)
-    return UpdateSchemaLevelResponse(
-        error_code=outcome.error,
-        error_message=outcome.message,
-        level=-1 if directory is None else directory.schema_level,
-        nodes=tuple(UpdateSchemaLevelNode(node_id=node.node_id, schema_level_max=node.schema_level_max) for node in nodes),
+def _standard(key: ApiKey, versions: dict[int, ApiVersion], *, is_unbounded: bool = False) -> Operation:
+    return Operation(
+        name=key.name, key=key, versions=versions, answered_by=AnsweredBy.ANY_NODE, is_standard=True, is_unbounded=is_unbounded
     )
+
+
+METADATA: Final = _standard(
+    ApiKey.METADATA,
+    {
+        9: version_of(metadata_v9.MetadataRequest, metadata_v9.MetadataResponse),
+        10: version_of(metadata_v10.MetadataRequest, metadata_v10.MetadataResponse),
+        11: version_of(metadata_v11.MetadataRequest, metadata_v11.MetadataResponse),
+        12: version_of(metadata_v12.MetadataRequest, metadata_v12.MetadataResponse),
+    },
+    is_unbounded=True,
+)
+
+FIND_COORDINATOR: Final = _standard(
+    ApiKey.FIND_COORDINATOR,
+    {
+        4: version_of(find_coordinator_v4.FindCoordinatorRequest, find_coordinator_v4.FindCoordinatorResponse),
+        5: version_of(find_coordinator_v5.FindCoordinatorRequest, find_coordinator_v5.FindCoordinatorResponse),
+        6: version_of(find_coordinator_v6.FindCoordinatorRequest, find_coordinator_v6.FindCoordinatorResponse),
+    },
+)
+
+API_VERSIONS: Final = _standard(
+    ApiKey.API_VERSIONS,
+    {
+        0: version_of(api_versions_v0.ApiVersionsRequest, api_versions_v0.ApiVersionsResponse),
+        1: version_of(api_versions_v1.ApiVersionsRequest, api_versions_v1.ApiVersionsResponse),
+        2: version_of(api_versions_v2.ApiVersionsRequest, api_versions_v2.ApiVersionsResponse),
+        3: version_of(api_versions_v3.ApiVersionsRequest, api_versions_v3.ApiVersionsResponse),
+        4: version_of(api_versions_v4.ApiVersionsRequest, api_versions_v4.ApiVersionsResponse),
+    },
+)

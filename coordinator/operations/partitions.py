@@ -1,4 +1,4 @@
-"""ListOffsets, FindBatches, DeleteRecords and DescribeFiles between the wire and the core.
+"""ListOffsets, FindBatches and DeleteRecords between the wire and the core.
 
 Requests nest partitions in topics; commands and answers are flat lists in the order of the request.
 """
@@ -6,12 +6,12 @@ Requests nest partitions in topics; commands and answers are flat lists in the o
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from coordinator.core.commands import (
     DeletedTo,
     DeletePoint,
-    DescribedFile,
+    DeleteRecords,
     FetchPoint,
     FoundBatches,
     FoundOffset,
@@ -19,6 +19,7 @@ from coordinator.core.commands import (
     Outcome,
 )
 from coordinator.kafka.errors import ErrorCode
+from coordinator.operations.declaration import AnsweredBy, Lane, Operation, Translation, bad_timeout, declare
 from coordinator.protocol.codec import Message
 from coordinator.protocol.find_batches import FindBatches, FoundPartition, encode_find_batches_response
 from coordinator.protocol.list_offsets import ListOffsets, encode_list_offsets_response
@@ -27,9 +28,10 @@ from coordinator.protocol.messages import (
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
-    DescribeFileResult,
-    DescribeFilesRequest,
-    DescribeFilesResponse,
+    FindBatchesRequest,
+    FindBatchesResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
 )
 
 A = TypeVar("A")
@@ -89,21 +91,6 @@ def delete_records_response(request: DeleteRecordsRequest, answers: Sequence[Del
     return DeleteRecordsResponse(topics=tuple(topics))
 
 
-def describe_files_response(request: DescribeFilesRequest, answers: Sequence[DescribedFile]) -> Message:
-    """The response to a request, one answer per file."""
-    return DescribeFilesResponse(
-        files=tuple(
-            DescribeFileResult(
-                object_key=file.object_key,
-                error_code=answer.outcome.error,
-                error_message=answer.outcome.message,
-                has_live_batches=answer.has_live_batches,
-            )
-            for file, answer in zip(request.files, answers, strict=True)
-        )
-    )
-
-
 class FetchPoints(NamedTuple):
     """A FindBatches request; `refusal` is set when it may not be served."""
 
@@ -139,6 +126,21 @@ def _found_partition(index: int, answer: FoundBatches) -> FoundPartition:
     return FoundPartition(index, int(answer.outcome.error), answer.log_start, answer.high_watermark, answer.batches)
 
 
-def bad_timeout(timeout_ms: int) -> Outcome:
-    """The refusal of a request that allows no time."""
-    return Outcome(error=ErrorCode.INVALID_REQUEST, message=f"timeout {timeout_ms} ms; it must be above 0")
+LIST_OFFSETS: Final[Operation] = declare(ListOffsetsRequest, ListOffsetsResponse, answered_by=AnsweredBy.PARTITION, has_own_codec=True)
+
+FIND_BATCHES: Final[Operation] = declare(
+    FindBatchesRequest, FindBatchesResponse, answered_by=AnsweredBy.ANY_NODE, is_unbounded=True, has_own_codec=True
+)
+
+DELETE_RECORDS: Final[Operation] = declare(
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    answered_by=AnsweredBy.PARTITION,
+    lane=Lane.ALONE,
+    translation=Translation(
+        elements=delete_records_points,
+        refused=lambda outcome: DeletedTo(outcome=outcome),
+        response=delete_records_response,
+        command=lambda points: DeleteRecords(points=points),
+    ),
+)

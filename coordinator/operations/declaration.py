@@ -1,0 +1,144 @@
+"""How an operation is declared, once, for everything that needs to know of it.
+
+The declaration is read by the server (numbers, versions, limits), the dispatcher (order, metrics), `runtime.serving` (who
+answers, split and merge), the client (where a request goes), the simulator and the test of the documentation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Generic, TypeVar
+
+from coordinator.core.commands import Command, Outcome
+from coordinator.kafka.errors import ErrorCode
+from coordinator.protocol.api_keys import KIP_KEY_SHIFT
+from coordinator.protocol.codec import Message, decode
+from coordinator.protocol.entity import RequestPart, ResponsePart
+
+Q = TypeVar("Q")
+E = TypeVar("E")
+A = TypeVar("A")
+
+
+class Lane(Enum):
+    """Which requests of one connection may be under way together: those of one lane, except `ALONE`."""
+
+    COMMIT = "commit"
+    READ = "read"
+    ALONE = "alone"
+    UNORDERED = "unordered"
+    """Requests between nodes. They are repeated until they succeed and ordered by what they carry, so none waits for another."""
+
+
+class AnsweredBy(Enum):
+    """Which node has the answer."""
+
+    PARTITION = "the leader of the coordinator that owns the partition, for each partition"
+    COORDINATOR = "the leader of the coordinator that the request names"
+    EVERY_COORDINATOR = "the leaders of all coordinators together"
+    DIRECTORY = "the leader of the directory"
+    ANY_NODE = "any node"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiVersion:
+    """The classes of one version of one request."""
+
+    request_type: type[Message]
+    response_type: type[Message]
+    flexible: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Translation(Generic[Q, E, A]):
+    """An operation on a list of elements, between its messages (Q: the request) and the core.
+
+    Each element gets one answer, in the order of the request: the responses of the KIP have no error for a whole request.
+    """
+
+    elements: Callable[[Q], Sequence[E]]
+    """What the request asks for; elements of `AnsweredBy.PARTITION` have a `topic_id` and a `partition`."""
+    refused: Callable[[Outcome], A]
+    """The answer of an element that is not served."""
+    response: Callable[[Q, Sequence[A]], Message]
+    command: Callable[[list[E]], Command] | None = None
+    """What one coordinator is asked for some elements; None when the node does more than ask one (`runtime.serving`)."""
+    best: Callable[[Sequence[A]], A] | None = None
+    """Merges what several coordinators say of one element (`AnsweredBy.EVERY_COORDINATOR`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One operation. `key` is the number handlers know it by; the KIP's own number, if it has one, stands for it, too."""
+
+    name: str
+    """The operation in metrics and logs."""
+    key: int
+    versions: Mapping[int, ApiVersion]
+    answered_by: AnsweredBy
+    lane: Lane = Lane.READ
+    kip_key: int | None = None
+    is_standard: bool = False
+    """Kafka's own request. Like Kafka we ignore bytes after its end: librdkafka sends some after Metadata."""
+    is_internal: bool = False
+    """Sent by nodes only; a timeout of 0 or less counts as 1 ms, where others are refused."""
+    is_unbounded: bool = False
+    """A small request can ask for a large answer, so a server does not work on many at a time."""
+    has_own_codec: bool = False
+    """Read and answered without message objects, by callback (`app.dispatch`, `app.reads`): the ways that must be fast."""
+    translation: Translation[Any, Any, Any] | None = None
+    """None when the node itself is asked (`runtime.serving`)."""
+
+    @property
+    def is_write(self) -> bool:
+        """True for a client's request that changes something, so that its outcome may be unknown when the answer is lost."""
+        return self.lane in (Lane.COMMIT, Lane.ALONE)
+
+    def decode(self, api_version: int, data: bytes, offset: int) -> Message:
+        """Return the request that fills `data` from `offset` on. Raises MalformedMessage; KeyError for a version there is not."""
+        return decode(self.versions[api_version].request_type, data, offset, rest_allowed=self.is_standard)
+
+
+def version_of(request_type: type[Message], response_type: type[Message]) -> ApiVersion:
+    """Return one version of a request."""
+    return ApiVersion(request_type=request_type, response_type=response_type, flexible=request_type.__flexible__)
+
+
+def declare(
+    request: type[RequestPart],
+    response: type[ResponsePart],
+    *,
+    answered_by: AnsweredBy,
+    lane: Lane = Lane.READ,
+    is_internal: bool = False,
+    is_unbounded: bool = False,
+    has_own_codec: bool = False,
+    translation: Translation[Any, Any, Any] | None = None,
+) -> Operation:
+    """Return an operation of the KIP or of this service; name and numbers are those of its request class."""
+    number = int(request.__api_key__)
+    return Operation(
+        name=re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", request.__name__.removesuffix("Request")).upper(),
+        key=number if number > KIP_KEY_SHIFT else number + KIP_KEY_SHIFT,
+        kip_key=None if number > KIP_KEY_SHIFT else number,
+        versions={0: version_of(request, response)},
+        answered_by=answered_by,
+        lane=lane,
+        is_internal=is_internal,
+        is_unbounded=is_unbounded,
+        has_own_codec=has_own_codec,
+        translation=translation,
+    )
+
+
+def bad_timeout(timeout_ms: int) -> Outcome:
+    """Return the refusal of a request that allows no time."""
+    return Outcome(error=ErrorCode.INVALID_REQUEST, message=f"timeout {timeout_ms} ms; it must be above 0")
+
+
+def itself(outcome: Outcome) -> Outcome:
+    """Return the outcome: the answer of an element that has nothing but an outcome."""
+    return outcome

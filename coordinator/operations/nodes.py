@@ -1,0 +1,89 @@
+"""Nodes and coordinators between the wire and the core: registration, description, complaints, the schema level."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from coordinator.core.commands import Outcome, RegisterNode
+from coordinator.operations.declaration import AnsweredBy, Lane, Operation, Translation, declare, itself
+from coordinator.protocol.codec import Message
+from coordinator.protocol.messages import (
+    DescribeCoordinatorsRequest,
+    DescribeCoordinatorsResponse,
+    DescribeNodeRequest,
+    DescribeNodeResponse,
+    RegisterNodeRequest,
+    RegisterNodeResponse,
+    ReportContradictionRequest,
+    ReportContradictionResponse,
+    UpdateSchemaLevelNode,
+    UpdateSchemaLevelRequest,
+    UpdateSchemaLevelResponse,
+)
+from records.model import Endpoint
+
+if TYPE_CHECKING:
+    from coordinator.core.directory.directory import Directory
+
+
+def _registrations(request: RegisterNodeRequest) -> list[RegisterNode]:
+    endpoints = [Endpoint(listener=e.listener, host=e.host, port=e.port) for e in request.endpoints]
+    registration = RegisterNode(
+        node_id=request.node_id,
+        rack=request.rack or "",
+        endpoints=endpoints,
+        schema_level_max=request.schema_level_max,
+        incarnation_id=request.incarnation_id,
+        replaced_id=request.replaced_id,
+    )
+    return [registration]
+
+
+def _register_node_response(_: RegisterNodeRequest, outcomes: Sequence[Outcome]) -> Message:
+    [outcome] = outcomes
+    return RegisterNodeResponse(error_code=outcome.error, error_message=outcome.message)
+
+
+REGISTER_NODE: Final[Operation] = declare(
+    RegisterNodeRequest,
+    RegisterNodeResponse,
+    answered_by=AnsweredBy.DIRECTORY,
+    lane=Lane.UNORDERED,
+    is_internal=True,
+    translation=Translation(
+        elements=_registrations, refused=itself, response=_register_node_response, command=lambda registrations: registrations[0]
+    ),
+)
+
+
+def update_schema_level_response(outcome: Outcome, directory: Directory | None) -> Message:
+    """Return what became of the request, and the level and nodes of the directory as the answering node knows it."""
+    nodes = [] if directory is None else sorted(directory.nodes.values(), key=lambda one: one.node_id)
+    return UpdateSchemaLevelResponse(
+        error_code=outcome.error,
+        error_message=outcome.message,
+        level=-1 if directory is None else directory.schema_level,
+        nodes=tuple(UpdateSchemaLevelNode(node_id=one.node_id, schema_level_max=one.schema_level_max) for one in nodes),
+    )
+
+
+DESCRIBE_NODE: Final[Operation] = declare(
+    DescribeNodeRequest, DescribeNodeResponse, answered_by=AnsweredBy.ANY_NODE, lane=Lane.UNORDERED, is_internal=True
+)
+
+REPORT_CONTRADICTION: Final[Operation] = declare(
+    ReportContradictionRequest,
+    ReportContradictionResponse,
+    answered_by=AnsweredBy.COORDINATOR,
+    lane=Lane.UNORDERED,
+    is_internal=True,
+)
+
+DESCRIBE_COORDINATORS: Final[Operation] = declare(
+    DescribeCoordinatorsRequest, DescribeCoordinatorsResponse, answered_by=AnsweredBy.ANY_NODE, is_unbounded=True
+)
+
+UPDATE_SCHEMA_LEVEL: Final[Operation] = declare(
+    UpdateSchemaLevelRequest, UpdateSchemaLevelResponse, answered_by=AnsweredBy.DIRECTORY, lane=Lane.ALONE
+)

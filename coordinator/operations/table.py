@@ -1,0 +1,133 @@
+"""Every operation this service knows, in one table; what ApiVersions answers is derived from it.
+
+Kafka 4.4 gave the KIP's numbers 93 and 94 to other requests, so each operation of the KIP is also served under 10000 + its
+KIP number, with the same schema; `wire.kip.keys.enabled=false` hides the KIP's own numbers.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from coordinator.operations import discovery, files, nodes, partitions, topics
+from coordinator.operations.declaration import ApiVersion, Operation
+from coordinator.protocol.api_keys import ApiKey
+from coordinator.protocol.codec import Message
+from coordinator.protocol.wire import MalformedMessage, varint
+
+OPERATIONS: Final[tuple[Operation, ...]] = (
+    discovery.METADATA,
+    discovery.FIND_COORDINATOR,
+    discovery.API_VERSIONS,
+    topics.CREATE_PARTITIONS,
+    topics.DELETE_TOPICS,
+    files.COMMIT_FILE,
+    partitions.DELETE_RECORDS,
+    partitions.LIST_OFFSETS,
+    partitions.FIND_BATCHES,
+    files.DESCRIBE_FILES,
+    topics.DESCRIBE_TOPICS,
+    nodes.DESCRIBE_COORDINATORS,
+    files.LIST_FILES,
+    nodes.UPDATE_SCHEMA_LEVEL,
+    topics.PLACE_PARTITIONS,
+    topics.REMOVE_TOPICS,
+    nodes.REGISTER_NODE,
+    nodes.REPORT_CONTRADICTION,
+    nodes.DESCRIBE_NODE,
+)
+
+_UNSUPPORTED_VERSION: Final = 35
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Api:
+    """One number of an operation: the one handlers know it by, or the KIP's own."""
+
+    key: int
+    operation: Operation
+
+    @property
+    def canonical(self) -> int:
+        """The number handlers know the operation by."""
+        return self.operation.key
+
+    @property
+    def versions(self) -> Mapping[int, ApiVersion]:
+        """The versions of the operation."""
+        return self.operation.versions
+
+    @property
+    def is_kip_key(self) -> bool:
+        """True for the KIP's own numbers, which `wire.kip.keys.enabled` can hide."""
+        return self.key != self.operation.key
+
+    @property
+    def response_tagged(self) -> bool:
+        """True if responses have header version 1; ApiVersions has 0, or old clients could not read it."""
+        return self.key != ApiKey.API_VERSIONS
+
+
+def numbers_of(operations: Iterable[Operation]) -> dict[int, Api]:
+    """Return each number of these operations, ascending."""
+    found = {key: Api(key=key, operation=one) for one in operations for key in (one.kip_key, one.key) if key is not None}
+    return dict(sorted(found.items()))
+
+
+APIS: Final[Mapping[int, Api]] = numbers_of(OPERATIONS)
+_SENT_AS: Final[Mapping[type[Message], tuple[Operation, int]]] = {
+    schema.request_type: (one, version) for one in OPERATIONS for version, schema in one.versions.items()
+}
+
+
+def operation_of(request_type: type[Message]) -> tuple[Operation, int]:
+    """Return the operation and version of a request class. Raises KeyError for a class that is no request."""
+    return _SENT_AS[request_type]
+
+
+def decode_request(api_key: int, api_version: int, data: bytes, offset: int = 0) -> Message:
+    """Decode a request body that fills `data` from `offset` on. Raises MalformedMessage, also for an unknown key or version."""
+    api = APIS.get(api_key)
+    if api is None or api_version not in api.versions:
+        raise MalformedMessage(f"version {api_version} of request {api_key} is not known")
+    return api.operation.decode(api_version, data, offset)
+
+
+class ApiTable:
+    """The numbers one listener serves."""
+
+    def __init__(
+        self, operations: Iterable[Operation] = OPERATIONS, *, wire_kip_keys_enabled: bool = True, internal_enabled: bool = True
+    ) -> None:
+        self._apis = {
+            key: api
+            for key, api in numbers_of(operations).items()
+            if (wire_kip_keys_enabled or not api.is_kip_key) and (internal_enabled or not api.operation.is_internal)
+        }
+
+    def find(self, api_key: int) -> Api | None:
+        """Return the number if it is served."""
+        return self._apis.get(api_key)
+
+    def ranges(self) -> list[tuple[int, int, int]]:
+        """List (key, lowest version, highest version) of everything served, by key."""
+        return [(key, min(api.versions), max(api.versions)) for key, api in self._apis.items()]
+
+    def api_versions_body(self, version: int) -> bytes:
+        """Encode ApiVersions' answer; an unknown version gets UNSUPPORTED_VERSION and the known range, in version 0."""
+        unsupported = version not in discovery.API_VERSIONS.versions
+        ranges = [row for row in self.ranges() if row[0] == ApiKey.API_VERSIONS or not unsupported]
+        if unsupported:
+            return _api_versions_body(0, _UNSUPPORTED_VERSION, ranges)
+        return _api_versions_body(version, 0, ranges)
+
+
+def _api_versions_body(version: int, error_code: int, ranges: list[tuple[int, int, int]]) -> bytes:
+    """Version 0 has no throttle time, versions 3 and up are flexible; nothing is throttled and there are no features."""
+    if version >= 3:
+        rows = b"".join(struct.pack(">hhhx", *row) for row in ranges)
+        return struct.pack(">h", error_code) + varint(len(ranges) + 1) + rows + struct.pack(">ix", 0)
+    rows = b"".join(struct.pack(">hhh", *row) for row in ranges)
+    return struct.pack(">hi", error_code, len(ranges)) + rows + (struct.pack(">i", 0) if version else b"")

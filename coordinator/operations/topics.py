@@ -1,0 +1,133 @@
+"""Creating, deleting, placing and describing topics between the wire and the core."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from coordinator.core.commands import Outcome, PlacePartitions, RemoveTopics, TopicRemoval, TopicShare, WantedTopic
+from coordinator.operations.declaration import AnsweredBy, Lane, Operation, Translation, declare, itself
+from coordinator.protocol.codec import Message
+from coordinator.protocol.messages import (
+    CreatablePartitionsResult,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DescribeTopicsRequest,
+    DescribeTopicsResponse,
+    PlacePartitionsRequest,
+    PlacePartitionsResponse,
+    PlacePartitionsTopicResult,
+    RemoveTopicsRequest,
+    RemoveTopicsResponse,
+    RemoveTopicsTopicResult,
+)
+
+
+def wanted_topics(request: CreatePartitionsRequest) -> list[WantedTopic]:
+    """Return the topics in request order."""
+    return [WantedTopic(topic_id=t.topic_id, name=t.name, num_partitions=t.num_partitions) for t in request.topics]
+
+
+def _create_partitions_response(request: CreatePartitionsRequest, outcomes: Sequence[Outcome]) -> Message:
+    results = [
+        CreatablePartitionsResult(topic_id=topic.topic_id, error_code=outcome.error, error_message=outcome.message)
+        for topic, outcome in zip(request.topics, outcomes, strict=True)
+    ]
+    return CreatePartitionsResponse(topics=tuple(results))
+
+
+def _topic_ids(request: DeleteTopicsRequest) -> list[bytes]:
+    return [topic.topic_id for topic in request.topics]
+
+
+def _delete_topics_response(request: DeleteTopicsRequest, outcomes: Sequence[Outcome]) -> Message:
+    results = [
+        DeletableTopicResult(topic_id=topic.topic_id, error_code=outcome.error, error_message=outcome.message)
+        for topic, outcome in zip(request.topics, outcomes, strict=True)
+    ]
+    return DeleteTopicsResponse(responses=tuple(results))
+
+
+def _shares(request: PlacePartitionsRequest) -> list[TopicShare]:
+    return [
+        TopicShare(
+            topic_id=topic.topic_id,
+            name=topic.name,
+            first_partition=topic.first_partition,
+            num_partitions=topic.num_partitions,
+            order_offset=topic.order_offset,
+        )
+        for topic in request.topics
+    ]
+
+
+def _place_partitions_response(request: PlacePartitionsRequest, outcomes: Sequence[Outcome]) -> Message:
+    results = [
+        PlacePartitionsTopicResult(topic_id=topic.topic_id, error_code=outcome.error, error_message=outcome.message)
+        for topic, outcome in zip(request.topics, outcomes, strict=True)
+    ]
+    return PlacePartitionsResponse(topics=tuple(results))
+
+
+def _removals(request: RemoveTopicsRequest) -> list[TopicRemoval]:
+    return [TopicRemoval(topic_id=t.topic_id, order_offset=t.order_offset) for t in request.topics]
+
+
+def _remove_topics_response(request: RemoveTopicsRequest, outcomes: Sequence[Outcome]) -> Message:
+    results = [
+        RemoveTopicsTopicResult(topic_id=topic.topic_id, error_code=outcome.error, error_message=outcome.message)
+        for topic, outcome in zip(request.topics, outcomes, strict=True)
+    ]
+    return RemoveTopicsResponse(topics=tuple(results))
+
+
+CREATE_PARTITIONS: Final[Operation] = declare(
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    answered_by=AnsweredBy.DIRECTORY,
+    lane=Lane.ALONE,
+    translation=Translation(elements=wanted_topics, refused=itself, response=_create_partitions_response),
+)
+
+DELETE_TOPICS: Final[Operation] = declare(
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    answered_by=AnsweredBy.DIRECTORY,
+    lane=Lane.ALONE,
+    translation=Translation(elements=_topic_ids, refused=itself, response=_delete_topics_response),
+)
+
+PLACE_PARTITIONS: Final[Operation] = declare(
+    PlacePartitionsRequest,
+    PlacePartitionsResponse,
+    answered_by=AnsweredBy.COORDINATOR,
+    lane=Lane.UNORDERED,
+    is_internal=True,
+    translation=Translation(
+        elements=_shares,
+        refused=itself,
+        response=_place_partitions_response,
+        command=lambda shares: PlacePartitions(shares=shares),
+    ),
+)
+
+REMOVE_TOPICS: Final[Operation] = declare(
+    RemoveTopicsRequest,
+    RemoveTopicsResponse,
+    answered_by=AnsweredBy.COORDINATOR,
+    lane=Lane.UNORDERED,
+    is_internal=True,
+    translation=Translation(
+        elements=_removals,
+        refused=itself,
+        response=_remove_topics_response,
+        command=lambda removals: RemoveTopics(removals=removals),
+    ),
+)
+
+DESCRIBE_TOPICS: Final[Operation] = declare(
+    DescribeTopicsRequest, DescribeTopicsResponse, answered_by=AnsweredBy.ANY_NODE, is_unbounded=True
+)
