@@ -11,16 +11,21 @@ from typing import Protocol
 
 import pytest
 from confluent_kafka import KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, missing in its __all__
+    AdminClient,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 
-from cli.dev.kafka import KafkaCluster
+from cli.dev.kafka import ExtraListener, KafkaCluster
 from coordinator.adapters.kafka.cluster import KafkaCluster as ClusterAdapter
 from coordinator.adapters.kafka.membership import GroupProtocol, KafkaMembership
 from coordinator.adapters.kafka.producer import KafkaTermProducers
 from coordinator.adapters.kafka.reader import KafkaLogReader
 from coordinator.adapters.kafka.settings import KafkaPropertyRefused
 from coordinator.adapters.kafka.stats import KafkaStats
-from coordinator.runtime.ports import KafkaUnavailable, LogListener, Proof, Report, TopicMissing
+from coordinator.runtime.ports import ClusterRefused, KafkaUnavailable, LogListener, Proof, Report, TopicMissing
 from coordinator.testing.contracts.kafka import ALL, CHECKS, PARTITIONS, Assignments, Recorder, entry, key, prove_finally, send, write
 
 WAIT_S = 90.0
@@ -328,3 +333,39 @@ async def test_the_topic_is_known_again_soon_after_any_broker_has_died(kafka_clu
         print(f"known again after {sorted(round(one, 2) for one in took_s)} s; the broker is missed only after 60 s")
     finally:
         await asyncio.gather(*(cluster.close() for cluster in clusters))
+
+
+async def test_members_are_described_over_a_listener_that_asks_for_a_login(kafka_cluster: Callable[..., KafkaCluster]) -> None:
+    module = "org.apache.kafka.common.security"
+    kafka = kafka_cluster(
+        listeners=[ExtraListener(name="SECURE", security_protocol="SASL_PLAINTEXT")],
+        properties={
+            "listener.name.secure.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+            "listener.name.secure.plain.sasl.jaas.config": f'{module}.plain.PlainLoginModule required user_u="secret";',
+            "listener.name.secure.scram-sha-256.sasl.jaas.config": f"{module}.scram.ScramLoginModule required;",
+        },
+    )
+    user = UserScramCredentialUpsertion("u", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096), b"secret")
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})  # held: a client that nothing refers to ends, and its requests with it
+    admin.alter_user_scram_credentials([user])["u"].result(WAIT_S)
+    secure = f"127.0.0.1:{kafka.listener_port('SECURE')}"
+    async with world(kafka.bootstrap) as made:
+        made.membership("a").join(Assignments())
+        for mechanism, password, expected in [
+            ("PLAIN", "secret", {"test-a"}),
+            ("SCRAM-SHA-256", "secret", {"test-a"}),
+            ("PLAIN", "wrong", None),
+            ("SCRAM-SHA-256", "wrong", None),
+        ]:
+            login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": mechanism, "sasl.username": "u", "sasl.password": password}
+            cluster = ClusterAdapter(
+                bootstrap_servers=secure, topic=made.topic, client_id="c", group_id=made.topic, kafka_properties=login, stats=made.stats
+            )
+            if expected is None:
+                with pytest.raises(ClusterRefused):
+                    await cluster.group_members()
+            else:
+                async with asyncio.timeout(WAIT_S):
+                    while await cluster.group_members() != expected:  # noqa: ASYNC110
+                        await asyncio.sleep(0.05)
+            assert await cluster.close()

@@ -24,7 +24,8 @@ _SNAPPY_BLOCK = 32 * 1024
 _LZ4_HEADER = bytes.fromhex("04224d18") + b"\x60\x40\x82"
 _LZ4_BLOCK = 64 * 1024
 _LZ4_UNCOMPRESSED = 0x80000000
-_NO_ROOM_LEFT = "failed to write whole buffer"  # the library's words
+_UNTOUCHED = bytes.fromhex("b6d2a5e913f04c7788e1905b3a6cf72d")
+"""Stands at the end of the room for a batch: once it is gone, all of the room was written to."""
 _TOO_LARGE = f"more than {DECOMPRESSED_BYTES_MAX} bytes of records in one batch"
 
 
@@ -65,22 +66,28 @@ def decompress(data: bytes, codec: Compression) -> bytes:
             case Compression.NONE:
                 return data
             case Compression.GZIP:
-                return _bounded(cramjam.gzip.decompress_into, data)
+                return _bounded(codec, cramjam.gzip.decompress_into, data)
             case Compression.SNAPPY:
                 return _decompress_snappy(data)
             case Compression.LZ4:
-                return _bounded(cramjam.lz4.decompress_into, data)
+                return _bounded(codec, cramjam.lz4.decompress_into, data)
             case Compression.ZSTD:
-                return _bounded(cramjam.zstd.decompress_into, data)
+                return _bounded(codec, cramjam.zstd.decompress_into, data)
     except (cramjam.DecompressionError, struct.error) as error:
-        reason = _TOO_LARGE if str(error) == _NO_ROOM_LEFT else str(error)
-        raise CorruptCompression(f"{codec.name.lower()}: {reason}") from error
+        raise CorruptCompression(f"{codec.name.lower()}: {error}") from error
 
 
-def _bounded(decompress_into: Callable[..., int], data: bytes) -> bytes:
+def _bounded(codec: Compression, decompress_into: Callable[..., int], data: bytes) -> bytes:
     # Memory that is not written to is not taken, so room for the most there may be costs nothing.
     room = np.empty(DECOMPRESSED_BYTES_MAX, np.uint8)
-    return room[: decompress_into(data, room)].tobytes()
+    end = room[-len(_UNTOUCHED) :]
+    end[:] = np.frombuffer(_UNTOUCHED, np.uint8)
+    try:
+        return room[: decompress_into(data, room)].tobytes()
+    except cramjam.DecompressionError as error:
+        if end.tobytes() == _UNTOUCHED:
+            raise
+        raise CorruptCompression(f"{codec.name.lower()}: {_TOO_LARGE}") from error
 
 
 def _decompress_snappy(data: bytes) -> bytes:

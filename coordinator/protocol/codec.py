@@ -118,7 +118,9 @@ def _field_codec(entity: type[Message], item: Field[object]) -> Codec:
     array, inner, nullable = shape(item)
     if is_dataclass(inner):
         if not array:
-            raise TypeError(f"{where}: structures outside arrays are not known")
+            if nullable:
+                raise TypeError(f"{where}: structures that can be null are not known")
+            return entity_codec(cast(type[Message], inner))
         return array_codec(where, entity_codec(cast(type[Message], inner)), entity.__flexible__, nullable)
     kind = str(item.metadata["kafka_type"])
     if array and kind in FIXED and kind != "uuid":

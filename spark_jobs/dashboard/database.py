@@ -116,7 +116,7 @@ def _open(path: Path) -> sqlite3.Connection | None:
     except sqlite3.OperationalError as error:
         connection.close()
         # A folder that cannot be written has no place for the files that readers and a writer share; then nobody writes either.
-        if "unable to open" not in str(error) and "readonly" not in str(error):
+        if _primary_code(error) not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
             raise
         return sqlite3.connect(f"{name}?mode=ro&immutable=1", uri=True, isolation_level=None)
     if not is_made:
@@ -132,8 +132,14 @@ def _empty() -> sqlite3.Connection:
 
 
 def _explain(path: Path, error: sqlite3.Error) -> str:
-    if "interrupted" in str(error):
+    if _primary_code(error) == sqlite3.SQLITE_INTERRUPT:
         return f"a query of {path} took more than {QUERY_SECONDS_MAX:g} s and was ended; ask for less"
     if "no such" in str(error):
         return f"{path} was written by another version of the monitor ({error}): use the dashboard of that version"
     return f"{path} cannot be read: {error}"
+
+
+def _primary_code(error: sqlite3.Error) -> int | None:
+    """Return SQLite's code without its extension; None when the error is the module's own."""
+    code: int | None = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF

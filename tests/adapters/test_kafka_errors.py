@@ -10,7 +10,6 @@ from confluent_kafka import KafkaError, KafkaException
 from coordinator.adapters.kafka.cluster import KafkaCluster
 from coordinator.runtime.ports import ClusterRefused, KafkaUnavailable, TopicMissing
 
-FENCED = "Unable to replicate the partition 1 time(s): All brokers are currently fenced, or have all their log directories cordoned."
 TOO_FEW = "The target replication factor of 3 cannot be reached because only 1 broker(s) are registered."
 
 
@@ -18,7 +17,8 @@ TOO_FEW = "The target replication factor of 3 cannot be reached because only 1 b
     ("error", "becomes", "asked"),
     [
         (KafkaException(KafkaError(KafkaError.INVALID_REPLICATION_FACTOR, TOO_FEW)), ClusterRefused, 1),
-        (KafkaException(KafkaError(KafkaError.INVALID_REPLICATION_FACTOR, FENCED)), KafkaUnavailable, 2),
+        (KafkaException(KafkaError(KafkaError.BROKER_NOT_AVAILABLE, "no broker is in service yet")), KafkaUnavailable, 2),
+        (KafkaException(KafkaError(KafkaError._UNSUPPORTED_FEATURE, "no")), ClusterRefused, 1),
         (KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "no")), ClusterRefused, 1),
         (KafkaException(KafkaError(KafkaError._TRANSPORT, "gone")), KafkaUnavailable, 2),
         (KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "which")), TopicMissing, 2),

@@ -1,15 +1,33 @@
-"""Who is in the group is asked by a child process, because librdkafka may end whoever asks; the answers: contract `members_...`."""
+"""Who is in a group, asked over a connection of our own: brokers that are wrong, slow or gone; real answers: contract `members_...`."""
 
 from __future__ import annotations
 
 import ast
+import socketserver
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
+from typing import cast
 
+import kio.schema.api_versions.v0 as api_versions
+import kio.schema.consumer_group_describe.v0 as consumer_group_describe
+import kio.schema.describe_groups.v5 as describe_groups
+import kio.schema.find_coordinator.v4 as find_coordinator
+import kio.schema.sasl_authenticate.v0 as sasl_authenticate
+import kio.schema.sasl_handshake.v1 as sasl_handshake
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from kio.schema.errors import ErrorCode
+from kio.schema.types import BrokerId, GroupId
+from kio.static.primitive import i16, i32, i32Timedelta
 
-from coordinator.adapters.kafka import group
-from coordinator.adapters.kafka.group import describe_members
+from coordinator.adapters.kafka.group import bootstrap_addresses, describe_members
+from coordinator.protocol.codec import Message, decode, encode
+from coordinator.protocol.framing import read_request_head, read_request_header, reply_frame
 
 HERE = Path(__file__).parents[2]
 DEADLY = {
@@ -20,50 +38,243 @@ DEADLY = {
     "list_consumer_group_offsets",
 }
 """Requests of admin clients that may end their process: those to a group's coordinator, and one without any broker in its answer."""
+NO_TIME = i32Timedelta.parse(timedelta(0))
+
+Answer = Callable[["Broker"], Message | bytes | None]
+"""What a broker answers: a message, bytes of its own, or nothing for ever."""
 
 
-def refusal(timeout_s: float = 1.0) -> KafkaError:
-    """How the brokers of an address where nobody listens answer."""
+class Broker(socketserver.ThreadingTCPServer):
+    """Answers each request key as it is told, and notes the keys and the bodies it was asked."""
+
+    daemon_threads = True
+
+    def __init__(self, answers: Mapping[int, Answer]) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.answers = answers
+        self.asked: list[int] = []
+        self.logins: list[bytes] = []
+
+    @property
+    def port(self) -> int:
+        return int(self.server_address[1])
+
+
+class _Handler(socketserver.StreamRequestHandler):
+    def handle(self) -> None:
+        broker = cast(Broker, self.server)
+        while len(size := self.rfile.read(4)) == 4:
+            frame = self.rfile.read(*struct.unpack(">i", size))
+            key, _, correlation_id = read_request_head(frame)
+            broker.asked.append(key)
+            if key == 36:
+                header = read_request_header(frame, flexible=False)
+                broker.logins.append(decode(sasl_authenticate.SaslAuthenticateRequest, frame, header.body_offset).auth_bytes)
+            answer = broker.answers[key](broker)
+            if answer is None:
+                self.rfile.read(1)  # until the client gives up
+                return
+            if isinstance(answer, bytes):
+                self.wfile.write(answer)
+            else:
+                self.wfile.write(reply_frame(correlation_id, encode(answer), tagged=answer.__flexible__))
+
+
+@contextmanager
+def broker(answers: Mapping[int, Answer]) -> Iterator[Broker]:
+    """A broker on a port of its own."""
+    with Broker(answers) as made:
+        thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield made
+        made.shutdown()
+        thread.join()
+
+
+def itself(asked: Broker, code: ErrorCode = ErrorCode.none) -> Message:
+    """FindCoordinator: the broker that is asked."""
+    found = find_coordinator.response.Coordinator(
+        key="g",
+        node_id=BrokerId(1),
+        host="127.0.0.1",
+        port=i32(asked.port),
+        error_code=code,
+        error_message=None,
+    )
+    return find_coordinator.FindCoordinatorResponse(throttle_time=NO_TIME, coordinators=(found,))
+
+
+def classic(*client_ids: str, state: str = "Stable", code: ErrorCode = ErrorCode.none) -> Answer:
+    """DescribeGroups."""
+    members = tuple(
+        describe_groups.response.DescribedGroupMember(
+            member_id=one, client_id=one, client_host="/h", member_metadata=b"", member_assignment=b"a"
+        )
+        for one in client_ids
+    )
+    group = describe_groups.response.DescribedGroup(
+        error_code=code,
+        group_id=GroupId("g"),
+        group_state=state,
+        protocol_type="",
+        protocol_data="",
+        members=members,
+    )
+    return lambda _: describe_groups.DescribeGroupsResponse(throttle_time=NO_TIME, groups=(group,))
+
+
+def consumer(*client_ids: str, code: ErrorCode = ErrorCode.none) -> Answer:
+    """ConsumerGroupDescribe."""
+    nothing = consumer_group_describe.response.Assignment(topic_partitions=())
+    members = tuple(
+        consumer_group_describe.response.Member(
+            member_id=one, member_epoch=i32(1), client_id=one, client_host="/h", assignment=nothing, target_assignment=nothing
+        )
+        for one in client_ids
+    )
+    group = consumer_group_describe.response.DescribedGroup(
+        error_code=code,
+        group_id=GroupId("g"),
+        group_state="Stable",
+        group_epoch=i32(1),
+        assignment_epoch=i32(1),
+        assignor_name="uniform",
+        members=members,
+    )
+    return lambda _: consumer_group_describe.ConsumerGroupDescribeResponse(throttle_time=NO_TIME, groups=(group,))
+
+
+def serves(*keys: int) -> Answer:
+    """ApiVersions, version 0."""
+    served = tuple(api_versions.response.ApiVersion(api_key=i16(key), min_version=i16(0), max_version=i16(0)) for key in keys)
+    return lambda _: api_versions.ApiVersionsResponse(error_code=ErrorCode.none, api_keys=served)
+
+
+DEAD = classic(state="Dead")
+FIND, DESCRIBE, VERSIONS, HANDSHAKE, DESCRIBE_CONSUMER, AUTHENTICATE = 10, 15, 18, 17, 69, 36
+PLAINTEXT: Mapping[str, str] = {}
+BOTH = serves(DESCRIBE, DESCRIBE_CONSUMER)
+
+
+def members(asked: Broker | str, timeout_s: float = 5.0, security: Mapping[str, str] = PLAINTEXT) -> frozenset[str]:
+    servers = asked if isinstance(asked, str) else f"127.0.0.1:{asked.port}"
+    return describe_members({"bootstrap.servers": servers, "client.id": "c", **security}, "g", timeout_s)
+
+
+def refusal(asked: Broker | str, security: Mapping[str, str] = PLAINTEXT) -> KafkaError:
     with pytest.raises(KafkaException) as raised:
-        describe_members({"bootstrap.servers": "127.0.0.1:1"}, "g", timeout_s)
+        members(asked, 1.0, security)
     error: KafkaError = raised.value.args[0]
     return error
 
 
-def test_without_brokers_the_question_times_out() -> None:
-    assert refusal().code() == KafkaError._TIMED_OUT
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        ({DESCRIBE: classic("a", "b")}, {"a", "b"}),
+        ({DESCRIBE: classic(state="Empty")}, set()),
+        ({DESCRIBE: DEAD, VERSIONS: BOTH, DESCRIBE_CONSUMER: consumer("a", "b")}, {"a", "b"}),
+        ({DESCRIBE: DEAD, VERSIONS: BOTH, DESCRIBE_CONSUMER: consumer(code=ErrorCode.group_id_not_found)}, set()),
+        ({DESCRIBE: DEAD, VERSIONS: BOTH, DESCRIBE_CONSUMER: consumer(code=ErrorCode.unsupported_version)}, set()),
+        ({DESCRIBE: DEAD, VERSIONS: serves(DESCRIBE)}, set()),
+    ],
+)  # fmt: skip
+def test_a_group_is_described_by_the_protocol_it_uses(answers: dict[int, Answer], expected: set[str]) -> None:
+    with broker({FIND: itself, **answers}) as asked:
+        assert members(asked) == expected
+        assert asked.asked == [FIND, *answers]
+
+
+def test_bootstrap_servers_are_asked_in_turn() -> None:
+    with broker({FIND: lambda _: None}) as silent, broker({FIND: itself, DESCRIBE: classic("a")}) as asked:
+        assert members(f"127.0.0.1:1,127.0.0.1:{silent.port},127.0.0.1:{asked.port}") == {"a"}
+
+
+def test_a_coordinator_that_is_coming_is_waited_for() -> None:
+    codes = [ErrorCode.coordinator_not_available, ErrorCode.none, ErrorCode.none]
+    described = [classic(code=ErrorCode.not_coordinator), classic("a")]
+    with broker({FIND: lambda asked: itself(asked, codes.pop(0)), DESCRIBE: lambda asked: described.pop(0)(asked)}) as asked:
+        assert members(asked) == {"a"}
 
 
 @pytest.mark.parametrize(
-    ("program", "told"),
+    ("answers", "code"),
     [
-        ("import os, sys; print('assertion failed', file=sys.stderr, flush=True); os.abort()", "status -6: assertion failed"),
-        ("import os; os.abort()", "status -6: nothing on standard error"),
-        ("raise ValueError('no')", "status 1: ValueError: no"),
+        ({FIND: lambda asked: itself(asked, ErrorCode.group_authorization_failed)}, KafkaError.GROUP_AUTHORIZATION_FAILED),
+        ({FIND: lambda asked: itself(asked, ErrorCode.coordinator_not_available)}, KafkaError.COORDINATOR_NOT_AVAILABLE),
+        ({FIND: lambda _: find_coordinator.FindCoordinatorResponse(throttle_time=NO_TIME, coordinators=())}, KafkaError._BAD_MSG),
+        ({FIND: itself, DESCRIBE: classic(code=ErrorCode.group_authorization_failed)}, KafkaError.GROUP_AUTHORIZATION_FAILED),
+        ({FIND: itself, DESCRIBE: lambda _: None}, KafkaError._TIMED_OUT),
+        ({FIND: itself, DESCRIBE: lambda _: b"HTTP/1.1 400 Bad Request\r\n\r\n"}, KafkaError._BAD_MSG),
+        ({FIND: itself, DESCRIBE: lambda _: struct.pack(">ii", 4, 77)}, KafkaError._BAD_MSG),
+        ({FIND: itself, DESCRIBE: lambda _: struct.pack(">iixx", 6, 2)}, KafkaError._BAD_MSG),
     ],
 )
-def test_the_end_of_the_child_is_an_error_like_any_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, program: str, told: str) -> None:
-    script = tmp_path / "child.py"
-    script.write_text(program, encoding="utf-8")
-    monkeypatch.setattr(group, "__file__", str(script))
-    error = refusal()
-    assert error.code() == KafkaError._FAIL
-    assert error.str().endswith(told)
+def test_wrong_and_slow_brokers_are_errors_within_the_time(answers: dict[int, Answer], code: int) -> None:
+    with broker(answers) as asked:
+        began_s = time.monotonic()
+        assert refusal(asked).code() == code
+        assert time.monotonic() - began_s < 3
 
 
-def test_a_child_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    script = tmp_path / "child.py"
-    script.write_text("import signal; signal.pause()", encoding="utf-8")
-    monkeypatch.setattr(group, "__file__", str(script))
-    monkeypatch.setattr(group, "START_S", 0.1)
-    assert refusal(timeout_s=0.1).code() == KafkaError._TIMED_OUT
+def test_a_broker_that_is_gone_is_an_error() -> None:
+    assert refusal("127.0.0.1:1").code() == KafkaError._TRANSPORT
 
 
-def test_no_other_module_of_the_coordinator_makes_requests_that_may_end_it() -> None:
+def test_a_login_by_plain_sends_name_and_password() -> None:
+    logged_in = sasl_authenticate.SaslAuthenticateResponse(error_code=ErrorCode.none, error_message=None, auth_bytes=b"")
+    known = sasl_handshake.SaslHandshakeResponse(error_code=ErrorCode.none, mechanisms=("PLAIN",))
+    with broker({HANDSHAKE: lambda _: known, AUTHENTICATE: lambda _: logged_in, FIND: itself, DESCRIBE: classic("a")}) as asked:
+        login = {"security.protocol": "sasl_plaintext", "sasl.mechanisms": "PLAIN", "sasl.username": "u", "sasl.password": "p"}
+        assert members(asked, security=login) == {"a"}
+        assert asked.logins == [b"\0u\0p"] * 2
+
+
+def test_a_login_that_is_refused_says_why() -> None:
+    no = sasl_authenticate.SaslAuthenticateResponse(error_code=ErrorCode.sasl_authentication_failed, error_message="wrong", auth_bytes=b"")
+    known = sasl_handshake.SaslHandshakeResponse(error_code=ErrorCode.none, mechanisms=("PLAIN",))
+    other = sasl_handshake.SaslHandshakeResponse(error_code=ErrorCode.unsupported_sasl_mechanism, mechanisms=("OTHER",))
+    login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
+    with broker({HANDSHAKE: lambda _: known, AUTHENTICATE: lambda _: no}) as asked:
+        error = refusal(asked, login)
+        assert (error.code(), error.str()) == (KafkaError.SASL_AUTHENTICATION_FAILED, f"127.0.0.1:{asked.port} refused the login: wrong")
+    with broker({HANDSHAKE: lambda _: other}) as asked:
+        assert refusal(asked, login).code() == KafkaError.UNSUPPORTED_SASL_MECHANISM
+
+
+@pytest.mark.parametrize(
+    ("security", "told"),
+    [
+        ({"security.protocol": "SASL_SSL"}, "GSSAPI is not known; use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}, "OAUTHBEARER is not known"),
+        ({"security.protocol": "SSL", "ssl.keystore.location": "k.p12"}, "ssl.keystore.location cannot be followed"),
+        ({"security.protocol": "SSL", "ssl.ca.location": "/does/not/exist"}, "No such file"),
+    ],
+)
+def test_security_that_cannot_be_followed_is_refused_by_name(security: dict[str, str], told: str) -> None:
+    error = refusal("127.0.0.1:1", security)
+    assert error.code() == KafkaError._UNSUPPORTED_FEATURE
+    assert told in error.str()
+
+
+def test_bootstrap_servers_are_read_as_librdkafka_reads_them() -> None:
+    texts = "a:1, b ,PLAINTEXT://c:3,[::1]:4,[::2]"
+    assert bootstrap_addresses(texts) == [("a", 1), ("b", 9092), ("c", 3), ("::1", 4), ("::2", 9092)]
+
+
+def test_no_module_of_the_coordinator_makes_requests_that_may_end_it() -> None:
     found = {
         str(path.relative_to(HERE))
         for path in (HERE / "coordinator").rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Attribute) and node.attr in DEADLY
     }
-    assert found == {"coordinator/adapters/kafka/group.py"}
+    assert found == set()
+
+
+def test_only_public_modules_of_the_client_are_imported() -> None:
+    roots = [HERE / name for name in ("coordinator", "cli", "spark_jobs", "records")]
+    nodes = [node for root in roots for path in root.rglob("*.py") for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+    imported = {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+    imported |= {name.name for node in nodes if isinstance(node, ast.Import) for name in node.names}
+    assert {name for name in imported if name.startswith("confluent_kafka")} == {"confluent_kafka", "confluent_kafka.admin"}

@@ -17,15 +17,17 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition, Uuid
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._config import ConfigResource
-from confluent_kafka.admin._resource import ResourceType
-from confluent_kafka.admin._topic import TopicDescription
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, missing in its __all__
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+    TopicDescription,
+)
 
 from coordinator.adapters.kafka.group import describe_members
 from coordinator.adapters.kafka.offsets import read_log_range
-from coordinator.adapters.kafka.settings import CALLBACKS, client_properties
+from coordinator.adapters.kafka.settings import client_properties
 from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.runtime.ports import ClusterRefused, KafkaUnavailable, LogEntry, PartitionFacts, TopicFacts, TopicMissing
 
@@ -45,12 +47,9 @@ REFUSED = frozenset(
         KafkaError.GROUP_AUTHORIZATION_FAILED,
         KafkaError.TOPIC_EXCEPTION, KafkaError.INVALID_CONFIG, KafkaError.INVALID_PARTITIONS,
         KafkaError.INVALID_REPLICATION_FACTOR, KafkaError.INVALID_REQUEST, KafkaError.POLICY_VIOLATION,
-        KafkaError.UNSUPPORTED_VERSION, KafkaError._INVALID_ARG,
+        KafkaError.UNSUPPORTED_VERSION, KafkaError.UNSUPPORTED_SASL_MECHANISM, KafkaError._INVALID_ARG, KafkaError._UNSUPPORTED_FEATURE,
     }
 )  # fmt: skip
-
-FENCED = "currently fenced"
-"""In what the controller says when no broker can be given a replica at the moment; there is no error code for it."""
 
 
 def topic_id_bytes(topic_id: Uuid) -> bytes:
@@ -225,6 +224,18 @@ class KafkaCluster:
 
     def _create(self, new: NewTopic) -> None:
         try:
+            self._create_once(new)
+        except KafkaException as error:
+            if _code(error) != KafkaError.INVALID_REPLICATION_FACTOR:
+                raise
+            # Brokers that only just start are registered and fenced. While all are, the controller refuses every replication factor by this
+            # code; with one in service it counts the fenced ones in, and its answer is final.
+            if not self._open_admin().list_topics(timeout=self._timeout_s).brokers:
+                raise KafkaException(KafkaError(KafkaError.BROKER_NOT_AVAILABLE, f"no broker is in service yet: {error}")) from error
+            self._create_once(new)
+
+    def _create_once(self, new: NewTopic) -> None:
+        try:
             self._open_admin().create_topics([new], request_timeout=self._timeout_s)[self._topic].result(self._timeout_s + 1.0)
         except KafkaException as error:
             if _code(error) != KafkaError.TOPIC_ALREADY_EXISTS:
@@ -236,8 +247,7 @@ class KafkaCluster:
     def _group_members(self) -> frozenset[str]:
         if self._group_id is None:
             raise AssertionError("this administration was not told which group the service has")
-        properties = {name: value for name, value in self._admin_properties.items() if name not in CALLBACKS}
-        return describe_members(properties, self._group_id, self._timeout_s)
+        return describe_members(self._admin_properties, self._group_id, self._timeout_s)
 
     def _read_entry(self, partition: int, offset: int) -> LogEntry | None:
         low, high = self._log_range(partition)
@@ -276,9 +286,8 @@ class KafkaCluster:
 
 
 def _is_refusal(error: BaseException) -> bool:
-    """Whether asking again is in vain. Brokers that only just start are fenced: they are too few for any replication factor."""
-    code = _code(error)
-    return code in REFUSED and not (code == KafkaError.INVALID_REPLICATION_FACTOR and FENCED in str(error))
+    """Whether asking again is in vain."""
+    return _code(error) in REFUSED
 
 
 def _code(error: BaseException) -> int | None:

@@ -1,61 +1,129 @@
-"""Who is in a consumer group, asked by a process of its own.
+"""Who is in a consumer group, asked of the group's coordinator over a connection of this process's own.
 
-Admin requests that go to a group's coordinator end the process that makes them when the broker goes away at the wrong
-moment: an assertion of librdkafka (`rd_kafka_enq_once_del_source_return`), which no exception handler sees. The older
-`list_groups` is free of that, but knows no members of groups with the "consumer" protocol. So a child asks and may die.
-
-Run as a program, this file reads one JSON question from standard input and prints one JSON answer.
+librdkafka is not asked: its requests to a group's coordinator end the process by an assertion when that broker goes away at the wrong
+moment (`rd_kafka_enq_once_del_source_return`, its issue 4605), and its older `list_groups` knows no members of groups with the
+"consumer" protocol. Both protocols are described here; a group that brokers know in neither has no members.
 """
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from collections.abc import Mapping
-from concurrent.futures import TimeoutError as FutureTimeoutError
-from typing import Any
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeVar
 
+import kio.schema.api_versions.v0 as api_versions
+import kio.schema.consumer_group_describe.v0 as consumer_group_describe
+import kio.schema.describe_groups.v5 as describe_groups
+import kio.schema.find_coordinator.v4 as find_coordinator
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
+from kio.schema.errors import ErrorCode
+from kio.schema.types import GroupId
 
-START_S = 10.0
-"""How long a child may take besides its request: interpreter and client start in 0.2 s on an idle core."""
+from coordinator.adapters.kafka.broker import BrokerConnection, connect, refused
+from coordinator.adapters.kafka.security import Security, SecurityUnsupported, security_of
+
+BOOTSTRAP_WAIT_S: Final = 1.0
+"""How long one bootstrap server may take while others are left to ask."""
+BROKER_PORT: Final = 9092
+COORDINATOR_PAUSE_S: Final = 0.1
+COORDINATOR_IS_COMING: Final = frozenset(
+    {KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.NOT_COORDINATOR}
+)
+"""Answers while the group moves to another broker, and while the first group of a new cluster gets its topic: asked again until the end."""
+UNKNOWN_GROUP_STATE: Final = "Dead"
+"""The state in which version 5 of DescribeGroups lists a group that does not exist, or whose protocol is not "classic"."""
+KEY_TYPE_GROUP: Final = 0
+WITHOUT_GROUP: Final = frozenset({ErrorCode.group_id_not_found, ErrorCode.unsupported_version})
+"""Answers of ConsumerGroupDescribe for a group that is not there: brokers can have the "consumer" protocol switched off."""
+
+One = TypeVar("One")
 
 
 def describe_members(properties: Mapping[str, Any], group_id: str, timeout_s: float) -> frozenset[str]:
-    """Return the client ids of a group's members; none for a group the brokers do not know. Raises `KafkaException`.
+    """Return the client ids of a group's members; none for a group the brokers do not know. Blocks. Raises `KafkaException`.
 
-    `properties` are those of an admin client, without callbacks.
+    `properties` are librdkafka's; the bootstrap servers, the client id and the security of them are used.
     """
-    question = json.dumps({"properties": dict(properties), "group_id": group_id, "timeout_s": timeout_s})
-    # Through a pipe, not as arguments: properties hold passwords. -P: the modules beside this file are not top-level ones.
-    command = [sys.executable, "-P", __file__]
     try:
-        child = subprocess.run(command, input=question, capture_output=True, text=True, timeout=START_S + timeout_s, check=False)
-    except subprocess.TimeoutExpired:
-        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "the process that asked got no answer in time")) from None
-    if child.returncode != 0:
-        last_line = (child.stderr.strip().splitlines() or ["nothing on standard error"])[-1]
-        reason = f"the process that asked ended with status {child.returncode}: {last_line}"
-        raise KafkaException(KafkaError(KafkaError._FAIL, reason))
-    answer = json.loads(child.stdout)
-    if "error" in answer:
-        raise KafkaException(KafkaError(answer["error"], answer["reason"]))
-    return frozenset(answer["client_ids"])
+        security = security_of(properties)
+    except (SecurityUnsupported, OSError) as error:
+        raise refused(KafkaError._UNSUPPORTED_FEATURE, f"the group cannot be asked for its members: {error}") from error
+    client_id, end_s = str(properties["client.id"]), time.monotonic() + timeout_s
+    servers = bootstrap_addresses(str(properties["bootstrap.servers"]))
+    while True:
+        try:
+            host, port = _find_coordinator(servers, security, client_id, group_id, end_s)
+            with connect(host, port, security=security, client_id=client_id, timeout_s=_rest_s(end_s)) as coordinator:
+                members = _classic_members(coordinator, group_id)
+                return _consumer_members(coordinator, group_id) if members is None else members
+        except KafkaException as error:
+            if error.args[0].code() not in COORDINATOR_IS_COMING or time.monotonic() + COORDINATOR_PAUSE_S >= end_s:
+                raise
+        time.sleep(COORDINATOR_PAUSE_S)
 
 
-def _answer(properties: dict[str, Any], group_id: str, timeout_s: float) -> dict[str, Any]:
-    admin = AdminClient(properties)  # held: a client that nobody refers to ends, and its requests with it
-    future = admin.describe_consumer_groups([group_id], request_timeout=timeout_s)[group_id]
-    try:
-        return {"client_ids": [member.client_id for member in future.result(timeout_s + 1.0).members]}
-    except KafkaException as failed:
-        error: KafkaError = failed.args[0]
-        return {"error": error.code(), "reason": error.str()}
-    except FutureTimeoutError:
-        return {"error": KafkaError._TIMED_OUT, "reason": "no answer in time"}
+def bootstrap_addresses(servers: str) -> list[tuple[str, int]]:
+    """Read `bootstrap.servers` as librdkafka does: a port may be missing, a protocol and brackets around IPv6 may be there."""
+    addresses = []
+    for text in filter(None, (part.strip() for part in servers.split(","))):
+        place = text.rpartition("://")[2]
+        host, _, port = place.rpartition(":")
+        if not host or not port.isdecimal() or place.endswith("]"):
+            host, port = place, str(BROKER_PORT)
+        addresses.append((host.removeprefix("[").removesuffix("]"), int(port)))
+    return addresses
 
 
-if __name__ == "__main__":
-    print(json.dumps(_answer(**json.loads(sys.stdin.read()))))
+def _find_coordinator(
+    servers: Sequence[tuple[str, int]], security: Security, client_id: str, group_id: str, end_s: float
+) -> tuple[str, int]:
+    """Ask the bootstrap servers in turn which broker coordinates the group. Raises the last server's `KafkaException`."""
+    request = find_coordinator.FindCoordinatorRequest(key_type=KEY_TYPE_GROUP, coordinator_keys=(group_id,))  # type: ignore[arg-type]
+    failed = refused(KafkaError._TIMED_OUT, "no bootstrap server answered in time")
+    for place, (host, port) in enumerate(servers):
+        wait_s = _rest_s(end_s) if place == len(servers) - 1 else min(BOOTSTRAP_WAIT_S, _rest_s(end_s))
+        try:
+            with connect(host, port, security=security, client_id=client_id, timeout_s=wait_s) as server:
+                found = _only(server.ask(request, find_coordinator.FindCoordinatorResponse).coordinators)
+            _check(found.error_code, found.error_message)
+            return found.host, int(found.port)
+        except KafkaException as error:
+            failed = error
+    raise failed
+
+
+def _classic_members(coordinator: BrokerConnection, group_id: str) -> frozenset[str] | None:
+    request = describe_groups.DescribeGroupsRequest(groups=(GroupId(group_id),), include_authorized_operations=False)
+    group = _only(coordinator.ask(request, describe_groups.DescribeGroupsResponse).groups)
+    _check(group.error_code, None)
+    return None if group.group_state == UNKNOWN_GROUP_STATE else frozenset(member.client_id for member in group.members)
+
+
+def _consumer_members(coordinator: BrokerConnection, group_id: str) -> frozenset[str]:
+    served = coordinator.ask(api_versions.ApiVersionsRequest(), api_versions.ApiVersionsResponse)
+    request = consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=(GroupId(group_id),), include_authorized_operations=False)
+    if all(api.api_key != request.__api_key__ for api in served.api_keys):
+        return frozenset()  # brokers before Kafka 3.7 close the connection of those that ask
+    group = _only(coordinator.ask(request, consumer_group_describe.ConsumerGroupDescribeResponse).groups)
+    if group.error_code in WITHOUT_GROUP:
+        return frozenset()
+    _check(group.error_code, group.error_message)
+    return frozenset(member.client_id for member in group.members)
+
+
+def _only(answers: Sequence[One]) -> One:
+    """Return the one answer to a question about one group. Raises `KafkaException` for any other number of answers."""
+    if len(answers) != 1:
+        raise refused(KafkaError._BAD_MSG, f"the broker gave {len(answers)} answers to a question about one group")
+    return answers[0]
+
+
+def _check(code: ErrorCode, text: str | None) -> None:
+    if code is not ErrorCode.none:
+        raise refused(int(code.value), text or f"the broker answers {code.name}")
+
+
+def _rest_s(end_s: float) -> float:
+    if (rest_s := end_s - time.monotonic()) <= 0:
+        raise refused(KafkaError._TIMED_OUT, "the group's coordinator was not found in time")
+    return rest_s

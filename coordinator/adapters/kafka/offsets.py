@@ -7,8 +7,7 @@ client answers in less than a millisecond.
 from __future__ import annotations
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._listoffsets import OffsetSpec
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # public, missing in its __all__
 
 
 def read_log_range(admin: AdminClient, topic: str, partition: int, timeout_s: float) -> tuple[int, int]:

@@ -57,14 +57,19 @@ PASSING_ERRORS = frozenset(
 
 
 class _Cursor:
-    """Where the reading of one partition stands; a new `follow` makes a new cursor."""
+    """Where the reading of one partition stands; a new `follow` makes a new cursor.
 
-    __slots__ = ("generation", "next_offset", "partition")
+    `last` is the entry before `next_offset` once one was read. `repeated` is an entry that is read again, to see that it is still there.
+    """
+
+    __slots__ = ("generation", "last", "next_offset", "partition", "repeated")
 
     def __init__(self, partition: int, generation: int, next_offset: int) -> None:
         self.partition = partition
         self.generation = generation
         self.next_offset = next_offset
+        self.last: LogEntry | None = None
+        self.repeated: LogEntry | None = None
 
 
 class _Break(NamedTuple):
@@ -302,15 +307,26 @@ class KafkaLogReader:
                 continue
             cursor.next_offset = offset + 1
             value = message.value()
+            entry = new_entry(LogEntry, (offset, message.timestamp()[1], message.key(), value))
+            if cursor.repeated is not None:
+                is_there, cursor.repeated = entry == cursor.repeated, None
+                if not is_there:
+                    self._break(cursor, breaks, LogBroken.FAILED, f"the log was cut behind our back at offset {offset}")
+                    cursor = None
+                continue
             if value is not None:
                 size_bytes += len(value)
-            batch.append(new_entry(LogEntry, (offset, message.timestamp()[1], message.key(), value)))
+            batch.append(entry)
         # The generation is read before anything else can change the cursors: only this thread does.
         broken = {item.partition: item.generation for item in breaks}
         slices = []
         for number, entries in batches.items():
             if entries:
-                generation = broken[number] if number in broken else cursors[number].generation
+                if number in broken:
+                    generation = broken[number]
+                else:
+                    generation = cursors[number].generation
+                    cursors[number].last = entries[-1]
                 slices.append(_Slice(number, generation, entries))
                 self.stats.reader_entries += len(entries)
         self._post(slices, breaks, size_bytes)
@@ -341,7 +357,7 @@ class KafkaLogReader:
             return
         if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             # The error comes once and silence follows; only the partition's leader knows which side we fell off.
-            self._asker.submit(self._ask_range, cursor, str(error))
+            self._asker.submit(self._ask_range, cursor)
             return
         self._break(cursor, breaks, LogBroken.FAILED, f"reading at offset {cursor.next_offset} failed: {error}")
 
@@ -353,7 +369,7 @@ class KafkaLogReader:
 
     # ---- which side of the log
 
-    def _ask_range(self, cursor: _Cursor, error: str) -> None:
+    def _ask_range(self, cursor: _Cursor) -> None:
         try:
             if self._admin is None:
                 self._admin = AdminClient(self._admin_properties)
@@ -365,13 +381,13 @@ class KafkaLogReader:
                 self._condition.wait_for(lambda: self._closing, REOPEN_DELAY_S)
             self._command(lambda: self._try_again(cursor))
             return
-        self._command(lambda: self._range_known(cursor, low, high, error))
+        self._command(lambda: self._range_known(cursor, low, high))
 
     def _try_again(self, cursor: _Cursor) -> None:
         if self._cursors.get(cursor.partition) is cursor:
             self._changed.add(cursor.partition)
 
-    def _range_known(self, cursor: _Cursor, low: int, high: int, error: str) -> None:
+    def _range_known(self, cursor: _Cursor, low: int, high: int) -> None:
         if self._cursors.get(cursor.partition) is not cursor:
             return
         where = f"offset {cursor.next_offset} is not in the log, which holds [{low}, {high})"
@@ -380,9 +396,10 @@ class KafkaLogReader:
             self._break(cursor, breaks, LogBroken.BELOW_START, where)
         elif cursor.next_offset > high:
             self._break(cursor, breaks, LogBroken.PAST_END, where)
-        elif "truncat" in error:
-            self._break(cursor, breaks, LogBroken.FAILED, f"the log was cut behind our back at offset {cursor.next_offset}: {error}")
         else:
-            # The log moved between the two questions: ask for the same offset again.
+            # The log moved between the two questions, or was cut and has grown again. Reading on would succeed in both cases, so the last
+            # entry is read again and compared. Before the first one there is none: a replica compares its own when it loads.
+            if cursor.last is not None and cursor.last.offset >= low:
+                cursor.repeated, cursor.next_offset = cursor.last, cursor.last.offset
             self._changed.add(cursor.partition)
         self._post([], breaks, 0)

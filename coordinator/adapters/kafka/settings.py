@@ -44,9 +44,6 @@ COMMON_DEFAULTS: Mapping[str, Any] = {
     "topic.metadata.refresh.interval.ms": 5000,
 }
 
-CALLBACKS = frozenset({"error_cb", "logger"})
-"""What `client_properties` adds that only this process can use."""
-
 
 class _Unalarming(logging.Filter):
     """Drops what librdkafka says loudly about things done on purpose, and all but the first of a storm of failures."""
