@@ -225,7 +225,10 @@ class Process:
 
     def _open_producers(self, message_max_bytes: int) -> TermProducers:
         loop = asyncio.get_running_loop()
-        self._producers = KafkaTermProducers(loop=loop, message_max_bytes=message_max_bytes, **self._kafka_arguments())
+        signals = self._settings.producer_report_signals_enabled
+        self._producers = KafkaTermProducers(
+            loop=loop, message_max_bytes=message_max_bytes, report_signals=signals, **self._kafka_arguments()
+        )
         self._producers.start()
         return self._producers
 

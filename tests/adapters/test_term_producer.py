@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from coordinator.adapters.kafka import report_signal
-from coordinator.adapters.kafka.producer import FEW_MAX, UNDER_WAY_MAX, KafkaTermProducer, KafkaTermProducers
+from coordinator.adapters.kafka.in_flight_window import FEW_MAX, IN_FLIGHT_MAX
+from coordinator.adapters.kafka.producer import KafkaTermProducer, KafkaTermProducers
 from coordinator.core.events import NewEntry
 from coordinator.runtime.ports import ProduceRefused, Report
 
@@ -19,12 +19,10 @@ ROUND_TRIP_MS = 150
 """Long enough for everything that a test hands over meanwhile, and short enough for a test."""
 
 
-@pytest.fixture(autouse=True, params=["signal", "thread"])
-def way_of_reports(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the event loop itself, as with versions of the client that were tried, or by a thread."""
-    assert report_signal.is_signalling(), "the client that is installed was not tried yet: see TRIED_VERSIONS"
-    if request.param == "thread":
-        monkeypatch.setattr(report_signal, "TRIED_VERSIONS", ())
+@pytest.fixture(params=["signal", "thread"])
+def signals(request: pytest.FixtureRequest) -> bool:
+    """Reports come by the event loop itself, or by a thread."""
+    return bool(request.param == "signal")
 
 
 class World:
@@ -34,7 +32,6 @@ class World:
         self.producer = producer
         self.reports = reports
         self.calls: list[int] = []
-        self.under_way_most = 0
         self.refusal: Exception | None = None
         self._hand_over = producer._produce
         producer._produce = self._note
@@ -44,7 +41,6 @@ class World:
         if self.refusal is not None:
             raise self.refusal
         self.calls.append(len(messages))
-        self.under_way_most = max(self.under_way_most, self.producer._under_way + len(messages))
         return self._hand_over(topic, messages, partition)
 
     def group(self, size: int) -> None:
@@ -66,7 +62,7 @@ class World:
 
 
 @asynccontextmanager
-async def world() -> AsyncIterator[World]:
+async def world(signals: bool) -> AsyncIterator[World]:
     """A term whose first entry is acknowledged."""
     producers = KafkaTermProducers(
         loop=asyncio.get_running_loop(),
@@ -75,7 +71,13 @@ async def world() -> AsyncIterator[World]:
         client_id="c",
         message_max_bytes=1_048_588,
         kafka_properties={"test.mock.num.brokers": 1, "test.mock.broker.rtt": ROUND_TRIP_MS},
+        report_signals=signals,
     )
+    if signals:
+        producers.start()
+        async with asyncio.timeout(60):
+            while not producers.is_signalling:  # noqa: ASYNC110 - the producers know no events
+                await asyncio.sleep(0.005)
     reports: list[Report] = []
     made = World(producers.open(0, reports.extend), reports)
     made.group(1)
@@ -87,28 +89,28 @@ async def world() -> AsyncIterator[World]:
         assert await producers.close(10)
 
 
-async def test_few_leave_at_once_as_long_as_librdkafka_sends_at_once() -> None:
-    async with world() as made:
-        for _ in range(UNDER_WAY_MAX):
+async def test_few_leave_at_once_as_long_as_librdkafka_sends_at_once(signals: bool) -> None:
+    async with world(signals) as made:
+        for _ in range(IN_FLIGHT_MAX):
             made.group(1)
-        assert made.calls == [1] * UNDER_WAY_MAX
+        assert made.calls == [1] * IN_FLIGHT_MAX
         made.group(1)
-        assert made.calls == [1] * UNDER_WAY_MAX
+        assert made.calls == [1] * IN_FLIGHT_MAX
         await made.reported()
 
 
-async def test_a_few_entries_are_never_more_under_way_than_librdkafka_sends_at_once() -> None:
-    async with world() as made:
-        made.group(UNDER_WAY_MAX + 3)
-        assert made.calls == [UNDER_WAY_MAX]
+async def test_a_few_entries_leave_by_fives(signals: bool) -> None:
+    async with world(signals) as made:
+        made.group(IN_FLIGHT_MAX + 3)
+        assert made.calls == [IN_FLIGHT_MAX]
         for size in (1, 8):
             made.group(size)
         await made.reported()
-        assert made.under_way_most == UNDER_WAY_MAX
+        assert max(made.calls) == IN_FLIGHT_MAX
 
 
-async def test_many_leave_in_one_call() -> None:
-    async with world() as made:
+async def test_many_leave_in_one_call(signals: bool) -> None:
+    async with world(signals) as made:
         made.group(FEW_MAX + 1)
         assert made.calls == [FEW_MAX + 1]
         made.group(1)
@@ -119,40 +121,40 @@ async def test_many_leave_in_one_call() -> None:
         assert made.calls == [FEW_MAX + 1, FEW_MAX + 1]
 
 
-async def test_what_waits_for_an_abandoned_producer_is_never_sent() -> None:
-    async with world() as made:
-        made.group(UNDER_WAY_MAX)
+async def test_what_waits_for_an_abandoned_producer_is_never_sent(signals: bool) -> None:
+    async with world(signals) as made:
+        made.group(IN_FLIGHT_MAX)
         made.group(2)
         made.producer.abandon()
         assert await made.producer.ended(10)
-        assert made.calls == [UNDER_WAY_MAX]
+        assert made.calls == [IN_FLIGHT_MAX]
         assert [report.seq for report in made.reports] == [0]
 
 
-async def test_what_waited_and_is_refused_then_is_reported_as_not_delivered() -> None:
-    async with world() as made:
-        made.group(UNDER_WAY_MAX)
+async def test_what_waited_and_is_refused_then_is_reported_as_not_delivered(signals: bool) -> None:
+    async with world(signals) as made:
+        made.group(IN_FLIGHT_MAX)
         made.group(2)
         made.refusal = BufferError("the queue is full")
         await made.until(lambda: any(report.error is not None for report in made.reports))
         failed = [report for report in made.reports if report.error is not None]
-        assert [(report.seq, report.offset) for report in failed] == [(UNDER_WAY_MAX + 1, None)]
+        assert [(report.seq, report.offset) for report in failed] == [(IN_FLIGHT_MAX + 1, None)]
         assert "the queue is full" in str(failed[0].error)
 
 
-async def test_behind_entries_that_are_refused_nothing_is_sent() -> None:
-    async with world() as made:
-        made.group(UNDER_WAY_MAX - 1)
+async def test_behind_entries_that_are_refused_nothing_is_sent(signals: bool) -> None:
+    async with world(signals) as made:
+        made.group(IN_FLIGHT_MAX - 1)
         made.refusal = BufferError("the queue is full")
         with pytest.raises(ProduceRefused, match="the queue is full"):
             made.group(3)
         made.refusal = None
-        await made.until(lambda: len(made.reports) == UNDER_WAY_MAX)
-        assert made.calls == [UNDER_WAY_MAX - 1]
+        await made.until(lambda: len(made.reports) == IN_FLIGHT_MAX)
+        assert made.calls == [IN_FLIGHT_MAX - 1]
 
 
-async def test_an_abandoned_producer_leaves_no_descriptor_behind() -> None:
-    async with world() as made:
+async def test_an_abandoned_producer_leaves_no_descriptor_behind(signals: bool) -> None:
+    async with world(signals) as made:
         made.group(1)
         signal = made.producer._signal
         made.producer.abandon()
@@ -162,6 +164,6 @@ async def test_an_abandoned_producer_leaves_no_descriptor_behind() -> None:
             await made.until(lambda: not Path(f"/proc/self/fd/{signal.fd}").exists())
 
 
-async def test_a_spare_learns_of_its_producer_id_while_the_loop_waits_for_nothing_else() -> None:
-    async with world() as made:
+async def test_a_spare_learns_of_its_producer_id_while_the_loop_waits_for_nothing_else(signals: bool) -> None:
+    async with world(signals) as made:
         await made.until(lambda: made.producer.is_ready)

@@ -4,10 +4,8 @@ Settings and life follow from what librdkafka really does. A timed-out or perman
 and its successors delivered, hence `message.timeout.ms=0` and `enable.gapless.guarantee`. A new idempotent producer
 asks for its producer id only after half a second, hence spare ones stand ready. `close()` and `flush()` wait
 without a limit, hence neither is ever called: an abandoned producer is purged, polled for at most a second, and its
-last reference dropped in a thread of its own. It sends an idempotent producer's messages only while fewer than five
-*messages* are under way (it counts them where requests are meant), and until then asks without a pause whether it may:
-hence what it could not send waits here. A few entries are handed over so that never more than five are under way; many go in
-one call, because requests of five would cost the broker more than the asking costs here.
+last reference dropped in a thread of its own. It sends only while fewer than five messages are in flight, hence the others wait
+in an `InFlightWindow`.
 Its reports are taken by the event loop itself, which waits for a descriptor (`report_signal`); where there is none a thread waits.
 
 Invariants: reports of a term come in the order librdkafka gives them, each exactly once, never after `abandon`; one for an entry
@@ -30,7 +28,8 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from coordinator.adapters.kafka.bridge import post, wait_for_end
-from coordinator.adapters.kafka.report_signal import CLIENT_VERSION, ReportSignal, is_signalling, report_signal
+from coordinator.adapters.kafka.in_flight_window import InFlightWindow
+from coordinator.adapters.kafka.report_signal import ReportSignal, is_usable, report_signal
 from coordinator.adapters.kafka.settings import Properties, client_properties
 from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.core.events import NewEntry
@@ -42,14 +41,6 @@ POLL_S = 1.0
 """How long a poll thread blocks when nothing is reported; reports wake it at once."""
 PURGE_POLL_S = 1.0
 """How long the reports of a purge are waited for."""
-UNDER_WAY_MAX = 5
-"""With fewer messages under way librdkafka sends at once (RD_KAFKA_IDEMP_MAX_INFLIGHT)."""
-FEW_MAX = 16
-"""So many waiting entries leave by fives, the last of them up to three round trips later, and librdkafka's thread sleeps meanwhile.
-
-It wakes with the first entry of a group and may send that before the others are there: with five of eight under way it would ask
-for the other three until those are reported, on a core that broker and event loop need. When more wait, requests have to be large.
-"""
 STATISTICS_INTERVAL_MS = 200
 """Only the statistics say that the producer id was fetched."""
 SPARES = 4
@@ -63,21 +54,22 @@ OnReports = Callable[[Sequence[Report]], None]
 class KafkaTermProducer:
     """One producer: a spare first, then the producer of one term."""
 
-    def __init__(self, *, loop: asyncio.AbstractEventLoop, topic: str, properties: Properties, stats: KafkaStats) -> None:
+    def __init__(
+        self, *, loop: asyncio.AbstractEventLoop, topic: str, properties: Properties, stats: KafkaStats, is_signalling: bool
+    ) -> None:
         self._loop = loop
         self._topic = topic
         self._stats = stats
         self._partition = -1
         self._on_reports: OnReports | None = None
-        self._waiting: list[NewEntry] = []  # loop only
-        self._under_way = 0  # loop only
+        self._window = InFlightWindow[NewEntry]()  # loop only
         self._reports: deque[Report] = deque()
         self._drain_due = False
         self._abandoned = False
         self._id_fetched = threading.Event()
         self._producer: Producer | None = Producer({**properties, "stats_cb": self._on_statistics})
         self._produce: Callable[..., int] = self._producer.produce_batch
-        self._signal = report_signal(self._producer)
+        self._signal = report_signal(self._producer) if is_signalling else None
         self._poller: threading.Thread | None = None
         if self._signal is not None:
             post(loop, self._watch, self._signal)
@@ -107,21 +99,18 @@ class KafkaTermProducer:
         """
         if self._abandoned:
             raise ProduceRefused(f"the producer of partition {self._partition} was abandoned")
-        self._waiting += entries
+        self._window.add(entries)
         self._send_waiting()
 
     def _send_waiting(self) -> None:
-        """Hand over what may leave now. Raises `ProduceRefused`; nothing is sent any more then, because entries must not be skipped."""
-        room = UNDER_WAY_MAX - self._under_way
-        if room <= 0 or not self._waiting:
+        """Hand over the entries that may leave now. Raises `ProduceRefused`; nothing is sent behind a refused entry."""
+        entries = self._window.take()
+        if not entries:
             return
-        if len(self._waiting) > FEW_MAX:
-            room = len(self._waiting)
-        entries, self._waiting = self._waiting[:room], self._waiting[room:]
         try:
             self._send(entries)
         except ProduceRefused:
-            self._waiting.clear()
+            self._window.refused(entries)
             raise
 
     def _send(self, entries: Sequence[NewEntry]) -> None:
@@ -136,11 +125,12 @@ class KafkaTermProducer:
             place = next((place for place, message in enumerate(messages) if "_error" in message), 0)
             seq, _, value = entries[place]
             raise ProduceRefused(f"entry {seq} of partition {self._partition} ({len(value)} bytes): {messages[place].get('_error')}")
-        self._under_way += len(messages)
 
     def _send_next(self) -> None:
-        """Go on after reports: something waits."""
-        first = self._waiting[0]
+        """Hand over the entries that may leave after reports."""
+        first = self._window.first_waiting
+        if first is None:
+            return
         try:
             self._send_waiting()
         except ProduceRefused as refused:
@@ -152,7 +142,7 @@ class KafkaTermProducer:
         if self._abandoned:
             return
         self._abandoned = True
-        self._waiting.clear()
+        self._window.clear()
         self._reports.clear()
         self._stats.producers_abandoned += 1
         self._reaper = threading.Thread(target=self._reap, name="kafka-producer-end", daemon=True)
@@ -169,9 +159,9 @@ class KafkaTermProducer:
         reports = self._reports
         # The poll thread may append meanwhile: those wake the loop again, because the flag is down already.
         batch = [reports.popleft() for _ in range(len(reports))]
-        self._under_way -= len(batch)
-        # Behind an entry that was not delivered the term is over, and nobody waits for what would follow.
-        if self._waiting and not any(report.error for report in batch):
+        self._window.reported(len(batch))
+        # An entry that was not delivered ends the term, so entries behind it need not be sent.
+        if not any(report.error for report in batch):
             self._send_next()
         if batch:
             self._stats.report_wakeups += 1
@@ -284,9 +274,13 @@ class KafkaTermProducers:
         client_id: str,
         message_max_bytes: int,
         kafka_properties: Mapping[str, Any] | None = None,
+        report_signals: bool = False,
         stats: KafkaStats | None = None,
     ) -> None:
-        """`message_max_bytes` is the topic's `max.message.bytes`: a larger limit makes merged requests fail."""
+        """`message_max_bytes` is the topic's `max.message.bytes`: a larger limit makes merged requests fail.
+
+        With `report_signals` reports come by signals (`report_signal`) as soon as those are proven to work.
+        """
         self._loop = loop
         self._topic = topic
         self.stats = stats if stats is not None else KafkaStats()
@@ -308,6 +302,9 @@ class KafkaTermProducers:
             user=kafka_properties or {},
             stats=self.stats,
         )
+        self._report_signals = report_signals
+        self.is_signalling = False
+        """New producers report by signals; else each has a thread."""
         self._condition = threading.Condition()
         self._spares: deque[KafkaTermProducer] = deque()  # shared, under the condition; the oldest first
         self._closing = False
@@ -316,8 +313,6 @@ class KafkaTermProducers:
 
     def start(self) -> None:
         """Start making the spare producers."""
-        if not is_signalling():
-            LOG.warning("confluent-kafka %s gives event loops no signal: reports come by threads, later", CLIENT_VERSION)
         self._maker.start()
 
     @property
@@ -356,11 +351,17 @@ class KafkaTermProducers:
         return all(ended)
 
     def _new_producer(self) -> KafkaTermProducer:
-        return KafkaTermProducer(loop=self._loop, topic=self._topic, properties=self._properties, stats=self.stats)
+        return KafkaTermProducer(
+            loop=self._loop, topic=self._topic, properties=self._properties, stats=self.stats, is_signalling=self.is_signalling
+        )
 
     # ---- in the maker thread
 
     def _make_spares(self) -> None:
+        if self._report_signals:
+            self.is_signalling = is_usable()
+            if not self.is_signalling:
+                LOG.warning("this version of confluent-kafka gives no signals here: reports come by threads, a little later")
         while True:
             with self._condition:
                 self._condition.wait_for(lambda: self._closing or len(self._spares) < SPARES)
