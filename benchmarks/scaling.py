@@ -3,7 +3,7 @@
     python -m benchmarks.scaling [--only partitions|metadata|processes|connections ...] [--at N ...] [--json FILE]
 
 Prints a table in markdown per dimension, its last line the slope (least squares over the rows), for the section "Scaling"
-of coordinator/DESIGN.md. CPU is in microseconds per batch of files of 100, 30 % of the batches idempotent, at 20 000
+of docs/decisions/015-scaling.md. CPU is in microseconds per batch of files of 100, 30 % of the batches idempotent, at 20 000
 batches/s unless it says saturation; `loop` is the event loop of the leader, `others` its other threads. `restart` is from
 the start of the process until it leads everything, with its state databases; `replay` the same without them, from the
 log; `written` is how much later the databases are whole again.
