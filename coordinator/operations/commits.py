@@ -12,8 +12,8 @@ from coordinator.core.commands import CommitAnswer, CommitFile, CommitResult
 from coordinator.core.files.block import BlockShare
 from coordinator.core.tables import scratch
 from coordinator.kafka.batches import BATCH as CORE_BATCH
-from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.object_key import created_ms_of_key
+from coordinator.operations.declaration import bad_timeout
 from coordinator.protocol.commit_file import BATCH as WIRE_BATCH
 from coordinator.protocol.commit_file import decode_commit_file, encode_commit_answers, encode_commit_response, read_commit_body
 
@@ -51,8 +51,8 @@ def read_commit(data: bytes, body_offset: int, client_id: str | None) -> CommitR
     command = CommitFile(key, object_format, file_size, owner_ids, batches, max(broker_id, -1), created_ms)
     if timeout_ms > 0:
         return CommitRequest(command, timeout_ms, None)
-    message = f"timeout {timeout_ms} ms; it must be above 0"
-    return CommitRequest(command, timeout_ms, CommitResult.refused(len(batches), ErrorCode.INVALID_REQUEST, message))
+    outcome = bad_timeout(timeout_ms)
+    return CommitRequest(command, timeout_ms, CommitResult.refused(len(batches), outcome.error, outcome.message))
 
 
 @lru_cache(maxsize=4096)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol, TypeVar
 
 from coordinator.core.commands import Outcome, PlacePartitions, RemoveTopics, TopicRemoval, TopicShare, WantedTopic
 from coordinator.operations.declaration import AnsweredBy, Lane, Operation, Translation, declare, itself
@@ -25,6 +25,19 @@ from coordinator.protocol.messages import (
     RemoveTopicsTopicResult,
 )
 
+R = TypeVar("R")
+
+
+class _OfTopic(Protocol):
+    @property
+    def topic_id(self) -> bytes: ...
+
+
+def _results(make: Callable[..., R], topics: Sequence[_OfTopic], outcomes: Sequence[Outcome]) -> tuple[R, ...]:
+    """Return one result per topic; the results of all these requests have the same fields."""
+    pairs = zip(topics, outcomes, strict=True)
+    return tuple(make(topic_id=topic.topic_id, error_code=outcome.error, error_message=outcome.message) for topic, outcome in pairs)
+
 
 def wanted_topics(request: CreatePartitionsRequest) -> list[WantedTopic]:
     """Return the topics in request order."""
@@ -32,11 +45,7 @@ def wanted_topics(request: CreatePartitionsRequest) -> list[WantedTopic]:
 
 
 def _create_partitions_response(request: CreatePartitionsRequest, outcomes: Sequence[Outcome]) -> Message:
-    results = [
-        CreatablePartitionsResult(topic_id=topic.topic_id, error_code=outcome.error, error_message=outcome.message)
-        for topic, outcome in zip(request.topics, outcomes, strict=True)
-    ]
-    return CreatePartitionsResponse(topics=tuple(results))
+    return CreatePartitionsResponse(topics=_results(CreatablePartitionsResult, request.topics, outcomes))
 
 
 def _topic_ids(request: DeleteTopicsRequest) -> list[bytes]:
@@ -44,11 +53,7 @@ def _topic_ids(request: DeleteTopicsRequest) -> list[bytes]:
 
 
 def _delete_topics_response(request: DeleteTopicsRequest, outcomes: Sequence[Outcome]) -> Message:
-    results = [
-        DeletableTopicResult(topic_id=topic.topic_id, error_code=outcome.error, error_message=outcome.message)
-        for topic, outcome in zip(request.topics, outcomes, strict=True)
-    ]
-    return DeleteTopicsResponse(responses=tuple(results))
+    return DeleteTopicsResponse(responses=_results(DeletableTopicResult, request.topics, outcomes))
 
 
 def _shares(request: PlacePartitionsRequest) -> list[TopicShare]:
@@ -65,11 +70,7 @@ def _shares(request: PlacePartitionsRequest) -> list[TopicShare]:
 
 
 def _place_partitions_response(request: PlacePartitionsRequest, outcomes: Sequence[Outcome]) -> Message:
-    results = [
-        PlacePartitionsTopicResult(topic_id=topic.topic_id, error_code=outcome.error, error_message=outcome.message)
-        for topic, outcome in zip(request.topics, outcomes, strict=True)
-    ]
-    return PlacePartitionsResponse(topics=tuple(results))
+    return PlacePartitionsResponse(topics=_results(PlacePartitionsTopicResult, request.topics, outcomes))
 
 
 def _removals(request: RemoveTopicsRequest) -> list[TopicRemoval]:
@@ -77,11 +78,7 @@ def _removals(request: RemoveTopicsRequest) -> list[TopicRemoval]:
 
 
 def _remove_topics_response(request: RemoveTopicsRequest, outcomes: Sequence[Outcome]) -> Message:
-    results = [
-        RemoveTopicsTopicResult(topic_id=topic.topic_id, error_code=outcome.error, error_message=outcome.message)
-        for topic, outcome in zip(request.topics, outcomes, strict=True)
-    ]
-    return RemoveTopicsResponse(topics=tuple(results))
+    return RemoveTopicsResponse(topics=_results(RemoveTopicsTopicResult, request.topics, outcomes))
 
 
 CREATE_PARTITIONS: Final[Operation] = declare(

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from coordinator.operations import discovery, files
-from coordinator.operations.table import APIS, ApiTable, decode_request, operation_of
+from coordinator.operations.declaration import AnsweredBy
+from coordinator.operations.table import APIS, OPERATIONS, ApiTable, decode_request, operation_of
 from coordinator.protocol import messages
 from coordinator.protocol.codec import decode, encode
 from coordinator.protocol.wire import MalformedMessage
+from coordinator.runtime.serving import ANSWERS, PROCEDURES
 
 KIP_KEYS = {93, 94, 95, 96, 97, 98, 100}
 INTERNAL = {10210, 10211, 10212, 10213, 10214}
@@ -54,6 +56,18 @@ def test_unknown_versions_of_api_versions_get_35_and_the_range(version: int) -> 
 def test_versions_are_without_holes() -> None:
     for api in APIS.values():
         assert sorted(api.versions) == list(range(min(api.versions), max(api.versions) + 1))
+
+
+def test_every_operation_is_answered_by_something() -> None:
+    by_the_server = {discovery.API_VERSIONS.key}
+    by_callback = {one.key for one in OPERATIONS if one.has_own_codec}
+    of_elements = {one.key for one in OPERATIONS if one.translation is not None and one.translation.command is not None}
+    groups = [by_the_server, by_callback, of_elements, set(ANSWERS), set(PROCEDURES)]
+    assert sorted(key for group in groups for key in group) == sorted(one.key for one in OPERATIONS)
+    for one in OPERATIONS:
+        if one.translation is not None:
+            assert (one.translation.best is not None) == (one.answered_by is AnsweredBy.EVERY_COORDINATOR), one.name
+            assert (one.translation.command is None) == (one.key in PROCEDURES), one.name
 
 
 def test_our_client_uses_the_shifted_numbers() -> None:
