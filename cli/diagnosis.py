@@ -1,4 +1,4 @@
-"""What `diskless doctor` concludes from what it gathered. Pure: facts in, findings out, each with its remedy.
+"""The conclusions of `diskless doctor` from the gathered facts. Pure: facts in, findings out, each with its remedy.
 
 A finding is `error` (something does not work, or can lose data), `warning` (less safety or speed than there should be),
 `ok`, or `skipped` (nothing was given to look at).

@@ -105,7 +105,7 @@ def find_kafka_place(
 
 
 def plain(error: BaseException) -> str:
-    """What Kafka's client says, without the wrapping of its Python class."""
+    """Return the message of Kafka's client without the wrapping of its Python class."""
     return re.sub(r'KafkaError\{code=(\w+),val=-?\d+,str="(.*?)"\}', r"\1: \2", str(error))
 
 

@@ -1,4 +1,4 @@
-"""What `diskless doctor` concludes of the nodes as processes: which stay out of leadership, whose clocks are off, which ids are doubled."""
+"""The conclusions of `diskless doctor` about nodes: which stay out of leadership, whose clocks are off, which ids are doubled."""
 
 from __future__ import annotations
 

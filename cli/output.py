@@ -1,4 +1,4 @@
-"""What commands print: data to standard output as table, json, jsonl or yaml; everything else to standard error.
+"""The output of commands: data to standard output as table, json, jsonl or yaml; everything else to standard error.
 
 A table on a terminal is drawn by rich; in a pipe it is plain aligned text, never cut and never wrapped, so that it can
 be grepped. The other formats are the same on both. Values are JSON values: callers turn bytes and enums into texts.

@@ -33,7 +33,7 @@ STANDBY_STATES = ("following", "recovering", "fencing")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeView:
-    """What one node answered, or why it did not (`error`)."""
+    """The answer of one node, or the reason for its absence (`error`)."""
 
     node: Node
     cluster_id: str | None

@@ -1,4 +1,4 @@
-"""What commands that start Spark need: PySpark, a Java, the jars, and their errors as `Failed`."""
+"""The requirements of commands that start Spark: PySpark, a Java, the jars, and their errors as `Failed`."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def encode_file_entries(heads: list[FileHead], topic_ids: list[list[bytes]], num
 def encode_tables(
     heads: list[FileHead], topic_ids: list[list[bytes]], batches: int, tables: Sequence[memoryview[int]], level: int
 ) -> list[bytes]:
-    """The same with the columns of files, runs, batches and idempotent batches as rows of tables, which may have more than that."""
+    """Encode from the columns of files, runs, batches and idempotent batches as rows of tables, which may have more rows."""
     room = _BATCH_BYTES_MAX * batches
     for head, ids in zip(heads, topic_ids, strict=True):
         room += 4 * len(head.object_key) + _NUMBER_BYTES_MAX * len(head.owner_ids) + _TOPIC_BYTES * len(ids) + _FILE_BYTES_MAX

@@ -52,7 +52,7 @@ HEAD_FIELDS = (
     "append_time_ms", "hash_start", "topics_of_file", "topics_start", "runs_of_file", "batches_of_file", "producers_of_file",
     "others_of_file",
 )  # fmt: skip
-"""What is known of a file as a whole, in the order of the rows of `RawFiles.heads`."""
+"""The properties of a file as a whole, in the order of the rows of `RawFiles.heads`."""
 
 _ROW = {name: row for row, name in enumerate(HEAD_FIELDS)}
 _PREFIXES = b"".join(PREFIX_OF_LEVEL.values())

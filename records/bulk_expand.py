@@ -1,4 +1,4 @@
-"""What the columns of many files mean, one value per batch: `records.file_columns.expand` for all files at once.
+"""The columns of many files expanded to one value per batch: `records.file_columns.expand` for all files at once.
 
 Works on columns that are consistent, as all are that were decoded; nothing here checks again.
 """

@@ -1,4 +1,4 @@
-"""What can be wrong with an entry, as exceptions of the codec.
+"""Faults of an entry, as exceptions of the codec.
 
 Readers meet exactly two of them, `UnknownSchema` and `UndecodableEntry`, whatever the bytes are; the caller adds the
 partition and offset. `InvalidRecord` is raised before anything is written and is always a fault of the writer.

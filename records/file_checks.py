@@ -1,4 +1,4 @@
-"""What the columns of a `FileCommitted` must agree on, so that whoever reads a record can rely on it.
+"""The rules that the columns of a `FileCommitted` obey, so that readers can rely on them.
 
 Checked before writing and after reading: every column has its length, run lengths add up to the batches, indexes point
 into their tables, byte positions and offsets are not negative and stay within 64 bits. Whether batches lie inside the

@@ -67,7 +67,7 @@ class CommittedBatch(NamedTuple):
 
 
 class RequestPlace(NamedTuple):
-    """What became of one batch of the request: `ordinal` counts accepted batches, or else places in the `other_*` columns."""
+    """The outcome of one batch of the request: `ordinal` counts accepted batches, or else places in the `other_*` columns."""
 
     is_accepted: bool
     ordinal: int

@@ -1,4 +1,4 @@
-"""What an entry says of a committed file as a whole."""
+"""The head of a committed file: its properties as a whole."""
 
 from __future__ import annotations
 

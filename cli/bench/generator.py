@@ -58,7 +58,7 @@ class Load:
 
 @dataclass(slots=True, kw_only=True)
 class Measured:
-    """What happened inside the window. Latencies in seconds."""
+    """Results of the measured window. Latencies in seconds."""
 
     window_s: float = 0.0
     requests: int = 0

@@ -1,4 +1,4 @@
-"""What the same machine does without us: raw Kafka produce with acks=all, raw SQLite. Each in a process of its own."""
+"""Raw figures of the same machine: Kafka produce with acks=all, SQLite inserts. Each in a process of its own."""
 
 from __future__ import annotations
 

@@ -23,12 +23,12 @@ from cli.bench.workload import Shape
 
 SQLITE_ROWS = 300_000
 ENTRY_BYTES_PER_BATCH = 15.0
-"""What raw produces assume when the nodes' metrics are not known."""
+"""Assumed for raw produces when the nodes' metrics are not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What to measure. `rate` in batches per second, 0 for saturation; `processes` are names and pids whose CPU is told."""
+    """The parameters of a run. `rate` in batches per second, 0 for saturation; `processes` are names and pids whose CPU is told."""
 
     servers: str
     kafka: str

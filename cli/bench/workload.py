@@ -1,4 +1,4 @@
-"""What a benchmark commits: realistic CommitFile requests, encoded once and patched for every use.
+"""The load of a benchmark: realistic CommitFile requests, encoded once and patched for every use.
 
 Batches of a file are sorted by partition, as a broker's WAL file is; sizes are log-uniform from 1 to 64 KiB. A share of
 the batches is idempotent, each connection with producers of its own, so that sequences stay in order on it. Every use

@@ -28,7 +28,7 @@ LOG_APPEND_TIME = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What a `batches find` was asked for."""
+    """The arguments of `batches find`."""
 
     topic: str
     partition: int

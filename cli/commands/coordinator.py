@@ -234,7 +234,7 @@ async def _raise_level(level: int, gone_nodes: Sequence[int], dry_run: bool, yes
 
 
 def _in_the_way(node_id: int, answering: Collection[int], gone_nodes: Sequence[int]) -> str:
-    """What a node that does not agree to a level means for raising it."""
+    """Say how a node that does not agree to a level affects raising it."""
     if node_id in gone_nodes:
         return "counts as gone"
     if node_id in answering:

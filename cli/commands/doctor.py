@@ -31,7 +31,7 @@ SKEW_MAX_MS = 5_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patient:
-    """What there is to look at; None for what was not given."""
+    """The places to examine; None for those that were not given."""
 
     nodes: str | None
     kafka: KafkaPlace | None
@@ -149,7 +149,7 @@ async def _look_at_kafka(patient: Patient) -> tuple[TopicFacts | None, list[Last
 
 
 def _expectations(patient: Patient) -> TopicExpectations:
-    """What the settings ask for; without them what a production cluster needs."""
+    """Return the requirements of the settings; without settings those of a production cluster."""
     from coordinator.runtime.topic_rules import TopicExpectations
 
     if patient.settings is None:
@@ -233,7 +233,7 @@ async def _spreads(client: DisklessClient, timeout_s: float) -> list[tuple[str, 
 
 
 async def _served(client: DisklessClient, views: Sequence[NodeView]) -> tuple[dict[int, dict[int, tuple[int, int]]], dict[int, int]]:
-    """What each node that answers serves, and the newest versions of the requests this release sends."""
+    """Return the requests and versions that each answering node serves, and the newest versions that this release sends."""
     import kio.schema.api_versions.v4 as api_versions
 
     from coordinator.client.connection import ConnectionLost, RequestTimedOut

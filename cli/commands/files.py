@@ -75,7 +75,7 @@ def pack(out: Path, compression: str, max_batch_bytes: int, force: bool) -> None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committing:
-    """What a `files commit` was asked for."""
+    """The arguments of `files commit`."""
 
     file: Path
     topic_map: Mapping[str, str]

@@ -39,7 +39,7 @@ class Seeds(click.ParamType[range]):
 
 
 class Lived(NamedTuple):
-    """What one seed came to, as a worker process tells it."""
+    """The result of one seed, as a worker process reports it."""
 
     seed: int
     violation: str | None
@@ -182,7 +182,7 @@ def _lives(seeds: range, ends_s: float, jobs: int, duration_s: float, weakened: 
         try:
             yield from pool.map(_live, seeds, repeat(ends_s), repeat(duration_s), repeat(weakened))
         except BaseException:
-            # Whoever ends early does not wait for the seeds under way.
+            # An early end does not wait for the seeds under way.
             for child in multiprocessing.active_children():
                 child.kill()
             raise

@@ -48,11 +48,11 @@ class Companion(ABC):
 
     @abstractmethod
     def _arguments(self) -> Sequence[str]:
-        """What comes after `diskless`."""
+        """The arguments after `diskless`."""
 
     @property
     def log_file(self) -> Path:
-        """What the process says."""
+        """The file with the output of the process."""
         return self.folder / f"{self.name}.log"
 
     @property

@@ -188,7 +188,7 @@ class CoordinatorProcess:
             return 0, b""
 
     def readiness(self) -> tuple[bool, dict[str, object]]:
-        """What /ready says: (is ready, detail)."""
+        """Ask /ready; returns (is ready, detail)."""
         status, body = self.get("/ready")
         return status == 200, json.loads(body) if body else {}
 

@@ -1,4 +1,4 @@
-"""What `diskless dev up` prints when it is ready: addresses, and commands to copy into another terminal.
+"""The text that `diskless dev up` prints when it is ready: addresses, and commands to copy into another terminal.
 
 Owns text only. Invariant: every command works as it stands (a test runs them).
 """
@@ -53,7 +53,7 @@ def guide(
 
 
 def commands(service: LocalService, monitor: DevMonitor | None, *, demo: bool) -> list[tuple[str, str]]:
-    """What to try, each with a word of why; the first two set what the others need."""
+    """Commands to try, each with its purpose; the first two set the variables of the others."""
     config = service.processes[0].folder / "coordinator.properties"
     listed = [
         ("where the service is", f"export DISKLESS_BOOTSTRAP_SERVER={','.join(service.addresses)}"),

@@ -41,7 +41,7 @@ MONITOR_FOLDER = "monitor"
 DASHBOARD_FOLDER = "dashboard"
 DEFAULT_PARTITIONS = 8
 
-# What may go wrong outside of us, each with a text that says what to do.
+# Errors with causes outside of this program; each text names the remedy.
 EXPECTED_ERRORS = (
     CoordinatorFailedError,
     JarError,
@@ -56,7 +56,7 @@ EXPECTED_ERRORS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpOptions:
-    """What the user chose. `folder` None: a temporary one. `partitions` None: those of the folder, 8 in a new one."""
+    """The user's choices. `folder` None: a temporary one. `partitions` None: those of the folder, 8 in a new one."""
 
     nodes: int
     partitions: int | None

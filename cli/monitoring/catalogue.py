@@ -18,7 +18,7 @@ PROCESS: Final = frozenset(
         "process_virtual_memory_bytes",
     }
 )
-"""What Prometheus' own collector says of a process on Linux."""
+"""Metrics of a process on Linux, from Prometheus' own collector."""
 
 OF_PROMETHEUS: Final = frozenset({"up", "ALERTS"})
 

@@ -98,7 +98,7 @@ class Recording:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runbook:
-    """What whoever is paged reads."""
+    """The text for the person who is paged."""
 
     means: str
     look: tuple[str, ...]

@@ -42,7 +42,7 @@ Answered: TypeAlias = Callable[[list[F] | Exception], None]
 
 
 class _Answering(NamedTuple, Generic[W, F]):
-    """What differs between the two."""
+    """The differences between ListOffsets and FindBatches."""
 
     name: str
     observe: Callable[[float], None]

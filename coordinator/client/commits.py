@@ -76,7 +76,7 @@ class Commit(RoutedRequest[ShareAnswer]):
         return ShareAnswer(rows=rows, messages=texts)
 
     def refusal_of(self, answer: ShareAnswer) -> Refusal:
-        """What decides about the whole share: partitions that do not exist, then what may heal, then nothing."""
+        """Find the answer that decides the whole share: an unknown partition first, then an error that may heal, else none."""
         codes = answer.rows["error_code"]
         if not codes.any():
             return SERVED
@@ -102,7 +102,7 @@ class Commit(RoutedRequest[ShareAnswer]):
 
 
 def refused_rows(count: int, refusal: Refusal) -> ShareAnswer:
-    """The same refusal for each batch."""
+    """Return one refusal for each batch of the share."""
     rows = np.full(count, -1, _ANSWER)
     rows["error_code"] = refusal.code
     rows["is_duplicate"] = False

@@ -1,4 +1,4 @@
-"""Who serves what: nodes, the leader of each coordinator, the coordinator of each partition; asked once and remembered.
+"""The map of the service: nodes, the leader of each coordinator, the coordinator of each partition; asked once and remembered.
 
 Placement never changes, so it is forgotten only with its topic. A leader is forgotten when a node says that it is not
 the leader, or when a node cannot be reached: then everything that node led. Requests that miss the same thing at the

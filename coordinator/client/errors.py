@@ -1,4 +1,4 @@
-"""What an operation of the client can end in, as exceptions; the words are the server's: what, the limit, the remedy.
+"""Exceptions in which an operation of the client can end; the words are the server's: subject, limit, remedy.
 
 Operations on one thing raise these. Operations on lists answer one result per element instead, whose `raise_for_error`
 raises the same exceptions.
@@ -45,7 +45,7 @@ class NotAuthorized(DisklessError):
 
 
 class Unavailable(DisklessError):
-    """Nobody could serve the request before its deadline. A write did definitely not take effect."""
+    """No node could serve the request before its deadline. A write definitely did not take effect."""
 
 
 class TimedOut(DisklessError):

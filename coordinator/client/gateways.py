@@ -42,7 +42,7 @@ class CoordinatorPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayPlan:
-    """Who is gateway of what: sorted broker ids by (coordinator id, rack)."""
+    """The gateways of each coordinator: sorted broker ids by (coordinator id, rack)."""
 
     gateways: Mapping[tuple[int, str], tuple[int, ...]]
     racks: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What listens at an address: a node, a Kafka broker, something else, nobody; told from one small request.
+"""Tells the kind of server at an address (node, Kafka broker, another server, none) from one small request.
 
 Both kinds of server speak Kafka's protocol, so a client given the wrong address would only see closed connections, or talk to
 the brokers as if they were nodes. Every finding says what was found and what to do, and comes within the time given.
@@ -24,7 +24,7 @@ _REPLY_BYTES_MAX: Final = 64 * 1024
 
 
 class Kind(Enum):
-    """What listens at an address."""
+    """The kind of server at an address."""
 
     NODE = "a Diskless Coordinator node"
     BROKER = "a Kafka broker"
@@ -36,7 +36,7 @@ class Kind(Enum):
 
 
 class Found(NamedTuple):
-    """What was found at one address; `detail` is the operating system's word for it, or empty."""
+    """The finding for one address; `detail` is the operating system's word for it, or empty."""
 
     host: str
     port: int

@@ -1,4 +1,4 @@
-"""What the client's operations take and answer. Offsets are -1 where nothing is known; times are ms since the epoch.
+"""Arguments and results of the client's operations. Offsets are -1 where nothing is known; times are ms since the epoch.
 
 Invariant: a result is either served (`error` is NONE) or carries the code and the text of why not.
 """

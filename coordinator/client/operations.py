@@ -67,7 +67,7 @@ from coordinator.protocol.messages import (
 from coordinator.protocol.wire import MalformedMessage
 
 _LEADS = frozenset({"leading", "resigning"})
-"""What DescribeCoordinators says of a replica that answers for its coordinator."""
+"""States in DescribeCoordinators of replicas that answer for their coordinator."""
 
 READS = "read"
 COMMITS = "commit"

@@ -34,7 +34,7 @@ _CONTROL_BIT = 0x20
 
 
 class TimestampType(IntEnum):
-    """Who set the timestamps of a batch."""
+    """The side that set the timestamps of a batch."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1

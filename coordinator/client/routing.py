@@ -218,7 +218,7 @@ class _Run(Generic[R]):
         """Send elements to a node and note their answers."""
         lane = Lane(node.host, node.port, self._request.lane)
         for place in places:
-            # Whoever serves it is not asked again.
+            # An element that was served is not asked again.
             self._tried.setdefault(place, set()).add(node.address)
         try:
             answers = await self._request.send(self._pool, lane, places, self._deadline.at_most_ms(self._request_timeout_ms))

@@ -70,7 +70,7 @@ class OfflineDirectory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedDirectories:
-    """What `data.dirs` turned out to be; at least one directory is online."""
+    """The directories of `data.dirs` as they were found; at least one directory is online."""
 
     online: tuple[DataDirectory, ...]
     offline: tuple[OfflineDirectory, ...]

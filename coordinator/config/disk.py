@@ -1,4 +1,4 @@
-"""What a file system says of a folder, and what to do about it, in words for people."""
+"""Errors of a file system about a folder, with remedies, in words for operators."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def room_of(path: Path) -> Room:
 
 
 def remedy(error: OSError) -> str:
-    """What to do about an error of a data directory."""
+    """Return the remedy for an error of a data directory."""
     match error.errno:
         case errno.ENOSPC | errno.EDQUOT:
             return "its file system is full: make room on it, or give it more"

@@ -27,7 +27,7 @@ def _is_server(value: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class EssentialSettings:
-    """Who this process is, where it listens, and the outside things it works with."""
+    """Settings of the process's identity, its listeners, and the outside services it uses."""
 
     node_id: int = integer(
         "node.id",

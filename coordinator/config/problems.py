@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, in the words an operator needs: key, value, limit, remedy."""
+"""Faults of a configuration in the words an operator needs: key, value, limit, remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a coordinator can be asked, and what it answers: immutable values without a trace of the wire.
+"""Commands that a coordinator takes, and their answers: immutable values without a trace of the wire.
 
 Every list answer has one element per element asked, in the order asked. Offsets and times are -1 on an error.
 """
@@ -62,7 +62,7 @@ class CommitResult:
 
     @staticmethod
     def refused(count: int, error: ErrorCode, message: str | None) -> CommitResult:
-        """The same error for every batch."""
+        """Answer every batch with one error."""
         minus = [-1] * count
         return CommitResult(
             errors=[int(error)] * count,

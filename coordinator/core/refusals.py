@@ -1,4 +1,4 @@
-"""The same error for every element of a request: the KIP's responses have no field for a request-wide one."""
+"""Answers with one error for every element of a request: the KIP's responses have no field for a request-wide one."""
 
 from __future__ import annotations
 

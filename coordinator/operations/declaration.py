@@ -60,12 +60,12 @@ class Translation(Generic[Q, E, A]):
     """
 
     elements: Callable[[Q], Sequence[E]]
-    """What the request asks for; elements of `AnsweredBy.PARTITION` have a `topic_id` and a `partition`."""
+    """The elements of the request; those of `AnsweredBy.PARTITION` have a `topic_id` and a `partition`."""
     refused: Callable[[Outcome], A]
     """The answer of an element that is not served."""
     response: Callable[[Q, Sequence[A]], Message]
     command: Callable[[list[E]], Command] | None = None
-    """What one coordinator is asked for some elements; None when the node does more than ask one (`runtime.serving`)."""
+    """The command to one coordinator for some elements; None when the node does more than ask one (`runtime.serving`)."""
     best: Callable[[Sequence[A]], A] | None = None
     """Merges what several coordinators say of one element (`AnsweredBy.EVERY_COORDINATOR`)."""
 

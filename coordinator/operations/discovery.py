@@ -58,7 +58,7 @@ class MetadataTopic(NamedTuple):
 
 
 class CoordinatorKey(NamedTuple):
-    """What FindCoordinator asks for: a coordinator id, or a topic partition."""
+    """The key of FindCoordinator: a coordinator id, or a topic partition."""
 
     coordinator_id: int | None
     topic_id: bytes

@@ -1,4 +1,4 @@
-"""What all own messages share: they look like entities of the `kio` library's schema.
+"""The base of all own messages: they look like entities of the `kio` library's schema.
 
 A message is a frozen dataclass; the metadata of each field names its Kafka type, tuples are arrays, `| None` means
 nullable, and a "tag" in the metadata makes a field a tagged one. Differences from kio: topic ids are the 16 raw

@@ -51,7 +51,7 @@ FoundBatchFields: TypeAlias = tuple[int, str, int, int, int, int, int, int, int,
 
 
 class FoundPartition(NamedTuple):
-    """What was found for one partition."""
+    """The result for one partition."""
 
     partition_index: int
     error_code: int

@@ -102,7 +102,7 @@ class Abstention:
             self._spawn(self._watch(), "abstention")
 
     def release(self, kind: str, partition: int | None = None) -> None:
-        """What `withhold` said of this kind and partition is no longer so."""
+        """Withdraw the reason that `withhold` gave for this kind and partition."""
         if self._unfit.pop((kind, partition), None) is not None:
             LOG.info("this node may lead again kind=%s partition=%s", kind, "all" if partition is None else partition)
             self._wake.set()
@@ -135,7 +135,7 @@ class Abstention:
         return bool(self._unfit) and not self.is_joined
 
     def _hinders(self) -> Unfit | None:
-        """What makes this member hold a partition that it does not lead."""
+        """Return the reason for which this member holds a partition without leading it."""
         hindering = (unfit for unfit in self._unfit.values() if unfit.partition is None or unfit.partition in self._assignment)
         return next(hindering, None)
 

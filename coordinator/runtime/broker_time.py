@@ -1,4 +1,4 @@
-"""What the clock of a Kafka broker shows, told by the time it gave to an entry of ours.
+"""The time of a Kafka broker's clock, measured by the timestamp it gave to an own entry.
 
 The metadata topic has message.timestamp.type=LogAppendTime: its brokers stamp every entry. An own entry was stamped between
 the moment it was produced and the moment it was read back, so its stamp tells the broker's clock with the precision of that

@@ -145,7 +145,7 @@ class DirectoryWorker:
             await asyncio.sleep(CLAIMS_POLL_S)
 
     def _create(self, topics: list[WantedTopic]) -> CreateTopics:
-        """What the core needs to place topics.
+        """Collect the inputs that the core needs to place topics.
 
         How many partitions a coordinator was given is known by the directory: this node's copies of coordinators led elsewhere
         are behind, and topics created one after the other would all go to those.

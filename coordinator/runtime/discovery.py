@@ -1,4 +1,4 @@
-"""Who and where: Metadata, FindCoordinator and DescribeTopics, answered from the directory as this node's replica has it."""
+"""Answers Metadata, FindCoordinator and DescribeTopics from the directory as this node's replica has it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What went wrong with the replicas of this process, for people: kept by the node, because a failed replica is replaced."""
+"""Failures of the replicas of this process, for operators: kept by the node, because a failed replica is replaced."""
 
 from __future__ import annotations
 

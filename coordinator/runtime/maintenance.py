@@ -1,4 +1,4 @@
-"""What operators and other nodes ask a node about itself: coordinators, files, the schema level, contradictions."""
+"""Answers questions of operators and other nodes about a node itself: coordinators, files, the schema level, contradictions."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ FORGOTTEN_MS = 5_000.0
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What a node answered, as distances to the monotonic clock."""
+    """The clocks in a node's answer, as distances to the monotonic clock."""
 
     at_ms: float
     is_member: bool
@@ -102,7 +102,7 @@ class NodeClocks:
     # ---- comparing
 
     def kafka_ms(self) -> float | None:
-        """What the brokers' clocks show at least, by what this node has measured itself; None before it ever led."""
+        """The least time of the brokers' clocks by this node's own measurements; None before it ever led."""
         bracket = self._measured()
         return None if bracket is None else bracket[0] + self._monotonic_ms()
 

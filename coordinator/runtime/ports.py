@@ -1,4 +1,4 @@
-"""What the runtime asks of the outside world, and nothing more.
+"""The ports: every call that the runtime makes to the outside world.
 
 Every port calls back on the runtime's event loop, never on a thread of its own. `coordinator.testing` has a small
 real implementation of each, which passes the same contract tests as the adapter.
@@ -106,7 +106,7 @@ class Membership(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFacts:
-    """What the cluster says about one metadata partition."""
+    """The cluster's description of one metadata partition."""
 
     partition: int
     leader: int | None
@@ -116,7 +116,7 @@ class PartitionFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicFacts:
-    """What the cluster says about the metadata topic. `topic_id` is 16 bytes; `config` the effective values."""
+    """The cluster's description of the metadata topic. `topic_id` is 16 bytes; `config` the effective values."""
 
     cluster_id: str
     topic: str
@@ -134,7 +134,7 @@ class KafkaUnavailable(Exception):
 
 
 class ClusterRefused(KafkaUnavailable):
-    """The cluster refused (authorization, invalid value); the message says what.
+    """The cluster refused (authorization, invalid value); the message names the reason.
 
     A node that starts gives up. One that serves goes on as when the cluster does not answer: permissions are taken away and
     given back by people, and a leader whose appends are acknowledged harms nobody.
@@ -142,7 +142,7 @@ class ClusterRefused(KafkaUnavailable):
 
 
 def group_client_id(node_id: int) -> str:
-    """What a node calls itself at the brokers, by which the others know which members of the group they know."""
+    """Return the client id of a node at the brokers, by which other nodes recognise it among the members of the group."""
     return f"diskless-{node_id}"
 
 
@@ -174,7 +174,7 @@ class StateStore(Protocol):
     """The state database of one replica. `write` and `close` run in the writer's thread, everything else on the loop."""
 
     def load(self) -> Stored | None:
-        """What the database holds; None when it is new."""
+        """Read the state of the database; None when it is new."""
 
     def write(self, flush: Flush, rest: Rest = no_rest) -> None:
         """Write one flush and the applied offset in one transaction."""
@@ -201,7 +201,7 @@ class PeerUnavailable(Exception):
 
 
 class PeerGone(PeerUnavailable):
-    """Nobody listens at the address: the machine is there and refused the connection."""
+    """The machine refused the connection: no process listens at the address."""
 
 
 class Peers(Protocol):

@@ -1,4 +1,4 @@
-"""What the runtime measures while it works; the app publishes it. Levels are read from the replicas instead."""
+"""Measurements of the runtime while it works; the app publishes them. Levels are read from the replicas instead."""
 
 from __future__ import annotations
 

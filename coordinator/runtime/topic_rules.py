@@ -14,7 +14,7 @@ from enum import Enum
 
 
 class Severity(Enum):
-    """What a finding forbids."""
+    """The consequence of a finding."""
 
     REFUSE = "refuse"
     WARN = "warn"
@@ -33,7 +33,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicExpectations:
-    """What the topic must offer; a development cluster lowers both numbers explicitly."""
+    """Requirements of the topic; a development cluster lowers both numbers explicitly."""
 
     replication_factor: int = 3
     min_insync_replicas: int = 2

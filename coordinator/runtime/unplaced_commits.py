@@ -36,7 +36,7 @@ _UNDECIDED = frozenset(
 
 
 class Splitting(Protocol):
-    """What the router does for these commits."""
+    """The router as these commits need it."""
 
     async def settle(self, keys: set[bytes], timeout_ms: int) -> Outcome | None:
         """Bring the directory up to date; returns why that failed."""
@@ -78,7 +78,7 @@ class UnplacedCommit:
         known = await self._ask(owners, refusal)
         elsewhere = {owner for owner in owners if owner is not None and not self._view.is_leading(owner)}
         if all(owners[place] in elsewhere or _is_known(known, place, refusal) for place, owner in enumerate(live) if owner is None):
-            # What is committed already is told again, and what another node leads is its to decide: neither holds up the shares that
+            # Committed shares are answered again, and another node decides shares that it leads: neither holds up the shares that
             # have a coordinator here.
             self._router.commit_split(self._command._replace(checked=checked), owners, self._left_ms(), respond, self._size_bytes)
             return
@@ -97,7 +97,7 @@ class UnplacedCommit:
         return owner
 
     async def _ask(self, owners: Sequence[int | None], refusal: Outcome) -> CommitResult:
-        """What coordinators know of their shares; a share that is not known is answered `refusal`, and nothing of it is logged."""
+        """Ask coordinators for the answers of their shares; an unknown share is answered `refusal`, and nothing of it is logged."""
         if all(owner is None for owner in owners):
             return CommitResult.refused(len(owners), refusal.error, refusal.message).changeable()
         answered: asyncio.Future[CommitResult] = asyncio.get_running_loop().create_future()
@@ -114,7 +114,7 @@ class UnplacedCommit:
         return known
 
     async def _ask_with_strangers(self, refusal: Outcome) -> CommitResult | None:
-        """What a coordinator that knows the key says of a file with batches that are nobody's, which is never its own share."""
+        """Ask a coordinator that knows the key about a file with batches that no coordinator owns, which is never its own share."""
         for owner in dict.fromkeys(self._command.owner_ids):
             if self._view.is_leading(owner):
                 answer = await self._ask([owner] * len(self._keys), refusal)

@@ -10,7 +10,7 @@ from coordinator.runtime.ports import LogEntry
 
 
 class Fate(Enum):
-    """What becomes of one produced entry."""
+    """The fate of one produced entry."""
 
     DELIVER = "it lands and is reported"
     LOSE_REPORT = "it lands; the report never comes"
@@ -28,7 +28,7 @@ FateOf = Callable[[str, int, int, bytes], Fate]
 
 @dataclass(slots=True, kw_only=True)
 class Faults:
-    """What goes wrong, and how slow things are, in milliseconds (least, most). Tests change it while running."""
+    """The injected faults and delays, in milliseconds (least, most). Tests change it while running."""
 
     network_ms: tuple[float, float] = (0.1, 1.0)
     rebalance_ms: tuple[float, float] = (2.0, 10.0)

@@ -34,7 +34,7 @@ class MemoryStateStore:
     # ---- StateStore
 
     def load(self) -> Stored | None:
-        """What was written of the hot tables, proven; None when nothing was. Raises `StateCorrupt`."""
+        """Read the written tables, proven; None when nothing was written. Raises `StateCorrupt`."""
         if self.header is None:
             return None
         self._unconfirmed_losses = {}

@@ -1,4 +1,4 @@
-"""What every answer and every request must satisfy: only GET (and POST where something can be changed), a known Host on loopback,
+"""Rules for every request and every answer: only GET (and POST where something can be changed), a known Host on loopback,
 no foreign page as origin, and headers that let a page run nothing but its own files.
 
 The Host check keeps a foreign page that made its name resolve to this machine from reading the dashboard.

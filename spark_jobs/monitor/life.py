@@ -30,7 +30,7 @@ FAILURE_TEXT_MAX = 600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
-    """What a monitor last said of itself. `kafka_ms`: when Kafka last answered it, 0 before the first time.
+    """The last sign of life of a monitor. `kafka_ms`: when Kafka last answered it, 0 before the first time.
 
     `ends` is where each partition of the log ended then, `behind_since_ms` since when an entry is known to wait for being
     merged. A monitor that ended has `ended_ms`, and `failure` when by an error.
@@ -49,7 +49,7 @@ class Life:
 
 
 class KafkaNews(Protocol):
-    """What the watcher of the topic knows."""
+    """The knowledge of the topic's watcher."""
 
     @property
     def answered_ms(self) -> int: ...

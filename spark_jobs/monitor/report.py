@@ -1,4 +1,4 @@
-"""What a monitor's folder says, read-only: totals, heads, findings, quarantine. Needs no Spark, and no running monitor."""
+"""The report of a monitor's folder, read-only: totals, heads, findings, quarantine. Needs no Spark, and no running monitor."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Report:
         return self._rows("SELECT * FROM quarantine ORDER BY seen_ms DESC, kpart, offset DESC LIMIT ?", [limit])
 
     def job(self) -> Mapping[str, str]:
-        """What the job says of itself."""
+        """Return the status that the job reports."""
         return {str(row["name"]): str(row["value"]) for row in self._rows("SELECT name, value FROM job")}
 
 

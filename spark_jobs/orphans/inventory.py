@@ -1,4 +1,4 @@
-"""What lies in the bucket, as one frame of (key, size_bytes, modified_ms): from a listing or from an inventory file.
+"""The objects of the bucket, as one frame of (key, size_bytes, modified_ms): from a listing or from an inventory file.
 
 Inventory files are Parquet, CSV or JSON lines; the columns are found by the names that stores and tools give them. A row
 that says no key, size or time is refused with the whole file: a guess here would call live data orphaned, or lose it.

@@ -37,7 +37,7 @@ class LogUnusableError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is compared. Objects younger than `threshold_ms` are no orphans.
+    """The arguments of the comparison. Objects younger than `threshold_ms` are no orphans.
 
     Known files count as missing when their entry is below `ends_before` (the log's ends before the listing began) and they
     were appended before `taken_ms` (when an inventory was made).

@@ -104,7 +104,7 @@ class ProducerBook:
     def drop_idle(self, before_ms: int) -> None:
         """Forget producers without a batch since a time."""
         self._drop([name for name, state in self.states.items() if state.append_time_ms < before_ms])
-        # What is in memory is newer than its row, and is written again.
+        # The value in memory is newer than its row, and is written again.
         for state in self.states.values():
             state.is_changed = True
         self._db.execute("delete from producer where kpart = ? and last_append_ms < ?", (self._kpart, before_ms))

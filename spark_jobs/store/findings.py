@@ -1,4 +1,4 @@
-"""What is wrong, as rows of the database: bounded per micro-batch, counted exactly."""
+"""Findings as rows of the database: bounded per micro-batch, counted exactly."""
 
 from __future__ import annotations
 

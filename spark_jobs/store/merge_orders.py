@@ -1,4 +1,4 @@
-"""What metadata partition 0 orders, compared with what the others do: the schema level in force, and where partitions are placed.
+"""The orders of metadata partition 0 compared with the deeds of the others: the schema level in force, and where partitions are placed.
 
 Partitions of the metadata topic are read at different speeds, so an order and what obeys it are compared when both were read:
 a creation names the offset of its order; a level that is used waits until partition 0 was read as far as it went a while later.

@@ -18,7 +18,7 @@ _HELD = "select kpart, offset, append_ms, value from held_entry order by kpart, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadState:
-    """What a head holds beyond its numbers. `has_held`: the entries held for a transaction are others than before."""
+    """The part of a head beyond its numbers. `has_held`: the entries held for a transaction are others than before."""
 
     epoch_floor: int
     is_adopted: bool

@@ -1,4 +1,4 @@
-"""What `verify` runs in Spark's tasks: one ordered walk over each metadata partition, for use with `mapInArrow`.
+"""The work of `verify` in Spark's tasks: one ordered walk over each metadata partition, for use with `mapInArrow`.
 
 Pure functions of Arrow batches. A task must see one Kafka partition whole and in order; the walk checks that. Whatever
 the entries hold, nothing is raised: a log that cannot be rebuilt is a row that says why.
@@ -45,7 +45,7 @@ ROWS_PER_BATCH = 10_000
 
 
 class Reader(Protocol):
-    """What takes the entries of one metadata partition in order."""
+    """A consumer of the entries of one metadata partition, in order."""
 
     def read(self, offset: int, key: bytes | None, value: bytes | None) -> None:
         """Take the next entry. Raises `LogFault`."""

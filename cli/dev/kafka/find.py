@@ -25,7 +25,7 @@ from cli.dev.kafka.prepare import RuntimeUnavailableError, find_runtime
 
 CHOICES = ("testcontainers",)
 SESSION_TIMEOUT_MS = 30_000
-"""Nobody kills a broker of `find_kafka` to see it miss; one that stands still for some seconds with its machine must not be missed."""
+"""No test kills a broker of `find_kafka` to see it missed; one that stands still for some seconds with its machine must not be missed."""
 
 
 class NoKafkaError(Exception):

@@ -19,7 +19,7 @@ CONTROLLER_LISTENER = "CONTROLLER"
 
 
 class Profile(Enum):
-    """What a broker is tuned for."""
+    """The purpose that a broker is tuned for."""
 
     TEST = "test"
     BENCH = "bench"

@@ -16,7 +16,7 @@ MAIN_CLASS = "kafka.Kafka"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRuntime:
-    """What brokers are started from. `archive` is None where Java could not make one; brokers then start slower."""
+    """The programs that brokers are started from. `archive` is None where Java could not make one; brokers then start slower."""
 
     java: Java
     class_path: tuple[Path, ...]

@@ -1,4 +1,4 @@
-"""What several alerts share: how targets are known, and the commands of the runbook."""
+"""Parts that several alerts share: how targets are recognised, and the commands of the runbook."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from cli.monitoring.recording import GROUP
 
 
 def _within_an_hour(counter: str, by: str) -> str:
-    """What a counter that is never reset has grown by within an hour; all of it when it was not there an hour ago."""
+    """Return the growth of a counter within an hour; its whole value when it did not exist an hour ago."""
     now = f"sum by ({by}) ({counter})"
     return f"{now} - (sum by ({by}) ({counter} offset 1h) or {now} * 0)"
 

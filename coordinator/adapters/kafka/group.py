@@ -1,4 +1,4 @@
-"""Who is in a consumer group, asked of the group's coordinator over a connection of this process's own.
+"""The members of a consumer group, asked of the group's coordinator over a connection of this process's own.
 
 librdkafka is not asked: its requests to a group's coordinator end the process by an assertion when that broker goes away at the wrong
 moment (`rd_kafka_enq_once_del_source_return`, its issue 4605), and its older `list_groups` knows no members of groups with the

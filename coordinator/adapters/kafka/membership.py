@@ -305,7 +305,7 @@ class KafkaMembership:
             if consumer is None or not self._is_subscribed or question.partition not in self._assigned:
                 self._answer(question, Proof.NOT_A_MEMBER)
                 continue
-            # Nobody reads the committed offset; as a number it tells the answers of several questions apart.
+            # The committed offset is never read; as a number it tells the answers of several questions apart.
             self._proof_number += 1
             try:
                 consumer.commit(offsets=[TopicPartition(self._topic, question.partition, self._proof_number)], asynchronous=True)

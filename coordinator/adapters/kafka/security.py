@@ -36,7 +36,7 @@ class SecurityUnsupported(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
-    """What a connection does before its first request; `tls` None means plain text, `mechanism` None means no login."""
+    """The steps of a connection before its first request. `tls` None means plain text, `mechanism` None means no login."""
 
     tls: ssl.SSLContext | None
     mechanism: str | None

@@ -81,7 +81,7 @@ class Histogram(Collector):
         self.series(labels).observe(value)
 
     def collect(self) -> list[HistogramMetricFamily]:
-        """What Prometheus is told, with cumulative counts."""
+        """Return the family for Prometheus, with cumulative counts."""
         family = HistogramMetricFamily(self._name, self._help, labels=self._labels)
         with self._lock:
             rows = list(self._series.items())

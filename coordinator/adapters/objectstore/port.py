@@ -1,4 +1,4 @@
-"""What an object store does for this project, whichever store it is.
+"""The port of an object store: the operations this project needs of any store.
 
 Keys are relative paths with '/' between non-empty segments; a prefix is empty or ends with '/'. Every call is bounded in
 time and either did what it says or raises one of the errors here; after `StoreUnavailable` the outcome of a write or
@@ -39,7 +39,7 @@ class InvalidKey(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredObject:
-    """What a listing says about one object."""
+    """One object of a listing."""
 
     key: str
     size_bytes: int

@@ -36,7 +36,7 @@ _API_VERSIONS = int(ApiKey.API_VERSIONS)
 
 
 class Owner(Protocol):
-    """What a connection needs of its server."""
+    """The server as its connections see it."""
 
     handler: Handler
     table: ApiTable
@@ -53,7 +53,7 @@ class Owner(Protocol):
 
 
 class _Head(NamedTuple):
-    """What stands before a request's body, the correlation id left out: `start` is before that and `rest` behind it.
+    """The bytes before a request's body without the correlation id: `start` is before that and `rest` behind it.
 
     The length of the client id stands in `rest`, so no other head has the same bytes.
     """
@@ -188,7 +188,7 @@ class Connection(asyncio.Protocol):
         """Serve and write as much as the bounds allow, then decide whether to read on."""
         self._is_dispatching = True
         try:
-            # What is written makes room, so each look at the bounds comes after a flush: nothing else would look again.
+            # Writing makes room, so the bounds are checked after each flush: nothing else would check them again.
             self._flush()
             backlog = self._backlog
             while backlog and self._may_dispatch():

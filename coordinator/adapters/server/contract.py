@@ -1,4 +1,4 @@
-"""What the socket server and its user share: requests, the handler, limits and counters.
+"""The interface between the socket server and its user: requests, the handler, limits and counters.
 
 The server never interprets a request's body (ApiVersions aside), and the handler never sees a socket.
 """

@@ -106,7 +106,7 @@ class StateDatabase:
         return reason
 
     def load(self) -> Stored | None:
-        """What the database holds of the hot tables, all of its rows proven, or None when nothing was written yet.
+        """Read the tables of the database, all rows proven; None when nothing was written yet.
 
         Raises `StateCorrupt`, `DirectoryFailed`.
         """

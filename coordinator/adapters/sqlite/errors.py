@@ -1,4 +1,4 @@
-"""What goes wrong with a state database, by what it means for the replica.
+"""Errors of a state database, by their consequence for the replica.
 
 A busy database is never a corrupt one.
 """
@@ -51,11 +51,11 @@ FULL_BYTES = 256 * 1024
 """A file system with less room than this is full: a write-ahead log and its index need more."""
 
 TROUBLES = (*CORRUPTIONS, *DIRECTORY_FAILURES, *OTHER_SIGNS, apsw.BusyError)
-"""What `translation` knows."""
+"""The exceptions that `translation` takes."""
 
 
 def translation(error: Exception, path: Path, on_corrupt: Callable[[str], None]) -> StateFailed:
-    """What to raise instead of one of the `TROUBLES`."""
+    """Return the exception to raise instead of one of the `TROUBLES`."""
     if isinstance(error, apsw.BusyError):
         return StateBusy(f"the state database {path} is locked by another connection ({error}); end what writes to it")
     if isinstance(error, DIRECTORY_FAILURES) and _extended(error) not in SHORT_READS:
@@ -76,7 +76,7 @@ def _extended(error: Exception) -> int:
 
 
 def directory_failed(path: Path, what: str, error: OSError) -> DirectoryFailed:
-    """What to raise when a file of the data directory cannot be `what`."""
+    """Return the exception to raise when a file of the data directory cannot be `what`."""
     if error.errno in FULL:
         return disk_full(path, str(error))
     return DirectoryFailed(f"{path} cannot be {what} ({error}): {remedy(error)}")

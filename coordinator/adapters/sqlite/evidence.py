@@ -21,7 +21,7 @@ LOG = logging.getLogger(__name__)
 SUFFIXES = ("", "-wal", "-shm")
 KEPT_PER_PARTITION = 2
 ROOM_BYTES = 8 << 20
-"""What a database needs at the least to be opened or begun: its first pages, the same in the write-ahead log, and the index of it."""
+"""The bytes a database needs at least to be opened or begun: its first pages, the same in the write-ahead log, and the index of it."""
 _NAME = re.compile(r"partition-(\d+)\.db\.failed-(\d+)")
 
 
@@ -43,7 +43,7 @@ class Evidence:
         self._disk_percent = disk_percent
 
     def kept(self) -> list[Kept]:
-        """What there is, the oldest first. Raises OSError."""
+        """List the evidence, the oldest first. Raises OSError."""
         found = []
         for path in self.directory.iterdir():
             if named := _NAME.fullmatch(path.name):
@@ -59,7 +59,7 @@ class Evidence:
             if source.exists():
                 source.rename(kept.with_name(kept.name + suffix))
         self.bound()
-        # What is built in its place becomes about as large.
+        # The database that replaces it becomes about as large.
         self.make_room(ROOM_BYTES + sum(part.stat().st_size for part in _parts(kept)))
         return kept.name if kept.exists() else None
 

@@ -45,7 +45,7 @@ _DIRECTORY = "SELECT content FROM directory"
 
 
 class FileProofs(NamedTuple):
-    """What stands beside a file in its row: how many batches it lost, the hash of the results that were kept, and that of the row."""
+    """The columns beside a file in its row: how many batches it lost, the hash of the results that were kept, and that of the row."""
 
     lost_batches: int
     record_proof: bytes

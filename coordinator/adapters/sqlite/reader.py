@@ -46,7 +46,7 @@ FLUSHES_SO_FAR = "SELECT flushes FROM header"
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What a flush changed about runs, told to the reader after the commit."""
+    """The changes of a flush to the runs, told to the reader after the commit."""
 
     runs: list[RunEntry]
     trimmed: list[tuple[int, int]]

@@ -1,4 +1,4 @@
-"""What the reader keeps in memory of a partition's runs: their ids, last offsets and greatest timestamps.
+"""The runs of a partition as the reader keeps them in memory: their ids, last offsets and greatest timestamps.
 
 Runs are few (up to a thousand batches each), so finding one by offset is a binary search and finding one by time a look
 at each, without an index that a commit would have to maintain.

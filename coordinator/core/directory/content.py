@@ -25,7 +25,7 @@ def content_of(directory: Directory) -> Content:
 
 
 def items_of(content: Content) -> Iterator[tuple[str, str, Mapping[str, object]]]:
-    """What an item is, which one, and what it says: the arguments of `hash_item`."""
+    """Kind, key and content of an item: the arguments of `hash_item`."""
     for what, identity, items in (
         ("placement", "topic_id", content["placements"]),
         ("deletion", "topic_id", content["deletions"]),

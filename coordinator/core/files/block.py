@@ -60,7 +60,7 @@ HeadFields: TypeAlias = tuple[str, int, int, int, list[int], int, int, bytes]
 
 @dataclass(slots=True, kw_only=True)
 class FilesBlock(ABC):
-    """What is known of a block whoever made it: its files, and where its segments are in the sorted order."""
+    """The part of a block that leaders and followers share: its files, and where its segments are in the sorted order."""
 
     batches_of_file: list[int]
     encoded: list[bytes]
@@ -92,11 +92,11 @@ class FilesBlock(ABC):
 
     @abstractmethod
     def head(self, file: int) -> FileHead:
-        """What is said of a file as a whole."""
+        """The properties of a file as a whole."""
 
     @abstractmethod
     def heads_fields(self) -> Iterable[HeadFields]:
-        """The same of all files."""
+        """The properties of all files, in order."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -196,7 +196,7 @@ class BlockFile:
         return self.block.head(self.file).object_key
 
     def file_name(self) -> FileName:
-        """What is told of the file with each of its batches."""
+        """The properties of a file that are returned with each of its batches."""
         head = self.block.head(self.file)
         return FileName(head.object_key, head.append_time_ms)
 

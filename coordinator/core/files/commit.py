@@ -50,7 +50,7 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitContext:
-    """What a decision depends on besides the tables."""
+    """The inputs of a decision besides the tables."""
 
     coordinator_id: int
     coordinator_count: int
@@ -60,7 +60,7 @@ class CommitContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitDecision:
-    """What to tell the client, and what to log (None: nothing)."""
+    """The answer to the client and the record to append (None: none)."""
 
     result: CommitResult
     record: FileCommitted | None
@@ -208,7 +208,7 @@ def unknown_partition(hot: HotState, topic_id: bytes, partition: int) -> tuple[i
 
 @dataclass(slots=True)
 class _Producer:
-    """What is known of a producer while one file is decided."""
+    """The state of a producer while one file is decided."""
 
     epoch: int
     remembered: list[RememberedBatch]

@@ -36,7 +36,7 @@ class Unusual:
 
 
 class _Batches(NamedTuple):
-    """What was read of the batches of some files, besides what is in the scratch; see `commit_loops.read_batches`."""
+    """The batches of some files as they were read, besides the columns in the scratch; see `commit_loops.read_batches`."""
 
     runs: int
     columns: Int64s

@@ -1,4 +1,4 @@
-"""What a follower reads together: many accepted commits as rows, sorted by partition, and how they are applied.
+"""A block that a follower reads: many accepted commits as rows, sorted by partition, and how they are applied.
 
 Such a block was made from the state it is applied to and nothing was applied in between, so its partitions are named by
 their rows, and what it makes of them is known already (`core.files.replay_loops.place_batches`).

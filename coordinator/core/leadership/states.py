@@ -12,7 +12,7 @@ from enum import Enum
 
 
 class State(Enum):
-    """What a replica is doing."""
+    """The states of a replica."""
 
     FOLLOWING = "following"
     RECOVERING = "recovering"
@@ -23,7 +23,7 @@ class State(Enum):
 
 
 class Trigger(Enum):
-    """What can happen to it."""
+    """The events that change the state of a replica."""
 
     ASSIGNED = "assigned"
     UNASSIGNED = "unassigned"

@@ -20,7 +20,7 @@ from coordinator.core.leadership.transaction import AppliedChunk, Chunk
 from records.model import Record
 
 Token: TypeAlias = object
-"""Whoever waits for an answer; opaque to the core."""
+"""The receiver of an answer; opaque to the core."""
 
 
 @dataclass(slots=True)

@@ -151,7 +151,7 @@ def _reaching_written(state: ShardState, written: WrittenRun, log_start: int, ti
 
 
 def _reaching_unwritten(run: TailRun, log_start: int, timestamp: int) -> tuple[int, int] | None:
-    """As `_reaching_written`."""
+    """Find the first unwritten batch that reaches the time; the result is that of `_reaching_written`."""
     rows = numbers_of(run.block.rows()).data
     at = row_reaching(rows, run.start, run.stop, log_start, timestamp)
     if at < 0:

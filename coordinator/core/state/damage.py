@@ -1,4 +1,4 @@
-"""What can be wrong with a replica's state database, by what it means for the replica.
+"""Damage of a replica's state database, by its consequence for the replica.
 
 The log has everything, so nothing here loses data: the replica fails, its database is set aside as evidence and built anew.
 """

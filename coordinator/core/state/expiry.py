@@ -1,4 +1,4 @@
-"""What is forgotten by the log's clock: producers, deleted topics and tombstones.
+"""Expiry of producers, deleted topics and tombstones by the log's clock.
 
 Only a logged entry forgets, so that every replica forgets the same at the same place. The clock is the greatest append
 time in the log: on a coordinator without commits nothing grows old.

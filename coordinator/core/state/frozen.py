@@ -53,7 +53,7 @@ class ProducerLists(NamedTuple):
     ring: list[bytes]
 
     def rows(self) -> list[ProducerRow]:
-        """The same as rows."""
+        """Return the producers as rows."""
         return list(map(ProducerRow, *self))
 
 

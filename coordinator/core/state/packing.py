@@ -74,7 +74,7 @@ class Freeze:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flush:
-    """What one transaction of the state database writes: files with their hashes, partitions with their proofs."""
+    """The rows that one transaction of the state database writes: files with their hashes, partitions with their proofs."""
 
     header: Header
     files: FileLists

@@ -28,7 +28,7 @@ _BLOCKS_A_PIECE = 8
 
 
 class Block(Protocol):
-    """What is packed of an applied block: batches of partitions, named by their rows, in segments."""
+    """The packed part of an applied block: batches of partitions, named by their rows, in segments."""
 
     partition_rows: list[int]
 

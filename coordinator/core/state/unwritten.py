@@ -1,4 +1,4 @@
-"""What was applied but not yet written to the state database.
+"""Changes that are applied but not yet written to the state database.
 
 The log is the truth and the database follows lazily: a *generation* collects applied files, runs and tombstones until
 it is frozen and written in one transaction. Reads look into the database, then the frozen generation, then the
@@ -64,7 +64,7 @@ class FileBlock:
         )  # fmt: skip
 
     def file_name(self) -> FileName:
-        """What is told of the file with each of its batches."""
+        """Return the properties of a file that are answered with each of its batches."""
         return FileName(self.record.object_key, self.record.append_time_ms)
 
     def file_row(self) -> FileRow:

@@ -33,13 +33,13 @@ PRODUCER_ROWS = CURSOR + 1
 
 FILE_OF, BASE, COUNT, BYTE_OFFSET, SIZE, TIMESTAMP, TYPE, LOG_START, ORDER, STARTS, STOPS = range(11)
 COLUMNS = STOPS + 1
-"""What lasts: the columns of a `CommitBlock`."""
+"""Buffers that outlive the decision: the columns of a `CommitBlock`."""
 
 AT, FIRST_SEQUENCE, LAST_SEQUENCE = range(3)
 OF_BATCH = LAST_SEQUENCE + 1
 PRODUCER_START, PRODUCER_SEGMENT, ITS_ID, ITS_SLOT, ITS_EPOCH = range(5)
 OF_PRODUCER = ITS_EPOCH + 1
-"""That too: the two tables of `ProducerColumns`."""
+"""Buffers that outlive the decision: the two tables of `ProducerColumns`."""
 
 _SEEN = 256
 _PLACES_MIN = 256

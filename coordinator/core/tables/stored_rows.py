@@ -46,7 +46,7 @@ Rows: TypeAlias = npt.NDArray[np.void]
 
 
 def numbers_of(rows: Rows) -> npt.NDArray[np.int64]:
-    """The same rows as lines of numbers, for loops."""
+    """Return rows as lines of numbers, for loops."""
     return rows.view(np.int64).reshape(-1, ROW.itemsize // 8)
 
 
@@ -96,11 +96,11 @@ class FileLists(NamedTuple):
     record: list[bytes]
 
     def rows(self) -> list[FileRow]:
-        """The same as rows."""
+        """Return the files as rows."""
         return list(map(FileRow, *self))
 
     def without(self, file_ids: Collection[int]) -> FileLists:
-        """The same but for some files."""
+        """Return the columns without some files."""
         if not file_ids:
             return self
         is_left = [file_id not in file_ids for file_id in self.file_id]
@@ -113,7 +113,7 @@ def lists_of_files(rows: Collection[FileRow]) -> FileLists:
 
 
 class FileName(NamedTuple):
-    """What never changes of a file, and is needed of each batch that is found."""
+    """The properties of a file that never change and that every found batch of it needs."""
 
     object_key: str
     append_time_ms: int

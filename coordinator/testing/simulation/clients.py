@@ -53,7 +53,7 @@ NO_PRODUCER = -1
 
 @dataclass(slots=True, kw_only=True)
 class Clients:
-    """What all clients share; `is_closing` asks them to begin nothing new, `busy` counts what is not finished."""
+    """The state that all clients share; `is_closing` asks them to begin nothing new, `busy` counts what is not finished."""
 
     judge: Judge
     story: Story
@@ -100,7 +100,7 @@ class Batch(NamedTuple):
 
 
 class Final(NamedTuple):
-    """What a batch was told in the end."""
+    """The final answer to a batch."""
 
     error: int
     base_offset: int
@@ -167,7 +167,7 @@ class Committer:
     def _finished(self, what: str, batch: Batch, final: Final | None) -> None:
         """Judge the final answer to an idempotent batch; one that repeats may be new for who forgot the producer meanwhile."""
         if final is None:
-            # Nobody will ever know what became of it: as Kafka's producers do, begin a new epoch.
+            # Its outcome will never be known: begin a new epoch, as Kafka's producers do.
             self._next[batch.where] = (batch.epoch + 1, 0)
             self._last.pop(batch.where, None)
             return
@@ -410,7 +410,7 @@ class Admin:
             elif kind < 0.45:
                 await self._grow(rng.choice(mine))
             elif kind < 0.7 and len(mine) > 1:
-                # What was just created may still be on its way somewhere.
+                # A topic that was just created may not be known everywhere yet.
                 await self._delete(rng.choice([*mine, mine[-1], mine[-1]]))
             elif kind < 0.85:
                 await self._delete_records(rng.choice(mine))
@@ -462,7 +462,7 @@ class Admin:
         judge = self._clients.judge
         node_id = self._clients.node_for(where, self._rng)
         await self._clients.ask(node_id, deleting(judge, points, node_id))
-        # What was deleted a moment ago is not counted out of its files yet.
+        # Batches deleted a moment ago are not counted out of their files yet.
         keys = list(judge.promises.files)[-RECENT_FILES:]
         if keys:
             await self._clients.ask(node_id, describing(judge, keys, node_id))

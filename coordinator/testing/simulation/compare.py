@@ -12,7 +12,7 @@ SHOWN = 3
 
 
 def differences(fold: LogFold, state: ShardState) -> str:
-    """What a replica that has applied everything that counts says otherwise than the log; empty when nothing."""
+    """List the differences between the log and a replica that has applied every entry that counts; empty when there are none."""
     return "; ".join(islice(_differences(fold, state), SHOWN))
 
 

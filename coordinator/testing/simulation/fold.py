@@ -50,7 +50,7 @@ class Contradicted(Violation):
 
 @dataclass(slots=True)
 class FoldedProducer:
-    """What is known of a producer in one partition: its epoch, its last sequence, and when its last batch was appended."""
+    """The state of a producer in one partition: its epoch, its last sequence, and when its last batch was appended."""
 
     epoch: int
     last_sequence: int
@@ -88,7 +88,7 @@ class LogFold:
         self.leader = -1
         self.claims = 0
         self.last_counted = -1
-        """Whoever has applied everything up to here says what the fold says."""
+        """A replica that has applied every entry up to here agrees with the fold."""
         self.schema_level = 1
         self.transactions = 0
         self.cut_off = 0

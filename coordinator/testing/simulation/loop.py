@@ -22,7 +22,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 START_MS = 1_700_000_000_000
-"""What true clocks show when the virtual time begins."""
+"""The time of true clocks when the virtual time begins."""
 WRITE_S = (0.0002, 0.004)
 END_ROUNDS_MAX = 200
 

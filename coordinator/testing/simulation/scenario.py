@@ -1,4 +1,4 @@
-"""What one simulated life is made of: the cluster, its clients, and the faults with their times.
+"""The parts of one simulated life: the cluster, its clients, and the faults with their times.
 
 A scenario and the code decide a run completely. `Scenario.random(seed)` draws one; every fault is an explicit element
 of it, so that a shrinker can take faults away and a file can keep what is left.

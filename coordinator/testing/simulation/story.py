@@ -1,4 +1,4 @@
-"""What happened in a run: the lines a person reads, and a hash of everything that tells two runs apart."""
+"""The story of a run: the lines a person reads, and a hash of everything that tells two runs apart."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def totals(db: sqlite3.Connection) -> dict[str, int]:
 
 
 def job(db: sqlite3.Connection) -> dict[str, str]:
-    """What the job says of itself."""
+    """The status that the job reports."""
     return {row["name"]: row["value"] for row in rows(db, "select name, value from job")}
 
 
