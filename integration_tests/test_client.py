@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from cli.dev.kafka import Kafka
-from coordinator.client.client import EARLIEST, LATEST, DisklessClient
+from coordinator.client.client import DisklessClient
 from coordinator.client.committer import Committer
 from coordinator.client.errors import AlreadyExists, InvalidRequest, NotFound
 from coordinator.client.model import CommitOutcome, FetchFrom, PartitionId
 from coordinator.client.ulid import new_ulid
 from coordinator.kafka.errors import ErrorCode
+from coordinator.kafka.timestamps import EARLIEST, LATEST
 from coordinator.protocol.messages import CommitBatch
 from integration_tests.service import UNDISTURBED, Service
 

@@ -20,8 +20,9 @@ from cli.dev.cache import cache_folder
 from cli.dev.kafka import BrokerRuntime
 from cli.dev.process import started_at
 from cli.dev.running import LOCK_FILE
-from coordinator.client.client import LATEST, DisklessClient
+from coordinator.client.client import DisklessClient
 from coordinator.client.model import PartitionId
+from coordinator.kafka.timestamps import LATEST
 from integration_tests.honest_client import RECORDS, Topic, commit_request
 from integration_tests.waiting import wait_until
 

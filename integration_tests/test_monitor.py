@@ -16,10 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.client.client import LATEST, DisklessClient
+from coordinator.client.client import DisklessClient
 from coordinator.client.errors import DisklessError
 from coordinator.client.model import PartitionId, TopicDescription
 from coordinator.client.ulid import new_key
+from coordinator.kafka.timestamps import LATEST
 from coordinator.protocol.messages import CommitBatch
 from integration_tests.made_load import LogProducer
 from integration_tests.made_log import LEVEL, Entry, MadeLog, MadePartition

@@ -21,10 +21,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from cli.dev.coordinator import CoordinatorProcess
 from cli.dev.kafka import Kafka
 from cli.outcome import Exit
-from coordinator.client.client import EARLIEST, DisklessClient
+from coordinator.client.client import DisklessClient
 from coordinator.client.model import PartitionId
 from coordinator.client.ulid import new_key
 from coordinator.kafka.errors import ErrorCode
+from coordinator.kafka.timestamps import EARLIEST
 from coordinator.protocol.messages import CommitBatch
 from coordinator.runtime.topic_rules import TopicExpectations, wanted_config
 from integration_tests.final_state import dump_topic

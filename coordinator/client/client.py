@@ -5,7 +5,7 @@
         partition = PartitionId(topic.topic_id, 0)
         outcome = await client.commit_file(object_key, file_size_bytes, batches)   # numpy rows of BATCH, or CommitBatch objects
         outcome.raise_for_errors(); outcome.base_offsets
-        [end] = await client.list_offsets([(partition, LATEST)])
+        [end] = await client.list_offsets([(partition, LATEST)])                   # coordinator.kafka.timestamps
         [found] = await client.find_batches([FetchFrom(partition, 0)])
         async for file in client.list_files(): ...
 
@@ -69,11 +69,6 @@ from coordinator.protocol.messages import (
     DescribeTopicsTopicResult,
 )
 
-LATEST: Final = -1
-EARLIEST: Final = -2
-MAX_TIMESTAMP: Final = -3
-EARLIEST_LOCAL: Final = -4
-LATEST_TIERED: Final = -5
 WRITE_AHEAD_MULTI_SEGMENT: Final = 1
 """The object format of WAL files."""
 

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from coordinator.adapters.server.contract import Request, Respond
-from coordinator.client.client import LATEST, DisklessClient, parse_servers
+from coordinator.client.client import DisklessClient, parse_servers
 from coordinator.client.errors import AlreadyExists, InvalidRequest, NotFound, TimedOut, Unavailable
 from coordinator.client.model import FetchFrom, Node, PartitionId
 from coordinator.client.retry import RetryPolicy
 from coordinator.kafka.errors import ErrorCode
+from coordinator.kafka.timestamps import LATEST
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.commit_file import BATCH, CommitFile
 from coordinator.protocol.messages import CommitBatch

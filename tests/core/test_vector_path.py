@@ -38,10 +38,11 @@ from coordinator.core.files.commit_vector import decide_block
 from coordinator.core.leadership.fence import Fence
 from coordinator.core.limits import Limits
 from coordinator.core.log_entry import ReadEntry
-from coordinator.core.reads.queries import MAX_TIMESTAMP, list_offset
+from coordinator.core.reads.queries import list_offset
 from coordinator.core.shard import Shard
 from coordinator.core.state.replica_state import ShardState
 from coordinator.kafka.batches import BATCH, SEQUENCE_MASK, partition_key
+from coordinator.kafka.timestamps import MAX_TIMESTAMP
 from coordinator.testing.state_store import MemoryStateStore
 
 NOW_MS = 1_760_000_000_000

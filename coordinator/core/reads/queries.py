@@ -32,12 +32,7 @@ from coordinator.core.wording import row_text
 from coordinator.kafka.batches import partition_key, split_partition_key
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.names import topic_id_text
-
-LATEST = -1
-EARLIEST = -2
-MAX_TIMESTAMP = -3
-EARLIEST_LOCAL = -4
-LATEST_TIERED = -5
+from coordinator.kafka.timestamps import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, MAX_TIMESTAMP
 
 MAGIC = 2
 """Of every batch: no other is accepted."""
