@@ -1,4 +1,4 @@
-"""The owner of a file's partitions, found in one loop over its batches. Compiled when installed (`setup.py`); the `.pxd` has the types."""
+"""Who owns the partitions of a file, one loop over its batches. Compiled when installed (`setup.py`); the `.pxd` has the types."""
 
 from __future__ import annotations
 

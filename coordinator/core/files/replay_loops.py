@@ -302,7 +302,7 @@ def remember_rows(
     ring_base: memoryview[int],
     ring_time: memoryview[int],
 ) -> None:
-    """Remember the last batches of producers, as `apply_loops.remember_batches` does, from the rows of a read block."""
+    """What `apply_loops.remember_batches` does, for rows."""
     for number in range(len(slots)):
         slot = slots[number]
         start = of_producer[PRODUCER_START, number]

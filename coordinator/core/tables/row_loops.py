@@ -57,7 +57,7 @@ def place_record(
         to, offset = targets[run], run_base_offset[run]
         length = run_length[run]
         for _ in range(length):
-            # An item of a list is a Python number until it has a C variable, so no arithmetic is done on it before.
+            # What is in a list is a Python number until it has a C variable: nothing is added to it before.
             count, size, age = record_count_minus_one[at], byte_size[at], timestamp_age[at]
             count += 1
             gap = byte_gap[at] if has_gaps else 0
