@@ -246,7 +246,7 @@ def _standby_findings(coordinator_id: int, group: Sequence[Replica], nodes: int,
 
 
 def _digest_findings(coordinator_id: int, group: Sequence[Replica]) -> list[Diagnosis]:
-    """Replicas of one log have one state at one offset; a difference is a defect, whoever is right."""
+    """Replicas of one log have one state at one offset; a difference is a defect, whichever replica is right."""
     by_offset: dict[int, dict[bytes, list[int]]] = {}
     for one in group:
         if one.written_offset >= 0 and one.digest:

@@ -1,6 +1,6 @@
-"""How the program ends: signals, the streams it was started with, and the last line for what no command expected.
+"""How the program ends: signals, the streams it was started with, and the last line for errors that no command expected.
 
-Invariant: whatever happens, a user reads one line with cause and remedy, never a traceback, and the exit status is one of
+Invariant: in every case a user reads one line with cause and remedy, never a traceback, and the exit status is one of
 `cli.outcome.Exit`. Commands turn the errors they expect into `Failed`; what is left here is an output that cannot be
 written, the system's refusals (`OSError`), and defects, whose traceback goes to a file that the line names.
 """

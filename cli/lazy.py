@@ -75,7 +75,7 @@ class Root(LazyGroup):
     """The program: every end of a command is one line on standard error and an exit status."""
 
     def main(self, *args: Any, **extra: Any) -> Any:
-        """Run a command line. Raises SystemExit, whatever happens but an interrupt while the command line is read."""
+        """Run a command line. Raises SystemExit in every case but an interrupt while the command line is read."""
         try:
             return super().main(*args, **extra)
         except Exception as error:  # noqa: BLE001 - no place is behind this one

@@ -1,4 +1,4 @@
-"""The command `diskless`: the table of commands, and nothing of what they do. `cli.program` is the process around it."""
+"""The command `diskless`: the table of commands without their work. `cli.program` is the process around it."""
 
 from __future__ import annotations
 

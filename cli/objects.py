@@ -76,7 +76,7 @@ def open_object_store(url: str | None, options: Sequence[str], config_file: Path
 
 
 def _shared(url: StoreUrl) -> StoreUrl:
-    """Return the URL of a store that others use too: objects elsewhere vanish, or lie where nobody looks. Raises `Failed`."""
+    """Return the URL of a store that others use too: objects elsewhere vanish, or lie where no process looks. Raises `Failed`."""
     if url.scheme == "memory":
         raise Failed(
             "memory:// is a store of one process alone: objects of this command would vanish with it; "

@@ -53,7 +53,7 @@ class RegularFile(click.Path):
         try:
             mode = path.stat().st_mode
         except OSError:
-            return path  # whoever opens it says why it cannot be
+            return path  # the code that opens it says why it cannot be
         if not stat.S_ISREG(mode):
             self.fail(f"{path} is a device or a pipe, not a file.", param, ctx)
         return path

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def run(work: Coroutine[object, object, T]) -> T:
-    """Run a command's work. Raises `Failed` for what the service says."""
+    """Run a command's work. Raises `Failed` for refusals of the service."""
     import asyncio
 
     from coordinator.client.errors import DisklessError

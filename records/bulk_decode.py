@@ -42,7 +42,7 @@ Table = npt.NDArray[np.int64]
 """Two-dimensional."""
 
 OWNERS_MAX = 64
-"""A file with more owners is left to the codec: nobody writes one, and its owners need no room here."""
+"""A file with more owners is left to the codec: no version writes one, and its owners need no room here."""
 
 SLICE_BYTES = 1 << 20
 """How many bytes of messages are worked on at a time, so that what is needed meanwhile stays small."""

@@ -30,7 +30,7 @@ __all__ = [
 
 
 def encode_entry(records: Sequence[Record], level: int = LEVEL_LATEST) -> bytes:
-    """Return the entry of these records in the schema of a level; whoever writes to a log says which (`FeatureLevelSet`).
+    """Return the entry of these records in the schema of a level; the log says which is in force (`FeatureLevelSet`).
 
     Raises InvalidRecord when the level is unknown, lacks a record type or a field that is set, a value is out of its type's
     range, or the columns of a record contradict each other.

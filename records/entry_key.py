@@ -1,6 +1,6 @@
 """The key of an entry as bytes: `epoch int32, term int64, seq int64`, big-endian.
 
-A key that is not well-formed belongs to no term: its message is void for everybody, so reading one never raises.
+A key that is not well-formed belongs to no term: its message is void for every replica, so reading one never raises.
 """
 
 from __future__ import annotations

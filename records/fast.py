@@ -273,7 +273,7 @@ def _read_columns(value: bytes, position: int) -> _Columns:
 def _read_columns_vectorised(value: bytes, position: int) -> _Columns:
     encoded = np.frombuffer(value, np.uint8, offset=position)
     ends = find_number_ends(encoded)
-    # The messages at the end are read as numbers, too, which nobody looks at; text that cannot be is left to others.
+    # The messages at the end are read as numbers, too, which are not used; text that cannot be is left to others.
     numbers = read_all_numbers(encoded, ends) if len(ends) else None
     if numbers is None:
         raise _Unusual
@@ -307,7 +307,7 @@ def _vector_extremes(numbers: Int64s, bounds: list[tuple[int, int]]) -> tuple[li
     filled = [index for index, (start, end) in enumerate(bounds) if start < end]
     least, greatest = list(COLUMN_LOWS), list(COLUMN_LOWS)
     if filled:
-        # Pairs (start, end) of the filled columns; what lies between two columns gives the extremes nobody reads.
+        # Pairs (start, end) of the filled columns; what lies between two columns gives extremes that are not read.
         edges = [edge for index in filled for edge in bounds[index]]
         for extremes, found in ((least, np.minimum.reduceat(numbers, edges)), (greatest, np.maximum.reduceat(numbers, edges))):
             for index, value in zip(filled, found[::2].tolist(), strict=True):

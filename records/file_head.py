@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class FileHead(NamedTuple):
-    """See the module. Times in ms; `created_ms` is -1 when nobody said it; the hash has 16 bytes."""
+    """See the module. Times in ms; `created_ms` is -1 when it is unknown; the hash has 16 bytes."""
 
     object_key: str
     object_format: int

@@ -1,4 +1,4 @@
-"""The state digest: equal states have equal digests, whatever the order in which they were reached.
+"""The state digest: equal states have equal digests, in any order in which they were reached.
 
 digest = sum modulo 2^128 of one hash per logical row, kept as two sums of 64 bits, so that a row is added or taken
 away in constant time and a whole array of rows in a few numpy calls. Local row numbers never enter a hash.

@@ -115,7 +115,7 @@ def open_spark(name: str, engine: Engine) -> Iterator[RunningSpark]:
     engine.scratch.mkdir(parents=True, exist_ok=True)
     address_file = engine.scratch / f"gateway-{secrets.token_hex(8)}"
     settings = _settings(name, engine)
-    # Workers would otherwise run whatever python3 is first on PATH, and look for our modules where it looks.
+    # Workers would otherwise run the first python3 on PATH, and look for our modules in its folders.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     packages = str(Path(spark_jobs.__file__).parents[1])
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (packages, os.environ.get("PYTHONPATH"))))
@@ -236,7 +236,7 @@ def _connect(jvm: subprocess.Popen[bytes], engine: Engine, settings: Mapping[str
 
 @contextmanager
 def keep_interrupts() -> Iterator[None]:
-    """Keep what this process does on Ctrl-C: PySpark would break off whatever runs, and a job stops between micro-batches."""
+    """Keep what this process does on Ctrl-C: PySpark would break off running jobs, and a job stops between micro-batches."""
     former = signal.getsignal(signal.SIGINT)
     try:
         yield

@@ -53,7 +53,7 @@ def measure_produce(
             "message.timeout.ms": 0,
             "compression.type": "none",
             "queue.buffering.max.messages": 200_000,
-            # At its end it reports events that nobody asked for any more.
+            # At its end it reports events that are not needed any more.
             "log_level": 4,
         }
     )

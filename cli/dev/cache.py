@@ -1,6 +1,6 @@
 """The one cache folder of this project, and file locks in it.
 
-Everything in the folder can be deleted at any time: it is fetched or made again. Invariant: whoever writes below the
+Everything in the folder can be deleted at any time: it is fetched or made again. Invariant: a process that writes below the
 folder holds the lock of what it writes, and publishes by rename, so a reader without the lock sees a whole file or none.
 """
 

@@ -184,7 +184,7 @@ class CoordinatorProcess:
             except urllib.error.HTTPError as error:
                 with error:
                     return error.code, error.read()
-        except (OSError, HTTPException):  # nobody listens, or it ended within its answer
+        except (OSError, HTTPException):  # no process listens, or it ended within its answer
             return 0, b""
 
     def readiness(self) -> tuple[bool, dict[str, object]]:

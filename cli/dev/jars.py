@@ -163,7 +163,7 @@ def _fetch_with_ivy(ivy: Path, wanted: Sequence[LockedJar], into: Path) -> None:
     description.write_text(ivy_description(wanted), encoding="utf-8")
     pattern = f"{into}/[artifact]-[revision].[ext]"
     java = find_java()
-    # A Java that somebody installed was told of authorities and proxies by whoever did.
+    # A Java that a person installed was configured with authorities and proxies by that person.
     options = [*trust_options(os.environ, into), *proxy_options(os.environ)] if java.found_in == FOUND_IN_WHEEL else []
     command = [str(java.program), *options, "-jar", str(ivy), "-warn", "-ivy", str(description)]
     _run([*command, "-cache", str(into / "ivy-cache"), "-retrieve", pattern])

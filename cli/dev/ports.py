@@ -1,7 +1,7 @@
 """Free TCP ports on loopback, leased for as long as the lease is open.
 
 A port found by binding to port 0 can be taken by any outgoing connection before the server binds it. So ports come from
-below the kernel's range for outgoing connections, where nobody gets one by accident, and each carries a file lock, so
+below the kernel's range for outgoing connections, where no connection gets one by accident, and each carries a file lock, so
 that two of our processes never choose the same. Invariant: a leased port was free, and no other lease has it.
 """
 
@@ -27,7 +27,7 @@ class NoPortError(Exception):
 
 
 class PortLease:
-    """One port nobody else who leases will take until `close`."""
+    """One port that no other lease takes until `close`."""
 
     def __init__(self, port: int, lock: IO[bytes]) -> None:
         self.port = port

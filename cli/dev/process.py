@@ -1,6 +1,6 @@
 """Child processes that never outlive us.
 
-Three nets: `stop` of whoever started them; the kernel, which kills them when this process dies (`die_with_parent`); and
+Three nets: `stop` by their starter; the kernel, which kills them when this process dies (`die_with_parent`); and
 a register of running children in the cache folder, from which `reap_leftovers` kills those whose owner is dead.
 Invariant: a pid is signalled only while its command line still carries the marker it was started with.
 """

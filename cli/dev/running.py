@@ -70,7 +70,7 @@ class FolderLock:
                 ) from error
             if self._is_current(file):
                 return file
-            file.close()  # its holder released it between opening and locking: the name is another file's, or nobody's
+            file.close()  # its holder released it between opening and locking: the name is another file's, or free
 
     def _is_current(self, file: IO[bytes]) -> bool:
         try:

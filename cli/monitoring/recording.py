@@ -16,7 +16,7 @@ COMMIT_SECONDS_OBJECTIVE: Final = 0.5
 """A commit slower than this is slow; a bucket of the histogram ends here. Kafka's own acknowledgement takes 5 to 50 ms when all is well."""
 
 SERVICE_ERRORS: Final = "UNKNOWN_SERVER_ERROR|REQUEST_TIMED_OUT|COORDINATOR_LOAD_IN_PROGRESS|COORDINATOR_NOT_AVAILABLE|NOT_COORDINATOR"
-"""Errors that are the service's, not the client's. NOT_COORDINATOR is among them because standbys say it when nobody leads."""
+"""Errors that are the service's, not the client's. NOT_COORDINATOR is among them because standbys say it when no node leads."""
 
 _COMMITS: Final = 'diskless_coordinator_requests_total{api="COMMIT_FILE"}'
 _COMMIT_ERRORS: Final = f'diskless_coordinator_requests_total{{api="COMMIT_FILE", error=~"{SERVICE_ERRORS}"}}'

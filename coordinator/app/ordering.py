@@ -2,7 +2,7 @@
 
 Kafka's brokers serve one request of a connection at a time. Here those of one lane may be under way together: commits,
 because they reach their coordinators in order, and reads, because they change nothing. Everything before a request of
-another lane is answered before it starts; replies leave in request order anyway, so nobody waits longer for them.
+another lane is answered before it starts; replies leave in request order anyway, so no reply comes later for it.
 Invariant: a request starts after everything before it in its connection has started.
 """
 

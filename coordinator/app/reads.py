@@ -131,7 +131,7 @@ class Reads:
         answered(found)
 
     def _answer(self, answering: _Answering[W, F], wanted: W, request: Request, respond: Respond, found: list[F] | Exception) -> None:
-        """Answer, or close the connection when that is not possible: nobody may wait for ever."""
+        """Answer, or close the connection when that is not possible: no client may wait for ever."""
         error: int = ErrorCode.UNKNOWN_SERVER_ERROR
         body: bytes | None = None
         try:

@@ -115,7 +115,7 @@ class DisklessClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close all connections; what is under way ends with an error, and whatever is asked later is a RuntimeError."""
+        """Close all connections; requests under way end with an error, and later ones raise RuntimeError."""
         self._is_closed = True
         for deadline in list(self._deadlines):
             deadline.pass_now()

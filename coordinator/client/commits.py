@@ -110,7 +110,7 @@ def refused_rows(count: int, refusal: Refusal) -> ShareAnswer:
 
 
 def not_placed(file: CommitFile, keys: Sequence[bytes], refusals: dict[bytes, Refusal]) -> CommitOutcome:
-    """The outcome of a file that names partitions nobody owns: like the server, nothing of it is committed."""
+    """The outcome of a file that names partitions without an owner: as at the server, nothing of it is committed."""
     others = Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, "nothing was committed: another batch of the file has no coordinator; retry")
     answer = refused_rows(len(keys), others)
     messages = dict(answer.messages)

@@ -37,7 +37,7 @@ class EarlierOutcomeUnknown(DisklessError):
 
 
 class Committer:
-    """Queues commits of one client. Used on one event loop; an async context manager that waits for what was submitted."""
+    """Queues commits of one client. Used on one event loop; an async context manager that waits for submitted files."""
 
     def __init__(self, client: DisklessClient, *, ordered: bool = True, in_flight_max: int = 64) -> None:
         """At most `in_flight_max` files are sent and not answered at any time."""
@@ -127,4 +127,4 @@ class Committer:
             if self._last.get(key) is task:
                 del self._last[key]
         if not task.cancelled():
-            task.exception()  # whoever submitted it may not have waited; the outcome is then told by the next submit
+            task.exception()  # the submitter may not have waited; the outcome is then told by the next submit

@@ -108,7 +108,7 @@ class _RackPlan:
         self._homes = {place.coordinator_id: place.broker_id for place in coordinators}
         groups: dict[int, list[int]] = {}
         for place in coordinators:
-            # A coordinator nobody leads now is a group of its own.
+            # A coordinator without a leader is a group of its own.
             groups.setdefault(place.node_id if place.node_id >= 0 else -1 - place.coordinator_id, []).append(place.coordinator_id)
         for _ in range(copies):
             pieces = [piece for members in groups.values() for piece in self._pieces(members)]

@@ -49,7 +49,7 @@ class Found(NamedTuple):
 
 
 async def identify(host: str, port: int, timeout_s: float = IDENTIFY_TIMEOUT_S) -> Found:
-    """Find out what listens at an address, within `timeout_s`; raises nothing for what it finds."""
+    """Find out what listens at an address, within `timeout_s`; no finding raises."""
     writer: asyncio.StreamWriter | None = None
     try:
         async with asyncio.timeout(timeout_s):

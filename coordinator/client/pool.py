@@ -30,7 +30,7 @@ class Lane(NamedTuple):
 
 
 class ConnectionPool:
-    """Hands requests to connections. Used on one event loop; whoever makes it closes it."""
+    """Hands requests to connections. Used on one event loop; its maker closes it."""
 
     def __init__(self, *, client_id: str | None, tls: ssl.SSLContext | None = None, connect_timeout_s: float = CONNECT_TIMEOUT_S) -> None:
         self.client_id = client_id
@@ -97,7 +97,7 @@ class ConnectionPool:
             task = asyncio.get_running_loop().create_task(self._connect(lane), name=f"connect-{lane.host}:{lane.port}")
             self._connecting[lane] = task
             task.add_done_callback(lambda done: self._connected(lane, done))
-        # Not a shield: a cancelled task would look like the cancellation of whoever waits here.
+        # Not a shield: a cancelled task would look like the cancellation of the waiting task.
         await asyncio.wait({task}, timeout=self._remaining_s(lane, deadline_s))
         if not task.done() or task.cancelled():
             raise ConnectionLost(f"{lane.host}:{lane.port}: no connection in time", was_sent=False)

@@ -28,7 +28,7 @@ class RetryPolicy:
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class Deadline:
-    """A moment on the event loop's clock. It stays, or passes at once when nobody waits any longer."""
+    """A moment on the event loop's clock. It stays, or passes at once when no task waits any longer."""
 
     at_s: float
 

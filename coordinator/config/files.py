@@ -1,4 +1,4 @@
-"""Settings of what is remembered how long, and of the object store; cross rules between them are in `rules`."""
+"""Settings of retention times and of the object store; cross rules between them are in `rules`."""
 
 from __future__ import annotations
 

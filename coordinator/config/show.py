@@ -12,7 +12,7 @@ from coordinator.config.sources import environment_name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownSetting:
-    """One line of `config show`. `source` is "default" for a value nobody gave."""
+    """One line of `config show`. `source` is "default" for a value that was not given."""
 
     key: str
     value: str

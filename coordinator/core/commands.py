@@ -221,7 +221,7 @@ class CreateTopics:
     """Directory: place topics.
 
     `eligible` maps each coordinator with a claim in force to the partitions it was given, `leaders` to the node that leads it;
-    `without` are the coordinators that nobody has claimed yet, which get nothing.
+    `without` are the coordinators that were never claimed, which get no partitions.
     """
 
     topics: list[WantedTopic]

@@ -121,7 +121,7 @@ def _unfit_share(share: TopicShare, limits: Limits) -> Outcome | None:
 
 
 def _unfit_node(node: RegisterNode) -> Outcome | None:
-    """Why a node cannot be registered: clients would be sent to addresses nobody can connect to."""
+    """Why a node cannot be registered: clients would be sent to addresses that accept no connection."""
     if node.node_id >= 0 and node.endpoints and all(one.host and 0 < one.port < 65536 for one in node.endpoints):
         return None
     message = (

@@ -82,7 +82,7 @@ def is_start_of_run(batches: BatchArray) -> npt.NDArray[np.bool_]:
 
 def join_batches(parts: Sequence[BatchArray]) -> bytearray:
     """The bytes of the batches of some files, one after the other, without request ids, which a retry may renumber."""
-    # As bytes: numpy is slow to see that the types agree, to copy them, and to describe them to whoever asks for a view.
+    # As bytes: numpy is slow to see that the types agree, to copy them, and to describe them for a view.
     joined = bytearray().join([part.tobytes() for part in parts])
     zeros = bytes(len(joined) // BATCH.itemsize)
     for place in range(_REQUEST_ID_AT, _REQUEST_ID_AT + _REQUEST_ID_BYTES):

@@ -79,7 +79,7 @@ class FrameReader:
 
 
 class RequestHead(NamedTuple):
-    """The fields every request begins with, whatever its header's version."""
+    """The fields every request begins with, in any version of its header."""
 
     api_key: int
     api_version: int
@@ -178,8 +178,8 @@ class ReplyQueue:
     """Replies of one connection in request order, with bounds on what waits.
 
     A request counts from `expect` until its reply is taken: its own bytes until it is completed, its reply's from then
-    on. Requests whose reply may be far larger than they are have a bound of their own, because their bytes say nothing
-    of what they will cost. The queue itself refuses nothing: while `is_full`, its owner must not call `expect`.
+    on. Requests whose reply may be far larger than they are have a bound of their own, because the size of the request says nothing
+    of their cost. The queue itself refuses nothing: while `is_full`, its owner must not call `expect`.
     """
 
     __slots__ = ("_bytes", "_bytes_max", "_count_max", "_large", "_large_max", "_queue")

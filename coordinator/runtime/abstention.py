@@ -108,7 +108,7 @@ class Abstention:
             self._wake.set()
 
     async def leave_for(self, kind: str, seconds: float) -> None:
-        """Leave the group, and come back after a while whoever else is there."""
+        """Leave the group, and come back after a while whether other members are there or not."""
         self._leave(kind)
         await asyncio.sleep(seconds)
         if not self._must_stay_out():
@@ -140,7 +140,7 @@ class Abstention:
         return next(hindering, None)
 
     async def _watch(self) -> None:
-        """Leave while others are there, be a member while nobody else is, until nothing is withheld."""
+        """Leave while other members are there, be a member while there are none, until nothing is withheld."""
         pause_s = LOOK_S[0]
         while self._unfit:
             self._wake.clear()

@@ -29,7 +29,7 @@ class SteadyClock:
 
     def __call__(self) -> int:
         """Return the time."""
-        # The pair is read and written whole: whoever reads it in another thread goes on from a true one.
+        # The pair is read and written whole, so a reader in another thread never sees half of a change.
         last_monotonic_ns, last_ns = self._last
         monotonic_ns = self._monotonic_ns()
         passed_ns = max(0, monotonic_ns - last_monotonic_ns)

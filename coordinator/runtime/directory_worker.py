@@ -135,7 +135,7 @@ class DirectoryWorker:
         return placement is None or placement.num_partitions < topic.num_partitions
 
     def _unclaimed(self) -> list[int]:
-        """The coordinators that nobody has claimed yet, as far as this node has read their logs."""
+        """The coordinators that were never claimed, as far as this node has read their logs."""
         return [one for one in self._replicas if (shard := self._view.shard(one)) is None or shard.fence.epoch == 0]
 
     async def _await_claims(self, patience_ms: int) -> None:
@@ -299,7 +299,7 @@ class DirectoryWorker:
             await asyncio.sleep(LEVEL_CHECK_S * self._rng.uniform(0.5, 1.0))
 
     def _say(self, message: str) -> None:
-        """Warn an operator of what stays as it is until somebody does something: once, not every second."""
+        """Warn an operator once, not every second, of a state that lasts until a person acts."""
         if message != self._said:
             LOG.warning(message)
         self._said = message

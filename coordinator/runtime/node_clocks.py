@@ -3,7 +3,7 @@
 Every second each node asks every other one what its clock shows (DescribeNode). Kafka's clock is the median of what the
 replicas led here have measured (`broker_time`), or what other nodes have. Everything is kept as a distance to the monotonic
 clock, so a jump of this machine's clock shows at the next look, without a new exchange. Only nodes that are members of the
-group have a vote: who stays out of leadership cannot take over from the one that is judged.
+group have a vote: a node that stays out of leadership cannot take over from the judged one.
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ class ClusterRefused(KafkaUnavailable):
     """The cluster refused (authorization, invalid value); the message names the reason.
 
     A node that starts gives up. One that serves goes on as when the cluster does not answer: permissions are taken away and
-    given back by people, and a leader whose appends are acknowledged harms nobody.
+    given back by people, and a leader whose appends are acknowledged does no harm.
     """
 
 

@@ -233,7 +233,7 @@ class Registration:
             LOG.info("registration was refused error=%d message=%r", error, message)
 
     def _say(self, message: str) -> None:
-        """Warn an operator of what stays as it is until somebody does something: once, not every second."""
+        """Warn an operator once, not every second, of a state that lasts until a person acts."""
         if message != self._said:
             LOG.warning(message)
         self._said = message

@@ -1,7 +1,7 @@
 """Decides whether the metadata topic, as the cluster describes it, keeps what it acknowledges.
 
 Pure: it takes what was read and says what is wrong, why, and how to put it right. A finding of severity REFUSE means
-that acknowledged metadata can be lost silently, so nobody may lead; WARN means less safety than was asked for.
+that acknowledged metadata can be lost silently, so no node may lead; WARN means less safety than was asked for.
 The replica count of every partition is checked beside the keys, because Kafka lowers an excessive
 `min.insync.replicas` to the number of replicas without a word.
 """

@@ -1,8 +1,8 @@
 """Commits of files some of whose batches have no coordinator: their topic was deleted, is not known (yet), or is too small.
 
-A key that is known is answered whatever became of topics since: a client that was told "unknown topic" for the repetition
+A known key is answered even when its topics are gone: a client that was told "unknown topic" for the repetition
 of an acknowledged commit would upload the data again under a new key. So the coordinators that owned the batches are asked
-first, for what they know and nothing more. Shares are told apart by the placement of deleted topics, which is remembered
+first, only for their known answers. Shares are told apart by the placement of deleted topics, which is remembered
 longer than results are kept (`deleted.topic.retention.ms`).
 Invariant: nothing of a file is logged while one of its batches would be answered that its topic or partition is unknown.
 """

@@ -2,7 +2,7 @@
 
 An answer is good while the store has the same version and it is younger than `FRESH_S`; one that took long to make (`DEAR_S`)
 is used for twenty times as long as it took, so that no page, and no number of pages, costs more than a twentieth of a core
-per question. It says of which version it is, so that a page knows that it is not the newest. Whoever asks while an answer is
+per question. It says of which version it is, so that a page knows that it is not the newest. A request that comes while an answer is
 being made waits for that one.
 """
 

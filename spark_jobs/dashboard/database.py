@@ -115,7 +115,7 @@ def _open(path: Path) -> sqlite3.Connection | None:
         is_made = connection.execute("select name from sqlite_master limit 1").fetchone() is not None
     except sqlite3.OperationalError as error:
         connection.close()
-        # A folder that cannot be written has no place for the files that readers and a writer share; then nobody writes either.
+        # A folder that cannot be written has no place for the files that readers and a writer share; then no process writes either.
         if _primary_code(error) not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
             raise
         return sqlite3.connect(f"{name}?mode=ro&immutable=1", uri=True, isolation_level=None)

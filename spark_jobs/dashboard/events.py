@@ -61,7 +61,7 @@ class Events:
         self._streams += 1
         try:
             if self._watcher is None or self._watcher.done():
-                self._number += 1  # nobody watched: what is known is old
+                self._number += 1  # nothing was watched: the known state is old
                 self._event = b""
                 self._watcher = asyncio.create_task(self._watch())
             yield f"retry: {RETRY_MS}\n\n".encode()

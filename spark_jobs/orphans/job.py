@@ -1,4 +1,4 @@
-"""Joins the bucket with the log: orphans (in the bucket, known to nobody), and missing files (live, not in the bucket).
+"""Joins the bucket with the log: orphans (in the bucket, unknown to every coordinator), and missing files (live, not in the bucket).
 
 An object is an orphan when no coordinator knows its key as a committed file and it is older than any honest commit can
 still be (`design: files`, the age limit of commits plus a grace period): what the service's scanner would fence and

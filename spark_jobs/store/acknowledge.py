@@ -102,7 +102,7 @@ def _without_row(db: sqlite3.Connection) -> tuple[int, int]:
 
 
 def _rows(db: sqlite3.Connection, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-    """Rows as plain tuples, whatever the connection makes of them for others."""
+    """Rows as plain tuples, independent of the connection's row factory."""
     cursor = db.cursor()
     cursor.row_factory = None
     return cursor.execute(query, parameters).fetchall()

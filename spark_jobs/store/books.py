@@ -62,7 +62,7 @@ class PartitionBook:
         self._db.execute("delete from partition where kpart = ? and topic_id = ?", (self._kpart, topic_id))
 
     def unchain(self) -> None:
-        """Entries were lost: nothing is known of what comes next in any partition."""
+        """Entries were lost: the next values of every partition are unknown."""
         for state in self.states.values():
             state.chained = False
             state.is_changed = True

@@ -92,7 +92,7 @@ def find_kafka(folder: Path | None = None, *, nodes: int = 1, environment: Mappi
     if existing:
         return ExistingKafka(existing)
     if asked == "testcontainers" and not environment.get("KAFKA_HOME"):
-        from cli.dev.kafka.container import ContainerKafka  # needs the extra `dev`, which nobody else here does
+        from cli.dev.kafka.container import ContainerKafka  # needs the extra `dev`, unlike the rest of this package
 
         return ContainerKafka(environment)
     try:

@@ -1,6 +1,6 @@
 """From client threads to the event loop.
 
-Client threads outlive the loop by moments when a process ends; what they post then has nobody to hear it.
+Client threads outlive the loop by moments when a process ends; calls they post then are dropped.
 """
 
 from __future__ import annotations

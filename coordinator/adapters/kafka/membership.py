@@ -177,7 +177,7 @@ class KafkaMembership:
             try:
                 self._step()
             except Exception:
-                # The loop that follows assignments must not die: nobody would ever claim a partition again.
+                # The loop that follows assignments must not die: this node would never claim a partition again.
                 self.stats.member_failures += 1
                 LOG.exception("group membership failed; joining again in %.1f s", self._backoff_s)
                 self._start_over()

@@ -181,7 +181,7 @@ class KafkaTermProducer:
     def _on_signal(self, signal: ReportSignal) -> None:
         signal.clear()
         if self._abandoned:
-            return  # whoever ends the producer takes the rest
+            return  # the thread that ends the producer takes the rest
         while not self._take_reports(0):
             pass
         if self._reports:
@@ -193,7 +193,7 @@ class KafkaTermProducer:
             self._wake_loop()
 
     def _take_reports(self, timeout_s: float) -> bool:
-        """Call back for what librdkafka has; False when it was interrupted and may have more."""
+        """Take librdkafka's reports by callbacks; False when it was interrupted and may have more."""
         try:
             if (producer := self._producer) is not None:
                 producer.poll(timeout_s)
@@ -249,7 +249,7 @@ class KafkaTermProducer:
         signal = self._signal
         if signal is not None:
             signal.detach()
-        # The last references: the client is destroyed here, where waiting hurts nobody.
+        # The last references: the client is destroyed in this thread, which may wait.
         self._producer = None
         self._produce = _refuse
         del producer
@@ -382,7 +382,7 @@ class KafkaTermProducers:
             if self._closing:
                 spare.abandon()
                 return
-            # Handed out even before it is ready: whoever needs it now is still faster with it than with a new one.
+            # A spare is handed out even before it is ready: a term that needs it now is still faster with it than with a new one.
             self._spares.append(spare)
         while self._is_spare(spare):
             try:

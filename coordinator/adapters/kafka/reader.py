@@ -125,7 +125,7 @@ class KafkaLogReader:
                 "auto.offset.reset": "error",
                 "isolation.level": "read_uncommitted",
                 "check.crcs": True,
-                # The thread stands still while the loop is busy; without a group nobody else could take over anyway.
+                # The thread stands still while the loop is busy; without a group no other member could take over anyway.
                 "max.poll.interval.ms": 86_400_000,
             },
             user=user,

@@ -50,7 +50,7 @@ class ReportSignal:
         self._library.rd_kafka_queue_destroy(self._queue)
 
     def close(self) -> None:
-        """Close the descriptor; nobody may wait for it any more."""
+        """Close the descriptor; it must not be waited for any more."""
         os.close(self.fd)
 
 

@@ -48,7 +48,7 @@ class Security:
         return plain if self.tls is None else self.tls.wrap_socket(plain, server_hostname=host)
 
     def log_in(self, exchange: Exchange) -> None:
-        """Log in by the mechanism. Raises `ScramRefused` for a broker that does not know the password, and whatever `exchange` raises."""
+        """Log in by the mechanism. Raises `ScramRefused` for a broker that does not know the password, and the exceptions of `exchange`."""
         if self.mechanism == "PLAIN":
             exchange(f"\0{self.username}\0{self.password}".encode())
         elif self.mechanism is not None:

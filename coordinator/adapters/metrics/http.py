@@ -1,6 +1,6 @@
 """The HTTP port: GET /healthy, /ready and /metrics, one request per connection.
 
-It is meant for orchestrators and metric collectors and trusts nobody: request size, time, and the number of connections
+It is meant for orchestrators and metric collectors and trusts no client: request size, time, and the number of connections
 are bounded, and nothing a client sends ends more than its own connection. /healthy only says that the process answers
 (never what Kafka does: restarting a coordinator does not heal Kafka); /ready asks the callable it was given.
 """
@@ -132,7 +132,7 @@ class HttpServer:
             self._metrics.collect()
             # Rendering thousands of series takes milliseconds; commits must not wait for it.
             return _Answer(HTTPStatus.OK, await asyncio.to_thread(self._metrics.render), CONTENT_TYPE)
-        except Exception:  # whatever a reader raises must not end the port
+        except Exception:  # an exception of a reader must not end the port
             log.exception("HTTP %s failed", path.decode("ascii", "replace"))
             return _Answer(HTTPStatus.INTERNAL_SERVER_ERROR, b"failed, see the log\n")
 

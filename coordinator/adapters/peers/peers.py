@@ -1,6 +1,6 @@
 """`Peers` over the client's connections: one connection to each node, made again when it is lost.
 
-Never retries a request that may have been received: whoever asks knows whether that is safe.
+Never retries a request that may have been received: the caller knows whether that is safe.
 Invariant: every call ends in the response or in `PeerUnavailable`, at the latest after its timeout.
 """
 

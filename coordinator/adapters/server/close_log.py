@@ -1,4 +1,4 @@
-"""The log of closed connections, in a bounded number of lines: whoever sends rubbish must not be able to fill a disk.
+"""The log of closed connections, in a bounded number of lines: a client that sends rubbish must not be able to fill a disk.
 
 Each reason has an allowance of lines that refills with time; what it does not cover is counted, and the next line of that
 reason says how many were left out. Every end is counted in the metrics, logged or not.

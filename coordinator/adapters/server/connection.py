@@ -213,7 +213,7 @@ class Connection(asyncio.Protocol):
             self._hand_over(frame, received_s)
         except MalformedMessage as error:
             self.close(CloseReason.MALFORMED, str(error))
-        except Exception as error:  # whatever a handler raises must not end the other connections' loop
+        except Exception as error:  # an exception of a handler must not end the other connections' loop
             log.exception("request handler failed listener=%s connection=%d peer=%s", self._owner.listener, self.connection_id, self.peer)
             self.close(CloseReason.HANDLER_FAILED, repr(error))
 

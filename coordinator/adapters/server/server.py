@@ -57,7 +57,7 @@ class Server:
         return bound
 
     async def stop(self, deadline_ms: int) -> None:
-        """Stop accepting, answer what was read, close; whatever is left after `deadline_ms` is cut off."""
+        """Stop accepting, answer the requests that were read, close; connections left after `deadline_ms` are cut off."""
         if self._listening is not None:
             self._listening.close()
             self._listening = None

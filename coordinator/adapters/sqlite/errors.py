@@ -71,7 +71,7 @@ def translation(error: Exception, path: Path, on_corrupt: Callable[[str], None])
 
 
 def _extended(error: Exception) -> int:
-    """The library's extended result code; 0 for what it did not set."""
+    """The library's extended result code; 0 when it set none."""
     return int(getattr(error, "extendedresult", 0))
 
 

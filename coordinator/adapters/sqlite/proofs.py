@@ -1,4 +1,4 @@
-"""The hash that each row of a state database carries of itself, so that whatever is read later is checked when it is read.
+"""The hash that each row of a state database carries of itself, so that rows that are read later are checked then.
 
 A hash covers the row's own number: a row of another place, of another file or of the same place in another page is not taken for
 it. Partitions have theirs from `core.state.packing`, files that of the state digest. Why not SQLite's checksum VFS: it does not check the

@@ -66,7 +66,7 @@ FLUSHES_SO_FAR = "SELECT flushes FROM header"
 
 
 class FlushWriter:
-    """Writes one flush after the other through a connection that nobody else writes through."""
+    """Writes one flush after the other through a connection of its own."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection

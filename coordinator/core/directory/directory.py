@@ -135,7 +135,7 @@ def apply_directory(directory: Directory, record: Record, offset: int) -> bool:
         case NodeRegistered():
             directory.nodes[record.node_id] = record
         case FeatureLevelSet():
-            # Levels only rise. A leader writes no lower one; should there be one, nobody is harmed by staying where we are, while
+            # Levels only rise. A leader writes no lower one; should there be one, it is harmless to stay at the present level, while
             # replicas that stopped at it would stop for ever.
             directory.schema_level = max(directory.schema_level, record.level)
         case _:

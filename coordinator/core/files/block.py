@@ -112,7 +112,7 @@ class CommitBlock(FilesBlock):
     keys: list[bytes]
     columns: Int64s
     answers: list[bytes] | None = None
-    """The answer of each file as bytes of the wire, kept here by whoever encodes them first."""
+    """The answer of each file as bytes of the wire, kept here by the first encoder."""
 
     @property
     def starts(self) -> Int64s:

@@ -1,6 +1,6 @@
 """CommitFile over whole groups: proves that nothing is unusual and assigns all offsets at once.
 
-The rules are those of `commit.py`, and this module holds none of its own: whatever is not plain (an unknown partition,
+The rules are those of `commit.py`, and this module holds none of its own: a file that is not plain (an unknown partition,
 a duplicate, a gap, a new epoch, anything refused) makes it name the first file concerned, which then takes the
 readable path. Equal records and answers are held by a property test.
 """

@@ -2,7 +2,7 @@
 
 A node knows its own clock, those of other nodes, and that of Kafka's brokers, which counts as one. Clocks that show the same
 time, within the limit, are a camp. A clock is the odd one out when it is surely outside of a camp of at least two that is
-larger than its own, or as large and with Kafka in it. Of two clocks that differ nobody knows which is wrong. Pure.
+larger than its own, or as large and with Kafka in it. Of two clocks that differ either may be wrong. Pure.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The life of one replica as a table: following, recovering, fencing, leading, resigning, failed.
 
 The consumer group's assignment is only the permission to claim; the log decides who leads. So a leader that loses the
-assignment goes on leading until it reads a claim of somebody else or one of its own entries goes wrong: a crash of the
-group coordinator's broker takes every member's assignment away though nobody else can be assigned.
+assignment goes on leading until it reads a foreign claim or one of its own entries goes wrong: a crash of the
+group coordinator's broker takes every member's assignment away though no other member can be assigned.
 A pair that is not in the table is a programming error and raises.
 """
 

@@ -1,6 +1,6 @@
 """Hot rows as they were when a generation was frozen: columns, so that the event loop only copies numbers.
 
-Whoever writes them makes rows of them, in the writer's thread.
+The writer's thread makes rows of them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """From applied entries to rows of the state database, and the digest that goes with them.
 
-Runs in the writer's thread on values that nobody changes any more, so that sorting and hashing cost the event loop
+Runs in the writer's thread on values that do not change any more, so that sorting and hashing cost the event loop
 nothing. A `Packer` belongs to one replica and must see every frozen generation exactly once, in order: its sums are
 the state digest as of the applied offset that is written in the same transaction.
 """

@@ -1,7 +1,7 @@
 """Whether the rows of a state database are those that were written: proven before the state is believed.
 
 Every row is read once. The hashes of all rows add up to the digest in the header; each partition has a hash of all its columns,
-those included that are no part of the digest; each run says where it ends; and each live batch is counted in its file. Whatever
+those included that are no part of the digest; each run says where it ends; and each live batch is counted in its file. Data that
 is damaged, missing, of another moment or of another file breaks one of these. Nothing is looked up by what a row says, and no
 text is interpreted, before the row is known to be the one that was written, so a damaged row raises `Unproven` and nothing else.
 

@@ -1,7 +1,7 @@
 """Growing columns of numbers that a plain loop and numpy can both use without a copy.
 
 A loop reads and writes single cells through the memoryview (about 30 ns each, plain ints); vector code takes the
-array. Both see the same memory. Growing replaces both, so nobody may keep either across `reserve`.
+array. Both see the same memory. Growing replaces both, so neither may be kept across `reserve`.
 """
 
 from __future__ import annotations
