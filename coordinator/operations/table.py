@@ -17,27 +17,12 @@ from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import Message
 from coordinator.protocol.wire import MalformedMessage, varint
 
-OPERATIONS: Final[tuple[Operation, ...]] = (
-    discovery.METADATA,
-    discovery.FIND_COORDINATOR,
-    discovery.API_VERSIONS,
-    topics.CREATE_PARTITIONS,
-    topics.DELETE_TOPICS,
-    files.COMMIT_FILE,
-    partitions.DELETE_RECORDS,
-    partitions.LIST_OFFSETS,
-    partitions.FIND_BATCHES,
-    files.DESCRIBE_FILES,
-    topics.DESCRIBE_TOPICS,
-    nodes.DESCRIBE_COORDINATORS,
-    files.LIST_FILES,
-    nodes.UPDATE_SCHEMA_LEVEL,
-    topics.PLACE_PARTITIONS,
-    topics.REMOVE_TOPICS,
-    nodes.REGISTER_NODE,
-    nodes.REPORT_CONTRADICTION,
-    nodes.DESCRIBE_NODE,
+_SUBJECTS: Final = (discovery, files, nodes, partitions, topics)
+
+OPERATIONS: Final[tuple[Operation, ...]] = tuple(
+    sorted((one for subject in _SUBJECTS for one in vars(subject).values() if isinstance(one, Operation)), key=lambda one: one.key)
 )
+"""Every operation that a module of `_SUBJECTS` declares, by number."""
 
 _UNSUPPORTED_VERSION: Final = 35
 
