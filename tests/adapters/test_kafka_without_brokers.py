@@ -12,8 +12,12 @@ from pathlib import Path
 
 import pytest
 
-API_VERSIONS, METADATA, UNSUPPORTED_VERSION, UNKNOWN_TOPIC_OR_PARTITION = 18, 3, 35, 3
-APIS = ((API_VERSIONS, 0, 0), (METADATA, 0, 4))
+from coordinator.adapters.kafka.cluster import KafkaCluster
+from coordinator.runtime.ports import ClusterRefused, KafkaUnavailable
+
+API_VERSIONS, METADATA, CREATE_TOPICS = 18, 3, 19
+UNSUPPORTED_VERSION, UNKNOWN_TOPIC_OR_PARTITION, INVALID_REPLICATION_FACTOR = 35, 3, 38
+APIS = ((API_VERSIONS, 0, 0), (METADATA, 0, 4), (CREATE_TOPICS, 0, 2))
 DESCRIBES = """
 import asyncio, sys
 from coordinator.adapters.kafka.cluster import KafkaCluster
@@ -40,13 +44,26 @@ class Broker(socketserver.StreamRequestHandler):
     """Answers just enough: the first question for all brokers with itself, all later ones with none; every topic is unknown."""
 
     asked_for_brokers = 0
+    is_in_service = False
+    """It lists itself in every answer."""
+    creations = 0
 
     def handle(self) -> None:
         while len(size := self.rfile.read(4)) == 4:
             request = self.rfile.read(*struct.unpack(">i", size))
             key, version, correlation = struct.unpack_from(">hhi", request)
-            answer = struct.pack(">i", correlation) + (self._api_versions(version) if key == API_VERSIONS else self._metadata(request))
+            answer = struct.pack(">i", correlation) + self._answer(key, version, request)
             self.wfile.write(struct.pack(">i", len(answer)) + answer)
+
+    def _answer(self, key: int, version: int, request: bytes) -> bytes:
+        if key == API_VERSIONS:
+            return self._api_versions(version)
+        return self._create() if key == CREATE_TOPICS else self._metadata(request)
+
+    def _create(self) -> bytes:
+        """As a controller that finds no broker for a replica: all are fenced, or they are too few."""
+        type(self).creations += 1
+        return struct.pack(">ii", 0, 1) + text("t") + struct.pack(">h", INVALID_REPLICATION_FACTOR) + text("no")
 
     def _api_versions(self, version: int) -> bytes:
         error = 0 if version == 0 else UNSUPPORTED_VERSION
@@ -58,7 +75,7 @@ class Broker(socketserver.StreamRequestHandler):
         brokers = b""
         if topics <= 0:
             type(self).asked_for_brokers += 1
-        if topics > 0 or type(self).asked_for_brokers == 1:
+        if topics > 0 or self.is_in_service or type(self).asked_for_brokers == 1:
             host, port = self.server.server_address[:2]
             brokers = struct.pack(">i", 1) + text(str(host)) + struct.pack(">ih", port, -1)
         found = struct.pack(">ii", 0, 1 if brokers else 0) + brokers + text("cluster") + struct.pack(">i", 1)
@@ -67,13 +84,19 @@ class Broker(socketserver.StreamRequestHandler):
 
 
 @pytest.fixture
-def kafka() -> Iterator[str]:
-    """Where it listens."""
+def broker() -> type[Broker]:
+    """A broker of this test's own."""
 
     class Own(Broker):
         pass
 
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Own) as server:
+    return Own
+
+
+@pytest.fixture
+def kafka(broker: type[Broker]) -> Iterator[str]:
+    """Where it listens."""
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), broker) as server:
         server.daemon_threads = True
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -87,3 +110,26 @@ def test_describing_the_topic_does_not_end_the_process(kafka: str) -> None:
     here = Path(__file__).parents[2]
     done = subprocess.run([sys.executable, "-c", DESCRIBES, kafka], cwd=here, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout) == (0, "missing\n"), done.stderr
+
+
+async def create(kafka: str) -> None:
+    cluster = KafkaCluster(bootstrap_servers=kafka, topic="t", client_id="c", request_timeout_s=1.0)
+    cluster.start()
+    try:
+        await cluster.create_topic(partitions=1, replication_factor=3, config={})
+    finally:
+        assert await cluster.close()
+
+
+async def test_a_replication_factor_is_not_refused_for_good_while_no_broker_is_in_service(kafka: str, broker: type[Broker]) -> None:
+    with pytest.raises(KafkaUnavailable) as raised:
+        await create(kafka)
+    assert not isinstance(raised.value, ClusterRefused)
+    assert broker.creations > 0
+
+
+async def test_a_replication_factor_is_refused_when_brokers_in_service_are_too_few(kafka: str, broker: type[Broker]) -> None:
+    broker.is_in_service = True
+    with pytest.raises(ClusterRefused):
+        await create(kafka)
+    assert broker.creations == 2
