@@ -154,8 +154,10 @@ def measure(batches_per_file: int, files_per_group: int) -> Times:
         if len(answers) != files_per_group:
             raise AssertionError(f"{files_per_group} commits, {len(answers)} answers")
         # As if written: what is not measured here must not pile up.
-        leader.shard.state.active = Generation()
-        leader.shard.state.hot.touched = type(leader.shard.state.hot.touched)()
+        leader.perform(leader.shard.settle())
+        state = leader.shard.committed.state
+        state.active = Generation()
+        state.hot.take_touched()
     return times
 
 

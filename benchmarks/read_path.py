@@ -63,7 +63,7 @@ class ReadBench(Bench):
             while self.wires[0].answers <= number:  # noqa: ASYNC110 - the node knows no events
                 await asyncio.sleep(0)
         replica = self.node.replicas[0]
-        while replica.shard is None or replica.written_offset < replica.shard.state.applied_offset:  # noqa: ASYNC110
+        while replica.view is None or replica.written_offset < replica.view.state.applied_offset:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         self.wires[0] = self.answers = Answers()
         self.connections[0].connection_lost(None)

@@ -150,8 +150,8 @@ def apply_all(entries: list[ReadEntry]) -> tuple[float, dict[str, float]]:
         for chunk in chunks(entries):
             shard.feed(EntriesRead(chunk), START_MS)
         seconds = time.process_time() - started
-    if shard.failure is not None or shard.state.applied_offset != len(entries) - 1:
-        raise AssertionError(f"applied offset {shard.state.applied_offset} of {len(entries)} entries: {shard.failure}")
+    if shard.failure is not None or shard.committed.state.applied_offset != len(entries) - 1:
+        raise AssertionError(f"applied offset {shard.committed.state.applied_offset} of {len(entries)} entries: {shard.failure}")
     return seconds, {**watch.seconds, "rest": seconds - sum(watch.seconds.values())}
 
 
@@ -165,7 +165,7 @@ def apply_and_write_all(entries: list[ReadEntry], path: Path, flush_batches_max:
 
     def flush() -> Future[None]:
         header = replace(shard.header("benchmark", b"t" * 16), last_entry_hash=b"h" * 16)
-        freeze = shard.state.freeze(header)
+        freeze = shard.freeze(header)
         return writer.submit(lambda: database.write(packer.pack(freeze)))
 
     started = time.perf_counter()
@@ -173,14 +173,14 @@ def apply_and_write_all(entries: list[ReadEntry], path: Path, flush_batches_max:
         shard.feed(EntriesRead(chunk), START_MS)
         if writing is not None and writing.done():
             writing.result()
-            shard.state.written()
+            shard.written()
             writing = None
-        if writing is None and shard.state.unwritten_batches >= flush_batches_max:
+        if writing is None and shard.committed.state.unwritten_batches >= flush_batches_max:
             writing = flush()
     applied = time.perf_counter()
     if writing is not None:
         writing.result()
-        shard.state.written()
+        shard.written()
     flush().result()
     written = time.perf_counter()
     writer.shutdown()

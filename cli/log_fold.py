@@ -22,7 +22,7 @@ from coordinator.core.log_entry import ReadEntry
 from coordinator.core.shard import Shard
 from coordinator.core.state.packing import Packer
 from coordinator.core.state.replica_state import OFFSET_END, ShardState
-from coordinator.kafka.batches import partition_key
+from coordinator.core.view import ShardView
 from records.model import FileCommitted, Record, RecordsDeleted
 
 CLUSTER, TOPIC_ID = "folded", bytes(16)
@@ -56,6 +56,7 @@ class LogFold:
             claim=None,
             certain_end=OFFSET_END,
         )
+        self._view = ShardView(self._shard)
 
     def __enter__(self) -> Self:
         return self
@@ -67,35 +68,33 @@ class LogFold:
     @property
     def failure(self) -> str | None:
         """Why replicas of this version cannot go on, None while they can."""
-        return self._shard.failure
+        return self._view.failure
 
     def take(self, message: Message) -> str | None:
         """Fold the next message; returns how it contradicts the log before it, None when it does not."""
-        if self._shard.failure is not None:
+        if self._view.failure is not None:
             return None
-        before = self._shard.contradiction
+        before = self._view.contradiction
         self._shard.feed(EntriesRead([ReadEntry(message.offset, message.timestamp_ms, message.key, message.value)]), 0)
-        if self._shard.state.unwritten_batches >= WRITTEN_BATCHES:
+        if self._view.unwritten_batches >= WRITTEN_BATCHES:
             self._write()
-        found = self._shard.contradiction
+        found = self._view.contradiction
         return None if found is None or found is before else found.reason
 
     def bounds(self, topic_id: bytes, partition: int) -> Bounds | None:
         """Where a user partition begins and ends now, None when it does not exist."""
-        table = self._shard.state.hot.partitions
-        row = table.index.get(partition_key(topic_id, partition))
-        return None if row is None else Bounds(table.log_start.cells[row], table.high_watermark.cells[row])
+        bounds = self._view.bounds(topic_id, partition)
+        return None if bounds is None else Bounds(*bounds)
 
     def topic_name(self, topic_id: bytes) -> str | None:
         """The name of a topic that has partitions here."""
-        topic = self._shard.state.hot.topics.get(topic_id)
+        topic = self._view.state.hot.topics.get(topic_id)
         return None if topic is None else topic.name
 
     def _write(self) -> None:
-        state = self._shard.state
         header = replace(self._shard.header(CLUSTER, TOPIC_ID), last_entry_hash=bytes(16))
-        self._store.write(self._packer.pack(state.freeze(header)))
-        state.written()
+        self._store.write(self._packer.pack(self._shard.freeze(header)))
+        self._shard.written()
 
 
 def touched_partitions(records: Sequence[Record]) -> list[tuple[bytes, int]]:

@@ -301,7 +301,7 @@ def readiness(node: Node) -> tuple[bool, Mapping[str, object]]:
     """Ready: a member of the group, every assigned partition leads, every replica is loaded, none has failed, nothing is withheld."""
     waiting = [p for p in sorted(node.assignment) if (shard := node.view.shard(p)) is None or shard.phase is not State.LEADING]
     failed = {p: reason for p, replica in node.replicas.items() if (reason := replica.failure) is not None}
-    loading = [p for p, replica in node.replicas.items() if replica.shard is None and p not in failed]
+    loading = [p for p, replica in node.replicas.items() if replica.view is None and p not in failed]
     detail = {
         "joined": node.is_joined,
         "assigned": sorted(node.assignment),

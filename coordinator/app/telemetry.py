@@ -59,9 +59,9 @@ def node_samples(node: Node, clock_ms: Callable[[], int]) -> Iterable[Sample]:
     states = dict.fromkeys((state.value for state in State), 0)
     ends: dict[str, int] = {}
     for partition, replica in node.replicas.items():
-        hot, shard = replica.hot, replica.shard
+        shard = replica.view
         yield Sample("replica_failures_total", (partition,), replica.failures.count)
-        if shard is None or hot is None:
+        if shard is None:
             state = State.FAILED.value if replica.failure is not None else "loading"
             states[state] = states.get(state, 0) + 1
             continue
@@ -69,11 +69,11 @@ def node_samples(node: Node, clock_ms: Callable[[], int]) -> Iterable[Sample]:
         yield Sample("leading", (partition,), shard.is_leading)
         yield Sample("leader_epoch", (partition,), shard.fence.epoch)
         yield Sample("pending_bytes", (partition,), shard.queue_bytes)
-        yield Sample("live_partitions", (partition,), len(hot.partitions.index))
+        yield Sample("live_partitions", (partition,), shard.live_partitions)
         yield Sample("state_digest", (partition,), int.from_bytes(replica.digest.to_bytes()[:DIGEST_BYTES]))
         age_s = shard.oldest_unacknowledged_ms(clock_ms()) / 1000
         yield Sample("oldest_unacknowledged_entry_age_seconds", (partition,), age_s)
-        yield Sample("log_end_offset", (partition,), shard.state.applied_offset + 1)
+        yield Sample("log_end_offset", (partition,), shard.applied_offset + 1)
         yield Sample("state_applied_offset", (partition,), replica.written_offset + 1)
         for reason, count in shard.void_entries.items():
             yield Sample("void_entries_total", (partition, reason), count)

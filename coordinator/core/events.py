@@ -105,6 +105,27 @@ class Accused:
     accuser_id: int
 
 
+@dataclass(frozen=True, slots=True)
+class SchemaLevel:
+    """Entries are written at this level of the log's schema from now on."""
+
+    level: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsGrew:
+    """The metadata topic has so many partitions now."""
+
+    partition_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClockAhead:
+    """Times are written into the log so much earlier than this process's clock shows them."""
+
+    ahead_ms: int
+
+
 Event: TypeAlias = (
     Assigned
     | Unassigned
@@ -118,6 +139,9 @@ Event: TypeAlias = (
     | LogUnreadable
     | Invalidated
     | Accused
+    | SchemaLevel
+    | PartitionsGrew
+    | ClockAhead
 )
 
 

@@ -62,25 +62,24 @@ class GroupBuilder:
         self.last_block: CommitBlock | None = None
         self._state = state
         self._term = term
-        self._tables = overlay
+        self._overlay = overlay
         self._context = context
         self._level = level
         self._now_ms = now_ms
         self._waiting: list[Waiter] = []
         self._commits: list[tuple[Request, CommitFile]] = []
         self._last: PendingEntry | None = None
-        overlay.touched = type(overlay.touched)()
 
     @property
     def _limits(self) -> Limits:
         return self._context.limits
 
-    @property
-    def _overlay(self) -> HotState:
+    def _settled(self) -> HotState:
+        """The overlay with everything of this group."""
         if self.last_block is not None:
-            apply_block(self._tables, self.last_block)
+            apply_block(self._overlay, self.last_block)
             self.last_block = None
-        return self._tables
+        return self._overlay
 
     def take(self, request: Request) -> None:
         """Decide the next request of the queue."""
@@ -92,7 +91,7 @@ class GroupBuilder:
         if isinstance(command, ListOffsets | DescribeFiles | Barrier):
             self._waiting.append(Waiter(request.token, request.deadline_ms, command))
         else:
-            decision = decide_write(self._overlay, command, self._limits)
+            decision = decide_write(self._settled(), command, self._limits)
             waiter = Waiter(request.token, request.deadline_ms, command, decision.answer)
             if decision.records:
                 self._append(decision.records, waiter)
@@ -101,7 +100,7 @@ class GroupBuilder:
 
     def expire(self) -> None:
         """Log what the log's clock has made old; nobody asked, so nobody is answered."""
-        records = decide_expiry(self._overlay, self._limits)
+        records = decide_expiry(self._settled(), self._limits)
         if records:
             self._append(records, None)
 
@@ -160,9 +159,9 @@ class GroupBuilder:
                 for one in plain:
                     self._take_commit(*one)
                 return
-            append_time_ms = max(self._context.now_ms, self._overlay.log_time_ms)
+            append_time_ms = max(self._context.now_ms, self._settled().log_time_ms)
             commands, hashes = [one.command for one in plain], [one.content_hash for one in plain]
-            block = decide_block(self._overlay, commands, hashes, append_time_ms, self._level, raw)
+            block = decide_block(self._settled(), commands, hashes, append_time_ms, self._level, raw)
             raw = None
             unusual = block.file if isinstance(block, Unusual) else self._first_too_large(block)
             if unusual is None and isinstance(block, CommitBlock):
@@ -204,7 +203,7 @@ class GroupBuilder:
         if known is not None:
             self.replies.append(Reply(request.token, known))
             return
-        decision = decide(self._overlay, command, hashed, self._context)
+        decision = decide(self._settled(), command, hashed, self._context)
         if decision.record is None:
             self.replies.append(Reply(request.token, decision.result))
             return
@@ -227,7 +226,7 @@ class GroupBuilder:
         if file is not None:
             if file.content_hash != hashed:
                 return _other_content(command)
-            age_ms = max(self._context.now_ms, self._overlay.log_time_ms) - file.append_time_ms
+            age_ms = max(self._context.now_ms, self._settled().log_time_ms) - file.append_time_ms
             if age_ms > self._limits.commit_results_retention_ms or not file.record:
                 message = (
                     f"file {command.object_key} was committed {age_ms} ms ago; its results are no longer kept (commit.results.retention.ms"
@@ -277,7 +276,7 @@ class GroupBuilder:
         if waiter is not None:
             entry.after.append(waiter)
         for record in records:
-            self._overlay.apply(record, -1)
+            self._settled().apply(record, -1)
         term.add(entry)
         self._last = entry
         for seq, value in enumerate(values, first_seq):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from coordinator.core.commands import FetchPoint, FoundBatches
-from coordinator.core.reads.queries import FetchBudget, find_batches
-from coordinator.core.state.replica_state import ShardState
+from coordinator.core.reads.queries import FetchBudget
+from coordinator.core.view import ShardView
 from coordinator.kafka.batches import partition_key
 from coordinator.runtime.cluster_view import ClusterView
 from coordinator.runtime.failures import NotReadable
@@ -38,10 +38,10 @@ def find_applied(view: ClusterView, point: FetchPoint, budget: FetchBudget) -> F
     if owner is None or replica is None:
         return None
     try:
-        return replica.look(_find_placed, key, point, budget, owner)
+        return replica.look(_find_placed, point, budget)
     except NotReadable:
         return None
 
 
-def _find_placed(state: ShardState, key: bytes, point: FetchPoint, budget: FetchBudget, coordinator_id: int) -> FoundBatches | None:
-    return find_batches(state, point, budget, coordinator_id) if key in state.hot.partitions.index else None
+def _find_placed(shard: ShardView, point: FetchPoint, budget: FetchBudget) -> FoundBatches | None:
+    return shard.find_batches(point, budget) if shard.has_partition(point.topic_id, point.partition) else None

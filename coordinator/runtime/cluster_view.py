@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from coordinator.core.directory.directory import Deletion, Directory, Placement, why_unknown
 from coordinator.core.leadership.states import State
-from coordinator.core.shard import Shard
+from coordinator.core.view import ShardView
 from coordinator.kafka.batches import BatchArray, split_partition_key
 from coordinator.runtime.owner_loops import common_owner
 from coordinator.runtime.replica import Replica
@@ -46,17 +46,16 @@ class ClusterView:
         """This node's replica of a coordinator, loaded or not."""
         return self._replicas.get(coordinator_id)
 
-    def shard(self, coordinator_id: int) -> Shard | None:
+    def shard(self, coordinator_id: int) -> ShardView | None:
         """The loaded shard of a coordinator, if this node has one."""
         replica = self._replicas.get(coordinator_id)
-        return None if replica is None else replica.shard
+        return None if replica is None else replica.view
 
     @property
     def directory(self) -> Directory | None:
         """The directory as far as this node has applied it."""
-        replica = self.replica(DIRECTORY_PARTITION)
-        hot = None if replica is None else replica.hot
-        return None if hot is None else hot.directory
+        shard = self.shard(DIRECTORY_PARTITION)
+        return None if shard is None else shard.directory
 
     def placement(self, topic_id: bytes) -> Placement | None:
         directory = self.directory

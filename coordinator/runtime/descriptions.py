@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from coordinator.core.directory.directory import Deletion, Placement
 from coordinator.core.leadership.states import State
-from coordinator.core.state.replica_state import ShardState
 from coordinator.core.tables.stored_rows import FileRow
-from coordinator.kafka.batches import partition_key
+from coordinator.core.view import ShardView
 from coordinator.runtime.cluster_view import Leader
 from coordinator.runtime.node import Node
 from records.model import NodeRegistered
@@ -83,13 +82,9 @@ class Descriptions:
 
     def _partition(self, placement: Placement | Deletion, partition: int, coordinator_id: int) -> PartitionDescription:
         leader = self._node.view.leader(coordinator_id)
-        replica = self._node.view.replica(coordinator_id)
-        hot = None if replica is None else replica.hot
-        row = None if hot is None else hot.partitions.index.get(partition_key(placement.topic_id, partition))
-        log_start, high_watermark = -1, -1
-        if hot is not None and row is not None:
-            log_start = hot.partitions.log_start.cells[row]
-            high_watermark = hot.partitions.high_watermark.cells[row]
+        shard = self._node.view.shard(coordinator_id)
+        bounds = None if shard is None else shard.bounds(placement.topic_id, partition)
+        log_start, high_watermark = (-1, -1) if bounds is None else bounds
         return PartitionDescription(
             partition=partition,
             coordinator_id=coordinator_id,
@@ -118,7 +113,7 @@ class Descriptions:
 
     def _coordinator(self, coordinator_id: int) -> CoordinatorDescription:
         replica = self._node.replicas[coordinator_id]
-        hot, shard, failures = replica.hot, replica.shard, replica.failures
+        shard, failures = replica.view, replica.failures
         state = State.FAILED.value if replica.unloadable else "loading"
         if shard is not None:
             state = shard.phase.value
@@ -127,8 +122,8 @@ class Descriptions:
             state=state,
             leader=self._node.view.leader(coordinator_id),
             digest_offset=replica.written_offset,
-            log_end=-1 if shard is None or hot is None else shard.state.applied_offset + 1,
-            live_partitions=0 if hot is None else len(hot.partitions.index),
+            log_end=-1 if shard is None else shard.applied_offset + 1,
+            live_partitions=0 if shard is None else shard.live_partitions,
             digest=replica.digest.to_bytes(),
             failures=failures.count,
             last_failure=failures.last_reason,
@@ -162,7 +157,7 @@ class Descriptions:
         ids = list(dict.fromkeys(coordinator_ids)) or self._node.view.led()
         found: list[FileDescription] = []
         for coordinator_id in ids:
-            rows = self._node.replicas[coordinator_id].look(ShardState.files_after, after_key, limit + 1)
+            rows = self._node.replicas[coordinator_id].look(ShardView.files_after, after_key, limit + 1)
             found += [FileDescription(coordinator_id=coordinator_id, file=row) for row in rows]
         found.sort(key=lambda description: (description.file.object_key, description.coordinator_id))
         end = min(limit, len(found))

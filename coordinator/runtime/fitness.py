@@ -39,7 +39,7 @@ class Fitness:
         """Look at everything once."""
         self._look_at_clock()
         for partition, replica in self._replicas.items():
-            if replica.refused_terms >= REFUSED_TERMS_MAX:
+            if replica.recovery.refused_terms >= REFUSED_TERMS_MAX:
                 self._give_back(partition, replica)
         now_s = asyncio.get_running_loop().time()
         for partition in [partition for partition, back_at_s in self._back_at_s.items() if now_s >= back_at_s]:
@@ -57,10 +57,10 @@ class Fitness:
             self._abstention.release(CLOCK)
 
     def _give_back(self, partition: int, replica: Replica) -> None:
-        replica.refused_terms = 0
+        replica.recovery.forget_refusals()
         tries = self._refusals[partition] = self._refusals.get(partition, 0) + 1
         back_off_s = min(REFUSED_BACKOFF_S[0] * 2 ** (tries - 1), REFUSED_BACKOFF_S[1])
         self._back_at_s[partition] = asyncio.get_running_loop().time() + back_off_s * self._rng.uniform(0.5, 1.0)
         self._abstention.withhold(
-            REFUSED, f"Kafka refused what this node wrote to metadata partition {partition}: {replica.refusal}", partition
+            REFUSED, f"Kafka refused what this node wrote to metadata partition {partition}: {replica.recovery.refusal}", partition
         )

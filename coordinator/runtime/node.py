@@ -29,6 +29,7 @@ from coordinator.runtime.cluster_view import DIRECTORY_PARTITION, ClusterView
 from coordinator.runtime.directory_worker import DirectoryWorker
 from coordinator.runtime.failures import FailureLog
 from coordinator.runtime.fitness import Fitness
+from coordinator.runtime.loading import ReplicaUnloadable
 from coordinator.runtime.node_clocks import NodeClocks
 from coordinator.runtime.ports import (
     Cluster,
@@ -46,7 +47,7 @@ from coordinator.runtime.ports import (
     TopicMissing,
 )
 from coordinator.runtime.registration import NodeIdTaken, Registration
-from coordinator.runtime.replica import Replica, ReplicaIdentity, ReplicaPorts, ReplicaUnloadable
+from coordinator.runtime.replica import Replica, ReplicaIdentity, ReplicaPorts
 from coordinator.runtime.router import Router
 from coordinator.runtime.telemetry import Telemetry
 from coordinator.runtime.topic_rules import ReplicaSets, Severity, TopicExpectations, check_topic, may_lead, wanted_config
@@ -463,8 +464,7 @@ class Node:
             self.schema_level = directory.schema_level
             LOG.info("schema level in force level=%d", self.schema_level)
         for replica in self.replicas.values():
-            if replica.shard is not None:
-                replica.shard.schema_level = self.schema_level
+            replica.use_schema_level(self.schema_level)
 
     # ---- time
 
@@ -505,7 +505,7 @@ class Node:
     # ---- what can go wrong
 
     def _replica_failed(self, partition: int, reason: str) -> None:
-        shard = self.replicas[partition].shard
+        shard = self.replicas[partition].view
         if shard is not None and shard.is_unsupported:
             # The same entry stops a replica that is built anew; what is in the database is right as far as it goes.
             self.abstention.withhold(UNSUPPORTED, f"metadata partition {partition}: {reason}", partition)
@@ -600,8 +600,7 @@ class Node:
                 self._unusable(replica, failed)
                 self._spawn(self._revive(partition), f"revive-{partition}")
         for replica in self.replicas.values():
-            if replica.shard is not None:
-                replica.shard.partition_count = len(facts.partitions)
+            replica.grow(len(facts.partitions))
         LOG.info("metadata topic has grown partitions=%d", len(facts.partitions))
 
 

@@ -26,8 +26,8 @@ from coordinator.core.commands import (
     Outcome,
 )
 from coordinator.core.files.commit_vector import check_whole
-from coordinator.core.reads.queries import FetchBudget, find_batches, past_the_end
-from coordinator.core.state.replica_state import ShardState
+from coordinator.core.reads.queries import FetchBudget
+from coordinator.core.view import ShardView
 from coordinator.kafka.batches import partition_key, partition_keys, split_partition_key
 from coordinator.kafka.errors import ErrorCode
 from coordinator.runtime.applied import find_applied
@@ -95,9 +95,9 @@ class Router:
     async def directory_is_current(self, timeout_ms: int) -> bool:
         """Wait until the directory holds everything that was logged before this call; False when that takes too long."""
         replica = self._replicas.get(DIRECTORY_PARTITION)
-        if replica is None or replica.shard is None or self._cluster is None:
+        if replica is None or replica.view is None or self._cluster is None:
             return False
-        if replica.shard.is_leading:
+        if replica.view.is_leading:
             answer = await replica.ask(Barrier(), timeout_ms)
             return isinstance(answer, Outcome) and answer.error is ErrorCode.NONE
         try:
@@ -260,7 +260,7 @@ class Router:
         if replica is None:
             return FoundBatches(outcome=self.not_led(owner), batches=[])
         try:
-            return await self._find_behind_barrier(replica, key, point, budget, timeout_ms, started_s)
+            return await self._find_behind_barrier(replica, point, budget, timeout_ms, started_s)
         except NotReadable:
             return FoundBatches(outcome=self._not_readable(replica), batches=[])
 
@@ -272,23 +272,19 @@ class Router:
         return Outcome(error=ErrorCode.OFFSET_NOT_AVAILABLE, message=message)
 
     async def _find_behind_barrier(
-        self, replica: Replica, key: bytes, point: FetchPoint, budget: FetchBudget, timeout_ms: int, started_s: float
+        self, replica: Replica, point: FetchPoint, budget: FetchBudget, timeout_ms: int, started_s: float
     ) -> FoundBatches:
         """Ask a replica of this node. Raises `NotReadable`."""
-        owner = replica.partition
-        if not replica.look(_has_partition, key):
+        if not replica.look(ShardView.has_partition, point.topic_id, point.partition):
             message = "the partition is placed here but not created yet; retry"
             return FoundBatches(outcome=Outcome(error=ErrorCode.OFFSET_NOT_AVAILABLE, message=message), batches=[])
         is_certain = False
-        if self._view.is_leading(owner):
+        if self._view.is_leading(replica.partition):
             proof = await replica.ask(Barrier(), _left_ms(timeout_ms, started_s))
             is_certain = isinstance(proof, Outcome) and proof.error is ErrorCode.NONE
         # The replica that has proven it, although there may be another one by now.
-        return replica.look(find_batches, point, budget, owner) or replica.look(past_the_end, point, is_certain=is_certain)
-
-
-def _has_partition(state: ShardState, key: bytes) -> bool:
-    return key in state.hot.partitions.index
+        found = replica.look(ShardView.find_batches, point, budget)
+        return found or replica.look(ShardView.past_the_end, point, is_certain=is_certain)
 
 
 def _left_ms(timeout_ms: int, started_s: float) -> int:

@@ -43,6 +43,7 @@ from coordinator.core.log_entry import ReadEntry
 from coordinator.core.shard import Shard
 from coordinator.core.state.replica_state import OFFSET_END, ShardState
 from coordinator.core.tables.stored_rows import FileName, FileRow, RunRow, Tombstone
+from coordinator.core.view import ShardView
 from records.model import Endpoint
 
 START_MS = 1_700_000_000_000
@@ -87,6 +88,8 @@ class World:
     now_ms: int = START_MS
     next_term_id: int = 1001
     next_token: int = 1
+    defers: bool = False
+    """Whether replicas leave what their shards deferred to the next event; else they settle behind each one, as the runtime does."""
 
     def add_replica(self, *, limits: Limits | None = None, partition: int = 0, partition_count: int = 4) -> Replica:
         """A replica that has read nothing yet."""
@@ -112,13 +115,17 @@ class World:
 class Replica:
     """A shard with its producer, its reader and the answers it gave; one answer per token, or an AssertionError."""
 
-    def __init__(self, world: World, node_id: int, limits: Limits, partition: int, partition_count: int) -> None:
+    def __init__(
+        self, world: World, node_id: int, limits: Limits, partition: int, partition_count: int, loaded_from: ShardView | None = None
+    ) -> None:
+        """With `loaded_from` it has what the state database of that replica would hold, and reads on from there."""
         self.world = world
+        self.limits = limits
         self.outbox: deque[NewEntry] = deque()
         self.reports: deque[Delivery] = deque()
         self.term_id: int | None = None
         self.recover: Recover | None = None
-        self.cursor = 0
+        self.cursor = 0 if loaded_from is None else loaded_from.applied_offset + 1
         self.answers: dict[int, Answer] = {}
         self.requests: dict[int, Command] = {}
         self.effects: list[Effect] = []
@@ -129,11 +136,12 @@ class Replica:
             rack="",
             endpoints=[Endpoint(listener="PLAINTEXT", host=f"node-{node_id}", port=9092)],
             limits=limits,
-            state=ShardState(cold=EmptyColdStore()),
-            fence=Fence(),
-            claim=None,
-            certain_end=OFFSET_END,
+            state=ShardState(cold=EmptyColdStore()) if loaded_from is None else loaded_from.state,
+            fence=Fence() if loaded_from is None else loaded_from.written_fence,
+            claim=None if loaded_from is None else loaded_from.claim,
+            certain_end=OFFSET_END if loaded_from is None else 0,
         )
+        self.view = ShardView(self.shard)
 
     # ---- events
 
@@ -143,7 +151,16 @@ class Replica:
         self.effects.extend(effects)
         for effect in effects:
             self._perform(effect)
+        if not self.world.defers:
+            self.settle()
         return effects
+
+    def settle(self) -> None:
+        """Apply what the shard has deferred."""
+        effects = self.shard.settle()
+        self.effects.extend(effects)
+        for effect in effects:
+            self._perform(effect)
 
     def submit(self, *commands: Command, timeout_ms: int = DEADLINE_MS) -> list[int]:
         """Send requests in one event; returns their tokens."""

@@ -46,7 +46,7 @@ async def test_a_leader_shows_its_epoch_and_replicas_their_digest() -> None:
         await started.ask(1, place(count=1))
         await started.ask(1, commit("a", [batch(0, 3)], owner_ids=[1]))
         replica = started.node.replicas[1]
-        shard = replica.shard
+        shard = replica.view
         assert shard is not None
         await started.until(lambda: replica.written_offset == shard.state.applied_offset, "the state to be written")
         found = {(one.name, one.labels): one.value for one in node_samples(started.node, lambda: 0)}
@@ -65,7 +65,7 @@ async def test_a_leader_shows_its_epoch_and_replicas_their_digest() -> None:
 async def test_a_replica_that_could_not_be_loaded_counts_as_failed() -> None:
     async with running(in_memory(), MemoryStateStores()) as started:
         await started.leads()
-        started.node.replicas[1].shard = None
+        started.node.replicas[1].view = None
         assert {one.labels: one.value for one in node_samples(started.node, lambda: 0) if one.name == "partitions"}[("loading",)] == 1
         started.node.replicas[1].unloadable = "the log starts too late"
         assert {one.labels: one.value for one in node_samples(started.node, lambda: 0) if one.name == "partitions"}[("failed",)] == 1

@@ -24,7 +24,7 @@ def log_of(*forged: list[Record]) -> World:
     leader.lead()
     leader.ask(place(count=2))
     leader.ask(commit("a", [batch(0, 3)]))
-    fence = leader.shard.fence
+    fence = leader.view.fence
     for seq, records in enumerate(forged, fence.seq + 1):
         world.append(encode_key(EntryKey(fence.epoch, fence.term, seq)), encode_entry(records, 2))
     return world
@@ -103,7 +103,7 @@ def test_much_is_folded_through_the_database(monkeypatch: pytest.MonkeyPatch) ->
     for number in range(30):
         leader.ask(commit(f"k{number}", [batch(0, 2), batch(1, 1)]))
     again = next(value for _, value in world.log if b"k3" in (value or b""))
-    fence = leader.shard.fence
+    fence = leader.view.fence
     world.append(encode_key(EntryKey(fence.epoch, fence.term, fence.seq + 1)), again)
     monkeypatch.setattr("cli.log_fold.WRITTEN_BATCHES", 10)
     told = explain(world, len(world.log) - 1)

@@ -224,7 +224,7 @@ class Run:
     def find(self, step: dict[str, object]) -> None:
         points: list[tuple[int, int, int]] = step["points"]  # type: ignore[assignment]
         max_bytes, max_batches = int(str(step["max_bytes"])), int(str(step["max_batches"]))
-        answers = find(self.replica.shard.state, points, max_bytes=max_bytes, max_batches=max_batches)
+        answers = find(self.replica.view.state, points, max_bytes=max_bytes, max_batches=max_batches)
         expected = self.model.find([((TOPIC, p), o, b) for p, o, b in points], max_bytes, max_batches)
         got = [None if a is None else (int(a.outcome.error), a.log_start, a.high_watermark, list(map(_found, a.batches))) for a in answers]
         wanted = [None if e is None else (*e[:3], list(map(_modelled, e[3]))) for e in expected]
@@ -232,15 +232,15 @@ class Run:
 
     def check_end(self) -> None:
         self.settle()
-        shard = self.replica.shard
+        shard = self.replica.view
         assert shard.overlay is not None
         assert view_of(shard.overlay) == view_of(shard.state.hot)
         self.check_state()
         self.check_log()
-        assert state_of(straight_replay(self.world).shard.state) == state_of(shard.state)
+        assert state_of(straight_replay(self.world).view.state) == state_of(shard.state)
 
     def check_state(self) -> None:
-        view = state_of(self.replica.shard.state)
+        view = state_of(self.replica.view.state)
         partitions, producers, batches = view["partitions"], view["producers"], view["batches"]
         assert isinstance(partitions, dict)
         assert isinstance(producers, dict)
@@ -263,7 +263,7 @@ class Run:
 
 def straight_replay(world: World) -> Replica:
     """A new replica that has read the whole log in one go."""
-    replica = Replica(World(log=world.log), 99, world.replicas[0].shard.limits, 0, 4)
+    replica = Replica(World(log=world.log), 99, world.replicas[0].limits, 0, 4)
     replica.read()
     return replica
 

@@ -19,12 +19,19 @@ from coordinator.core.shard import Shard
 from coordinator.core.state.replica_state import ShardState
 from coordinator.core.tables.in_memory import BrokenInvariant
 from coordinator.testing.shard_harness import Replica, World
-from tests.core.build import batch, commit, delete_records, found, leading, list_offsets, place, result_of, state_of, view_of
+from tests.core.build import batch, commit, delete_records, leading, list_offsets, place, result_of, state_of, view_of
+
+
+def deferring() -> tuple[World, Replica]:
+    """A leader with a topic, which leaves what its shard deferred to the next event."""
+    world, replica = leading()
+    world.defers = True
+    return world, replica
 
 
 def answered(*, count: int = 1) -> tuple[World, Replica]:
     """A leader whose last event acknowledged a group of commits to partition 0."""
-    world, replica = leading()
+    world, replica = deferring()
     replica.submit(*[commit(f"file {number}", [batch(0, 3)]) for number in range(count)])
     replica.land()
     replica.report()
@@ -32,55 +39,55 @@ def answered(*, count: int = 1) -> tuple[World, Replica]:
 
 
 def test_the_answer_comes_first() -> None:
-    world, replica = leading()
+    world, replica = deferring()
     [token] = replica.submit(commit("a", [batch(0, 3)]))
-    assert not replica.shard.is_settled
-    assert [type(effect) for effect in replica.shard.settle()] == []
-    assert replica.shard.is_settled
+    assert not replica.view.is_settled
+    assert replica.shard.settle() == []
+    assert replica.view.is_settled
     replica.land()
-    before = replica.shard.state.applied_offset
+    before = replica.view.applied_offset
     replica.report()
     assert result_of(replica.answers[token]).base_offsets == [0]
-    assert not replica.shard.is_settled
-    assert replica.shard._state.applied_offset == before
+    assert not replica.view.is_settled
+    assert replica.view.applied_offset == before
     assert replica.shard.settle() == []
-    assert replica.shard._state.applied_offset == before + 1 == len(world.log) - 1
-    assert (replica.shard.commit_counts.commits, replica.shard.commit_counts.records) == (1, 3)
+    assert replica.view.applied_offset == before + 1 == len(world.log) - 1
+    assert (replica.view.commit_counts.commits, replica.view.commit_counts.records) == (1, 3)
 
 
-LOOKS: list[Callable[[Replica], object]] = [
-    lambda replica: [batch.last_offset for one in found(replica.shard.state, [(0, 0, 1000)]) if one is not None for batch in one.batches],
-    lambda replica: replica.shard.header("cluster", bytes(16)),
-    lambda replica: replica.shard.next_offset,
-    lambda replica: replica.shard.state.find_file("file 0"),
-    lambda replica: replica.shard.state.files_after("", 10),
-    lambda replica: replica.shard.state.has_unwritten(),
-    lambda replica: replica.shard.state.unwritten_batches,
-    lambda replica: replica.shard.overlay is not None and view_of(replica.shard.overlay),
-    lambda replica: replica.shard.state.freeze(replica.shard.header("cluster", bytes(16))).generation.batches,
+EVENTS: list[Callable[[Replica], object]] = [
     lambda replica: result_of(replica.ask(commit("next", [batch(0, 2)]))[0]).base_offsets,
     lambda replica: result_of(replica.ask(commit("file 0", [batch(0, 3)]))[0]),
     lambda replica: result_of(replica.ask(commit("file 0", [batch(0, 4)]))[0]),
     lambda replica: replica.ask(list_offsets((0, -1), (0, -3))),
-    lambda replica: replica.ask(delete_records((0, 2))) and replica.shard.state.hot.partitions.log_start.cells[0],
-]  # fmt: skip
+    lambda replica: replica.ask(delete_records((0, 2))) and replica.view.state.hot.partitions.log_start.cells[0],
+    lambda replica: (replica.tick(), state_of(replica.view.state)),
+]
 
 
-@pytest.mark.parametrize("look", LOOKS, ids=range(len(LOOKS)))
-def test_whoever_looks_sees_what_was_answered(look: Callable[[Replica], object]) -> None:
+@pytest.mark.parametrize("event", EVENTS, ids=range(len(EVENTS)))
+def test_an_event_sees_what_was_answered(event: Callable[[Replica], object]) -> None:
     seen = []
     for settles in (False, True):
         _, replica = answered(count=2)
-        assert not replica.shard.is_settled
+        assert not replica.view.is_settled
         if settles:
             replica.shard.settle()
-        seen.append(look(replica))
+        seen.append(event(replica))
     assert seen[0] == seen[1]
+
+
+def test_nothing_is_frozen_before_it_is_settled() -> None:
+    _, replica = answered(count=2)
+    with pytest.raises(BrokenInvariant, match="must be settled"):
+        replica.shard.freeze(replica.shard.header("cluster", bytes(16)))
+    replica.shard.settle()
+    assert replica.shard.freeze(replica.shard.header("cluster", bytes(16))).generation.batches == 4
 
 
 def walk(seed: int, *, settles: bool) -> tuple[list[Effect], dict[str, object], World]:
     """Random requests and arrivals; with `settles` nothing is ever left for later."""
-    rng, world = random.Random(seed), World()
+    rng, world = random.Random(seed), World(defers=not settles)
     replica = world.add_replica(limits=Limits(group_batches_max=4))
     replica.lead()
     replica.ask(place(count=3))
@@ -112,12 +119,12 @@ def walk(seed: int, *, settles: bool) -> tuple[list[Effect], dict[str, object], 
             replica.report(min(len(replica.reports), rng.randrange(4)))
             replica.read(min(len(world.log) - replica.cursor, rng.randrange(3)))
         if settles:
-            replica.shard.settle()
-            assert replica.shard.is_settled
+            assert replica.view.is_settled
     world.settle()
-    assert replica.shard.overlay is not None
-    assert view_of(replica.shard.overlay) == view_of(replica.shard.state.hot)
-    return replica.effects, state_of(replica.shard.state), world
+    replica.settle()
+    assert replica.view.overlay is not None
+    assert view_of(replica.view.overlay) == view_of(replica.view.state.hot)
+    return replica.effects, state_of(replica.view.state), world
 
 
 def shown(effects: list[Effect]) -> list[object]:
@@ -149,27 +156,25 @@ def fail_to_apply(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
 def test_what_cannot_be_applied_fails_the_replica_and_stays_answered(
     monkeypatch: pytest.MonkeyPatch, next_event: Callable[[Shard], list[Effect]]
 ) -> None:
-    world, replica = leading()
+    world, replica = deferring()
     first, _ = replica.submit(commit("a", [batch(0, 3)])) + replica.submit(commit("b", [batch(1, 3)]))
     replica.land()
     fail_to_apply(monkeypatch, BrokenInvariant("it does not fit"))
     replica.report(1)
     assert result_of(replica.answers[first]).errors == [0]
-    for _ in range(2):
-        # Nobody is told of a state without it.
-        with pytest.raises(BrokenInvariant, match="does not fit"):
-            _ = replica.shard.state
+    before = replica.view.applied_offset
     effects = next_event(replica.shard)
     assert StateChanged(State.LEADING, State.FAILED, "it does not fit") in effects
     [refused] = [effect for effect in effects if isinstance(effect, Reply)]
     assert result_of(refused.answer).errors == [16]
+    assert replica.view.applied_offset == before
     assert replica.shard.is_settled
     assert next_event(replica.shard) == []
     monkeypatch.undo()
     # The answer was true: the log has it.
     other = world.add_replica()
     other.read()
-    assert [file.object_key for file in other.shard.state.files_after("", 10)] == ["a", "b"]
+    assert [file.object_key for file in other.view.state.files_after("", 10)] == ["a", "b"]
 
 
 def test_a_bug_while_applying_reaches_the_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,7 +188,7 @@ def test_a_bug_while_applying_reaches_the_runtime(monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_is_answered_before_the_term_ends_is_applied() -> None:
-    world, replica = leading()
+    world, replica = deferring()
     first, second = replica.submit(commit("a", [batch(0, 3)])) + replica.submit(commit("b", [batch(0, 3)]))
     assert replica.term_id is not None
     seqs = [entry.seq for entry in replica.outbox]
@@ -191,8 +196,8 @@ def test_what_is_answered_before_the_term_ends_is_applied() -> None:
     replica.feed(Delivered(replica.term_id, [Delivery(seqs[0], len(world.log) - 2, None), Delivery(seqs[1], None, "lost")]))
     assert result_of(replica.answers[first]).errors == [0]
     assert result_of(replica.answers[second]).errors == [16]
-    assert replica.shard.overlay is None
-    assert replica.shard.state.applied_offset == len(world.log) - 2
+    assert replica.view.overlay is None
+    assert replica.view.state.applied_offset == len(world.log) - 2
     assert replica.cursor == len(world.log) - 1
 
 
@@ -203,4 +208,4 @@ def test_the_overlay_of_a_term_that_ended_takes_nothing_more() -> None:
     assert not replica.shard.is_settled
     replica.shard.break_off("the process has enough")
     assert replica.shard.is_settled
-    assert replica.shard.overlay is None
+    assert replica.view.overlay is None

@@ -241,13 +241,13 @@ SEQUENCES: list[tuple[str, dict[str, object], ErrorCode]] = [
 @pytest.mark.parametrize(("row", "error"), [row[1:] for row in SEQUENCES], ids=[row[0] for row in SEQUENCES])
 def test_sequence_rule(row: dict[str, object], error: ErrorCode) -> None:
     replica = with_producer()
-    before = state_of(replica.shard.state)["producers"]
+    before = state_of(replica.view.state)["producers"]
     result = result_of(replica.ask(commit("a", [row, batch(1)]))[0])
     assert result.errors == [error, 0]
     assert result.base_offsets == [-1 if error else 4, 0]
     assert result.duplicates == [False, False]
     if error:
-        assert state_of(replica.shard.state)["producers"] == before
+        assert state_of(replica.view.state)["producers"] == before
 
 
 def test_an_exact_duplicate_answers_the_original_offset_and_the_log_start_of_now() -> None:
@@ -334,7 +334,7 @@ def test_producer_state_survives_delete_records() -> None:
 
 def test_an_expired_producer_may_start_anywhere() -> None:
     replica = with_producer()
-    hot = replica.shard.state.hot
+    hot = replica.view.state.hot
     time = hot.log_time_ms
     hot.apply(ProducersExpired(before_ms=time), 50)
     assert hot.producers.index
@@ -405,7 +405,7 @@ def test_a_file_of_which_nothing_was_accepted_is_known_all_the_same() -> None:
     replica.ask(commit("a", [batch(sequence=0)]))
     command = commit("b", [batch(sequence=5)])
     assert errors(replica, command) == errors(replica, command) == [E.OUT_OF_ORDER_SEQUENCE_NUMBER]
-    file = replica.shard.state.find_file("b")
+    file = replica.view.state.find_file("b")
     assert file is not None
     assert (file.batch_count, file.live_batches) == (0, 0)
     assert len(files_logged(world)) == 2
@@ -416,7 +416,7 @@ def test_a_key_with_a_tombstone_is_refused(known_before: bool) -> None:
     _, replica = leading()
     if known_before:
         replica.ask(commit("a", [batch()]))
-    state = replica.shard.state
+    state = replica.view.state
     record = FilesRemoved(object_keys=["a"]) if known_before else FilesFenced(object_keys=["a"], created_ms=[-1])
     state.apply_entry([record], state.applied_offset + 1, b"")
     result = result_of(replica.ask(commit("a", [batch()]))[0])
@@ -427,7 +427,7 @@ def test_a_key_with_a_tombstone_is_refused(known_before: bool) -> None:
 def test_a_file_removed_while_its_commit_is_being_written_is_gone() -> None:
     _, replica = leading()
     replica.ask(commit("a", [batch()]))
-    state = replica.shard.state
+    state = replica.view.state
     state.freeze(replica.shard.header("cluster", bytes(16)))
     assert state.find_file("a") is not None
     state.apply_entry([FilesRemoved(object_keys=["a"])], state.applied_offset + 1, b"")

@@ -10,9 +10,8 @@ import pytest
 from coordinator.core.commands import Barrier
 from coordinator.core.events import Accused, Contradicted
 from coordinator.core.leadership.states import State
-from coordinator.core.limits import TOPIC_PARTITIONS_MAX
+from coordinator.core.limits import TOPIC_PARTITIONS_MAX, Limits
 from coordinator.core.log_entry import ContradictoryEntry
-from coordinator.core.shard import Shard
 from coordinator.testing.shard_harness import Replica, World
 from records.codec import decode_entry, encode_entry, encode_key
 from records.entry_key import EntryKey
@@ -56,7 +55,7 @@ def record_of(world: World, key: str) -> FileCommitted:
 
 def forge(world: World, leader: Replica, *entries: Sequence[Record]) -> None:
     """Append entries as the leader's producer would, behind what it has written."""
-    fence = leader.shard.fence
+    fence = leader.view.fence
     for seq, records in enumerate(entries, fence.seq + 1):
         world.append(encode_key(EntryKey(fence.epoch, fence.term, seq)), encode_entry(list(records), 2))
 
@@ -113,16 +112,16 @@ CONTRADICTIONS: dict[str, Callable[[World], list[Record]]] = {
 @pytest.mark.parametrize("reason", CONTRADICTIONS)
 def test_an_entry_that_contradicts_the_state_changes_nothing(reason: str) -> None:
     world, first, second = led()
-    before, fence = state_of(second.shard.state), second.shard.fence
+    before, fence = state_of(second.view.state), second.view.fence
     at = len(world.log)
     forge(world, first, CONTRADICTIONS[reason](world))
     effects_before = len(second.effects)
     second.read()
-    assert second.shard.failure is None
-    assert state_of(second.shard.state) == before
-    assert second.shard.state.applied_offset == at
-    assert second.shard.fence.seq == fence.seq + 1
-    assert second.shard.void_entries == {"contradiction": 1}
+    assert second.view.failure is None
+    assert state_of(second.view.state) == before
+    assert second.view.state.applied_offset == at
+    assert second.view.fence.seq == fence.seq + 1
+    assert second.view.void_entries == {"contradiction": 1}
     [told] = [effect for effect in second.effects[effects_before:] if isinstance(effect, Contradicted)]
     assert told.is_certain
     assert (told.entry.offset, told.entry.epoch, told.entry.term) == (at, fence.epoch, fence.term)
@@ -147,45 +146,30 @@ def test_what_only_looks_odd_is_applied(what: str) -> None:
     world, first, second = led()
     forge(world, first, LAWFUL[what](world))
     second.read()
-    assert second.shard.failure is None
-    assert not second.shard.void_entries
-    assert second.shard.contradiction is None
+    assert second.view.failure is None
+    assert not second.view.void_entries
+    assert second.view.contradiction is None
 
 
 def test_a_key_with_a_tombstone_is_not_committed() -> None:
     world, first, second = led()
     forge(world, first, [FilesFenced(object_keys=["c"], created_ms=[5])], [next_file(world)])
     second.read()
-    assert "file c is committed though its key has a tombstone (fenced)" in str(second.shard.contradiction)
-    assert second.shard.state.find_file("c") is None
+    assert "file c is committed though its key has a tombstone (fenced)" in str(second.view.contradiction)
+    assert second.view.state.find_file("c") is None
 
 
 def test_a_file_is_removed_once_all_of_it_is_deleted_however_far_the_counting_is() -> None:
     world, first, second = led()
     forge(world, first, [deleted_to(5)], [FilesRemoved(object_keys=["a"])])
     second.read()
-    assert not second.shard.void_entries
-    assert second.shard.state.find_file("a") is None
+    assert not second.view.void_entries
+    assert second.view.state.find_file("a") is None
 
 
 def reloaded(replica: Replica) -> Replica:
     """A replica with the state of another, as a database would give it back; it reads on from there."""
-    old = replica.shard
-    twin = Replica(replica.world, 9, old.limits, 0, 4)
-    twin.shard = Shard(
-        partition=0,
-        partition_count=4,
-        node_id=9,
-        rack="",
-        endpoints=[],
-        limits=old.limits,
-        state=old.state,
-        fence=old.fence,
-        claim=old.claim,
-        certain_end=0,
-    )
-    twin.cursor = old.state.applied_offset + 1
-    return twin
+    return Replica(replica.world, 9, Limits(), 0, 4, loaded_from=replica.view)
 
 
 def test_a_state_that_was_loaded_is_suspected_first_and_a_folded_one_decides() -> None:
@@ -193,37 +177,37 @@ def test_a_state_that_was_loaded_is_suspected_first_and_a_folded_one_decides() -
     loaded = reloaded(second)
     forge(world, first, [next_file(world, run_base_offset=[4])], [next_file(world)])
     loaded.read()
-    assert loaded.shard.phase is State.FAILED
-    assert "contradicts this state, which is built anew" in (loaded.shard.failure or "")
+    assert loaded.view.phase is State.FAILED
+    assert "contradicts this state, which is built anew" in (loaded.view.failure or "")
     [told] = [effect for effect in loaded.effects if isinstance(effect, Contradicted)]
     assert not told.is_certain
-    assert loaded.shard.state.applied_offset < told.entry.offset
+    assert loaded.view.state.applied_offset < told.entry.offset
     rebuilt = world.add_replica()
     rebuilt.read()
-    assert rebuilt.shard.failure is None
-    assert rebuilt.shard.void_entries == {"contradiction": 1}
-    assert rebuilt.shard.state.find_file("c") is not None
+    assert rebuilt.view.failure is None
+    assert rebuilt.view.void_entries == {"contradiction": 1}
+    assert rebuilt.view.state.find_file("c") is not None
 
 
 def test_a_leader_that_is_accused_ends_its_term_and_fails() -> None:
     _world, first, _second = led()
     [token] = first.submit(commit("late", [batch(0)]))
-    fence = first.shard.fence
+    fence = first.view.fence
     first.feed(Accused(contradiction=ContradictoryEntry(5, fence.epoch, fence.term, "offset 4, 5 is next"), accuser_id=3))
-    assert first.shard.phase is State.FAILED
-    assert "node 3 reads entry 5 of this term as a contradiction (offset 4, 5 is next)" in (first.shard.failure or "")
+    assert first.view.phase is State.FAILED
+    assert "node 3 reads entry 5 of this term as a contradiction (offset 4, 5 is next)" in (first.view.failure or "")
     assert set(result_of(first.answers[token]).errors) == {16}
 
 
 @pytest.mark.parametrize(("epoch", "term"), [(1, 5), (2, None)])
 def test_an_accusation_of_another_term_is_nothing(epoch: int, term: int | None) -> None:
     _world, first, second = led()
-    fence = first.shard.fence
+    fence = first.view.fence
     told = Accused(contradiction=ContradictoryEntry(5, epoch, fence.term if term is None else term, "no"), accuser_id=3)
     assert first.feed(told) == []
-    assert first.shard.phase is State.LEADING
+    assert first.view.phase is State.LEADING
     assert second.feed(told) == []
-    assert second.shard.phase is State.FOLLOWING
+    assert second.view.phase is State.FOLLOWING
 
 
 def test_a_leader_whose_entry_a_stranger_forged_ends_its_term_and_goes_on_behind_it() -> None:
@@ -236,5 +220,5 @@ def test_a_leader_whose_entry_a_stranger_forged_ends_its_term_and_goes_on_behind
     [answer] = first.ask(commit("c", [batch(0, 2)]))
     assert result_of(answer).base_offsets == [5]
     world.settle()
-    assert state_of(second.shard.state) == state_of(first.shard.state)
+    assert state_of(second.view.state) == state_of(first.view.state)
     assert first.ask(Barrier()) != []

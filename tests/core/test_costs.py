@@ -61,7 +61,7 @@ class Coordinator:
 
     def write(self, replica: Replica) -> None:
         """Pack what was applied since the last time, as before a write of the state database."""
-        state = replica.shard.state
+        state = replica.view.state
         self.packers[id(replica)].pack(state.freeze(replica.shard.header("cluster", bytes(16))))
         state.written()
 
@@ -156,14 +156,14 @@ def difference_s(few: Coordinator, many: Coordinator, work: Work) -> float:
 @pytest.mark.parametrize("work", [a_commit, a_follower, a_flush, a_tick, a_strict_read, a_deletion, a_description])
 def test_it_costs_the_same_with_a_thousand_times_as_many_partitions(coordinators: tuple[Coordinator, Coordinator], work: Work) -> None:
     few, many = coordinators
-    assert len(many.leader.shard.state.hot.partitions.index) == 1000 * len(few.leader.shard.state.hot.partitions.index)
+    assert len(many.leader.view.state.hot.partitions.index) == 1000 * len(few.leader.view.state.hot.partitions.index)
     longer_s = difference_s(few, many, work)
     assert longer_s < ALLOWED_S, f"{longer_s * 1e6:.0f} us longer with {MANY} partitions than with {FEW}"
 
 
 def test_one_pass_over_the_partitions_would_be_found(coordinators: tuple[Coordinator, Coordinator]) -> None:
     def wasteful(one: Coordinator) -> Callable[[], None]:
-        table = one.leader.shard.state.hot.partitions
+        table = one.leader.view.state.hot.partitions
         return lambda: max(table.high_watermark.cells)
 
     assert difference_s(*coordinators, wasteful) > ALLOWED_S

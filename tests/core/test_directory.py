@@ -25,6 +25,7 @@ from coordinator.core.commands import (
 )
 from coordinator.core.decide import decide_write
 from coordinator.core.directory.directory import decide_confirm, decide_create, decide_delete, decide_register, working_nodes
+from coordinator.core.events import SchemaLevel
 from coordinator.core.limits import Limits
 from coordinator.core.tables.in_memory import BrokenInvariant, HotState
 from coordinator.kafka.errors import ErrorCode
@@ -357,18 +358,18 @@ def test_entries_are_written_at_the_level_that_the_replica_was_told() -> None:
     world, replica = leading()
     assert replica.ask(RaiseSchemaLevel(level=2), commit("a", [batch(0, 2)]))[0] == OK
     assert FeatureLevelSet(level=2) in [record for _, value in world.log for record in decode_entry(value or b"")]
-    assert replica.shard.state.hot.directory.schema_level == 2
+    assert replica.view.state.hot.directory.schema_level == 2
     assert set(levels_written(world, 0)) == {1}  # nobody has told the replica yet that the new level is in force everywhere
     start = len(world.log)
-    replica.shard.schema_level = 2
+    replica.feed(SchemaLevel(2))
     replica.ask(commit("b", [batch(0, 2)]))
     replica.ask(list_offsets((0, -1)))
     replica.ask(RemoveTopics(removals=[TopicRemoval(topic_id=TOPIC, order_offset=9)]))
     assert levels_written(world, start) == [2, 2, 2]
     follower = world.add_replica()
     world.settle()
-    assert follower.shard.state.hot.directory.schema_level == 2
-    assert follower.shard.state.hot.partitions.index == replica.shard.state.hot.partitions.index
+    assert follower.view.state.hot.directory.schema_level == 2
+    assert follower.view.state.hot.partitions.index == replica.view.state.hot.partitions.index
 
 
 # ---- the owners' side
@@ -429,7 +430,7 @@ def test_a_deleted_topic_takes_its_partitions_and_producers_along_at_once() -> N
     assert getattr(answer, "errors", None) == [ErrorCode.UNKNOWN_TOPIC_ID]
     assert isinstance(found, list)
     assert getattr(found[0], "outcome", OK).error == ErrorCode.UNKNOWN_TOPIC_ID
-    hot = replica.shard.state.hot
+    hot = replica.view.state.hot
     assert (dict(hot.partitions.index), dict(hot.producers.index), dict(hot.topics)) == ({}, {}, {})
 
 

@@ -55,7 +55,7 @@ def advance(replica: Replica, passed_ms: int, key: str) -> None:
 
 
 def producers_of(replica: Replica) -> set[int]:
-    return {producer for rows in replica.shard.state.hot.producers.index.values() for producer in rows}
+    return {producer for rows in replica.view.state.hot.producers.index.values() for producer in rows}
 
 
 def errors_of(answer: Answer) -> list[int]:
@@ -175,7 +175,7 @@ def test_a_follower_and_a_replica_from_the_database_hold_what_the_leader_holds()
     # A file of this size is decided with numpy; it is also the one that dates the deletion.
     world.now_ms += HOUR_MS
     leader.ask(commit("b", [batch(1, 1)] * 60))
-    assert leader.shard.state.hot.deleted_topics[OTHER_TOPIC].time_ms == world.now_ms
+    assert leader.view.state.hot.deleted_topics[OTHER_TOPIC].time_ms == world.now_ms
     store = MemoryStateStore()
     packer = Packer()
     flush(leader, store, packer)
@@ -185,18 +185,18 @@ def test_a_follower_and_a_replica_from_the_database_hold_what_the_leader_holds()
     world.settle()
     assert expiries(world) != []
     assert producers_of(leader) == {7}
-    assert OTHER_TOPIC not in leader.shard.state.hot.deleted_topics
-    assert view_of(follower.shard.state.hot) == view_of(leader.shard.state.hot)
+    assert OTHER_TOPIC not in leader.view.state.hot.deleted_topics
+    assert view_of(follower.view.state.hot) == view_of(leader.view.state.hot)
     flush(leader, store, packer)
     stored = store.load()
     assert stored is not None
     restored = ShardState.restore(stored, store)
-    assert view_of(restored.hot) == view_of(leader.shard.state.hot)
+    assert view_of(restored.hot) == view_of(leader.view.state.hot)
     assert [topic.topic_id for topic in stored.topics] == [TOPIC]
 
 
 def flush(replica: Replica, store: MemoryStateStore, packer: Packer) -> None:
-    state = replica.shard.state
+    state = replica.view.state
     store.write(packer.pack(state.freeze(replica.shard.header("cluster", b"t" * 16))))
     state.written()
 
@@ -211,12 +211,12 @@ def test_an_owner_forgets_a_deleted_id_after_its_retention_and_may_then_have_it_
     advance(replica, 7 * DAY_MS, "b")
     replica.tick()
     world.settle()
-    assert OTHER_TOPIC in replica.shard.state.hot.deleted_topics
+    assert OTHER_TOPIC in replica.view.state.hot.deleted_topics
     advance(replica, MINUTE_MS, "c")
     replica.tick()
     world.settle()
     assert expiries(world) == [[TombstonesExpired(before_ms=world.now_ms - 7 * DAY_MS)]]
-    assert OTHER_TOPIC not in replica.shard.state.hot.deleted_topics
+    assert OTHER_TOPIC not in replica.view.state.hot.deleted_topics
     [answer] = replica.ask(place(OTHER_TOPIC, name="again", order=12))
     assert errors_of(answer) == [E.NONE]
 
@@ -249,11 +249,11 @@ def test_the_directory_forgets_a_deletion_only_when_its_owners_have_logged_it() 
     advance(replica, 8 * DAY_MS, "b")
     replica.tick()
     world.settle()
-    assert OTHER_TOPIC in replica.shard.state.hot.directory.deletions
+    assert OTHER_TOPIC in replica.view.state.hot.directory.deletions
     replica.ask(ConfirmDeleted(topic_id=OTHER_TOPIC))
     replica.tick(MINUTE_MS)
     world.settle()
-    assert replica.shard.state.hot.directory.deletions == {}
+    assert replica.view.state.hot.directory.deletions == {}
     answers = replica.ask(DeleteTopics(topic_ids=[OTHER_TOPIC]))
     assert errors_of(answers[0]) == [E.UNKNOWN_TOPIC_ID]
 
@@ -270,9 +270,9 @@ def test_what_waits_for_its_time_survives_a_restart_from_the_database() -> None:
     restored = ShardState.restore(stored, store)
     assert restored.hot.undated == {OTHER_TOPIC}
     assert restored.hot.directory.undated == {OTHER_TOPIC}
-    for state in (replica.shard.state, restored):
+    for state in (replica.view.state, restored):
         state.hot.advance_time(77_000, 78_000)
         state.apply_entry([NoOp()], state.applied_offset + 1, encode_entry([NoOp()]))
-    assert view_of(restored.hot) == view_of(replica.shard.state.hot)
+    assert view_of(restored.hot) == view_of(replica.view.state.hot)
     assert restored.hot.deleted_topics[OTHER_TOPIC].time_ms == 77_000
     assert restored.hot.directory.deletions[OTHER_TOPIC].time_ms == 77_000

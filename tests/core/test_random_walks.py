@@ -93,7 +93,7 @@ class Walk:
 
     def step(self) -> None:
         replica = self.random.choice(self.world.replicas)
-        leaders = [r for r in self.world.replicas if r.shard.is_leading]
+        leaders = [r for r in self.world.replicas if r.view.is_leading]
         if leaders and self.random.random() < 0.5:
             replica = self.random.choice(leaders)
         actions = [self.submit, self.land, self.report, self.read, self.claim, self.assign, self.trouble]
@@ -201,7 +201,7 @@ class Walk:
     def check(self) -> None:
         self.fold.extend(self.world.log)
         for replica in self.world.replicas:
-            assert replica.shard.phase is not State.FAILED, replica.shard.failure
+            assert replica.view.phase is not State.FAILED, replica.view.failure
             for token, answer in replica.answers.items():
                 if (id(replica), token) not in self.checked:
                     self.checked.add((id(replica), token))
@@ -210,11 +210,11 @@ class Walk:
 
     def check_view(self, replica: Replica) -> None:
         """Whoever applied up to an offset, as leader or follower, has the same state there."""
-        applied = replica.shard.state.applied_offset
+        applied = replica.view.state.applied_offset
         if self.viewed.get(id(replica)) == applied:
             return
         self.viewed[id(replica)] = applied
-        view = view_of(replica.shard.state.hot)
+        view = view_of(replica.view.state.hot)
         assert self.views.setdefault(applied, view) == view
 
     def check_answer(self, replica: Replica, token: int, answer: Answer) -> None:
@@ -262,10 +262,10 @@ class Walk:
         for replica in self.world.replicas:
             # Counting deleted batches out of their files is housekeeping that each does in its own time.
             replica.tick()
-        states = [state_of(replica.shard.state) for replica in self.world.replicas]
+        states = [state_of(replica.view.state) for replica in self.world.replicas]
         assert all(state == states[-1] for state in states)
-        assert leader.shard.overlay is not None
-        assert view_of(leader.shard.overlay) == view_of(leader.shard.state.hot)
+        assert leader.view.overlay is not None
+        assert view_of(leader.view.overlay) == view_of(leader.view.state.hot)
         partitions = states[-1]["partitions"]
         assert isinstance(partitions, dict)
         for partition, high_watermark in self.fold.high_watermarks.items():

@@ -236,7 +236,7 @@ def bases(answer: FoundBatches | None) -> tuple[int, list[int]]:
 def test_find_batches_gives_whole_batches_that_end_at_or_after_the_offset(offset: int, expected: tuple[int, list[int]]) -> None:
     replica = filled()
     deleted(replica, (0, 4))
-    [answer] = found(replica.shard.state, [(0, offset, 1000)])
+    [answer] = found(replica.view.state, [(0, offset, 1000)])
     assert bases(answer) == expected
     assert answer is not None
     assert (answer.log_start, answer.high_watermark) == (4, 13)
@@ -245,9 +245,9 @@ def test_find_batches_gives_whole_batches_that_end_at_or_after_the_offset(offset
 @pytest.mark.parametrize(("is_certain", "error"), [(True, E.OFFSET_OUT_OF_RANGE), (False, E.OFFSET_NOT_AVAILABLE)])
 def test_past_the_high_watermark_only_a_barrier_resets_a_consumer(is_certain: bool, error: ErrorCode) -> None:
     replica = filled()
-    assert found(replica.shard.state, [(0, 14, 1000)]) == [None]
+    assert found(replica.view.state, [(0, 14, 1000)]) == [None]
     point = FetchPoint(topic_id=TOPIC, partition=0, offset=14, max_bytes=1000)
-    answer = past_the_end(replica.shard.state, point, is_certain=is_certain)
+    answer = past_the_end(replica.view.state, point, is_certain=is_certain)
     assert (answer.outcome.error, answer.log_start, answer.high_watermark, answer.batches) == (error, 0, 13, [])
 
 
@@ -271,14 +271,14 @@ def test_past_the_high_watermark_only_a_barrier_resets_a_consumer(is_certain: bo
     ],
 )
 def test_find_batches_budget(points: list[tuple[int, int, int]], max_bytes: int, max_batches: int, expected: list[list[int]]) -> None:
-    answers = found(filled().shard.state, points, max_bytes=max_bytes, max_batches=max_batches)
+    answers = found(filled().view.state, points, max_bytes=max_bytes, max_batches=max_batches)
     assert [bases(answer) for answer in answers] == [(0, wanted) for wanted in expected]
 
 
 def test_a_partition_after_the_budget_gets_its_real_offsets() -> None:
     replica = filled()
     replica.ask(commit("c", [batch(1, 4)]), delete_records((1, 2)))
-    answer = found(replica.shard.state, [(0, 0, 1000), (1, 2, 1000)], max_bytes=10)[1]
+    answer = found(replica.view.state, [(0, 0, 1000), (1, 2, 1000)], max_bytes=10)[1]
     assert answer is not None
     assert (answer.outcome.error, answer.log_start, answer.high_watermark, answer.batches) == (0, 2, 4, [])
 
@@ -287,7 +287,7 @@ def test_a_partition_after_the_budget_gets_its_real_offsets() -> None:
     ("topic_id", "partition", "error"), [(TOPIC, 7, E.UNKNOWN_TOPIC_OR_PARTITION), (UNKNOWN_TOPIC, 0, E.UNKNOWN_TOPIC_ID)]
 )
 def test_find_batches_of_an_unknown_partition(topic_id: bytes, partition: int, error: ErrorCode) -> None:
-    [answer] = found(filled().shard.state, [(partition, 0, 10)], topic_id=topic_id)
+    [answer] = found(filled().view.state, [(partition, 0, 10)], topic_id=topic_id)
     assert answer is not None
     assert (answer.outcome.error, answer.log_start, answer.high_watermark, answer.batches) == (error, -1, -1, [])
 
@@ -297,7 +297,7 @@ def test_a_found_batch_says_where_its_bytes_are_and_both_times() -> None:
     replica.ask(
         commit("a", [batch(1), batch(0, 3, byte_offset=70, size=30, max_timestamp=5, timestamp_type=1), batch(0, 2, max_timestamp=6)])
     )
-    [answer] = found(replica.shard.state, [(0, 0, 1000)])
+    [answer] = found(replica.view.state, [(0, 0, 1000)])
     assert answer is not None
     one, two = answer.batches
     assert (one.object_key, one.byte_offset, one.byte_size, one.base_offset, one.last_offset) == ("a", 70, 30, 0, 2)
@@ -317,7 +317,7 @@ def test_a_follower_finds_what_the_leader_finds() -> None:
     follower = replica.world.add_replica()
     replica.world.settle()
     point = FetchPoint(topic_id=TOPIC, partition=0, offset=0, max_bytes=1000)
-    answers = [find_batches(r.shard.state, point, FetchBudget(1000, 0), 0) for r in (replica, follower)]
+    answers = [find_batches(r.view.state, point, FetchBudget(1000, 0), 0) for r in (replica, follower)]
     assert answers[0] == answers[1]
 
 

@@ -10,7 +10,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-import coordinator.core.shard as shard_module
+import coordinator.core.follower as follower_module
 from benchmarks.replay import START_MS, Log, new_shard
 from coordinator.core.events import EntriesRead
 from coordinator.core.files import read_block, replay, replay_loops
@@ -20,6 +20,7 @@ from coordinator.core.log_entry import ReadEntry
 from coordinator.core.shard import Shard
 from coordinator.core.state.packing import Flush, Packer
 from coordinator.core.state.replica_state import ShardState
+from coordinator.core.view import ShardView
 from coordinator.testing.state_store import MemoryStateStore
 from records.codec import decode_entry, decode_key, encode_entry, encode_key
 from records.entry_key import EntryKey
@@ -38,14 +39,15 @@ def log() -> list[ReadEntry]:
 def follow(entries: list[ReadEntry], patch: pytest.MonkeyPatch, *, together: bool) -> Shard:
     """A shard that read everything at once, deciding by blocks or entry by entry."""
     with patch.context() as limits:
-        limits.setattr(shard_module, "REPLAY_BLOCK_BYTES_MIN", 1 if together else 1 << 60)
+        limits.setattr(follower_module, "REPLAY_BLOCK_BYTES_MIN", 1 if together else 1 << 60)
         shard = new_shard(ShardState(cold=MemoryStateStore().reader()))
         shard.feed(EntriesRead(entries), START_MS)
     return shard
 
 
 def state_of(shard: Shard) -> object:
-    hot = shard.state.hot
+    state, view = shard.committed.state, ShardView(shard)
+    hot = state.hot
     table = hot.partitions
     partitions = {
         key: tuple(column.cells[row] for column in (table.high_watermark, table.max_timestamp, table.max_timestamp_offset))
@@ -56,9 +58,9 @@ def state_of(shard: Shard) -> object:
         for owner, rows in hot.producers.index.items()
         for producer, row in rows.items()
     }
-    rows = {key: [row for part in shard.state.rows_from(at, 0) for row in part.tolist()] for key, at in hot.partitions.index.items()}
-    files = shard.state.files_after("", 10_000)
-    return partitions, producers, rows, files, shard.fence, shard.last_entry, shard.state.applied_offset, shard.void_entries, shard.failure
+    rows = {key: [row for part in state.rows_from(at, 0) for row in part.tolist()] for key, at in hot.partitions.index.items()}
+    files = state.files_after("", 10_000)
+    return partitions, producers, rows, files, view.fence, view.last_entry, view.applied_offset, view.void_entries, view.failure
 
 
 def placed(entries: list[ReadEntry]) -> list[ReadEntry]:
@@ -105,7 +107,7 @@ def test_void_entries_among_files(log: list[ReadEntry], monkeypatch: pytest.Monk
     together = follow(placed(mixed), monkeypatch, together=True)
     assert state_of(together) == state_of(follow(placed(mixed), monkeypatch, together=False))
     assert together.failure is None
-    assert set(together.void_entries) == {"gap", "duplicate", "stale", "foreign"}
+    assert set(ShardView(together).void_entries) == {"gap", "duplicate", "stale", "foreign"}
 
 
 def test_other_records_among_files(log: list[ReadEntry], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,12 +127,12 @@ def check_void(log: list[ReadEntry], monkeypatch: pytest.MonkeyPatch, reason: st
     """Entry 40 is void, and so is what follows from that, in the same way however entries are applied."""
     together, alone = follow(log, monkeypatch, together=True), follow(log, monkeypatch, together=False)
     assert together.failure is None
-    assert together.void_entries == {"contradiction": void}
-    assert together.contradiction == alone.contradiction
-    assert reason in str(together.contradiction)
-    assert together.state.applied_offset == log[-1].offset
+    assert ShardView(together).void_entries == {"contradiction": void}
+    assert ShardView(together).contradiction == ShardView(alone).contradiction
+    assert reason in str(ShardView(together).contradiction)
+    assert ShardView(together).state.applied_offset == log[-1].offset
     assert state_of(together) == state_of(alone)
-    assert together.state.file_name(40) is None
+    assert ShardView(together).state.file_name(40) is None
 
 
 @pytest.mark.parametrize("value", [b"", b"\xc3\x01", None])
@@ -152,7 +154,7 @@ def test_files_behind_a_void_one_do_not_follow_it(log: list[ReadEntry], monkeypa
     log[40] = changed(log[40], run_base_offset=[offset + 1 for offset in record.run_base_offset])
     together, alone = follow(log, monkeypatch, together=True), follow(log, monkeypatch, together=False)
     assert together.failure is None
-    assert together.void_entries == alone.void_entries
+    assert ShardView(together).void_entries == ShardView(alone).void_entries
     assert state_of(together) == state_of(alone)
 
 
@@ -168,8 +170,8 @@ def test_a_sequence_that_is_not_the_next_makes_an_entry_void(log: list[ReadEntry
     record = file_at(log, place)
     log[place] = changed(log[place], base_sequence=[*record.base_sequence[:-1], sequence])
     together, alone = follow(log[: place + 1], monkeypatch, together=True), follow(log[: place + 1], monkeypatch, together=False)
-    assert together.void_entries == alone.void_entries == {"contradiction": 1}
-    assert f"sequence {sequence} of epoch" in str(together.contradiction)
+    assert ShardView(together).void_entries == ShardView(alone).void_entries == {"contradiction": 1}
+    assert f"sequence {sequence} of epoch" in str(ShardView(together).contradiction)
     assert state_of(together) == state_of(alone)
 
 
@@ -184,8 +186,8 @@ def test_a_file_that_was_committed_before_is_void(log: list[ReadEntry], copies: 
         )
     log = log[: 41 + copies]
     together, alone = follow(log, monkeypatch, together=True), follow(log, monkeypatch, together=False)
-    assert together.void_entries == alone.void_entries == {"contradiction": copies}
-    assert f"file {first.object_key} was committed by entry 40 already" in str(together.contradiction)
+    assert ShardView(together).void_entries == ShardView(alone).void_entries == {"contradiction": copies}
+    assert f"file {first.object_key} was committed by entry 40 already" in str(ShardView(together).contradiction)
     assert state_of(together) == state_of(alone)
 
 
@@ -200,7 +202,7 @@ def test_a_batch_beyond_what_requests_can_name_makes_an_entry_void(
     if position < 1 << 31:
         shard = follow(log[:41], monkeypatch, together=True)
         assert state_of(shard) == state_of(follow(log[:41], monkeypatch, together=False))
-        assert not shard.void_entries
+        assert not ShardView(shard).void_entries
         return
     check_void(log[:41], monkeypatch, f"has a batch at byte {position}")
 
@@ -231,7 +233,7 @@ def numbers_of(part: object) -> object:
 
 def first_parts(shard: Shard, entries: list[ReadEntry]) -> list[tuple[object, list[ReadEntry]]]:
     """The first two parts of entries, nothing of which is applied."""
-    return [(numbers_of(block), list(part)) for block, part in islice(blocks_of(shard.state.hot, entries, 1), 2)]
+    return [(numbers_of(block), list(part)) for block, part in islice(blocks_of(shard.committed.state.hot, entries, 1), 2)]
 
 
 @pytest.mark.parametrize("unusual", [None, "offset", "partition", "epoch"])
@@ -254,7 +256,7 @@ def test_loops_do_the_same_when_they_are_not_compiled(log: list[ReadEntry], unus
     parts.append(first_parts(shard, log[20:]))
     assert parts[0] == parts[1]
     assert [len(entries) for _, entries in parts[0]] == ([len(log) - 20] if unusual is None else [at - 20, 1])
-    assert not any(shard.state.hot.producers.mark.cells)
+    assert not any(shard.committed.state.hot.producers.mark.cells)
 
 
 @pytest.mark.parametrize("are_plain", [False, True])
@@ -279,15 +281,15 @@ def test_what_is_applied_together_is_packed_as_if_it_had_come_entry_by_entry(
     together = follow(log, monkeypatch, together=True)
     assert together.failure is None
     assert state_of(together) == state_of(alone)
-    assert [type(block).__name__ for block in together.state.active.blocks] == ["AppliedRead"]
-    for file_id, file in together.state.active.files_by_id.items():
-        assert file.file_row() == alone.state.active.files_by_id[file_id].file_row()
+    assert [type(block).__name__ for block in ShardView(together).state.active.blocks] == ["AppliedRead"]
+    for file_id, file in ShardView(together).state.active.files_by_id.items():
+        assert file.file_row() == ShardView(alone).state.active.files_by_id[file_id].file_row()
     assert packed(together) == packed(alone)
 
 
 def packed(shard: Shard) -> Flush:
     """What would be written now."""
-    return Packer().pack(shard.state.freeze(shard.header("cluster", b"t" * 16)))
+    return Packer().pack(shard.freeze(shard.header("cluster", b"t" * 16)))
 
 
 KEYS_NOT_DUE = [
@@ -315,7 +317,7 @@ def test_entries_are_due_up_to_the_first_that_is_not(log: list[ReadEntry], key: 
 def test_plain_files_make_one_block(log: list[ReadEntry]) -> None:
     shard = new_shard(ShardState(cold=MemoryStateStore().reader()))
     shard.feed(EntriesRead(log[:11]), START_MS)
-    ((block, entries),) = blocks_of(shard.state.hot, log[11:], 1)
+    ((block, entries),) = blocks_of(shard.committed.state.hot, log[11:], 1)
     assert isinstance(block, ReadBlock)
     assert list(entries) == log[11:]
     assert block.encoded == [entry.value for entry in log[11:]]

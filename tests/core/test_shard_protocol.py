@@ -53,7 +53,7 @@ def two(limits: Limits | None = None) -> tuple[World, Replica, Replica]:
     first, second = world.add_replica(limits=limits), world.add_replica(limits=limits)
     first.lead()
     first.ask(place())
-    assert first.shard.phase is State.LEADING
+    assert first.view.phase is State.LEADING
     return world, first, second
 
 
@@ -74,7 +74,7 @@ def offset_of(answer: Answer) -> int:
 
 
 def own_key(replica: Replica, seq: int) -> bytes:
-    return encode_key(EntryKey(replica.shard.fence.epoch, replica.shard.fence.term, seq))
+    return encode_key(EntryKey(replica.view.fence.epoch, replica.view.fence.term, seq))
 
 
 def claim(world: World, epoch: int, term: int, node_id: int = 9) -> None:
@@ -101,15 +101,15 @@ def test_a_replica_leads_only_after_it_has_read_its_own_claim() -> None:
     world = World()
     replica = world.add_replica()
     replica.feed(Assigned())
-    assert replica.shard.phase is State.RECOVERING
+    assert replica.view.phase is State.RECOVERING
     replica.may_claim()
-    assert replica.shard.phase is State.FENCING
+    assert replica.view.phase is State.FENCING
     replica.land()
     replica.report()
-    assert replica.shard.phase is State.FENCING
+    assert replica.view.phase is State.FENCING
     replica.read()
-    assert replica.shard.phase is State.LEADING
-    assert (replica.shard.fence.epoch, replica.shard.fence.seq) == (1, 0)
+    assert replica.view.phase is State.LEADING
+    assert (replica.view.fence.epoch, replica.view.fence.seq) == (1, 0)
 
 
 def test_a_claim_waits_until_everything_up_to_the_end_of_the_log_is_applied() -> None:
@@ -119,9 +119,9 @@ def test_a_claim_waits_until_everything_up_to_the_end_of_the_log_is_applied() ->
     late.feed(Assigned())
     late.may_claim()
     late.read(2)
-    assert late.shard.phase is State.RECOVERING
+    assert late.view.phase is State.RECOVERING
     late.read()
-    assert late.shard.phase is State.FENCING
+    assert late.view.phase is State.FENCING
     assert late.outbox[0].key == encode_key(EntryKey(2, late.term_id or 0, 0))
 
 
@@ -135,10 +135,10 @@ def test_the_first_of_two_claims_of_an_epoch_wins_for_everybody() -> None:
     replicas[0].land()
     for replica in replicas:
         replica.read()
-    assert [r.shard.phase for r in replicas] == [State.RECOVERING, State.LEADING, State.FOLLOWING]
-    assert {(r.shard.fence.epoch, r.shard.fence.term) for r in replicas} == {(1, replicas[1].term_id)}
+    assert [r.view.phase for r in replicas] == [State.RECOVERING, State.LEADING, State.FOLLOWING]
+    assert {(r.view.fence.epoch, r.view.fence.term) for r in replicas} == {(1, replicas[1].term_id)}
     assert replicas[0].recover == Recover(prove=True)
-    assert replicas[2].shard.void_entries == {"stale": 1}
+    assert replicas[2].view.void_entries == {"stale": 1}
 
 
 def test_a_rival_that_lost_needs_a_new_proof_and_takes_the_next_epoch() -> None:
@@ -147,12 +147,12 @@ def test_a_rival_that_lost_needs_a_new_proof_and_takes_the_next_epoch() -> None:
     second.may_claim()
     claim(world, 2, 77)
     second.read()
-    assert second.shard.phase is State.RECOVERING
+    assert second.view.phase is State.RECOVERING
     second.may_claim()
     first.feed(Unassigned())
     world.settle()
-    assert second.shard.phase is State.LEADING
-    assert second.shard.fence.epoch == 3
+    assert second.view.phase is State.LEADING
+    assert second.view.fence.epoch == 3
 
 
 def test_a_foreign_claim_behind_the_end_that_was_looked_up_asks_for_a_new_proof() -> None:
@@ -162,10 +162,10 @@ def test_a_foreign_claim_behind_the_end_that_was_looked_up_asks_for_a_new_proof(
     claim(world, 2, 77)
     second.read()
     second.feed(MayClaim(end, 5))
-    assert second.shard.phase is State.RECOVERING
+    assert second.view.phase is State.RECOVERING
     assert second.recover == Recover(prove=True)
     second.may_claim()
-    assert second.shard.phase is State.FENCING
+    assert second.view.phase is State.FENCING
 
 
 def test_a_foreign_claim_read_past_the_looked_up_end_asks_for_a_new_proof() -> None:
@@ -175,7 +175,7 @@ def test_a_foreign_claim_read_past_the_looked_up_end_asks_for_a_new_proof() -> N
     third.may_claim()
     claim(world, 2, 77)
     third.read()
-    assert third.shard.phase is State.RECOVERING
+    assert third.view.phase is State.RECOVERING
     assert third.recover == Recover(prove=True)
 
 
@@ -185,10 +185,10 @@ def test_a_claim_that_fails_to_be_delivered_ends_the_attempt() -> None:
     replica.feed(Assigned())
     replica.may_claim()
     replica.feed(Delivered(replica.term_id or 0, [Delivery(0, None, "broker gone")]))
-    assert replica.shard.phase is State.RECOVERING
+    assert replica.view.phase is State.RECOVERING
     assert replica.recover == Recover(prove=True)
     world.settle()
-    assert replica.shard.phase is State.LEADING
+    assert replica.view.phase is State.LEADING
 
 
 def test_an_abandoned_claim_that_lands_late_is_a_foreign_one() -> None:
@@ -200,25 +200,25 @@ def test_an_abandoned_claim_that_lands_late_is_a_foreign_one() -> None:
     [orphan] = world.orphans
     world.append(orphan[0].key, orphan[0].value)
     world.settle()
-    assert replica.shard.phase is State.LEADING
-    assert replica.shard.fence.epoch == 2
+    assert replica.view.phase is State.LEADING
+    assert replica.view.fence.epoch == 2
 
 
 def test_reports_of_a_term_that_is_over_are_ignored() -> None:
     _world, first, _second = two()
-    before = first.shard.state.applied_offset
+    before = first.view.state.applied_offset
     assert first.feed(Delivered(12345, [Delivery(1, 99, "error")])) == []
     assert first.feed(ProduceFailed(12345, "old")) == []
-    assert (first.shard.phase, first.shard.state.applied_offset) == (State.LEADING, before)
+    assert (first.view.phase, first.view.state.applied_offset) == (State.LEADING, before)
 
 
 def test_a_leader_without_assignment_leads_on_until_somebody_claims() -> None:
     _world, first, second = two()
     first.feed(Unassigned())
-    assert first.shard.phase is State.LEADING
+    assert first.view.phase is State.LEADING
     assert error_of(first.ask(commit("a", [batch()]))[0]) == ErrorCode.NONE
     second.lead()
-    assert first.shard.phase is State.FOLLOWING
+    assert first.view.phase is State.FOLLOWING
     assert error_of(first.ask(commit("b", [batch()]))[0]) == ErrorCode.NOT_COORDINATOR
 
 
@@ -237,25 +237,25 @@ def test_a_foreign_claim_while_leading_answers_everything_under_way_with_not_coo
     world, first, _second = two()
     first.feed(Unassigned())
     tokens = first.submit(list_offsets((0, -1)), commit("a", [batch()]), delete_records((0, -1)), Barrier(), place(count=3))
-    claim(world, first.shard.fence.epoch + 1, 77)
+    claim(world, first.view.fence.epoch + 1, 77)
     first.read()
     assert [error_of(first.answers[token]) for token in tokens] == [ErrorCode.NOT_COORDINATOR] * 5
-    assert first.shard.phase is State.FOLLOWING
-    assert first.shard.term_ends == {"foreign_claim": 1}
+    assert first.view.phase is State.FOLLOWING
+    assert first.view.term_ends == {"foreign_claim": 1}
 
 
 def test_a_leader_that_was_replaced_knows_by_whom_before_it_reads_the_claim_again() -> None:
     world, first, _second = two()
     first.feed(Unassigned())
-    epoch = first.shard.fence.epoch + 1
+    epoch = first.view.fence.epoch + 1
     claim(world, epoch, 77)
     first.read(len(world.log) - first.cursor)
-    known = first.shard.known_claim
+    known = first.view.known_claim
     assert known is not None
-    assert (known.epoch, known.term, first.shard.fence.epoch) == (epoch, 77, epoch - 1)
+    assert (known.epoch, known.term, first.view.fence.epoch) == (epoch, 77, epoch - 1)
     first.read()
-    assert first.shard.known_claim == first.shard.claim == known
-    assert first.shard.fence.epoch == epoch
+    assert first.view.known_claim == first.view.claim == known
+    assert first.view.fence.epoch == epoch
 
 
 def test_entries_of_a_leader_behind_a_foreign_claim_are_void_for_all() -> None:
@@ -269,11 +269,11 @@ def test_entries_of_a_leader_behind_a_foreign_claim_are_void_for_all() -> None:
     world.settle()
     third = replay(world)
     assert error_of(first.answers[token]) == ErrorCode.NOT_COORDINATOR
-    assert second.shard.phase is State.LEADING
+    assert second.view.phase is State.LEADING
     for replica in (first, second, third):
-        assert replica.shard.state.find_file("zombie") is None
-        assert replica.shard.void_entries["stale"] >= 1
-    assert state_of(first.shard.state) == state_of(third.shard.state)
+        assert replica.view.state.find_file("zombie") is None
+        assert replica.view.void_entries["stale"] >= 1
+    assert state_of(first.view.state) == state_of(third.view.state)
 
 
 def test_what_landed_before_the_foreign_claim_counts_though_its_client_was_told_16() -> None:
@@ -309,8 +309,8 @@ def test_a_report_out_of_line_ends_the_term(reports: Callable[[int], list[Delive
     [token] = first.submit(commit("a", [batch()]))
     first.feed(Delivered(first.term_id or 0, reports(len(world.log))))
     assert error_of(first.answers[token]) == ErrorCode.NOT_COORDINATOR
-    assert first.shard.term_ends == {cause: 1}
-    assert first.shard.phase is State.RECOVERING
+    assert first.view.term_ends == {cause: 1}
+    assert first.view.phase is State.RECOVERING
     assert first.recover == Recover(prove=True)
 
 
@@ -326,7 +326,7 @@ def test_entries_acknowledged_together_with_a_misplaced_one_are_answered_first()
     first.read()
     assert error_of(first.answers[one]) == ErrorCode.NONE
     assert error_of(first.answers[other]) == ErrorCode.NOT_COORDINATOR
-    assert first.shard.state.applied_offset == end - 1
+    assert first.view.state.applied_offset == end - 1
 
 
 def test_a_refused_produce_ends_the_term() -> None:
@@ -334,17 +334,17 @@ def test_a_refused_produce_ends_the_term() -> None:
     [token] = first.submit(commit("a", [batch()]))
     effects = first.feed(ProduceFailed(first.term_id or 0, "queue full"))
     assert error_of(first.answers[token]) == ErrorCode.NOT_COORDINATOR
-    assert Follow(first.shard.state.applied_offset + 1) in effects
+    assert Follow(first.view.state.applied_offset + 1) in effects
 
 
 def test_a_term_whose_oldest_entry_is_too_old_ends() -> None:
     _world, first, _ = two()
     [token] = first.submit(commit("a", [batch()]), timeout_ms=1_000_000)
     first.tick(45_000)
-    assert first.shard.phase is State.LEADING
+    assert first.view.phase is State.LEADING
     first.tick(1)
-    assert first.shard.phase is State.RECOVERING
-    assert first.shard.term_ends == {"timeout": 1}
+    assert first.view.phase is State.RECOVERING
+    assert first.view.term_ends == {"timeout": 1}
     assert error_of(first.answers[token]) == ErrorCode.NOT_COORDINATOR
 
 
@@ -353,7 +353,7 @@ def test_a_request_times_out_alone_and_a_retry_joins_its_entry() -> None:
     read, wrote = first.submit(list_offsets((0, -1)), commit("a", [batch(0, 3)]), timeout_ms=100)
     first.tick(100)
     assert error_of(first.answers[read]) == error_of(first.answers[wrote]) == ErrorCode.REQUEST_TIMED_OUT
-    assert first.shard.phase is State.LEADING
+    assert first.view.phase is State.LEADING
     [retry] = first.submit(commit("a", [batch(0, 3)]))
     [other] = first.submit(commit("a", [batch(0, 4)]))
     assert error_of(first.answers[other]) == ErrorCode.DUPLICATE_RESOURCE
@@ -369,7 +369,7 @@ def test_a_queued_request_times_out_too() -> None:
     [queued] = first.submit(Barrier(), timeout_ms=50)
     first.tick(50)
     assert error_of(first.answers[queued]) == ErrorCode.REQUEST_TIMED_OUT
-    assert first.shard.queue_bytes == 0
+    assert first.view.queue_bytes == 0
     world.settle()
     assert first.answers[sent] == OK
 
@@ -386,7 +386,7 @@ def test_requests_beyond_the_bytes_that_may_wait_are_refused_and_undone() -> Non
     refused = [effect for effect in effects if isinstance(effect, Reply)]
     assert [reply.token for reply in refused] == [tokens[2]]
     assert error_of(refused[0].answer) == ErrorCode.REQUEST_TIMED_OUT
-    assert first.shard.queue_bytes == 100
+    assert first.view.queue_bytes == 100
 
 
 def waiting_for_trimming(replica: Replica) -> int:
@@ -419,7 +419,7 @@ def test_a_strict_read_that_waits_for_trimming_times_out_too() -> None:
 def test_a_strict_read_that_waits_for_trimming_ends_with_the_term() -> None:
     world, first, _ = two()
     token = waiting_for_trimming(first)
-    claim(world, first.shard.fence.epoch + 1, 77)
+    claim(world, first.view.fence.epoch + 1, 77)
     first.read()
     assert error_of(first.answers[token]) == ErrorCode.NOT_COORDINATOR
 
@@ -434,7 +434,7 @@ def test_a_report_before_the_reader_acknowledges_at_once() -> None:
     first.report()
     assert error_of(first.answers[token]) == ErrorCode.NONE
     first.read()
-    assert first.shard.void_entries == {}
+    assert first.view.void_entries == {}
 
 
 def test_a_reader_before_the_report_acknowledges_nothing() -> None:
@@ -461,8 +461,8 @@ def test_a_hole_of_void_entries_holds_the_report_until_they_are_read() -> None:
     assert tokens[0] in first.answers
     world.settle()
     assert [result_of(first.answers[token]).base_offsets for token in tokens] == [[0], [1]]
-    assert first.shard.term_ends == {}
-    assert state_of(second.shard.state) == state_of(first.shard.state)
+    assert first.view.term_ends == {}
+    assert state_of(second.view.state) == state_of(first.view.state)
 
 
 def test_void_entries_read_ahead_of_the_report_move_the_place_it_must_have() -> None:
@@ -479,14 +479,14 @@ def test_void_entries_read_ahead_of_the_report_move_the_place_it_must_have() -> 
 
 def test_a_hole_with_a_claim_in_force_ends_the_term() -> None:
     world, first, _ = two()
-    claim(world, first.shard.fence.epoch + 1, 77)
+    claim(world, first.view.fence.epoch + 1, 77)
     [token] = first.submit(commit("a", [batch()]))
     first.land()
     first.report()
     assert token not in first.answers
     first.read()
     assert error_of(first.answers[token]) == ErrorCode.NOT_COORDINATOR
-    assert first.shard.state.find_file("a") is None
+    assert first.view.state.find_file("a") is None
 
 
 def test_an_entry_that_stands_elsewhere_than_its_report_says_ends_the_term() -> None:
@@ -499,9 +499,9 @@ def test_an_entry_that_stands_elsewhere_than_its_report_says_ends_the_term() -> 
     first.report()
     first.read()
     assert error_of(first.answers[token]) == ErrorCode.NOT_COORDINATOR
-    assert first.shard.term_ends == {"misplaced": 1}
+    assert first.view.term_ends == {"misplaced": 1}
     world.settle()
-    assert first.shard.void_entries["duplicate"] + first.shard.void_entries["stale"] >= 1
+    assert first.view.void_entries["duplicate"] + first.view.void_entries["stale"] >= 1
     assert result_of(first.ask(commit("a", [batch()]))[0]).base_offsets == [0]
 
 
@@ -513,9 +513,9 @@ def test_an_entry_the_client_library_dropped_voids_those_behind_it() -> None:
     first.report()
     assert [error_of(first.answers[token]) for token in tokens] == [ErrorCode.NOT_COORDINATOR] * 2
     world.settle()
-    assert second.shard.void_entries["gap"] == 1
-    assert second.shard.state.find_file("b") is None
-    assert state_of(first.shard.state) == state_of(second.shard.state)
+    assert second.view.void_entries["gap"] == 1
+    assert second.view.state.find_file("b") is None
+    assert state_of(first.view.state) == state_of(second.view.state)
 
 
 # ---- strict reads
@@ -573,7 +573,7 @@ def test_groups_in_flight_are_limited_and_the_rest_forms_one_group() -> None:
     world, first, _ = two(Limits(groups_in_flight_max=2))
     tokens = [first.submit(commit(f"f{n}", [batch()]))[0] for n in range(6)]
     assert len(first.outbox) == 2
-    assert len(first.shard.queue) == 4
+    assert first.view.queued == 4
     world.settle()
     assert [result_of(first.answers[t]).base_offsets for t in tokens] == [[n] for n in range(6)]
 
@@ -590,7 +590,7 @@ def test_past_the_end_of_a_topic_deleted_meanwhile_is_an_unknown_topic() -> None
     _world, first, _ = two()
     first.ask(RemoveTopics(removals=[TopicRemoval(topic_id=TOPIC, order_offset=9)]))
     point = FetchPoint(topic_id=TOPIC, partition=0, offset=5, max_bytes=1)
-    assert past_the_end(first.shard.state, point, is_certain=True).outcome.error == ErrorCode.UNKNOWN_TOPIC_ID
+    assert past_the_end(first.view.state, point, is_certain=True).outcome.error == ErrorCode.UNKNOWN_TOPIC_ID
 
 
 # ---- the next leader
@@ -629,15 +629,15 @@ def test_a_stopping_leader_leads_on_and_lets_go_at_the_successors_claim() -> Non
     _world, first, second = two()
     first.feed(Stopping())
     first.feed(Unassigned())
-    assert first.shard.phase is State.RESIGNING
+    assert first.view.phase is State.RESIGNING
     assert error_of(first.ask(commit("a", [batch()]))[0]) == ErrorCode.NONE
     [token] = first.submit(Barrier())
     second.lead()
-    assert first.shard.phase is State.RESIGNING
-    assert not first.shard.is_leading
+    assert first.view.phase is State.RESIGNING
+    assert not first.view.is_leading
     assert token in first.answers
     assert error_of(first.ask(Barrier())[0]) == ErrorCode.NOT_COORDINATOR
-    assert state_of(first.shard.state) == state_of(second.shard.state)
+    assert state_of(first.view.state) == state_of(second.view.state)
 
 
 @pytest.mark.parametrize("phase", [State.FOLLOWING, State.RECOVERING, State.FENCING])
@@ -648,24 +648,24 @@ def test_a_stopping_replica_never_claims(phase: State) -> None:
         replica.feed(Assigned())
     if phase is State.FENCING:
         replica.may_claim()
-    assert replica.shard.phase is phase
+    assert replica.view.phase is phase
     replica.feed(Stopping())
     replica.feed(Assigned())
     world.settle()
-    assert replica.shard.phase is State.RESIGNING
-    assert not replica.shard.is_leading
+    assert replica.view.phase is State.RESIGNING
+    assert not replica.view.is_leading
     assert world.log == []
 
 
 def test_an_entry_of_an_unknown_schema_in_the_term_in_force_fails_a_follower() -> None:
     """A newer version knows what it means; passing over it would make replicas differ."""
     world, first, second = two()
-    world.append(own_key(first, first.shard.fence.seq + 1), b"\xc3\x01" + bytes(8))
-    before = state_of(second.shard.state)
+    world.append(own_key(first, first.view.fence.seq + 1), b"\xc3\x01" + bytes(8))
+    before = state_of(second.view.state)
     second.read()
-    assert second.shard.phase is State.FAILED
-    assert f"entry {len(world.log) - 1} of the term in force cannot be read by this version" in (second.shard.failure or "")
-    assert state_of(second.shard.state) == before
+    assert second.view.phase is State.FAILED
+    assert f"entry {len(world.log) - 1} of the term in force cannot be read by this version" in (second.view.failure or "")
+    assert state_of(second.view.state) == before
     assert error_of(second.ask(Barrier())[0]) == ErrorCode.NOT_COORDINATOR
     assert second.feed(Assigned()) == []
 
@@ -673,15 +673,15 @@ def test_an_entry_of_an_unknown_schema_in_the_term_in_force_fails_a_follower() -
 def test_a_hole_in_what_is_read_fails_the_replica() -> None:
     world, _first, second = two()
     second.feed(EntriesRead([ReadEntry(len(world.log) + 3, 0, None, None)]))
-    assert second.shard.phase is State.FAILED
+    assert second.view.phase is State.FAILED
 
 
 def test_a_replica_whose_base_is_gone_fails_and_answers_what_waits() -> None:
     _world, first, _second = two()
     [token] = first.submit(commit("a", [batch()]))
     first.feed(Invalidated("topic made anew"))
-    assert first.shard.phase is State.FAILED
-    assert first.shard.failure == "topic made anew"
+    assert first.view.phase is State.FAILED
+    assert first.view.failure == "topic made anew"
     assert error_of(first.answers[token]) == ErrorCode.NOT_COORDINATOR
 
 
@@ -715,10 +715,10 @@ def test_a_stray_message_is_void_and_counted_for_leader_and_follower(stray: tupl
     world.append(*stray)
     world.settle()
     for replica in (first, second):
-        assert sum(replica.shard.void_entries.values()) == 1
-    assert (first.shard.phase, second.shard.phase) == (State.LEADING, State.FOLLOWING)
+        assert sum(replica.view.void_entries.values()) == 1
+    assert (first.view.phase, second.view.phase) == (State.LEADING, State.FOLLOWING)
     assert result_of(first.ask(commit("a", [batch()]))[0]).errors == [0]
-    assert state_of(first.shard.state) == state_of(second.shard.state)
+    assert state_of(first.view.state) == state_of(second.view.state)
 
 
 @pytest.mark.parametrize("stray", STRAYS.values(), ids=STRAYS.keys())
@@ -727,8 +727,8 @@ def test_a_stray_message_is_void_in_a_log_nobody_ever_led(stray: tuple[bytes | N
     world.append(*stray)
     replica = world.add_replica()
     replica.lead()
-    assert sum(replica.shard.void_entries.values()) == 1
-    assert replica.shard.fence.epoch == 1
+    assert sum(replica.view.void_entries.values()) == 1
+    assert replica.view.fence.epoch == 1
 
 
 # ---- replicas agree
@@ -753,24 +753,24 @@ def busy_world() -> World:
 
 def test_every_split_of_a_log_replays_to_the_same_state() -> None:
     world = busy_world()
-    straight = state_of(replay(world).shard.state)
+    straight = state_of(replay(world).view.state)
     for cut in range(len(world.log) + 1):
         pieces = replay(world, (cut,))
-        assert state_of(pieces.shard.state) == straight
-        assert pieces.shard.fence == world.replicas[1].shard.fence
-    assert state_of(replay(world, tuple(range(len(world.log)))).shard.state) == straight
+        assert state_of(pieces.view.state) == straight
+        assert pieces.view.fence == world.replicas[1].view.fence
+    assert state_of(replay(world, tuple(range(len(world.log)))).view.state) == straight
 
 
 def test_leader_and_followers_have_the_same_state_at_the_same_offset() -> None:
     world = busy_world()
-    views = [state_of(replica.shard.state) for replica in (*world.replicas, replay(world))]
+    views = [state_of(replica.view.state) for replica in (*world.replicas, replay(world))]
     assert views[0] == views[1] == views[2]
-    assert len({replica.shard.fence for replica in world.replicas}) == 1
+    assert len({replica.view.fence for replica in world.replicas}) == 1
 
 
 def test_the_speculative_state_equals_the_committed_one_when_nothing_is_in_flight() -> None:
     world = busy_world()
-    leader = world.replicas[1].shard
+    leader = world.replicas[1].view
     assert leader.overlay is not None
     assert view_of(leader.overlay) == view_of(leader.state.hot)
 
@@ -778,7 +778,7 @@ def test_the_speculative_state_equals_the_committed_one_when_nothing_is_in_fligh
 def test_the_last_entry_named_is_the_one_at_the_applied_offset() -> None:
     world = busy_world()
     for replica in world.replicas:
-        key, value = world.log[replica.shard.state.applied_offset]
-        assert replica.shard.last_entry == (key, value)
-        fence = replica.shard.fence
+        key, value = world.log[replica.view.state.applied_offset]
+        assert replica.view.last_entry == (key, value)
+        fence = replica.view.fence
         assert decode_key(key) == EntryKey(fence.epoch, fence.term, fence.seq)

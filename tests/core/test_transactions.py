@@ -7,12 +7,11 @@ from collections.abc import Sequence
 import pytest
 
 from coordinator.core.commands import OK, Answer, Barrier, DeletedTo, FoundOffset
-from coordinator.core.events import Assigned, Unassigned
-from coordinator.core.leadership.fence import Fence
+from coordinator.core.events import Assigned, SchemaLevel, Unassigned
 from coordinator.core.leadership.states import State
 from coordinator.core.leadership.transaction import RecordTooLarge, cut
 from coordinator.core.limits import Limits
-from coordinator.core.shard import Shard
+from coordinator.core.view import ShardView
 from coordinator.kafka.errors import ErrorCode
 from coordinator.testing.shard_harness import Replica, World
 from records.codec import decode_entry, decode_key, encode_entry, encode_key
@@ -30,7 +29,7 @@ def two(level: int = 2) -> tuple[World, Replica, Replica]:
     world = World()
     first, second = world.add_replica(limits=LIMITS), world.add_replica(limits=LIMITS)
     for replica in (first, second):
-        replica.shard.schema_level = level
+        replica.feed(SchemaLevel(level))
     first.lead()
     first.ask(place(count=PARTITIONS))
     first.ask(*(commit(f"k{partition}", [batch(partition, 3)]) for partition in range(PARTITIONS)))
@@ -45,7 +44,7 @@ def records_from(world: World, offset: int) -> list[list[Record]]:
     return [decode_entry(value or b"") for _, value in world.log[offset:]]
 
 
-def log_starts(shard: Shard) -> set[int]:
+def log_starts(shard: ShardView) -> set[int]:
     table = shard.state.hot.partitions
     return {table.log_start.cells[row] for row in table.index.values()}
 
@@ -64,22 +63,7 @@ def reading(world: World, stop: int) -> Replica:
 
 def continued(replica: Replica) -> Replica:
     """A replica with what the state database of another would hold, which reads the rest of the log."""
-    header = replica.shard.header("cluster", bytes(16))
-    world = replica.world
-    resumed = Replica(world, 51, LIMITS, 0, 4)
-    resumed.shard = Shard(
-        partition=0,
-        partition_count=4,
-        node_id=51,
-        rack="",
-        endpoints=[],
-        limits=LIMITS,
-        state=replica.shard.state,
-        fence=Fence(header.epoch, header.term, header.seq),
-        claim=replica.shard.claim,
-        certain_end=0,
-    )
-    resumed.cursor = header.applied_offset + 1
+    resumed = Replica(replica.world, 51, LIMITS, 0, 4, loaded_from=replica.view)
     resumed.read()
     return resumed
 
@@ -96,11 +80,11 @@ def test_what_does_not_fit_one_entry_is_written_as_a_transaction() -> None:
     wanted = [RecordsDeleted(topic_id=TOPIC, partition=partition, new_log_start_offset=2) for partition in range(PARTITIONS)]
     assert [record for chunk in chunks for record in chunk] == wanted
     assert all(len(value or b"") <= LIMITS.entry_bytes_max for _, value in world.log[at:])
-    assert log_starts(first.shard) == log_starts(second.shard) == {2}
-    assert first.shard.overlay is not None
-    assert view_of(first.shard.overlay) == view_of(first.shard.state.hot) == view_of(second.shard.state.hot)
-    assert first.shard.last_entry == second.shard.last_entry == world.log[-1]
-    assert first.shard.fence == second.shard.fence
+    assert log_starts(first.view) == log_starts(second.view) == {2}
+    assert first.view.overlay is not None
+    assert view_of(first.view.overlay) == view_of(first.view.state.hot) == view_of(second.view.state.hot)
+    assert first.view.last_entry == second.view.last_entry == world.log[-1]
+    assert first.view.fence == second.view.fence
 
 
 def busy_log() -> World:
@@ -126,20 +110,20 @@ def busy_log() -> World:
 def test_every_cut_of_a_log_shows_all_of_a_transaction_or_nothing() -> None:
     world = busy_log()
     whole = reading(world, len(world.log))
-    assert log_starts(whole.shard) == {1}
+    assert log_starts(whole.view) == {1}
     for stop in range(len(world.log) + 1):
         replica = reading(world, stop)
         header = replica.shard.header("cluster", bytes(16))
-        assert log_starts(replica.shard) in (set(), {0}, {1})
-        assert replica.shard.next_offset == stop
+        assert log_starts(replica.view) in (set(), {0}, {1})
+        assert replica.view.next_offset == stop
         if header.applied_offset >= 0:
-            assert replica.shard.last_entry == world.log[header.applied_offset]
+            assert replica.view.last_entry == world.log[header.applied_offset]
         resumed = continued(reading(world, stop))
         replica.read()
         for one in (replica, resumed):
-            assert state_of(one.shard.state) == state_of(whole.shard.state)
-            assert one.shard.fence == whole.shard.fence
-            assert one.shard.next_offset == len(world.log)
+            assert state_of(one.view.state) == state_of(whole.view.state)
+            assert one.view.fence == whole.view.fence
+            assert one.view.next_offset == len(world.log)
 
 
 def test_while_a_transaction_is_open_the_header_stays_before_it() -> None:
@@ -153,8 +137,8 @@ def test_while_a_transaction_is_open_the_header_stays_before_it() -> None:
     for _ in range(3):
         replica.read(1)
         assert replica.shard.header("cluster", bytes(16)) == before
-        assert replica.shard.last_entry == world.log[at - 1]
-    assert replica.shard.next_offset == at + 3 == len(world.log)
+        assert replica.view.last_entry == world.log[at - 1]
+    assert replica.view.next_offset == at + 3 == len(world.log)
 
 
 @pytest.mark.parametrize("landed", [1, 2, 3])
@@ -169,16 +153,16 @@ def test_a_leader_that_dies_inside_a_transaction_leaves_nothing_of_it(landed: in
     second.may_claim()
     second.land()
     world.settle()
-    assert second.shard.phase is State.LEADING
+    assert second.view.phase is State.LEADING
     assert errors_of(first.answers[token]) == {ErrorCode.NOT_COORDINATOR}
     for replica in (first, second):
-        assert log_starts(replica.shard) == {0}
+        assert log_starts(replica.view) == {0}
     [[note]] = [decode_entry(value or b"") for key, value in world.log if (parts := decode_key(key)) and (parts.epoch, parts.seq) == (2, 1)]
     assert isinstance(note, TransactionAborted)
     assert "RecordsDeleted" in note.reason
     [answer] = second.ask(delete_all())
     assert errors_of(answer) == {ErrorCode.NONE}
-    assert log_starts(first.shard) == log_starts(second.shard) == {2}
+    assert log_starts(first.view) == log_starts(second.view) == {2}
 
 
 def test_a_chunk_that_was_lost_voids_what_is_behind_it() -> None:
@@ -188,12 +172,12 @@ def test_a_chunk_that_was_lost_voids_what_is_behind_it() -> None:
     first.outbox.popleft()
     first.land()
     second.read()
-    assert log_starts(second.shard) == {0}
+    assert log_starts(second.view) == {0}
     first.report()
     world.settle()
     assert errors_of(first.answers[token]) == {ErrorCode.NOT_COORDINATOR}
     # The same process leads on in a new term, whose claim ended the transaction.
-    assert log_starts(first.shard) == log_starts(second.shard) == {0}
+    assert log_starts(first.view) == log_starts(second.view) == {0}
 
 
 def test_a_rival_that_loses_its_claim_inside_an_open_transaction_reads_on() -> None:
@@ -208,8 +192,8 @@ def test_a_rival_that_loses_its_claim_inside_an_open_transaction_reads_on() -> N
     world.settle()
     whole = reading(world, len(world.log))
     for replica in (first, second):
-        assert state_of(replica.shard.state) == state_of(whole.shard.state)
-        assert replica.shard.phase is not State.FAILED
+        assert state_of(replica.view.state) == state_of(whole.view.state)
+        assert replica.view.phase is not State.FAILED
 
 
 def test_requests_of_a_group_see_a_transaction_at_its_place() -> None:
@@ -260,36 +244,36 @@ BROKEN: list[tuple[Sequence[Record], ...]] = [
 @pytest.mark.parametrize("entries", BROKEN)
 def test_a_broken_transaction_is_void_as_a_whole(entries: tuple[Sequence[Record], ...]) -> None:
     world, first, second = two()
-    fence = first.shard.fence
+    fence = first.view.fence
     for seq, records in enumerate([*entries, [deletion(8)]], fence.seq + 1):
         world.append(encode_key(EntryKey(fence.epoch, fence.term, seq)), encode_entry(records, 2))
     second.read()
-    assert second.shard.failure is None
-    assert second.shard.void_entries["contradiction"] >= 1
-    assert "transaction" in str(second.shard.contradiction)
+    assert second.view.failure is None
+    assert second.view.void_entries["contradiction"] >= 1
+    assert "transaction" in str(second.view.contradiction)
     # The entry behind it stands for itself again.
-    table = second.shard.state.hot.partitions
+    table = second.view.state.hot.partitions
     assert [table.log_start.cells[row] for _, row in sorted(table.index.items())] == [0] * 8 + [1]
-    assert second.shard.state.applied_offset == len(world.log) - 1
+    assert second.view.state.applied_offset == len(world.log) - 1
 
 
 def test_a_transaction_in_which_one_record_contradicts_the_state_is_void_as_a_whole() -> None:
     world, first, second = two()
-    fence = first.shard.fence
+    fence = first.view.fence
     too_far = RecordsDeleted(topic_id=TOPIC, partition=1, new_log_start_offset=4)
     for seq, records in enumerate(
         ([TransactionBegan(name="a")], [deletion(0)], [deletion(2), too_far], [TransactionEnded(num_chunks=2)]), fence.seq + 1
     ):
         world.append(encode_key(EntryKey(fence.epoch, fence.term, seq)), encode_entry(records, 2))
     second.read()
-    assert second.shard.failure is None
-    assert log_starts(second.shard) == {0}
-    assert "up to 4, past the high watermark 3" in str(second.shard.contradiction)
+    assert second.view.failure is None
+    assert log_starts(second.view) == {0}
+    assert "up to 4, past the high watermark 3" in str(second.view.contradiction)
 
 
 def test_an_aborted_transaction_changes_nothing_and_one_with_a_file_is_void() -> None:
     world, first, second = two()
-    fence = first.shard.fence
+    fence = first.view.fence
     first.ask(commit("a", [batch(0)]))
     [(_, file)] = world.log[-1:]
     # The same file in another log, inside a transaction, behind one that was aborted.
@@ -304,10 +288,10 @@ def test_an_aborted_transaction_changes_nothing_and_one_with_a_file_is_void() ->
     for seq, value in enumerate(values, fence.seq + 1):
         world.append(encode_key(EntryKey(fence.epoch, fence.term, seq)), value)
     second.read()
-    assert log_starts(second.shard) == {0}
-    assert second.shard.state.find_file("a") is None
-    assert second.shard.void_entries == {"contradiction": 1}
-    assert "a file is alone in its entry" in str(second.shard.contradiction)
+    assert log_starts(second.view) == {0}
+    assert second.view.state.find_file("a") is None
+    assert second.view.void_entries == {"contradiction": 1}
+    assert "a file is alone in its entry" in str(second.view.contradiction)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 10, 57])

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import coordinator.core.follower as follower_module
 import coordinator.core.group as group
-import coordinator.core.shard as shard_module
 from coordinator.core.commands import (
     CommitFile,
     CommitResult,
@@ -41,6 +41,7 @@ from coordinator.core.log_entry import ReadEntry
 from coordinator.core.reads.queries import list_offset
 from coordinator.core.shard import Shard
 from coordinator.core.state.replica_state import ShardState
+from coordinator.core.view import ShardView
 from coordinator.kafka.batches import BATCH, SEQUENCE_MASK, partition_key
 from coordinator.kafka.timestamps import MAX_TIMESTAMP
 from coordinator.testing.state_store import MemoryStateStore
@@ -73,6 +74,7 @@ class Leader:
         self.answers: list[tuple[object, object]] = []
         self.keys: list[bytes] = []
         self.shard = new_shard()
+        self.view = ShardView(self.shard)
         self.perform(self.shard.feed(Assigned(), NOW_MS))
         self.perform(self.shard.feed(MayClaim(0, 77), NOW_MS))
         shares = [TopicShare(topic_id=t, name=f"t{t[0]}", first_partition=0, num_partitions=PARTITIONS, order_offset=1) for t in TOPICS]
@@ -99,16 +101,17 @@ class Leader:
     def submit(self, commands: list[object], now_ms: int) -> None:
         requests = [Request(at, command, now_ms + 60_000) for at, command in enumerate(commands)]  # type: ignore[arg-type]
         self.perform(self.shard.feed(Submitted(requests), now_ms))
+        self.perform(self.shard.settle())
 
     def fingerprint(self) -> object:
         """Everything decisions depend on."""
-        hot = self.shard.state.hot
+        hot = self.view.state.hot
         partitions = {
             key: (
                 hot.partitions.high_watermark.cells[row],
                 hot.partitions.log_start.cells[row],
                 # What is kept of the greatest timestamp is only good until its batch is deleted; the answer is what counts.
-                list_offset(self.shard.state, OffsetQuery(topic_id=key[:16], partition=key[19], timestamp=MAX_TIMESTAMP)),
+                list_offset(self.view.state, OffsetQuery(topic_id=key[:16], partition=key[19], timestamp=MAX_TIMESTAMP)),
             )
             for key, row in hot.partitions.index.items()
         }
@@ -122,11 +125,11 @@ class Leader:
             for producer, row in rows.items()
         }
         rows = {
-            key: [tuple(row) for part in self.shard.state.rows_from(row_number, 0) for row in part.tolist()]
+            key: [tuple(row) for part in self.view.state.rows_from(row_number, 0) for row in part.tolist()]
             for key, row_number in hot.partitions.index.items()
         }
-        files = {row.object_key: row for row in self.shard.state.files_after("", 10_000)}
-        return partitions, producers, rows, files, hot.log_time_ms, self.shard.commit_counts
+        files = {row.object_key: row for row in self.view.state.files_after("", 10_000)}
+        return partitions, producers, rows, files, hot.log_time_ms
 
 
 class Traffic:
@@ -233,6 +236,7 @@ def test_vector_path_equals_readable_path(block_batches_min: pytest.MonkeyPatch,
     # Answers that need no entry come at once, before those of the group: only the order among all may differ.
     assert sorted(map(repr, vector.answers)) == sorted(map(repr, readable.answers))
     assert vector.fingerprint() == readable.fingerprint()
+    assert vector.view.commit_counts == readable.view.commit_counts
 
 
 def follow(leader: Leader, chunk: int) -> Leader:
@@ -240,11 +244,11 @@ def follow(leader: Leader, chunk: int) -> Leader:
     follower = Leader.__new__(Leader)
     follower.log, follower.answers = [], []
     follower.shard = new_shard()
+    follower.view = ShardView(follower.shard)
     entries = [ReadEntry(at, NOW_MS, key, value) for at, (key, value) in enumerate(zip(leader.keys, leader.log, strict=True))]
     for start in range(0, len(entries), chunk):
         follower.shard.feed(EntriesRead(entries[start : start + chunk]), NOW_MS)
-    assert follower.shard.failure is None
-    follower.shard.commit_counts = leader.shard.commit_counts
+    assert follower.view.failure is None
     return follower
 
 
@@ -253,7 +257,7 @@ def follow(leader: Leader, chunk: int) -> Leader:
     seed=st.integers(0, 2**32),
     oddity=st.sampled_from([0.0, 0.01, 0.1]),
     chunk=st.sampled_from([1, 7, 1000]),
-    bytes_max=st.sampled_from([1, 1000, shard_module.REPLAY_BYTES_MAX]),
+    bytes_max=st.sampled_from([1, 1000, follower_module.REPLAY_BYTES_MAX]),
     always_blocks=st.booleans(),
 )
 def test_follower_that_applies_blocks_equals_the_leader(seed: int, oddity: float, chunk: int, bytes_max: int, always_blocks: bool) -> None:
@@ -261,10 +265,10 @@ def test_follower_that_applies_blocks_equals_the_leader(seed: int, oddity: float
     for step in range(12):
         leader.submit(traffic.group(), NOW_MS + step * 3)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shard_module, "REPLAY_BYTES_MAX", bytes_max)
+        patch.setattr(follower_module, "REPLAY_BYTES_MAX", bytes_max)
         if always_blocks:
-            patch.setattr(shard_module, "REPLAY_BLOCK_BYTES_MIN", 1)
-            patch.setattr(shard_module, "BLOCK_BATCHES_MIN", 1)
+            patch.setattr(follower_module, "REPLAY_BLOCK_BYTES_MIN", 1)
+            patch.setattr(follower_module, "BLOCK_BATCHES_MIN", 1)
         assert follow(leader, chunk).fingerprint() == leader.fingerprint()
 
 

@@ -121,7 +121,7 @@ class _Client:
                     self.report.refusals += 1
                     await asyncio.sleep(PAUSE_S)
         except TimeoutError:
-            shard = self._started.node.replicas[0].shard
+            shard = self._started.node.replicas[0].view
             why = "not loaded" if shard is None else f"{shard.phase.value} ({shard.failure})"
             raise AssertionError(f"{what} was not answered within {PATIENCE_S} s: {why}") from None
 

@@ -72,7 +72,7 @@ async def unable(value: bytes) -> AsyncIterator[tuple[Running, FakeKafka, int]]:
 async def test_a_log_of_a_newer_version_is_given_to_another_member_and_no_epoch_is_used(value: bytes, reason: str) -> None:
     async with unable(value) as (started, kafka, end):
         node, other = started.node, Heard()
-        shard = node.replicas[1].shard
+        shard = node.replicas[1].view
         assert shard is not None
         assert shard.phase is State.FAILED
         ready, detail = readiness(node)
@@ -89,7 +89,7 @@ async def test_a_log_of_a_newer_version_is_given_to_another_member_and_no_epoch_
         await started.until(lambda: node.assignment == EVERYTHING, "the return when nobody else is left")
         await started.until(lambda: node.view.led() == [0], "leadership of partition 0")
         assert kafka.logs[1].end_offset == end
-        assert node.replicas[1].shard is shard
+        assert node.replicas[1].view is shard
 
 
 async def test_who_is_not_fit_stays_out_while_others_are_there_and_comes_back_when_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

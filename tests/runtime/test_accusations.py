@@ -93,7 +93,7 @@ async def test_an_accused_leader_sets_its_state_aside_and_leads_on_with_a_new_on
     monkeypatch.setattr(node_module, "REVIVE_BACKOFF_S", (0.05, 1.0))
     async with running(in_memory(partitions=1), StateDatabases(tmp_path)) as started:
         await with_a_file(started)
-        node, shard = started.node, started.node.replicas[0].shard
+        node, shard = started.node, started.node.replicas[0].view
         assert shard is not None
         entry = ContradictoryEntry(2, shard.fence.epoch, shard.fence.term, "offset 0, 9 is next")
         assert node.accusations.accused(0, entry, 7).error is ErrorCode.NONE
@@ -115,7 +115,7 @@ async def test_a_forged_entry_is_void_and_what_it_says_is_on_record(tmp_path: Pa
     kafka = in_memory(partitions=1)
     async with running(kafka, StateDatabases(tmp_path)) as started:
         await with_a_file(started)
-        shard = started.node.replicas[0].shard
+        shard = started.node.replicas[0].view
         assert shard is not None
         fence = shard.fence
         forged = RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=1_000)

@@ -10,9 +10,9 @@ import pytest
 from coordinator.core.commands import Answer, FetchPoint, FoundOffset, OffsetQuery, WantedTopic
 from coordinator.core.files.block import CommitBlock
 from coordinator.core.leadership.states import State
-from coordinator.core.shard import Shard
 from coordinator.core.state.replica_state import ShardState
 from coordinator.core.tables.in_memory import BrokenInvariant
+from coordinator.core.view import ShardView
 from coordinator.kafka.errors import ErrorCode
 from coordinator.runtime.applied import find_applied_batches
 from coordinator.runtime.replica import Replica
@@ -23,12 +23,12 @@ from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, running
 POINT = FetchPoint(topic_id=TOPIC, partition=0, offset=0, max_bytes=1000)
 
 
-async def commit_and(replica: Replica, then: Callable[[Shard], object]) -> Answer:
+async def commit_and(replica: Replica, then: Callable[[ShardView], object]) -> Answer:
     """Commit a file and do something the moment it is answered."""
     answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
     def answered(value: Answer) -> None:
-        shard = replica.shard
+        shard = replica.view
         assert shard is not None
         assert not shard.is_settled
         then(shard)
@@ -55,14 +55,14 @@ async def test_what_the_answer_makes_due_runs_before_it_is_applied(monkeypatch: 
         # Every event applies first, and so does who writes the state: here nobody comes in between.
         monkeypatch.setattr(Replica, "on_entries", lambda *_: None)
         monkeypatch.setattr(Replica, "tick", lambda *_: False)
-        await started.until(lambda: replica._writing is None, "writing to end")
+        await started.until(lambda: not replica.writer.is_writing, "writing to end")
         seen: list[bool] = []
         loop = asyncio.get_running_loop()
         # As a connection schedules the writing of an answer.
         answer = await commit_and(replica, lambda shard: loop.call_soon(lambda: seen.append(shard.is_settled)))
         assert result_of(answer).base_offsets == [0]
         assert seen == [False]
-        shard = replica.shard
+        shard = replica.view
         assert shard is not None
         await started.until(lambda: shard.is_settled, "the commit to be applied")
 
@@ -74,7 +74,7 @@ async def test_reads_behind_the_answer_see_the_commit() -> None:
         found: list[object] = []
         listed: asyncio.Future[list[FoundOffset]] = asyncio.get_running_loop().create_future()
 
-        def read(_: Shard) -> None:
+        def read(_: ShardView) -> None:
             found.append(find_applied_batches(node.view, [POINT], 1000, 0))
             assert node.router.list_offsets_here([OffsetQuery(topic_id=TOPIC, partition=0, timestamp=-1)], TIMEOUT_MS, listed.set_result)
 
@@ -91,10 +91,10 @@ async def test_the_state_that_is_written_behind_the_answer_has_the_commit(monkey
         replica = started.node.replicas[0]
         # Nothing is written by the clock any more.
         monkeypatch.setattr(Replica, "tick", lambda *_: False)
-        await started.until(lambda: replica._writing is None, "writing to end")
+        await started.until(lambda: not replica.writer.is_writing, "writing to end")
         frozen: list[tuple[int, bool]] = []
 
-        def write(shard: Shard) -> None:
+        def write(shard: ShardView) -> None:
             replica._write_if_due()
             generation = shard.state.frozen
             frozen.append((shard.state.applied_offset, generation is not None and "a" in generation.files))
@@ -112,14 +112,14 @@ async def test_a_commit_that_cannot_be_applied_stays_answered_and_the_replica_is
         apply = ShardState.apply_block
 
         def fails(state: ShardState, block: CommitBlock, offsets: Sequence[int]) -> None:
-            if before.shard is not None and state is before.shard._state:
+            if before.view is not None and state is before.view.state:
                 raise BrokenInvariant("it does not fit")
             apply(state, block, offsets)
 
         monkeypatch.setattr(ShardState, "apply_block", fails)
         answer = await commit_and(started.node.replicas[0], lambda _: None)
         assert result_of(answer).base_offsets == [0]
-        await started.until(lambda: before.shard is None or before.shard.phase is State.FAILED, "the replica to fail")
+        await started.until(lambda: before.view is None or before.view.phase is State.FAILED, "the replica to fail")
         await started.until(lambda: started.node.replicas[0] is not before, "the replica to be built anew")
         await started.leads()
         assert await started.high_watermark(0) == 3

@@ -115,7 +115,7 @@ async def test_times_of_the_log_do_not_run_ahead_of_the_brokers() -> None:
         await started.leads()
         for replica in started.node.replicas.values():
             replica._clock_ms = started.node._clock_ms
-        await started.until(lambda: started.node.replicas[1].shard.log_ahead_ms > 0, "the correction")  # type: ignore[union-attr]
+        await started.until(lambda: started.node.replicas[1].view.log_ahead_ms > 0, "the correction")  # type: ignore[union-attr]
         await started.ask(1, place(count=1))
         assert (await commit_one(started, "a")).errors == [0]
         assert started.node.is_joined
@@ -225,7 +225,7 @@ async def test_a_lone_leader_that_is_behind_writes_the_time_of_the_brokers() -> 
         await started.leads()
         for replica in started.node.replicas.values():
             replica._clock_ms = started.node._clock_ms
-        await started.until(lambda: started.node.replicas[1].shard.log_ahead_ms < 0, "the correction")  # type: ignore[union-attr]
+        await started.until(lambda: started.node.replicas[1].view.log_ahead_ms < 0, "the correction")  # type: ignore[union-attr]
         await started.ask(1, place(count=1))
         assert (await commit_one(started, "a")).errors == [0]
     [time_ms] = append_times(kafka, 1)

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-import coordinator.core.shard as shard_module
+import coordinator.core.leader as leader_module
 from coordinator.core.commands import Answer, FoundOffset, ListOffsets, OffsetQuery
 from coordinator.core.state.replica_state import ShardState
 from coordinator.kafka.errors import ErrorCode
@@ -23,14 +23,14 @@ def reads(timestamp: int) -> ListOffsets:
 
 
 async def test_a_read_that_raises_takes_no_answer_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    look_up = shard_module.list_offset
+    look_up = leader_module.list_offset
 
     def fails(state: ShardState, query: OffsetQuery) -> FoundOffset:
         if query.timestamp == BAD:
             raise OSError("the disk is broken")
         return look_up(state, query)
 
-    monkeypatch.setattr(shard_module, "list_offset", fails)
+    monkeypatch.setattr(leader_module, "list_offset", fails)
     async with running(in_memory(partitions=1), MemoryStateStores()) as started:
         await started.leads()
         await started.ask(0, place())

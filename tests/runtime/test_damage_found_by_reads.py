@@ -54,8 +54,8 @@ async def filled(started: Running) -> None:
     for number in range(FILES):
         assert result_of(await started.ask(0, commit(f"f{number}", [batch(0, 3)]))).errors == [0]
     replica = started.node.replicas[0]
-    await started.until(lambda: replica.shard is not None and not replica.shard.state.has_unwritten(), "the last flush")
-    await started.until(lambda: replica.shard is not None and replica.shard.state.frozen is None, "its end")
+    await started.until(lambda: replica.view is not None and not replica.view.state.has_unwritten(), "the last flush")
+    await started.until(lambda: replica.view is not None and replica.view.state.frozen is None, "its end")
 
 
 async def find(started: Running) -> FoundBatches:
@@ -82,7 +82,7 @@ async def test_find_batches_on_a_damaged_database(tmp_path: Path, monkeypatch: p
         await filled(started)
         damage(tmp_path)
         assert find_applied_batches(started.node.view, EVERYTHING, 1 << 30, 0) is None
-        shard = started.node.replicas[0].shard
+        shard = started.node.replicas[0].view
         assert shard is not None
         assert shard.phase is State.FAILED
         found = await find(started)

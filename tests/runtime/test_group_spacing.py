@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
 import coordinator.runtime.replica as replica_module
 from coordinator.core.commands import Answer
 from coordinator.core.events import Append
+from coordinator.runtime.grouping import FEW_SPACING_S, GROUP_BYTES_MIN, Grouping
 from coordinator.runtime.replica import Replica
 from coordinator.testing.state_store import MemoryStateStores
 from tests.core.build import batch, commit, place, result_of
@@ -69,8 +71,7 @@ async def one_in_flight(started: Running, groups: list[int], size_bytes: int = 1
 
 
 def space(monkeypatch: pytest.MonkeyPatch, *, few_s: float, many_s: float) -> None:
-    monkeypatch.setattr(replica_module, "FEW_SPACING_S", few_s)
-    monkeypatch.setattr(replica_module, "GROUP_SPACING_S", many_s)
+    monkeypatch.setattr(replica_module, "Grouping", partial(Grouping, few_spacing_s=few_s, spacing_s=many_s))
 
 
 async def test_what_arrives_meanwhile_travels_together_once_nothing_is_in_flight(
@@ -92,7 +93,7 @@ async def test_as_much_as_is_in_flight_waits_for_nothing(groups: list[int], monk
     space(monkeypatch, few_s=FOR_EVER_S, many_s=FOR_EVER_S)
     async with running(in_memory(), MemoryStateStores()) as started:
         client = await one_in_flight(started, groups)
-        client.commit(size_bytes=replica_module.GROUP_BYTES_MIN - 1)
+        client.commit(size_bytes=GROUP_BYTES_MIN - 1)
         client.commit(size_bytes=1)
         await started.until(lambda: groups == [1, 2], "the second group")
         started.kafka.set_available(True)
@@ -101,7 +102,7 @@ async def test_as_much_as_is_in_flight_waits_for_nothing(groups: list[int], monk
 
 @pytest.mark.parametrize(
     ("in_flight_bytes", "few_s", "many_s"),
-    [(replica_module.GROUP_BYTES_MIN - 1, 0.02, FOR_EVER_S), (replica_module.GROUP_BYTES_MIN, FOR_EVER_S, 0.02)],
+    [(GROUP_BYTES_MIN - 1, 0.02, FOR_EVER_S), (GROUP_BYTES_MIN, FOR_EVER_S, 0.02)],
 )
 async def test_nobody_waits_longer_than_the_spacing(
     groups: list[int], monkeypatch: pytest.MonkeyPatch, in_flight_bytes: int, few_s: float, many_s: float
@@ -113,3 +114,31 @@ async def test_nobody_waits_longer_than_the_spacing(
         await started.until(lambda: groups == [1, 1], "the second group")
         started.kafka.set_available(True)
         await client.answered()
+
+
+def test_a_request_waits_by_what_is_in_flight() -> None:
+    grouping = Grouping(few_spacing_s=1.0, spacing_s=5.0)
+    assert grouping.wait_s(10.0) <= 0
+    grouping.submitted(100)
+    grouping.started(last_seq=3, now_s=10.0)
+    assert grouping.wait_s(10.25) == 0.75
+    assert grouping.enough_bytes == GROUP_BYTES_MIN
+    grouping.submitted(2 * GROUP_BYTES_MIN)
+    grouping.started(last_seq=7, now_s=11.0)
+    assert grouping.wait_s(12.0) == 4.0
+    assert grouping.enough_bytes == 2 * GROUP_BYTES_MIN + 100
+    assert list(grouping.acknowledged(2)) == []
+    assert list(grouping.acknowledged(7)) == [10.0, 11.0]
+    assert grouping.is_idle
+    assert grouping.wait_s(12.0) <= 0
+
+
+def test_what_was_submitted_in_a_term_that_ended_counts_for_no_group() -> None:
+    grouping = Grouping()
+    grouping.submitted(2 * GROUP_BYTES_MIN)
+    grouping.started(last_seq=1, now_s=0.0)
+    grouping.submitted(2 * GROUP_BYTES_MIN)
+    grouping.clear()
+    assert grouping.is_idle
+    grouping.started(last_seq=1, now_s=0.0)
+    assert grouping.wait_s(0.0) == FEW_SPACING_S

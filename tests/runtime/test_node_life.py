@@ -139,7 +139,7 @@ async def test_a_replica_whose_database_cannot_be_written_is_rebuilt_from_the_lo
         assert await started.high_watermark(1) == 8
         rebuilt = started.node.replicas[1]
         await started.until(lambda: rebuilt.written_offset >= 4, "the rebuilt database")
-        assert rebuilt.flush_failures == 0
+        assert rebuilt.writer.failures == 0
     assert stores.opened == [0, 1, 1]
     assert len(stores.kept) == 1
     if kind == "sqlite":
@@ -173,7 +173,7 @@ async def test_nothing_is_read_from_a_database_that_is_being_set_aside() -> None
         await started.leads()
         replica = started.node.replicas[0]
         await replica.close(keep_evidence=True)
-        assert replica.shard is None
+        assert replica.view is None
         assert started.node.view.led() == []
 
 
@@ -218,12 +218,12 @@ async def test_a_bug_of_the_core_stops_the_replica_which_is_rebuilt(monkeypatch:
         await started.leads()
         assert await started.ask(1, place(count=1)) is not None
         replica = started.node.replicas[1]
-        assert replica.shard is not None
+        assert replica._shard is not None
 
         def broken(*_: object) -> None:
             raise ZeroDivisionError("as if by mistake")
 
-        monkeypatch.setattr(replica.shard, "_pump", broken)
+        monkeypatch.setattr(replica._shard.leader, "pump", broken)
         refused = result_of(await started.ask(1, commit("a", [batch(0, 3)], owner_ids=[1])))
         assert refused.errors == [16]
         await started.until(lambda: started.node.replicas[1] is not replica and started.node.view.is_leading(1), "the rebuilt replica")

@@ -225,17 +225,17 @@ class Life:
 
     def delete_records(self) -> None:
         topic_id, partition = self.random.choice(self.topics), self.random.randrange(3)
-        state = self.leader.shard.state.hot.partitions
+        state = self.leader.view.state.hot.partitions
         row = state.index[topic_id + partition.to_bytes(4, "big")]
         self.leader.ask(delete_records((partition, self.random.randint(0, state.high_watermark.cells[row])), topic_id=topic_id))
-        while self.leader.shard.state.trimming:
+        while self.leader.view.state.trimming:
             self.leader.tick()
 
     def delete_topic(self) -> None:
         if len(self.topics) > 1:
             topic_id = self.topics.pop(self.random.randrange(len(self.topics)))
             self.leader.ask(RemoveTopics(removals=[TopicRemoval(topic_id=topic_id, order_offset=len(self.world.log))]))
-            while self.leader.shard.state.trimming:
+            while self.leader.view.state.trimming:
                 self.leader.tick()
         self._note_times()
         self.new_topic()
@@ -255,12 +255,12 @@ class Life:
             new.may_claim()
         new.land()
         self.world.settle()
-        assert new.shard.is_leading
+        assert new.view.is_leading
         self.leader = new
 
     def stray(self) -> None:
         """Messages of outsiders; replicas read them like all others."""
-        epoch, term, seq = self.leader.shard.fence.epoch, self.leader.shard.fence.term, self.leader.shard.fence.seq
+        epoch, term, seq = self.leader.view.fence.epoch, self.leader.view.fence.term, self.leader.view.fence.seq
         keys = [None, b"stray", b"x" * 20, encode_key(EntryKey(epoch - 1, term ^ 1, seq + 1)), encode_key(EntryKey(epoch, term ^ 1, 0))]
         value = self.random.choice([None, b"", b"junk", self.world.log[0][1]])
         self.world.append(self.random.choice(keys), value)
@@ -270,8 +270,8 @@ class Life:
         """A replica that has read the whole log."""
         replica = self.world.add_replica(limits=self.limits)
         replica.read()
-        while replica.shard.state.trimming:
-            replica.shard.state.trim_step()
+        while replica.view.state.trimming:
+            replica.view.state.trim_step()
         return replica
 
 

@@ -31,7 +31,7 @@ def _compare(seed: int, folder: Path) -> None:
     assert findings(folder) == [], seed
     assert rows(folder, "select * from quarantine") == []
     replica = life.follower()
-    hot = replica.shard.state.hot
+    hot = replica.view.state.hot
     partitions = {
         key: (hot.partitions.log_start.cells[row], hot.partitions.high_watermark.cells[row]) for key, row in hot.partitions.index.items()
     }
@@ -46,12 +46,12 @@ def _compare(seed: int, folder: Path) -> None:
     }  # fmt: skip
     query = "select topic_id, partition, producer_id, epoch, next_sequence, last_append_ms from producer"
     assert {(_name(topic, partition), one): tuple(state) for topic, partition, one, *state in rows(folder, query)} == known
-    files = {row.object_key: (row.batch_count, row.live_batches) for row in replica.shard.state.files_after("", 10**6)}
+    files = {row.object_key: (row.batch_count, row.live_batches) for row in replica.view.state.files_after("", 10**6)}
     assert {key: (count, live) for key, count, live in rows(folder, "select object_key, batches, live_batches from file")} == files
     topics = {(topic_id, topic.name) for topic_id, topic in hot.topics.items()}
     assert set(rows(folder, "select topic_id, name from topic where deleted_ms is null")) == topics
     voids = {str(name): value for name, value in rows(folder, "select name, value from total where name like 'void.%'")}
-    assert voids == {f"void.{reason}": count for reason, count in replica.shard.void_entries.items()}
+    assert voids == {f"void.{reason}": count for reason, count in replica.view.void_entries.items()}
 
 
 @pytest.mark.parametrize("seed", [7, 8])

@@ -572,7 +572,7 @@ def test_service_and_log_agree_after_whatever_contradicts_it(plant: Plant, tmp_p
     replica.read()
     rebuilder = LocalRebuilder(Log([(entry.key, entry.value) for entry in writer.entries]))
     rebuilt = rebuilder.rebuild({PARTITION: writer.end})[PARTITION]
-    shard = replica.shard
+    shard = replica.view
     assert (shard.failure is not None) == bool(rebuilt.fault), (shard.failure, rebuilt.fault)
     if shard.failure is None:
         while shard.state.trimming:
@@ -600,7 +600,7 @@ def _rows_of(rebuilt: Rebuilt) -> list[tuple[object, ...]]:
 
 
 def _rows_of_replica(replica: CoreReplica) -> list[tuple[object, ...]]:
-    state = replica.shard.state
+    state = replica.view.state
     hot = state.hot
     found: list[tuple[object, ...]] = []
     for key, row in hot.partitions.index.items():

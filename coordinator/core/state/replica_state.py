@@ -123,16 +123,23 @@ class ShardState:
 
     # ---- applying
 
-    def apply_entry(self, records: Sequence[Record], offset: int, encoded: bytes) -> None:
-        """Apply the records of the entry at `offset`, the successor of the applied offset."""
+    def apply_entry(self, records: Sequence[Record], offset: int, encoded: bytes) -> bool:
+        """Apply the records of the entry at `offset`, the successor of the applied offset; returns whether the directory changed.
+
+        Raises `BrokenInvariant` when they do not fit.
+        """
         if offset <= self.applied_offset:
             raise BrokenInvariant(f"entry {offset} comes again after {self.applied_offset}")
+        has_directory_changed = False
         for record in records:
             if isinstance(record, FileCommitted):
-                self._apply_file(record, offset, encoded)
-            elif not self._apply_keys(record, offset):
-                self._apply_hot(record, offset)
+                has_directory_changed |= self._apply_file(record, offset, encoded)
+            elif isinstance(record, TombstonesExpired):
+                has_directory_changed |= self._apply_expiry(record, offset)
+            elif not self._apply_keys(record):
+                has_directory_changed |= self._apply_hot(record, offset)
         self.applied_offset = offset
+        return has_directory_changed
 
     def apply_block(self, block: CommitBlock | ReadBlock, offsets: Sequence[int]) -> None:
         """Apply the files of a block, whose entries stand at these offsets."""
@@ -156,17 +163,24 @@ class ShardState:
             raise BrokenInvariant(f"entry {offset} comes again after {self.applied_offset}")
         self.applied_offset = offset
 
-    def _apply_file(self, record: FileCommitted, offset: int, encoded: bytes) -> None:
+    def _apply_file(self, record: FileCommitted, offset: int, encoded: bytes) -> bool:
         index = self.hot.partitions.index
         try:
             rows = [index[partition_key(record.topic_ids[t], p)] for t, p in zip(record.run_topic, record.run_partition, strict=True)]
         except KeyError as missing:
             raise BrokenInvariant(f"entry {offset} commits {record.object_key} to unknown partition {missing}") from None
-        self.hot.apply(record, offset)
+        has_directory_changed = self.hot.apply(record, offset)
         self.active.add(FileBlock(offset, record, rows, encoded, len(record.byte_size)))
         self.known_keys.add(hash(record.object_key))
+        return has_directory_changed
 
-    def _apply_keys(self, record: Record, offset: int) -> bool:
+    def _apply_expiry(self, record: TombstonesExpired, offset: int) -> bool:
+        self.active.expire_tombstones(record.before_ms)
+        self.has_forgotten_keys = True
+        # Deleted topics leave the same trace as keys: an id that may not come back.
+        return self.hot.apply(record, offset)
+
+    def _apply_keys(self, record: Record) -> bool:
         """Apply a record that only concerns object keys; returns whether it was one."""
         now_ms = self.hot.log_time_ms
         match record:
@@ -179,11 +193,6 @@ class ShardState:
             case FileHandedOver():
                 created_ms = self._forget_file(record.object_key)
                 self._bury(Tombstone(record.object_key, "handed over", now_ms, created_ms))
-            case TombstonesExpired():
-                self.active.expire_tombstones(record.before_ms)
-                self.has_forgotten_keys = True
-                # Deleted topics leave the same trace as keys: an id that may not come back.
-                self.hot.apply(record, offset)
             case _:
                 return False
         return True
@@ -201,17 +210,18 @@ class ShardState:
         self.active.files_removed[object_key] = row
         return row.created_ms
 
-    def _apply_hot(self, record: Record, offset: int) -> None:
+    def _apply_hot(self, record: Record, offset: int) -> bool:
         hot = self.hot
         forgotten_before = len(hot.touched.partitions_forgotten)
         if isinstance(record, RecordsDeleted):
             row = hot.partitions.index.get(partition_key(record.topic_id, record.partition))
             if row is not None and record.new_log_start_offset > hot.partitions.log_start.cells[row]:
                 self.trimming.setdefault(row, hot.partitions.log_start.cells[row])
-        hot.apply(record, offset)
+        has_directory_changed = hot.apply(record, offset)
         for row in hot.touched.partitions_forgotten[forgotten_before:]:
             self.dead[row] = hot.partitions.keys[row]
             self.trimming.setdefault(row, hot.partitions.log_start.cells[row])
+        return has_directory_changed
 
     # ---- reading
 
@@ -390,8 +400,7 @@ class ShardState:
         if self.frozen is not None:
             raise BrokenInvariant("the state is frozen already")
         self.frozen, self.active = self.active, Generation()
-        touched, hot = self.hot.touched, self.hot
-        hot.touched = type(touched)()
+        hot, touched = self.hot, self.hot.take_touched()
         # How far a partition is trimmed is stored with it.
         live = touched.partitions.union(row for row in self.frozen.trimmed if row not in self.dead)
         dead = {*touched.partitions_forgotten, *(row for row in self.frozen.trimmed if row in self.dead)}

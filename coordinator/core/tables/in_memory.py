@@ -104,11 +104,16 @@ class HotState:
             log_time_ms=self.log_time_ms,
         )
 
-    def apply(self, record: Record, offset: int) -> None:
-        """Apply one record of the entry at `offset`. Records that only concern files are not for here."""
+    def take_touched(self) -> Touched:
+        """The rows that changed since the last call."""
+        touched, self.touched = self.touched, Touched()
+        return touched
+
+    def apply(self, record: Record, offset: int) -> bool:
+        """Apply one record of the entry at `offset`, not one that only concerns files; returns whether the directory changed."""
         match record:
             case FileCommitted():
-                self._apply_file(record, offset)
+                return self._apply_file(record, offset)
             case PartitionCreated():
                 self._apply_created(record)
             case TopicDeleted():
@@ -119,9 +124,9 @@ class HotState:
                 for row in self.producers.idle_since(record.before_ms).tolist():
                     self._drop_producer(row)
             case TombstonesExpired():
-                self._forget_deleted(record.before_ms)
+                return self._forget_deleted(record.before_ms)
             case NoOp() | SnapshotMark() | SnapshotCommitted() | TransactionAborted():
-                return
+                pass
             case FeatureLevelSet() if record.level > LEVEL_LATEST:
                 # Entries of that level follow, in other coordinators perhaps already: better to stop with the reason.
                 raise NotSupported(
@@ -133,9 +138,11 @@ class HotState:
                     # Skipping what others apply would make replicas differ.
                     raise NotSupported(f"entry {offset} holds a {type(record).__name__}, which this version cannot apply")
                 self.touched.directory = True
+                return True
+        return False
 
-    def advance_time(self, first_ms: int, last_ms: int) -> None:
-        """Files were appended from `first_ms` to `last_ms`.
+    def advance_time(self, first_ms: int, last_ms: int) -> bool:
+        """Files were appended from `first_ms` to `last_ms`; returns whether the directory changed.
 
         The log has no other clock. A deletion gets the time of the first file behind it: the newest one before it may be
         days old on a quiet coordinator, and the deletion would be forgotten as soon as it was logged.
@@ -145,18 +152,22 @@ class HotState:
                 self.deleted_topics[topic_id] = DeletedTopic(self.deleted_topics[topic_id].order_offset, first_ms)
             self.touched.topics |= self.undated
             self.undated.clear()
-        if self.directory.undated:
+        is_directory_dated = bool(self.directory.undated)
+        if is_directory_dated:
             date_deletions(self.directory, first_ms)
             self.touched.directory = True
         self.log_time_ms = max(self.log_time_ms, last_ms)
+        return is_directory_dated
 
-    def _forget_deleted(self, before_ms: int) -> None:
+    def _forget_deleted(self, before_ms: int) -> bool:
         old = [topic_id for topic_id, gone in self.deleted_topics.items() if UNDATED < gone.time_ms < before_ms]
         for topic_id in old:
             del self.deleted_topics[topic_id]
         self.touched.topics.update(old)
-        if forget_deletions(self.directory, before_ms):
+        has_forgotten = forget_deletions(self.directory, before_ms)
+        if has_forgotten:
             self.touched.directory = True
+        return has_forgotten
 
     def _apply_created(self, record: PartitionCreated) -> None:
         topic = self.topics.get(record.topic_id)
@@ -205,9 +216,9 @@ class HotState:
         self.touched.producers.discard(row)
         self.touched.producers_dropped.append((row, *key))
 
-    def _apply_file(self, record: FileCommitted, offset: int) -> None:
+    def _apply_file(self, record: FileCommitted, offset: int) -> bool:
         _check_positions(record, offset)
-        self.advance_time(record.append_time_ms, record.append_time_ms)
+        is_directory_dated = self.advance_time(record.append_time_ms, record.append_time_ms)
         base_offsets: list[int] = []
         rows: list[int] = []
         counts = record.record_count_minus_one
@@ -231,6 +242,7 @@ class HotState:
             start += length
         if record.producer_index:
             self._apply_producers(record, rows, base_offsets)
+        return is_directory_dated
 
     def _raise_max_timestamp(self, row: int, record: FileCommitted, start: int, length: int, base_offsets: list[int]) -> None:
         """Keep the greatest effective timestamp of a partition and the last offset of the first batch that has it."""

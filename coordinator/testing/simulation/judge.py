@@ -23,7 +23,7 @@ from coordinator.core.commands import (
     OffsetQuery,
 )
 from coordinator.core.files.commit import answer_of
-from coordinator.core.shard import Shard
+from coordinator.core.view import ShardView
 from coordinator.kafka.batches import split_partition_key
 from coordinator.testing.simulation.compare import differences
 from coordinator.testing.simulation.fold import LogFold, Where
@@ -389,7 +389,7 @@ class Judge:
 
     # ---- replicas
 
-    def look(self, node_id: int, partition: int, shard: Shard | None) -> None:
+    def look(self, node_id: int, partition: int, shard: ShardView | None) -> None:
         """Compare a replica with the log, if it has applied everything in it that counts."""
         fold = self.folds[partition]
         if shard is None or shard.state.applied_offset < fold.last_counted:
@@ -399,7 +399,7 @@ class Judge:
         if told:
             self.broken("replicas say what the log says", f"node {node_id} partition {partition}: {told}")
 
-    def stopped_leading(self, node_id: int, partition: int, shard: Shard | None) -> None:
+    def stopped_leading(self, node_id: int, partition: int, shard: ShardView | None) -> None:
         """A leader ended its term."""
         is_overtaken = shard is None or shard.fence.epoch < self.folds[partition].in_force.epoch
         if not is_overtaken and not self.may_terms_end:

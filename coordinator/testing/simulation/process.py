@@ -294,7 +294,7 @@ class ProcessTelemetry:
         node = self._process.node
         if node is None:
             return
-        shard = node.replicas[partition].shard
+        shard = node.replicas[partition].view
         if after is State.FAILED:
             self._around.judge.replica_failed(self._process.node_id, partition, "" if shard is None else shard.failure or "")
         elif before is State.LEADING and after is not State.RESIGNING:
@@ -316,7 +316,7 @@ class ProcessTelemetry:
         if node is not None:
             replica = node.replicas[partition]
             self._around.judge.flushed(self._process.node_id, partition, replica.written_offset, replica.digest.to_bytes())
-            self._around.judge.look(self._process.node_id, partition, replica.shard)
+            self._around.judge.look(self._process.node_id, partition, replica.view)
 
 
 # ---- the disk

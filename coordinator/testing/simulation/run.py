@@ -16,7 +16,7 @@ from typing import Any
 
 from coordinator.core.leadership.states import State
 from coordinator.core.limits import ENTRY_RESERVE_BYTES, Limits
-from coordinator.core.shard import Shard
+from coordinator.core.view import ShardView
 from coordinator.runtime.replica import Replica
 from coordinator.testing.kafka import FakeKafka
 from coordinator.testing.kafka_log import FakeLog, Faults
@@ -275,12 +275,12 @@ class Run:
         open_work = directory.placements.keys() - directory.confirmed - directory.deleting
         return [*unwell, *(f"topic {topic_id.hex()[:6]} is not confirmed" for topic_id in open_work)]
 
-    def _shards(self, partition: int) -> dict[int, Shard]:
+    def _shards(self, partition: int) -> dict[int, ShardView]:
         shards = {}
         for node_id, process in self.processes.items():
             replica = None if process.node is None else process.node.replicas.get(partition)
-            if replica is not None and replica.shard is not None:
-                shards[node_id] = replica.shard
+            if replica is not None and replica.view is not None:
+                shards[node_id] = replica.view
         return shards
 
     def _compare(self) -> None:

@@ -12,12 +12,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from coordinator.core import decide, group, shard
+from coordinator.core import decide, follower, group, view
 from coordinator.core.commands import CommitFile, DescribeFiles, ListOffsets
 from coordinator.core.directory import directory
 from coordinator.core.events import Delivered, Event, Reply, Request, Unassigned
 from coordinator.core.files.commit import decide as decide_commit
+from coordinator.core.follower import Follower
 from coordinator.core.group import GroupBuilder
+from coordinator.core.leader import Leader
 from coordinator.core.leadership import clock_votes
 from coordinator.core.leadership.fence import Fence, Verdict
 from coordinator.core.leadership.states import State, Trigger
@@ -28,11 +30,11 @@ from coordinator.core.reads.queries import describe_file, list_offset, past_the_
 from coordinator.core.shard import Shard
 from coordinator.core.tables.in_memory import BrokenInvariant, HotState
 from coordinator.core.tables.stored_rows import Header
-from coordinator.runtime import router
 from coordinator.runtime.directory_worker import DirectoryWorker
+from coordinator.runtime.loading import StateLoader
 from coordinator.runtime.node_clocks import NodeClocks
 from coordinator.runtime.ports import Proof
-from coordinator.runtime.replica import Replica
+from coordinator.runtime.recovery import Recovery
 from coordinator.runtime.router import Router
 from coordinator.testing.simulation.scenario import Scenario
 from records.codec import decode_entry, decode_key
@@ -95,8 +97,8 @@ def _claims_by_epoch() -> list[Patch]:
         return judged(fence, key if key is None else key._replace(term=fence.term))
 
     def take_claim(shard: Shard, claim: LeadershipClaimed, entry: ReadEntry) -> None:
-        is_own = shard.term is not None and claim.epoch == shard.term.epoch
-        taken(shard, replace(claim, term=shard.term.term_id) if is_own and shard.term is not None else claim, entry)
+        term = shard.leader.term
+        taken(shard, replace(claim, term=term.term_id) if term is not None and claim.epoch == term.epoch else claim, entry)
 
     return [(Fence, "judge", judge), (Shard, "_take_claim", take_claim)]
 
@@ -112,7 +114,7 @@ def _last_claim_of_an_epoch() -> list[Patch]:
 
 
 def _any_claim_body() -> list[Patch]:
-    return [(shard, "admits", lambda _key, _claim: True)]
+    return [(follower, "admits", lambda _key, _claim: True)]
 
 
 def _stop_at_strangers() -> list[Patch]:
@@ -122,7 +124,7 @@ def _stop_at_strangers() -> list[Patch]:
             raise BrokenInvariant("a message without a key of ours")
         return decoded
 
-    return [(shard, "decode_key", decode)]
+    return [(follower, "decode_key", decode)]
 
 
 def _any_seq() -> list[Patch]:
@@ -136,7 +138,7 @@ def _any_seq() -> list[Patch]:
 
 
 def _no_contradictions() -> list[Patch]:
-    return [(shard, "check_records", lambda _state, _records, in_transaction=False: None)]
+    return [(follower, "check_records", lambda _state, _records, in_transaction=False: None)]
 
 
 def _ended_terms_count() -> list[Patch]:
@@ -189,19 +191,20 @@ def _no_holes() -> list[Patch]:
 
 
 def _keep_speculation() -> list[Patch]:
-    abandon, lead = Shard._abandon_term, Shard._lead
+    abandon, lead = Leader.abandon_term, Leader.lead
     kept: dict[int, HotState] = {}
 
-    def abandon_term(shard: Shard, cause: TermCause, reason: str) -> None:
-        if shard.overlay is not None:
-            kept[id(shard)] = shard.overlay
-        abandon(shard, cause, reason)
+    def abandon_term(leader: Leader, cause: TermCause, reason: str) -> None:
+        if leader.overlay is not None:
+            leader.settle()
+            kept[id(leader)] = leader.overlay
+        abandon(leader, cause, reason)
 
-    def lead_on(shard: Shard, offset: int) -> None:
-        lead(shard, offset)
-        shard.overlay = kept.pop(id(shard), shard.overlay)
+    def lead_on(leader: Leader, term: Term, claim_offset: int) -> None:
+        lead(leader, term, claim_offset)
+        leader.overlay = kept.pop(id(leader), leader.overlay)
 
-    return [(Shard, "_abandon_term", abandon_term), (Shard, "_lead", lead_on)]
+    return [(Leader, "abandon_term", abandon_term), (Leader, "lead", lead_on)]
 
 
 def _leave_when_unassigned() -> list[Patch]:
@@ -219,12 +222,12 @@ def _lead_at_once() -> list[Patch]:
     delivered = Shard._delivered
 
     def lead(shard: Shard, event: Delivered, now_ms: int) -> None:
-        term = shard.term
+        term = shard.leader.term
         if term is not None and term.term_id == event.term_id and shard.phase is State.FENCING:
             for report in event.reports:
                 if report.seq == 0 and report.offset is not None:
-                    shard.fence = Fence(term.epoch, term.term_id, 0)
-                    shard._lead(report.offset)
+                    shard.committed.fence = Fence(term.epoch, term.term_id, 0)
+                    shard._lead(term, report.offset)
         delivered(shard, event, now_ms)
 
     return [(Shard, "_delivered", lead)]
@@ -241,10 +244,10 @@ def _no_stepping_down() -> list[Patch]:
 
 
 def _always_a_member() -> list[Patch]:
-    async def prove(_: Replica) -> Proof:
+    async def prove(_: Recovery) -> Proof:
         return Proof.MEMBER
 
-    return [(Replica, "_prove", prove)]
+    return [(Recovery, "_prove", prove)]
 
 
 def _no_deadline() -> list[Patch]:
@@ -252,28 +255,29 @@ def _no_deadline() -> list[Patch]:
 
 
 def _wait_forever() -> list[Patch]:
-    return [(Shard, "_expire", lambda _shard, _now_ms: None)]
+    return [(Leader, "expire", lambda _leader, _now_ms: None)]
 
 
 # ---- transactions and schema levels
 
 
 def _chunks_at_once() -> list[Patch]:
-    def apply(shard: Shard, entry: ReadEntry) -> None:
-        records = decode_entry(entry.value or b"")
-        shard._apply([one for one in records if not isinstance(one, TransactionBegan | TransactionEnded)], entry.offset, entry.value or b"")
-        shard.last_entry = (entry.key or b"", entry.value or b"")
+    def apply(follower: Follower, entry: ReadEntry) -> None:
+        key, value = entry.key or b"", entry.value or b""
+        chunk = [one for one in decode_entry(value) if not isinstance(one, TransactionBegan | TransactionEnded)]
+        follower._committed.apply(chunk, entry.offset, value)
+        follower._committed.last_entry = (key, value)
 
-    return [(Shard, "_apply_read", apply)]
+    return [(Follower, "_apply_read", apply)]
 
 
 def _written_inside() -> list[Patch]:
     header = Shard.header
 
     def header_of(shard: Shard, cluster_id: str, topic_id: bytes) -> Header:
-        fence = shard.fence
+        fence = shard.committed.fence
         given = header(shard, cluster_id, topic_id)
-        return replace(given, applied_offset=shard.next_offset - 1, epoch=fence.epoch, term=fence.term, seq=fence.seq)
+        return replace(given, applied_offset=shard.follower.next_offset - 1, epoch=fence.epoch, term=fence.term, seq=fence.seq)
 
     return [(Shard, "header", header_of)]
 
@@ -282,25 +286,25 @@ def _claims_end_nothing() -> list[Patch]:
     take = Shard._take_claim
 
     def take_claim(shard: Shard, claim: LeadershipClaimed, entry: ReadEntry) -> None:
-        opened = shard._transaction
+        opened = shard.committed.transaction
         take(shard, claim, entry)
-        shard._transaction = opened
+        shard.committed.transaction = opened
 
     return [(Shard, "_take_claim", take_claim), (GroupBuilder, "note_aborted", lambda _builder, _name: None)]
 
 
 def _wait_for_an_end() -> list[Patch]:
-    return [(Shard, "next_offset", property(lambda shard: shard.state.applied_offset + 1))]
+    return [(Follower, "next_offset", property(lambda follower: follower._committed.state.applied_offset + 1))]
 
 
 def _newest_level() -> list[Patch]:
-    build = Shard._builder
+    build = Leader._builder
 
-    def builder(shard: Shard, term: Term, overlay: HotState, now_ms: int) -> GroupBuilder:
-        shard.schema_level = LEVEL_LATEST
-        return build(shard, term, overlay, now_ms)
+    def builder(leader: Leader, term: Term, overlay: HotState, now_ms: int) -> GroupBuilder:
+        leader.schema_level = LEVEL_LATEST
+        return build(leader, term, overlay, now_ms)
 
-    return [(Shard, "_builder", builder)]
+    return [(Leader, "_builder", builder)]
 
 
 def _raise_for_some() -> list[Patch]:
@@ -315,13 +319,14 @@ async def _raise_at_once(worker: DirectoryWorker) -> None:
 
 
 def _own_clock() -> list[Patch]:
-    build = Shard._builder
+    build = Leader._builder
 
-    def builder(shard: Shard, term: Term, overlay: HotState, now_ms: int) -> GroupBuilder:
+    def builder(leader: Leader, term: Term, overlay: HotState, now_ms: int) -> GroupBuilder:
+        group = build(leader, term, overlay, now_ms)
         overlay.log_time_ms = 0
-        return build(shard, term, overlay, now_ms)
+        return group
 
-    return [(Shard, "_builder", builder)]
+    return [(Leader, "_builder", builder)]
 
 
 def _trust_own_clock() -> list[Patch]:
@@ -332,13 +337,13 @@ def _trust_own_clock() -> list[Patch]:
 
 
 def _forget_by_own_clock() -> list[Patch]:
-    def forget(shard: Shard, now_ms: int) -> None:
-        before_ms = now_ms - shard.limits.producer_id_expiration_ms
-        for hot in filter(None, (shard.state.hot, shard.overlay)):
+    def forget(leader: Leader, now_ms: int) -> None:
+        before_ms = now_ms - leader._limits.producer_id_expiration_ms
+        for hot in filter(None, (leader._committed.state.hot, leader.overlay)):
             for row in hot.producers.idle_since(before_ms).tolist():
                 hot._drop_producer(row)
 
-    return [(Shard, "_forget_old", forget)]
+    return [(Leader, "forget_old", forget)]
 
 
 # ---- reads
@@ -371,13 +376,14 @@ def _describe_committed_state() -> list[Patch]:
 
 
 def _trim_later() -> list[Patch]:
-    def answer(shard: Shard, waiter: Waiter) -> None:
+    def answer(leader: Leader, waiter: Waiter) -> None:
         if not waiter.is_answered:
             waiter.is_answered = True
-            given = shard._evaluate(waiter.command) if waiter.answer is None else waiter.answer
-            shard._effects.append(Reply(waiter.token, given))
+            leader._committed.settle()
+            given = leader._evaluate(waiter.command) if waiter.answer is None else waiter.answer
+            leader._effects.append(Reply(waiter.token, given))
 
-    return [(Shard, "_answer", answer)]
+    return [(Leader, "_answer", answer)]
 
 
 def _times_of_deleted_batches() -> list[Patch]:
@@ -385,7 +391,7 @@ def _times_of_deleted_batches() -> list[Patch]:
 
 
 def _out_of_range_anywhere() -> list[Patch]:
-    return [(router, "past_the_end", lambda state, point, *, is_certain: past_the_end(state, point, is_certain=True))]
+    return [(view, "past_the_end", lambda state, point, *, is_certain: past_the_end(state, point, is_certain=True))]
 
 
 def _stale_directory() -> list[Patch]:
@@ -429,10 +435,10 @@ def _forget_deleted_ids() -> list[Patch]:
 
 
 def _trust_disks() -> list[Patch]:
-    async def verify(_replica: Replica, _header: object) -> int:
+    async def verify(_loader: StateLoader, _header: object) -> int:
         return 0
 
-    return [(Replica, "_verify_position", verify)]
+    return [(StateLoader, "_verify_position", verify)]
 
 
 PROTECTIONS: dict[str, Protection] = {

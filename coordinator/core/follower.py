@@ -1,0 +1,247 @@
+"""The reading of the log: which of the entries that were read count, and what a follower applies of them.
+
+A follower applies what it reads, judged by the fence of the committed state. A leader applies its own entries when they are acknowledged
+and reads them back only to learn of claims and of void entries. It may read an entry before or after the report of it, so reading back
+has a fence of its own.
+
+An entry that counts by its key but contradicts the state is void (`core.contradiction`). But the state itself may be what is wrong. So
+the verdict is certain only for entries that were in the log already when this replica began to fold it from its beginning
+(`certain_end`); at a later one the replica fails, is built anew, and judges again on the way.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from coordinator.core.committed import Committed
+from coordinator.core.contradiction import check_records
+from coordinator.core.events import Contradicted, Effect
+from coordinator.core.files.replay import blocks_of
+from coordinator.core.files.replay_loops import count_due
+from coordinator.core.group import BLOCK_BATCHES_MIN
+from coordinator.core.leadership.fence import VOID_REASONS, Fence, Verdict, admits
+from coordinator.core.leadership.term import Term
+from coordinator.core.leadership.transaction import OpenTransaction
+from coordinator.core.log_entry import ContradictoryEntry, ReadEntry
+from coordinator.core.tables.in_memory import BrokenInvariant, Contradiction, NotSupported
+from records.codec import UndecodableEntry, UnknownSchema, decode_entry, decode_key
+from records.entry_key import EntryKey, key_of_term
+from records.model import LeadershipClaimed
+
+REPLAY_BYTES_MAX = 256 * 1024
+"""Entries of so many bytes are applied together: about 20 000 batches, whose columns stay in the cache of the processor."""
+
+REPLAY_BLOCK_BYTES_MIN = 1
+"""From this many bytes of entries on they are decoded and applied together: always, since the loops are compiled. Tests raise it."""
+
+
+class Follower:
+    """See the module's text. `effects` is the list of the shard, to which this adds."""
+
+    def __init__(self, *, committed: Committed, certain_end: int, effects: list[Effect]) -> None:
+        self.next_read = committed.state.applied_offset + 1
+        """The offset of the entry that is due to be read."""
+        self.void_entries: Counter[str] = Counter()
+        self.contradiction: ContradictoryEntry | None = None
+        """The newest entry that was found to contradict the state."""
+        self._committed = committed
+        self._certain_end = certain_end
+        self._effects = effects
+        self._read_back_fence = committed.fence
+        self._due: list[ReadEntry] = []
+        self._due_bytes = 0
+
+    @property
+    def next_offset(self) -> int:
+        """Everything before it was read and is applied, void, or of a transaction that has not ended."""
+        return self._committed.state.applied_offset + 1 if self._committed.transaction is None else self.next_read
+
+    def expect(self, entry: ReadEntry) -> None:
+        """Advance to an entry that was read. Raises `BrokenInvariant` when another one is due."""
+        if entry.offset != self.next_read:
+            raise BrokenInvariant(f"read offset {entry.offset} where {self.next_read} was due: the log has a hole")
+        self.next_read += 1
+
+    def read_again(self) -> int:
+        """Begin again behind the last applied entry; returns its offset."""
+        self.next_read = self.next_offset
+        return self.next_read
+
+    def read_back_from_here(self) -> None:
+        """The own claim came into force: entries are read back from now on."""
+        self._read_back_fence = self._committed.fence
+
+    # ---- as a follower
+
+    def take_due(self, entries: Sequence[ReadEntry]) -> int:
+        """Take the entries of the term in force that stand where they are due, which is nearly everything a follower reads.
+
+        Returns how many; `read` judges the others, one by one. The verdicts are those of the fence.
+        """
+        fence = self._committed.fence
+        if fence.epoch == 0:
+            return 0
+        passed = count_due(entries, key_of_term(fence.epoch, fence.term), fence.seq + 1, self.next_read)
+        if passed:
+            self.next_read += passed
+            self._committed.fence = Fence(fence.epoch, fence.term, fence.seq + passed)
+            start, size_bytes = 0, self._due_bytes
+            for place in range(passed):
+                size_bytes += len(entries[place].value or b"")
+                if size_bytes >= REPLAY_BYTES_MAX:
+                    self._due += entries[start : place + 1]
+                    self._due_bytes = size_bytes
+                    self.apply_due()
+                    start, size_bytes = place + 1, 0
+            self._due += entries[start:passed]
+            self._due_bytes = size_bytes
+        return passed
+
+    def read(self, entry: ReadEntry) -> LeadershipClaimed | None:
+        """Judge an entry and keep it when it counts; returns the claim that it is and that must be taken, if it is one."""
+        committed = self._committed
+        key = decode_key(entry.key)
+        verdict = committed.fence.judge(key)
+        if verdict is Verdict.APPLY:
+            committed.fence = committed.fence.advanced()
+            self._keep(entry)
+            return None
+        self.apply_due()
+        if verdict is Verdict.CLAIM and key is not None and (claim := _admitted_claim(key, entry)) is not None:
+            return claim
+        self._void(verdict)
+        if committed.transaction is None:
+            committed.pass_over(entry)
+        return None
+
+    def take_claim(self, claim: LeadershipClaimed, entry: ReadEntry) -> OpenTransaction | None:
+        """A claim came into force; returns the transaction that it cuts off."""
+        committed = self._committed
+        committed.fence = committed.fence.claimed_by(claim)
+        committed.claim = claim
+        cut_off, committed.transaction = committed.transaction, None
+        committed.pass_over(entry)
+        return cut_off
+
+    def _keep(self, entry: ReadEntry) -> None:
+        """Keep an entry that counts until many can be applied together; the end of what was read applies the rest."""
+        self._due.append(entry)
+        self._due_bytes += len(entry.value or b"")
+        if self._due_bytes >= REPLAY_BYTES_MAX:
+            self.apply_due()
+
+    def apply_due(self) -> None:
+        """Apply the entries that were kept: plain files together when they are many."""
+        due, size_bytes = self._due, self._due_bytes
+        if not due:
+            return
+        self._due, self._due_bytes = [], 0
+        if size_bytes < REPLAY_BLOCK_BYTES_MIN:
+            for entry in due:
+                self._apply_read(entry)
+            return
+        committed = self._committed
+        for block, entries in blocks_of(committed.state.hot, due, BLOCK_BATCHES_MIN):
+            if block is None or committed.transaction is not None or not committed.state.are_new_files(block):
+                for entry in entries:
+                    self._apply_read(entry)
+            else:
+                committed.state.apply_block(block, [entry.offset for entry in entries])
+                last = entries[-1]
+                committed.last_entry = (last.key or b"", last.value or b"")
+
+    def _apply_read(self, entry: ReadEntry) -> None:
+        """Apply an entry of the term in force, or pass over one that contradicts the state."""
+        try:
+            self._apply_lawful(entry)
+        except UnknownSchema as unknown:
+            raise NotSupported(f"entry {entry.offset} of the term in force cannot be read by this version: {unknown}") from unknown
+        except (UndecodableEntry, Contradiction) as contradiction:
+            # Of an open transaction nothing counts any more.
+            self._committed.transaction = None
+            self._contradicted(entry, str(contradiction))
+            self._committed.pass_over(entry)
+
+    def _apply_lawful(self, entry: ReadEntry) -> None:
+        """Apply an entry, or keep it until its transaction ends. Raises `Contradiction` or a decoder's error before anything changes."""
+        value = entry.value or b""
+        records = decode_entry(value)
+        committed = self._committed
+        opened = committed.transaction
+        if opened is not None:
+            chunks = opened.take(records, entry.offset, value)
+            if chunks is None:
+                return
+            check_records(committed.state, [record for chunk in chunks for record in chunk.records], in_transaction=True)
+            committed.transaction = None
+            committed.apply_chunks(chunks)
+            committed.pass_over(entry)
+            return
+        key = decode_key(entry.key)
+        committed.transaction = None if key is None else OpenTransaction.begun_by(records, entry.offset, key)
+        if committed.transaction is None:
+            check_records(committed.state, records)
+            committed.apply(records, entry.offset, value)
+            committed.last_entry = (entry.key or b"", value)
+
+    def _contradicted(self, entry: ReadEntry, reason: str) -> None:
+        """Note an entry that contradicts the state. Raises `BrokenInvariant` while it is not certain which of them is wrong."""
+        fence = self._committed.fence
+        found = ContradictoryEntry(entry.offset, fence.epoch, fence.term, reason)
+        self.contradiction = found
+        is_certain = entry.offset < self._certain_end
+        self._effects.append(Contradicted(found, is_certain))
+        if not is_certain:
+            raise BrokenInvariant(f"entry {entry.offset} contradicts this state, which is built anew from the log to judge again: {reason}")
+        self._void(Verdict.VOID_CONTRADICTION)
+
+    # ---- as a leader
+
+    def pass_own(self, term: Term, entries: Sequence[ReadEntry]) -> int:
+        """Pass over own entries that stand where they are expected, which is nearly everything a leader reads.
+
+        Returns how many; `read_back` judges the others, one by one. The verdicts are those of the fence: an entry of
+        the term in force with the next seq counts.
+        """
+        fence = self._read_back_fence
+        shift = term.claim_offset + term.seen_shift
+        if self.next_read <= term.claim_offset or fence.epoch != term.epoch or self.next_read != shift + fence.seq + 1:
+            return 0
+        passed = count_due(entries, key_of_term(fence.epoch, fence.term), fence.seq + 1, self.next_read)
+        self.next_read += passed
+        self._read_back_fence = Fence(fence.epoch, fence.term, fence.seq + passed)
+        return passed
+
+    @property
+    def seq_read_back(self) -> int:
+        """The seq of the last own entry that was read back."""
+        return self._read_back_fence.seq
+
+    def read_back(self, entry: ReadEntry) -> EntryKey | LeadershipClaimed | None:
+        """Judge an entry behind the own claim: the key of an own one that counts, a claim that ends the term, None for a void one."""
+        key = decode_key(entry.key)
+        verdict = self._read_back_fence.judge(key)
+        if verdict is Verdict.APPLY and key is not None:
+            self._read_back_fence = self._read_back_fence.advanced()
+            return key
+        if verdict is Verdict.CLAIM and key is not None and (claim := _admitted_claim(key, entry)) is not None:
+            return claim
+        self._void(verdict)
+        return None
+
+    def _void(self, verdict: Verdict) -> None:
+        self.void_entries[VOID_REASONS.get(verdict, Verdict.VOID_FOREIGN.value)] += 1
+
+
+def _admitted_claim(key: EntryKey, entry: ReadEntry) -> LeadershipClaimed | None:
+    """The claim in an entry whose key may be one, or None when the entry is void."""
+    try:
+        records = decode_entry(entry.value or b"")
+    except UnknownSchema as unknown:
+        raise NotSupported(f"a claim at offset {entry.offset} cannot be read by this version: {unknown}") from unknown
+    except UndecodableEntry:
+        return None
+    if len(records) == 1 and isinstance(records[0], LeadershipClaimed) and admits(key, records[0]):
+        return records[0]
+    return None

@@ -1,0 +1,265 @@
+"""The work of a leader: requests become groups of entries in flight, and acknowledged entries become state and answers.
+
+Decisions look at the overlay: the committed state and everything in flight. Several groups may be in flight. When a term ends the overlay
+is dropped and everything under way is answered NOT_COORDINATOR: its outcome is unknown, and a retry finds out.
+
+The last block of a group is handed over to be appended before the overlay has it; `settle` makes up for it, and nothing is decided before.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from coordinator.core.commands import OK, Answer, Barrier, Command, CommitFile, DescribeFiles, ListOffsets
+from coordinator.core.committed import Committed
+from coordinator.core.events import Append, Delivery, Effect, EndTerm, Reply, Request
+from coordinator.core.files.block import CommitBlock
+from coordinator.core.files.block_apply import apply_block
+from coordinator.core.files.commit import CommitContext
+from coordinator.core.group import GroupBuilder
+from coordinator.core.leadership.fence import Fence
+from coordinator.core.leadership.term import PendingEntry, Term, TermCause, TermOver, Waiter
+from coordinator.core.leadership.transaction import OpenTransaction
+from coordinator.core.limits import Limits
+from coordinator.core.reads.queries import describe_file, list_offset
+from coordinator.core.refusals import refuse
+from coordinator.core.request_queue import RequestQueue
+from coordinator.core.tables.in_memory import BrokenInvariant, HotState
+from coordinator.kafka.errors import ErrorCode
+from records.codec import encode_key
+from records.entry_key import EntryKey
+from records.model import FileCommitted
+
+TOO_LATE = "the request was not finished within its timeout; a write may still happen: a retry of the same key is safe"
+
+
+class Leader:
+    """See the module's text. `effects` is the list of the shard, to which this adds."""
+
+    def __init__(
+        self, *, partition: int, partition_count: int, node_id: int, limits: Limits, committed: Committed, effects: list[Effect]
+    ) -> None:
+        self.partition_count = partition_count
+        # The level entries are written at. The directory's replica knows it; of its own a replica writes the oldest.
+        self.schema_level = 1
+        self.log_ahead_ms = 0
+        """How much earlier than the time of events times are written into the log, because this node's clock is too far ahead."""
+        self.term: Term | None = None
+        self.overlay: HotState | None = None
+        """None while nobody leads here. Lacks the last block of the last group until `settle`."""
+        self.queue = RequestQueue(partition=partition, bytes_max=limits.queue_bytes_max, effects=effects)
+        self.term_ends: Counter[str] = Counter()
+        self._partition = partition
+        self._node_id = node_id
+        self._limits = limits
+        self._committed = committed
+        self._effects = effects
+        self._appended: CommitBlock | None = None
+        self._taken: list[Request] = []  # from the queue, into a group that is not closed
+        self._cut_off: str | None = None
+        self._next_expiry_ms = 0
+        self._untrimmed_reads: list[Waiter] = []
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the overlay has everything that was handed over."""
+        return self._appended is None
+
+    def settle(self) -> None:
+        """Apply to the overlay what was handed over. Raises `BrokenInvariant` when it does not fit."""
+        if self._appended is not None and self.overlay is not None:
+            apply_block(self.overlay, self._appended)
+        self._appended = None
+
+    # ---- terms
+
+    def lead(self, term: Term, claim_offset: int) -> None:
+        """The own claim is in force and everything before it is applied."""
+        term.claim_offset = claim_offset
+        self._use(self._committed.state.hot.copy())
+
+    def note_cut_off(self, transaction: OpenTransaction | None) -> None:
+        """The newest claim cut this transaction off: if the claim is the own one, its leader logs that."""
+        self._cut_off = None if transaction is None else transaction.name
+
+    def abandon_term(self, cause: TermCause, reason: str) -> None:
+        """Forget the term, if there is one, and what is in flight: the log tells what became of it."""
+        term = self.term
+        if term is None:
+            return
+        self.term = None
+        self._use(None)
+        self._effects.append(EndTerm(term.term_id, reason))
+        self.term_ends[cause.value] += 1
+        message = "leadership changed while the request was under way; find the coordinator and retry"
+        for waiter in (*_waiters(term), *self._untrimmed_reads):
+            self._refuse_waiter(waiter, ErrorCode.NOT_COORDINATOR, message)
+        self._untrimmed_reads.clear()
+
+    def _use(self, overlay: HotState | None) -> None:
+        self._appended = None
+        self.overlay = overlay
+
+    def refuse_taken(self) -> None:
+        """A decision raised: its group is not closed, and those of it that wait for no entry would never be answered."""
+        answered = Counter(id(effect.token) for effect in self._effects if isinstance(effect, Reply))
+        message = f"coordinator {self._partition} failed on node {self._node_id} while it decided the request; find it and retry"
+        for request in self._taken:
+            if answered[id(request.token)]:
+                answered[id(request.token)] -= 1
+            else:
+                self._effects.append(Reply(request.token, refuse(request.command, ErrorCode.NOT_COORDINATOR, message)))
+        self._taken = []
+
+    # ---- groups
+
+    def pump(self, now_ms: int) -> None:
+        """Form groups from the queue while there is room in flight."""
+        term, overlay = self.term, self.overlay
+        if term is None or overlay is None:
+            return
+        if self._cut_off is not None:
+            builder = self._builder(term, overlay, now_ms)
+            builder.note_aborted(self._cut_off)
+            self._cut_off = None
+            self._close_group(builder, term)
+        while self.queue and len(term.group_ends) < self._limits.groups_in_flight_max:
+            builder = self._builder(term, overlay, now_ms)
+            taken = 0
+            while self.queue and taken < self._limits.group_batches_max:
+                request = self.queue.take()
+                self._taken.append(request)
+                builder.take(request)
+                taken += len(request.command.batches) if isinstance(request.command, CommitFile) else 1
+            self._close_group(builder, term)
+            self._taken = []
+
+    def _builder(self, term: Term, overlay: HotState, now_ms: int) -> GroupBuilder:
+        """A new group, decided on tables that have everything."""
+        self.settle()
+        self._committed.settle()
+        # The overlay is never written.
+        overlay.take_touched()
+        log_now_ms = now_ms - self.log_ahead_ms
+        context = CommitContext(
+            coordinator_id=self._partition, coordinator_count=self.partition_count, limits=self._limits, now_ms=log_now_ms
+        )
+        state = self._committed.state
+        return GroupBuilder(state=state, term=term, overlay=overlay, context=context, level=self.schema_level, now_ms=now_ms)
+
+    def _close_group(self, builder: GroupBuilder, term: Term) -> None:
+        builder.close()
+        self._effects.extend(builder.replies)
+        self._appended = builder.last_block
+        if builder.entries:
+            term.group_ends.append(builder.entries[-1].seq)
+            self._effects.append(Append(term.term_id, builder.entries))
+
+    # ---- acknowledgement
+
+    def take_reports(self, term: Term, reports: Sequence[Delivery]) -> None:
+        """Take delivery reports of the term in force. Raises `TermOver`, `BrokenInvariant`."""
+        if reports and reports[0].seq == 0:
+            if reports[0].error is not None:
+                raise TermOver(TermCause.DELIVERY, f"the claim was not delivered: {reports[0].error}")
+            reports = reports[1:]
+        self.acknowledge(term, term.reported(reports))
+
+    def acknowledge(self, term: Term, entries: Iterator[tuple[PendingEntry, int]]) -> None:
+        """Apply and answer entries that stand in the log at these offsets. Raises `TermOver`, `BrokenInvariant`."""
+        committed = self._committed
+        for entry, offset in entries:
+            for waiter in entry.before:
+                self._answer(waiter)
+            # Void entries between the own ones were read and judged; they count for the applied offset only.
+            committed.fence = Fence(committed.fence.epoch, committed.fence.term, entry.seq)
+            if entry.block is not None:
+                committed.defer(entry.block, entry.offsets)
+            elif entry.chunks:
+                committed.apply_chunks(entry.placed_chunks())
+                committed.state.skip_entry(offset)
+            else:
+                committed.apply(entry.records, offset, entry.encoded)
+                if entry.object_keys and isinstance(record := entry.records[0], FileCommitted):
+                    committed.counts.add(record)
+            committed.last_entry = (encode_key(EntryKey(term.epoch, term.term_id, entry.seq)), entry.encoded)
+            for waiter in entry.after:
+                # Nearly all are writes, whose answer stands.
+                if waiter.answer is not None and not waiter.is_answered:
+                    waiter.is_answered = True
+                    self._effects.append(Reply(waiter.token, waiter.answer))
+                else:
+                    self._answer(waiter)
+
+    def _answer(self, waiter: Waiter) -> None:
+        if waiter.is_answered:
+            return
+        answer = waiter.answer
+        if answer is None:
+            self._committed.settle()
+            if isinstance(waiter.command, DescribeFiles) and self._committed.state.trimming:
+                self._untrimmed_reads.append(waiter)
+                return
+            answer = self._evaluate(waiter.command)
+        # Not before: a read may raise, and whoever waits for it is refused then.
+        waiter.is_answered = True
+        self._effects.append(Reply(waiter.token, answer))
+
+    def _evaluate(self, read: Command) -> Answer:
+        state = self._committed.state
+        match read:
+            case ListOffsets():
+                return [list_offset(state, query) for query in read.queries]
+            case DescribeFiles():
+                return [describe_file(state, key) for key in read.object_keys]
+            case Barrier():
+                return OK
+            case _:
+                raise BrokenInvariant(f"{type(read).__name__} was acknowledged without an answer")
+
+    # ---- time
+
+    def answer_trimmed(self) -> None:
+        """Answer the reads that wait until deleted batches are counted out of their files, once they are."""
+        if not self._committed.state.trimming and self._untrimmed_reads:
+            for waiter in self._untrimmed_reads:
+                self._answer(waiter)
+            self._untrimmed_reads.clear()
+
+    def expire(self, now_ms: int) -> None:
+        """Answer what waited too long; entries under way stay, and a retry of their key joins them."""
+        self.queue.expire(now_ms, TOO_LATE)
+        for waiter in (*_waiters(self.term), *self._untrimmed_reads):
+            if waiter.deadline_ms <= now_ms:
+                self._refuse_waiter(waiter, ErrorCode.REQUEST_TIMED_OUT, TOO_LATE)
+
+    def forget_old(self, now_ms: int) -> None:
+        """Log now and then what the log's clock has made old."""
+        term, overlay = self.term, self.overlay
+        if now_ms < self._next_expiry_ms or term is None or overlay is None:
+            return
+        if len(term.group_ends) >= self._limits.groups_in_flight_max:
+            return
+        self._next_expiry_ms = now_ms + self._limits.expiration_interval_ms
+        builder = self._builder(term, overlay, now_ms)
+        builder.expire()
+        self._close_group(builder, term)
+
+    def check_age(self, now_ms: int) -> None:
+        """Raises `TermOver` when the oldest entry of the term waits for its acknowledgement for too long."""
+        term, timeout_ms = self.term, self._limits.term_timeout_ms
+        if term is not None and term.oldest_age_ms(now_ms) > timeout_ms:
+            message = f"entry {term.acked_seq + 1} was not acknowledged within {timeout_ms} ms (leader.term.timeout.ms)"
+            raise TermOver(TermCause.TIMEOUT, message)
+
+    def _refuse_waiter(self, waiter: Waiter, error: ErrorCode, message: str) -> None:
+        if not waiter.is_answered:
+            waiter.is_answered = True
+            self._effects.append(Reply(waiter.token, refuse(waiter.command, error, message)))
+
+
+def _waiters(term: Term | None) -> list[Waiter]:
+    """The requests that wait for entries under way."""
+    under_way = () if term is None else term.in_flight
+    return [waiter for entry in under_way for waiter in (*entry.before, *entry.after)]

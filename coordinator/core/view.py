@@ -1,0 +1,202 @@
+"""How others read a shard: plain, at any time, and without changing anything.
+
+A view shows what is applied. Plain commits that were answered a moment ago are not yet, until the shard is settled: readers that must see
+everything that was answered settle it first (`runtime.replica.Replica.look`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from coordinator.core.commands import FetchPoint, FoundBatches
+from coordinator.core.committed import CommitCounts
+from coordinator.core.directory.directory import Directory
+from coordinator.core.leadership.fence import Fence
+from coordinator.core.leadership.states import State
+from coordinator.core.log_entry import ContradictoryEntry
+from coordinator.core.reads.queries import FetchBudget, find_batches, past_the_end
+from coordinator.core.shard import Shard
+from coordinator.core.state.replica_state import ShardState
+from coordinator.core.tables.in_memory import HotState
+from coordinator.core.tables.stored_rows import FileRow
+from coordinator.kafka.batches import partition_key
+from records.model import LeadershipClaimed
+
+
+class ShardView:
+    """See the module's text."""
+
+    __slots__ = ("_shard",)
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+
+    # ---- leadership
+
+    @property
+    def partition(self) -> int:
+        return self._shard.partition
+
+    @property
+    def phase(self) -> State:
+        return self._shard.phase
+
+    @property
+    def is_leading(self) -> bool:
+        """Whether this replica serves writes and strict reads."""
+        return self._shard.is_leading
+
+    @property
+    def failure(self) -> str | None:
+        """Why this replica has failed."""
+        return self._shard.failure
+
+    @property
+    def is_unsupported(self) -> bool:
+        """Whether it failed because a newer version wrote the log: only a newer version can go on."""
+        return self._shard.is_unsupported
+
+    @property
+    def fence(self) -> Fence:
+        """The term in force and the last entry of it that counted."""
+        return self._shard.committed.fence
+
+    @property
+    def written_fence(self) -> Fence:
+        """The fence at the applied offset: that before a transaction that has not ended."""
+        return self._shard.committed.written_fence
+
+    @property
+    def claim(self) -> LeadershipClaimed | None:
+        """The claim in force."""
+        return self._shard.committed.claim
+
+    @property
+    def known_claim(self) -> LeadershipClaimed | None:
+        """The newest claim in force that was seen; one that ended our own term is known before it is read again."""
+        shard = self._shard
+        return shard.committed.claim if shard.successor is None else shard.successor
+
+    @property
+    def schema_level(self) -> int:
+        """The level at which a leader writes entries."""
+        return self._shard.leader.schema_level
+
+    @property
+    def log_ahead_ms(self) -> int:
+        """How much earlier than this process's clock times are written into the log."""
+        return self._shard.leader.log_ahead_ms
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether everything that was answered is applied."""
+        return self._shard.is_settled
+
+    # ---- figures
+
+    @property
+    def applied_offset(self) -> int:
+        return self._shard.committed.state.applied_offset
+
+    @property
+    def next_offset(self) -> int:
+        """Everything before it was read and is applied, void, or of a transaction that has not ended."""
+        return self._shard.follower.next_offset
+
+    @property
+    def last_entry(self) -> tuple[bytes, bytes]:
+        """Key and value of the entry at the applied offset, once everything is settled; empty when another process applied it."""
+        return self._shard.committed.last_entry
+
+    @property
+    def queue_bytes(self) -> int:
+        """The size of the requests that no group has taken."""
+        return self._shard.leader.queue.size_bytes
+
+    @property
+    def queued(self) -> int:
+        """How many requests no group has taken."""
+        return len(self._shard.leader.queue)
+
+    @property
+    def void_entries(self) -> Mapping[str, int]:
+        """How many entries that were read were void, by reason."""
+        return self._shard.follower.void_entries
+
+    @property
+    def term_ends(self) -> Mapping[str, int]:
+        """How many own terms ended, by cause."""
+        return self._shard.leader.term_ends
+
+    @property
+    def commit_counts(self) -> CommitCounts:
+        return self._shard.committed.counts
+
+    @property
+    def contradiction(self) -> ContradictoryEntry | None:
+        """The newest entry that was found to contradict the state."""
+        return self._shard.follower.contradiction
+
+    def oldest_unacknowledged_ms(self, now_ms: int) -> int:
+        """Age of the oldest entry under way."""
+        term = self._shard.leader.term
+        return 0 if term is None else term.oldest_age_ms(now_ms)
+
+    # ---- the state
+
+    @property
+    def state(self) -> ShardState:
+        """The committed state, for audits that compare all of it: nobody may change it."""
+        return self._shard.committed.state
+
+    @property
+    def overlay(self) -> HotState | None:
+        """The speculative tables, for audits; None while nobody leads here."""
+        return self._shard.leader.overlay
+
+    @property
+    def directory(self) -> Directory:
+        """The directory of topics and nodes; empty but in partition 0."""
+        return self._shard.committed.state.hot.directory
+
+    @property
+    def live_partitions(self) -> int:
+        """How many user partitions there are here."""
+        return len(self._shard.committed.state.hot.partitions.index)
+
+    @property
+    def is_trimming(self) -> bool:
+        """Whether deleted batches are still to be counted out of their files."""
+        return bool(self._shard.committed.state.trimming)
+
+    @property
+    def unwritten_batches(self) -> int:
+        """How many batches were applied since the last freeze."""
+        return self._shard.committed.state.unwritten_batches
+
+    def has_unwritten(self) -> bool:
+        """Whether a freeze would hold anything besides a newer applied offset."""
+        return self._shard.committed.state.has_unwritten()
+
+    def has_partition(self, topic_id: bytes, partition: int) -> bool:
+        return partition_key(topic_id, partition) in self._shard.committed.state.hot.partitions.index
+
+    def bounds(self, topic_id: bytes, partition: int) -> tuple[int, int] | None:
+        """Log start and high watermark of a user partition, None when it does not exist."""
+        table = self._shard.committed.state.hot.partitions
+        row = table.index.get(partition_key(topic_id, partition))
+        return None if row is None else (table.log_start.cells[row], table.high_watermark.cells[row])
+
+    # ---- reads that look into the database, and raise `BrokenInvariant` or `StateFailed` for what cannot be
+
+    def find_batches(self, point: FetchPoint, budget: FetchBudget) -> FoundBatches | None:
+        """Answer one FindBatches element; None: the offset lies past the high watermark, which only a barrier can judge."""
+        return find_batches(self._shard.committed.state, point, budget, self._shard.partition)
+
+    def past_the_end(self, point: FetchPoint, *, is_certain: bool) -> FoundBatches:
+        """The answer for an offset past the high watermark: only a leader behind a barrier may reset a consumer."""
+        return past_the_end(self._shard.committed.state, point, is_certain=is_certain)
+
+    def files_after(self, object_key: str, limit: int) -> list[FileRow]:
+        """Known files in key order after a key ('' = from the start)."""
+        return self._shard.committed.state.files_after(object_key, limit)

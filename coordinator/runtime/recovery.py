@@ -1,0 +1,88 @@
+"""The way from following to claiming: find the end of the log, prove membership where it must be proven, then allow the claim."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+
+from coordinator.core.events import Event, Invalidated, MayClaim
+from coordinator.runtime.ports import Cluster, KafkaUnavailable, Membership, Proof, TopicMissing
+
+LOG = logging.getLogger("coordinator.replica")
+
+PROOF_BACKOFF_S = (0.05, 0.3)
+REFUSALS_COUNTED_MAX = 4
+"""Each refusal in a row doubles the back-off before the next claim, up to this one."""
+RETRY_BACKOFF_S = (0.2, 1.0)
+
+
+class Recovery:
+    """Recovers one replica as often as its core asks for it; `feed` tells the core what came of it."""
+
+    def __init__(
+        self,
+        *,
+        partition: int,
+        topic_id: bytes,
+        cluster: Cluster,
+        membership: Membership,
+        loop: asyncio.AbstractEventLoop,
+        rng: random.Random,
+        feed: Callable[[Event], None],
+    ) -> None:
+        self.refused_terms = 0
+        """Terms in a row of which Kafka took no entry, or none but the claim, before one failed."""
+        self.refusal = ""
+        """Why Kafka refused the last one."""
+        self._partition = partition
+        self._topic_id = topic_id
+        self._cluster = cluster
+        self._membership = membership
+        self._loop = loop
+        self._rng = rng
+        self._feed = feed
+        self._task: asyncio.Task[None] | None = None
+
+    def note_refusal(self, error: str) -> None:
+        """Kafka refused an entry of a term."""
+        self.refused_terms += 1
+        self.refusal = error
+
+    def forget_refusals(self) -> None:
+        """Kafka takes entries, or this node stays away for a while."""
+        self.refused_terms = 0
+
+    def start(self, *, prove: bool) -> None:
+        """Recover, from the beginning if that is under way; `prove` as in `core.events.Recover`."""
+        self.cancel()
+        self._task = self._loop.create_task(self._recover(prove), name=f"recover-{self._partition}")
+
+    def cancel(self) -> None:
+        """Stop recovering, if that is under way."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _recover(self, prove: bool) -> None:
+        """Find the end of the log (and prove membership after it, so that no later claim goes unnoticed), then allow the claim."""
+        if prove:
+            await asyncio.sleep(self._rng.uniform(*PROOF_BACKOFF_S) * 2 ** min(self.refused_terms, REFUSALS_COUNTED_MAX))
+        while True:
+            try:
+                topic_id = await self._cluster.topic_id()
+                if topic_id != self._topic_id:
+                    self._feed(Invalidated("the metadata topic was deleted and created anew"))
+                    return
+                _, end = await self._cluster.log_range(self._partition)
+                if not prove or await self._prove() is Proof.MEMBER:
+                    self._feed(MayClaim(end, self._rng.getrandbits(63) | 1))
+                    return
+            except (KafkaUnavailable, TopicMissing) as unavailable:
+                LOG.warning("recovery waits for Kafka partition=%d error=%r", self._partition, str(unavailable))
+            await asyncio.sleep(self._rng.uniform(*RETRY_BACKOFF_S))
+
+    async def _prove(self) -> Proof:
+        proof: asyncio.Future[Proof] = self._loop.create_future()
+        self._membership.prove(self._partition, lambda value: None if proof.done() else proof.set_result(value))
+        return await proof
