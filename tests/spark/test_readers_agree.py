@@ -209,7 +209,7 @@ def test_every_reader_says_what_the_grammar_says(steps: list[str | EntryKey], cu
     replica = world.add_replica()
     replica.read(min(cut, len(log)))
     replica.read()
-    shard = replica.shard
+    shard = replica.view
     assert shard.failure is None
     assert (shard.fence.epoch, shard.fence.term, shard.fence.seq) == position
     assert shard.void_entries == read.void
