@@ -47,7 +47,7 @@ class Suspect(NamedTuple):
 
 @dataclass(slots=True)
 class Verdicts:
-    """What became of the entries of a piece. `claims` are those that came into force, by index; `adopted` likewise."""
+    """The verdicts on the entries of a piece. `claims` are those that came into force, by index; `adopted` likewise."""
 
     counts: Mask
     claims: dict[int, LeadershipClaimed] = field(default_factory=dict)
