@@ -34,7 +34,9 @@ FAMILIES = (
         prefix="kafka.",
         attribute="kafka",
         why="Passed to every librdkafka client without the prefix: security.protocol, sasl.*, ssl.*, client.rack, debug and so on. "
-        "Keys on which correctness rests are refused.",
+        "Keys on which correctness rests are refused. The members of the group are asked over a connection of the node's own, which "
+        "knows TLS with certificates in files, PLAIN and SCRAM; with GSSAPI, OAUTHBEARER, key stores or keys as text they stay unknown: "
+        "the schema level does not rise by itself, and a node that cannot lead does not leave the group.",
     ),
     KeyFamily(
         prefix="object.store.option.",
