@@ -33,7 +33,6 @@ from coordinator.core.events import (
     Request,
     Submitted,
 )
-from coordinator.core.leadership.fence import Fence
 from coordinator.core.limits import Limits
 from coordinator.core.log_entry import ReadEntry
 from coordinator.core.shard import Shard
@@ -43,6 +42,7 @@ from coordinator.kafka.batches import partition_key
 from coordinator.operations.commits import read_commit, write_commit
 from coordinator.protocol.framing import read_request_header
 from coordinator.testing.state_store import MemoryStateStore
+from records.log import Fence
 
 PARTITIONS = 100
 BATCHES_PER_RUN = 100_000

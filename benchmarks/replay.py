@@ -27,7 +27,6 @@ from unittest import mock
 from coordinator.adapters.sqlite import StateDatabase
 from coordinator.core.events import EntriesRead
 from coordinator.core.files.replay import block_of
-from coordinator.core.leadership.fence import Fence
 from coordinator.core.limits import Limits
 from coordinator.core.log_entry import ReadEntry
 from coordinator.core.shard import Shard
@@ -37,6 +36,7 @@ from coordinator.testing.state_store import MemoryStateStore
 from records.bulk_decode import read_files
 from records.codec import encode_entry, encode_key
 from records.entry_key import EntryKey
+from records.log import Fence
 from records.model import FileCommitted, LeadershipClaimed, PartitionCreated
 
 T = TypeVar("T")

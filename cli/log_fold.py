@@ -16,13 +16,13 @@ from typing import NamedTuple, Self
 from cli.log_entries import Message
 from coordinator.adapters.sqlite.stores import StateDatabases
 from coordinator.core.events import EntriesRead
-from coordinator.core.leadership.fence import Fence
 from coordinator.core.limits import Limits
 from coordinator.core.log_entry import ReadEntry
 from coordinator.core.shard import Shard
 from coordinator.core.state.packing import Packer
 from coordinator.core.state.replica_state import OFFSET_END, ShardState
 from coordinator.core.view import ShardView
+from records.log import Fence
 from records.model import FileCommitted, Record, RecordsDeleted
 
 CLUSTER, TOPIC_ID = "folded", bytes(16)

@@ -42,7 +42,7 @@ from records.model import (
 )
 
 TOPIC_PARTITIONS_MAX = 10_000_000
-"""An entry that creates or places more partitions of a topic is void: every replica builds them all in memory."""
+"""More partitions than this no topic has, whatever `max.partitions.per.topic` allows: every replica builds them all in memory."""
 
 C = TypeVar("C")
 

@@ -25,7 +25,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeadershipClaimed:
-    """A node claims the partition. In force only under the rules of `coordinator.core.leadership.fence`."""
+    """A node claims the partition. In force only under the rules of `records.log`."""
 
     epoch: int
     """Leadership epoch claimed, equal to the key's."""

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 
 from coordinator.core.events import DirectoryChanged, Effect
 from coordinator.core.files.block import CommitBlock
-from coordinator.core.leadership.fence import Fence
-from coordinator.core.leadership.transaction import AppliedChunk, OpenTransaction
+from coordinator.core.leadership.transaction import AppliedChunk
 from coordinator.core.log_entry import ReadEntry
 from coordinator.core.state.replica_state import ShardState
+from records.entry_key import EntryKey
+from records.log import Fence, OpenTransaction
 from records.model import FileCommitted, LeadershipClaimed, Record
 
 
@@ -55,7 +56,8 @@ class Committed:
         self.fence = fence
         self.claim = claim
         """The claim in force."""
-        self.transaction: OpenTransaction | None = None
+        self.transaction: OpenTransaction[AppliedChunk] | None = None
+        self._fence_before = fence
         self.last_entry: tuple[bytes, bytes] = (b"", b"")
         """Key and value of the entry at the applied offset."""
         self.counts = CommitCounts()
@@ -70,7 +72,7 @@ class Committed:
     @property
     def written_fence(self) -> Fence:
         """The fence at the applied offset: that before a transaction that has not ended."""
-        return self.fence if self.transaction is None else self.transaction.fence
+        return self.fence if self.transaction is None else self._fence_before
 
     def defer(self, block: CommitBlock, offsets: Sequence[int]) -> None:
         """Take an acknowledged block, whose entries stand at these offsets; `settle` applies it."""
@@ -93,6 +95,11 @@ class Committed:
         self.settle()
         if self.state.apply_entry(records, offset, encoded):
             self._effects.append(DirectoryChanged())
+
+    def open(self, transaction: OpenTransaction[AppliedChunk], key: EntryKey) -> None:
+        """A transaction begins with the entry of this key; the fence may be further, because entries are judged before they are applied."""
+        self.transaction = transaction
+        self._fence_before = Fence(key.epoch, key.term, key.seq - 1)
 
     def apply_chunks(self, chunks: Iterable[AppliedChunk]) -> None:
         """Apply a transaction that has ended. Raises `BrokenInvariant`."""

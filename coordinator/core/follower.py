@@ -20,13 +20,13 @@ from coordinator.core.events import Contradicted, Effect
 from coordinator.core.files.replay import blocks_of
 from coordinator.core.files.replay_loops import count_due
 from coordinator.core.group import BLOCK_BATCHES_MIN
-from coordinator.core.leadership.fence import VOID_REASONS, Fence, Verdict, admits
 from coordinator.core.leadership.term import Term
-from coordinator.core.leadership.transaction import OpenTransaction
+from coordinator.core.leadership.transaction import AppliedChunk
 from coordinator.core.log_entry import ContradictoryEntry, ReadEntry
 from coordinator.core.tables.in_memory import BrokenInvariant, Contradiction, NotSupported
 from records.codec import UndecodableEntry, UnknownSchema, decode_entry, decode_key
 from records.entry_key import EntryKey, key_of_term
+from records.log import VOID_REASONS, Fault, Fence, OpenTransaction, Role, Verdict, begun_by, claim_in, composition_fault, role_of
 from records.model import LeadershipClaimed
 
 REPLAY_BYTES_MAX = 256 * 1024
@@ -115,14 +115,14 @@ class Follower:
             committed.pass_over(entry)
         return None
 
-    def take_claim(self, claim: LeadershipClaimed, entry: ReadEntry) -> OpenTransaction | None:
-        """A claim came into force; returns the transaction that it cuts off."""
+    def take_claim(self, claim: LeadershipClaimed, entry: ReadEntry) -> str | None:
+        """A claim came into force; returns the name of the transaction that it cuts off, if one is open."""
         committed = self._committed
         committed.fence = committed.fence.claimed_by(claim)
         committed.claim = claim
         cut_off, committed.transaction = committed.transaction, None
         committed.pass_over(entry)
-        return cut_off
+        return None if cut_off is None else cut_off.name
 
     def _keep(self, entry: ReadEntry) -> None:
         """Keep an entry that counts until many can be applied together; the end of what was read applies the rest."""
@@ -169,21 +169,34 @@ class Follower:
         records = decode_entry(value)
         committed = self._committed
         opened = committed.transaction
-        if opened is not None:
-            chunks = opened.take(records, entry.offset, value)
-            if chunks is None:
-                return
-            check_records(committed.state, [record for chunk in chunks for record in chunk.records], in_transaction=True)
-            committed.transaction = None
-            committed.apply_chunks(chunks)
-            committed.pass_over(entry)
-            return
-        key = decode_key(entry.key)
-        committed.transaction = None if key is None else OpenTransaction.begun_by(records, entry.offset, key)
-        if committed.transaction is None:
-            check_records(committed.state, records)
-            committed.apply(records, entry.offset, value)
-            committed.last_entry = (entry.key or b"", value)
+        role = role_of(records, entry.offset, opened)
+        match role:
+            case Fault():
+                raise Contradiction(role.message)
+            case Role.ALONE:
+                check_records(committed.state, records)
+                committed.apply(records, entry.offset, value)
+                committed.last_entry = (entry.key or b"", value)
+            case Role.BEGINS if (key := decode_key(entry.key)) is not None:
+                committed.open(begun_by(records, entry.offset), key)
+            case Role.CHUNK if opened is not None:
+                opened.chunks.append(AppliedChunk(records, entry.offset, value))
+            case Role.ENDS if opened is not None:
+                self._check_chunks(opened)
+                committed.transaction = None
+                committed.apply_chunks(opened.chunks)
+                committed.pass_over(entry)
+            case _:
+                committed.transaction = None
+                committed.pass_over(entry)
+
+    def _check_chunks(self, opened: OpenTransaction[AppliedChunk]) -> None:
+        """Judge a transaction as a whole. Raises `Contradiction`."""
+        records = [record for chunk in opened.chunks for record in chunk.records]
+        fault = composition_fault(records, in_transaction=True)
+        if fault is not None:
+            raise Contradiction(fault.message)
+        check_records(self._committed.state, records)
 
     def _contradicted(self, entry: ReadEntry, reason: str) -> None:
         """Note an entry that contradicts the state. Raises `BrokenInvariant` while it is not certain which of them is wrong."""
@@ -242,6 +255,4 @@ def _admitted_claim(key: EntryKey, entry: ReadEntry) -> LeadershipClaimed | None
         raise NotSupported(f"a claim at offset {entry.offset} cannot be read by this version: {unknown}") from unknown
     except UndecodableEntry:
         return None
-    if len(records) == 1 and isinstance(records[0], LeadershipClaimed) and admits(key, records[0]):
-        return records[0]
-    return None
+    return claim_in(key, records)

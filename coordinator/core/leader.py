@@ -18,9 +18,7 @@ from coordinator.core.files.block import CommitBlock
 from coordinator.core.files.block_apply import apply_block
 from coordinator.core.files.commit import CommitContext
 from coordinator.core.group import GroupBuilder
-from coordinator.core.leadership.fence import Fence
 from coordinator.core.leadership.term import PendingEntry, Term, TermCause, TermOver, Waiter
-from coordinator.core.leadership.transaction import OpenTransaction
 from coordinator.core.limits import Limits
 from coordinator.core.reads.queries import describe_file, list_offset
 from coordinator.core.refusals import refuse
@@ -29,6 +27,7 @@ from coordinator.core.tables.in_memory import BrokenInvariant, HotState
 from coordinator.kafka.errors import ErrorCode
 from records.codec import encode_key
 from records.entry_key import EntryKey
+from records.log import Fence
 from records.model import FileCommitted
 
 TOO_LATE = "the request was not finished within its timeout; a write may still happen: a retry of the same key is safe"
@@ -79,9 +78,9 @@ class Leader:
         term.claim_offset = claim_offset
         self._use(self._committed.state.hot.copy())
 
-    def note_cut_off(self, transaction: OpenTransaction | None) -> None:
-        """The newest claim cut this transaction off: if the claim is the own one, its leader logs that."""
-        self._cut_off = None if transaction is None else transaction.name
+    def note_cut_off(self, name: str | None) -> None:
+        """The newest claim cut the transaction of this name off, or none: if the claim is the own one, its leader logs that."""
+        self._cut_off = name
 
     def abandon_term(self, cause: TermCause, reason: str) -> None:
         """Forget the term, if there is one, and what is in flight: the log tells what became of it."""

@@ -8,9 +8,6 @@ OWNERS_MAX = 64
 OBJECT_KEY_BYTES_MAX = 1024
 OBJECT_FORMAT_WAL_MULTI_SEGMENT = 1
 
-TOPIC_PARTITIONS_MAX = 10_000_000
-"""More partitions than this no topic has, whatever `max.partitions.per.topic` allows: a record that says so is void."""
-
 MESSAGE_BYTES_MAX = 1_048_588
 """Kafka's own `max.message.bytes`."""
 ENTRY_RESERVE_BYTES = 1024

@@ -41,7 +41,6 @@ from coordinator.core.events import (
 )
 from coordinator.core.follower import Follower
 from coordinator.core.leader import Leader
-from coordinator.core.leadership.fence import Fence
 from coordinator.core.leadership.states import State, Trigger, transition
 from coordinator.core.leadership.term import Term, TermCause, TermOver
 from coordinator.core.limits import Limits
@@ -53,6 +52,7 @@ from coordinator.core.tables.stored_rows import Header
 from coordinator.kafka.errors import ErrorCode
 from records.codec import encode_entry, encode_key
 from records.entry_key import EntryKey
+from records.log import Fence
 from records.model import Endpoint, LeadershipClaimed
 
 LEADS = (State.LEADING, State.RESIGNING)
@@ -312,10 +312,15 @@ class Shard:
         self._recover_end = None
         self._move(Trigger.STOP, "the process is stopping")
 
+    def leads_term(self, epoch: int, term_id: int) -> bool:
+        """Whether this replica leads, in this very term."""
+        term = self.leader.term
+        return self.is_leading and term is not None and (term.epoch, term.term_id) == (epoch, term_id)
+
     def _accused(self, event: Accused) -> None:
         """Another node says that an entry of the current term contradicts the log: what this leader decides by must not be trusted."""
-        term, found = self.leader.term, event.contradiction
-        if term is None or not self.is_leading or (term.epoch, term.term_id) != (found.epoch, found.term):
+        found = event.contradiction
+        if not self.leads_term(found.epoch, found.term):
             return
         self.follower.contradiction = found
         raise BrokenInvariant(

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from coordinator.core.commands import FetchPoint, FoundBatches
 from coordinator.core.committed import CommitCounts
 from coordinator.core.directory.directory import Directory
-from coordinator.core.leadership.fence import Fence
 from coordinator.core.leadership.states import State
 from coordinator.core.log_entry import ContradictoryEntry
 from coordinator.core.reads.queries import FetchBudget, find_batches, past_the_end
@@ -20,6 +19,7 @@ from coordinator.core.state.replica_state import ShardState
 from coordinator.core.tables.in_memory import HotState
 from coordinator.core.tables.stored_rows import FileRow
 from coordinator.kafka.batches import partition_key
+from records.log import Fence
 from records.model import LeadershipClaimed
 
 
@@ -45,6 +45,10 @@ class ShardView:
     def is_leading(self) -> bool:
         """Whether this replica serves writes and strict reads."""
         return self._shard.is_leading
+
+    def leads_term(self, epoch: int, term_id: int) -> bool:
+        """Whether this replica leads, in this very term."""
+        return self._shard.leads_term(epoch, term_id)
 
     @property
     def failure(self) -> str | None:

@@ -77,8 +77,7 @@ class Accusations:
     def accused(self, partition: int, entry: ContradictoryEntry, accuser_id: int) -> Outcome:
         """Another node says that an entry of this node's term contradicts the log."""
         replica = self._replicas.get(partition)
-        shard = None if replica is None else replica.view
-        if replica is None or shard is None or not shard.is_leading or (shard.fence.epoch, shard.fence.term) != (entry.epoch, entry.term):
+        if replica is None or replica.view is None or not replica.view.leads_term(entry.epoch, entry.term):
             message = f"node {self._node_id} does not lead epoch {entry.epoch} of coordinator {partition}"
             return Outcome(error=ErrorCode.NOT_COORDINATOR, message=message)
         self._note(partition, entry, accuser_id, "accused")

@@ -46,7 +46,6 @@ from coordinator.core.events import (
     Ticked,
     Unassigned,
 )
-from coordinator.core.leadership.fence import Fence
 from coordinator.core.leadership.states import State
 from coordinator.core.limits import Limits
 from coordinator.core.log_entry import ContradictoryEntry
@@ -77,6 +76,7 @@ from coordinator.runtime.ports import (
 from coordinator.runtime.recovery import Recovery
 from coordinator.runtime.state_writer import StateWriter
 from coordinator.runtime.telemetry import Telemetry
+from records.log import Fence
 from records.model import Endpoint, LeadershipClaimed
 from records.state_digest import Digest
 

@@ -36,7 +36,6 @@ from coordinator.core.events import (
     Ticked,
 )
 from coordinator.core.files.block import BlockShare
-from coordinator.core.leadership.fence import Fence
 from coordinator.core.leadership.states import State
 from coordinator.core.limits import Limits
 from coordinator.core.log_entry import ReadEntry
@@ -44,6 +43,7 @@ from coordinator.core.shard import Shard
 from coordinator.core.state.replica_state import OFFSET_END, ShardState
 from coordinator.core.tables.stored_rows import FileName, FileRow, RunRow, Tombstone
 from coordinator.core.view import ShardView
+from records.log import Fence
 from records.model import Endpoint
 
 START_MS = 1_700_000_000_000

@@ -10,11 +10,12 @@ import pytest
 from coordinator.core.commands import Barrier
 from coordinator.core.events import Accused, Contradicted
 from coordinator.core.leadership.states import State
-from coordinator.core.limits import TOPIC_PARTITIONS_MAX, Limits
+from coordinator.core.limits import Limits
 from coordinator.core.log_entry import ContradictoryEntry
 from coordinator.testing.shard_harness import Replica, World
 from records.codec import decode_entry, encode_entry, encode_key
 from records.entry_key import EntryKey
+from records.log import TOPIC_PARTITIONS_MAX
 from records.model import (
     FileCommitted,
     FileHandedOver,

@@ -35,7 +35,6 @@ from coordinator.core.events import (
     Submitted,
 )
 from coordinator.core.files.commit_vector import decide_block
-from coordinator.core.leadership.fence import Fence
 from coordinator.core.limits import Limits
 from coordinator.core.log_entry import ReadEntry
 from coordinator.core.reads.queries import list_offset
@@ -45,6 +44,7 @@ from coordinator.core.view import ShardView
 from coordinator.kafka.batches import BATCH, SEQUENCE_MASK, partition_key
 from coordinator.kafka.timestamps import MAX_TIMESTAMP
 from coordinator.testing.state_store import MemoryStateStore
+from records.log import Fence
 
 NOW_MS = 1_760_000_000_000
 TOPICS = [bytes([n]) * 16 for n in range(1, 4)]

@@ -203,7 +203,6 @@ def test_every_reader_says_what_the_grammar_says(steps: list[str | EntryKey], cu
     log = writer.log
     read = Read(log)
     fence = read.grammar.fence
-    position = (fence.epoch, fence.term, fence.seq)
 
     world = World(log=log)
     replica = world.add_replica()
@@ -211,7 +210,7 @@ def test_every_reader_says_what_the_grammar_says(steps: list[str | EntryKey], cu
     replica.read()
     shard = replica.view
     assert shard.failure is None
-    assert (shard.fence.epoch, shard.fence.term, shard.fence.seq) == position
+    assert shard.fence == fence
     assert shard.void_entries == read.void
     assert shard.state.hot.deleted_topics.keys() == {one.topic_id for one in read.effective if isinstance(one, TopicDeleted)}
     keys = [f"file-{offset}" for offset in range(len(log))]
@@ -223,7 +222,7 @@ def test_every_reader_says_what_the_grammar_says(steps: list[str | EntryKey], cu
 
     summary = scan([Entry(offset, *entry, world.now_ms) for offset, entry in enumerate(log)], None, [cut])
     (head,) = rows_of(summary, HeadRow)
-    assert (head.epoch, head.term, head.seq) == position
+    assert (head.epoch, head.term, head.seq) == (fence.epoch, fence.term, fence.seq)
     counts = {row.name: row.value for row in rows_of(summary, CountRow)}
     assert Counter({name.removeprefix("void."): count for name, count in counts.items() if name.startswith("void.")}) == read.void
     assert Counter({name.removeprefix("record."): count for name, count in counts.items() if name.startswith("record.")}) == read.records

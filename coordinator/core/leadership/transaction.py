@@ -1,24 +1,16 @@
-"""Transactions of the log (KIP-868): entries that take effect together, because their records do not fit one message.
+"""Transactions of the log (KIP-868) as a leader writes them: records that do not fit one message, cut into entries.
 
-`TransactionBegan` alone in its entry, the chunks, `TransactionEnded` alone in its entry: entries of one term, one at a time
-and nothing of others in between but void entries. A chunk's records take effect at their own offset, but only once the end
-was read; the applied offset stays before the beginning until then, so that whoever starts again reads all of it again. A
-claim in force ends an open transaction: nothing of it counts. So does an entry inside it that contradicts it (another beginning,
-an end that counts other chunks, markers among other records, bytes that cannot be decoded): that entry and the transaction are
-void, and the next entry stands for itself again.
+How they are read is said in `records.log`. A reader applies the chunks, each at its own offset, once the end was read; the applied
+offset stays before the beginning until then, so that whoever starts again reads all of it again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from coordinator.core.leadership.fence import Fence
-from coordinator.core.tables.in_memory import Contradiction
 from records.codec import encode_entry
-from records.entry_key import EntryKey
-from records.model import Record, TransactionAborted, TransactionBegan, TransactionEnded
+from records.model import Record, TransactionBegan, TransactionEnded
 
 TRANSACTIONS_LEVEL = 2
 """From this schema level on transactions are written: replicas of earlier versions cannot apply them."""
@@ -75,47 +67,3 @@ def name_of(records: Sequence[Record]) -> str:
     """What a transaction with these records does, for people."""
     kinds = dict.fromkeys(type(record).__name__ for record in records)
     return f"{len(records)} records: {', '.join(kinds)}"
-
-
-@dataclass(slots=True)
-class OpenTransaction:
-    """What was read of a transaction that has not ended yet. `fence` is the one before it."""
-
-    name: str
-    fence: Fence
-    chunks: list[AppliedChunk] = field(default_factory=list)
-
-    @staticmethod
-    def begun_by(records: Sequence[Record], offset: int, key: EntryKey) -> OpenTransaction | None:
-        """The transaction that an entry begins, None when it begins none. Raises `Contradiction` for an end without a beginning."""
-        match records:
-            case [TransactionBegan(name=name)]:
-                return OpenTransaction(name, Fence(key.epoch, key.term, key.seq - 1))
-            case [TransactionEnded()]:
-                raise Contradiction(f"entry {offset} ends a transaction that never began")
-        _refuse_mixed(records, offset)
-        return None
-
-    def take(self, records: Sequence[Record], offset: int, encoded: bytes) -> list[AppliedChunk] | None:
-        """Take the next entry; returns the chunks that take effect once the transaction is over, None while it goes on.
-
-        Raises `Contradiction` when another one begins or the end counts other chunks than were read.
-        """
-        match records:
-            case [TransactionEnded(num_chunks=count)]:
-                if count != len(self.chunks):
-                    text = f"transaction {self.name!r} ends at {offset} with {count} chunks, {len(self.chunks)} were read"
-                    raise Contradiction(text)
-                return self.chunks
-            case [TransactionAborted()]:
-                return []
-            case [TransactionBegan()]:
-                raise Contradiction(f"a transaction begins at {offset} inside transaction {self.name!r}")
-        _refuse_mixed(records, offset)
-        self.chunks.append(AppliedChunk(records, offset, encoded))
-        return None
-
-
-def _refuse_mixed(records: Sequence[Record], offset: int) -> None:
-    if any(isinstance(record, TransactionBegan | TransactionEnded) for record in records):
-        raise Contradiction(f"entry {offset} begins or ends a transaction among other records; it must be alone in its entry")

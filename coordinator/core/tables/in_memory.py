@@ -9,12 +9,13 @@ dropped. Followers have the committed copy only.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import zip_longest
 
 from coordinator.core.directory.directory import UNDATED, Directory, apply_directory, date_deletions, forget_deletions
 from coordinator.core.tables.scratch import Scratch
 from coordinator.core.tables.tables import PartitionTable, ProducerTable, RememberedBatch
 from coordinator.kafka.batches import LOG_APPEND_TIME, SEQUENCE_MASK, partition_key
+from coordinator.kafka.names import topic_id_text
+from records.file_columns import CommittedBatch, iterate
 from records.levels import LEVEL_LATEST
 from records.model import (
     FeatureLevelSet,
@@ -216,73 +217,79 @@ class HotState:
         self.touched.producers.discard(row)
         self.touched.producers_dropped.append((row, *key))
 
-    def _apply_file(self, record: FileCommitted, offset: int) -> bool:
-        _check_positions(record, offset)
-        is_directory_dated = self.advance_time(record.append_time_ms, record.append_time_ms)
-        base_offsets: list[int] = []
-        rows: list[int] = []
-        counts = record.record_count_minus_one
-        start = 0
-        for run, length in enumerate(record.run_length):
-            key = partition_key(record.topic_ids[record.run_topic[run]], record.run_partition[run])
-            row = self.partitions.index.get(key)
+    def place(self, record: FileCommitted) -> list[tuple[int, CommittedBatch]]:
+        """The accepted batches of a file, each with the row of its partition; changes nothing.
+
+        Raises `Contradiction` when a partition does not exist, when offsets or sequences are not the next ones, each partition's and
+        each producer's in their order, and when a batch begins beyond what a request can name and packed batches have room for.
+        """
+        placed: list[tuple[int, CommittedBatch]] = []
+        due: dict[int, int] = {}
+        last: dict[tuple[int, int], tuple[int, int]] = {}
+        for batch in iterate(record):
+            topic_id = record.topic_ids[batch.topic_index]
+            row = self.partitions.index.get(partition_key(topic_id, batch.partition))
             if row is None:
-                raise BrokenInvariant(f"entry {offset} commits to a partition that does not exist")
-            high_watermark = self.partitions.high_watermark.cells[row]
-            next_offset = record.run_base_offset[run]
-            if next_offset != high_watermark:
-                raise BrokenInvariant(f"entry {offset} assigns offset {next_offset} where the high watermark is {high_watermark}")
-            for at in range(start, start + length):
-                base_offsets.append(next_offset)
-                next_offset += counts[at] + 1
-            rows.extend([row] * length)
-            self.partitions.high_watermark.cells[row] = next_offset
+                where = self.name_of(topic_id, batch.partition)
+                raise Contradiction(f"file {record.object_key} commits to {where}, which does not exist here")
+            expected = due.get(row, self.partitions.high_watermark.cells[row])
+            if batch.base_offset != expected:
+                where = self.name_of(topic_id, batch.partition)
+                raise Contradiction(f"file {record.object_key} gives {where} offset {batch.base_offset}, {expected} is next")
+            due[row] = batch.base_offset + batch.record_count
+            if batch.byte_offset > BYTE_OFFSET_MAX:
+                raise Contradiction(
+                    f"file {record.object_key} has a batch at byte {batch.byte_offset}, the last possible is {BYTE_OFFSET_MAX}"
+                )
+            if batch.producer_id >= 0:
+                producer = (row, batch.producer_id)
+                known = last[producer] if producer in last else self._last_sequence(*producer)
+                fault = None if known is None else _sequence_fault(known, batch.producer_epoch, batch.base_sequence)
+                if fault is not None:
+                    where = self.name_of(topic_id, batch.partition)
+                    raise Contradiction(f"file {record.object_key}, producer {batch.producer_id} in {where}: {fault}")
+                last[producer] = (batch.producer_epoch, batch.last_sequence)
+            placed.append((row, batch))
+        return placed
+
+    def name_of(self, topic_id: bytes, partition: int) -> str:
+        """A user partition for people."""
+        topic = self.topics.get(topic_id)
+        return f"{topic_id_text(topic_id) if topic is None else topic.name}-{partition}"
+
+    def _last_sequence(self, row: int, producer_id: int) -> tuple[int, int] | None:
+        """Epoch and last sequence of a producer, None when nothing is known of it."""
+        slot = self.producers.find(row, producer_id)
+        return None if slot is None else (self.producers.epoch.cells[slot], self.producers.last_sequence(slot))
+
+    def _apply_file(self, record: FileCommitted, offset: int) -> bool:
+        try:
+            placed = self.place(record)
+        except Contradiction as contradiction:
+            raise BrokenInvariant(f"entry {offset} was let through though it cannot be applied: {contradiction}") from contradiction
+        is_directory_dated = self.advance_time(record.append_time_ms, record.append_time_ms)
+        partitions = self.partitions
+        for row, batch in placed:
+            next_offset = batch.base_offset + batch.record_count
+            partitions.high_watermark.cells[row] = next_offset
             self.touched.partitions.add(row)
-            self._raise_max_timestamp(row, record, start, length, base_offsets)
-            start += length
-        if record.producer_index:
-            self._apply_producers(record, rows, base_offsets)
+            append_time = record.append_time_ms if batch.timestamp_type == LOG_APPEND_TIME else -1
+            timestamp = batch.timestamp_ms if append_time < 0 else append_time
+            # The last offset of the first batch that has the greatest effective timestamp.
+            if timestamp > partitions.max_timestamp.cells[row]:
+                partitions.max_timestamp.cells[row] = timestamp
+                partitions.max_timestamp_offset.cells[row] = next_offset - 1
+            if batch.producer_id >= 0:
+                producer = self.producers.add(row, batch.producer_id)
+                remembered = RememberedBatch(batch.base_sequence, batch.last_sequence, batch.base_offset, append_time)
+                self.producers.remember(producer, batch.producer_epoch, remembered, record.append_time_ms)
+                self.touched.producers.add(producer)
         return is_directory_dated
 
-    def _raise_max_timestamp(self, row: int, record: FileCommitted, start: int, length: int, base_offsets: list[int]) -> None:
-        """Keep the greatest effective timestamp of a partition and the last offset of the first batch that has it."""
-        types = record.timestamp_type
-        ages = record.timestamp_age
-        youngest = min(ages[start : start + length])
-        if types and any(types[start : start + length]):
-            youngest = min(youngest, 0)
-        if record.append_time_ms - youngest <= self.partitions.max_timestamp.cells[row]:
-            return
-        for at in range(start, start + length):
-            timestamp = record.append_time_ms if types and types[at] == LOG_APPEND_TIME else record.append_time_ms - ages[at]
-            if timestamp > self.partitions.max_timestamp.cells[row]:
-                self.partitions.max_timestamp.cells[row] = timestamp
-                self.partitions.max_timestamp_offset.cells[row] = base_offsets[at] + record.record_count_minus_one[at]
 
-    def _apply_producers(self, record: FileCommitted, rows: list[int], base_offsets: list[int]) -> None:
-        producers = self.producers
-        types = record.timestamp_type
-        at = 0
-        for ordinal, distance in enumerate(record.producer_index):
-            at += distance
-            row = producers.add(rows[at], record.producer_id[ordinal])
-            first = record.base_sequence[ordinal]
-            last = (first + record.record_count_minus_one[at]) & SEQUENCE_MASK
-            append_time = record.append_time_ms if types and types[at] == LOG_APPEND_TIME else -1
-            batch = RememberedBatch(first, last, base_offsets[at], append_time)
-            producers.remember(row, record.producer_epoch[ordinal], batch, record.append_time_ms)
-            self.touched.producers.add(row)
-
-
-def _check_positions(record: FileCommitted, offset: int) -> None:
-    """Requests cannot name a byte beyond 2^31, and packed batches have no room for it: such an entry is damaged."""
-    if sum(record.byte_size) + sum(map(abs, record.byte_gap)) <= BYTE_OFFSET_MAX:
-        return
-    position = 0
-    for size, gap in zip_longest(record.byte_size, record.byte_gap, fillvalue=0):
-        position += gap
-        if position > BYTE_OFFSET_MAX:
-            raise BrokenInvariant(
-                f"entry {offset} has a batch at byte {position} of {record.object_key}, the last possible is {BYTE_OFFSET_MAX}"
-            )
-        position += size
+def _sequence_fault(known: tuple[int, int], epoch: int, sequence: int) -> str | None:
+    known_epoch, last_sequence = known
+    if epoch < known_epoch:
+        return f"epoch {epoch} after epoch {known_epoch}"
+    expected = 0 if epoch > known_epoch else (last_sequence + 1) & SEQUENCE_MASK
+    return None if sequence == expected else f"sequence {sequence} of epoch {epoch}, {expected} is next"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from coordinator.testing.kafka import FakeKafka
 from coordinator.testing.kafka_log import Fate
@@ -131,10 +132,8 @@ class FaultMaker:
 
     def _flip(self, fault: Fault) -> None:
         """A process is killed, and a bit of each of its databases flips before it starts again."""
-        process = self._processes[fault.node]
-        process.kill("kept")
-        process.disk.flip(fault.chance)
-        self._later(fault.duration_s, process.start)
+        self._crash(replace(fault, detail="kept"))
+        self._processes[fault.node].disk.flip(fault.chance)
 
     def _restart(self, fault: Fault) -> None:
         process = self._processes[fault.node]

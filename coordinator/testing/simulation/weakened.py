@@ -21,7 +21,6 @@ from coordinator.core.follower import Follower
 from coordinator.core.group import GroupBuilder
 from coordinator.core.leader import Leader
 from coordinator.core.leadership import clock_votes
-from coordinator.core.leadership.fence import Fence, Verdict
 from coordinator.core.leadership.states import State, Trigger
 from coordinator.core.leadership.term import PendingCommit, PendingEntry, Term, TermCause, TermOver, Waiter
 from coordinator.core.log_entry import ReadEntry
@@ -40,6 +39,7 @@ from coordinator.testing.simulation.scenario import Scenario
 from records.codec import decode_entry, decode_key
 from records.entry_key import EntryKey
 from records.levels import LEVEL_LATEST
+from records.log import Fence, Verdict
 from records.model import LeadershipClaimed, TransactionBegan, TransactionEnded
 
 Patch = tuple[Any, str, object]
@@ -114,7 +114,7 @@ def _last_claim_of_an_epoch() -> list[Patch]:
 
 
 def _any_claim_body() -> list[Patch]:
-    return [(follower, "admits", lambda _key, _claim: True)]
+    return [(follower, "claim_in", lambda _key, records: records[0] if isinstance(records[0], LeadershipClaimed) else None)]
 
 
 def _stop_at_strangers() -> list[Patch]:
@@ -138,7 +138,7 @@ def _any_seq() -> list[Patch]:
 
 
 def _no_contradictions() -> list[Patch]:
-    return [(follower, "check_records", lambda _state, _records, in_transaction=False: None)]
+    return [(follower, "check_records", lambda _state, _records: None)]
 
 
 def _ended_terms_count() -> list[Patch]:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.core.leadership.fence import VOID_REASONS, Fence, Verdict, admits
 from records.entry_key import EntryKey
+from records.log import VOID_REASONS, Fence, Verdict
 from records.model import LeadershipClaimed
 
 FENCE = Fence(3, 30, 5)
@@ -50,12 +50,6 @@ def test_verdict(key: EntryKey | None, verdict: Verdict) -> None:
 )
 def test_in_a_log_without_a_claim_only_the_first_claim_may_count(key: EntryKey, verdict: Verdict) -> None:
     assert Fence().judge(key) is verdict
-
-
-@pytest.mark.parametrize(("epoch", "term", "admitted"), [(4, 40, True), (4, 41, False), (5, 40, False), (3, 40, False)])
-def test_a_claims_body_must_agree_with_its_key(epoch: int, term: int, admitted: bool) -> None:
-    claim = LeadershipClaimed(epoch=epoch, term=term, node_id=1, rack="", endpoints=[])
-    assert admits(EntryKey(4, 40, 0), claim) is admitted
 
 
 def test_a_fence_counts_on_within_a_term_and_starts_anew_with_a_claim() -> None:
