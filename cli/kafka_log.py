@@ -10,7 +10,7 @@ from typing import Any, Self
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from cli.kafka import KafkaPlace, kafka_errors, plain
-from cli.log_entries import Message
+from cli.log_entries import LogMessage
 from cli.outcome import Exit, Failed
 from coordinator.adapters.kafka.settings import KafkaPropertyRefused, client_properties
 from coordinator.adapters.kafka.stats import KafkaStats
@@ -59,7 +59,7 @@ class LogConsumer:
             raise Failed(f"cannot read the log range of {self.topic}-{partition}: {plain(error)}; retry", Exit.UNAVAILABLE) from error
         return low, high
 
-    def read(self, starts: Mapping[int, int], ends: Mapping[int, int] | None) -> Iterator[Message]:
+    def read(self, starts: Mapping[int, int], ends: Mapping[int, int] | None) -> Iterator[LogMessage]:
         """Read from the given offsets up to the given ends (exclusive), or for ever without ends."""
         open_partitions = {partition for partition in starts if ends is None or starts[partition] < ends[partition]}
         self._consumer.assign([TopicPartition(self.topic, partition, starts[partition]) for partition in sorted(open_partitions)])
@@ -86,7 +86,7 @@ class LogConsumer:
                     continue  # an outage, which the client survives
                 if partition not in open_partitions or (ends is not None and offset >= ends[partition]):
                     continue
-                yield Message(partition, offset, int(message.timestamp()[1]), message.key(), message.value())
+                yield LogMessage(partition, offset, int(message.timestamp()[1]), message.key(), message.value())
                 if ends is not None and offset + 1 >= ends[partition]:
                     open_partitions.discard(partition)
 

@@ -31,7 +31,7 @@ REASONS: Mapping[str, str] = {
 }
 
 
-class Message(NamedTuple):
+class LogMessage(NamedTuple):
     """A message as it stands in the log."""
 
     partition: int
@@ -41,17 +41,17 @@ class Message(NamedTuple):
     value: bytes | None
 
 
-class Fold(Protocol):
+class StateFold(Protocol):
     """What says whether entries contradict the log before them: see `cli.log_fold`."""
 
-    def take(self, message: Message) -> str | None: ...
+    def take(self, message: LogMessage) -> str | None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedEntry:
     """A message, its verdict and its records; `error` says why it cannot be decoded."""
 
-    message: Message
+    message: LogMessage
     key: EntryKey | None
     verdict: str
     reason: str
@@ -59,19 +59,19 @@ class JudgedEntry:
     error: str
 
 
-class Judge:
+class EntryJudge:
     """Judges the messages of one partition in order. `from_start` is false where earlier entries were pruned or skipped.
 
     Only with a `fold`, which has to begin with the log, are entries found that contradict the state.
     """
 
-    def __init__(self, *, from_start: bool, fold: Fold | None = None) -> None:
+    def __init__(self, *, from_start: bool, fold: StateFold | None = None) -> None:
         self._fold = fold
         self._grammar = LogGrammar(may_have_begun=not from_start)
         self._is_term_known = from_start
         self._epoch_seen = 0
 
-    def judge(self, message: Message) -> JudgedEntry:
+    def judge(self, message: LogMessage) -> JudgedEntry:
         """Judge and decode the next message."""
         key = decode_key(message.key)
         entry = _decode(message.value)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import click
 
 from cli.kafka_log import LogConsumer
-from cli.log_entries import CHUNK, Judge, JudgedEntry, Message, entry_row
+from cli.log_entries import CHUNK, EntryJudge, JudgedEntry, LogMessage, entry_row
 from cli.log_fold import Bounds, LogFold, touched_partitions
 from cli.outcome import Exit, Failed
 from cli.output import print_fields, progress, time_text
@@ -71,8 +71,8 @@ def explain_entry(consumer: LogConsumer, partition: int, offset: int) -> Explana
         return _explain(consumer.read({partition: 0}, {partition: end}), fold, offset, step)
 
 
-def _explain(messages: Iterator[Message], fold: LogFold, offset: int, step: Callable[[], None]) -> Explanation:
-    judge = Judge(from_start=True, fold=fold)
+def _explain(messages: Iterator[LogMessage], fold: LogFold, offset: int, step: Callable[[], None]) -> Explanation:
+    judge = EntryJudge(from_start=True, fold=fold)
     target: JudgedEntry | None = None
     touched: list[tuple[bytes, int]] = []
     before: list[tuple[str, Bounds | None]] = []
@@ -101,7 +101,7 @@ def _explain(messages: Iterator[Message], fold: LogFold, offset: int, step: Call
     return Explanation(entry=target, changes=changes, transaction=transaction, failure=fold.failure or "")
 
 
-def _records_of(message: Message) -> list[Record]:
+def _records_of(message: LogMessage) -> list[Record]:
     try:
         return list(decode_entry(message.value or b""))
     except UnreadableEntry:

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from cli.log_entries import Message
+from cli.log_entries import LogMessage
 from coordinator.adapters.sqlite.stores import StateDatabases
 from coordinator.core.events import EntriesRead
 from coordinator.core.limits import Limits
@@ -70,7 +70,7 @@ class LogFold:
         """Why replicas of this version cannot go on, None while they can."""
         return self._view.failure
 
-    def take(self, message: Message) -> str | None:
+    def take(self, message: LogMessage) -> str | None:
         """Fold the next message; returns how it contradicts the log before it, None when it does not."""
         if self._view.failure is not None:
             return None

@@ -106,7 +106,7 @@ def claim_in(key: EntryKey | None, records: Sequence[Record]) -> LeadershipClaim
 # ---- what an entry that counts does
 
 
-class Fault(NamedTuple):
+class BrokenRule(NamedTuple):
     """What is wrong with an entry: the rule's name, a text, what was expected and what was found, the topic if there is one."""
 
     rule: str
@@ -144,8 +144,10 @@ def begun_by(records: Sequence[Record], offset: int) -> OpenTransaction[C]:
     return OpenTransaction(began.name, offset, began.num_chunks)
 
 
-def role_of(records: Sequence[Record], offset: int, opened: OpenTransaction[C] | None, *, may_have_begun: bool = False) -> Role | Fault:
-    """Tell what an entry that counts is to the open transaction, or why its form makes both void.
+def role_of(
+    records: Sequence[Record], offset: int, opened: OpenTransaction[C] | None, *, may_have_begun: bool = False
+) -> Role | BrokenRule:
+    """Tell what an entry that counts is to the open transaction, or the rule that its form breaks, so that both are void.
 
     Records of chunks are judged by `composition_fault` when the transaction ends. `may_have_begun`: earlier entries of the log were
     not read, so that an end without a beginning is no fault.
@@ -156,37 +158,37 @@ def role_of(records: Sequence[Record], offset: int, opened: OpenTransaction[C] |
         case [TransactionEnded(num_chunks=count)] if opened is not None:
             return Role.ENDS if count == len(opened.chunks) else _fault_of_count(opened, offset, count)
         case [TransactionEnded()]:
-            unopened = Fault("transaction-unopened", f"entry {offset} ends a transaction that never began")
+            unopened = BrokenRule("transaction-unopened", f"entry {offset} ends a transaction that never began")
             return Role.ENDS_UNKNOWN if may_have_begun else unopened
         case [TransactionAborted()] if opened is not None:
             return Role.ABORTS
     if any(isinstance(record, TransactionBegan | TransactionEnded) for record in records):
         message = f"entry {offset} begins or ends a transaction among other records; it must be alone in its entry"
-        return Fault("misplaced-transaction", message)
+        return BrokenRule("misplaced-transaction", message)
     return (composition_fault(records) or Role.ALONE) if opened is None else Role.CHUNK
 
 
-def _fault_of_second(opened: OpenTransaction[C], offset: int) -> Fault:
+def _fault_of_second(opened: OpenTransaction[C], offset: int) -> BrokenRule:
     message = f"a transaction begins at {offset} inside transaction {opened.name!r}"
-    return Fault("transaction-unclosed", message, expected=opened.offset, found=offset)
+    return BrokenRule("transaction-unclosed", message, expected=opened.offset, found=offset)
 
 
-def _fault_of_count(opened: OpenTransaction[C], offset: int, count: int) -> Fault:
+def _fault_of_count(opened: OpenTransaction[C], offset: int, count: int) -> BrokenRule:
     found = len(opened.chunks)
     message = f"transaction {opened.name!r} ends at {offset} with {count} chunks, {found} were read"
-    return Fault("transaction-chunks", message, expected=count, found=found)
+    return BrokenRule("transaction-chunks", message, expected=count, found=found)
 
 
-def composition_fault(records: Sequence[Record], *, in_transaction: bool = False) -> Fault | None:
+def composition_fault(records: Sequence[Record], *, in_transaction: bool = False) -> BrokenRule | None:
     """What is wrong with the records of an entry, or of a transaction, whatever the log before them says."""
     for record in records:
         match record:
             case FileCommitted() if in_transaction or len(records) > 1:
                 message = f"file {record.object_key} is committed beside other records; a file is alone in its entry"
                 files = sum(isinstance(one, FileCommitted) for one in records)
-                return Fault("misplaced-file", message) if files == 1 else Fault("misplaced-file", message, expected=1, found=files)
+                return BrokenRule("misplaced-file", message, *((1, files) if files > 1 else ()))
             case LeadershipClaimed():
-                return Fault("misplaced-claim", f"a claim of epoch {record.epoch} stands behind seq 0")
+                return BrokenRule("misplaced-claim", f"a claim of epoch {record.epoch} stands behind seq 0")
             case PartitionCreated():
                 fault = _range_fault(record.topic_id, record.name, record.first_partition, record.num_partitions)
                 if fault is not None:
@@ -201,16 +203,16 @@ def composition_fault(records: Sequence[Record], *, in_transaction: bool = False
     return None
 
 
-def _range_fault(topic_id: bytes, name: str, first: int, count: int) -> Fault | None:
+def _range_fault(topic_id: bytes, name: str, first: int, count: int) -> BrokenRule | None:
     if first >= 0 and count >= 0 and first + count <= TOPIC_PARTITIONS_MAX:
         return None
     message = f"topic {name} gets partitions {first} to {first + count - 1}; a topic has at most {TOPIC_PARTITIONS_MAX}"
-    return Fault("absurd-partition-count", message, TOPIC_PARTITIONS_MAX, first + count, topic_id)
+    return BrokenRule("absurd-partition-count", message, TOPIC_PARTITIONS_MAX, first + count, topic_id)
 
 
-def undecodable(error: UnreadableEntry) -> Fault:
+def undecodable(error: UnreadableEntry) -> BrokenRule:
     """The fault of an entry that counts and whose bytes are no entry."""
-    return Fault("undecodable-entry", str(error))
+    return BrokenRule("undecodable-entry", str(error))
 
 
 # ---- a whole log
@@ -231,7 +233,7 @@ class Judgement(NamedTuple):
 
     verdict: Verdict
     role: Role | None = None
-    fault: Fault | None = None
+    fault: BrokenRule | None = None
     closed: OpenTransaction[EntryRecords] | None = None
 
 
@@ -270,7 +272,7 @@ class LogGrammar:
     def _take(self, offset: int, records: Sequence[Record]) -> Judgement:
         role, opened = role_of(records, offset, self.opened, may_have_begun=self._may_have_begun), self.opened
         match role:
-            case Fault():
+            case BrokenRule():
                 return self._void(role)
             case Role.BEGINS:
                 self.opened = begun_by(records, offset)
@@ -285,5 +287,5 @@ class LogGrammar:
                 pass
         return Judgement(Verdict.APPLY, role)
 
-    def _void(self, fault: Fault) -> Judgement:
+    def _void(self, fault: BrokenRule) -> Judgement:
         return Judgement(Verdict.VOID_CONTRADICTION, fault=fault, closed=self.close())

@@ -7,7 +7,7 @@ Pure, written anew and not shared with the coordinator. What contradicts the log
 from __future__ import annotations
 
 from records.levels import LEVEL_LATEST
-from records.log import Fault
+from records.log import BrokenRule
 from records.model import (
     DisklessLogInitialized,
     DisklessLogReset,
@@ -27,63 +27,63 @@ NOT_APPLICABLE = (DisklessLogInitialized, DisklessLogReset, Restored, NodeDirect
 """Record types that a log may hold and replicas of this version cannot apply."""
 
 
-def offset_conflict(expected: int, found: int, end: int) -> Fault | None:
+def offset_conflict(expected: int, found: int, end: int) -> BrokenRule | None:
     """Compare where offsets `[found, end)` must begin with where they do."""
     if found == expected:
         return None
     if found > expected:
-        return Fault("offset-gap", f"{_span(expected, found)} missing", expected, found)
+        return BrokenRule("offset-gap", f"{_span(expected, found)} missing", expected, found)
     if end > expected:
-        return Fault("offset-overlap", f"{_span(found, expected)} assigned again", expected, found)
-    return Fault("offset-regression", f"{_span(found, end)} assigned again", expected, found)
+        return BrokenRule("offset-overlap", f"{_span(found, expected)} assigned again", expected, found)
+    return BrokenRule("offset-regression", f"{_span(found, end)} assigned again", expected, found)
 
 
 def _span(first: int, end: int) -> str:
     return f"offset {first} is" if end == first + 1 else f"offsets {first} to {end - 1} are"
 
 
-def producer_conflict(producer_id: int, epoch: int, next_sequence: int, found_epoch: int, found_sequence: int) -> Fault | None:
+def producer_conflict(producer_id: int, epoch: int, next_sequence: int, found_epoch: int, found_sequence: int) -> BrokenRule | None:
     """Compare a batch of a producer with what must come next. Epochs grow; a new one begins with sequence 0."""
     named = f"producer {producer_id}"
     if found_epoch < epoch:
         message = f"{named}: a batch of epoch {found_epoch} was accepted after epoch {epoch}"
-        return Fault("producer-epoch-regression", message, epoch, found_epoch)
+        return BrokenRule("producer-epoch-regression", message, epoch, found_epoch)
     if found_epoch > epoch:
         if found_sequence == 0:
             return None
-        return Fault("sequence-gap", f"{named}: epoch {found_epoch} begins with sequence {found_sequence}", 0, found_sequence)
+        return BrokenRule("sequence-gap", f"{named}: epoch {found_epoch} begins with sequence {found_sequence}", 0, found_sequence)
     ahead = (found_sequence - next_sequence) & SEQUENCE_MASK
     if not ahead:
         return None
     if ahead <= SEQUENCE_MASK // 2:
         what = f"sequence {next_sequence} is" if ahead == 1 else f"sequences from {next_sequence} to before {found_sequence} are"
-        return Fault("sequence-gap", f"{named}: {what} missing", next_sequence, found_sequence)
+        return BrokenRule("sequence-gap", f"{named}: {what} missing", next_sequence, found_sequence)
     message = f"{named}: sequence {found_sequence} was accepted again, {next_sequence} was due"
-    return Fault("sequence-duplicate", message, next_sequence, found_sequence)
+    return BrokenRule("sequence-duplicate", message, next_sequence, found_sequence)
 
 
-def position_conflict(key: str, byte_offset: int) -> Fault:
+def position_conflict(key: str, byte_offset: int) -> BrokenRule:
     """A batch that begins beyond what can be asked for."""
     message = f"a batch of file {key} begins at byte {byte_offset}, the last possible is {BATCH_BYTE_MAX}"
     found = min(byte_offset, (1 << 63) - 1)
-    return Fault("batch-beyond-limit", message, BATCH_BYTE_MAX, found)
+    return BrokenRule("batch-beyond-limit", message, BATCH_BYTE_MAX, found)
 
 
-def deletion_conflict(record: RecordsDeleted, high_watermark: int) -> Fault | None:
+def deletion_conflict(record: RecordsDeleted, high_watermark: int) -> BrokenRule | None:
     """Compare a deletion with the high watermark of its partition."""
     target = record.new_log_start_offset
     if target <= high_watermark:
         return None
     message = "records are deleted past the high watermark"
-    return Fault("log-start-above-high-watermark", message, high_watermark, target, record.topic_id)
+    return BrokenRule("log-start-above-high-watermark", message, high_watermark, target, record.topic_id)
 
 
-def live_conflict(rule: str, key: str, live_batches: int) -> Fault | None:
+def live_conflict(rule: str, key: str, live_batches: int) -> BrokenRule | None:
     """Only an empty file may be removed or handed over."""
     if live_batches <= 0:
         return None
     what = rule.removeprefix("live-file-").replace("-", " ")
-    return Fault(rule, f"file {key} is {what} though it has live batches", 0, live_batches)
+    return BrokenRule(rule, f"file {key} is {what} though it has live batches", 0, live_batches)
 
 
 def stops_replicas(record: Record) -> str | None:

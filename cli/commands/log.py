@@ -14,7 +14,7 @@ from cli.output import RowStream, progress, time_text
 
 if TYPE_CHECKING:
     from cli.kafka_log import LogConsumer
-    from cli.log_entries import Judge, JudgedEntry
+    from cli.log_entries import EntryJudge, JudgedEntry
 
 COLUMNS = (("part", 4), ("offset", 8), ("time", 24), ("epoch", 5), ("term", 16), ("seq", 8), ("verdict", 7), ("records", 0))
 
@@ -82,17 +82,17 @@ def _entries(
     consumer: LogConsumer, partitions: Sequence[int], from_offset: int, *, follow: bool, no_verdict: bool
 ) -> Iterator[JudgedEntry]:
     """Judge every entry from the start of the log, yield those from `from_offset` on: partition by partition, then new ones."""
-    from cli.log_entries import Judge
+    from cli.log_entries import EntryJudge
     from cli.log_fold import LogFold
 
-    judges: dict[int, Judge] = {}
+    judges: dict[int, EntryJudge] = {}
     ends: dict[int, int] = {}
     with ExitStack() as folds:
         for partition in partitions:
             low, end = consumer.log_range(partition)
             first = max(low, min(from_offset, end)) if no_verdict else low
             fold = folds.enter_context(LogFold(partition)) if first == 0 else None
-            judges[partition], ends[partition] = Judge(from_start=first == 0, fold=fold), end
+            judges[partition], ends[partition] = EntryJudge(from_start=first == 0, fold=fold), end
             with progress(f"reading {consumer.topic}-{partition}", end - first) as step:
                 yield from _judged(consumer, {partition: first}, {partition: end}, judges, from_offset, step)
         if follow:
@@ -103,7 +103,7 @@ def _judged(
     consumer: LogConsumer,
     starts: dict[int, int],
     ends: dict[int, int] | None,
-    judges: dict[int, Judge],
+    judges: dict[int, EntryJudge],
     from_offset: int,
     step: Callable[[], None],
 ) -> Iterator[JudgedEntry]:

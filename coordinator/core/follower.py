@@ -26,7 +26,7 @@ from coordinator.core.log_entry import ContradictoryEntry, ReadEntry
 from coordinator.core.tables.in_memory import BrokenInvariant, Contradiction, NotSupported
 from records.codec import UndecodableEntry, UnknownSchema, decode_entry, decode_key
 from records.entry_key import EntryKey, key_of_term
-from records.log import VOID_REASONS, Fault, Fence, OpenTransaction, Role, Verdict, begun_by, claim_in, composition_fault, role_of
+from records.log import VOID_REASONS, BrokenRule, Fence, OpenTransaction, Role, Verdict, begun_by, claim_in, composition_fault, role_of
 from records.model import LeadershipClaimed
 
 REPLAY_BYTES_MAX = 256 * 1024
@@ -171,7 +171,7 @@ class Follower:
         opened = committed.transaction
         role = role_of(records, entry.offset, opened)
         match role:
-            case Fault():
+            case BrokenRule():
                 raise Contradiction(role.message)
             case Role.ALONE:
                 check_records(committed.state, records)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from spark_jobs.archive.rows import DDL, SCHEMA, HeldEntry, archive_function, split
+from spark_jobs.archive.rows import DDL, SCHEMA, HeldMessage, archive_function, split
 from spark_jobs.archive.table import ArchiveError, ArchiveTable
 from spark_jobs.batch_read import LogPlace, kafka_options
 from spark_jobs.monitor.topic import TopicFacts, TopicWatch
@@ -72,7 +72,7 @@ class _Job:
         self._watch = watch
         self._facts = facts
         self._table = table
-        self._held: dict[int, list[HeldEntry]] = {}
+        self._held: dict[int, list[HeldMessage]] = {}
         self._identity_due_s = time.monotonic() + IDENTITY_EVERY_S
         self._compact_due_s = time.monotonic() + (options.compact_every_s or 0)
 
@@ -151,7 +151,7 @@ class _Job:
             )
 
 
-def _check_held(held: Mapping[int, Sequence[HeldEntry]]) -> None:
+def _check_held(held: Mapping[int, Sequence[HeldMessage]]) -> None:
     for kpart, entries in held.items():
         if sum(len(entry.value or b"") for entry in entries) > HELD_BYTES_MAX:
             began = entries[0].offset

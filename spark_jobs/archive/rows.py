@@ -29,7 +29,7 @@ from records.bulk_files import FileColumns, files_of
 from records.codec import UndecodableEntry, UnknownSchema, UnreadableEntry, decode_entry
 from records.entry_key import EntryKey, decode_key
 from records.fast import PLAIN_COMMIT_PREFIXES
-from records.log import Fault, OpenTransaction, Role, begun_by, composition_fault, role_of, undecodable
+from records.log import BrokenRule, OpenTransaction, Role, begun_by, composition_fault, role_of, undecodable
 from records.model import FileCommitted, Record, Restored
 from spark_jobs.scan.force import Force, Keys, Verdicts
 from spark_jobs.scan.head import Head
@@ -84,7 +84,7 @@ TIME_MAX_MS = 253_402_300_799_999
 START = Head(next_offset=0, epoch=0, term=0, seq=0)
 
 
-class HeldEntry(NamedTuple):
+class HeldMessage(NamedTuple):
     """A message that was read, but waits for the end of a transaction."""
 
     offset: int
@@ -136,7 +136,7 @@ class ArchiveScan:
         """The rows of the next entries; those below the head are replays and leave none."""
         yield from self._take(_entries(batch))
 
-    def resume(self, held: Sequence[HeldEntry]) -> Iterator[pa.RecordBatch]:
+    def resume(self, held: Sequence[HeldMessage]) -> Iterator[pa.RecordBatch]:
         """Take what the run before had read beyond the head."""
         if held:
             offsets, times_ms, keys, values = zip(*held, strict=True)
@@ -185,7 +185,7 @@ class ArchiveScan:
             offset = int(entries.offsets[index])
             role, records = self._role(offset, value)
             match role:
-                case Fault():
+                case BrokenRule():
                     # It is void, and so is a transaction that is open.
                     self._wrong[offset] = role.message
                     yield from self._close(APPLIED if self._held is None else ABORTED, part(index))
@@ -227,7 +227,7 @@ class ArchiveScan:
             rows += [self._held_row(part.entries, index) for index in range(part.start, part.stop)]
         return rows
 
-    def _role(self, offset: int, value: bytes | None) -> tuple[Role | Fault, Sequence[Record]]:
+    def _role(self, offset: int, value: bytes | None) -> tuple[Role | BrokenRule, Sequence[Record]]:
         """What an entry that counts does, as far as that is told without knowing the state, and its records."""
         opened = None if self._held is None else self._held.opened
         try:
@@ -351,7 +351,7 @@ class ArchiveScan:
         )
 
 
-def archive_function(heads: Mapping[int, Head], held: Mapping[int, Sequence[HeldEntry]]) -> Callable[[Batches], Batches]:
+def archive_function(heads: Mapping[int, Head], held: Mapping[int, Sequence[HeldMessage]]) -> Callable[[Batches], Batches]:
     """Return the function for Spark that turns entries (partition, offset, key, value, timestamp_ms) into rows, from heads on.
 
     `held` is what the run before read beyond its heads.
@@ -381,7 +381,7 @@ class Split(NamedTuple):
 
     rows: pa.Table
     heads: dict[int, Head]
-    held: dict[int, list[HeldEntry]]
+    held: dict[int, list[HeldMessage]]
 
 
 def split(table: pa.Table) -> Split:
@@ -389,7 +389,7 @@ def split(table: pa.Table) -> Split:
     verdict = table.column("verdict")
     is_head, is_held = pc.equal(verdict, HEAD), pc.equal(verdict, HELD)
     heads: dict[int, Head] = {}
-    held: dict[int, list[HeldEntry]] = {}
+    held: dict[int, list[HeldMessage]] = {}
     for row in table.filter(is_head).select(["kpart", "body"]).to_pylist():
         fields = json.loads(row["body"])
         rival = fields.pop("rival")
@@ -398,7 +398,7 @@ def split(table: pa.Table) -> Split:
     for row in table.filter(is_held).select(["kpart", "offset", "body"]).to_pylist():
         time_ms, *texts = json.loads(row["body"])
         key, value = (None if text is None else base64.b64decode(text) for text in texts)
-        held[row["kpart"]].append(HeldEntry(row["offset"], time_ms, key, value))
+        held[row["kpart"]].append(HeldMessage(row["offset"], time_ms, key, value))
     return Split(table.filter(pc.invert(pc.or_(is_head, is_held))), heads, held)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from records.codec import UndecodableEntry, UnknownSchema, UnreadableEntry, decode_entry, encode_entry
-from records.log import Fault, OpenTransaction, Role, Verdict, begun_by, composition_fault, role_of, undecodable
+from records.log import BrokenRule, OpenTransaction, Role, Verdict, begun_by, composition_fault, role_of, undecodable
 from records.model import (
     DisklessLogInitialized,
     DisklessLogReset,
@@ -170,7 +170,7 @@ class SlowPath:
         opened = self._transaction.opened
         role = role_of(records, entry.offset, opened, may_have_begun=self._force.is_adopted)
         match role:
-            case Fault():
+            case BrokenRule():
                 raise _Contradictory(FindingRow.of(self._kpart, entry.offset, role))
             case Role.ALONE:
                 self._apply_records(records, entry, at, applied)

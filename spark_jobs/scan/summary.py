@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from records.log import Fault
+from records.log import BrokenRule
 
 _LONGS = tuple("abcdefghij")
 
@@ -211,7 +211,7 @@ class FindingRow(NamedTuple):
         cls,
         kpart: int,
         offset: int,
-        fault: Fault,
+        fault: BrokenRule,
         *,
         topic_id: bytes | None = None,
         partition: int | None = None,

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import NamedTuple, Protocol
 
-from records.log import Fault
+from records.log import BrokenRule
 from records.model import (
     FileCommitted,
     FileHandedOver,
@@ -44,10 +44,10 @@ TOPIC_PARTITIONS_MAX = 10_000_000
 """More partitions than that no topic has: every replica would have to make them."""
 
 
-class Contradiction(NamedTuple):
+class WrongEntry(NamedTuple):
     """What is wrong with an entry, and the user partition it is about, if it is about one."""
 
-    fault: Fault
+    fault: BrokenRule
     topic_id: bytes | None = None
     partition: int | None = None
 
@@ -63,13 +63,13 @@ class Void(NamedTuple):
     """A contradiction, and the entry where it stands: of a transaction not its end, which names the transaction."""
 
     offset: int
-    contradiction: Contradiction
+    contradiction: WrongEntry
 
 
 class Fold(Protocol):
     """What the log said so far."""
 
-    def missing(self, topic_id: bytes, partition: int) -> Contradiction | None:
+    def missing(self, topic_id: bytes, partition: int) -> WrongEntry | None:
         """Why a user partition does not exist; None when it does, or when that is not known."""
 
     def high_watermark(self, topic_id: bytes, partition: int) -> int | None:
@@ -78,29 +78,29 @@ class Fold(Protocol):
     def producer(self, topic_id: bytes, partition: int, producer_id: int) -> tuple[int, int] | None:
         """The epoch and the next sequence of a producer; None when there is no state of it."""
 
-    def known_key(self, object_key: str) -> Contradiction | None:
+    def known_key(self, object_key: str) -> WrongEntry | None:
         """What is wrong with committing an object key; None when it is new."""
 
     def live_batches(self, object_key: str) -> int:
         """How many live batches a known file has, 0 also when it is not known; a fold that does not count them says 1 for some."""
 
 
-def check_file(record: FileCommitted, fold: Fold) -> Contradiction | None:
+def check_file(record: FileCommitted, fold: Fold) -> WrongEntry | None:
     """What a file that stands alone in its entry contradicts."""
     return _check_positions(record) or fold.known_key(record.object_key) or _check_runs(record, fold) or _check_producers(record, fold)
 
 
-def _check_positions(record: FileCommitted) -> Contradiction | None:
+def _check_positions(record: FileCommitted) -> WrongEntry | None:
     position = 0
     for size, gap in zip_longest(record.byte_size, record.byte_gap, fillvalue=0):
         position += gap
         if position > BATCH_BYTE_MAX:
-            return Contradiction(position_conflict(record.object_key, position))
+            return WrongEntry(position_conflict(record.object_key, position))
         position += size
     return None
 
 
-def _check_runs(record: FileCommitted, fold: Fold) -> Contradiction | None:
+def _check_runs(record: FileCommitted, fold: Fold) -> WrongEntry | None:
     following: dict[tuple[bytes, int], int | None] = {}
     at = 0
     for topic, partition, length, base in zip(
@@ -116,13 +116,13 @@ def _check_runs(record: FileCommitted, fold: Fold) -> Contradiction | None:
         expected = following[name]
         conflict = None if expected is None else offset_conflict(expected, base, end)
         if conflict is not None:
-            return Contradiction(conflict, *name)
+            return WrongEntry(conflict, *name)
         following[name] = end
         at += length
     return None
 
 
-def _check_producers(record: FileCommitted, fold: Fold) -> Contradiction | None:
+def _check_producers(record: FileCommitted, fold: Fold) -> WrongEntry | None:
     if not record.producer_index:
         return None
     names = [
@@ -139,24 +139,24 @@ def _check_producers(record: FileCommitted, fold: Fold) -> Contradiction | None:
         state = following[name] if name in following else fold.producer(*name)
         conflict = None if state is None else producer_conflict(producer_id, *state, epoch, first)
         if conflict is not None:
-            return Contradiction(conflict, *names[batch])
+            return WrongEntry(conflict, *names[batch])
         following[name] = (epoch, (first + record.record_count_minus_one[batch] + 1) & SEQUENCE_MASK)
     return None
 
 
-def check_composition(records: Sequence[Record], *, in_transaction: bool = False) -> Fault | None:
+def check_composition(records: Sequence[Record], *, in_transaction: bool = False) -> BrokenRule | None:
     """What is unlawful about the records of one entry, whatever came before it."""
     files = sum(isinstance(record, FileCommitted) for record in records)
     if files > 1:
-        return Fault("misplaced-file", f"{files} files in one entry, each must be alone in its own", expected=1, found=files)
+        return BrokenRule("misplaced-file", f"{files} files in one entry, each must be alone in its own", expected=1, found=files)
     if files and len(records) > 1:
-        return Fault("misplaced-file", "a file stands among other records, it must be alone in its entry")
+        return BrokenRule("misplaced-file", "a file stands among other records, it must be alone in its entry")
     if files and in_transaction:
-        return Fault("misplaced-file", "a file is committed inside a transaction")
+        return BrokenRule("misplaced-file", "a file is committed inside a transaction")
     for record in records:
         match record:
             case LeadershipClaimed():
-                return Fault("misplaced-claim", f"a claim of epoch {record.epoch} stands inside a term")
+                return BrokenRule("misplaced-claim", f"a claim of epoch {record.epoch} stands inside a term")
             case PartitionCreated():
                 wrong = _check_range(record.topic_id, record.first_partition, record.num_partitions)
                 if wrong is not None:
@@ -171,19 +171,19 @@ def check_composition(records: Sequence[Record], *, in_transaction: bool = False
     return None
 
 
-def check_marks(records: Sequence[Record]) -> Fault | None:
+def check_marks(records: Sequence[Record]) -> BrokenRule | None:
     """Beginnings and ends of transactions stand alone; this is told as soon as the entry is read."""
     for record in records:
         if isinstance(record, TransactionBegan | TransactionEnded) and len(records) > 1:
-            return Fault("misplaced-transaction", f"a {type(record).__name__} stands among other records")
+            return BrokenRule("misplaced-transaction", f"a {type(record).__name__} stands among other records")
     return None
 
 
-def _check_range(topic_id: bytes, first: int, count: int) -> Fault | None:
+def _check_range(topic_id: bytes, first: int, count: int) -> BrokenRule | None:
     if first >= 0 and count >= 0 and first + count <= TOPIC_PARTITIONS_MAX:
         return None
     message = f"partitions {first} to {first + count - 1} are created, a topic has at most {TOPIC_PARTITIONS_MAX}"
-    return Fault("absurd-partition-count", message, TOPIC_PARTITIONS_MAX, first + count, topic_id)
+    return BrokenRule("absurd-partition-count", message, TOPIC_PARTITIONS_MAX, first + count, topic_id)
 
 
 def check_effects(entries: Sequence[tuple[int, Sequence[Record]]], fold: Fold) -> Void | None:
@@ -192,7 +192,7 @@ def check_effects(entries: Sequence[tuple[int, Sequence[Record]]], fold: Fold) -
     created: dict[bytes, list[range]] = {}
     for offset, records in entries:
         for record in records:
-            wrong: Fault | None = None
+            wrong: BrokenRule | None = None
             match record:
                 case TopicDeleted():
                     gone.add(record.topic_id)
@@ -212,7 +212,7 @@ def check_effects(entries: Sequence[tuple[int, Sequence[Record]]], fold: Fold) -
                     continue
             if wrong is not None:
                 where = (record.topic_id, record.partition) if isinstance(record, RecordsDeleted) else (None, None)
-                return Void(offset, Contradiction(wrong, *where))
+                return Void(offset, WrongEntry(wrong, *where))
     return None
 
 

@@ -17,7 +17,7 @@ from records.codec import UndecodableEntry
 from records.fast import PLAIN_COMMIT_PREFIXES
 from records.model import FileCommitted, Record, TransactionAborted, TransactionBegan, TransactionEnded
 from spark_jobs.verify.contradictions import check_composition, check_marks
-from spark_jobs.verify.judged import PLAIN_COMMIT, Judge, records_of
+from spark_jobs.verify.judged import PLAIN_COMMIT, TermJudge, records_of
 
 
 class Effective(NamedTuple):
@@ -53,7 +53,7 @@ class EffectiveLog:
     """
 
     known_void: Set[int] = frozenset()
-    judge: Judge = field(default_factory=Judge)
+    judge: TermJudge = field(default_factory=TermJudge)
     opened: UnendedTransaction | None = None
     contradictions: dict[int, str] = field(default_factory=dict)
 

@@ -26,7 +26,7 @@ class LogFault(Exception):
 
 
 @dataclass(slots=True)
-class Judge:
+class TermJudge:
     """Follows one metadata partition from its first entry. `next_offset` is the first entry not seen."""
 
     next_offset: int = 0

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from records.bulk_decode import decode_file_entries
 from records.bulk_files import FileColumns, files_of, merge_files
 from records.codec import UndecodableEntry
-from records.log import Fault
+from records.log import BrokenRule
 from records.model import (
     FileCommitted,
     FileHandedOver,
@@ -45,7 +45,7 @@ from spark_jobs.contradiction import (
     stops_replicas,
 )
 from spark_jobs.verify.commits import LOG_APPEND_TIME, Commits, gather
-from spark_jobs.verify.contradictions import Contradiction, check_composition, check_effects, check_file
+from spark_jobs.verify.contradictions import WrongEntry, check_composition, check_effects, check_file
 from spark_jobs.verify.deletions import NEVER, Deletions, History, key_of, partitions_of
 from spark_jobs.verify.directory import Directory
 from spark_jobs.verify.effective import EffectiveLog, Unit
@@ -324,12 +324,12 @@ class Rebuild:
 
     # ---- what the rules of contradictions ask (`contradictions.Fold`)
 
-    def missing(self, topic_id: bytes, partition: int) -> Contradiction | None:
+    def missing(self, topic_id: bytes, partition: int) -> WrongEntry | None:
         """See `Fold`."""
         if key_of(topic_id, partition) in self.partitions:
             return None
         message = f"partition {partition} of topic {topic_id.hex()} does not exist"
-        return Contradiction(Fault("unknown-partition", message), topic_id, partition)
+        return WrongEntry(BrokenRule("unknown-partition", message), topic_id, partition)
 
     def high_watermark(self, topic_id: bytes, partition: int) -> int:
         """See `Fold`."""
@@ -340,13 +340,13 @@ class Rebuild:
         known = self.partitions[key_of(topic_id, partition)].producers.get(producer_id)
         return None if known is None else (known.epoch, known.next_sequence)
 
-    def known_key(self, object_key: str) -> Contradiction | None:
+    def known_key(self, object_key: str) -> WrongEntry | None:
         """See `Fold`."""
         held, stone = self.files.get(object_key), self.tombstones.get(object_key)
         if held is not None:
-            return Contradiction(Fault("file-committed-twice", f"file {object_key} was committed by entry {held.file.file_offset}"))
+            return WrongEntry(BrokenRule("file-committed-twice", f"file {object_key} was committed by entry {held.file.file_offset}"))
         if stone is not None:
-            return Contradiction(Fault("file-committed-after-fence", f"the key of file {object_key} has a tombstone ({stone.reason})"))
+            return WrongEntry(BrokenRule("file-committed-after-fence", f"the key of file {object_key} has a tombstone ({stone.reason})"))
         return None
 
     def live_batches(self, object_key: str) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from cli.log_entries import Judge, JudgedEntry, Message, entry_row, entry_summary
+from cli.log_entries import EntryJudge, JudgedEntry, LogMessage, entry_row, entry_summary
 from records.codec import encode_entry, encode_key
 from records.entry_key import EntryKey
 from records.model import LeadershipClaimed, NoOp, Record, TopicDeleted, TransactionAborted, TransactionBegan, TransactionEnded
@@ -21,7 +21,7 @@ class Log:
     """Messages in order, judged as they come."""
 
     def __init__(self, *, from_start: bool = True) -> None:
-        self._judge = Judge(from_start=from_start)
+        self._judge = EntryJudge(from_start=from_start)
         self._offset = 0
 
     def add(self, epoch: int, term: int, seq: int, *records: Record) -> JudgedEntry:
@@ -29,7 +29,7 @@ class Log:
 
     def raw(self, key: bytes | None, value: bytes | None) -> JudgedEntry:
         self._offset += 1
-        return self._judge.judge(Message(0, self._offset - 1, 1_000, key, value))
+        return self._judge.judge(LogMessage(0, self._offset - 1, 1_000, key, value))
 
 
 def test_a_term_counts_from_its_claim_on() -> None:

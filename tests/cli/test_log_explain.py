@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cli.log_entries import Judge, Message
+from cli.log_entries import EntryJudge, LogMessage
 from cli.log_explain import Explanation, _explain, parse_place
 from cli.log_fold import Bounds, LogFold
 from cli.outcome import Failed
@@ -30,8 +30,8 @@ def log_of(*forged: list[Record]) -> World:
     return world
 
 
-def messages(world: World) -> list[Message]:
-    return [Message(0, offset, 1_000 + offset, key, value) for offset, (key, value) in enumerate(world.log)]
+def messages(world: World) -> list[LogMessage]:
+    return [LogMessage(0, offset, 1_000 + offset, key, value) for offset, (key, value) in enumerate(world.log)]
 
 
 def explain(world: World, offset: int) -> Explanation:
@@ -89,7 +89,7 @@ def test_an_entry_that_this_version_cannot_read_stops_replicas() -> None:
 def test_dumped_verdicts_are_those_of_the_fold() -> None:
     world = log_of(deleted_to(4), [TransactionEnded(num_chunks=1)], deleted_to(1))
     with LogFold(0) as fold:
-        judge = Judge(from_start=True, fold=fold)
+        judge = EntryJudge(from_start=True, fold=fold)
         judged = [judge.judge(message) for message in messages(world)]
     assert [entry.verdict for entry in judged] == ["claim", "apply", "apply", "void", "void", "apply"]
     assert all(entry.reason.startswith("contradiction: ") for entry in judged[3:5])

@@ -10,8 +10,8 @@ from records.entry_key import EntryKey
 from records.errors import UndecodableEntry, UnknownSchema, UnreadableEntry
 from records.log import (
     TOPIC_PARTITIONS_MAX,
+    BrokenRule,
     EntryRecords,
-    Fault,
     Fence,
     LogGrammar,
     OpenTransaction,
@@ -78,7 +78,7 @@ ROLES: dict[str, tuple[Sequence[Record], Role | str, Role | str]] = {
 @pytest.mark.parametrize(("records", "outside", "inside"), ROLES.values(), ids=ROLES.keys())
 def test_roles_and_faults(records: Sequence[Record], outside: Role | str, inside: Role | str) -> None:
     found = role_of(records, 8, None), role_of(records, 8, opened())
-    assert tuple(one.rule if isinstance(one, Fault) else one for one in found) == (outside, inside)
+    assert tuple(one.rule if isinstance(one, BrokenRule) else one for one in found) == (outside, inside)
 
 
 def test_an_end_whose_beginning_was_not_read_is_no_fault() -> None:

@@ -23,7 +23,7 @@ from records.model import (
     TransactionBegan,
     TransactionEnded,
 )
-from spark_jobs.archive.rows import ArchiveScan, HeldEntry, archive_function, split
+from spark_jobs.archive.rows import ArchiveScan, HeldMessage, archive_function, split
 from spark_jobs.scan.head import Head
 from tests.sqlite.random_log import LogModel
 
@@ -114,7 +114,7 @@ def rows_of(
     """The rows of a log in micro-batches that end at `cuts`, and the last heads; with `restarts` every one is of a new start."""
     found: list[dict[str, object]] = []
     heads = heads or {}
-    held: dict[int, list[HeldEntry]] = {}
+    held: dict[int, list[HeldMessage]] = {}
     start = heads[KPART].next_offset if KPART in heads else 0
     for stop in cuts:
         made_batches = list(archive_function(heads, held)(iter([batch(log, start, stop)] if stop > start else [])))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cli.log_entries import Judge, Message
+from cli.log_entries import EntryJudge, LogMessage
 from coordinator.testing.shard_harness import World
 from records.codec import decode_entry, decode_key, encode_entry, encode_key
 from records.entry_key import EntryKey
@@ -217,8 +217,8 @@ def test_every_reader_says_what_the_grammar_says(steps: list[str | EntryKey], cu
     known = {key for key in keys if shard.state.find_file(key) is not None}
     assert known == {one.object_key for one in read.effective if isinstance(one, FileCommitted)}
 
-    judge = Judge(from_start=True)
-    assert [judge.judge(Message(0, offset, 0, *entry)).verdict for offset, entry in enumerate(log)] == read.dumped
+    judge = EntryJudge(from_start=True)
+    assert [judge.judge(LogMessage(0, offset, 0, *entry)).verdict for offset, entry in enumerate(log)] == read.dumped
 
     summary = scan([Entry(offset, *entry, world.now_ms) for offset, entry in enumerate(log)], None, [cut])
     (head,) = rows_of(summary, HeadRow)
