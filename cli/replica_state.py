@@ -15,7 +15,7 @@ from coordinator.adapters.sqlite.logical import LogicalState
 from coordinator.core.directory.content import items_of
 from coordinator.core.tables.stored_rows import Header
 from records.state_digest import EMPTY, Digest, hash_batches, hash_record, key_lanes
-from spark_jobs.verify.tally import Group, KeptOfFile, KnownFile, Tally
+from spark_jobs.verify.tally import Group, KeptOfFile, TalliedFile, Tally
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +125,7 @@ def tally_state(state: LogicalState, wanted: Set[Group]) -> tuple[Tally, Digest]
     for file, proofs in state.files():
         # A replica lets go of old results and keeps their hash: what it still has is compared, and where it has none, the hash.
         record_hash = hash_record(file.record) if file.record else proofs.record_proof
-        known = KnownFile(
+        known = TalliedFile(
             object_key=file.object_key,
             file_offset=file.file_id,
             content_hash=file.content_hash,

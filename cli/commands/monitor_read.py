@@ -16,7 +16,7 @@ from cli.spark import folder_option
 
 if TYPE_CHECKING:
     from cli.output import Row
-    from spark_jobs.dashboard.verdict import Verdict, Watch
+    from spark_jobs.dashboard.verdict import PageVerdict, Watch
     from spark_jobs.monitor.report import Report
 
 QUARANTINE_COLUMNS = ("partition", "offset", "size_bytes", "seen", "error")
@@ -49,7 +49,7 @@ def status(folder: Path, output: str) -> None:
         raise Failed("; ".join(problem.text for problem in problems), Exit.AUDIT if is_found else Exit.UNAVAILABLE)
 
 
-def _judge(folder: Path) -> tuple[Watch, Verdict]:
+def _judge(folder: Path) -> tuple[Watch, PageVerdict]:
     """Judge a folder as the dashboard does."""
     import sqlite3
     import time

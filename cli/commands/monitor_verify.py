@@ -18,7 +18,7 @@ from cli.spark import outcome_folder_option, spark_options
 
 if TYPE_CHECKING:
     from cli.replica_state import DatabaseReplica, ToldReplica
-    from spark_jobs.verify.compare import Comparison, Replica
+    from spark_jobs.verify.compare import ComparedReplica, ReplicaComparison
     from spark_jobs.verify.job import Rebuilder
 
 COLUMNS = ("kpart", "replica", "offset", "digest", "agree", "difference")
@@ -158,8 +158,8 @@ def _ask_nodes(bootstrap_server: str, timeout_s: float) -> list[ToldReplica]:
 
 
 def _ask_again(
-    rebuilder: Rebuilder, results: list[Comparison], log_starts: dict[int, int], bootstrap_server: str, timeout_s: float
-) -> list[Comparison]:
+    rebuilder: Rebuilder, results: list[ReplicaComparison], log_starts: dict[int, int], bootstrap_server: str, timeout_s: float
+) -> list[ReplicaComparison]:
     """A digest that is told still counts deleted batches until they are trimmed, moments later: compare what is told then."""
     from spark_jobs.verify.compare import compare
 
@@ -168,7 +168,7 @@ def _ask_again(
         if not suspects:
             break
         time.sleep(1)
-        told: list[Replica] = [
+        told: list[ComparedReplica] = [
             one
             for one in _ask_nodes(bootstrap_server, timeout_s)
             if (known := suspects.get((one.name, one.kpart))) is not None and one.offset >= known.offset
@@ -178,7 +178,7 @@ def _ask_again(
     return results
 
 
-def _outcome(results: Sequence[Comparison]) -> dict[str, object]:
+def _outcome(results: Sequence[ReplicaComparison]) -> dict[str, object]:
     """What is kept, and printed besides contradictions; `not_compared` are replicas of which nothing can be said."""
     compared = [one for one in results if one.agree is not None]
     return {
@@ -189,7 +189,7 @@ def _outcome(results: Sequence[Comparison]) -> dict[str, object]:
     }
 
 
-def _end(results: Sequence[Comparison]) -> None:
+def _end(results: Sequence[ReplicaComparison]) -> None:
     different = sum(one.agree is False for one in results)
     unknown = sum(one.agree is None for one in results)
     if different:

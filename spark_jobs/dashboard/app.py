@@ -24,15 +24,15 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from spark_jobs.dashboard.cache import AnswerCache
-from spark_jobs.dashboard.catalogue import PANELS, Panel, catalogue, catalogue_page
+from spark_jobs.dashboard.catalogue import PANELS, PagePanel, catalogue, catalogue_page
 from spark_jobs.dashboard.database import Database, StoreUnreadableError
 from spark_jobs.dashboard.events import Events
 from spark_jobs.dashboard.guard import Guard
 from spark_jobs.dashboard.panels.overview import facts, overview, watch
-from spark_jobs.dashboard.panels.query import BadQueryError, Query, parse_query
+from spark_jobs.dashboard.panels.query import BadQueryError, PanelQuery, parse_query
 from spark_jobs.dashboard.panels.rows import Json
 from spark_jobs.dashboard.service_metrics import ServiceMetrics
-from spark_jobs.dashboard.verdict import Level, Problem, Verdict, judge, watch_problem
+from spark_jobs.dashboard.verdict import Level, PageProblem, PageVerdict, judge, watch_problem
 from spark_jobs.dashboard.writes import PATHS as WRITES
 from spark_jobs.dashboard.writes import Writes
 from spark_jobs.monitor.life import read_life
@@ -112,10 +112,10 @@ class Dashboard:
             return {**common, "state": "empty", "verdict": _verdict_json(self._waiting(more, now_ms)), "numbers": None}
         try:
             life = await asyncio.to_thread(read_life, self.folder)
-            known, numbers = await self.database.read(lambda db: (facts(db, now_ms, life), overview(db, Query(), now_ms)))
+            known, numbers = await self.database.read(lambda db: (facts(db, now_ms, life), overview(db, PanelQuery(), now_ms)))
         except StoreUnreadableError as error:
-            problem = Problem(level=Level.BAD, text=f"The store cannot be read: {error}", panel="monitor")
-            verdict = Verdict(level=Level.BAD, sentence=problem.text, problems=(problem, *more))
+            problem = PageProblem(level=Level.BAD, text=f"The store cannot be read: {error}", panel="monitor")
+            verdict = PageVerdict(level=Level.BAD, sentence=problem.text, problems=(problem, *more))
             return {**common, "state": "unreadable", "verdict": _verdict_json(verdict), "numbers": None}
         if not known.heads:
             return {**common, "state": "empty", "verdict": _verdict_json(self._waiting(more, now_ms)), "numbers": None}
@@ -127,19 +127,19 @@ class Dashboard:
         verdict = judge(known, more, now_ms, self.service.commits_per_s())
         return {**common, "state": "known", "verdict": _verdict_json(verdict), "numbers": {**numbers, "lag": lag}}
 
-    def _waiting(self, more: Sequence[Problem], now_ms: int) -> Verdict:
+    def _waiting(self, more: Sequence[PageProblem], now_ms: int) -> PageVerdict:
         """Nothing was merged yet: a monitor that gave signs of life may say why."""
         life = read_life(self.folder)
         own = None if life is None else watch_problem(watch(life), now_ms)
         problems = sorted([*([] if own is None else [own]), *more], key=lambda problem: -problem.level)
         sentence = f"Waiting for the monitor: nothing in {self.folder} yet" if own is None else own.text
-        return Verdict(level=max([Level.UNKNOWN, *(problem.level for problem in problems)]), sentence=sentence, problems=problems)
+        return PageVerdict(level=max([Level.UNKNOWN, *(problem.level for problem in problems)]), sentence=sentence, problems=problems)
 
     async def _overview(self, _request: Request) -> Response:
         self.requests.labels("overview", "200").inc()
         return JSONResponse(await self.overview())
 
-    async def _panel(self, panel: Panel, request: Request) -> Response:
+    async def _panel(self, panel: PagePanel, request: Request) -> Response:
         try:
             query = parse_query(request.query_params)
         except BadQueryError as error:
@@ -192,7 +192,7 @@ class Dashboard:
         return JSONResponse({"healthy": True, "store": "present" if self.database.exists() else "missing"})
 
 
-def _verdict_json(verdict: Verdict) -> Json:
+def _verdict_json(verdict: PageVerdict) -> Json:
     return {
         "level": verdict.level.name.lower(),
         "sentence": verdict.sentence,

@@ -21,17 +21,17 @@ from spark_jobs.dashboard.panels import (
     topics,
     uploaders,
 )
-from spark_jobs.dashboard.panels.query import RANGES_S, SORTS, SPLITS, Query
+from spark_jobs.dashboard.panels.query import RANGES_S, SORTS, SPLITS, PanelQuery
 from spark_jobs.dashboard.panels.rows import Json
 
-PanelFunction = Callable[[sqlite3.Connection, Query, int], Json]
+PanelFunction = Callable[[sqlite3.Connection, PanelQuery, int], Json]
 
 _RANGE = "range"
 _PAGE = ("offset", "limit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Panel:
+class PagePanel:
     """One panel; its address is `/api/<name>`. `parameters` are those that change the answer."""
 
     name: str
@@ -41,38 +41,38 @@ class Panel:
 
 
 PANELS = (
-    Panel(
+    PagePanel(
         name="activity",
         answer=activity.activity,
         help="Files, batches, records and bytes per second over the range, with exact sums.",
         parameters=(_RANGE, "split", "topic"),
     ),
-    Panel(name="topics", answer=topics.topics, help="Topics with exact sums, the largest first.", parameters=("search", *_PAGE)),
-    Panel(
+    PagePanel(name="topics", answer=topics.topics, help="Topics with exact sums, the largest first.", parameters=("search", *_PAGE)),
+    PagePanel(
         name="partitions",
         answer=partitions.partitions,
         help="A page of the user partitions, and how unequal their load is.",
         parameters=("topic", "search", "sort", *_PAGE),
     ),
-    Panel(
+    PagePanel(
         name="leadership",
         answer=leadership.leadership,
         help="Terms of every coordinator in the range, and the nodes.",
         parameters=(_RANGE,),
     ),
-    Panel(name="histograms", answer=histograms.histograms, help="Distributions over the range.", parameters=(_RANGE,)),
-    Panel(name="files", answer=files.files, help="WAL files by state, nearly empty files, hand-overs that wait."),
-    Panel(
+    PagePanel(name="histograms", answer=histograms.histograms, help="Distributions over the range.", parameters=(_RANGE,)),
+    PagePanel(name="files", answer=files.files, help="WAL files by state, nearly empty files, hand-overs that wait."),
+    PagePanel(
         name="uploaders", answer=uploaders.uploaders, help="Uploaders and racks, share of files with several owners.", parameters=(_RANGE,)
     ),
-    Panel(name="snapshots", answer=snapshots.snapshots, help="The newest snapshot of every coordinator, open transactions."),
-    Panel(name="findings", answer=findings.findings, help="Violations of the log's rules, the first first.", parameters=_PAGE),
-    Panel(name="quarantine", answer=quarantine.quarantine, help="Entries that could not be read, the newest first.", parameters=_PAGE),
-    Panel(
+    PagePanel(name="snapshots", answer=snapshots.snapshots, help="The newest snapshot of every coordinator, open transactions."),
+    PagePanel(name="findings", answer=findings.findings, help="Violations of the log's rules, the first first.", parameters=_PAGE),
+    PagePanel(name="quarantine", answer=quarantine.quarantine, help="Entries that could not be read, the newest first.", parameters=_PAGE),
+    PagePanel(
         name="monitor", answer=monitor.monitor, help="The monitor itself: where it is, how far behind, its last micro-batches, all totals."
     ),
-    Panel(name="agreement", answer=agreement.agreement, help="What `diskless monitor verify` found last."),
-    Panel(name="orphans", answer=agreement.orphans, help="What `diskless monitor orphans` found last."),
+    PagePanel(name="agreement", answer=agreement.agreement, help="What `diskless monitor verify` found last."),
+    PagePanel(name="orphans", answer=agreement.orphans, help="What `diskless monitor orphans` found last."),
 )
 
 OTHERS = (

@@ -19,9 +19,9 @@ from typing import NamedTuple
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from spark_jobs.dashboard.panels.query import Query
+from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json
-from spark_jobs.dashboard.verdict import Level, Problem, counted, grouped
+from spark_jobs.dashboard.verdict import Level, PageProblem, counted, grouped
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class Moment(NamedTuple):
 
 
 @dataclass(slots=True)
-class Target:
+class ScrapeTarget:
     """One coordinator and what is known of it. `failed_since_ms` is None while it answers."""
 
     address: str
@@ -165,7 +165,7 @@ class ServiceMetrics:
     """Asks the coordinators in turn and keeps what they said. `clock_ms` gives the time."""
 
     def __init__(self, addresses: Sequence[str], clock_ms: Callable[[], int]) -> None:
-        self.targets = [Target(address) for address in addresses]
+        self.targets = [ScrapeTarget(address) for address in addresses]
         self.moments: deque[Moment] = deque(maxlen=int(KEPT_S / EVERY_S))
         self.rounds = 0
         self.failures = 0
@@ -190,7 +190,7 @@ class ServiceMetrics:
         self.rounds += 1
         self._keep_moment(pairs, now_ms)
 
-    def _note(self, target: Target, text: str, error: str, now_ms: int) -> None:
+    def _note(self, target: ScrapeTarget, text: str, error: str, now_ms: int) -> None:
         if not error:
             try:
                 target.scrapes.append(parse_scrape(text, now_ms))
@@ -225,7 +225,7 @@ class ServiceMetrics:
             for before, after in pairs
         )
 
-    def problems(self, now_ms: int) -> list[Problem]:
+    def problems(self, now_ms: int) -> list[PageProblem]:
         """What an operator should look at, for the verdict."""
         found = []
         down = [target for target in self.targets if target.failed_since_ms is not None]
@@ -234,21 +234,21 @@ class ServiceMetrics:
             level = Level.BAD if len(down) == len(self.targets) else Level.WARNING
             of_all = f"{len(down)} of {counted(len(self.targets), 'coordinator process', 'coordinator processes')}"
             text = f"{of_all} {'does' if len(down) == 1 else 'do'} not answer: {which}"
-            found.append(Problem(level=level, text=text, panel="service"))
+            found.append(PageProblem(level=level, text=text, panel="service"))
         for target in self.targets:
             late = {loop: age for loop, age in (target.newest.loop_ages_s if target.newest else {}).items() if age > LOOP_AGE_S_MAX}
             if late:
                 loop = max(late, key=lambda name: late[name])
                 text = f"{target.address}: background loop {loop} last succeeded {late[loop]:.0f} s ago"
-                found.append(Problem(level=Level.WARNING, text=text, panel="service"))
+                found.append(PageProblem(level=Level.WARNING, text=text, panel="service"))
         lags = standby_lags([target.newest for target in self.targets])
         worst = max(((lag, kpart) for of_one in lags for kpart, lag in of_one.items()), default=(0.0, 0))
         if worst[0] > STANDBY_LAG_MAX:
             text = f"A standby of coordinator {worst[1]} is {grouped(round(worst[0]))} entries behind"
-            found.append(Problem(level=Level.WARNING, text=text, panel="service"))
+            found.append(PageProblem(level=Level.WARNING, text=text, panel="service"))
         return found
 
-    def panel(self, query: Query, now_ms: int) -> Json:
+    def panel(self, query: PanelQuery, now_ms: int) -> Json:
         """Answer `/api/service`."""
         pairs = [(target.scrapes[0], target.scrapes[-1]) for target in self.targets if target.newest and len(target.scrapes) > 1]
         buckets = grown_buckets(pairs)
@@ -291,7 +291,7 @@ def _rejected(scrapes: Sequence[Scrape | None], pairs: Sequence[tuple[Scrape, Sc
     ]
 
 
-def _process(target: Target, lags: Mapping[int, float], now_ms: int) -> Json:
+def _process(target: ScrapeTarget, lags: Mapping[int, float], now_ms: int) -> Json:
     scrape = target.newest
     return {
         "address": target.address,

@@ -31,7 +31,7 @@ class Level(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class PageProblem:
     """Something to look at. `panel` is the part of the page that shows it.
 
     `is_found`: the audit found something wrong in log, service or object store; otherwise something is not as it should be now.
@@ -102,15 +102,15 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class PageVerdict:
     """The sentence of the page's head."""
 
     level: Level
     sentence: str
-    problems: Sequence[Problem]
+    problems: Sequence[PageProblem]
 
 
-def judge(facts: Facts, more: Sequence[Problem], now_ms: int, service_commits_per_s: float | None = None) -> Verdict:
+def judge(facts: Facts, more: Sequence[PageProblem], now_ms: int, service_commits_per_s: float | None = None) -> PageVerdict:
     """Judge the facts of the store together with problems that others found.
 
     `service_commits_per_s` is what the service itself counts, None when it is not known: what the monitor does not see of it
@@ -118,14 +118,14 @@ def judge(facts: Facts, more: Sequence[Problem], now_ms: int, service_commits_pe
     """
     problems = sorted([*_problems(facts, now_ms, service_commits_per_s or 0.0), *more], key=lambda problem: -problem.level)
     if not problems:
-        return Verdict(level=Level.GOOD, sentence=_healthy(facts, now_ms), problems=())
+        return PageVerdict(level=Level.GOOD, sentence=_healthy(facts, now_ms), problems=())
     worst = problems[0]
     rest = len(problems) - 1
     sentence = worst.text + (f", and {rest} more to look at" if rest else "")
-    return Verdict(level=worst.level, sentence=sentence, problems=problems)
+    return PageVerdict(level=worst.level, sentence=sentence, problems=problems)
 
 
-def watch_problem(watch: Watch, now_ms: int, service_commits_per_s: float = 0.0) -> Problem | None:
+def watch_problem(watch: Watch, now_ms: int, service_commits_per_s: float = 0.0) -> PageProblem | None:
     """Why the log is not observed now; None while it is."""
     unobserved_ms = watch.unobserved_ms(now_ms)
     if unobserved_ms is None:
@@ -135,51 +135,51 @@ def watch_problem(watch: Watch, now_ms: int, service_commits_per_s: float = 0.0)
     if watch.ended_ms is not None:
         ago = f"{duration(now_ms - watch.ended_ms)} ago"
         if watch.failure:
-            return Problem(level=level, text=f"The monitor ended with an error {ago}: {watch.failure}{meanwhile}", panel="monitor")
+            return PageProblem(level=level, text=f"The monitor ended with an error {ago}: {watch.failure}{meanwhile}", panel="monitor")
         level = Level.WARNING
         what = f"The monitor read the log once and ended {ago}" if watch.is_once else f"The monitor was stopped {ago}"
     elif silent_ms > SILENT_MS_MAX:
         what = f"No sign of the monitor for {duration(silent_ms)}"
     elif not watch.is_following:
-        return Problem(level=Level.UNKNOWN, text=f"The monitor is starting: the log is not watched yet{meanwhile}", panel="monitor")
+        return PageProblem(level=Level.UNKNOWN, text=f"The monitor is starting: the log is not watched yet{meanwhile}", panel="monitor")
     else:
         what = f"Kafka has not answered the monitor for {duration(unobserved_ms)}"
-    return Problem(level=level, text=f"{what}: what follows is not watched{meanwhile}", panel="monitor")
+    return PageProblem(level=level, text=f"{what}: what follows is not watched{meanwhile}", panel="monitor")
 
 
-def _problems(facts: Facts, now_ms: int, service_commits_per_s: float) -> list[Problem]:
-    found: list[Problem] = []
+def _problems(facts: Facts, now_ms: int, service_commits_per_s: float) -> list[PageProblem]:
+    found: list[PageProblem] = []
     if facts.findings:
-        found.append(Problem(level=Level.BAD, text=_findings_text(facts), panel="findings", is_found=True))
+        found.append(PageProblem(level=Level.BAD, text=_findings_text(facts), panel="findings", is_found=True))
     if facts.disagreeing is not None:
         named = ", ".join(map(str, facts.disagreeing)) or "unknown"
-        found.append(Problem(level=Level.BAD, text=f"Log and service disagree (coordinator {named})", panel="agreement", is_found=True))
+        found.append(PageProblem(level=Level.BAD, text=f"Log and service disagree (coordinator {named})", panel="agreement", is_found=True))
     if facts.missing_files:
         is_are = "is" if facts.missing_files == 1 else "are"
         text = f"{counted(facts.missing_files, 'file', 'files')} with live batches {is_are} not in the object store: data is lost"
-        found.append(Problem(level=Level.BAD, text=text, panel="orphans", is_found=True))
+        found.append(PageProblem(level=Level.BAD, text=text, panel="orphans", is_found=True))
     unwatched = watch_problem(facts.watch, now_ms, service_commits_per_s)
     unseen_ms = now_ms - (facts.last_commit_ms or facts.watch.started_ms)
     if unwatched is not None:
         found.append(unwatched)
     elif facts.behind_entries and facts.behind_ms > BEHIND_MS_MAX:
         text = f"The monitor is {duration(facts.behind_ms)} behind ({counted(facts.behind_entries, 'entry', 'entries')})"
-        found.append(Problem(level=Level.WARNING, text=text, panel="monitor"))
+        found.append(PageProblem(level=Level.WARNING, text=text, panel="monitor"))
     elif service_commits_per_s and unseen_ms > UNSEEN_MS_MAX + 2 * facts.trigger_ms:
         text = f"The service commits {rate_text(service_commits_per_s)}/s, and the monitor has seen no commit for {duration(unseen_ms)}"
-        found.append(Problem(level=Level.WARNING, text=text, panel="monitor"))
+        found.append(PageProblem(level=Level.WARNING, text=text, panel="monitor"))
     if facts.quarantined:
         text = f"{counted(facts.quarantined, 'entry', 'entries')} could not be read: a newer coordinator, or damage"
-        found.append(Problem(level=Level.WARNING, text=text, panel="quarantine", is_found=True))
+        found.append(PageProblem(level=Level.WARNING, text=text, panel="quarantine", is_found=True))
     if facts.unclaimed and facts.entries:
         text = f"No leader known for {counted(len(facts.unclaimed), 'coordinator', 'coordinators')} (first: {facts.unclaimed[0]})"
-        found.append(Problem(level=Level.WARNING, text=text, panel="leadership"))
+        found.append(PageProblem(level=Level.WARNING, text=text, panel="leadership"))
     for age_ms, most_ms, what, panel in (
         (facts.oldest_transaction_ms, OPEN_TRANSACTION_MS_MAX, "A transaction has been open", "snapshots"),
         (facts.oldest_hand_over_ms, HAND_OVER_MS_MAX, "A file has waited for its next owner", "files"),
     ):
         if age_ms is not None and age_ms > most_ms:
-            found.append(Problem(level=Level.WARNING, text=f"{what} for {duration(age_ms)}", panel=panel, is_found=True))
+            found.append(PageProblem(level=Level.WARNING, text=f"{what} for {duration(age_ms)}", panel=panel, is_found=True))
     return found
 
 

@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from spark_jobs.monitor.report import BUSY_TIMEOUT_S, DATABASE
-from spark_jobs.monitor.topic import Broker
+from spark_jobs.monitor.topic import TopicBroker
 from spark_jobs.store.acknowledge import Choice, acknowledge, reopen
 
 
@@ -21,7 +21,7 @@ def _transaction(folder: Path) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def record_brokers(folder: Path, brokers: Sequence[Broker]) -> None:
+def record_brokers(folder: Path, brokers: Sequence[TopicBroker]) -> None:
     """Note the brokers and their racks; one that is gone keeps its row, for its files are still there."""
     with _transaction(folder) as connection:
         connection.executemany("INSERT OR REPLACE INTO broker (broker_id, rack, host) VALUES (?, ?, ?)", brokers)

@@ -23,7 +23,7 @@ from spark_jobs.monitor.facts import record_brokers, record_job
 from spark_jobs.monitor.life import Beats, signs_of_life
 from spark_jobs.monitor.lock import hold_folder
 from spark_jobs.monitor.report import open_report
-from spark_jobs.monitor.topic import Broker, TopicFacts, TopicWatch
+from spark_jobs.monitor.topic import MetadataTopic, TopicBroker, TopicWatch
 from spark_jobs.monitor.watcher import LogReplacedError, Watcher, check_identity
 from spark_jobs.session import Engine, RunningSpark, open_spark
 from spark_jobs.settings import MAX_ENTRIES_PER_BATCH
@@ -74,7 +74,7 @@ def run_monitor(options: MonitorOptions, stopping: StopSignal, on_ready: Callabl
 
 
 @contextmanager
-def _open_store(options: MonitorOptions, facts: TopicFacts) -> Iterator[Store]:
+def _open_store(options: MonitorOptions, facts: MetadataTopic) -> Iterator[Store]:
     from spark_jobs.store.sink import Store
 
     store = Store.open(options.folder)
@@ -84,7 +84,7 @@ def _open_store(options: MonitorOptions, facts: TopicFacts) -> Iterator[Store]:
         if known is not None:
             if known["topic"] != options.topic:
                 raise LogReplacedError(f"{options.folder} was built from topic {known['topic']}, not {options.topic}; use another --dir")
-            check_identity(options.topic, TopicFacts(str(known["topic_id"]), int(str(known["partitions"]))), facts)
+            check_identity(options.topic, MetadataTopic(str(known["topic_id"]), int(str(known["partitions"]))), facts)
         store.adopt_log(options.topic, facts.topic_id, facts.partitions)
         yield store
     finally:
@@ -95,7 +95,7 @@ class _Job:
     """One run."""
 
     def __init__(
-        self, options: MonitorOptions, watch: TopicWatch, facts: TopicFacts, store: Store, kafka: Mapping[str, str], beats: Beats
+        self, options: MonitorOptions, watch: TopicWatch, facts: MetadataTopic, store: Store, kafka: Mapping[str, str], beats: Beats
     ) -> None:
         self._options = options
         self._beats = beats
@@ -194,5 +194,5 @@ class _Job:
         if self._watcher.replaced is not None:
             raise self._watcher.replaced
 
-    def _on_brokers(self, brokers: Sequence[Broker]) -> None:
+    def _on_brokers(self, brokers: Sequence[TopicBroker]) -> None:
         record_brokers(self._options.folder, brokers)

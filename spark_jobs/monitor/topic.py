@@ -25,14 +25,14 @@ class KafkaUnavailableError(Exception):
     """Kafka did not answer, or not what was asked; asking again may help."""
 
 
-class TopicFacts(NamedTuple):
+class MetadataTopic(NamedTuple):
     """The identity of a topic; `topic_id` as Kafka writes it."""
 
     topic_id: str
     partitions: int
 
 
-class Broker(NamedTuple):
+class TopicBroker(NamedTuple):
     """A broker; `rack` is empty when it has none."""
 
     broker_id: int
@@ -57,14 +57,14 @@ class TopicWatch:
         self._refusal: KafkaError | None = None
         self._admin = AdminClient({"log_level": 0, **properties, **named})
         self._places: dict[int, str] = {}
-        self._brokers: list[Broker] = []
+        self._brokers: list[TopicBroker] = []
 
-    def facts(self) -> TopicFacts:
+    def facts(self) -> MetadataTopic:
         """Which topic has the name now. Raises `TopicMissingError` and `KafkaUnavailableError`."""
         asked = self._admin.describe_topics(TopicCollection([self.topic]), request_timeout=self.timeout_s)
         found = self._answer(asked[self.topic])
         # Kafka's own tools write ids with the other two letters.
-        return TopicFacts(str(found.topic_id).translate(str.maketrans("+/", "-_")), len(found.partitions))
+        return MetadataTopic(str(found.topic_id).translate(str.maketrans("+/", "-_")), len(found.partitions))
 
     def ends(self, partitions: Sequence[int]) -> dict[int, int]:
         """The end of each partition: the offset of its next entry. Raises as `facts`."""
@@ -78,7 +78,7 @@ class TopicWatch:
         asked = self._admin.list_offsets({TopicPartition(self.topic, one): which for one in partitions}, request_timeout=self.timeout_s)
         return {place.partition: int(self._answer(future).offset) for place, future in asked.items()}
 
-    def brokers(self) -> list[Broker]:
+    def brokers(self) -> list[TopicBroker]:
         """The brokers of the cluster. Raises `KafkaUnavailableError`, also when none is in service."""
         try:
             listed = self._admin.list_topics(self.topic, timeout=self.timeout_s).brokers
@@ -92,7 +92,7 @@ class TopicWatch:
             if not places:
                 raise KafkaUnavailableError("no broker is in service")
             found = self._answer(self._admin.describe_cluster(request_timeout=self.timeout_s))
-            self._brokers = [Broker(node.id, node.rack or "", node.host) for node in found.nodes]
+            self._brokers = [TopicBroker(node.id, node.rack or "", node.host) for node in found.nodes]
             self._places = places
         return self._brokers
 

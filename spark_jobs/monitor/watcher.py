@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from spark_jobs.monitor.topic import Broker, KafkaUnavailableError, TopicFacts, TopicMissingError, TopicWatch
+from spark_jobs.monitor.topic import KafkaUnavailableError, MetadataTopic, TopicBroker, TopicMissingError, TopicWatch
 
 LOG = logging.getLogger("monitor.kafka")
 
@@ -26,7 +26,7 @@ class LogReplacedError(Exception):
     """The topic is not the log that the folder was built from; the text says how that shows and what to do."""
 
 
-def check_identity(topic: str, known: TopicFacts, found: TopicFacts) -> None:
+def check_identity(topic: str, known: MetadataTopic, found: MetadataTopic) -> None:
     """Raise `LogReplacedError` when the topic is another one."""
     if found.topic_id != known.topic_id:
         raise LogReplacedError(
@@ -83,10 +83,10 @@ class Watcher:
     def __init__(
         self,
         watch: TopicWatch,
-        known: TopicFacts,
+        known: MetadataTopic,
         *,
         heads: Callable[[], Mapping[int, int]],
-        on_brokers: Callable[[Sequence[Broker]], None],
+        on_brokers: Callable[[Sequence[TopicBroker]], None],
         on_error: Callable[[], None],
     ) -> None:
         self.replaced: LogReplacedError | None = None
@@ -99,7 +99,7 @@ class Watcher:
         self._on_error = on_error
         self._ends: dict[int, int] = {}
         self._waiting = Waiting()
-        self._brokers: list[Broker] = []
+        self._brokers: list[TopicBroker] = []
         self._quiet_until_s = 0.0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kafka-watcher", daemon=True)

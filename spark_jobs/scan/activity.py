@@ -8,7 +8,7 @@ import numpy as np
 
 from records.bulk_files import sums_of
 from spark_jobs.scan.chains import MINUTE_MS, Runs
-from spark_jobs.scan.columns import FileColumns, Int64s, Mask
+from spark_jobs.scan.columns import Int64s, Mask, ScannedFiles
 from spark_jobs.scan.summary import BucketRow, SecondRow, UploaderRow
 
 SECOND_MS = 1000
@@ -29,7 +29,7 @@ class Activity:
         for second, numbers in _sums(append_ms // SECOND_MS, (~counts).astype(np.int64), np.ones(len(counts), np.int64)):
             self._add_second(second, 6, numbers)
 
-    def add_files(self, files: FileColumns, runs: Runs, used: Int64s, sizes: Int64s, is_counted: Mask) -> None:
+    def add_files(self, files: ScannedFiles, runs: Runs, used: Int64s, sizes: Int64s, is_counted: Mask) -> None:
         """Count files and what is in them. `used` are the bytes of their batches, `sizes` their own.
 
         A file and its size count where `is_counted` says so, its batches wherever they are.
@@ -97,7 +97,7 @@ def _powers(values: Int64s) -> Int64s:
     return np.where(values > 0, np.left_shift(1, exponents), 0)
 
 
-def _partitions(files: FileColumns, runs: Runs) -> Int64s:
+def _partitions(files: ScannedFiles, runs: Runs) -> Int64s:
     """How many user partitions each file has batches of."""
     distinct = files.runs_of_file.copy()
     same_file = runs.file[1:] == runs.file[:-1]

@@ -17,7 +17,7 @@ import numpy as np
 
 from records.bulk_files import ragged
 from spark_jobs.scan.blocks import INDEX_BITS, pack
-from spark_jobs.scan.columns import FileColumns, Int64s, Mask, starts_of
+from spark_jobs.scan.columns import Int64s, Mask, ScannedFiles, starts_of
 from spark_jobs.scan.summary import LinkRow, MinuteRow, ProducerLinkRow
 
 SEQUENCE_MASK = 0x7FFFFFFF
@@ -79,7 +79,7 @@ class Runs(NamedTuple):
         )  # fmt: skip
 
 
-def runs_of(files: FileColumns, topic_codes: dict[bytes, int]) -> Runs:
+def runs_of(files: ScannedFiles, topic_codes: dict[bytes, int]) -> Runs:
     """Describe the runs of files. `topic_codes` numbers topics; new ones are added to it."""
     file = np.repeat(np.arange(len(files)), files.runs_of_file)
     codes = _topic_codes(files.topic_ids, topic_codes)
@@ -203,7 +203,7 @@ class Chains:
 
     # ---- files
 
-    def add(self, files: FileColumns, runs: Runs, cuts: Sequence[Cut] = ()) -> None:
+    def add(self, files: ScannedFiles, runs: Runs, cuts: Sequence[Cut] = ()) -> None:
         """Continue the chains with files between which nothing happened to a chain but `cuts`."""
         self._cuts = cuts
         if len(runs.file):
@@ -213,7 +213,7 @@ class Chains:
             if link is not None and link.last_at < at:
                 self._close(name)
 
-    def _add(self, files: FileColumns, runs: Runs) -> None:
+    def _add(self, files: ScannedFiles, runs: Runs) -> None:
         minute = files.append_ms[runs.file] // MINUTE_MS
         first_minute = int(minute[0])
         if (minute == first_minute).all():
@@ -226,7 +226,7 @@ class Chains:
         if len(files.producer_index):
             self._add_producers(files, runs)
 
-    def _add_runs(self, files: FileColumns, runs: Runs, minute: int) -> None:
+    def _add_runs(self, files: ScannedFiles, runs: Runs, minute: int) -> None:
         order = _order(runs.partition, len(runs.names))
         partition, length = runs.partition[order], runs.length[order]
         base, log_start = runs.base_offset[order], runs.log_start[order]
@@ -293,7 +293,7 @@ class Chains:
                 is_cut[place] = True
         return is_cut
 
-    def _add_producers(self, files: FileColumns, runs: Runs) -> None:
+    def _add_producers(self, files: ScannedFiles, runs: Runs) -> None:
         file = np.repeat(np.arange(len(files)), files.producers_of_file)
         steps = files.producer_index.cumsum()
         first_of_file = starts_of(files.producers_of_file)[file]

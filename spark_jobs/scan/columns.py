@@ -1,6 +1,6 @@
 """The files of a piece of the log as columns, whichever way they were decoded.
 
-`FileColumns` is what the rules of the scan work on: plain files come from `records.bulk_decode`, all others from records
+`ScannedFiles` is what the rules of the scan work on: plain files come from `records.bulk_decode`, all others from records
 that the codec decoded, and `merged` puts both in log order. Values are those of `records.model.FileCommitted`, with the
 columns that an entry leaves out filled with zeros; only files whose columns agree with each other get here.
 """
@@ -24,7 +24,7 @@ Mask = npt.NDArray[np.bool_]
 Bytes = npt.NDArray[np.uint8]
 
 
-class Place(NamedTuple):
+class FilePlace(NamedTuple):
     """Where a file stands: its step in the scan, the offset and time of its entry, and its number within the entry."""
 
     at: int
@@ -34,7 +34,7 @@ class Place(NamedTuple):
 
 
 @dataclass(slots=True, kw_only=True)
-class FileColumns:
+class ScannedFiles:
     """One value per file in the first block, then one per run, batch, idempotent batch and batch not accepted anew.
 
     `keys` are the object keys one after the other, `topic_ids` a row of two numbers per id.
@@ -80,14 +80,14 @@ class FileColumns:
         start = int(self.key_size[:file].sum())
         return self.keys[start : start + int(self.key_size[file])].tobytes().decode()
 
-    def take(self, which: Int64s) -> FileColumns:
+    def take(self, which: Int64s) -> ScannedFiles:
         """The files at these places, in their order."""
         values: dict[str, object] = {}
         pickers = {count: ragged(starts_of(getattr(self, count))[which], getattr(self, count)[which]) for count in _COUNTS}
         for field in fields(self):
             count = _COUNT_OF.get(field.name)
             values[field.name] = getattr(self, field.name)[which if count is None else pickers[count]]
-        return FileColumns(**values)  # type: ignore[arg-type]
+        return ScannedFiles(**values)  # type: ignore[arg-type]
 
 
 _COUNTS = ("key_size", "owners_of_file", "topics_of_file", "runs_of_file", "batches_of_file", "producers_of_file", "others_of_file")
@@ -108,10 +108,10 @@ def starts_of(counts: Int64s) -> Int64s:
     return starts
 
 
-def columns_of_decoded(files: bulk_files.FileColumns, at: Int64s, offset: Int64s, append_ms: Int64s) -> FileColumns:
+def columns_of_decoded(files: bulk_files.FileColumns, at: Int64s, offset: Int64s, append_ms: Int64s) -> ScannedFiles:
     """The files of many entries that were decoded together; the places are given by message."""
     message, numbers = files.message, files.numbers
-    return FileColumns(
+    return ScannedFiles(
         at=at[message],
         offset=offset[message],
         append_ms=append_ms[message],
@@ -150,7 +150,7 @@ def _ids(ids: bytes) -> Int64s:
     return np.frombuffer(ids, np.int64).reshape(-1, 2)
 
 
-def columns_of_records(records: Sequence[tuple[Place, FileCommitted]]) -> FileColumns:
+def columns_of_records(records: Sequence[tuple[FilePlace, FileCommitted]]) -> ScannedFiles:
     """The files of records that were decoded one by one."""
 
     def per_file(values: Sequence[int]) -> Int64s:
@@ -167,7 +167,7 @@ def columns_of_records(records: Sequence[tuple[Place, FileCommitted]]) -> FileCo
     keys = [record.object_key.encode() for _, record in records]
     runs, batches, producers = lengths("run_length"), lengths("byte_size"), lengths("producer_index")
     owners, others = lengths("owner_ids"), lengths("other_code")
-    return FileColumns(
+    return ScannedFiles(
         at=per_file([place.at for place, _ in records]),
         offset=per_file([place.offset for place, _ in records]),
         append_ms=per_file([place.append_ms for place, _ in records]),
@@ -202,10 +202,10 @@ def columns_of_records(records: Sequence[tuple[Place, FileCommitted]]) -> FileCo
     )
 
 
-def merged(first: FileColumns, second: FileColumns) -> FileColumns:
+def merged(first: ScannedFiles, second: ScannedFiles) -> ScannedFiles:
     """The files of both, in log order."""
     values: dict[str, object] = {}
-    for field in fields(FileColumns):
+    for field in fields(ScannedFiles):
         values[field.name] = np.concatenate((getattr(first, field.name), getattr(second, field.name)))
-    both = FileColumns(**values)  # type: ignore[arg-type]
+    both = ScannedFiles(**values)  # type: ignore[arg-type]
     return both.take(np.argsort(both.at, kind="stable"))

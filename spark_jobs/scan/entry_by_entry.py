@@ -35,7 +35,7 @@ from records.model import (
 )
 from spark_jobs.contradiction import stops_replicas
 from spark_jobs.scan.audit import Audit
-from spark_jobs.scan.columns import FileColumns, Int64s, Place
+from spark_jobs.scan.columns import FilePlace, Int64s, ScannedFiles
 from spark_jobs.scan.entries import Piece
 from spark_jobs.scan.force import Force, Verdicts
 from spark_jobs.scan.head import NOT_SAID, HeldEntry, HeldTransaction
@@ -56,7 +56,7 @@ class _Contradictory(Exception):
 class Applied:
     """What the entries that are not decoded together do: files, and steps that cut chains. `void` are entries by index."""
 
-    files: list[tuple[Place, FileCommitted]] = field(default_factory=list)
+    files: list[tuple[FilePlace, FileCommitted]] = field(default_factory=list)
     cuts: list[tuple[int, Record | None]] = field(default_factory=list)
     void: list[int] = field(default_factory=list)
 
@@ -89,7 +89,7 @@ class SlowPath:
         self._void = void
         self.stopped_at = stopped_at
 
-    def apply(self, piece: Piece, rest: Int64s, verdicts: Verdicts, files: FileColumns) -> tuple[Applied, npt.NDArray[np.int64] | None]:
+    def apply(self, piece: Piece, rest: Int64s, verdicts: Verdicts, files: ScannedFiles) -> tuple[Applied, npt.NDArray[np.int64] | None]:
         """Apply the other entries one by one; also returns which files count, if not all do: those of no transaction and not void."""
         applied = Applied()
         file_of = dict(zip(files.at.tolist(), range(len(files)), strict=True))
@@ -211,7 +211,7 @@ class SlowPath:
                 self._stop(entry.offset, why)
             match record:
                 case FileCommitted():
-                    applied.files.append((Place(at, entry.offset, entry.append_ms, 0), record))
+                    applied.files.append((FilePlace(at, entry.offset, entry.append_ms, 0), record))
                     at += 1
                     continue
                 case RecordsDeleted() | DisklessLogInitialized() | DisklessLogReset() | TopicDeleted() | ProducersExpired():

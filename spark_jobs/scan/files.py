@@ -14,24 +14,24 @@ import pyarrow as pa
 from records.bulk_files import sums_of
 from spark_jobs.contradiction import BATCH_BYTE_MAX, position_conflict
 from spark_jobs.scan.audit import Audit
-from spark_jobs.scan.columns import Bytes, FileColumns, Int64s, Mask, starts_of
-from spark_jobs.scan.summary import FileRow, FindingRow, batch_of_columns
+from spark_jobs.scan.columns import Bytes, Int64s, Mask, ScannedFiles, starts_of
+from spark_jobs.scan.summary import FindingRow, ScannedFileRow, batch_of_columns
 
 FILE_BYTES_MAX = 1 << 50
 """A file that claims to be larger is a mistake; it counts as empty, so that sums stay within 64 bits."""
 
 
-def batch_bytes(files: FileColumns) -> Int64s:
+def batch_bytes(files: ScannedFiles) -> Int64s:
     """The bytes of the accepted batches of each file."""
     return sums_of(files.byte_size, files.batches_of_file)
 
 
-def sane_sizes(files: FileColumns) -> Int64s:
+def sane_sizes(files: ScannedFiles) -> Int64s:
     """The size of each file, 0 where it is absurd."""
     return np.where((files.file_size >= 0) & (files.file_size <= FILE_BYTES_MAX), files.file_size, 0)
 
 
-def counted_here(kpart: int, files: FileColumns) -> Mask:
+def counted_here(kpart: int, files: ScannedFiles) -> Mask:
     """Which files this partition of the metadata topic counts: a file of several owners is one object, counted by its first owner."""
     first = np.full(len(files), kpart, np.int64)
     is_owned = files.owners_of_file > 0
@@ -41,20 +41,20 @@ def counted_here(kpart: int, files: FileColumns) -> Mask:
 
 
 class Files:
-    """The files of one partition of the metadata topic, as batches of the summary: rows of `FileRow`, made without a loop."""
+    """The files of one partition of the metadata topic, as batches of the summary: rows of `ScannedFileRow`, made without a loop."""
 
     def __init__(self, kpart: int) -> None:
         self._kpart = kpart
         self.batches: list[pa.RecordBatch] = []
 
-    def add(self, files: FileColumns, used: Int64s, sizes: Int64s) -> None:
+    def add(self, files: ScannedFiles, used: Int64s, sizes: Int64s) -> None:
         """Describe files. `used` is `batch_bytes`, `sizes` is `sane_sizes`."""
         columns = {
             "at": files.at, "offset": files.offset, "number": files.number, "object_key": _texts(files.keys, files.key_size),
             "owners": _owners(files), "append_ms": files.append_ms, "created_ms": files.created_ms, "uploader": files.uploader,
             "file_bytes": sizes, "batches": files.batches_of_file, "size_bytes": used,
         }  # fmt: skip
-        self.batches.append(batch_of_columns(FileRow, self._kpart, columns, len(files)))
+        self.batches.append(batch_of_columns(ScannedFileRow, self._kpart, columns, len(files)))
 
 
 def _texts(data: Bytes, sizes: Int64s) -> pa.Array:
@@ -64,7 +64,7 @@ def _texts(data: Bytes, sizes: Int64s) -> pa.Array:
     return pa.StringArray.from_buffers(len(sizes), pa.py_buffer(ends), pa.py_buffer(data))
 
 
-def _owners(files: FileColumns) -> pa.Array:
+def _owners(files: ScannedFiles) -> pa.Array:
     """The owners of each file as a JSON list."""
     counts, flat = files.owners_of_file, files.owner_ids
     count = int(counts[0])
@@ -74,7 +74,7 @@ def _owners(files: FileColumns) -> pa.Array:
     return pa.array([str(ids[start : start + size]) for start, size in zip(starts, counts.tolist(), strict=True)])
 
 
-def check_bytes(kpart: int, files: FileColumns, audit: Audit) -> None:
+def check_bytes(kpart: int, files: ScannedFiles, audit: Audit) -> None:
     """Find batches that overlap or lie outside their file."""
     ends = sums_of(files.byte_size + files.byte_gap, files.batches_of_file)
     suspicious = (ends > files.file_size) & (files.batches_of_file > 0) | (files.file_size < 0) | (files.file_size > FILE_BYTES_MAX)
@@ -85,7 +85,7 @@ def check_bytes(kpart: int, files: FileColumns, audit: Audit) -> None:
         _check_file(kpart, files, file, audit)
 
 
-def find_beyond(kpart: int, files: FileColumns) -> dict[int, FindingRow]:
+def find_beyond(kpart: int, files: ScannedFiles) -> dict[int, FindingRow]:
     """The files with a batch that begins beyond what can be asked for, by their place: they contradict the log by themselves."""
     reach = files.byte_size.sum(dtype=np.float64) + np.abs(files.byte_gap).sum(dtype=np.float64)
     if reach <= BATCH_BYTE_MAX:
@@ -102,7 +102,7 @@ def find_beyond(kpart: int, files: FileColumns) -> dict[int, FindingRow]:
     return found
 
 
-def check_owners(kpart: int, files: FileColumns, audit: Audit) -> None:
+def check_owners(kpart: int, files: ScannedFiles, audit: Audit) -> None:
     """Find files that do not name this partition of the metadata topic among their owners."""
     is_own = files.owner_ids == kpart
     if is_own.all():
@@ -115,7 +115,7 @@ def check_owners(kpart: int, files: FileColumns, audit: Audit) -> None:
         audit.find(FindingRow(kpart, int(files.offset[file]), "owner-missing", message, object_key=key, expected=kpart))
 
 
-def check_times(kpart: int, files: FileColumns, log_time_ms: int, audit: Audit) -> int:
+def check_times(kpart: int, files: ScannedFiles, log_time_ms: int, audit: Audit) -> int:
     """Find append times that go back; returns the newest. `log_time_ms` is the newest before, NOT_SAID for none."""
     newest = np.maximum.accumulate(np.concatenate((np.array([log_time_ms]), files.append_time_ms)))
     for file in (files.append_time_ms < newest[:-1]).nonzero()[0].tolist():
@@ -125,7 +125,7 @@ def check_times(kpart: int, files: FileColumns, log_time_ms: int, audit: Audit) 
     return int(newest[-1])
 
 
-def _check_file(kpart: int, files: FileColumns, file: int, audit: Audit) -> None:
+def _check_file(kpart: int, files: ScannedFiles, file: int, audit: Audit) -> None:
     start = int(starts_of(files.batches_of_file)[file])
     which = slice(start, start + int(files.batches_of_file[file]))
     # Plain integers: gaps of a broken file may lead beyond 64 bits.

@@ -33,7 +33,7 @@ from records.model import (
 from spark_jobs.scan.activity import Activity
 from spark_jobs.scan.audit import Audit
 from spark_jobs.scan.chains import Chains, Cut, runs_of
-from spark_jobs.scan.columns import FileColumns, Int64s, Mask, columns_of_decoded, columns_of_records, merged
+from spark_jobs.scan.columns import Int64s, Mask, ScannedFiles, columns_of_decoded, columns_of_records, merged
 from spark_jobs.scan.entries import Piece, bytes_of, keys_of, numbers_of
 from spark_jobs.scan.entry_by_entry import SlowPath
 from spark_jobs.scan.files import Files, batch_bytes, check_bytes, check_owners, check_times, counted_here, find_beyond, sane_sizes
@@ -197,7 +197,7 @@ class PartitionScan:
         self._add_files(files.take(np.arange(start, len(files))) if start else files, soft)
         return counts
 
-    def _without(self, files: FileColumns, beyond: Mapping[int, FindingRow], piece: Piece, counts: Mask) -> FileColumns:
+    def _without(self, files: ScannedFiles, beyond: Mapping[int, FindingRow], piece: Piece, counts: Mask) -> ScannedFiles:
         """Leave out files that contradict the log by themselves."""
         for file, finding in beyond.items():
             self._audit.find(finding)
@@ -205,7 +205,7 @@ class PartitionScan:
         self._force.void[Verdict.VOID_CONTRADICTION.value] += len(beyond)
         return files.take(np.array([file for file in range(len(files)) if file not in beyond], np.int64))
 
-    def _add_files(self, files: FileColumns, cuts: Sequence[Cut]) -> None:
+    def _add_files(self, files: ScannedFiles, cuts: Sequence[Cut]) -> None:
         runs = runs_of(files, self._topic_codes)
         used, sizes = batch_bytes(files), sane_sizes(files)
         check_bytes(self._kpart, files, self._audit)

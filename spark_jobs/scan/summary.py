@@ -157,7 +157,7 @@ class ProducerLinkRow(NamedTuple):
     append_time_ms: int
 
 
-class FileRow(NamedTuple):
+class ScannedFileRow(NamedTuple):
     """A file that was committed, with what was accepted of it. `owners` is a JSON list; `number` counts files of the entry."""
 
     kpart: int
@@ -264,7 +264,7 @@ _LAYOUT: dict[type[tuple[object, ...]], tuple[str, tuple[str, ...]]] = {
     BucketRow: ("bucket", ("kpart", "text", "a", "b", "c")),
     LinkRow: ("link", ("kpart", "a", "offset", "topic", "part", "b", "c", "d", "e", "f", "g", "h", "i", "j", "raw")),
     ProducerLinkRow: ("producer", ("kpart", "a", "offset", "topic", "part", "b", "c", "d", "e", "f")),
-    FileRow: ("file", ("kpart", "a", "offset", "b", "text", "detail", "c", "d", "e", "f", "g", "h")),
+    ScannedFileRow: ("file", ("kpart", "a", "offset", "b", "text", "detail", "c", "d", "e", "f", "g", "h")),
     EventRow: ("event", ("kpart", "a", "offset", "b", "raw")),
     RestartRow: ("restart", ("kpart", "a", "offset")),
     FindingRow: ("finding", ("kpart", "offset", "text", "detail", "topic", "part", "a", "raw", "b", "c")),

@@ -28,7 +28,7 @@ from records.model import (
     TopicPlaced,
 )
 from spark_jobs.contradiction import SEQUENCE_MASK
-from spark_jobs.scan.summary import EventRow, FileRow, FindingRow, LinkRow, ProducerLinkRow, RestartRow
+from spark_jobs.scan.summary import EventRow, FindingRow, LinkRow, ProducerLinkRow, RestartRow, ScannedFileRow
 from spark_jobs.store import chain_rules
 from spark_jobs.store.books import PartitionBook, PartitionName, ProducerBook
 from spark_jobs.store.chain_rules import PartitionState, ProducerState
@@ -50,7 +50,7 @@ class ChainRows:
 
     links: list[LinkRow] = field(default_factory=list)
     producer_links: list[ProducerLinkRow] = field(default_factory=list)
-    files: list[FileRow] = field(default_factory=list)
+    files: list[ScannedFileRow] = field(default_factory=list)
     events: list[EventRow] = field(default_factory=list)
     restarts: list[RestartRow] = field(default_factory=list)
 

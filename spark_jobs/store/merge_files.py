@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from records.model import FileHandedOver, FilesFenced, FilesRemoved, TombstonesExpired
 from spark_jobs.contradiction import live_conflict
 from spark_jobs.scan.blocks import file_number
-from spark_jobs.scan.summary import EventRow, FileRow, FindingRow
+from spark_jobs.scan.summary import EventRow, FindingRow, ScannedFileRow
 from spark_jobs.store.findings import ContradictedError, Findings
 from spark_jobs.store.run_blocks import Loss
 
@@ -43,7 +43,7 @@ FileEvent = FilesFenced | FileHandedOver | FilesRemoved | TombstonesExpired
 class FileMerge:
     """The files of one partition of the metadata topic while a micro-batch is merged."""
 
-    def __init__(self, db: sqlite3.Connection, kpart: int, rows: Sequence[FileRow], findings: Findings) -> None:
+    def __init__(self, db: sqlite3.Connection, kpart: int, rows: Sequence[ScannedFileRow], findings: Findings) -> None:
         self._db = db
         self._kpart = kpart
         self._rows = rows
@@ -66,7 +66,7 @@ class FileMerge:
             self._insert(self._rows[self._taken :])
             self._taken = len(self._rows)
 
-    def _insert(self, rows: Sequence[FileRow]) -> None:
+    def _insert(self, rows: Sequence[ScannedFileRow]) -> None:
         cursor = self._db.executemany(_INSERT, map(_values, rows))
         if cursor.rowcount != len(rows):
             self._find_repeated(rows)
@@ -74,7 +74,7 @@ class FileMerge:
             if not row.batches and row.owners.count(","):
                 self._settle(row.object_key, row.append_ms)
 
-    def _find_repeated(self, rows: Sequence[FileRow]) -> None:
+    def _find_repeated(self, rows: Sequence[ScannedFileRow]) -> None:
         for row in rows:
             known = self._db.execute(_BY_KEY, (row.kpart, row.object_key)).fetchone()
             if known is None or known[0] == _number(row):
@@ -197,11 +197,11 @@ class FileMerge:
                 self._db.execute(query, (row.append_ms, owner, key))
 
 
-def _number(row: FileRow) -> int:
+def _number(row: ScannedFileRow) -> int:
     return file_number(row.kpart, row.offset, row.number)
 
 
-def _values(row: FileRow) -> tuple[object, ...]:
+def _values(row: ScannedFileRow) -> tuple[object, ...]:
     state = LIVE if row.batches else WAITING if row.owners.count(",") else DELETABLE
     return (
         _number(row), row.kpart, row.object_key, row.offset, row.append_ms, row.uploader, row.file_bytes, row.batches, row.batches,

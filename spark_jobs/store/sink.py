@@ -21,7 +21,6 @@ from spark_jobs.scan.head import Head
 from spark_jobs.scan.summary import (
     CountRow,
     EventRow,
-    FileRow,
     FindingRow,
     HeadRow,
     HeldRow,
@@ -31,6 +30,7 @@ from spark_jobs.scan.summary import (
     ProducerLinkRow,
     QuarantineRow,
     RestartRow,
+    ScannedFileRow,
     rows_of,
 )
 from spark_jobs.store import findings, merge_orders, merge_sums
@@ -163,7 +163,7 @@ class Store:
             grouped[link.kpart].links.append(link)
         for producer in rows_of(summary, ProducerLinkRow):
             grouped[producer.kpart].producer_links.append(producer)
-        for file in rows_of(summary, FileRow):
+        for file in rows_of(summary, ScannedFileRow):
             grouped[file.kpart].files.append(file)
         for event in rows_of(summary, EventRow):
             grouped[event.kpart].events.append(event)

@@ -14,13 +14,13 @@ from typing import Protocol
 
 from records.state_digest import Digest
 from spark_jobs.verify.job import Rebuilder, Rebuilt
-from spark_jobs.verify.tally import IDENTITY, Group, Kind, Row, Tally, differing
+from spark_jobs.verify.tally import IDENTITY, Group, Row, RowKind, Tally, differing
 
 GROUPS_LOOKED_INTO_MAX = 10
 DIFFERENCES_TOLD_MAX = 20
 
 
-class Replica(Protocol):
+class ComparedReplica(Protocol):
     """A replica of a metadata partition; `offset` is the last entry it applied, `complaint` what it says against itself."""
 
     @property
@@ -41,7 +41,7 @@ class Replica(Protocol):
 class RowDifference:
     """A row that only one side has, or that says different things; `log` and `replica` hold what differs."""
 
-    kind: Kind
+    kind: RowKind
     identity: Row
     log: Row | None
     replica: Row | None
@@ -55,7 +55,7 @@ class RowDifference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class ReplicaComparison:
     """What came out for one replica. `agree` None: it could not be found out, and `difference` says why."""
 
     replica: str
@@ -82,10 +82,10 @@ class Comparison:
         }
 
 
-def compare(rebuilder: Rebuilder, replicas: Sequence[Replica], log_starts: Mapping[int, int]) -> list[Comparison]:
+def compare(rebuilder: Rebuilder, replicas: Sequence[ComparedReplica], log_starts: Mapping[int, int]) -> list[ReplicaComparison]:
     """Compare each replica with the log up to its offset."""
-    results: list[Comparison] = []
-    waiting: list[Replica] = []
+    results: list[ReplicaComparison] = []
+    waiting: list[ComparedReplica] = []
     for replica in replicas:
         why_not = _why_not(replica, log_starts.get(replica.kpart))
         if why_not:
@@ -103,13 +103,13 @@ def compare(rebuilder: Rebuilder, replicas: Sequence[Replica], log_starts: Mappi
     return sorted(results, key=lambda one: (one.kpart, one.replica))
 
 
-def contradictions_of(results: Iterable[Comparison]) -> list[dict[str, object]]:
+def contradictions_of(results: Iterable[ReplicaComparison]) -> list[dict[str, object]]:
     """The entries that contradict the log, below the offsets at which replicas were compared, as they are printed."""
     found = {(one.kpart, offset): why for one in results for offset, why in one.contradictions.items()}
     return [{"kpart": kpart, "offset": offset, "why": why} for (kpart, offset), why in sorted(found.items())]
 
 
-def _why_not(replica: Replica, log_start: int | None) -> str:
+def _why_not(replica: ComparedReplica, log_start: int | None) -> str:
     if log_start is None:
         return "the metadata topic has no such partition"
     if log_start > 0:
@@ -119,11 +119,11 @@ def _why_not(replica: Replica, log_start: int | None) -> str:
     return ""
 
 
-def _unknown(replica: Replica, why: str) -> Comparison:
-    return Comparison(replica=replica.name, kpart=replica.kpart, offset=replica.offset, digest="", agree=None, difference=why)
+def _unknown(replica: ComparedReplica, why: str) -> ReplicaComparison:
+    return ReplicaComparison(replica=replica.name, kpart=replica.kpart, offset=replica.offset, digest="", agree=None, difference=why)
 
 
-def _compare_at(rebuilder: Rebuilder, replicas: Sequence[Replica], ends: Mapping[int, int]) -> list[Comparison]:
+def _compare_at(rebuilder: Rebuilder, replicas: Sequence[ComparedReplica], ends: Mapping[int, int]) -> list[ReplicaComparison]:
     rebuilt = rebuilder.rebuild(ends)
     suspects = {id(one): _differing_groups(one, rebuilt[one.kpart]) for one in replicas}
     wanted: dict[int, set[Group]] = {}
@@ -134,12 +134,12 @@ def _compare_at(rebuilder: Rebuilder, replicas: Sequence[Replica], ends: Mapping
     return [_result(one, rebuilt[one.kpart], suspects[id(one)], rows.get(one.kpart)) for one in replicas]
 
 
-def _differing_groups(replica: Replica, rebuilt: Rebuilt) -> list[Group]:
+def _differing_groups(replica: ComparedReplica, rebuilt: Rebuilt) -> list[Group]:
     tally = None if rebuilt.fault else replica.tally(frozenset())
     return [] if tally is None else list(islice(differing(rebuilt.tally.groups, tally.groups), GROUPS_LOOKED_INTO_MAX))
 
 
-def _result(replica: Replica, rebuilt: Rebuilt, groups: Sequence[Group], rows: Rebuilt | None) -> Comparison:
+def _result(replica: ComparedReplica, rebuilt: Rebuilt, groups: Sequence[Group], rows: Rebuilt | None) -> ReplicaComparison:
     told: list[str] = []
     differences: list[RowDifference] = []
     if rebuilt.fault:
@@ -158,7 +158,7 @@ def _result(replica: Replica, rebuilt: Rebuilt, groups: Sequence[Group], rows: R
         told.append(f"it stands inside the transaction that begins at entry {rebuilt.began}, where no replica's state may end")
     if replica.complaint:
         told.append(replica.complaint)
-    return Comparison(
+    return ReplicaComparison(
         replica=replica.name,
         kpart=replica.kpart,
         offset=replica.offset,
@@ -171,7 +171,7 @@ def _result(replica: Replica, rebuilt: Rebuilt, groups: Sequence[Group], rows: R
     )
 
 
-def find_differences(log: Iterable[tuple[Kind, bytes, Row]], replica: Iterable[tuple[Kind, bytes, Row]]) -> list[RowDifference]:
+def find_differences(log: Iterable[tuple[RowKind, bytes, Row]], replica: Iterable[tuple[RowKind, bytes, Row]]) -> list[RowDifference]:
     """The rows that differ, in the order of kinds."""
     ours, theirs = _by_identity(log), _by_identity(replica)
     found: list[RowDifference] = []
@@ -191,11 +191,11 @@ def find_differences(log: Iterable[tuple[Kind, bytes, Row]], replica: Iterable[t
                         replica={field: right.get(field) for field in changed},
                     )
                 )
-    return sorted(found, key=lambda one: (list(Kind).index(one.kind), json.dumps(one.identity)))
+    return sorted(found, key=lambda one: (list(RowKind).index(one.kind), json.dumps(one.identity)))
 
 
-def _by_identity(rows: Iterable[tuple[Kind, bytes, Row]]) -> dict[tuple[Kind, str], list[Row]]:
-    found: dict[tuple[Kind, str], list[Row]] = {}
+def _by_identity(rows: Iterable[tuple[RowKind, bytes, Row]]) -> dict[tuple[RowKind, str], list[Row]]:
+    found: dict[tuple[RowKind, str], list[Row]] = {}
     for kind, _, row in rows:
         name = json.dumps({field: row[field] for field in IDENTITY[kind]})
         found.setdefault((kind, name), []).append({field: value for field, value in row.items() if field not in IDENTITY[kind]})

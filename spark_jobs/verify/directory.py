@@ -22,7 +22,7 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deleted:
+class DeletedTopicName:
     """A topic that is going or gone, with the name it had; `time_ms` 0: no file came since."""
 
     name: str
@@ -33,11 +33,11 @@ class Deleted:
 
 
 @dataclass(slots=True)
-class Directory:
+class RebuiltDirectory:
     """Changed by `apply`, `date` and `forget` only."""
 
     placed: dict[bytes, Placed] = field(default_factory=dict)
-    deleted: dict[bytes, Deleted] = field(default_factory=dict)
+    deleted: dict[bytes, DeletedTopicName] = field(default_factory=dict)
     nodes: dict[int, NodeRegistered] = field(default_factory=dict)
     schema_level: int = 1
     has_changed: bool = False
@@ -57,7 +57,7 @@ class Directory:
                 if going is None:
                     placed = self.placed.pop(record.topic_id, None)
                     name, ranges = (placed.name, placed.ranges) if placed is not None else ("", ())
-                    going = Deleted(name=name, ranges=ranges, confirmed=False, order_offset=offset)
+                    going = DeletedTopicName(name=name, ranges=ranges, confirmed=False, order_offset=offset)
                 self.deleted[record.topic_id] = replace(going, confirmed=record.confirmed)
             case NodeRegistered():
                 self.nodes[record.node_id] = record

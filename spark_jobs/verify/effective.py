@@ -38,7 +38,7 @@ class UnendedTransaction:
     chunks: list[Effective] = field(default_factory=list)
 
 
-class Unit(NamedTuple):
+class EffectiveUnit(NamedTuple):
     """Entries that take effect together: one, or those of a transaction. `offset` is the entry that makes them."""
 
     offset: int
@@ -63,7 +63,7 @@ class EffectiveLog:
         judge = self.judge
         return (judge.epoch, judge.term, judge.seq) if self.opened is None else self.opened.before
 
-    def read(self, offset: int, key: bytes | None, value: bytes | None) -> Unit | None:
+    def read(self, offset: int, key: bytes | None, value: bytes | None) -> EffectiveUnit | None:
         """Take the next entry; returns what takes effect now. `PLAIN_COMMIT` may stand for plain commits. Raises `LogFault`."""
         judge = self.judge
         epoch = judge.epoch
@@ -75,7 +75,7 @@ class EffectiveLog:
             self.opened = None
             return None
         if self.opened is None and value is not None and value.startswith(PLAIN_COMMIT_PREFIXES):
-            return Unit(offset, (Effective(offset, value, None),))
+            return EffectiveUnit(offset, (Effective(offset, value, None),))
         try:
             # Replicas decode every entry when they read it, also those of a transaction that never ends.
             records = () if value == PLAIN_COMMIT else records_of(offset, value)
@@ -83,13 +83,13 @@ class EffectiveLog:
             return self._refuse(offset, f"it cannot be decoded: {error}")
         return self._resolve(Effective(offset, value or b"", records), records)
 
-    def _refuse(self, offset: int, why: str) -> Unit | None:
+    def _refuse(self, offset: int, why: str) -> EffectiveUnit | None:
         """An entry contradicts the log: it is void, and a transaction that is open. Nothing takes effect."""
         self.contradictions[offset] = why
         self.opened = None
         return None
 
-    def _resolve(self, entry: Effective, records: Sequence[Record]) -> Unit | None:
+    def _resolve(self, entry: Effective, records: Sequence[Record]) -> EffectiveUnit | None:
         opened, offset = self.opened, entry.offset
         match records:
             case [TransactionBegan(name=name)]:
@@ -109,11 +109,11 @@ class EffectiveLog:
         if wrong is not None:
             return self._refuse(offset, wrong.message)
         if opened is None:
-            return Unit(offset, (entry,))
+            return EffectiveUnit(offset, (entry,))
         opened.chunks.append(entry)
         return None
 
-    def _end(self, opened: UnendedTransaction, offset: int, count: int) -> Unit | None:
+    def _end(self, opened: UnendedTransaction, offset: int, count: int) -> EffectiveUnit | None:
         if count != len(opened.chunks):
             text = f"it ends the transaction of entry {opened.offset} with {count} chunks, but there are {len(opened.chunks)}"
             return self._refuse(offset, text)
@@ -125,4 +125,4 @@ class EffectiveLog:
                 why = "a file is committed inside a transaction" if wrong is None else wrong.message
                 return self._refuse(offset, f"it ends a transaction whose entry {chunk.offset} is wrong: {why}")
         self.opened = None
-        return Unit(offset, opened.chunks)
+        return EffectiveUnit(offset, opened.chunks)

@@ -10,7 +10,7 @@ from records.fast import PLAIN_COMMIT_PREFIXES
 from records.state_digest import Digest
 from spark_jobs.batch_read import LogPlace, read_range
 from spark_jobs.verify.passes import DELETIONS_DDL, STATE_DDL, find_deletions, rebuild_states
-from spark_jobs.verify.tally import Group, Kind, Row, Sum, Tally
+from spark_jobs.verify.tally import Group, Row, RowKind, Sum, Tally
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -131,11 +131,11 @@ def _take(rebuilt: Rebuilt, row: Mapping[str, object]) -> None:
 
     match row["what"]:
         case "sum":
-            group: Group = (Kind(str(row["kind"])), _bytes(row["grp"]))
+            group: Group = (RowKind(str(row["kind"])), _bytes(row["grp"]))
             rebuilt.tally.groups[group] = Sum(Digest.from_bytes(_bytes(row["digest"])), int(str(row["count"])))
         case "row":
             fields: Row = json.loads(str(row["text"]))
-            rebuilt.tally.rows.append((Kind(str(row["kind"])), _bytes(row["grp"]), fields))
+            rebuilt.tally.rows.append((RowKind(str(row["kind"])), _bytes(row["grp"]), fields))
         case "batches":
             rebuilt.batches = int(str(row["count"]))
         case "void":

@@ -47,10 +47,10 @@ from spark_jobs.contradiction import (
 from spark_jobs.verify.commits import LOG_APPEND_TIME, Commits, gather
 from spark_jobs.verify.contradictions import WrongEntry, check_composition, check_effects, check_file
 from spark_jobs.verify.deletions import NEVER, Deletions, History, key_of, partitions_of
-from spark_jobs.verify.directory import Directory
-from spark_jobs.verify.effective import EffectiveLog, Unit
+from spark_jobs.verify.directory import RebuiltDirectory
+from spark_jobs.verify.effective import EffectiveLog, EffectiveUnit
 from spark_jobs.verify.judged import LogFault, records_of
-from spark_jobs.verify.tally import Kind, KnownFile, Tally
+from spark_jobs.verify.tally import RowKind, TalliedFile, Tally
 
 Int64s = npt.NDArray[np.int64]
 
@@ -88,7 +88,7 @@ class Producer:
 
 
 @dataclass(slots=True)
-class Topic:
+class RebuiltTopic:
     """A topic with partitions here."""
 
     name: str
@@ -103,7 +103,7 @@ class Gone(NamedTuple):
     time_ms: int
 
 
-class Tombstone(NamedTuple):
+class RebuiltTombstone(NamedTuple):
     """Why an object key may not be committed (again)."""
 
     reason: str
@@ -114,7 +114,7 @@ class Tombstone(NamedTuple):
 class Held(NamedTuple):
     """A known file, its batches that stay, and the entry that deletes the last of its batches: NEVER when some stay."""
 
-    file: KnownFile
+    file: TalliedFile
     live_batches: int
     emptied_at: int
 
@@ -129,11 +129,11 @@ class Rebuild:
     batches: int = 0
     log_time_ms: int = 0
     partitions: dict[bytes, UserPartition] = field(default_factory=dict)
-    topics: dict[bytes, Topic] = field(default_factory=dict)
+    topics: dict[bytes, RebuiltTopic] = field(default_factory=dict)
     gone: dict[bytes, Gone] = field(default_factory=dict)
     files: dict[str, Held] = field(default_factory=dict)
-    tombstones: dict[str, Tombstone] = field(default_factory=dict)
-    directory: Directory = field(default_factory=Directory)
+    tombstones: dict[str, RebuiltTombstone] = field(default_factory=dict)
+    directory: RebuiltDirectory = field(default_factory=RebuiltDirectory)
     _waiting: list[tuple[int, bytes]] = field(default_factory=list)
     _waiting_bytes: int = 0
     _judged_at: int = 0
@@ -240,7 +240,7 @@ class Rebuild:
 
     # ---- entries that are not plain commits
 
-    def _apply_unit(self, unit: Unit) -> None:
+    def _apply_unit(self, unit: EffectiveUnit) -> None:
         """Apply entries that take effect together, unless they contradict the log."""
         entries = [(entry.offset, entry.records or ()) for entry in unit.entries]
         match entries:
@@ -277,7 +277,7 @@ class Rebuild:
                 self._forget(record.before_ms)
             case FilesFenced():
                 for object_key, created_ms in zip(record.object_keys, record.created_ms, strict=True):
-                    self.tombstones[object_key] = Tombstone("fenced", self.log_time_ms, created_ms)
+                    self.tombstones[object_key] = RebuiltTombstone("fenced", self.log_time_ms, created_ms)
             case FilesRemoved():
                 for object_key in record.object_keys:
                     self._bury(object_key, "removed")
@@ -292,7 +292,7 @@ class Rebuild:
     def _create(self, record: PartitionCreated, offset: int) -> None:
         topic = self.topics.get(record.topic_id)
         if topic is None:
-            topic = self.topics[record.topic_id] = Topic(record.name, record.order_offset)
+            topic = self.topics[record.topic_id] = RebuiltTopic(record.name, record.order_offset)
             self.gone.pop(record.topic_id, None)
         topic.order_offset = max(topic.order_offset, record.order_offset)
         for partition in partitions_of(record):
@@ -320,7 +320,7 @@ class Rebuild:
 
     def _bury(self, object_key: str, reason: str) -> None:
         known = self.files.pop(object_key, None)
-        self.tombstones[object_key] = Tombstone(reason, self.log_time_ms, known.file.created_ms if known is not None else -1)
+        self.tombstones[object_key] = RebuiltTombstone(reason, self.log_time_ms, known.file.created_ms if known is not None else -1)
 
     # ---- what the rules of contradictions ask (`contradictions.Fold`)
 
@@ -419,7 +419,7 @@ class Rebuild:
             strict=True,
         )
         for row, live_batches, emptied_at in zip(rows, live.tolist(), emptied.tolist(), strict=True):
-            self.files[row[0]] = Held(KnownFile(*row), live_batches, emptied_at)
+            self.files[row[0]] = Held(TalliedFile(*row), live_batches, emptied_at)
 
     def _count_batches(
         self, commits: Commits, owners: list[UserPartition], order: Int64s, bounds: Int64s, survives: npt.NDArray[np.bool_]
@@ -436,7 +436,7 @@ class Rebuild:
             count = int(kept[part].sum())
             if not count:
                 continue
-            is_wanted = (Kind.BATCH, owner.key) in self.tally.wanted
+            is_wanted = (RowKind.BATCH, owner.key) in self.tally.wanted
             wanted = {name: column[part][kept[part]] for name, column in rows.items()} if is_wanted else None
             self.tally.add_hashed_batches(owner.key, Digest(int(low[part].sum()), int(high[part].sum())), count, wanted)
 

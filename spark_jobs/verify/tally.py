@@ -38,7 +38,7 @@ FILES_PER_GROUP_BITS = 12
 Row = dict[str, object]
 
 
-class Kind(StrEnum):
+class RowKind(StrEnum):
     """What a row is about. The details are what the service's digest does not cover: replicas compute them for themselves."""
 
     BATCH = "batch"
@@ -53,23 +53,23 @@ class Kind(StrEnum):
     HEADER = "header"
 
 
-DIGESTED = frozenset(Kind) - {Kind.PARTITION_DETAIL, Kind.FILE_DETAIL}
+DIGESTED = frozenset(RowKind) - {RowKind.PARTITION_DETAIL, RowKind.FILE_DETAIL}
 
-IDENTITY: Mapping[Kind, tuple[str, ...]] = {
-    Kind.BATCH: ("topic_id", "partition", "base_offset"),
-    Kind.PARTITION: ("topic_id", "partition"),
-    Kind.PRODUCER: ("topic_id", "partition", "producer_id"),
-    Kind.FILE: ("object_key",),
-    Kind.PARTITION_DETAIL: ("topic_id", "partition"),
-    Kind.FILE_DETAIL: ("object_key",),
-    Kind.TOPIC: ("topic_id",),
-    Kind.TOMBSTONE: ("object_key",),
-    Kind.DIRECTORY: ("what", "id"),
-    Kind.HEADER: (),
+IDENTITY: Mapping[RowKind, tuple[str, ...]] = {
+    RowKind.BATCH: ("topic_id", "partition", "base_offset"),
+    RowKind.PARTITION: ("topic_id", "partition"),
+    RowKind.PRODUCER: ("topic_id", "partition", "producer_id"),
+    RowKind.FILE: ("object_key",),
+    RowKind.PARTITION_DETAIL: ("topic_id", "partition"),
+    RowKind.FILE_DETAIL: ("object_key",),
+    RowKind.TOPIC: ("topic_id",),
+    RowKind.TOMBSTONE: ("object_key",),
+    RowKind.DIRECTORY: ("what", "id"),
+    RowKind.HEADER: (),
 }
 """The fields that name a row; the others are what it says."""
 
-Group = tuple[Kind, bytes]
+Group = tuple[RowKind, bytes]
 
 
 @dataclass(slots=True)
@@ -91,7 +91,7 @@ class Tally:
 
     wanted: Set[Group] = frozenset()
     groups: dict[Group, Sum] = field(default_factory=dict)
-    rows: list[tuple[Kind, bytes, Row]] = field(default_factory=list)
+    rows: list[tuple[RowKind, bytes, Row]] = field(default_factory=list)
 
     def digest(self) -> Digest:
         """The state digest as the service counts it."""
@@ -101,7 +101,7 @@ class Tally:
                 total = total.plus(one.digest)
         return total
 
-    def add(self, kind: Kind, group: bytes, row: Row, digest: Digest | None = None) -> None:
+    def add(self, kind: RowKind, group: bytes, row: Row, digest: Digest | None = None) -> None:
         """Take a row; without a digest it is hashed as JSON."""
         if digest is None:
             digest = hash_bytes(kind.encode(), json.dumps(row, sort_keys=True).encode())
@@ -109,7 +109,7 @@ class Tally:
         if (kind, group) in self.wanted:
             self.rows.append((kind, group, row))
 
-    def _count(self, kind: Kind, group: bytes, digest: Digest, rows: int) -> None:
+    def _count(self, kind: RowKind, group: bytes, digest: Digest, rows: int) -> None:
         self.groups.setdefault((kind, group), Sum()).add(digest, rows)
 
     # ---- what a state is made of
@@ -127,12 +127,12 @@ class Tally:
         self, key: bytes, digest: Digest, count: int, batches: Mapping[str, npt.NDArray[np.int64]] | npt.NDArray[np.void] | None
     ) -> None:
         """Take batches of one user partition whose hashes were summed up already."""
-        self._count(Kind.BATCH, key, digest, count)
-        if batches is not None and (Kind.BATCH, key) in self.wanted:
+        self._count(RowKind.BATCH, key, digest, count)
+        if batches is not None and (RowKind.BATCH, key) in self.wanted:
             named = _of_partition(key)
             columns = [batches[name].tolist() for name in BATCH_COLUMNS]
             names = ("base_offset", "records", "byte_offset", "size_bytes", "file_offset", "place", "timestamp_ms", "timestamp_type")
-            self.rows += [(Kind.BATCH, key, named | dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True)]
+            self.rows += [(RowKind.BATCH, key, named | dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True)]
 
     def add_partition(
         self, key: bytes, *, high_watermark: int, log_start: int, first_offset: int, max_timestamp_ms: int, max_timestamp_offset: int
@@ -140,15 +140,17 @@ class Tally:
         """Take a user partition that exists."""
         named = _of_partition(key)
         row = named | {"high_watermark": high_watermark, "log_start": log_start, "first_offset": first_offset}
-        self.add(Kind.PARTITION, key, row, Digest.from_bytes(hash_partition(key, high_watermark, log_start, first_offset)))
-        self.add(Kind.PARTITION_DETAIL, key, named | {"max_timestamp_ms": max_timestamp_ms, "max_timestamp_offset": max_timestamp_offset})
+        self.add(RowKind.PARTITION, key, row, Digest.from_bytes(hash_partition(key, high_watermark, log_start, first_offset)))
+        self.add(
+            RowKind.PARTITION_DETAIL, key, named | {"max_timestamp_ms": max_timestamp_ms, "max_timestamp_offset": max_timestamp_offset}
+        )
 
     def add_producer(self, key: bytes, *, producer_id: int, epoch: int, last_append_ms: int, ring: bytes) -> None:
         """Take a producer of a user partition; `ring` are its remembered batches, oldest first, as `PRODUCER_RING`."""
         row = _of_partition(key) | {"producer_id": producer_id, "epoch": epoch, "last_append_ms": last_append_ms, "remembered": ring.hex()}
-        self.add(Kind.PRODUCER, key, row, Digest.from_bytes(hash_producer(key, producer_id, epoch, last_append_ms, ring)))
+        self.add(RowKind.PRODUCER, key, row, Digest.from_bytes(hash_producer(key, producer_id, epoch, last_append_ms, ring)))
 
-    def add_file(self, file: KnownFile, live_batches: int, kept: KeptOfFile | None = None) -> None:
+    def add_file(self, file: TalliedFile, live_batches: int, kept: KeptOfFile | None = None) -> None:
         """Take a known file; `live_batches` are those not deleted since, `kept` what a replica wrote beside it (default: what follows)."""
         group = (file.file_offset >> FILES_PER_GROUP_BITS).to_bytes(8, "big")
         row: Row = {
@@ -175,7 +177,7 @@ class Tally:
             file.append_time_ms,
             file.batches,
         )
-        self.add(Kind.FILE, group, row, Digest.from_bytes(hashed))
+        self.add(RowKind.FILE, group, row, Digest.from_bytes(hashed))
         kept = kept or KeptOfFile(file.record_hash, file.record_hash, file.batches - live_batches, hashed)
         detail = {
             "object_key": file.object_key,
@@ -185,27 +187,27 @@ class Tally:
             "record_proof": kept.record_proof.hex(),
             "proof": kept.proof.hex(),
         }
-        self.add(Kind.FILE_DETAIL, group, detail)
+        self.add(RowKind.FILE_DETAIL, group, detail)
 
     def add_topic(self, topic_id: bytes, *, name: str, order_offset: int, deleted_ms: int) -> None:
         """Take a topic; -1 means not deleted, 0 that no file came after the deletion."""
         row: Row = {"topic_id": topic_id.hex(), "name": name, "order_offset": order_offset, "deleted_ms": deleted_ms}
-        self.add(Kind.TOPIC, topic_id, row, hash_topic(topic_id, name, order_offset, deleted_ms))
+        self.add(RowKind.TOPIC, topic_id, row, hash_topic(topic_id, name, order_offset, deleted_ms))
 
     def add_tombstone(self, object_key: str, *, reason: str, time_ms: int, created_ms: int) -> None:
         """Take the tombstone of an object key."""
         group = blake2b(object_key.encode(), digest_size=1).digest()
         row: Row = {"object_key": object_key, "reason": reason, "time_ms": time_ms, "created_ms": created_ms}
-        self.add(Kind.TOMBSTONE, group, row, hash_tombstone(object_key, reason, time_ms, created_ms))
+        self.add(RowKind.TOMBSTONE, group, row, hash_tombstone(object_key, reason, time_ms, created_ms))
 
     def add_directory(self, what: str, identity: str, says: Mapping[str, object]) -> None:
         """Take an item of the directory: a placement, a deletion, a node, the schema level; `says` are the fields of its record."""
-        self.add(Kind.DIRECTORY, what.encode(), {"what": what, "id": identity, **says}, hash_item(what, identity, says))
+        self.add(RowKind.DIRECTORY, what.encode(), {"what": what, "id": identity, **says}, hash_item(what, identity, says))
 
     def add_header(self, *, epoch: int, term: int, seq: int, log_time_ms: int) -> None:
         """Take where the state stands besides its offset: the claim in force, its last entry, the log's clock."""
         row: Row = {"epoch": epoch, "term": term, "seq": seq, "log_time_ms": log_time_ms}
-        self.add(Kind.HEADER, b"", row, hash_position(epoch, term, seq, log_time_ms))
+        self.add(RowKind.HEADER, b"", row, hash_position(epoch, term, seq, log_time_ms))
 
 
 class KeptOfFile(NamedTuple):
@@ -217,7 +219,7 @@ class KeptOfFile(NamedTuple):
     proof: bytes
 
 
-class KnownFile(NamedTuple):
+class TalliedFile(NamedTuple):
     """A committed file. `owner_ids` is the list as text, separated by commas; `record_hash` is `hash_record` of its entry."""
 
     object_key: str
@@ -239,6 +241,6 @@ def _of_partition(key: bytes) -> Row:
 
 def differing(ours: Mapping[Group, Sum], theirs: Mapping[Group, Sum]) -> Iterator[Group]:
     """The groups whose sums differ, what the service's digest covers first."""
-    for group in sorted(ours.keys() | theirs.keys(), key=lambda group: (list(Kind).index(group[0]), group[1])):
+    for group in sorted(ours.keys() | theirs.keys(), key=lambda group: (list(RowKind).index(group[0]), group[1])):
         if ours.get(group) != theirs.get(group):
             yield group

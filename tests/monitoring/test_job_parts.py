@@ -18,7 +18,7 @@ from spark_jobs.monitor.facts import acknowledge_findings, record_brokers, recor
 from spark_jobs.monitor.lock import FolderInUseError, hold_folder
 from spark_jobs.monitor.metrics import METRICS, PREFIX
 from spark_jobs.monitor.report import DATABASE, NoMonitorError, open_report
-from spark_jobs.monitor.topic import Broker, TopicFacts
+from spark_jobs.monitor.topic import MetadataTopic, TopicBroker
 from spark_jobs.monitor.watcher import LogReplacedError, check_ends, check_identity
 from spark_jobs.session import find_spark
 from spark_jobs.settings import JVM_OPTIONS, KAFKA_SOURCE, LOCAL_MASTER
@@ -82,8 +82,8 @@ def test_the_database_has_one_name() -> None:
 
 
 def test_facts_are_written_beside_what_the_log_says(folder: Path) -> None:
-    record_brokers(folder, [Broker(1, "a", "one"), Broker(2, "", "two")])
-    record_brokers(folder, [Broker(2, "b", "two")])
+    record_brokers(folder, [TopicBroker(1, "a", "one"), TopicBroker(2, "", "two")])
+    record_brokers(folder, [TopicBroker(2, "b", "two")])
     record_job(folder, pid=7, trigger_s=2.0)
     record_job(folder, pid=8)
     with open_report(folder) as report:
@@ -174,12 +174,12 @@ def test_a_port_in_use_is_refused_with_a_remedy(folder: Path) -> None:
 
 
 def test_another_topic_under_the_name_is_told_by_its_id() -> None:
-    known = TopicFacts("AAAA", 4)
-    check_identity("metadata", known, TopicFacts("AAAA", 4))
+    known = MetadataTopic("AAAA", 4)
+    check_identity("metadata", known, MetadataTopic("AAAA", 4))
     with pytest.raises(LogReplacedError, match="created anew"):
-        check_identity("metadata", known, TopicFacts("BBBB", 4))
+        check_identity("metadata", known, MetadataTopic("BBBB", 4))
     with pytest.raises(LogReplacedError, match="has 5 partitions"):
-        check_identity("metadata", known, TopicFacts("AAAA", 5))
+        check_identity("metadata", known, MetadataTopic("AAAA", 5))
 
 
 def test_a_log_that_ends_before_what_was_merged_is_refused() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.dashboard.catalogue import PANELS, Panel
+from spark_jobs.dashboard.catalogue import PANELS, PagePanel
 from spark_jobs.dashboard.panels.activity import activity
 from spark_jobs.dashboard.panels.agreement import agreement, orphans
 from spark_jobs.dashboard.panels.files import files
@@ -21,12 +21,12 @@ from spark_jobs.dashboard.panels.monitor import monitor
 from spark_jobs.dashboard.panels.overview import facts, overview
 from spark_jobs.dashboard.panels.partitions import partitions
 from spark_jobs.dashboard.panels.quarantine import hex_dump, quarantine
-from spark_jobs.dashboard.panels.query import BadQueryError, Query, parse_query
+from spark_jobs.dashboard.panels.query import BadQueryError, PanelQuery, parse_query
 from spark_jobs.dashboard.panels.rows import topic_text
 from spark_jobs.dashboard.panels.snapshots import snapshots
 from spark_jobs.dashboard.panels.topics import topics
 from spark_jobs.dashboard.panels.uploaders import uploaders
-from spark_jobs.dashboard.verdict import Level, Problem, judge
+from spark_jobs.dashboard.verdict import Level, PageProblem, judge
 from spark_jobs.monitor.life import LIFE_FILE, read_life
 from spark_jobs.store.rules import RULES
 from tests.spark.dashboard_store import CLICKS, NOW_MS, NOW_S, ORDERS, StoreMaker
@@ -50,10 +50,10 @@ def db(store: StoreMaker) -> sqlite3.Connection:
 
 @pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel.name)
 @pytest.mark.parametrize("range_s", [300, 3600, 86400])
-def test_every_panel_answers_json_of_an_empty_store(tmp_path: Path, panel: Panel, range_s: int) -> None:
+def test_every_panel_answers_json_of_an_empty_store(tmp_path: Path, panel: PagePanel, range_s: int) -> None:
     empty = StoreMaker(tmp_path / "empty")
     empty.db.row_factory = sqlite3.Row
-    assert isinstance(json.loads(json.dumps(panel.answer(empty.db, Query(range_s=range_s), NOW_MS))), dict)
+    assert isinstance(json.loads(json.dumps(panel.answer(empty.db, PanelQuery(range_s=range_s), NOW_MS))), dict)
     empty.close()
 
 
@@ -64,16 +64,16 @@ def test_totals_are_exact_beyond_what_sqlite_can_sum(store: StoreMaker, db: sqli
     most = 2**63 - 1
     for kpart in (0, 1):
         store.totals(kpart, {"bytes": most})
-    assert overview(db, Query(), NOW_MS)["totals"]["bytes"]["digits"] == str(2 * most)
+    assert overview(db, PanelQuery(), NOW_MS)["totals"]["bytes"]["digits"] == str(2 * most)
 
 
 def test_rates_are_those_of_the_last_ten_complete_seconds(db: sqlite3.Connection) -> None:
     # The newest second is NOW_S - 1 and may still grow: the ten before it are counted.
-    assert overview(db, Query(), NOW_MS)["rates"] == {"files": 5.0, "batches": 41.0, "records": 410.0, "bytes": 41000.0}
-    assert overview(db, Query(), NOW_MS + 60_000)["rates"]["files"] == 0
+    assert overview(db, PanelQuery(), NOW_MS)["rates"] == {"files": 5.0, "batches": 41.0, "records": 410.0, "bytes": 41000.0}
+    assert overview(db, PanelQuery(), NOW_MS + 60_000)["rates"]["files"] == 0
 
 
-def verdict_of(db: sqlite3.Connection, now_ms: int = NOW_MS, more: tuple[Problem, ...] = ()) -> tuple[Level, str, list[str]]:
+def verdict_of(db: sqlite3.Connection, now_ms: int = NOW_MS, more: tuple[PageProblem, ...] = ()) -> tuple[Level, str, list[str]]:
     (file,) = (row[2] for row in db.execute("pragma database_list") if row[1] == "main")
     found = judge(facts(db, now_ms, read_life(Path(file).parent)), more, now_ms)
     return found.level, found.sentence, [problem.panel for problem in found.problems]
@@ -194,7 +194,7 @@ def test_files_that_are_missing_in_the_bucket_are_lost_data(store: StoreMaker, d
 
 
 def test_problems_of_others_count(db: sqlite3.Connection) -> None:
-    other = Problem(level=Level.WARNING, text="One of two processes does not answer", panel="service")
+    other = PageProblem(level=Level.WARNING, text="One of two processes does not answer", panel="service")
     assert verdict_of(db, more=(other,)) == (Level.WARNING, other.text, ["service"])
 
 
@@ -202,19 +202,19 @@ def test_problems_of_others_count(db: sqlite3.Connection) -> None:
 
 
 def test_activity_adds_up_and_splits_by_coordinator(db: sqlite3.Connection) -> None:
-    together = activity(db, Query(), NOW_MS)
+    together = activity(db, PanelQuery(), NOW_MS)
     assert together["step_s"] == 1
     assert [line["label"] for line in together["lines"]] == ["all coordinators"]
     # The newest second is not complete yet, so 59 of 60 are shown.
     assert together["sums"]["files"]["digits"] == str(59 * 5)
     assert len(together["lines"][0]["rates"]["files"]) == 300
     assert together["lines"][0]["rates"]["batches"][-1] == 41.0
-    split = activity(db, Query(split="coordinator"), NOW_MS)
+    split = activity(db, PanelQuery(split="coordinator"), NOW_MS)
     assert {line["label"]: line["sums"]["batches"] for line in split["lines"]} == {
         "coordinator 1": str(59 * 21),
         "coordinator 0": str(59 * 20),
     }
-    hour = activity(db, Query(range_s=3600), NOW_MS)
+    hour = activity(db, PanelQuery(range_s=3600), NOW_MS)
     assert hour["step_s"] == 10
     assert hour["lines"][0]["rates"]["files"][-1] == 5.0
 
@@ -222,7 +222,7 @@ def test_activity_adds_up_and_splits_by_coordinator(db: sqlite3.Connection) -> N
 def test_activity_by_topic_shows_the_busiest_and_adds_up_the_rest(store: StoreMaker, db: sqlite3.Connection) -> None:
     for number in range(20):
         store.row("activity_topic", minute=MINUTE - 2, topic_id=bytes([number]) * 16, batches=600 * (number + 1), records=1, bytes=1)
-    answer = activity(db, Query(split="topic"), NOW_MS)
+    answer = activity(db, PanelQuery(split="topic"), NOW_MS)
     assert len(answer["lines"]) == 8
     assert topic_text(bytes([19]) * 16) in {line["label"] for line in answer["lines"]}
     assert answer["lines"][-1]["label"] == "13 others"
@@ -235,10 +235,10 @@ def test_activity_of_one_topic_and_of_a_day(store: StoreMaker, db: sqlite3.Conne
     for topic_id, batches in ((ORDERS, 60), (CLICKS, 120)):
         store.row("activity_topic", minute=MINUTE - 3, topic_id=topic_id, batches=batches, records=7, bytes=9)
     store.row("activity_uploader", minute=MINUTE - 3, uploader=1, files=5, batches=180, bytes=18, file_bytes=20)
-    only = activity(db, Query(topic="orders"), NOW_MS)
+    only = activity(db, PanelQuery(topic="orders"), NOW_MS)
     assert [(line["label"], line["sums"]["batches"]) for line in only["lines"]] == [("orders", "60")]
-    assert activity(db, Query(topic="nobody"), NOW_MS)["lines"] == []
-    day = activity(db, Query(range_s=86400), NOW_MS)
+    assert activity(db, PanelQuery(topic="nobody"), NOW_MS)["lines"] == []
+    day = activity(db, PanelQuery(range_s=86400), NOW_MS)
     assert {unit: total["value"] for unit, total in day["sums"].items()} == {"files": 5, "batches": 180, "records": 14, "bytes": 18}
 
 
@@ -247,7 +247,7 @@ def test_activity_of_one_topic_and_of_a_day(store: StoreMaker, db: sqlite3.Conne
 
 def test_partitions_are_searched_sorted_and_paged(store: StoreMaker, db: sqlite3.Connection) -> None:
     def names(**question: object) -> list[str]:
-        return [f"{row['topic']}-{row['partition']}" for row in partitions(db, Query(**question), NOW_MS)["rows"]]  # type: ignore[arg-type]
+        return [f"{row['topic']}-{row['partition']}" for row in partitions(db, PanelQuery(**question), NOW_MS)["rows"]]  # type: ignore[arg-type]
 
     assert names(sort="batches") == ["clicks-0", "orders-0", "orders-1"]
     assert names(sort="name") == ["clicks-0", "orders-0", "orders-1"]
@@ -256,29 +256,29 @@ def test_partitions_are_searched_sorted_and_paged(store: StoreMaker, db: sqlite3
     assert names(search="%") == []
     assert names(topic="orders", search="clicks") == []
     assert names(sort="batches", limit=1, offset=1) == ["orders-0"]
-    assert partitions(db, Query(topic="orders", limit=1), NOW_MS)["count"] == 2
+    assert partitions(db, PanelQuery(topic="orders", limit=1), NOW_MS)["count"] == 2
     store.row("activity_partition", minute=MINUTE - 2, topic_id=ORDERS, partition=1, batches=120, records=1, bytes=60)
     assert names(sort="rate") == ["orders-1", "orders-0", "clicks-0"]
     assert names(sort="rate", limit=1) == ["orders-1"]
-    hottest = partitions(db, Query(), NOW_MS)
+    hottest = partitions(db, PanelQuery(), NOW_MS)
     assert hottest["rows"][0]["batches_per_s"] == 2.0
     assert hottest["skew"] == {"minute": MINUTE - 2, "active": 1, "partitions": 3, "top1": 1.0, "top10": 1.0, "half": 1}
 
 
 def test_topics_are_summed_over_their_partitions(store: StoreMaker, db: sqlite3.Connection) -> None:
     store.row("topic", topic_id=CLICKS, name="clicks", partitions=1, deleted_ms=NOW_MS)
-    answer = topics(db, Query(), NOW_MS)
+    answer = topics(db, PanelQuery(), NOW_MS)
     assert [(row["topic"], row["batches"], row["records"], row["deleted_ms"]) for row in answer["rows"]] == [
         ("clicks", "1400", "14000", NOW_MS),
         ("orders", "1000", "10000", None),
     ]
-    assert [row["topic"] for row in topics(db, Query(search="ord"), NOW_MS)["rows"]] == ["orders"]
+    assert [row["topic"] for row in topics(db, PanelQuery(search="ord"), NOW_MS)["rows"]] == ["orders"]
 
 
 def test_leadership_has_the_term_before_the_range_and_ends_it_at_the_next_claim(store: StoreMaker, db: sqlite3.Connection) -> None:
     store.claim(0, 4, 2, 60, NOW_MS - 1000)
     store.claim(1, 2, 2, 0, NOW_MS - 10_000_000)
-    answer = leadership(db, Query(), NOW_MS)
+    answer = leadership(db, PanelQuery(), NOW_MS)
     assert [[(term["node_id"], term["to_ms"]) for term in one["terms"]] for one in answer["coordinators"]] == [
         [(1, NOW_MS - 1000), (2, None)],
         [(2, NOW_MS - 100_000), (2, None)],
@@ -290,7 +290,7 @@ def test_leadership_has_the_term_before_the_range_and_ends_it_at_the_next_claim(
 def test_histograms_add_up_minutes_in_the_range(store: StoreMaker, db: sqlite3.Connection) -> None:
     for minute, upper, count in ((MINUTE, 10, 5), (MINUTE - 1, 10, 4), (MINUTE, 100, 1), (MINUTE - 5, 1, 99)):
         store.row("histogram", name="batches_per_file", minute=minute, upper=upper, count=count)
-    one = histograms(db, Query(), NOW_MS)["histograms"][0]
+    one = histograms(db, PanelQuery(), NOW_MS)["histograms"][0]
     assert (one["count"], one["buckets"]) == (10, [{"upper": 10, "count": 9}, {"upper": 100, "count": 1}])
     assert one["quantiles"] == {"p50": 10, "p90": 10, "p99": 100}
 
@@ -316,7 +316,7 @@ def test_files_by_state_nearly_empty_ones_and_hand_overs(store: StoreMaker, db: 
             state=state,
             state_since_ms=NOW_MS - 5000,
         )
-    answer = files(db, Query(), NOW_MS)
+    answer = files(db, PanelQuery(), NOW_MS)
     assert {one["state"]: one["files"] for one in answer["states"]} == {"live": 2, "waiting": 1, "deletable": 0, "removed": 1, "fenced": 0}
     assert answer["nearly_empty"] == {"percent": 10, "files": 1, "file_bytes": 1000, "live_bytes": 100}
     assert [(one["object_key"], one["age_ms"], one["owners"]) for one in answer["hand_overs"]] == [("key-2", 5000, [0, 1])]
@@ -345,7 +345,7 @@ def test_a_file_of_several_coordinators_is_one_in_the_state_nearest_to_life(stor
             state=state,
             state_since_ms=NOW_MS,
         )
-    answer = files(db, Query(), NOW_MS)
+    answer = files(db, PanelQuery(), NOW_MS)
     states = {one["state"]: (one["files"], one["file_bytes"], one["live_bytes"]) for one in answer["states"]}
     assert states == {"live": (3, 3000, 600), "deletable": (1, 1000, 0), "waiting": (0, 0, 0), "removed": (1, 1000, 0), "fenced": (0, 0, 0)}
     assert answer["stored"] == {"files": 4, "file_bytes": 4000, "live_bytes": 600}
@@ -367,7 +367,7 @@ def test_emptiness_of_a_file_is_judged_over_all_its_coordinators(store: StoreMak
             state="live",
             state_since_ms=NOW_MS,
         )
-    answer = files(db, Query(), NOW_MS)
+    answer = files(db, PanelQuery(), NOW_MS)
     assert answer["nearly_empty"] == {"percent": 10, "files": 1, "file_bytes": 1000, "live_bytes": 70}
     assert [(one["object_key"], one["live_bytes"]) for one in answer["emptiest"]] == [("empty", 70)]
 
@@ -377,7 +377,7 @@ def test_uploaders_by_rack_and_the_share_of_files_of_several_owners(store: Store
         store.row("broker", broker_id=uploader, rack=rack, host="h")
     for uploader in (1, 2, 3):
         store.row("activity_uploader", minute=MINUTE, uploader=uploader, files=2, batches=4, bytes=100, file_bytes=110)
-    answer = uploaders(db, Query(), NOW_MS)
+    answer = uploaders(db, PanelQuery(), NOW_MS)
     assert [(rack["rack"], rack["uploaders"], rack["bytes"]) for rack in answer["racks"]] == [("a", 2, 200), ("", 1, 100)]
     assert (answer["files"], answer["multi_owner_files"]) == (60 * 5, 60 * 2)
 
@@ -388,7 +388,7 @@ def test_snapshots_are_the_newest_and_transactions_are_those_open(store: StoreMa
             "snapshot", kpart=0, offset=offset, end_offset=offset - 1, size_bytes=5, location="s3://x", digest=b"\xab", append_ms=NOW_MS
         )
     store.row("open_transaction", kpart=1, name="move", offset=9, append_ms=NOW_MS - 10)
-    answer = snapshots(db, Query(), NOW_MS)
+    answer = snapshots(db, PanelQuery(), NOW_MS)
     assert [(one["snapshots"], one["end_offset"], one["entries_since"], one["digest"]) for one in answer["coordinators"]] == [
         (2, 19, 81, "ab"),
         (0, None, None, ""),
@@ -400,7 +400,7 @@ def test_a_finding_says_where_what_it_means_and_how_to_look(store: StoreMaker, d
     store.finding(1, 1234, "offset-gap")
     store.finding(1, 1, "from-the-future", topic_id=None, partition=None)
     store.row("note", kpart=1, offset=3, text="a term was adopted", seen_ms=NOW_MS)
-    answer = findings(db, Query(), NOW_MS)
+    answer = findings(db, PanelQuery(), NOW_MS)
     second, first = answer["rows"]
     assert first["topic"] == "orders"
     assert first["meaning"] == RULES["offset-gap"]
@@ -409,13 +409,13 @@ def test_a_finding_says_where_what_it_means_and_how_to_look(store: StoreMaker, d
     assert second["command"] == "diskless log dump --partition 1 --from 0 --max 2 -o yaml"
     assert [note["text"] for note in answer["notes"]] == ["a term was adopted"]
     store.totals(0, {"findings": 99_000})
-    assert findings(db, Query(limit=1), NOW_MS)["count"] == 99_000
+    assert findings(db, PanelQuery(limit=1), NOW_MS)["count"] == 99_000
 
 
 def test_quarantine_shows_hex_and_counts_what_was_not_kept(store: StoreMaker, db: sqlite3.Connection) -> None:
     store.row("quarantine", kpart=1, offset=9, error="cut", size_bytes=20, first_bytes=b"<b>" + bytes(17), seen_ms=NOW_MS)
     store.totals(1, {"quarantined": 3})
-    answer = quarantine(db, Query(), NOW_MS)
+    answer = quarantine(db, PanelQuery(), NOW_MS)
     assert (answer["count"], answer["kept"]) == (3, 1)
     assert answer["rows"][0]["hex"] == hex_dump(b"<b>" + bytes(17))
     assert hex_dump(b"<b>" + bytes(17)).splitlines()[0] == "0000  3c 62 3e" + " 00" * 13 + "  <b>............."
@@ -424,7 +424,7 @@ def test_quarantine_shows_hex_and_counts_what_was_not_kept(store: StoreMaker, db
 def test_monitor_shows_heads_and_every_total(store: StoreMaker, db: sqlite3.Connection) -> None:
     store.head(1, 101, lag=7)
     store.row("micro_batch", id=1, merged_ms=NOW_MS, entries=1, batches=2, scan_ms=3, merge_ms=4, lag_entries=7)
-    answer = monitor(db, Query(), NOW_MS)
+    answer = monitor(db, PanelQuery(), NOW_MS)
     assert [one["lag_entries"] for one in answer["heads"]] == [0, 7]
     assert answer["totals"]["files"] == {"value": 300, "digits": "300"}
     assert answer["micro_batches"][0]["lag_entries"] == 7
@@ -432,11 +432,11 @@ def test_monitor_shows_heads_and_every_total(store: StoreMaker, db: sqlite3.Conn
 
 
 def test_results_of_batch_jobs_are_passed_on_and_garbage_is_said_to_be_that(store: StoreMaker, db: sqlite3.Connection) -> None:
-    assert agreement(db, Query(), NOW_MS) == {"last_verify": None}
+    assert agreement(db, PanelQuery(), NOW_MS) == {"last_verify": None}
     store.row("job", name="last_verify", value='{"agree": true, "partitions": []}')
     store.row("job", name="last_orphans", value="[]")
-    assert agreement(db, Query(), NOW_MS) == {"last_verify": {"agree": True, "partitions": []}}
-    assert orphans(db, Query(), NOW_MS) == {"last_orphans": {"unreadable": "job.last_orphans is not a JSON object"}}
+    assert agreement(db, PanelQuery(), NOW_MS) == {"last_verify": {"agree": True, "partitions": []}}
+    assert orphans(db, PanelQuery(), NOW_MS) == {"last_orphans": {"unreadable": "job.last_orphans is not a JSON object"}}
 
 
 # ---- questions
@@ -468,10 +468,10 @@ def test_no_panel_reads_a_table_of_history_as_a_whole(store: StoreMaker, db: sql
     asked: list[str] = []
     db.set_trace_callback(asked.append)
     facts(db, NOW_MS, None)
-    overview(db, Query(), NOW_MS)
+    overview(db, PanelQuery(), NOW_MS)
     for panel in PANELS:
         for split in ("total", "coordinator", "topic"):
-            panel.answer(db, Query(range_s=range_s, split=split), NOW_MS)
+            panel.answer(db, PanelQuery(range_s=range_s, split=split), NOW_MS)
     db.set_trace_callback(None)
     assert len(asked) > 30
     plans = {sql: [row[3] for row in db.execute(f"explain query plan {sql}")] for sql in asked if sql.lower().startswith("select")}

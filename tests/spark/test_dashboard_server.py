@@ -23,7 +23,7 @@ from spark_jobs.dashboard.cache import AnswerCache
 from spark_jobs.dashboard.catalogue import PANELS
 from spark_jobs.dashboard.database import DATABASE_FILE, Database, StoreUnreadableError
 from spark_jobs.dashboard.events import Events
-from spark_jobs.dashboard.panels.query import Query
+from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.service_metrics import Scrape, ServiceMetrics, bucket_quantile, grown_buckets, parse_scrape, standby_lags
 from spark_jobs.store.sink import DATABASE
 from tests.spark.dashboard_store import NOW_MS, StoreMaker
@@ -388,7 +388,7 @@ async def test_coordinators_up_and_down_are_both_shown(coordinator: str, refused
     await service.look()
     now_ms = 6000
     await service.look()
-    answer = service.panel(Query(), now_ms)
+    answer = service.panel(PanelQuery(), now_ms)
     up, down = answer["processes"]
     assert (up["up"], up["states"], up["slowest_loop"]) == (True, {"leading": 2}, ("snapshots", 500))
     assert (down["up"], down["down_ms"], "refused" in down["error"]) == (False, 5000, True)
@@ -402,7 +402,7 @@ async def test_coordinators_up_and_down_are_both_shown(coordinator: str, refused
 
 async def test_something_else_on_the_port_is_told() -> None:
     service = ServiceMetrics([], lambda: 1)
-    assert service.panel(Query(), 1)["configured"] is False
+    assert service.panel(PanelQuery(), 1)["configured"] is False
     with pytest.raises(ValueError, match="could not convert"):
         parse_scrape("foo{ 1", 1)
 

@@ -18,7 +18,7 @@ import pytest
 from cli.replica_state import DatabaseReplica, ToldReplica, database_replica, open_state
 from coordinator.adapters.sqlite import StateDatabases
 from coordinator.core.directory.content import content_of, items_of
-from coordinator.core.directory.directory import Directory as ServiceDirectory
+from coordinator.core.directory.directory import RebuiltDirectory as ServiceDirectory
 from coordinator.core.directory.directory import apply_directory, date_deletions
 from coordinator.testing.shard_harness import Replica as CoreReplica
 from coordinator.testing.shard_harness import World
@@ -49,12 +49,12 @@ from records.model import (
     TransactionEnded,
 )
 from records.state_digest import Digest, hash_record
-from spark_jobs.verify.compare import Comparison, compare, find_differences
-from spark_jobs.verify.directory import Directory
+from spark_jobs.verify.compare import ReplicaComparison, compare, find_differences
+from spark_jobs.verify.directory import RebuiltDirectory
 from spark_jobs.verify.job import Rebuilder, Rebuilt
 from spark_jobs.verify.judged import PLAIN_COMMIT
 from spark_jobs.verify.passes import find_deletions, rebuild_states
-from spark_jobs.verify.tally import Group, Kind, Row, Tally
+from spark_jobs.verify.tally import Group, Row, RowKind, Tally
 from tests.spark.scan_logs import TOPIC, LogWriter
 from tests.spark.test_scan_findings import PLANTS, Plant
 from tests.sqlite.random_log import LogModel
@@ -123,7 +123,7 @@ class Written:
     files: list[tuple[int, FileCommitted]]
     spans: list[tuple[int, int]]
 
-    def compare(self, path: Path | None = None) -> Comparison:
+    def compare(self, path: Path | None = None) -> ReplicaComparison:
         with open_state(path or self.path) as state:
             (result,) = compare(LocalRebuilder(self.log), [database_replica("n", state)], {PARTITION: 0})
         return result
@@ -258,13 +258,13 @@ def test_plain_commits_are_known_at_every_schema_level(level: int) -> None:
 
 
 def test_every_kind_of_row_is_compared(tmp_path: Path) -> None:
-    seen: set[Kind] = set()
+    seen: set[RowKind] = set()
     for seed in range(4):
         (tmp_path / str(seed)).mkdir()
         with open_state(write(tmp_path / str(seed), seed).path) as state:
             seen |= {kind for kind, _ in database_replica("n", state).tally(frozenset()).groups}
     # Partition 3 has no directory; the service's own logs have one.
-    assert seen == set(Kind) - {Kind.DIRECTORY}
+    assert seen == set(RowKind) - {RowKind.DIRECTORY}
 
 
 LAST_PARTITION = "id = (SELECT max(id) FROM partition WHERE NOT is_dead)"
@@ -272,17 +272,17 @@ LAST_FILE = "id = (SELECT max(id) FROM file)"
 LAST_STONE = "object_key = (SELECT max(object_key) FROM tombstone)"
 LAST_TOPIC = "topic_id = (SELECT max(topic_id) FROM topic WHERE deleted_ms < 0)"
 FLIPS = {
-    "partition": (f"UPDATE partition SET high_watermark = high_watermark + 1 WHERE {LAST_PARTITION}", Kind.PARTITION),
-    "producer": ("UPDATE producer SET epoch = epoch + 1 WHERE id = (SELECT max(id) FROM producer)", Kind.PRODUCER),
-    "file": (f"UPDATE file SET file_size = file_size + 1 WHERE {LAST_FILE}", Kind.FILE),
-    "lost file": (f"DELETE FROM file WHERE {LAST_FILE}", Kind.FILE),
-    "lost counter": (f"UPDATE file SET lost_batches = lost_batches + 1 WHERE {LAST_FILE}", Kind.FILE_DETAIL),
-    "proof": (f"UPDATE file SET proof = zeroblob(16) WHERE {LAST_FILE}", Kind.FILE_DETAIL),
-    "live counter": (f"UPDATE file SET live_batches = live_batches + 1 WHERE {LAST_FILE}", Kind.FILE_DETAIL),
-    "tombstone": (f"UPDATE tombstone SET created_ms = created_ms + 1 WHERE {LAST_STONE}", Kind.TOMBSTONE),
-    "topic": (f"UPDATE topic SET name = 'other' WHERE {LAST_TOPIC}", Kind.TOPIC),
-    "timestamp": (f"UPDATE partition SET max_timestamp = max_timestamp - 1 WHERE {LAST_PARTITION}", Kind.PARTITION_DETAIL),
-    "term": ("UPDATE header SET term = 1", Kind.HEADER),
+    "partition": (f"UPDATE partition SET high_watermark = high_watermark + 1 WHERE {LAST_PARTITION}", RowKind.PARTITION),
+    "producer": ("UPDATE producer SET epoch = epoch + 1 WHERE id = (SELECT max(id) FROM producer)", RowKind.PRODUCER),
+    "file": (f"UPDATE file SET file_size = file_size + 1 WHERE {LAST_FILE}", RowKind.FILE),
+    "lost file": (f"DELETE FROM file WHERE {LAST_FILE}", RowKind.FILE),
+    "lost counter": (f"UPDATE file SET lost_batches = lost_batches + 1 WHERE {LAST_FILE}", RowKind.FILE_DETAIL),
+    "proof": (f"UPDATE file SET proof = zeroblob(16) WHERE {LAST_FILE}", RowKind.FILE_DETAIL),
+    "live counter": (f"UPDATE file SET live_batches = live_batches + 1 WHERE {LAST_FILE}", RowKind.FILE_DETAIL),
+    "tombstone": (f"UPDATE tombstone SET created_ms = created_ms + 1 WHERE {LAST_STONE}", RowKind.TOMBSTONE),
+    "topic": (f"UPDATE topic SET name = 'other' WHERE {LAST_TOPIC}", RowKind.TOPIC),
+    "timestamp": (f"UPDATE partition SET max_timestamp = max_timestamp - 1 WHERE {LAST_PARTITION}", RowKind.PARTITION_DETAIL),
+    "term": ("UPDATE header SET term = 1", RowKind.HEADER),
 }
 
 
@@ -345,9 +345,9 @@ def random_directory_record(rng: random.Random) -> Record:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_a_rebuilt_directory_says_of_each_item_what_replicas_keep(seed: int) -> None:
-    rng, service, rebuilt = random.Random(seed), ServiceDirectory(), Directory()
+    rng, service, rebuilt = random.Random(seed), ServiceDirectory(), RebuiltDirectory()
     ours, theirs = Tally(), Tally()
-    groups = {(Kind.DIRECTORY, what) for what in (b"placement", b"deletion", b"node", b"schema level")}
+    groups = {(RowKind.DIRECTORY, what) for what in (b"placement", b"deletion", b"node", b"schema level")}
     ours.wanted, theirs.wanted = groups, groups
     for offset in range(30):
         if rng.random() < 0.2:
@@ -368,7 +368,7 @@ def test_a_rebuilt_directory_says_of_each_item_what_replicas_keep(seed: int) -> 
 
 def test_a_field_that_only_one_side_has_is_named() -> None:
     ours: Row = {"what": "deletion", "id": "x", "confirmed": True}
-    (one,) = find_differences([(Kind.DIRECTORY, b"", ours)], [(Kind.DIRECTORY, b"", {**ours, "name": "t"})])
+    (one,) = find_differences([(RowKind.DIRECTORY, b"", ours)], [(RowKind.DIRECTORY, b"", {**ours, "name": "t"})])
     assert one.text() == "directory what=deletion id=x: name is None in the log, t in the replica"
 
 
@@ -383,7 +383,7 @@ def test_one_flipped_bit_of_a_packed_batch_is_named(tmp_path: Path) -> None:
     result = written.compare()
     assert result.agree is False
     (difference,) = result.differences
-    assert difference.kind is Kind.BATCH
+    assert difference.kind is RowKind.BATCH
     assert difference.log is not None
     assert set(difference.log) == {"size_bytes"}
     assert "size_bytes is" in result.difference
@@ -401,7 +401,7 @@ def test_one_flipped_bit_of_kept_results_is_named(tmp_path: Path, is_hash_change
     result = written.compare()
     assert result.agree is False
     (difference,) = result.differences
-    assert difference.kind is Kind.FILE_DETAIL
+    assert difference.kind is RowKind.FILE_DETAIL
     assert difference.log is not None
     assert set(difference.log) == ({"record", "record_proof"} if is_hash_changed else {"record"})
     assert f"file detail object_key={key}: record is" in result.difference
@@ -415,7 +415,7 @@ def test_results_that_a_replica_let_go_of_are_compared_by_the_hash_it_kept(tmp_p
     assert change(written.path, f"UPDATE file SET record_proof = zeroblob(8) WHERE {first}") == 1
     (difference,) = written.compare().differences
     assert difference.log is not None
-    assert difference.kind is Kind.FILE_DETAIL
+    assert difference.kind is RowKind.FILE_DETAIL
     assert set(difference.log) == {"record", "record_proof"}
 
 
@@ -551,8 +551,8 @@ def test_a_void_deletion_deletes_nothing() -> None:
     rebuilt = LocalRebuilder(Log([(entry.key, entry.value) for entry in writer.entries])).rebuild({PARTITION: writer.end})[PARTITION]
     assert list(rebuilt.contradictions) == [3, 5]
     groups = {(kind, group): one.rows for (kind, group), one in rebuilt.tally.groups.items()}
-    assert sum(count for (kind, _), count in groups.items() if kind is Kind.BATCH) == 5
-    assert sum(count for (kind, _), count in groups.items() if kind is Kind.FILE) == 2
+    assert sum(count for (kind, _), count in groups.items() if kind is RowKind.BATCH) == 5
+    assert sum(count for (kind, _), count in groups.items() if kind is RowKind.FILE) == 2
 
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
@@ -586,13 +586,13 @@ def _rows_of(rebuilt: Rebuilt) -> list[tuple[object, ...]]:
     found: list[tuple[object, ...]] = []
     for kind, _, row in rebuilt.tally.rows:
         match kind:
-            case Kind.PARTITION:
+            case RowKind.PARTITION:
                 found.append(("partition", row["topic_id"], row["partition"], row["high_watermark"], row["log_start"]))
-            case Kind.PRODUCER:
+            case RowKind.PRODUCER:
                 found.append(("producer", row["topic_id"], row["partition"], row["producer_id"], row["epoch"], row["last_append_ms"]))
-            case Kind.FILE_DETAIL:
+            case RowKind.FILE_DETAIL:
                 found.append(("file", row["object_key"], row["live_batches"]))
-            case Kind.TOPIC:
+            case RowKind.TOPIC:
                 found.append(("topic", row["topic_id"], row["name"]))
             case _:
                 continue

@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from spark_jobs.dashboard.panels.query import Query
+from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, marks, rows, scalar, topic_ids, topic_names
 
 LINES_MAX = 8
@@ -42,7 +42,7 @@ class Point(NamedTuple):
     size_bytes: int
 
 
-def activity(db: sqlite3.Connection, query: Query, now_ms: int) -> Json:
+def activity(db: sqlite3.Connection, query: PanelQuery, now_ms: int) -> Json:
     """Answer `/api/activity`."""
     step_s = STEPS_S[query.range_s]
     if query.topic:
@@ -70,7 +70,7 @@ def _window(end_s: int, range_s: int, step_s: int) -> Window:
     return Window(end_s - range_s, end_s, step_s)
 
 
-def _by_second(db: sqlite3.Connection, query: Query, now_ms: int, step_s: int) -> Json:
+def _by_second(db: sqlite3.Connection, query: PanelQuery, now_ms: int, step_s: int) -> Json:
     window = _window(last_complete_s(db, now_ms), query.range_s, step_s)
     split = query.split == "coordinator"
     line = "kpart" if split else "'all'"
@@ -87,7 +87,7 @@ def _by_second(db: sqlite3.Connection, query: Query, now_ms: int, step_s: int) -
     return _answer(window, points, (lambda line: f"coordinator {line}") if split else (lambda _: "all coordinators"))
 
 
-def _by_minute(db: sqlite3.Connection, query: Query, now_ms: int) -> Json:
+def _by_minute(db: sqlite3.Connection, query: PanelQuery, now_ms: int) -> Json:
     window = _window(last_complete_s(db, now_ms), query.range_s, STEPS_S[query.range_s])
     span = (window.step_s, window.step_s, window.first_s // 60, window.end_s // 60)
     found = rows(
@@ -102,7 +102,7 @@ def _by_minute(db: sqlite3.Connection, query: Query, now_ms: int) -> Json:
     return _answer(window, points, lambda _: "all coordinators")
 
 
-def _by_topic(db: sqlite3.Connection, query: Query, now_ms: int, only: list[bytes] | None) -> Json:
+def _by_topic(db: sqlite3.Connection, query: PanelQuery, now_ms: int, only: list[bytes] | None) -> Json:
     window = _window(last_complete_s(db, now_ms), query.range_s, STEPS_S[query.range_s] if query.range_s > 3600 else 60)
     span = (window.first_s // 60, window.end_s // 60)
     condition = "" if only is None else f" and topic_id in ({marks(only)})"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 
-from spark_jobs.dashboard.panels.query import Query
+from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, dicts, rows
 
 STATES = ("live", "deletable", "waiting", "removed", "fenced")
@@ -23,7 +23,7 @@ LIST_MAX = 20
 CANDIDATES = 10 * LIST_MAX
 
 
-def files(db: sqlite3.Connection, query: Query, now_ms: int) -> Json:
+def files(db: sqlite3.Connection, query: PanelQuery, now_ms: int) -> Json:
     """Answer `/api/files`."""
     by_state = {row["state"]: dict(row) for row in rows(db, _BY_STATE)}
     nothing = {"files": 0, "file_bytes": 0, "live_bytes": 0, "oldest_ms": None}

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from spark_jobs.dashboard.panels.query import Query
+from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, dicts, rows, scalar, topic_names, totals
 from spark_jobs.store.acknowledge import open_count
 from spark_jobs.store.rules import RULES
@@ -20,7 +20,7 @@ _PAGE = (
 UNKNOWN = "The entry breaks a rule that this version does not know. Look at it and the entries before it with the command below."
 
 
-def findings(db: sqlite3.Connection, query: Query, now_ms: int) -> Json:
+def findings(db: sqlite3.Connection, query: PanelQuery, now_ms: int) -> Json:
     """Answer `/api/findings`: those that are open first, each the newest first."""
     kept_open = scalar(db, "select count(*) from finding where acknowledgement is null")
     found = rows(db, _PAGE.format(state="is null"), query.limit, query.offset)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from spark_jobs.dashboard.panels.query import Query
+from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, rows
 
 NAMES = {
@@ -16,7 +16,7 @@ NAMES = {
 }
 
 
-def histograms(db: sqlite3.Connection, query: Query, now_ms: int) -> Json:
+def histograms(db: sqlite3.Connection, query: PanelQuery, now_ms: int) -> Json:
     """Answer `/api/histograms`. A bucket holds values up to its `upper`, above that of the bucket before."""
     first = now_ms // 60_000 - query.range_s // 60
     sql = "select upper, sum(count) from histogram where name = ? and minute > ? group by upper order by upper"

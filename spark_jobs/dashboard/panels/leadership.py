@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 
-from spark_jobs.dashboard.panels.query import Query
+from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, dicts, rows, scalar
 
 CLAIMS_MAX = 5000
 
 
-def leadership(db: sqlite3.Connection, query: Query, now_ms: int) -> Json:
+def leadership(db: sqlite3.Connection, query: PanelQuery, now_ms: int) -> Json:
     """Answer `/api/leadership`: for each coordinator its terms in the range, the one that ran when it began included."""
     from_ms = now_ms - query.range_s * 1000
     before = "select c.* from head h join claim c on c.kpart = h.kpart and c.offset ="

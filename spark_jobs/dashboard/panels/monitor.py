@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 
-from spark_jobs.dashboard.panels.query import Query
+from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, dicts, exact, job, rows, totals
 
 MICRO_BATCHES = 120
 STATED = ("started_ms", "pid", "trigger_s", "version")
 
 
-def monitor(db: sqlite3.Connection, query: Query, now_ms: int) -> Json:
+def monitor(db: sqlite3.Connection, query: PanelQuery, now_ms: int) -> Json:
     """Answer `/api/monitor`."""
     summed = totals(db)
     logs = dicts(db, "select topic, topic_id, partitions, schema_version from log")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 from spark_jobs.dashboard.panels.activity import UNITS, last_complete_s
-from spark_jobs.dashboard.panels.query import Query
+from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, exact, job, job_json, rows, scalar, totals
 from spark_jobs.dashboard.verdict import Facts, Watch
 from spark_jobs.monitor.life import Life
@@ -49,7 +49,7 @@ def facts(db: sqlite3.Connection, now_ms: int, life: Life | None) -> Facts:
     )
 
 
-def overview(db: sqlite3.Connection, query: Query, now_ms: int) -> Json:
+def overview(db: sqlite3.Connection, query: PanelQuery, now_ms: int) -> Json:
     """Answer the numbers of `/api/overview`; the server adds the verdict."""
     summed = totals(db)
     heads = rows(db, "select kpart, from_offset from head")

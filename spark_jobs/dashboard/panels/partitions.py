@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 
 from spark_jobs.dashboard.panels.activity import last_complete_s
-from spark_jobs.dashboard.panels.query import Query
+from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, Value, marks, matching_ids, rows, scalar, topic_ids, topic_names
 
 TOPICS_MAX = 900  # SQLite's own limit of parameters is larger, a search that finds more is none
@@ -25,7 +25,7 @@ COLUMNS = """p.kpart, p.topic_id, p.partition, p.start_offset, p.next_offset, p.
 p.last_append_ms, p.diskless_base, m.batches as minute_batches, m.records as minute_records, m.bytes as minute_bytes"""
 
 
-def partitions(db: sqlite3.Connection, query: Query, now_ms: int) -> Json:
+def partitions(db: sqlite3.Connection, query: PanelQuery, now_ms: int) -> Json:
     """Answer `/api/partitions`."""
     minute = last_complete_s(db, now_ms) // 60 - 1
     condition, values = _condition(db, query)
@@ -44,7 +44,7 @@ def partitions(db: sqlite3.Connection, query: Query, now_ms: int) -> Json:
     }
 
 
-def _hottest(db: sqlite3.Connection, query: Query, minute: int) -> list[sqlite3.Row]:
+def _hottest(db: sqlite3.Connection, query: PanelQuery, minute: int) -> list[sqlite3.Row]:
     hottest = "select * from activity_partition where minute = ? order by batches desc, topic_id, partition limit ? offset ?"
     return rows(
         db,
@@ -57,7 +57,7 @@ def _hottest(db: sqlite3.Connection, query: Query, minute: int) -> list[sqlite3.
     )
 
 
-def _page(db: sqlite3.Connection, query: Query, minute: int, condition: str, values: list[Value]) -> list[sqlite3.Row]:
+def _page(db: sqlite3.Connection, query: PanelQuery, minute: int, condition: str, values: list[Value]) -> list[sqlite3.Row]:
     return rows(
         db,
         f"select {COLUMNS} from partition p"
@@ -71,7 +71,7 @@ def _page(db: sqlite3.Connection, query: Query, minute: int, condition: str, val
     )
 
 
-def _condition(db: sqlite3.Connection, query: Query) -> tuple[str, list[Value]]:
+def _condition(db: sqlite3.Connection, query: PanelQuery) -> tuple[str, list[Value]]:
     """The topics that are wanted: the filter's, or those whose name has the searched text; `name-7` is partition 7 of it."""
     condition, values = "1", list[Value]()
     if query.topic:

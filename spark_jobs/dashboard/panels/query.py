@@ -17,7 +17,7 @@ class BadQueryError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
+class PanelQuery:
     """One question. `topic` is a name or an id as text; `search` is part of a name."""
 
     range_s: int = 300
@@ -29,9 +29,9 @@ class Query:
     limit: int = 25
 
 
-def parse_query(parameters: Mapping[str, str]) -> Query:
+def parse_query(parameters: Mapping[str, str]) -> PanelQuery:
     """Read URL parameters; unknown names are ignored. Raises `BadQueryError`."""
-    return Query(
+    return PanelQuery(
         range_s=_number(parameters, "range", 300, RANGES_S),
         topic=_text(parameters, "topic"),
         split=_word(parameters, "split", SPLITS),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 
-from spark_jobs.dashboard.panels.query import Query
+from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, rows
 
 
-def snapshots(db: sqlite3.Connection, query: Query, now_ms: int) -> Json:
+def snapshots(db: sqlite3.Connection, query: PanelQuery, now_ms: int) -> Json:
     """Answer `/api/snapshots`."""
     newest = rows(
         db,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 
-from spark_jobs.dashboard.panels.query import Query
+from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, marks, matching_ids, rows, scalar, topic_names
 
 SEARCHED_MAX = 900
 
 
-def topics(db: sqlite3.Connection, query: Query, now_ms: int) -> Json:
+def topics(db: sqlite3.Connection, query: PanelQuery, now_ms: int) -> Json:
     """Answer `/api/topics`: the largest first. Sums are exact since the offsets the monitor started from."""
     condition, ids = "1", list[bytes]()
     if query.search:

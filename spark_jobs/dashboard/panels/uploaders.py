@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 
-from spark_jobs.dashboard.panels.query import Query
+from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, rows
 
 LIST_MAX = 100
 
 
-def uploaders(db: sqlite3.Connection, query: Query, now_ms: int) -> Json:
+def uploaders(db: sqlite3.Connection, query: PanelQuery, now_ms: int) -> Json:
     """Answer `/api/uploaders`."""
     found = rows(
         db,
