@@ -42,7 +42,7 @@ class LogMessage(NamedTuple):
 
 
 class StateFold(Protocol):
-    """What says whether entries contradict the log before them: see `cli.log_fold`."""
+    """The judge of whether entries contradict the log before them: see `cli.log_fold`."""
 
     def take(self, message: LogMessage) -> str | None: ...
 
@@ -192,7 +192,7 @@ def _value(name: str, value: object) -> object:
             return value
 
 
-# What a table shows of each kind of record, besides its type.
+# The fields of each kind of record that a table shows besides its type.
 _SHOWN: Mapping[str, tuple[str, ...]] = {
     "LeadershipClaimed": ("node_id", "rack"),
     "PartitionCreated": ("name", "first_partition", "num_partitions"),

@@ -1,4 +1,4 @@
-"""What one entry of the metadata log did, and why: for `diskless log explain`."""
+"""The effect of one entry of the metadata log and its reason, for `diskless log explain`."""
 
 from __future__ import annotations
 

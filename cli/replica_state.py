@@ -1,4 +1,4 @@
-"""What replicas say of their state, in the form in which `verify` compares it: state databases, and digests told by nodes."""
+"""The state of replicas in the form in which `verify` compares it: state databases, and digests told by nodes."""
 
 from __future__ import annotations
 

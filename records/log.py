@@ -51,7 +51,7 @@ C = TypeVar("C")
 
 
 class Verdict(Enum):
-    """What an entry means to the log it stands in. `Fence.judge` never says VOID_CONTRADICTION: that needs the entry's records."""
+    """The meaning of an entry to the log it stands in. `Fence.judge` never says VOID_CONTRADICTION: that needs the entry's records."""
 
     APPLY = "apply"
     CLAIM = "claim"
@@ -107,7 +107,7 @@ def claim_in(key: EntryKey | None, records: Sequence[Record]) -> LeadershipClaim
 
 
 class BrokenRule(NamedTuple):
-    """What is wrong with an entry: the rule's name, a text, what was expected and what was found, the topic if there is one."""
+    """A fault of an entry: the rule's name, a text, what was expected and what was found, the topic if there is one."""
 
     rule: str
     message: str
@@ -117,7 +117,7 @@ class BrokenRule(NamedTuple):
 
 
 class Role(Enum):
-    """What an entry that counts is to the transaction around it."""
+    """The role of an entry that counts in the transaction around it."""
 
     ALONE = "takes effect by itself"
     BEGINS = "begins a transaction"
@@ -180,7 +180,7 @@ def _fault_of_count(opened: OpenTransaction[C], offset: int, count: int) -> Brok
 
 
 def composition_fault(records: Sequence[Record], *, in_transaction: bool = False) -> BrokenRule | None:
-    """What is wrong with the records of an entry, or of a transaction, whatever the log before them says."""
+    """Find the fault in the records of an entry, or of a transaction, that needs no knowledge of the log before them."""
     for record in records:
         match record:
             case FileCommitted() if in_transaction or len(records) > 1:
@@ -226,7 +226,7 @@ class EntryRecords(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """What an entry means to its log: its role if it counts, its fault if it contradicts the log by its form.
+    """The meaning of an entry to its log: its role if it counts, its fault if it contradicts the log by its form.
 
     `closed` is the transaction that was open until this entry: it takes effect now if the role is ENDS, and else never.
     """

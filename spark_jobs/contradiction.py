@@ -1,4 +1,4 @@
-"""What an entry says that contradicts the state before it: single rules for the monitor's scan and store, and for `verify`.
+"""Contradictions between an entry and the state before it: single rules for the monitor's scan and store, and for `verify`.
 
 Pure, written anew and not shared with the coordinator. What contradicts the log by its form alone is told by `records.log`, for all but
 `verify`, which has its own rules of that (`spark_jobs.verify.contradictions`).

@@ -88,7 +88,7 @@ def _status(report: Report) -> dict[str, object]:
 
 
 def _last(report: Report, name: str, *facts: str) -> dict[str, object] | None:
-    """What a batch job found last; None before the first."""
+    """Return the last result of a batch job; None before the first."""
     import json
 
     said = json.loads(report.job().get(name, "null"))
@@ -125,7 +125,7 @@ def _quarantined(row: Row) -> Row:
 
 @contextmanager
 def opened_report(folder: Path) -> Iterator[Report]:
-    """What a monitor's folder says. Raises `Failed`."""
+    """Read the report of a monitor's folder. Raises `Failed`."""
     import sqlite3
 
     from spark_jobs.monitor.report import NoMonitorError, open_report

@@ -134,7 +134,7 @@ def _open_databases(stack: ExitStack, paths: Sequence[Path], topic_id: str) -> l
 
 
 def _ask_nodes(bootstrap_server: str, timeout_s: float) -> list[ToldReplica]:
-    """What every node says of its replicas."""
+    """Ask every node for its replicas' digests."""
     from cli.overview import NodeView, look, replicas
     from cli.replica_state import ToldReplica
     from cli.service import open_client, run
@@ -179,7 +179,7 @@ def _ask_again(
 
 
 def _outcome(results: Sequence[ReplicaComparison]) -> dict[str, object]:
-    """What is kept, and printed besides contradictions; `not_compared` are replicas of which nothing can be said."""
+    """The result that is stored and printed; `not_compared` are replicas without a verdict."""
     compared = [one for one in results if one.agree is not None]
     return {
         "at_ms": time.time_ns() // 1_000_000,

@@ -64,7 +64,7 @@ WRITER_REST_S = 0.001
 
 
 class KafkaArguments(TypedDict):
-    """What every Kafka adapter is made with."""
+    """The arguments of every Kafka adapter."""
 
     bootstrap_servers: str
     topic: str
@@ -315,7 +315,7 @@ def readiness(node: Node) -> tuple[bool, Mapping[str, object]]:
 
 
 def node_config(settings: Settings, endpoints: list[Endpoint]) -> NodeConfig:
-    """What the node needs of the settings."""
+    """Return the node's configuration from the settings."""
     factor, in_sync = settings.diskless_metadata_topic_replication_factor, settings.diskless_metadata_topic_min_insync_replicas
     return NodeConfig(
         node_id=settings.node_id,
@@ -351,7 +351,7 @@ def node_config(settings: Settings, endpoints: list[Endpoint]) -> NodeConfig:
 
 def settle_garbage_collector() -> None:
     """Make the collector of cycles rare, once everything is loaded."""
-    # What is loaded now lives as long as the process: the collector need not look at it again.
+    # Objects loaded so far live as long as the process: the collector need not examine them again.
     gc.collect()
     gc.freeze()
     # Commits make many objects that die by their reference counts. Looking through those that wait for the next flush held the

@@ -129,7 +129,7 @@ def server_samples(servers: Sequence[Server]) -> Iterable[Sample]:
 
 
 def kafka_samples(stats: KafkaStats) -> Iterable[Sample]:
-    """What the Kafka clients counted; their own errors heal by themselves."""
+    """Counters of the Kafka clients; their own errors heal by themselves."""
     yield Sample("produce_errors_total", (), stats.report_errors.total())
     yield Sample("producer_failures_total", (), stats.producer_failures)
     yield Sample("producers_unready_total", (), stats.producers_opened_unready)

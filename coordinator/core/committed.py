@@ -22,7 +22,7 @@ from records.model import FileCommitted, LeadershipClaimed, Record
 
 @dataclass(slots=True)
 class CommitCounts:
-    """What this replica acknowledged as leader; `rejected` counts batches by Kafka error number."""
+    """Counters of requests acknowledged as leader; `rejected` counts batches by Kafka error number."""
 
     commits: int = 0
     batches: int = 0

@@ -1,4 +1,4 @@
-"""What a shard is told (events) and what it wants done (effects). Plain values; the runtime performs the effects in order."""
+"""Events, which a shard is told, and effects, which it wants done. Plain values; the runtime performs the effects in order."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class LogUnreadable:
 
 @dataclass(frozen=True, slots=True)
 class Invalidated:
-    """What this replica is built on is gone (topic recreated, database broken)."""
+    """The base of this replica is gone (topic recreated, database broken)."""
 
     reason: str
 

@@ -125,7 +125,7 @@ class Follower:
         return None if cut_off is None else cut_off.name
 
     def _keep(self, entry: ReadEntry) -> None:
-        """Keep an entry that counts until many can be applied together; the end of what was read applies the rest."""
+        """Keep an entry that counts until many can be applied together; the end of the read entries applies the rest."""
         self._due.append(entry)
         self._due_bytes += len(entry.value or b"")
         if self._due_bytes >= REPLAY_BYTES_MAX:

@@ -38,7 +38,7 @@ raise it to have everything decided by the readable path."""
 
 _NO_OP: list[Record] = [NoOp()]
 _NO_OP_OF_LEVEL = {level: encode_entry(_NO_OP, level) for level in levels()}
-"""The same for every strict read that comes alone."""
+"""Shared by all strict reads that come alone."""
 
 
 class _Plain(NamedTuple):
@@ -50,10 +50,10 @@ class _Plain(NamedTuple):
 
 
 class GroupBuilder:
-    """Builds one group, its entries encoded at a schema `level`; `entries` and `replies` are what comes of it.
+    """Builds one group, its entries encoded at a schema `level`; `entries` and `replies` are its results.
 
-    `now_ms` is the clock of deadlines, that of `context` the log's. `last_block` is what the overlay still lacks in the end:
-    nobody looks at it before the next group is decided.
+    `now_ms` is the clock of deadlines, that of `context` the log's. `last_block` is the block that the overlay lacks at the end:
+    the overlay is not read before the next group is decided.
     """
 
     def __init__(self, *, state: ShardState, term: Term, overlay: HotState, context: CommitContext, level: int, now_ms: int) -> None:
@@ -99,7 +99,7 @@ class GroupBuilder:
                 self._waiting.append(waiter)
 
     def expire(self) -> None:
-        """Log what the log's clock has made old; nobody asked, so nobody is answered."""
+        """Log the expiry that is due by the log's clock; it has no request and no answer."""
         records = decide_expiry(self._settled(), self._limits)
         if records:
             self._append(records, None)
@@ -244,7 +244,7 @@ class GroupBuilder:
         return CommitResult.refused(len(command.batches), ErrorCode.INVALID_REQUEST, message)
 
     def _append(self, records: list[Record], waiter: Waiter | None, encoded: bytes | None = None) -> PendingEntry | None:
-        """Encode what one operation logs, if nobody has, and note it as in flight: one entry, or several that take effect together.
+        """Encode the records of one operation, unless they are, and note them in flight: one entry, or several that take effect together.
 
         What cannot be written is refused, and nothing of it counts.
         """

@@ -46,7 +46,7 @@ class Leader:
         """How much earlier than the time of events times are written into the log, because this node's clock is too far ahead."""
         self.term: Term | None = None
         self.overlay: HotState | None = None
-        """None while nobody leads here. Lacks the last block of the last group until `settle`."""
+        """None while this replica does not lead. Lacks the last block of the last group until `settle`."""
         self.queue = RequestQueue(partition=partition, bytes_max=limits.queue_bytes_max, effects=effects)
         self.term_ends: Counter[str] = Counter()
         self._partition = partition
@@ -201,7 +201,7 @@ class Leader:
                 self._untrimmed_reads.append(waiter)
                 return
             answer = self._evaluate(waiter.command)
-        # Not before: a read may raise, and whoever waits for it is refused then.
+        # Not before: a read may raise, and its client is refused then.
         waiter.is_answered = True
         self._effects.append(Reply(waiter.token, answer))
 

@@ -11,7 +11,7 @@ OBJECT_FORMAT_WAL_MULTI_SEGMENT = 1
 MESSAGE_BYTES_MAX = 1_048_588
 """Kafka's own `max.message.bytes`."""
 ENTRY_RESERVE_BYTES = 1024
-"""What a message needs besides its value, with room to spare."""
+"""Bytes of a message besides its value, with room to spare."""
 
 
 def entry_bytes_max(message_bytes_max: int) -> int:

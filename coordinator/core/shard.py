@@ -221,7 +221,7 @@ class Shard:
         self._refuse_queue()
 
     def _refuse_queue(self) -> None:
-        """Nobody serves what is queued: say why, so that the client knows whether to look elsewhere."""
+        """No leader serves the queued requests: say why, so that the client knows whether to look elsewhere."""
         if self.phase in (State.RECOVERING, State.FENCING):
             self.leader.queue.refuse_all(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"coordinator {self.partition} is loading; retry")
         else:
@@ -244,7 +244,7 @@ class Shard:
         if self.phase is not State.RECOVERING:
             return
         if self._foreign_claim_offset >= event.end_offset:
-            # Somebody claimed after the proof of membership: whoever claims now must prove itself anew.
+            # Another process claimed after the proof of membership: the next claim needs a new proof.
             self._effects.append(Recover(prove=True))
             return
         self._recover_end = event.end_offset
@@ -274,7 +274,7 @@ class Shard:
             return
         self._foreign_claim_offset = entry.offset
         if self.phase is State.FENCING:
-            # What this replica applied is what it read: nothing has to be read again.
+            # This replica applied exactly the entries it read: none has to be read again.
             reason = f"node {claim.node_id} claimed epoch {claim.epoch} first"
             self._end_term(TermCause.FOREIGN_CLAIM, reason, Trigger.FOREIGN_CLAIM, read_again=False)
         else:
@@ -401,5 +401,5 @@ class Shard:
         return self.committed.state.freeze(header, results_before_ms=results_before_ms)
 
     def written(self) -> None:
-        """What was frozen is in the database."""
+        """The frozen generation is in the database."""
         self.committed.state.written()

@@ -150,12 +150,12 @@ class ShardView:
 
     @property
     def state(self) -> ShardState:
-        """The committed state, for audits that compare all of it: nobody may change it."""
+        """The committed state, for audits that compare all of it: it must not be changed."""
         return self._shard.committed.state
 
     @property
     def overlay(self) -> HotState | None:
-        """The speculative tables, for audits; None while nobody leads here."""
+        """The speculative tables, for audits; None while this replica does not lead."""
         return self._shard.leader.overlay
 
     @property

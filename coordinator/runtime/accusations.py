@@ -28,7 +28,7 @@ REPORT_TIMEOUT_MS = 2_000
 REPORT_TRIES = 3
 RETRY_S = 0.7
 CONTRADICTION_KINDS = ("void", "suspected", "accused")
-"""What a contradiction is to this node: void for certain, a reason to build its state anew, or an entry of its own term."""
+"""The meaning of a contradiction to this node: void for certain, a reason to build its state anew, or an entry of its own term."""
 KEPT_MAX = 50
 """Contradictions are remembered for the operator, the newest ones."""
 

@@ -15,7 +15,7 @@ from coordinator.runtime.failures import NotReadable
 def find_applied_batches(
     view: ClusterView, points: Sequence[FetchPoint], max_bytes: int, batches_per_partition: int
 ) -> list[FoundBatches] | None:
-    """What `Router.find_batches` answers, or None when it may have to wait for that."""
+    """Answer as `Router.find_batches` does, or None when that may have to wait."""
     budget = FetchBudget(max_bytes, batches_per_partition)
     answers = []
     for point in points:

@@ -1,4 +1,4 @@
-"""What this node knows of the service: where topics live and who leads which coordinator, from its own replicas.
+"""This node's knowledge of the service: where topics live and who leads which coordinator, from its own replicas.
 
 The directory is replica 0's committed state. It may lag; whoever is about to say "there is no such topic" first calls
 `Router.directory_is_current`.
@@ -22,7 +22,7 @@ DIRECTORY_PARTITION = 0
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """Who leads a coordinator by the claim in force, and where to reach it."""
+    """The leader of a coordinator by the claim in force, and its address."""
 
     node_id: int
     epoch: int

@@ -1,4 +1,4 @@
-"""What the service tells about itself: topics, coordinators, nodes and files, from this node's replicas (may be stale)."""
+"""Descriptions of the service: topics, coordinators, nodes and files, from this node's replicas (may be stale)."""
 
 from __future__ import annotations
 

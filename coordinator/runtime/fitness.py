@@ -18,7 +18,7 @@ REFUSED_TERMS_MAX = 3
 """So many terms of a partition in a row that Kafka took no entry of, the claim perhaps, are enough."""
 REFUSED_BACKOFF_S = (5.0, 300.0)
 RETURN_SHARE = 0.5
-"""Who stays out for its clock comes back at half the limit: otherwise one that drifts would come and go."""
+"""A node that stays out for its clock comes back at half the limit: otherwise a drifting clock would make it come and go."""
 
 
 class Fitness:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 FEW_SPACING_S, GROUP_SPACING_S = 0.001, 0.005
 """While a group is in flight another one starts no sooner than this after it; the first while so little is in flight (`GROUP_BYTES_MIN`)
-that nobody is busy.
+that no core is busy.
 
 A group costs as much as forty small files add to it, and librdkafka sends the next one of more than four entries only when the
 one before it was acknowledged.

@@ -61,7 +61,7 @@ BUSY_TICK_S = 0.002
 KAFKA_RETRY_S = (0.3, 1.0)
 REVIVE_BACKOFF_S = (2.0, 300.0)
 DIRECTORY_RETRY_S = 15.0
-"""To look whether a data directory can be used again costs nothing, and whoever made room on its disk waits for it."""
+"""To look whether a data directory can be used again costs nothing, and an operator who made room on its disk waits for it."""
 REVIVALS_FORGOTTEN_S = 1_200.0
 """A replica that lived for so long fails for a new reason: it does not wait because of the old one."""
 MISSING_CHECKS_MAX = 3
@@ -75,7 +75,7 @@ class FatalError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeConfig:
-    """What a node needs to know; times in milliseconds."""
+    """Configuration of a node; times in milliseconds."""
 
     node_id: int
     rack: str
@@ -98,7 +98,7 @@ class NodeConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePorts:
-    """The outside world of a node; factories for what needs the topic or the node first."""
+    """The outside world of a node; factories for ports that need the topic or the node first."""
 
     cluster: Cluster
     membership: Membership
@@ -109,7 +109,7 @@ class NodePorts:
     writer: Executor
     telemetry: Telemetry
     rest: Rest = no_rest
-    """What the writer does between pieces of its work, so that the event loop gets the interpreter."""
+    """Called by the writer between pieces of its work, so that the event loop gets the interpreter."""
     on_written: Callable[[], None] = lambda: None
     """Called when a flush is in the database and its objects are gone."""
 
@@ -430,7 +430,7 @@ class Node:
         self.replicas[partition].on_log_broken(generation, why, detail)
 
     def on_assignment(self, partitions: frozenset[int]) -> None:
-        """What the group assigns to us now."""
+        """Take the partitions that the group assigns now."""
         before, self.assignment = self.assignment, partitions
         self.abstention.assigned(partitions)
         now = asyncio.get_running_loop().time()
@@ -507,7 +507,7 @@ class Node:
     def _replica_failed(self, partition: int, reason: str) -> None:
         shard = self.replicas[partition].view
         if shard is not None and shard.is_unsupported:
-            # The same entry stops a replica that is built anew; what is in the database is right as far as it goes.
+            # The entry would stop a replica that is built anew; the database is right as far as it goes.
             self.abstention.withhold(UNSUPPORTED, f"metadata partition {partition}: {reason}", partition)
         elif not self._is_stopping:
             self._spawn(self._revive(partition), f"revive-{partition}")

@@ -86,7 +86,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 Answered: TypeAlias = Callable[[Answer], None]
-"""Whoever waits for an answer: the token of every request. Has a name because making such a type takes a microsecond."""
+"""The receiver of an answer: the token of every request. It has a name because making such a type takes a microsecond."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +144,7 @@ class Replica:
         self.failures = failures
         self.partition = partition
         self.view: ShardView | None = None
-        """What is loaded, to be read; None while nothing is."""
+        """The view of the loaded state; None while none is loaded."""
         self.unloadable: str | None = None
         self.broker_time = BrokerTime(lambda: loop.time() * 1000)
         self.recovery = Recovery(
@@ -271,7 +271,7 @@ class Replica:
         store = await self.writer.finish()
         if store is None:
             return
-        # Reads go through the store, which is about to be closed: nobody may find the way to it.
+        # Reads go through the store, which is about to be closed: no read may reach it.
         if not keep_evidence:
             clean = False
             if self._shard is not None and self.view is not None:
@@ -281,7 +281,7 @@ class Replica:
             return
         self._shard = self.view = None
         if self.writer.is_disk_full:
-            # What was written is whole and is read again; setting it aside would need as much room once more.
+            # The written database is whole and is read again; setting it aside would need as much room once more.
             await self._loader.close(store)
         else:
             await self._loader.set_aside(store, self.failures.last_reason)
@@ -296,7 +296,7 @@ class Replica:
     def look(self, read: Callable[Concatenate[ShardView, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Read the state with everything that was answered: for all answers to clients. Raises `NotReadable`.
 
-        Whatever a read finds that cannot be (a damaged page, a file that is not there, numbers that do not fit) fails the
+        A finding that cannot be (a damaged page, a file that is not there, numbers that do not fit) fails the
         replica, which is set aside and rebuilt. So what is wrong is never answered, and never stays.
         """
         self._settle()
@@ -314,7 +314,7 @@ class Replica:
             raise NotReadable(self.partition) from error
 
     def _found_damage(self, error: Exception) -> None:
-        # A traceback is for what nobody foresaw; damage that was recognised says what it is.
+        # A traceback is for unforeseen errors; recognised damage describes itself.
         trouble = None if isinstance(error, StateFailed) else error
         LOG.error("a read found what cannot be partition=%d reason=%r", self.partition, str(error), exc_info=trouble)
         self.invalidate(str(error) if isinstance(error, StateFailed | BrokenInvariant) else f"a read failed: {error!r}")
@@ -365,7 +365,7 @@ class Replica:
         self._feed(Stopping())
 
     def invalidate(self, reason: str) -> None:
-        """What this replica is built on is gone."""
+        """The base of this replica is gone."""
         self._feed(Invalidated(reason))
 
     def accuse(self, entry: ContradictoryEntry, accuser_id: int) -> None:

@@ -288,7 +288,7 @@ class Router:
 
 
 def _left_ms(timeout_ms: int, started_s: float) -> int:
-    """What is left of a request's timeout, for the next step of serving it."""
+    """The rest of a request's timeout, for the next step of serving it."""
     return max(0, timeout_ms - int((asyncio.get_running_loop().time() - started_s) * 1000))
 
 

@@ -53,7 +53,7 @@ class StateWriter:
         """`on_written` is called when a write is in the database and its objects are gone, `on_failed` when one could not be written."""
         self.written_offset = -1
         self.digest = Digest()
-        """The digest of what is written."""
+        """The digest of the written state."""
         self.failures = 0
         self.is_disk_full = False
         """Whether the last write failed for want of room: what was written before is whole."""
@@ -148,7 +148,7 @@ class StateWriter:
 
         try:
             flush = await self._loop.run_in_executor(self._executor, pack_and_write)
-        except Exception as error:  # noqa: BLE001 - whatever keeps the database from being written, the replica is built anew
+        except Exception as error:  # noqa: BLE001 - after any failure to write the database the replica is built anew
             self.failures += 1
             self._writing = None
             self.is_disk_full = isinstance(error, DiskFull)

@@ -37,7 +37,7 @@ class TopicReplacedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveOptions:
-    """What to archive, and where. `compact_every_s` None: never; with `once` it means: in the end."""
+    """The arguments of the archive. `compact_every_s` None: never; with `once` it means: in the end."""
 
     place: LogPlace
     to: str

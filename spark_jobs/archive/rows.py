@@ -228,7 +228,7 @@ class ArchiveScan:
         return rows
 
     def _role(self, offset: int, value: bytes | None) -> tuple[Role | BrokenRule, Sequence[Record]]:
-        """What an entry that counts does, as far as that is told without knowing the state, and its records."""
+        """The effect of an entry that counts, as far as it can be told without the state, and its records."""
         opened = None if self._held is None else self._held.opened
         try:
             records = decode_entry(value or b"")
@@ -377,7 +377,7 @@ def archive_function(heads: Mapping[int, Head], held: Mapping[int, Sequence[Held
 
 
 class Split(NamedTuple):
-    """What a run gave: rows for the table, the new heads of partitions that had entries, and what those hold beyond them."""
+    """The result of a run: rows for the table, the new heads of partitions that had entries, and what those hold beyond them."""
 
     rows: pa.Table
     heads: dict[int, Head]

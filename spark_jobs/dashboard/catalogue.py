@@ -114,7 +114,7 @@ def catalogue() -> Json:
 
 
 def catalogue_page() -> str:
-    """The same for people."""
+    """The text of the entry for people."""
     items = []
     for endpoint in catalogue()["endpoints"]:
         parameters = "".join(

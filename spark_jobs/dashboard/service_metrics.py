@@ -1,4 +1,4 @@
-"""What only the service knows, from its coordinators' /metrics: commit latency, rejects by error, how far standbys are behind.
+"""Measurements of the service itself, from its coordinators' /metrics: commit latency, rejects by error, how far standbys are behind.
 
 Each coordinator is asked on its own, with a short time limit; one that does not answer is shown as down and disturbs
 nothing. Counters become differences between two looks; one that fell was restarted and counts from zero. What was seen is
@@ -40,7 +40,7 @@ Buckets = dict[float, float]
 
 @dataclass(slots=True, kw_only=True)
 class Scrape:
-    """What one coordinator process said at one time."""
+    """The metrics of one coordinator process at one time."""
 
     time_ms: int
     commit_buckets: Buckets = field(default_factory=dict)
@@ -226,7 +226,7 @@ class ServiceMetrics:
         )
 
     def problems(self, now_ms: int) -> list[PageProblem]:
-        """What an operator should look at, for the verdict."""
+        """The warnings for the verdict."""
         found = []
         down = [target for target in self.targets if target.failed_since_ms is not None]
         if down:

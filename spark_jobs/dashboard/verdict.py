@@ -14,7 +14,7 @@ BEHIND_MS_MAX = 10_000
 SILENT_MS_MAX = 6_000
 """A monitor that follows the log gives a sign every second, and asks Kafka as often."""
 FRESH_MS_MAX = 3_000
-"""What was seen longer ago is not said of now."""
+"""Older observations do not count as current."""
 UNSEEN_MS_MAX = 5_000
 """Commits that the service counts are merged within a second or two."""
 OPEN_TRANSACTION_MS_MAX = 60_000
@@ -77,7 +77,7 @@ class Watch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What the store and the monitor's signs of life say; times are milliseconds since the epoch.
+    """The facts from the store and the monitor's signs of life; times are milliseconds since the epoch.
 
     `findings` are those that are not acknowledged, `newest_finding` is one of them.
     """

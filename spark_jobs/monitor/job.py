@@ -42,7 +42,7 @@ STOP_WAIT_S = 6.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitorOptions:
-    """What to follow and where to keep it. `properties` are librdkafka's. `metrics_port` None: no endpoint."""
+    """The arguments of the monitor. `properties` are librdkafka's. `metrics_port` None: no endpoint."""
 
     bootstrap_servers: str
     topic: str
@@ -65,7 +65,7 @@ def run_monitor(options: MonitorOptions, stopping: StopSignal, on_ready: Callabl
     `UntranslatableError`, `SparkStartError`, `MetricsPortError`, `LogReplacedError`, `QueryFailedError`.
     """
     with hold_folder(options.folder), signs_of_life(options.folder, stopping, is_once=options.once) as beats:
-        # Whatever can be wrong with what was asked is found before Spark is started, which takes seconds.
+        # Wrong arguments are found before Spark is started, which takes seconds.
         kafka = kafka_options(LogPlace(bootstrap_servers=options.bootstrap_servers, topic=options.topic, properties=options.properties))
         watch = TopicWatch(options.bootstrap_servers, options.topic, options.properties)
         facts = watch.facts()

@@ -1,4 +1,4 @@
-"""What the monitor asks Kafka besides the log's entries: which topic it is, where its partitions end, the brokers' racks.
+"""The monitor's questions to Kafka besides the log's entries: which topic it is, where its partitions end, the brokers' racks.
 
 Every question has a limit of time. Nothing is changed in Kafka.
 """
@@ -41,7 +41,7 @@ class TopicBroker(NamedTuple):
 
 
 def plain(error: BaseException) -> str:
-    """What Kafka's client says, without the wrapping of its Python class."""
+    """Return the message of Kafka's client without the wrapping of its Python class."""
     return re.sub(r'KafkaError\{code=(\w+),val=-?\d+,str="(.*?)"\}', r"\1: \2", str(error))
 
 

@@ -1,4 +1,4 @@
-"""What happened per second, per uploader and by size: sums that only ever add up. Times are those of the entries in Kafka."""
+"""Activity per second, per uploader and by size: sums that only ever add up. Times are those of the entries in Kafka."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class _Contradictory(Exception):
 
 @dataclass(slots=True)
 class Applied:
-    """What the entries that are not decoded together do: files, and steps that cut chains. `void` are entries by index."""
+    """The effects of entries that are not decoded together: files, and steps that cut chains. `void` are entries by index."""
 
     files: list[tuple[FilePlace, FileCommitted]] = field(default_factory=list)
     cuts: list[tuple[int, Record | None]] = field(default_factory=list)
@@ -145,7 +145,7 @@ class SlowPath:
         self._never_ended(self._transaction.end(), offset, "is void together with this entry")
 
     def _skip_unknown(self, entry: HeldEntry, at: int, error: UnknownSchema, applied: Applied) -> None:
-        """What a newer version wrote may have changed anything."""
+        """An entry of a newer version may have changed any part of the state."""
         self._audit.quarantine(entry.offset, str(error), entry.value)
         self._stop(entry.offset, f"its schema is not known: {error}")
         self._never_ended(self._transaction.end(), entry.offset, "holds an entry of a schema that is not known")

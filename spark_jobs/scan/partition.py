@@ -110,7 +110,7 @@ class PartitionScan:
         self._step += size
         piece = Piece(offsets, append_ms, at, *bytes_of(batch.column("value")))
         keys = keys_of(batch.column("key"))
-        # What an entry does (raise the floor of epochs, end a transaction) is known before a claim behind it is judged.
+        # The effect of an entry (raise the floor of epochs, end a transaction) is known before a claim behind it is judged.
         may_claim = (keys.seq == 0) & keys.is_well_formed & (keys.epoch > (self._force.epoch or 0))
         edges = [0, *(may_claim[1:].nonzero()[0] + 1).tolist(), size]
         for start, stop in pairwise(edges):

@@ -1,4 +1,4 @@
-"""What a scan sends to the store: rows of a dozen kinds in one flat schema, so that a Spark task can return them.
+"""The message of a scan to the store: rows of a dozen kinds in one flat schema, so that a Spark task can return them.
 
 Each kind is a NamedTuple; `_LAYOUT` says which column of the schema holds which of its fields. `rows_of` reads back exactly
 what `batches_of` wrote. Rows of a kind keep their order within a partition of the metadata topic.

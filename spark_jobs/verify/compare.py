@@ -56,7 +56,7 @@ class RowDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaComparison:
-    """What came out for one replica. `agree` None: it could not be found out, and `difference` says why."""
+    """The result for one replica. `agree` None: it could not be found out, and `difference` says why."""
 
     replica: str
     kpart: int

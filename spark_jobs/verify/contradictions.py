@@ -45,7 +45,7 @@ TOPIC_PARTITIONS_MAX = 10_000_000
 
 
 class WrongEntry(NamedTuple):
-    """What is wrong with an entry, and the user partition it is about, if it is about one."""
+    """A fault of an entry, and the user partition it concerns, if any."""
 
     fault: BrokenRule
     topic_id: bytes | None = None
@@ -67,7 +67,7 @@ class Void(NamedTuple):
 
 
 class Fold(Protocol):
-    """What the log said so far."""
+    """The facts of the log so far."""
 
     def missing(self, topic_id: bytes, partition: int) -> WrongEntry | None:
         """Why a user partition does not exist; None when it does, or when that is not known."""
@@ -79,14 +79,14 @@ class Fold(Protocol):
         """The epoch and the next sequence of a producer; None when there is no state of it."""
 
     def known_key(self, object_key: str) -> WrongEntry | None:
-        """What is wrong with committing an object key; None when it is new."""
+        """Find the fault in committing an object key; None when it is new."""
 
     def live_batches(self, object_key: str) -> int:
         """How many live batches a known file has, 0 also when it is not known; a fold that does not count them says 1 for some."""
 
 
 def check_file(record: FileCommitted, fold: Fold) -> WrongEntry | None:
-    """What a file that stands alone in its entry contradicts."""
+    """Find the contradictions of a file that stands alone in its entry."""
     return _check_positions(record) or fold.known_key(record.object_key) or _check_runs(record, fold) or _check_producers(record, fold)
 
 
@@ -145,7 +145,7 @@ def _check_producers(record: FileCommitted, fold: Fold) -> WrongEntry | None:
 
 
 def check_composition(records: Sequence[Record], *, in_transaction: bool = False) -> BrokenRule | None:
-    """What is unlawful about the records of one entry, whatever came before it."""
+    """Find the faults in the records of one entry that need no knowledge of the log before it."""
     files = sum(isinstance(record, FileCommitted) for record in records)
     if files > 1:
         return BrokenRule("misplaced-file", f"{files} files in one entry, each must be alone in its own", expected=1, found=files)
@@ -187,7 +187,7 @@ def _check_range(topic_id: bytes, first: int, count: int) -> BrokenRule | None:
 
 
 def check_effects(entries: Sequence[tuple[int, Sequence[Record]]], fold: Fold) -> Void | None:
-    """What entries that take effect together contradict, apart from files: deletions, and files that go with live batches."""
+    """Find the contradictions of entries that take effect together, apart from files: deletions, and files that go with live batches."""
     gone: set[bytes] = set()
     created: dict[bytes, list[range]] = {}
     for offset, records in entries:

@@ -72,7 +72,7 @@ class Rebuilder:
         return rebuilt
 
     def deletions(self, ends: Mapping[int, int]) -> tuple[dict[int, bytes], dict[int, str]]:
-        """What is deleted below `ends`, without deletions that contradict the log; and why partitions cannot be rebuilt."""
+        """Return the deletions below `ends` that do not contradict the log, and why partitions cannot be rebuilt."""
         rebuilt = self.rebuild(ends)
         found = {kpart: self._deletions[kpart, end] for kpart, end in ends.items() if end > 0}
         return found, {kpart: one.fault for kpart, one in rebuilt.items() if one.fault}

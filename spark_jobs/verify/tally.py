@@ -39,7 +39,7 @@ Row = dict[str, object]
 
 
 class RowKind(StrEnum):
-    """What a row is about. The details are what the service's digest does not cover: replicas compute them for themselves."""
+    """The subject of a row. The details are not covered by the service's digest: replicas compute them for themselves."""
 
     BATCH = "batch"
     PARTITION = "partition"
@@ -211,7 +211,7 @@ class Tally:
 
 
 class KeptOfFile(NamedTuple):
-    """What a replica keeps of a file for itself: hashes of the kept results and of the file's row, and the batches that are gone."""
+    """The private columns of a file in a replica: hashes of the kept results and of the file's row, and the batches that are gone."""
 
     record_hash: bytes
     record_proof: bytes

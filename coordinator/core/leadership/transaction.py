@@ -64,6 +64,6 @@ def enclose(chunks: Sequence[Chunk], name: str, level: int) -> list[bytes]:
 
 
 def name_of(records: Sequence[Record]) -> str:
-    """What a transaction with these records does, for people."""
+    """Describe a transaction with these records, for people."""
     kinds = dict.fromkeys(type(record).__name__ for record in records)
     return f"{len(records)} records: {', '.join(kinds)}"

@@ -39,12 +39,12 @@ OFFSET_END = (1 << 63) - 1
 """Behind every offset."""
 
 TRIM_PARTITION_COST = 10
-"""What looking at a partition costs, in batches counted out."""
+"""The cost of looking at a partition, in batches counted out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """What a state database holds of the hot tables, proven (`core.state.proof`).
+    """The tables as a state database holds them, proven (`core.state.proof`).
 
     `keys` are the hashes of all known object keys and tombstones; `packer` has the sums to go on from.
     """

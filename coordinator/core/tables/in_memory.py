@@ -37,7 +37,7 @@ BYTE_OFFSET_MAX = (1 << 31) - 1
 
 
 class BrokenInvariant(Exception):
-    """What must hold does not: this replica stops and keeps the evidence."""
+    """An invariant does not hold: this replica stops and keeps the evidence."""
 
 
 class NotSupported(BrokenInvariant):

@@ -27,7 +27,7 @@ STRAY_TERM = 77
 UNKNOWN_SCHEMA = b"\xc3\x01" + b"a newer." + b"body"
 NOWHERE = Endpoint(listener="PLAINTEXT", host="nowhere", port=1)
 HARMLESS = frozenset({"cut", "expire", "ghost", "lag", "lose_all", "network", "replay", "slow", "stray"})
-"""What ends no term by itself: a leader leads on until somebody else's claim is in force."""
+"""Faults that end no term by themselves: a leader leads on until somebody else's claim is in force."""
 TEAR_S = (0.0, 0.002)
 """How long after an entry of a transaction was produced its process ends: some entries have landed then."""
 REFETCH_S = (0.0, 0.3)
@@ -316,7 +316,7 @@ class FaultMaker:
         return self._judge.folds[partition].in_force.epoch
 
     def _twin(self, partition: int) -> tuple[bytes, bytes | None]:
-        """What a producer of a former topic of this name may still send: the epoch in force, the next seq, another term."""
+        """Return an entry that a producer of a former topic of this name may still send: the epoch in force, the next seq, another term."""
         now = self._judge.folds[partition].in_force
         key = encode_key(EntryKey(now.epoch, STRAY_TERM, now.seq + 1))
         values = [entry.value for entry in self._kafka.logs[partition].entries() if (old := decode_key(entry.key)) and old.seq > 0]

@@ -60,7 +60,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """What had been promised when a read arrived."""
+    """The promises in force when a read arrived."""
 
     high_watermark: int
     log_start: int
@@ -70,7 +70,7 @@ class Floor:
 
 @dataclass(frozen=True, slots=True)
 class FileFloor:
-    """What was known of a file when a question about it arrived: who acknowledged it, its batches, whether all of them were deleted."""
+    """The knowledge of a file when a question about it arrived: who acknowledged it, its batches, whether all of them were deleted."""
 
     owners: frozenset[int]
     batches: int
@@ -146,7 +146,7 @@ class Judge:
             self._story.mention(f"log {partition}: {what} at {offset}")
 
     def _check_level(self, partition: int, offset: int, value: bytes) -> None:
-        """Nobody writes what some process may not be able to read."""
+        """No process writes records that another may not be able to read."""
         in_force, level = self.folds[0].schema_level, schema_of_header(value[:HEADER_SIZE_BYTES]).level
         if level > in_force:
             text = f"the entry at {offset} of partition {partition} is of schema level {level}, {in_force} is in force"
@@ -223,7 +223,7 @@ class Judge:
     # ---- reads
 
     def floors(self, wheres: Sequence[Where]) -> list[Floor]:
-        """What is promised now; the answer to a strict read that arrives now may not say less."""
+        """Return the present promises; the answer to a strict read that arrives now may not say less."""
         floors = []
         for where in wheres:
             topic = self.topics.get(where[0])
@@ -296,7 +296,7 @@ class Judge:
             )
 
     def file_floors(self, keys: Sequence[str]) -> list[FileFloor]:
-        """What is promised of files now; the answer to a question that arrives now may not say less."""
+        """Return the present promises about files; the answer to a question that arrives now may not say less."""
         return [FileFloor(frozenset(self.promises.files.get(key, ())), self._count_batches(key), self._is_gone(key)) for key in keys]
 
     def _count_batches(self, key: str) -> int:

@@ -48,7 +48,7 @@ TERM_TIMEOUT_MS = 8_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What all processes share."""
+    """The surroundings that all processes share."""
 
     time: VirtualTime
     world: VirtualLoop
@@ -357,7 +357,7 @@ class DiskStore:
         self._store = store
 
     def load(self) -> Stored | None:
-        """What the database holds."""
+        """Read the state of the database."""
         stored = self._store.load()
         if stored is None or self._partition not in self._disk.forked:
             return stored

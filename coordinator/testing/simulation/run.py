@@ -40,7 +40,7 @@ OLD_LEVEL = LEVEL_LATEST - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a run came to; `violation` is None when every rule held.
+    """The result of a run; `violation` is None when every rule held.
 
     `answers` counts judged commit answers, `looks` how often a replica was compared with the log, `transactions` those that ended.
     """
@@ -252,7 +252,7 @@ class Run:
     # ---- the end
 
     def _unwell(self) -> list[str]:
-        """What is not as it should be when nothing goes wrong any more."""
+        """List the faults that remain when no more faults are injected."""
         unwell = [f"{self.clients.busy} clients wait for an answer"] if self.clients.busy else []
         for task in self.tasks:
             if task.done() and (error := task.exception()) is not None:

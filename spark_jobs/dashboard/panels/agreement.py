@@ -1,4 +1,4 @@
-"""What the batch jobs found last: whether log and service agree, and objects nobody knows."""
+"""The last results of the batch jobs: whether log and service agree, and unknown objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the audit found, each with where it is, what was expected, what it means, who acknowledged it, and the command that shows
+"""The findings of the audit, each with its place, expectation, meaning, acknowledgement, and the command that shows
 the entry.
 """
 

@@ -1,4 +1,4 @@
-"""Who led which metadata partition when, from the claims that came into force."""
+"""The leaders of each metadata partition over time, from the claims that came into force."""
 
 from __future__ import annotations
 

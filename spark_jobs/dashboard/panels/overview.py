@@ -79,7 +79,7 @@ def rates(db: sqlite3.Connection, now_ms: int) -> dict[str, float]:
 
 
 def watch(life: Life) -> Watch:
-    """What a sign of life says of the log's being observed."""
+    """Tell from a sign of life whether the log is observed."""
     return Watch(
         started_ms=life.started_ms,
         alive_ms=life.alive_ms,

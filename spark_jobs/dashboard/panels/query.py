@@ -1,4 +1,4 @@
-"""What may be asked of a panel, parsed once at the edge: a range, a topic, how to split, and which page of a table."""
+"""The query of a panel, parsed once at the edge: a range, a topic, how to split, and which page of a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who uploads: brokers or gateways with their racks, and how many files belong to more than one coordinator."""
+"""The uploaders: brokers or gateways with their racks, and how many files belong to more than one coordinator."""
 
 from __future__ import annotations
 
