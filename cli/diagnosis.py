@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from cli.overview import NodeView, Replica, by_coordinator, lag, leader_of, replicas
+from cli.overview import NodeView, ReplicaFacts, by_coordinator, lag, leader_of, replicas
 from coordinator.runtime.ports import TopicFacts
 from coordinator.runtime.topic_rules import ReplicaSets, Severity, TopicExpectations, check_topic
 
@@ -158,7 +158,7 @@ def diagnose_coordinators(views: Sequence[NodeView], metadata_partitions: int | 
     ]
 
 
-def _contradiction_findings(groups: Mapping[int, Sequence[Replica]]) -> list[Diagnosis]:
+def _contradiction_findings(groups: Mapping[int, Sequence[ReplicaFacts]]) -> list[Diagnosis]:
     """One finding for each coordinator whose log has an entry that some node read as a contradiction."""
     found = []
     for coordinator_id, group in sorted(groups.items()):
@@ -176,11 +176,11 @@ def _contradiction_findings(groups: Mapping[int, Sequence[Replica]]) -> list[Dia
     return found
 
 
-def _because(one: Replica) -> str:
+def _because(one: ReplicaFacts) -> str:
     return f": {one.last_failure}" if one.last_failure else ""
 
 
-def _damage(one: Replica) -> Diagnosis:
+def _damage(one: ReplicaFacts) -> Diagnosis:
     """A replica that failed, whether it is rebuilt by now or not."""
     kept = f"; its database is kept as {one.evidence} in the data directory" if one.evidence else ""
     return _warning(
@@ -190,7 +190,7 @@ def _damage(one: Replica) -> Diagnosis:
     )
 
 
-def _leader_findings(coordinator_id: int, group: Sequence[Replica]) -> list[Diagnosis]:
+def _leader_findings(coordinator_id: int, group: Sequence[ReplicaFacts]) -> list[Diagnosis]:
     found = []
     if leader_of(group) is None:
         states = ", ".join(f"node {one.node.node_id} {one.state}" for one in group) or "no node has a replica"
@@ -224,7 +224,7 @@ def _leader_findings(coordinator_id: int, group: Sequence[Replica]) -> list[Diag
     return found
 
 
-def _standby_findings(coordinator_id: int, group: Sequence[Replica], nodes: int, lag_max: int) -> list[Diagnosis]:
+def _standby_findings(coordinator_id: int, group: Sequence[ReplicaFacts], nodes: int, lag_max: int) -> list[Diagnosis]:
     found = [
         _warning(
             "standbys",
@@ -245,7 +245,7 @@ def _standby_findings(coordinator_id: int, group: Sequence[Replica], nodes: int,
     return found
 
 
-def _digest_findings(coordinator_id: int, group: Sequence[Replica]) -> list[Diagnosis]:
+def _digest_findings(coordinator_id: int, group: Sequence[ReplicaFacts]) -> list[Diagnosis]:
     """Replicas of one log have one state at one offset; a difference is a defect, whichever replica is right."""
     by_offset: dict[int, dict[bytes, list[int]]] = {}
     for one in group:

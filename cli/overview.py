@@ -48,7 +48,7 @@ class NodeView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replica:
+class ReplicaFacts:
     """One coordinator on one node. `next_offset` is the first offset that this replica has not read."""
 
     coordinator_id: int
@@ -98,10 +98,10 @@ async def _ask(client: DisklessClient, node: Node, timeout_s: float) -> NodeView
     )
 
 
-def replicas(views: Sequence[NodeView]) -> list[Replica]:
+def replicas(views: Sequence[NodeView]) -> list[ReplicaFacts]:
     """Every replica of every coordinator, by coordinator, the leader first."""
     found = [
-        Replica(
+        ReplicaFacts(
             coordinator_id=one.coordinator_id,
             node=view.node,
             state=one.state,
@@ -125,20 +125,20 @@ def replicas(views: Sequence[NodeView]) -> list[Replica]:
     return sorted(found, key=lambda one: (one.coordinator_id, not one.is_leader, one.node.node_id))
 
 
-def leader_of(found: Sequence[Replica]) -> Replica | None:
+def leader_of(found: Sequence[ReplicaFacts]) -> ReplicaFacts | None:
     """The leader among the replicas of one coordinator: of two that both believe to lead, that of the higher epoch."""
     return max((one for one in found if one.is_leader), key=lambda one: one.epoch, default=None)
 
 
-def by_coordinator(found: Sequence[Replica]) -> dict[int, list[Replica]]:
+def by_coordinator(found: Sequence[ReplicaFacts]) -> dict[int, list[ReplicaFacts]]:
     """Replicas by coordinator id."""
-    groups: dict[int, list[Replica]] = {}
+    groups: dict[int, list[ReplicaFacts]] = {}
     for one in found:
         groups.setdefault(one.coordinator_id, []).append(one)
     return groups
 
 
-def lag(replica: Replica, group: Sequence[Replica]) -> int:
+def lag(replica: ReplicaFacts, group: Sequence[ReplicaFacts]) -> int:
     """Entries that a replica is behind the one that has read furthest."""
     return max(one.next_offset for one in group) - replica.next_offset
 

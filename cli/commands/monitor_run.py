@@ -184,7 +184,7 @@ def _failures(folder: Path) -> Iterator[None]:
     from cli.kafka import plain
     from spark_jobs.kafka_properties import UntranslatableError
     from spark_jobs.monitor.endpoint import MetricsPortError
-    from spark_jobs.monitor.lock import FolderInUseError
+    from spark_jobs.monitor.lock import MonitorFolderInUseError
     from spark_jobs.monitor.topic import KafkaUnavailableError, TopicMissingError
     from spark_jobs.monitor.watcher import LogReplacedError
     from spark_jobs.session import SparkStartError
@@ -202,7 +202,7 @@ def _failures(folder: Path) -> Iterator[None]:
         raise Failed(str(error), Exit.USAGE) from error
     except KafkaException as error:
         raise Failed(f"Kafka client: {plain(error)}", Exit.USAGE) from error
-    except (FolderInUseError, QueryFailedError, MetricsPortError, SparkStartError) as error:
+    except (MonitorFolderInUseError, QueryFailedError, MetricsPortError, SparkStartError) as error:
         raise Failed(str(error)) from error
     except OSError as error:
         raise Failed(f"{folder}: {error.strerror}: {error.filename}") from error

@@ -10,7 +10,7 @@ import asyncio
 import random
 from collections.abc import Callable, Mapping
 
-from coordinator.core.leadership.clock_votes import Verdict
+from coordinator.core.leadership.clock_votes import ClockVerdict
 from coordinator.runtime.abstention import CLOCK, REFUSED, Abstention
 from coordinator.runtime.replica import Replica
 
@@ -25,7 +25,7 @@ class Fitness:
     """See the module's text; one per node."""
 
     def __init__(
-        self, *, abstention: Abstention, replicas: Mapping[int, Replica], verdict: Callable[[float], Verdict], rng: random.Random
+        self, *, abstention: Abstention, replicas: Mapping[int, Replica], verdict: Callable[[float], ClockVerdict], rng: random.Random
     ) -> None:
         self._abstention = abstention
         self._replicas = replicas

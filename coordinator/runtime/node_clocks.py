@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from coordinator.core.leadership.clock_votes import KAFKA, Comparison, Verdict, judge
+from coordinator.core.leadership.clock_votes import KAFKA, ClockVerdict, Comparison, judge
 from coordinator.protocol.messages import DescribeNodeRequest, DescribeNodeResponse
 from coordinator.runtime.broker_time import Bracket
 from coordinator.runtime.cluster_view import ClusterView
@@ -136,7 +136,7 @@ class NodeClocks:
             found.insert(0, Comparison(KAFKA, own - kafka[1], own - kafka[0]))
         return found
 
-    def verdict(self, share: float = 1.0) -> Verdict:
+    def verdict(self, share: float = 1.0) -> ClockVerdict:
         """Whether the own clock is the odd one out; a `share` of the limit below 1 is for who was and wants to come back."""
         return judge(self.comparisons(), self._skew_max_ms * share)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from spark_jobs.archive.rows import DDL, SCHEMA, HeldMessage, archive_function, split
 from spark_jobs.archive.table import ArchiveError, ArchiveTable
 from spark_jobs.batch_read import LogPlace, kafka_options
-from spark_jobs.monitor.topic import MetadataTopic, TopicWatch
+from spark_jobs.monitor.topic import TopicWatch, WatchedTopic
 from spark_jobs.session import Engine, RunningSpark, open_spark
 from spark_jobs.streaming import QueryFailedError, StopSignal, Stream, StreamRun
 
@@ -67,7 +67,7 @@ def run_archive(options: ArchiveOptions, stopping: StopSignal, on_ready: Callabl
 class _Job:
     """One run."""
 
-    def __init__(self, options: ArchiveOptions, watch: TopicWatch, facts: MetadataTopic, table: ArchiveTable) -> None:
+    def __init__(self, options: ArchiveOptions, watch: TopicWatch, facts: WatchedTopic, table: ArchiveTable) -> None:
         self._options = options
         self._watch = watch
         self._facts = facts

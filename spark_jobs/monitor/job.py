@@ -23,7 +23,7 @@ from spark_jobs.monitor.facts import record_brokers, record_job
 from spark_jobs.monitor.life import Beats, signs_of_life
 from spark_jobs.monitor.lock import hold_folder
 from spark_jobs.monitor.report import open_report
-from spark_jobs.monitor.topic import MetadataTopic, TopicBroker, TopicWatch
+from spark_jobs.monitor.topic import TopicBroker, TopicWatch, WatchedTopic
 from spark_jobs.monitor.watcher import LogReplacedError, Watcher, check_identity
 from spark_jobs.session import Engine, RunningSpark, open_spark
 from spark_jobs.settings import MAX_ENTRIES_PER_BATCH
@@ -74,7 +74,7 @@ def run_monitor(options: MonitorOptions, stopping: StopSignal, on_ready: Callabl
 
 
 @contextmanager
-def _open_store(options: MonitorOptions, facts: MetadataTopic) -> Iterator[Store]:
+def _open_store(options: MonitorOptions, facts: WatchedTopic) -> Iterator[Store]:
     from spark_jobs.store.sink import Store
 
     store = Store.open(options.folder)
@@ -84,7 +84,7 @@ def _open_store(options: MonitorOptions, facts: MetadataTopic) -> Iterator[Store
         if known is not None:
             if known["topic"] != options.topic:
                 raise LogReplacedError(f"{options.folder} was built from topic {known['topic']}, not {options.topic}; use another --dir")
-            check_identity(options.topic, MetadataTopic(str(known["topic_id"]), int(str(known["partitions"]))), facts)
+            check_identity(options.topic, WatchedTopic(str(known["topic_id"]), int(str(known["partitions"]))), facts)
         store.adopt_log(options.topic, facts.topic_id, facts.partitions)
         yield store
     finally:
@@ -95,7 +95,7 @@ class _Job:
     """One run."""
 
     def __init__(
-        self, options: MonitorOptions, watch: TopicWatch, facts: MetadataTopic, store: Store, kafka: Mapping[str, str], beats: Beats
+        self, options: MonitorOptions, watch: TopicWatch, facts: WatchedTopic, store: Store, kafka: Mapping[str, str], beats: Beats
     ) -> None:
         self._options = options
         self._beats = beats

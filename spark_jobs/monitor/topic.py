@@ -25,7 +25,7 @@ class KafkaUnavailableError(Exception):
     """Kafka did not answer, or not what was asked; asking again may help."""
 
 
-class MetadataTopic(NamedTuple):
+class WatchedTopic(NamedTuple):
     """The identity of a topic; `topic_id` as Kafka writes it."""
 
     topic_id: str
@@ -59,12 +59,12 @@ class TopicWatch:
         self._places: dict[int, str] = {}
         self._brokers: list[TopicBroker] = []
 
-    def facts(self) -> MetadataTopic:
+    def facts(self) -> WatchedTopic:
         """Which topic has the name now. Raises `TopicMissingError` and `KafkaUnavailableError`."""
         asked = self._admin.describe_topics(TopicCollection([self.topic]), request_timeout=self.timeout_s)
         found = self._answer(asked[self.topic])
         # Kafka's own tools write ids with the other two letters.
-        return MetadataTopic(str(found.topic_id).translate(str.maketrans("+/", "-_")), len(found.partitions))
+        return WatchedTopic(str(found.topic_id).translate(str.maketrans("+/", "-_")), len(found.partitions))
 
     def ends(self, partitions: Sequence[int]) -> dict[int, int]:
         """The end of each partition: the offset of its next entry. Raises as `facts`."""

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from spark_jobs.monitor.topic import KafkaUnavailableError, MetadataTopic, TopicBroker, TopicMissingError, TopicWatch
+from spark_jobs.monitor.topic import KafkaUnavailableError, TopicBroker, TopicMissingError, TopicWatch, WatchedTopic
 
 LOG = logging.getLogger("monitor.kafka")
 
@@ -26,7 +26,7 @@ class LogReplacedError(Exception):
     """The topic is not the log that the folder was built from; the text says how that shows and what to do."""
 
 
-def check_identity(topic: str, known: MetadataTopic, found: MetadataTopic) -> None:
+def check_identity(topic: str, known: WatchedTopic, found: WatchedTopic) -> None:
     """Raise `LogReplacedError` when the topic is another one."""
     if found.topic_id != known.topic_id:
         raise LogReplacedError(
@@ -83,7 +83,7 @@ class Watcher:
     def __init__(
         self,
         watch: TopicWatch,
-        known: MetadataTopic,
+        known: WatchedTopic,
         *,
         heads: Callable[[], Mapping[int, int]],
         on_brokers: Callable[[Sequence[TopicBroker]], None],

@@ -15,10 +15,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from spark_jobs.kafka_properties import PEM_BYTES_MAX, UntranslatableError, java_properties
 from spark_jobs.monitor.endpoint import JobMetrics, MetricsPortError
 from spark_jobs.monitor.facts import acknowledge_findings, record_brokers, record_job
-from spark_jobs.monitor.lock import FolderInUseError, hold_folder
+from spark_jobs.monitor.lock import MonitorFolderInUseError, hold_folder
 from spark_jobs.monitor.metrics import METRICS, PREFIX
 from spark_jobs.monitor.report import DATABASE, NoMonitorError, open_report
-from spark_jobs.monitor.topic import MetadataTopic, TopicBroker
+from spark_jobs.monitor.topic import TopicBroker, WatchedTopic
 from spark_jobs.monitor.watcher import LogReplacedError, check_ends, check_identity
 from spark_jobs.session import find_spark
 from spark_jobs.settings import JVM_OPTIONS, KAFKA_SOURCE, LOCAL_MASTER
@@ -50,7 +50,7 @@ with hold_folder(Path({str(folder)!r})):
     assert other.stdout is not None
     assert other.stdin is not None
     assert other.stdout.readline() == "held\n"
-    with pytest.raises(FolderInUseError, match=f"pid {other.pid}") as refused, hold_folder(folder):
+    with pytest.raises(MonitorFolderInUseError, match=f"pid {other.pid}") as refused, hold_folder(folder):
         pass
     assert "--dir" in str(refused.value)
     other.kill()
@@ -174,12 +174,12 @@ def test_a_port_in_use_is_refused_with_a_remedy(folder: Path) -> None:
 
 
 def test_another_topic_under_the_name_is_told_by_its_id() -> None:
-    known = MetadataTopic("AAAA", 4)
-    check_identity("metadata", known, MetadataTopic("AAAA", 4))
+    known = WatchedTopic("AAAA", 4)
+    check_identity("metadata", known, WatchedTopic("AAAA", 4))
     with pytest.raises(LogReplacedError, match="created anew"):
-        check_identity("metadata", known, MetadataTopic("BBBB", 4))
+        check_identity("metadata", known, WatchedTopic("BBBB", 4))
     with pytest.raises(LogReplacedError, match="has 5 partitions"):
-        check_identity("metadata", known, MetadataTopic("AAAA", 5))
+        check_identity("metadata", known, WatchedTopic("AAAA", 5))
 
 
 def test_a_log_that_ends_before_what_was_merged_is_refused() -> None:

@@ -45,7 +45,7 @@ FLUSHES_SO_FAR = "SELECT flushes FROM header"
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class WrittenChanges:
     """The changes of a flush to the runs, told to the reader after the commit."""
 
     runs: list[RunEntry]
@@ -65,7 +65,7 @@ class StateReader:
             found = fetch(self._cursor, FLUSHES_SO_FAR)
         self._indexes: dict[int, RunIndex] = {}
         self._names: dict[int, FileName] = {}
-        self._commits: deque[Committed] = deque()
+        self._commits: deque[WrittenChanges] = deque()
         self._flush_known: int = found[0][0] if found else 0
         self._flush_under_way: tuple[int, Mapping[int, int]] = (self._flush_known, {})
 
@@ -75,7 +75,7 @@ class StateReader:
         """A flush is about to be written."""
         self._flush_under_way = (flush_number, live_lost)
 
-    def report(self, committed: Committed) -> None:
+    def report(self, committed: WrittenChanges) -> None:
         """The announced flush was committed."""
         self._commits.append(committed)
 

@@ -18,7 +18,7 @@ import apsw
 from coordinator.adapters.sqlite.joining import is_short, joined
 from coordinator.adapters.sqlite.kept_results import KeptResults
 from coordinator.adapters.sqlite.proofs import header_proof, run_of, run_proof
-from coordinator.adapters.sqlite.reader import Committed
+from coordinator.adapters.sqlite.reader import WrittenChanges
 from coordinator.adapters.sqlite.run_index import RunEntry
 from coordinator.adapters.sqlite.schema import fetch
 from coordinator.core.state.frozen import PartitionRow
@@ -87,7 +87,7 @@ class FlushWriter:
         rows = fetch(self._connection, sql)
         return int(rows[0][0]) if rows else 0
 
-    def write(self, flush: Flush, rest: Rest = no_rest) -> Committed:
+    def write(self, flush: Flush, rest: Rest = no_rest) -> WrittenChanges:
         """Write a flush in one transaction, resting between statements; on an error nothing of it is written."""
         self._connection.execute("BEGIN IMMEDIATE")
         try:
@@ -102,7 +102,7 @@ class FlushWriter:
         self.flushes += 1
         self._forget_runs(flush)
         entries = [RunEntry(run.partition_row, run_id, run.last, run.max_timestamp) for run_id, run in runs.items()]
-        return Committed(entries, flush.trimmed, flush.partitions_purged)
+        return WrittenChanges(entries, flush.trimmed, flush.partitions_purged)
 
     def _write_rows(self, flush: Flush, runs: Mapping[int, RunRow], rest: Rest) -> None:
         """Order matters: freed row numbers before their reuse, removals before what may come again, purging last."""

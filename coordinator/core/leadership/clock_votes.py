@@ -28,14 +28,14 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ClockVerdict:
     """`reason` says why the own clock is the odd one out; None when it is not. `far` are the clocks it differs from."""
 
     reason: str | None
     far: tuple[Comparison, ...]
 
 
-def judge(comparisons: Sequence[Comparison], limit_ms: float) -> Verdict:
+def judge(comparisons: Sequence[Comparison], limit_ms: float) -> ClockVerdict:
     """Judge the own clock; others may differ from it, and from each other in a camp, by up to the limit."""
     far = tuple(one for one in comparisons if abs(one.ahead_ms) > limit_ms)
     own_camp = _largest([one for one in comparisons if one not in far], limit_ms, around_own=True)
@@ -43,8 +43,8 @@ def judge(comparisons: Sequence[Comparison], limit_ms: float) -> Verdict:
     # The own clock belongs to its camp.
     is_outvoted = len(camp) > len(own_camp) + 1 or (len(camp) == len(own_camp) + 1 and _has_kafka(camp))
     if len(camp) < 2 or not is_outvoted:
-        return Verdict(None, far)
-    return Verdict(f"the clock of this node is {tell_distance(camp)}", far)
+        return ClockVerdict(None, far)
+    return ClockVerdict(f"the clock of this node is {tell_distance(camp)}", far)
 
 
 def _largest(comparisons: Sequence[Comparison], limit_ms: float, *, around_own: bool) -> list[Comparison]:

@@ -332,7 +332,7 @@ def _own_clock() -> list[Patch]:
 def _trust_own_clock() -> list[Patch]:
     return [
         (NodeClocks, "log_ahead_ms", lambda _clocks, _now_ms: 0),
-        (NodeClocks, "verdict", lambda _clocks, _share=1.0: clock_votes.Verdict(None, ())),
+        (NodeClocks, "verdict", lambda _clocks, _share=1.0: clock_votes.ClockVerdict(None, ())),
     ]
 
 
