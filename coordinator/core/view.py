@@ -34,10 +34,6 @@ class ShardView:
     # ---- leadership
 
     @property
-    def partition(self) -> int:
-        return self._shard.partition
-
-    @property
     def phase(self) -> State:
         return self._shard.phase
 
