@@ -10,42 +10,25 @@ import uuid
 from collections.abc import Sequence
 from datetime import timedelta
 from types import ModuleType
-from typing import Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-import kio.schema.api_versions.v0 as api_versions_v0
-import kio.schema.api_versions.v1 as api_versions_v1
-import kio.schema.api_versions.v2 as api_versions_v2
-import kio.schema.api_versions.v3 as api_versions_v3
-import kio.schema.api_versions.v4 as api_versions_v4
-import kio.schema.find_coordinator.v4 as find_coordinator_v4
-import kio.schema.find_coordinator.v4.response as find_coordinator_response_v4
-import kio.schema.find_coordinator.v5 as find_coordinator_v5
-import kio.schema.find_coordinator.v5.response as find_coordinator_response_v5
-import kio.schema.find_coordinator.v6 as find_coordinator_v6
-import kio.schema.find_coordinator.v6.response as find_coordinator_response_v6
-import kio.schema.metadata.v9 as metadata_v9
-import kio.schema.metadata.v9.response as metadata_response_v9
-import kio.schema.metadata.v10 as metadata_v10
-import kio.schema.metadata.v10.response as metadata_response_v10
-import kio.schema.metadata.v11 as metadata_v11
-import kio.schema.metadata.v11.response as metadata_response_v11
-import kio.schema.metadata.v12 as metadata_v12
-import kio.schema.metadata.v12.response as metadata_response_v12
 from kio.schema.errors import ErrorCode as KioError
 
 from coordinator.core.commands import Outcome
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.names import parse_topic_id
-from coordinator.operations.declaration import AnsweredBy, ApiVersion, Operation, version_of
+from coordinator.operations.declaration import AnsweredBy, Operation
+from coordinator.operations.kafka_versions import KafkaVersions, schema_module
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import Message
 from records.model import NodeRegistered
 
+if TYPE_CHECKING:
+    from kio.schema.find_coordinator.v6 import FindCoordinatorRequest
+    from kio.schema.metadata.v12 import MetadataRequest
+
 COORDINATOR_KEY_TYPE = 100
 """FindCoordinator's key type for Diskless Coordinators; Kafka's own types are 0 to 2."""
-
-_METADATA = {9: metadata_response_v9, 10: metadata_response_v10, 11: metadata_response_v11, 12: metadata_response_v12}
-_FIND_COORDINATOR = {4: find_coordinator_response_v4, 5: find_coordinator_response_v5, 6: find_coordinator_response_v6}
 
 
 class MetadataTopic(NamedTuple):
@@ -85,7 +68,7 @@ def parse_coordinator_key(text: str) -> CoordinatorKey:
 
 def find_coordinator_response(version: int, found: Sequence[FoundCoordinator]) -> Message:
     """Kafka's response of a version."""
-    module = _FIND_COORDINATOR[version]
+    module = schema_module("find_coordinator", version, "response")
     coordinators = tuple(
         module.Coordinator(
             key=one.key,
@@ -102,13 +85,13 @@ def find_coordinator_response(version: int, found: Sequence[FoundCoordinator]) -
 
 def coordinator_keys(request: Message) -> tuple[int, list[str]]:
     """(key type, keys) of a FindCoordinator request of any version."""
-    asked = cast(find_coordinator_v6.FindCoordinatorRequest, request)
+    asked = cast("FindCoordinatorRequest", request)
     return int(asked.key_type), list(asked.coordinator_keys)
 
 
 def wanted_topics(request: Message) -> list[tuple[bytes, str | None]] | None:
     """(topic id or zero, name) of the topics of a Metadata request of any version; None asks for all."""
-    topics = cast(metadata_v12.MetadataRequest, request).topics
+    topics = cast("MetadataRequest", request).topics
     if topics is None:
         return None
     # Version 9 has no topic ids.
@@ -120,7 +103,7 @@ def metadata_response(
     version: int, nodes: Sequence[NodeRegistered], cluster_id: str | None, controller_id: int, topics: Sequence[MetadataTopic]
 ) -> Message:
     """Kafka's response of a version: our nodes as brokers, our coordinators as partition leaders."""
-    module = _METADATA[version]
+    module = schema_module("metadata", version, "response")
     brokers = tuple(
         module.MetadataResponseBroker(node_id=n.node_id, host=n.endpoints[0].host, port=n.endpoints[0].port, rack=n.rack or None)
         for n in nodes
@@ -152,39 +135,12 @@ def _metadata_topic(module: ModuleType, version: int, topic: MetadataTopic) -> o
     return module.MetadataResponseTopic(partitions=partitions, **fields)
 
 
-def _standard(key: ApiKey, versions: dict[int, ApiVersion], *, is_unbounded: bool = False) -> Operation:
+def _standard(key: ApiKey, versions: KafkaVersions, *, is_unbounded: bool = False) -> Operation:
     return Operation(
         name=key.name, key=key, versions=versions, answered_by=AnsweredBy.ANY_NODE, is_standard=True, is_unbounded=is_unbounded
     )
 
 
-METADATA: Final = _standard(
-    ApiKey.METADATA,
-    {
-        9: version_of(metadata_v9.MetadataRequest, metadata_v9.MetadataResponse),
-        10: version_of(metadata_v10.MetadataRequest, metadata_v10.MetadataResponse),
-        11: version_of(metadata_v11.MetadataRequest, metadata_v11.MetadataResponse),
-        12: version_of(metadata_v12.MetadataRequest, metadata_v12.MetadataResponse),
-    },
-    is_unbounded=True,
-)
-
-FIND_COORDINATOR: Final = _standard(
-    ApiKey.FIND_COORDINATOR,
-    {
-        4: version_of(find_coordinator_v4.FindCoordinatorRequest, find_coordinator_v4.FindCoordinatorResponse),
-        5: version_of(find_coordinator_v5.FindCoordinatorRequest, find_coordinator_v5.FindCoordinatorResponse),
-        6: version_of(find_coordinator_v6.FindCoordinatorRequest, find_coordinator_v6.FindCoordinatorResponse),
-    },
-)
-
-API_VERSIONS: Final = _standard(
-    ApiKey.API_VERSIONS,
-    {
-        0: version_of(api_versions_v0.ApiVersionsRequest, api_versions_v0.ApiVersionsResponse),
-        1: version_of(api_versions_v1.ApiVersionsRequest, api_versions_v1.ApiVersionsResponse),
-        2: version_of(api_versions_v2.ApiVersionsRequest, api_versions_v2.ApiVersionsResponse),
-        3: version_of(api_versions_v3.ApiVersionsRequest, api_versions_v3.ApiVersionsResponse),
-        4: version_of(api_versions_v4.ApiVersionsRequest, api_versions_v4.ApiVersionsResponse),
-    },
-)
+METADATA: Final = _standard(ApiKey.METADATA, KafkaVersions("metadata", "Metadata", 9, 12), is_unbounded=True)
+FIND_COORDINATOR: Final = _standard(ApiKey.FIND_COORDINATOR, KafkaVersions("find_coordinator", "FindCoordinator", 4, 6))
+API_VERSIONS: Final = _standard(ApiKey.API_VERSIONS, KafkaVersions("api_versions", "ApiVersions", 0, 4))

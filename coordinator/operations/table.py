@@ -13,6 +13,7 @@ from typing import Final
 
 from coordinator.operations import discovery, files, nodes, partitions, topics
 from coordinator.operations.declaration import ApiVersion, Operation
+from coordinator.operations.kafka_versions import load_all
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import Message
 from coordinator.protocol.wire import MalformedMessage, varint
@@ -62,14 +63,15 @@ def numbers_of(operations: Iterable[Operation]) -> dict[int, Api]:
 
 
 APIS: Final[Mapping[int, Api]] = numbers_of(OPERATIONS)
-_SENT_AS: Final[Mapping[type[Message], tuple[Operation, int]]] = {
-    schema.request_type: (one, version) for one in OPERATIONS for version, schema in one.versions.items()
-}
 
 
 def operation_of(request_type: type[Message]) -> tuple[Operation, int]:
     """Return the operation and version of a request class. Raises KeyError for a class that is no request."""
-    return _SENT_AS[request_type]
+    version = int(request_type.__version__)
+    operation = APIS[int(request_type.__api_key__)].operation
+    if operation.versions[version].request_type is not request_type:  # a response, or a part of a message
+        raise KeyError(request_type)
+    return operation, version
 
 
 def decode_request(api_key: int, api_version: int, data: bytes, offset: int = 0) -> Message:
@@ -91,6 +93,8 @@ class ApiTable:
             for key, api in numbers_of(operations).items()
             if (wire_kip_keys_enabled or not api.is_kip_key) and (internal_enabled or not api.operation.is_internal)
         }
+        for api in self._apis.values():
+            load_all(api.versions)
 
     def find(self, api_key: int) -> Api | None:
         """Return the number if it is served."""

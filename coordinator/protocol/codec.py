@@ -18,6 +18,8 @@ from functools import cache
 from operator import attrgetter
 from typing import ClassVar, Final, Protocol, TypeVar, cast
 
+from kio.static.primitive import i16
+
 from coordinator.protocol.codec_fields import FIXED, Codec, Read, Source, Write, array_codec, fixed_array_codec, shape, single_codec
 from coordinator.protocol.wire import MalformedMessage, UnencodableMessage, read_tagged_fields, varint
 
@@ -27,6 +29,8 @@ ELEMENTS_MAX: Final = 1_000_000
 class Message(Protocol):
     """Any kio-style entity."""
 
+    __api_key__: ClassVar[i16]
+    __version__: ClassVar[i16]
     __flexible__: ClassVar[bool]
     __dataclass_fields__: ClassVar[dict[str, Field[object]]]
 

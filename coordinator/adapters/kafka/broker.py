@@ -52,7 +52,7 @@ class BrokerConnection:
             return self._ask(request, answer_type)
 
     def _ask(self, request: Message, answer_type: type[Answer]) -> Answer:
-        key, version = int(request.__api_key__), int(request.__version__)  # type: ignore[attr-defined]  # entities of kio have both
+        key, version = int(request.__api_key__), int(request.__version__)
         self._correlation_id += 1
         body = encode(request)
         self._socket.settimeout(self._rest_s())

@@ -1,0 +1,55 @@
+"""The versions of Kafka's own requests, whose classes are kio's.
+
+Each version is a package of its own and takes some 10 ms to import; a client uses one version of each request. So a version is
+imported when it is first asked for. A node imports all of them before it serves (`load_all`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+
+from coordinator.operations.declaration import ApiVersion, version_of
+
+
+@cache
+def schema_module(package: str, version: int, part: str) -> ModuleType:
+    """Import `request` or `response` of a version of one of Kafka's messages. Raises ImportError for a version kio does not have."""
+    return import_module(f"kio.schema.{package}.v{version}.{part}")
+
+
+class KafkaVersions(Mapping[int, ApiVersion]):
+    """Versions `first` to `last` of a request of kio's `package`, imported when they are used."""
+
+    def __init__(self, package: str, name: str, first: int, last: int) -> None:
+        self._package = package
+        self._name = name
+        self._numbers = range(first, last + 1)
+        self._loaded: dict[int, ApiVersion] = {}
+
+    def __getitem__(self, version: int) -> ApiVersion:
+        found = self._loaded.get(version)
+        if found is None:
+            if version not in self._numbers:
+                raise KeyError(version)
+            request = getattr(schema_module(self._package, version, "request"), f"{self._name}Request")
+            response = getattr(schema_module(self._package, version, "response"), f"{self._name}Response")
+            found = self._loaded[version] = version_of(request, response)
+        return found
+
+    def __contains__(self, version: object) -> bool:
+        return version in self._numbers
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._numbers)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+
+def load_all(versions: Mapping[int, ApiVersion]) -> None:
+    """Import every version, so that no request waits for it."""
+    for version in versions:
+        _ = versions[version]
