@@ -40,6 +40,11 @@ def environment(folder: Path) -> dict[str, str]:
     return kept | {"PYTHONPATH": str(HERE), "TMPDIR": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
+def take_interrupts() -> None:
+    """Take SIGINT as a process on a terminal does, also where a shell started the tests in the background, which ignores it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @contextmanager
 def started(*words: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
@@ -51,6 +56,7 @@ def started(*words: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
         cwd=folder,
         env=environment(folder),
         start_new_session=True,
+        preexec_fn=take_interrupts,
     )
     try:
         yield process

@@ -108,13 +108,13 @@ class _Client:
             await self._find(number, 0)
         self.report.failures = self._started.node.failures[0].count
 
-    async def _until_answered(self, what: str, ask: Callable[[], Awaitable[T]], errors: Callable[[T], list[int]]) -> T:
+    async def _until_answered(self, what: str, attempt: Callable[[], Awaitable[T]], errors: Callable[[T], list[int]]) -> T:
         """Repeat while the answer is a retriable error."""
         self.report.operations[what] += 1
         try:
             async with asyncio.timeout(PATIENCE_S):
                 while True:
-                    answer = await ask()
+                    answer = await attempt()
                     codes = set(errors(answer))
                     if not codes & RETRIABLE:
                         return answer
@@ -128,12 +128,12 @@ class _Client:
     async def _commit_file(self, file: File) -> CommitResult:
         rows = [batch(partition, count, max_timestamp=timestamp) for partition, count, timestamp in file.batches]
 
-        async def ask() -> CommitResult:
+        async def attempt() -> CommitResult:
             answered: asyncio.Future[CommitAnswer] = asyncio.get_running_loop().create_future()
             self._started.node.router.commit(commit(file.key, rows), TIMEOUT_MS, answered.set_result, 100)
             return result_of(await answered)
 
-        return await self._until_answered("commit", ask, lambda result: list(result.errors))
+        return await self._until_answered("commit", attempt, lambda result: list(result.errors))
 
     async def _commit(self) -> None:
         number = len(self._files)
@@ -159,11 +159,11 @@ class _Client:
         at = self._rng.randint(expected.log_start, expected.high_watermark) if offset is None else max(offset, expected.log_start)
         points = [FetchPoint(topic_id=TOPIC, partition=number, offset=at, max_bytes=1 << 30)]
 
-        async def ask() -> list[object]:
+        async def attempt() -> list[object]:
             applied = find_applied_batches(self._started.node.view, points, 1 << 30, 0)
             return list(applied if applied is not None else await self._started.node.router.find_batches(points, 1 << 30, 0, TIMEOUT_MS))
 
-        [found] = await self._until_answered("find", ask, lambda answers: [answer.outcome.error for answer in answers])  # type: ignore[attr-defined]
+        [found] = await self._until_answered("find", attempt, lambda answers: [answer.outcome.error for answer in answers])  # type: ignore[attr-defined]
         assert found.outcome.error is ErrorCode.NONE, found  # type: ignore[attr-defined]
         told = [(one.object_key, one.base_offset, one.last_offset, one.max_timestamp_ms) for one in found.batches]  # type: ignore[attr-defined]
         assert told == [tuple(one) for one in expected.from_offset(at)], (
@@ -203,9 +203,9 @@ class _Client:
         def outcomes(answers: list[Outcome]) -> list[int]:
             return [answer.error for answer in answers]
 
-        async def ask() -> list[Outcome]:
+        async def attempt() -> list[Outcome]:
             return [answer.outcome for answer in await ask(self._started.node, DELETE_RECORDS, [point], TIMEOUT_MS)]
 
-        [outcome] = await self._until_answered("delete", ask, outcomes)
+        [outcome] = await self._until_answered("delete", attempt, outcomes)
         assert outcome.error is ErrorCode.NONE, outcome
         expected.log_start = to

@@ -18,7 +18,7 @@ import pytest
 from cli.replica_state import DatabaseReplica, ToldReplica, database_replica, open_state
 from coordinator.adapters.sqlite import StateDatabases
 from coordinator.core.directory.content import content_of, items_of
-from coordinator.core.directory.directory import RebuiltDirectory as ServiceDirectory
+from coordinator.core.directory.directory import Directory as ServiceDirectory
 from coordinator.core.directory.directory import apply_directory, date_deletions
 from coordinator.testing.shard_harness import Replica as CoreReplica
 from coordinator.testing.shard_harness import World
