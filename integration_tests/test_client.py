@@ -20,6 +20,7 @@ from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import EARLIEST, LATEST
 from coordinator.protocol.messages import CommitBatch
 from integration_tests.service import UNDISTURBED, Service
+from integration_tests.waiting import wait_until
 
 NameFactory = Callable[[str], str]
 PARTITIONS = 4
@@ -29,9 +30,18 @@ PARTITIONS = 4
 def two_nodes(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     made = Service(kafka.bootstrap, tmp_path_factory.mktemp("two-nodes"), partitions=PARTITIONS, properties=UNDISTURBED)
     try:
-        yield made.start(2)
+        made.start(2)
+        # A node is ready before its registration has reached the directory of the other.
+        wait_until(lambda: all(asyncio.run(_told_nodes(address)) == {1, 2} for address in made.addresses), "both registrations")
+        yield made
     finally:
         made.stop()
+
+
+async def _told_nodes(address: str) -> set[int]:
+    """The nodes that one node tells of."""
+    async with DisklessClient([address], client_id="test") as client:
+        return {node.node_id for node in await client.nodes()}
 
 
 def _client(service: Service, **arguments: int) -> DisklessClient:
