@@ -171,7 +171,7 @@ def measure(bed: Bed, shape: Standard, targets: Sequence[Target]) -> Row:
     us = 1e6 / batches if batches else float("nan")
     row["loop_us"], row["others_us"], row["broker_us"] = coordinator.main_s * us, coordinator.others_s * us, kafka.total_s * us
     sqlite_rows_per_s = bed.raw.submit(measure_sqlite, SQLITE_ROWS).result()
-    row["sqlite_rows_per_s"], row["to_sqlite"] = sqlite_rows_per_s, float(str(row["batches_per_s"])) / sqlite_rows_per_s
+    row["sqlite_rows_per_s"], row["to_sqlite"] = sqlite_rows_per_s, measured.batches / measured.window_s / sqlite_rows_per_s
     row["file_loop_us"] = coordinator.main_s * us * shape.batches * sqlite_rows_per_s / SQLITE_ROWS_PER_S
     row["generator_us"] = measured.cpu_s / measured.batches * 1e6 if measured.batches else float("nan")
     row["compiling"], row["stolen"] = end.compiler_cores_since(start), end.stolen_share_since(start)

@@ -12,6 +12,7 @@ from cli.options import COUNT, confirm, dry_run_option, output_option, server_op
 from cli.output import print_fields, print_rows, say
 
 if TYPE_CHECKING:
+    from coordinator.client.client import DisklessClient
     from coordinator.client.model import TopicDescription
 
 PARTITION_COLUMNS = ("topic", "topic_id", "partition", "coordinator", "leader", "log_start_offset", "high_watermark")
@@ -56,19 +57,26 @@ def create(
 async def _create(
     name: str, topic_id: bytes, partitions: int, if_not_exists: bool, bootstrap_server: str, timeout_s: float
 ) -> TopicDescription:
-    from cli.service import find_topic, milliseconds, open_client
+    from cli.service import find_topic, open_client
     from coordinator.client.errors import AlreadyExists
 
     async with open_client(bootstrap_server, timeout_s) as client:
         try:
-            created = await client.create_topic(name, partitions, topic_id=topic_id, timeout_ms=milliseconds(timeout_s))
-            if created.note:
-                say(f"topic {name}: {created.note}")
+            await _place(client, name, partitions, topic_id, timeout_s)
         except AlreadyExists:
             if not if_not_exists:
                 raise
             say(f"topic {name} exists already")
         return await find_topic(client, name, timeout_s)
+
+
+async def _place(client: DisklessClient, name: str, partitions: int, topic_id: bytes, timeout_s: float) -> None:
+    """Create or grow a topic, and say what the service remarks on its placement."""
+    from cli.service import milliseconds
+
+    placed = await client.create_topic(name, partitions, topic_id=topic_id, timeout_ms=milliseconds(timeout_s))
+    if placed.note:
+        say(f"topic {name}: {placed.note}")
 
 
 @topics.command()
@@ -90,13 +98,11 @@ def alter(topic: str, partitions: int, bootstrap_server: str, timeout_s: float) 
 
 
 async def _alter(topic: str, partitions: int, bootstrap_server: str, timeout_s: float) -> TopicDescription:
-    from cli.service import find_topic, milliseconds, open_client
+    from cli.service import find_topic, open_client
 
     async with open_client(bootstrap_server, timeout_s) as client:
         found = await find_topic(client, topic, timeout_s)
-        grown = await client.create_topic(found.name, partitions, topic_id=found.topic_id, timeout_ms=milliseconds(timeout_s))
-        if grown.note:
-            say(f"topic {found.name}: {grown.note}")
+        await _place(client, found.name, partitions, found.topic_id, timeout_s)
         return await find_topic(client, found.name, timeout_s)
 
 

@@ -24,7 +24,7 @@ from records.model import LeadershipClaimed
 
 
 class ShardView:
-    """See the module's text."""
+    """What may be asked of one shard. Shows what is applied; changes and settles nothing."""
 
     __slots__ = ("_shard",)
 

@@ -11,16 +11,10 @@ import numpy as np
 from coordinator.core.commands import CommitAnswer, CommitFile, CommitResult
 from coordinator.core.files.block import BlockShare
 from coordinator.core.tables import scratch
-from coordinator.kafka.batches import BATCH as CORE_BATCH
+from coordinator.kafka.batches import BATCH
 from coordinator.kafka.object_key import created_ms_of_key
 from coordinator.operations.declaration import bad_timeout
-from coordinator.protocol.commit_file import BATCH as WIRE_BATCH
 from coordinator.protocol.commit_file import decode_commit_file, encode_commit_answers, encode_commit_response, read_commit_body
-
-for _name in CORE_BATCH.names or ():
-    # The wire's type has the same bytes and two more names for parts of them.
-    if CORE_BATCH.fields is None or WIRE_BATCH.fields is None or CORE_BATCH.fields[_name] != WIRE_BATCH.fields[_name]:
-        raise AssertionError(f"core and protocol disagree on the layout of a batch at {_name}")
 
 _BROKER_CLIENT_ID = re.compile(r"broker-(\d{1,9})")
 _BROKER_CLIENT_ID_LENGTH_MAX = 16
@@ -39,10 +33,10 @@ def read_commit(data: bytes, body_offset: int, client_id: str | None) -> CommitR
     body = read_commit_body(data, body_offset)
     if body is not None:
         key, object_format, file_size, owner_ids, first, count, timeout_ms, broker_id, created_ms = body
-        batches = np.frombuffer(data, CORE_BATCH, count, first)
+        batches = np.frombuffer(data, BATCH, count, first)
     else:
         key, object_format, file_size, owner_ids, rows, timeout_ms, broker_id, created_ms = decode_commit_file(data, body_offset)
-        batches = rows.view(CORE_BATCH)
+        batches = rows.view(BATCH)
     if broker_id < 0 and client_id is not None and len(client_id) <= _BROKER_CLIENT_ID_LENGTH_MAX:
         broker_id = _uploader(client_id)
     if created_ms < 0:

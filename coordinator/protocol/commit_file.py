@@ -12,11 +12,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from coordinator.kafka.batches import BATCH as ROW
 from coordinator.protocol.codec import ELEMENTS_MAX, decode
 from coordinator.protocol.commit_loops import ANSWER_BYTES, RESULT_BYTES, Body, read_body, write_answers
 from coordinator.protocol.messages import CommitBatch, CommitFileRequest, CommitFileResponse
@@ -28,29 +29,22 @@ from coordinator.protocol.wire import (
     varint,
 )
 
-_TAIL: Final = [
-    ("byte_offset", ">i4"),
-    ("size", ">i4"),
-    ("base_offset", ">i8"),
-    ("last_offset", ">i8"),
-    ("max_timestamp", ">i8"),
-    ("timestamp_type", "i1"),
-    ("producer_id", ">i8"),
-    ("producer_epoch", ">i2"),
-    ("base_sequence", ">i4"),
-    ("last_sequence", ">i4"),
-    ("tags", "u1"),
-]
-_TAIL_STARTS: Final = [25, *(25 + int(end) for end in np.cumsum([np.dtype(code).itemsize for _, code in _TAIL])[:-1])]
-# `topic_partition` covers `topic_id` and `partition`: one key to group by.
+_ROW_FIELDS: Final[Mapping[str, tuple[Any, ...]]] = ROW.fields or {}
+_KEY_AT: Final = _ROW_FIELDS["topic_partition"][1]
+_FIELDS: Final = sorted(
+    [*((name, *place[:2]) for name, place in _ROW_FIELDS.items()), ("topic_id", "V16", _KEY_AT), ("partition", ">i4", _KEY_AT + 16)],
+    key=lambda field: field[2],
+)
 BATCH: Final = np.dtype(
     {
-        "names": ["magic", "request_id", "topic_partition", "topic_id", "partition", *(name for name, _ in _TAIL)],
-        "formats": ["i1", ">i4", "V20", "V16", ">i4", *(code for _, code in _TAIL)],
-        "offsets": [0, 1, 5, 5, 21, *_TAIL_STARTS],
-        "itemsize": 77,
+        "names": [name for name, _, _ in _FIELDS],
+        "formats": [form for _, form, _ in _FIELDS],
+        "offsets": [offset for _, _, offset in _FIELDS],
+        "itemsize": ROW.itemsize,
     }
 )
+"""The row of the core, and in it names for the two parts of `topic_partition`, the key to group by."""
+
 RESULT: Final = np.dtype(
     [
         ("error_code", ">i2"),

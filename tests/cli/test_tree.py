@@ -125,7 +125,7 @@ except SystemExit:
 """
 
 # They ask Kafka or an object store as well, or know the log's schemas.
-NOT_ONLY_NODES = {("init",), ("log", "dump"), ("log", "explain"), ("files", "commit"), ("coordinator", "raise-level")}
+NOT_ONLY_NODES = {("init",), ("log", "dump"), ("log", "explain"), ("files", "commit")}
 ASKING = [[*path, *words] for path, words in BASES.items() if words[-len(NODE) :] == NODE and path not in NOT_ONLY_NODES]
 NODES = f"""
 import sys
