@@ -33,4 +33,4 @@ extensions = cythonize(compiled_modules(), compiler_directives=DIRECTIVES, build
 for extension in extensions:
     extension.optional = True  # cythonize does not pass it on
 
-setup(ext_modules=extensions)
+setup(ext_modules=extensions, options={"build_ext": {"parallel": True}})

@@ -21,7 +21,7 @@ from benchmarks.replay import Log
 from cli.dev.coordinator import CoordinatorProcess
 from cli.dev.kafka import find_kafka
 from coordinator.core.log_entry import ReadEntry
-from records.codec import decode_key
+from records.entry_key import decode_key
 
 TOPIC = "__diskless_metadata-cold-start"
 LOOK_EVERY_S = 0.01

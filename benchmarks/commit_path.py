@@ -1,9 +1,9 @@
 """What a commit costs inside one process, without sockets, Kafka and SQLite: decoding, deciding, applying, answering.
 
-    python -m benchmarks.commit_path [--readable] [--profile]
+    python -m benchmarks.commit_path [--profile]
 
 Groups of real encoded requests go through a leading shard whose entries are acknowledged at once. CPU microseconds per
-batch, median of the runs. `--readable` switches the vector path off; `--profile` prints where the time goes.
+batch, median of the runs. `--profile` prints where the time goes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import coordinator.core.group as group
 from cli.bench.workload import Shape, Workload
 from coordinator.core.commands import CommitAnswer, PlacePartitions, TopicShare
 from coordinator.core.events import (
@@ -143,18 +142,19 @@ def measure(batches_per_file: int, files_per_group: int) -> Times:
         leader.perform(leader.shard.feed(Submitted(requests), _now_ms()))
         decided = clock()
         answers = leader.acknowledge()
-        applied = clock()
+        acknowledged = clock()
         for answer in answers:
             write_commit(answer)
-        times.answer += clock() - applied
+        answered = clock()
+        leader.perform(leader.shard.settle())
+        times.answer += answered - acknowledged
         times.decode += decoded - started
         times.decide += decided - decoded
-        times.apply += applied - decided
+        times.apply += acknowledged - decided + clock() - answered
         times.batches += batches_per_file * files_per_group
         if len(answers) != files_per_group:
             raise AssertionError(f"{files_per_group} commits, {len(answers)} answers")
         # As if written: what is not measured here must not pile up.
-        leader.perform(leader.shard.settle())
         state = leader.shard.committed.state
         state.active = Generation()
         state.hot.take_touched()
@@ -165,11 +165,8 @@ def main() -> None:
     """Print one line per shape."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--readable", action="store_true", help="decide every commit by the readable path")
     parser.add_argument("--profile", action="store_true", help="print the functions that take the time")
     options = parser.parse_args()
-    if options.readable:
-        group.BLOCK_BATCHES_MIN = 1 << 60
     print(f"{'batches/file':>12} {'files/group':>11} {'decode':>8} {'decide':>8} {'apply':>8} {'answer':>8} {'sum us/batch':>13}")
     profile = cProfile.Profile()
     for batches_per_file, files_per_group in SHAPES:

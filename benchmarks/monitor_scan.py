@@ -20,7 +20,8 @@ import pyarrow as pa
 
 from records.codec import encode_entry, encode_key
 from records.entry_key import EntryKey
-from records.model import FileCommitted, LeadershipClaimed, PartitionCreated
+from records.files import CommittedBatch, FileCommitted
+from records.model import LeadershipClaimed, PartitionCreated
 from spark_jobs.scan import SUMMARY_SCHEMA, scan_function
 from spark_jobs.store.sink import Store
 
@@ -73,28 +74,27 @@ class Log:
         """A file with one batch for each of these partitions, which are sorted."""
         rng, batches = self._rng, len(where)
         counts, sizes = rng.integers(0, 100, batches), rng.integers(100, 60_000, batches)
-        first = np.flatnonzero(np.diff(where, prepend=-1))
-        runs = where[first]
-        records = np.add.reduceat(counts + 1, first)
-        bases = self._high[runs]
-        self._high[runs] += records
-        used = sorted({int(run) // self._per_topic for run in runs})
-        idempotent = np.flatnonzero(rng.random(batches) < IDEMPOTENT_SHARE)
-        sequences = []
-        for place in idempotent.tolist():
-            sequences.append(int(self._sequence[where[place]]))
-            self._sequence[where[place]] = (sequences[-1] + int(counts[place]) + 1) & 0x7FFFFFFF
+        idempotent = rng.random(batches) < IDEMPOTENT_SHARE
+        ages = rng.integers(0, 50, batches)
         number = len(self.entries)
+        append_ms = NOW_MS + number // 3
+        made = []
+        end = 0
+        for one, count, size, has_producer, age in zip(
+            where.tolist(), (counts + 1).tolist(), sizes.tolist(), idempotent.tolist(), ages.tolist(), strict=True
+        ):
+            topic, partition = divmod(one, self._per_topic)
+            producer = (7000 + one, 0, int(self._sequence[one])) if has_producer else (-1, -1, -1)
+            made.append(
+                CommittedBatch(self._topics[topic], partition, 0, int(self._high[one]), count, end, size, append_ms - age, 0, *producer)
+            )
+            end += size
+            self._high[one] += count
+            if has_producer:
+                self._sequence[one] = (producer[2] + count) & 0x7FFFFFFF
         record = FileCommitted(
-            object_key=f"wal/{self._kpart}/{number:026}", object_format=1, file_size=int(sizes.sum()), uploader_broker_id=number % 3,
-            owner_ids=[self._kpart], created_ms=NOW_MS, append_time_ms=NOW_MS + number // 3, content_hash=bytes(16),
-            topic_ids=[self._topics[one] for one in used],
-            run_topic=[used.index(int(run) // self._per_topic) for run in runs] if len(used) < 50 else (runs // self._per_topic).tolist(),
-            run_partition=(runs % self._per_topic).tolist(), run_length=np.diff(first, append=batches).tolist(),
-            run_base_offset=bases.tolist(), run_log_start=[], byte_gap=[], byte_size=sizes.tolist(),
-            record_count_minus_one=counts.tolist(), timestamp_age=rng.integers(0, 50, batches).tolist(), timestamp_type=[],
-            producer_index=np.diff(idempotent, prepend=0).tolist(), producer_id=(7000 + where[idempotent]).tolist(),
-            producer_epoch=[0] * len(idempotent), base_sequence=sequences,
+            object_key=f"wal/{self._kpart}/{number:026}", object_format=1, file_size=end, uploader_broker_id=number % 3,
+            owner_ids=[self._kpart], created_ms=NOW_MS, append_time_ms=append_ms, content_hash=bytes(16), batches=made,
         )  # fmt: skip
         self._add(encode_entry([record], LEVEL))
 

@@ -63,7 +63,7 @@ class ReadBench(Bench):
             while self.wires[0].answers <= number:  # noqa: ASYNC110 - the node knows no events
                 await asyncio.sleep(0)
         replica = self.node.replicas[0]
-        while replica.view is None or replica.written_offset < replica.view.state.applied_offset:  # noqa: ASYNC110
+        while replica.view is None or replica.writer.written_offset < replica.view.state.applied_offset:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         self.wires[0] = self.answers = Answers()
         self.connections[0].connection_lost(None)
@@ -126,7 +126,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--profile", action="store_true")
     options = parser.parse_args()
-    shapes = SHAPES
+    shapes: tuple[tuple[int, int], ...] = SHAPES
     if options.shape:
         shapes = tuple(cast(tuple[int, int], tuple(map(int, text.split("x")))) for text in options.shape)
     uvloop.run(measure(shapes, options.read or (LIST, FIND_ONE), options.batches, options.runs, options.profile))

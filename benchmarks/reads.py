@@ -38,7 +38,7 @@ from coordinator.client.ulid import new_ulid
 from coordinator.kafka.batches import split_partition_key
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import decode
-from coordinator.protocol.commit_file import BATCH, CommitFile, decode_commit_response, encode_commit_file
+from coordinator.protocol.commit_file import BATCH, CommitFileBody, decode_commit_response, encode_commit_file
 from coordinator.protocol.messages import (
     FindBatchesPartition,
     FindBatchesRequest,
@@ -98,7 +98,7 @@ def made_files(partition_keys: Sequence[bytes], batches: int) -> tuple[Filled, I
             rows["max_timestamp"] = start_ms + number * SPAN_MS // files - rng.integers(DISORDER_MS, size=BATCHES_PER_FILE)
             for name in ("producer_id", "producer_epoch", "base_sequence", "last_sequence"):
                 rows[name] = -1
-            file = CommitFile(f"wal/{new_ulid(time.time_ns() // 1_000_000, rng.bytes(10))}", 1, int(sizes.sum()), [0], rows)
+            file = CommitFileBody(f"wal/{new_ulid(time.time_ns() // 1_000_000, rng.bytes(10))}", 1, int(sizes.sum()), [0], rows)
             yield int(ApiKey.COMMIT_FILE), 0, encode_commit_file(file)
         filled.ends[:] = ends.tolist()
 

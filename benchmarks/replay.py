@@ -19,25 +19,25 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import wraps
-from itertools import groupby
+from itertools import accumulate
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 from unittest import mock
 
 from coordinator.adapters.sqlite import StateDatabase
 from coordinator.core.events import EntriesRead
-from coordinator.core.files.replay import block_of
 from coordinator.core.limits import Limits
 from coordinator.core.log_entry import ReadEntry
 from coordinator.core.shard import Shard
 from coordinator.core.state.packing import Packer
 from coordinator.core.state.replica_state import OFFSET_END, ShardState
 from coordinator.testing.state_store import MemoryStateStore
-from records.bulk_decode import read_files
-from records.codec import encode_entry, encode_key
-from records.entry_key import EntryKey
+from records.codec import encode_entry
+from records.entry_key import EntryKey, encode_key
+from records.files import CommittedBatch, FileCommitted, read_files
+from records.lines import BatchVerdict
 from records.log import Fence
-from records.model import FileCommitted, LeadershipClaimed, PartitionCreated
+from records.model import LeadershipClaimed, PartitionCreated
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -77,7 +77,6 @@ class Log:
     def _file(self, number: int) -> FileCommitted:
         rng, n = self._random, self._batches_per_file
         places = sorted((rng.randrange(len(TOPICS)), rng.randrange(PARTITIONS_OF_TOPIC)) for _ in range(n))
-        used = sorted({topic for topic, _ in places})
         sizes = [int(1024 * 64 ** rng.random()) for _ in places]
         counts = [max(1, size // rng.randrange(100, 1200)) for size in sizes]
         producers = [rng.randrange(PRODUCERS_OF_PARTITION) if rng.random() < IDEMPOTENT_SHARE else -1 for _ in places]
@@ -87,19 +86,30 @@ class Log:
             self._next_offset[place] = bases[-1] + count
             sequences.append(self._next_sequence.get((*place, producer), 0))
             self._next_sequence[*place, producer] = (sequences[-1] + count) % 2**31
-        runs = [(place, len(list(batches))) for place, batches in groupby(places)]
-        firsts = [sum(length for _, length in runs[:at]) for at in range(len(runs))]
-        idempotent = [at for at, producer in enumerate(producers) if producer >= 0]
+        batches = [
+            CommittedBatch(
+                topic_id=TOPICS[place[0]],
+                partition=place[1],
+                verdict=BatchVerdict.ACCEPTED,
+                base_offset=base,
+                record_count=count,
+                byte_offset=end - size,
+                byte_size=size,
+                timestamp_ms=START_MS + number - rng.randrange(250),
+                timestamp_type=0,
+                producer_id=place[0] * 1000 + place[1] * 10 + producer if producer >= 0 else -1,
+                producer_epoch=0 if producer >= 0 else -1,
+                base_sequence=sequence if producer >= 0 else -1,
+                log_start=0,
+                detail=0,
+            )
+            for place, size, end, count, base, producer, sequence in zip(
+                places, sizes, accumulate(sizes), counts, bases, producers, sequences, strict=True
+            )
+        ]
         return FileCommitted(
             object_key=f"wal/01K{number:023d}", object_format=1, file_size=sum(sizes), uploader_broker_id=1, owner_ids=[0],
-            created_ms=START_MS + number - 250, append_time_ms=START_MS + number, content_hash=rng.randbytes(16),
-            topic_ids=[TOPICS[topic] for topic in used], run_topic=[used.index(topic) for (topic, _), _ in runs],
-            run_partition=[partition for (_, partition), _ in runs], run_length=[length for _, length in runs],
-            run_base_offset=[bases[first] for first in firsts], run_log_start=[], byte_gap=[], byte_size=sizes,
-            record_count_minus_one=[count - 1 for count in counts], timestamp_age=[rng.randrange(250) for _ in places],
-            timestamp_type=[], producer_index=[at - before for before, at in zip([0, *idempotent], idempotent, strict=False)],
-            producer_id=[places[at][0] * 1000 + places[at][1] * 10 + producers[at] for at in idempotent],
-            producer_epoch=[0] * len(idempotent), base_sequence=[sequences[at] for at in idempotent],
+            created_ms=START_MS + number - 250, append_time_ms=START_MS + number, content_hash=rng.randbytes(16), batches=batches,
         )  # fmt: skip
 
 
@@ -142,9 +152,8 @@ def apply_all(entries: list[ReadEntry]) -> tuple[float, dict[str, float]]:
     watch = Stopwatch()
     shard = new_shard(ShardState(cold=MemoryStateStore().reader()))
     with (
-        mock.patch("coordinator.core.files.replay.read_files", watch.timed("decode", read_files)),
-        mock.patch("coordinator.core.files.replay.block_of", watch.timed("block", block_of)),
-        mock.patch.object(ShardState, "apply_block", watch.timed("apply", ShardState.apply_block)),
+        mock.patch("coordinator.core.follower.read_files", watch.timed("decode", read_files)),
+        mock.patch.object(ShardState, "apply_files", watch.timed("apply", ShardState.apply_files)),
     ):
         started = time.process_time()
         for chunk in chunks(entries):

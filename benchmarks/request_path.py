@@ -44,9 +44,14 @@ from coordinator.protocol.commit_file import decode_commit_response
 from coordinator.protocol.framing import FrameReader
 from coordinator.protocol.messages import CreatablePartitions, CreatePartitionsRequest
 from coordinator.runtime.clock import wall_ms
-from coordinator.runtime.node import FatalError, Node, NodeConfig, NodePorts
+from coordinator.runtime.directories.port import OpenDirectories
+from coordinator.runtime.failures import FatalError
+from coordinator.runtime.node import Node
+from coordinator.runtime.node_config import NodeConfig, NodePorts
 from coordinator.runtime.ports import LogEntry, LogListener, PeerUnavailable, Report
 from coordinator.runtime.topic_rules import TopicExpectations
+from coordinator.security.acls import Everything
+from coordinator.testing.directories import FakeDirectory
 from coordinator.testing.kafka import FakeKafka
 from records.model import Endpoint
 
@@ -82,7 +87,7 @@ class Log:
         self.listener = listener
         return self
 
-    def follow(self, partition: int, next_offset: int, generation: int) -> None:
+    def follow(self, partition: int, next_offset: int, generation: int, last_hash: bytes | None = None) -> None:
         """Hand over what is there."""
         self.generations[partition] = generation
         entries = self.logs.get(partition, [])[next_offset:]
@@ -211,9 +216,10 @@ class Bench:
                 membership=fake.membership,
                 open_reader=self.log.open_reader,
                 open_producers=lambda _size: self.log,
-                open_stores=lambda _cluster_id: StateDatabases(folder),
+                open_directories=lambda _cluster_id: OpenDirectories([FakeDirectory(StateDatabases(folder), folder / "snapshots")]),
                 peers=NoPeers(),
                 writer=writer,
+                background=writer,
                 telemetry=MetricsTelemetry(metrics),
             ),
             clock_ms=wall_ms,
@@ -221,17 +227,20 @@ class Bench:
             rng=random.Random(1),
             on_fatal=self._on_fatal,
         )
-        self.server = Server(Dispatcher(self.node, metrics), listener="PLAINTEXT", table=ApiTable(), limits=ServerLimits())
+        self.server = Server(Dispatcher(self.node, metrics, Everything()), listener="PLAINTEXT", table=ApiTable(), limits=ServerLimits())
         self.wires: list[Wire] = []
         self.connections: list[Connection] = []
+        self.fatal: FatalError | None = None
         self.node.start()
 
     def _on_fatal(self, error: FatalError) -> None:
-        raise AssertionError(str(error))
+        self.fatal = error
 
     async def ready(self) -> None:
         """Lead, and have a topic."""
-        while not self.node.view.led():  # noqa: ASYNC110 - the node knows no events
+        while not self.node.view.led():
+            if self.fatal is not None:
+                raise self.fatal
             await asyncio.sleep(0.005)
         await self.server.start("127.0.0.1", 0)
         wanted = CreatePartitionsRequest(
@@ -304,7 +313,7 @@ def main() -> None:
     parser.add_argument("--no-read-back", action="store_true")
     parser.add_argument("--profile", action="store_true")
     options = parser.parse_args()
-    shapes = SHAPES
+    shapes: tuple[tuple[int, int], ...] = SHAPES
     if options.shape:
         shapes = tuple(cast(tuple[int, int], tuple(map(int, text.split("x")))) for text in options.shape)
     uvloop.run(measure(shapes, options.runs, not options.no_read_back, options.profile))

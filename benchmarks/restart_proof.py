@@ -17,10 +17,9 @@ from pathlib import Path
 
 from benchmarks.state_database import CLUSTER_ID, PARTITIONS, TOPIC_ID, fill, measure_us
 from coordinator.adapters.sqlite import StateDatabase
-from coordinator.adapters.sqlite.database import CHECK, PRODUCERS, TOPICS
-from coordinator.adapters.sqlite.database import PARTITIONS as PARTITION_ROWS
 from coordinator.adapters.sqlite.proofs import run_proof
 from coordinator.adapters.sqlite.schema import connect_reader, fetch
+from coordinator.adapters.sqlite.stored import CHECK, select_all
 from coordinator.core.state.replica_state import ShardState
 
 ROUNDS = 5
@@ -40,8 +39,8 @@ def seconds(call: Callable[[], object]) -> tuple[float, float]:
 def read_unproven(path: Path) -> None:
     """Read what a start needs when it believes everything."""
     connection = connect_reader(path)
-    for sql in (PARTITION_ROWS, PRODUCERS, TOPICS):
-        fetch(connection, sql)
+    for table in ("partition", "producer", "topic"):
+        fetch(connection, select_all(table))
     set(map(hash, (row[0] for row in connection.execute(KEYS))))
     connection.close()
 

@@ -21,6 +21,8 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 
+import numpy as np
+
 from benchmarks.bed import Row, broker, own_process, say, service, wait_for, write_json
 from benchmarks.scaling_parts import (
     MB,
@@ -40,7 +42,6 @@ from cli.bench.targets import create_targets
 from cli.dev.coordinator import CoordinatorProcess
 from cli.dev.kafka import KafkaCluster
 from coordinator.core.tables.in_memory import HotState
-from coordinator.core.tables.tables import RememberedBatch
 from coordinator.kafka.batches import partition_key
 from coordinator.protocol.codec import decode
 from coordinator.protocol.messages import (
@@ -165,8 +166,8 @@ def measure_hot_state(counts: Sequence[int]) -> list[Row]:
         row: Row = {"rows": count, "copy_partitions_ms": copy_ms(state)}
         producers = HotState()
         for number in range(count):
-            row_of = producers.producers.add(number // 3, number)
-            producers.producers.remember(row_of, 0, RememberedBatch(0, 9, 0, -1), 1)
+            producers.producers.restore(number, number // 3, number, 0, 1, np.array([(0, 9, 0, -1)], np.int64))
+        producers.producers.restored()
         row["copy_producers_ms"] = copy_ms(producers)
         rows.append(row)
         progress(row)

@@ -21,11 +21,14 @@ import apsw
 
 from coordinator.adapters.sqlite import StateDatabase, StateReader
 from coordinator.adapters.sqlite.schema import PAGE_BYTES, fetch
+from coordinator.core.files.logged import LoggedFiles
 from coordinator.core.state.packing import Packer
 from coordinator.core.state.replica_state import ShardState
 from coordinator.core.tables.stored_rows import Header
 from records.codec import encode_entry
-from records.model import FileCommitted, PartitionCreated
+from records.files import CommittedBatch, FileCommitted, table_of
+from records.lines import BatchVerdict
+from records.model import PartitionCreated
 
 PARTITIONS = 100
 FILE_BATCHES = 100
@@ -38,18 +41,34 @@ LEAN_ROW = "CREATE TABLE batch (partition, last, byte_offset, size, file, timest
 
 def make_file(number: int, rng: random.Random, next_offset: list[int]) -> FileCommitted:
     """One batch for every partition."""
-    sizes = [rng.randrange(1000, 60_000) for _ in range(FILE_BATCHES)]
-    counts = [rng.randrange(RECORDS_PER_BATCH) for _ in sizes]
-    bases = list(next_offset)
-    for partition, count in enumerate(counts):
-        next_offset[partition] += count + 1
+    append_time_ms, end = START_MS + number * 5, 0
+    batches = []
+    for partition in range(FILE_BATCHES):
+        size, count = rng.randrange(1000, 60_000), 1 + rng.randrange(RECORDS_PER_BATCH)
+        timestamp_ms = append_time_ms - rng.randrange(250)
+        batches.append(
+            CommittedBatch(
+                topic_id=TOPIC_ID,
+                partition=partition,
+                verdict=BatchVerdict.ACCEPTED,
+                base_offset=next_offset[partition],
+                record_count=count,
+                byte_offset=end,
+                byte_size=size,
+                timestamp_ms=timestamp_ms,
+                timestamp_type=0,
+                producer_id=-1,
+                producer_epoch=-1,
+                base_sequence=-1,
+                log_start=0,
+                detail=0,
+            )
+        )
+        next_offset[partition] += count
+        end += size
     return FileCommitted(
-        object_key=f"wal/01K{number:023d}", object_format=1, file_size=sum(sizes), uploader_broker_id=1, owner_ids=[0],
-        created_ms=START_MS + number * 5 - 250, append_time_ms=START_MS + number * 5, content_hash=rng.randbytes(16),
-        topic_ids=[TOPIC_ID], run_topic=[0] * PARTITIONS, run_partition=list(range(PARTITIONS)), run_length=[1] * PARTITIONS,
-        run_base_offset=bases, run_log_start=[], byte_gap=[], byte_size=sizes, record_count_minus_one=counts,
-        timestamp_age=[rng.randrange(250) for _ in sizes], timestamp_type=[], producer_index=[], producer_id=[],
-        producer_epoch=[], base_sequence=[],
+        object_key=f"wal/01K{number:023d}", object_format=1, file_size=end, uploader_broker_id=1, owner_ids=[0],
+        created_ms=append_time_ms - 250, append_time_ms=append_time_ms, content_hash=rng.randbytes(16), batches=batches,
     )  # fmt: skip
 
 
@@ -57,7 +76,7 @@ def header(state: ShardState) -> Header:
     """A header with the state's applied offset."""
     return Header(
         cluster_id=CLUSTER_ID, topic_id=TOPIC_ID, metadata_partition=0, applied_offset=state.applied_offset, epoch=1, term=1, seq=1,
-        leader_node_id=1, leader_endpoints="", log_time_ms=state.hot.log_time_ms, last_entry_hash=b"", digest=b"",
+        leader_node_id=1, leader_endpoints="", log_time_ms=state.hot.log_time_ms, last_entry_hash=bytes(16), digest=b"",
     )  # fmt: skip
 
 
@@ -67,11 +86,13 @@ def fill(database: StateDatabase, batches: int, files_per_flush: int) -> tuple[S
     next_offset = [0] * PARTITIONS
     state, packer = ShardState(cold=database.reader()), Packer()
     created = PartitionCreated(topic_id=TOPIC_ID, name="t", first_partition=0, num_partitions=PARTITIONS, order_offset=0)
-    state.apply_entry([created], 0, b"")
+    state.apply_entry([created], 0)
     packing = writing = 0.0
     for number in range(batches // FILE_BATCHES):
         record = make_file(number, rng, next_offset)
-        state.apply_entry([record], number + 1, encode_entry([record]))
+        files = LoggedFiles(table_of([record]), [encode_entry([record])])
+        files.offsets[0] = number + 1
+        state.apply_files(files, 0, 1)
         if (number + 1) % files_per_flush == 0:
             freeze = state.freeze(header(state))
             start = time.perf_counter()

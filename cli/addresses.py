@@ -29,7 +29,7 @@ async def check_nodes(servers: Sequence[tuple[str, int]], timeout_s: float = LOO
 def check_brokers(bootstrap_servers: str, properties: Mapping[str, str]) -> None:
     """Raise `Failed` when none of the addresses can be a Kafka broker's. Blocks, also on a thread with a running loop."""
     from coordinator.client.client import parse_servers
-    from coordinator.client.identify import Kind, complaint_as_broker, identify_all
+    from coordinator.client.identify import ServerKind, complaint_as_broker, identify_all
 
     try:
         servers = parse_servers(bootstrap_servers)
@@ -39,7 +39,7 @@ def check_brokers(bootstrap_servers: str, properties: Mapping[str, str]) -> None
 
     def complaint(found: Found) -> str | None:
         # A broker that wants TLS does not answer in plain text.
-        return None if is_encrypted and found.kind not in (Kind.NOBODY, Kind.UNRESOLVED) else complaint_as_broker(found)
+        return None if is_encrypted and found.kind not in (ServerKind.NOBODY, ServerKind.UNRESOLVED) else complaint_as_broker(found)
 
     with ThreadPoolExecutor(max_workers=1) as pool:
         found = pool.submit(lambda: asyncio.run(identify_all(servers, LOOK_S))).result()
@@ -47,10 +47,10 @@ def check_brokers(bootstrap_servers: str, properties: Mapping[str, str]) -> None
 
 
 def _judge(found: Sequence[Found], complaint: Callable[[Found], str | None]) -> None:
-    from coordinator.client.identify import Kind
+    from coordinator.client.identify import ServerKind
 
     complaints = [complaint(one) for one in found]
-    if any(one.kind is Kind.SILENT or text is None for one, text in zip(found, complaints, strict=True)):
+    if any(one.kind is ServerKind.SILENT or text is None for one, text in zip(found, complaints, strict=True)):
         return
-    is_wrong = all(one.kind in (Kind.NODE, Kind.BROKER, Kind.HTTP) for one in found)
+    is_wrong = all(one.kind in (ServerKind.NODE, ServerKind.BROKER, ServerKind.HTTP) for one in found)
     raise Failed("; ".join(filter(None, complaints)), Exit.USAGE if is_wrong else Exit.UNAVAILABLE)

@@ -13,7 +13,8 @@ import os
 import signal
 import sys
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
@@ -39,6 +40,16 @@ def take_signals() -> None:
         # A shell starts jobs in the background with SIGINT ignored, and means it.
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _on_signal)
+
+
+@contextmanager
+def held_signals() -> Iterator[None]:
+    """Let signals that end the command wait for the end of the block; processes that are made in it hold them until they say otherwise."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _on_signal(_number: int, _frame: FrameType | None) -> None:

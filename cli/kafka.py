@@ -21,7 +21,7 @@ from coordinator.config.sources import read_file
 from coordinator.config.values import OutOfBounds
 
 if TYPE_CHECKING:
-    from coordinator.adapters.kafka.cluster import KafkaCluster
+    from coordinator.adapters.kafka.cluster import KafkaAdmin
 
 # Java clients and librdkafka share a properties file as long as it has no keys of the one that the other refuses.
 _JAVA_ONLY = ("sasl.jaas.config", "ssl.truststore.location", "ssl.truststore.type")
@@ -42,13 +42,13 @@ class KafkaPlace:
 
         check_brokers(self.bootstrap_servers, self.properties)
 
-    def open(self, request_timeout_s: float) -> KafkaCluster:
+    def open(self, request_timeout_s: float) -> KafkaAdmin:
         """Open the administration of the topic; close it again. Raises `Failed`."""
-        from coordinator.adapters.kafka.cluster import KafkaCluster
+        from coordinator.adapters.kafka.cluster import KafkaAdmin
         from coordinator.adapters.kafka.settings import KafkaPropertyRefused
 
         try:
-            cluster = KafkaCluster(
+            cluster = KafkaAdmin(
                 bootstrap_servers=self.bootstrap_servers,
                 topic=self.topic,
                 client_id="diskless-cli",
@@ -111,7 +111,7 @@ def plain(error: BaseException) -> str:
 
 @contextmanager
 def kafka_errors() -> Iterator[None]:
-    """Turn what Kafka says into `Failed`."""
+    """Raise errors of Kafka's client as `Failed`."""
     from confluent_kafka import KafkaException
 
     from coordinator.runtime.ports import ClusterRefused, KafkaUnavailable, TopicMissing

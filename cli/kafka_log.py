@@ -52,7 +52,7 @@ class LogConsumer:
         return sorted(found.partitions)
 
     def log_range(self, partition: int) -> tuple[int, int]:
-        """(log start offset, log end offset)."""
+        """Return the log start offset and the log end offset. Raises `Failed`."""
         try:
             low, high = self._consumer.get_watermark_offsets(TopicPartition(self.topic, partition), timeout=self._timeout_s)
         except KafkaException as error:
@@ -60,7 +60,7 @@ class LogConsumer:
         return low, high
 
     def read(self, starts: Mapping[int, int], ends: Mapping[int, int] | None) -> Iterator[LogMessage]:
-        """Read from the given offsets up to the given ends (exclusive), or for ever without ends."""
+        """Read from the given offsets up to the given ends (exclusive), or for ever without ends. Raises `Failed`."""
         open_partitions = {partition for partition in starts if ends is None or starts[partition] < ends[partition]}
         self._consumer.assign([TopicPartition(self.topic, partition, starts[partition]) for partition in sorted(open_partitions)])
         silent_since_s = time.monotonic()

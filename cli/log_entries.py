@@ -15,6 +15,8 @@ from cli.output import term_text
 from coordinator.kafka.names import topic_id_text
 from records.codec import UnknownSchema, UnreadableEntry, decode_entry, decode_key
 from records.entry_key import EntryKey
+from records.files import CommittedBatch
+from records.lines import BatchVerdict
 from records.log import EntryRecords, Fence, Judgement, LogGrammar, OpenTransaction, Role, Verdict, claim_in
 from records.model import Record
 
@@ -62,7 +64,8 @@ class JudgedEntry:
 class EntryJudge:
     """Judges the messages of one partition in order. `from_start` is false where earlier entries were pruned or skipped.
 
-    Only with a `fold`, which has to begin with the log, are entries found that contradict the state.
+    Only with a `fold`, which has to begin with the log, are entries found that contradict the state. It is not used in a restored log,
+    whose first state is in an object store.
     """
 
     def __init__(self, *, from_start: bool, fold: StateFold | None = None) -> None:
@@ -71,12 +74,19 @@ class EntryJudge:
         self._is_term_known = from_start
         self._epoch_seen = 0
 
+    @property
+    def is_folding(self) -> bool:
+        """Whether entries that contradict the state are found."""
+        return self._fold is not None
+
     def judge(self, message: LogMessage) -> JudgedEntry:
         """Judge and decode the next message."""
         key = decode_key(message.key)
         entry = _decode(message.value)
         records, error = ([], entry) if isinstance(entry, UnreadableEntry) else (entry, "")
         verdict, reason, closed = self._verdict(message.offset, key, entry)
+        if verdict == Verdict.RESTORED.value:
+            self._fold = None
         contradiction = None if self._fold is None else self._fold.take(message)
         if contradiction is not None:
             verdict, reason = VOID, _joined(f"contradiction: {contradiction}", _lost(self._grammar.close() or closed))
@@ -110,6 +120,8 @@ def _words(judged: Judgement, opened: OpenTransaction[EntryRecords] | None) -> t
     verdict = judged.verdict
     if judged.fault is not None:
         return VOID, _joined(f"contradiction: {judged.fault.message}", _lost(judged.closed))
+    if verdict is Verdict.RESTORED:
+        return verdict.value, "the log goes on from a snapshot of another log"
     if verdict not in (Verdict.APPLY, Verdict.CLAIM):
         return VOID, f"{verdict.value}: {REASONS[verdict.value]}"
     match judged.role:
@@ -184,6 +196,10 @@ def _value(name: str, value: object) -> object:
             return value.hex()
         case int() if name == "term":
             return term_text(value)
+        case CommittedBatch():
+            return {field: _value(field, item) for field, item in value._asdict().items()} | {
+                "verdict": BatchVerdict(value.verdict).name.lower()
+            }
         case list():
             return [_value(name, item) for item in cast(list[object], value)]
         case _ if is_dataclass(value) and not isinstance(value, type):
@@ -197,20 +213,24 @@ _SHOWN: Mapping[str, tuple[str, ...]] = {
     "LeadershipClaimed": ("node_id", "rack"),
     "PartitionCreated": ("name", "first_partition", "num_partitions"),
     "TopicDeleted": ("topic_id",),
-    "FileCommitted": ("object_key", "file_size", "run_length", "run_base_offset"),
+    "FileCommitted": ("object_key", "file_size"),
     "RecordsDeleted": ("topic_id", "partition", "new_log_start_offset"),
     "TopicPlaced": ("name", "confirmed"),
     "TopicDeleting": ("topic_id", "confirmed"),
     "NodeRegistered": ("node_id", "rack"),
+    "ReplicasAssignedToDirs": ("node_id",),
     "FilesRemoved": ("object_keys",),
     "FilesFenced": ("object_keys",),
-    "FileHandedOver": ("object_key", "next_owner_id"),
+    "FilesHandedOver": ("object_keys", "next_owner_ids"),
     "ProducersExpired": ("before_ms",),
-    "TombstonesExpired": ("before_ms",),
+    "TombstonesExpired": ("keys_before_ms", "topics_before_ms"),
     "SnapshotCommitted": ("end_offset", "location"),
     "TransactionBegan": ("name", "num_chunks"),
     "TransactionEnded": ("num_chunks",),
     "TransactionAborted": ("reason",),
+    "Restored": ("old_cluster_id", "old_topic_id", "old_end_offset", "epoch_floor", "file_id_base", "location"),
+    "RestoreFinished": ("restore_id",),
+    "TopicConfigured": ("topic_id", "names", "values"),
 }
 
 

@@ -10,7 +10,7 @@ import click
 
 from cli.kafka_log import LogConsumer
 from cli.log_entries import CHUNK, EntryJudge, JudgedEntry, LogMessage, entry_row
-from cli.log_fold import Bounds, LogFold, touched_partitions
+from cli.log_fold import Bounds, FoldedReplica, touched_partitions
 from cli.outcome import Exit, Failed
 from cli.output import print_fields, progress, time_text
 from coordinator.kafka.names import topic_id_text
@@ -22,6 +22,7 @@ OFFSET_MAX = (1 << 63) - 1
 MEANINGS = {
     "apply": "It counts: every replica has applied it.",
     "claim": "It begins a leadership term.",
+    "restored": "It begins the log, which goes on from a snapshot of another one.",
     "void": "It has no effect, on any replica, now and whenever the log is read again.",
     "chunk": "It is part of a transaction and takes effect only when that ends.",
     "unknown": "The log before the first claim is not known, so nothing can be said.",
@@ -67,18 +68,18 @@ def explain_entry(consumer: LogConsumer, partition: int, offset: int) -> Explana
         raise Failed(
             f"metadata partition {partition} begins at offset {low}: the state before it cannot be folded from the log", Exit.NOT_FOUND
         )
-    with LogFold(partition) as fold, progress(f"reading {consumer.topic}-{partition}", offset + 1) as step:
+    with FoldedReplica(partition) as fold, progress(f"reading {consumer.topic}-{partition}", offset + 1) as step:
         return _explain(consumer.read({partition: 0}, {partition: end}), fold, offset, step)
 
 
-def _explain(messages: Iterator[LogMessage], fold: LogFold, offset: int, step: Callable[[], None]) -> Explanation:
+def _explain(messages: Iterator[LogMessage], fold: FoldedReplica, offset: int, step: Callable[[], None]) -> Explanation:
     judge = EntryJudge(from_start=True, fold=fold)
     target: JudgedEntry | None = None
     touched: list[tuple[bytes, int]] = []
     before: list[tuple[str, Bounds | None]] = []
     transaction = ""
     for message in messages:
-        if message.offset == offset:
+        if message.offset == offset and judge.is_folding:
             touched = touched_partitions(_records_of(message))
             before = [(_name(fold, *where), fold.bounds(*where)) for where in touched]
         entry = judge.judge(message)
@@ -114,7 +115,7 @@ def _closes(entry: JudgedEntry) -> bool:
     return entry.verdict == "claim" or (entry.verdict == "apply" and is_marker) or entry.reason.startswith("contradiction")
 
 
-def _name(fold: LogFold, topic_id: bytes, partition: int) -> str:
+def _name(fold: FoldedReplica, topic_id: bytes, partition: int) -> str:
     return f"{fold.topic_name(topic_id) or topic_id_text(topic_id)}-{partition}"
 
 

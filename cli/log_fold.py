@@ -22,8 +22,9 @@ from coordinator.core.shard import Shard
 from coordinator.core.state.packing import Packer
 from coordinator.core.state.replica_state import OFFSET_END, ShardState
 from coordinator.core.view import ShardView
+from records.files import FileCommitted
 from records.log import Fence
-from records.model import FileCommitted, Record, RecordsDeleted
+from records.model import Record, RecordsDeleted
 
 CLUSTER, TOPIC_ID = "folded", bytes(16)
 WRITTEN_BATCHES = 100_000
@@ -37,7 +38,7 @@ class Bounds(NamedTuple):
     high_watermark: int
 
 
-class LogFold:
+class FoldedReplica:
     """One metadata partition; use it as a context manager. Messages come in order from offset 0 on."""
 
     def __init__(self, partition: int) -> None:
@@ -103,8 +104,8 @@ def touched_partitions(records: Sequence[Record]) -> list[tuple[bytes, int]]:
     for record in records:
         match record:
             case FileCommitted():
-                for topic, partition in zip(record.run_topic, record.run_partition, strict=True):
-                    touched[record.topic_ids[topic], partition] = None
+                for batch in record.accepted:
+                    touched[batch.topic_id, batch.partition] = None
             case RecordsDeleted():
                 touched[record.topic_id, record.partition] = None
             case _:

@@ -12,11 +12,18 @@ COMMANDS = {
     "coordinator": Lazy("cli.commands.coordinator", "coordinator", "Run a coordinator process; look at running ones."),
     "topics": Lazy("cli.commands.topics", "topics", "Create, grow, delete and look at diskless topics."),
     "files": Lazy("cli.commands.files", "files", "Make WAL files, commit them, look at those that are known."),
+    "gateways": Lazy("cli.commands.gateways", "gateways", "Look at the produce gateways of coordinators."),
     "offsets": Lazy("cli.commands.offsets", "offsets", "Look up offsets of partitions by time."),
     "batches": Lazy("cli.commands.batches", "batches", "Find the batches of a partition in the object store."),
     "records": Lazy("cli.commands.records", "records", "Delete records from the beginning of partitions."),
     "doctor": Lazy("cli.commands.doctor", "doctor", "Find out what is wrong with a service: each finding comes with its remedy."),
     "log": Lazy("cli.commands.log", "log", "Look into the metadata topic itself."),
+    "snapshots": Lazy("cli.commands.snapshots", "snapshots", "Take snapshots of coordinators; list, prove and fetch them."),
+    "retention": Lazy("cli.commands.retention", "retention", "Delete batches that are past their topic's retention."),
+    "orphans": Lazy("cli.commands.orphans", "orphans", "Find and delete objects that were uploaded and never committed."),
+    "restore": Lazy("cli.commands.restore", "restore", "Begin again in a new Kafka, from the snapshots in the object store."),
+    "storage": Lazy("cli.commands.storage", "storage", "Prepare and look at the data directories of this machine."),
+    "dirs": Lazy("cli.commands.dirs", "dirs", "Look at the data directories of nodes; move replicas between them."),
     "db": Lazy("cli.commands.db", "db", "Look into the state database of a metadata partition."),
     "bench": Lazy(
         "cli.commands.bench",
@@ -32,21 +39,13 @@ COMMANDS = {
 }
 
 EPILOG = """Exit status: 0 ok, 1 failure, 2 wrong options or configuration, 3 not found, 4 unavailable now (retry), 5 an audit found
-something, 6 timed out. Data goes to standard output, messages to standard error. Documentation: README.md, coordinator/DESIGN.md."""
-
-
-def installed_version() -> str:
-    """The version of the package, or words that say there is none."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("diskless-coordinator")
-    except PackageNotFoundError:
-        return "unknown (not installed)"
+something, 6 timed out. Data goes to standard output, messages to standard error. Documentation: README.md, docs/index.md."""
 
 
 def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
+        from coordinator.app.version import installed_version
+
         click.echo(f"diskless {installed_version()}")
         ctx.exit()
 

@@ -16,8 +16,8 @@ from cli.options import F, config_option
 from cli.outcome import Exit, Failed
 
 if TYPE_CHECKING:
-    from coordinator.adapters.objectstore import ObjectStore
     from coordinator.config.values import StoreUrl
+    from coordinator.object_store import ObjectStore
 
 URL_VARIABLE = "DISKLESS_OBJECT_STORE_URL"
 
@@ -45,6 +45,11 @@ def store_options(function: F) -> F:
     for option in options:
         function = option(function)
     return function
+
+
+snapshots_prefix_option = click.option(
+    "--snapshots-prefix", metavar="PREFIX", help="Where snapshots of the log are in the object store. [default: snapshots.prefix]"
+)
 
 
 def open_object_store(url: str | None, options: Sequence[str], config_file: Path | None) -> ObjectStore:
@@ -75,6 +80,16 @@ def open_object_store(url: str | None, options: Sequence[str], config_file: Path
         raise Failed(str(error), Exit.USAGE) from error
 
 
+def snapshots_prefix_of(prefix: str | None, config_file: Path | None) -> str:
+    """Where snapshots are in the store: as given, else what the settings file says, else the default. Raises `Failed`."""
+    from cli.configuration import read_service_settings
+    from coordinator.config import KEYS
+
+    if prefix is not None:
+        return prefix.strip("/")
+    return (KEYS["snapshots.prefix"].default or "") if config_file is None else read_service_settings(config_file).snapshots_prefix
+
+
 def _shared(url: StoreUrl) -> StoreUrl:
     """Return the URL of a store that others use too: objects elsewhere vanish, or lie where no process looks. Raises `Failed`."""
     if url.scheme == "memory":
@@ -102,8 +117,8 @@ def wal_prefix(config_file: Path | None) -> str:
 
 @contextmanager
 def store_errors() -> Iterator[None]:
-    """Turn what the store says into `Failed`."""
-    from coordinator.adapters.objectstore import InvalidKey, ObjectMissing, StoreDenied, StoreError, StoreUnavailable
+    """Raise errors of the object store as `Failed`."""
+    from coordinator.object_store import InvalidKey, ObjectMissing, StoreDenied, StoreError, StoreUnavailable
 
     try:
         yield

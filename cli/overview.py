@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, cast
 from cli.output import term_text
 from cli.service import milliseconds
 from coordinator.client.connection import ConnectionLost, RequestTimedOut
-from coordinator.client.model import Node
+from coordinator.client.model import ServiceNode
 from coordinator.protocol.messages import (
     DescribeCoordinatorsCoordinator,
+    DescribeCoordinatorsDirectory,
     DescribeCoordinatorsRequest,
     DescribeCoordinatorsResponse,
 )
 from coordinator.protocol.wire import MalformedMessage
+from coordinator.runtime.load_progress import LoadStatus, LoadStep
 
 if TYPE_CHECKING:
     from cli.output import Row
@@ -35,7 +37,7 @@ STANDBY_STATES = ("following", "recovering", "fencing")
 class NodeView:
     """The answer of one node, or the reason for its absence (`error`)."""
 
-    node: Node
+    node: ServiceNode
     cluster_id: str | None
     coordinators: Sequence[DescribeCoordinatorsCoordinator]
     error: str
@@ -45,6 +47,10 @@ class NodeView:
     ahead_ms: tuple[float, float] = (0.0, 0.0)
     """How far its clock is ahead of the one here: at least, at most."""
     withheld: str | None = None
+    directories: Sequence[DescribeCoordinatorsDirectory] = ()
+    queued_assignments: int = 0
+    assignment_wait_ms: int = 0
+    """Replicas whose data directory partition 0 has not recorded yet, and how long the one of them has waited that waits longest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +58,7 @@ class ReplicaFacts:
     """One coordinator on one node. `next_offset` is the first offset that this replica has not read."""
 
     coordinator_id: int
-    node: Node
+    node: ServiceNode
     state: str
     is_leader: bool
     leader_id: int
@@ -75,7 +81,7 @@ async def look(client: DisklessClient, timeout_s: float) -> list[NodeView]:
     return list(await asyncio.gather(*(_ask(client, node, min(timeout_s, NODE_TIMEOUT_S)) for node in description.nodes)))
 
 
-async def _ask(client: DisklessClient, node: Node, timeout_s: float) -> NodeView:
+async def _ask(client: DisklessClient, node: ServiceNode, timeout_s: float) -> NodeView:
     request = DescribeCoordinatorsRequest(coordinator_ids=(), timeout_ms=milliseconds(timeout_s))
     asked_ms = time.time() * 1000
     try:
@@ -95,6 +101,9 @@ async def _ask(client: DisklessClient, node: Node, timeout_s: float) -> NodeView
         registered_id=next((one.incarnation_id for one in response.nodes if one.node_id == node.node_id), b""),
         ahead_ms=(response.time_ms - time.time() * 1000, response.time_ms - asked_ms),
         withheld=response.withheld_reason,
+        directories=response.directories,
+        queued_assignments=response.queued_assignments,
+        assignment_wait_ms=response.assignment_wait_ms,
     )
 
 
@@ -161,9 +170,32 @@ def status_rows(views: Sequence[NodeView]) -> list[Row]:
                 "standbys": len(lags),
                 "lag_max": max(lags, default=None),
                 "live_partitions": max(one.live_partitions for one in group),
+                "loading": {
+                    str(view.node.node_id): load_status(one).text
+                    for view in views
+                    for one in view.coordinators
+                    if one.coordinator_id == coordinator_id and one.load_step is not None
+                },
             }
         )
     return rows
+
+
+def notes(views: Sequence[NodeView]) -> list[str]:
+    """Sentences about replicas that are not loaded yet, and about data directories that are offline."""
+    found = []
+    for view in views:
+        name = f"node {view.node.node_id}"
+        loading = [one for one in view.coordinators if one.load_step is not None and one.state != "failed"]
+        found += [f"{name}: coordinator {one.coordinator_id} is being loaded: {load_status(one).text}" for one in loading]
+        offline = [one for one in view.directories if one.offline_reason is not None]
+        found += [f"{name}: data directory {one.path} is offline: {one.offline_reason}" for one in offline]
+    return found
+
+
+def load_status(one: DescribeCoordinatorsCoordinator) -> LoadStatus:
+    """How far a node is with the loading of its replica, which it has told of."""
+    return LoadStatus(LoadStep(one.load_step), one.load_snapshot, one.loaded_bytes, one.load_bytes, one.loaded_entries, one.load_entries)
 
 
 def replica_rows(views: Sequence[NodeView], coordinator_ids: Sequence[int]) -> list[Row]:

@@ -65,7 +65,7 @@ class ToldReplica:
 
 @contextmanager
 def open_state(path: Path) -> Iterator[LogicalState]:
-    """Open a state database; its errors become `Failed`."""
+    """Open a state database. Raises `Failed` for its errors."""
     try:
         with closing(LogicalState(path)) as state:
             yield state

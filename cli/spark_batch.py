@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from cli.outcome import Exit, Failed
+from cli.output import say
 from cli.spark import find_engine
 
 if TYPE_CHECKING:
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from spark_jobs.monitor.topic import TopicWatch
 
 ERROR_TEXT_MAX = 600
+TRIES_MAX = 3
+"""As often a log is read whose beginning is deleted meanwhile: that happens once for each snapshot, after 20 MiB of entries or more."""
+
+T = TypeVar("T")
 
 
 @contextmanager
@@ -34,7 +39,7 @@ def batch_session(name: str, master: str | None, spark_properties: tuple[str, ..
 
 @contextmanager
 def spark_errors() -> Iterator[None]:
-    """Turn what Spark says into `Failed`."""
+    """Raise errors of Spark as `Failed`."""
     from spark_jobs.session import SparkStartError, find_spark
 
     try:
@@ -73,18 +78,41 @@ def topic_watch(place: KafkaPlace) -> Iterator[TopicWatch]:
         yield TopicWatch(place.bootstrap_servers, place.topic, place.properties)
 
 
+def while_pruned(watch: TopicWatch, partitions: int, work: Callable[[Mapping[int, int], bool], T]) -> T:
+    """Do a work that reads the log, given where the partitions begin; again when their beginnings were deleted while it read.
+
+    The work is told whether it is done again. Raises what it raises, and what Kafka says.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    log_starts = watch.starts(range(partitions))
+    for tries in range(1, TRIES_MAX + 1):
+        try:
+            return work(log_starts, tries > 1)
+        except (Py4JError, PySparkException):
+            moved = watch.starts(range(partitions))
+            if moved == log_starts or tries == TRIES_MAX:
+                raise
+            say("the beginning of the log was deleted, behind a snapshot, while it was read; it is read again")
+            log_starts = moved
+    raise AssertionError("not reached")
+
+
 @contextmanager
 def topic_errors() -> Iterator[None]:
-    """Turn what Kafka says of the metadata topic into `Failed`."""
+    """Raise errors of Kafka about the metadata topic as `Failed`."""
     from confluent_kafka import KafkaException
 
     from cli.kafka import plain
-    from spark_jobs.monitor.topic import KafkaUnavailableError, TopicMissingError
+    from spark_jobs.monitor.topic import KafkaRefusedError, KafkaUnavailableError, TopicMissingError
 
     try:
         yield
     except TopicMissingError as error:
         raise Failed(f"{error}; name it with --topic, or create it with `diskless init`", Exit.NOT_FOUND) from error
+    except KafkaRefusedError as error:
+        raise Failed(f"Kafka: {error}") from error
     except KafkaUnavailableError as error:
         raise Failed(f"Kafka: {error}; check the address and that the brokers run, then retry", Exit.UNAVAILABLE) from error
     except KafkaException as error:

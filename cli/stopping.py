@@ -14,7 +14,7 @@ class _StopAsked(BaseException):
     """The end was asked for while the job still started."""
 
 
-class Stopping:
+class Interruption:
     """Whether the end was asked for."""
 
     def __init__(self) -> None:
@@ -38,9 +38,9 @@ class Stopping:
 
 
 @contextmanager
-def stop_signals() -> Iterator[Stopping]:
+def stop_signals() -> Iterator[Interruption]:
     """Take the signals until the block is left; one that comes before the job runs leaves it at once."""
-    stopping = Stopping()
+    stopping = Interruption()
     former = {number: signal.signal(number, stopping.on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield stopping

@@ -1,4 +1,4 @@
-"""Uploads a WAL file under a key of its own that is remembered beside the file, so that a retry is not a second commit.
+"""Gives a WAL file an object key of its own that is remembered beside the file, so that a retry is not a second commit.
 
 The record `<file>.commit.json` names the object key and the SHA-256 of the file it is for; it is durable before the first
 byte is uploaded. Invariant: one file content, one key, however often and from however many processes `files commit` is
@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cli.objects import store_errors
 from cli.outcome import Failed
+from records.durable import sync
 
 if TYPE_CHECKING:
-    from coordinator.adapters.objectstore import ObjectStore
+    pass
 
 KEY_PREFIX = "wal/"
 
@@ -38,7 +38,7 @@ def record_path(wal: Path) -> Path:
 
 
 def choose_key(wal: Path, *, now_ms: int, prefix: str = KEY_PREFIX, renew: bool = False) -> UploadRecord:
-    """Return the key that this content was given before, else give it one. `renew` gives a new one in any case."""
+    """Return the key that this content was given before, else give it one. `renew` gives a new one in any case. Raises `Failed`."""
     from coordinator.client.ulid import RANDOM_BYTES, new_key
 
     with wal.open("rb") as file:
@@ -83,29 +83,5 @@ def _write(path: Path, record: UploadRecord, *, replace: bool) -> UploadRecord:
         other = _read(path)
         assert other is not None, f"{path} vanished while it was looked at"
         return other
-    _sync_folder(path.parent)
+    sync(path.parent)
     return record
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-async def upload(store: ObjectStore, key: str, wal: Path, size_bytes: int) -> bool:
-    """Store the file under its key; returns false when an earlier run had done it."""
-    from coordinator.adapters.objectstore import ObjectExists
-
-    with store_errors():
-        try:
-            await store.put(key, wal, create_only=True)
-            return True
-        except ObjectExists:
-            stored = await store.head(key)
-    if stored is None or stored.size_bytes != size_bytes:
-        found = "nothing" if stored is None else f"{stored.size_bytes} bytes"
-        raise Failed(f"{store.location}: {key} holds {found}, the file has {size_bytes} bytes; is this the store it was uploaded to?")
-    return False

@@ -7,11 +7,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from codegen import api_keys, messages, operations, records
+from codegen import api_keys, command_reference, commands, configuration, messages, operations, records
 from codegen.source import formatted
 
 ROOT = Path(__file__).parents[1]
-GENERATORS: dict[Path, Callable[[Path], str]] = {module.TARGET: module.generate for module in (records, messages, api_keys, operations)}
+GENERATORS: dict[Path, Callable[[Path], str]] = {
+    module.TARGET: module.generate for module in (records, messages, api_keys, operations, commands, configuration, command_reference)
+}
 
 
 def stale(root: Path = ROOT) -> dict[Path, str]:

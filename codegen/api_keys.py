@@ -24,7 +24,13 @@ class ApiKey(IntEnum):
 
     METADATA = 3
     FIND_COORDINATOR = 10
-    API_VERSIONS = 18'''
+    API_VERSIONS = 18
+    DESCRIBE_CONFIGS = 32
+    ALTER_REPLICA_LOG_DIRS = 34
+    DESCRIBE_LOG_DIRS = 35
+    INCREMENTAL_ALTER_CONFIGS = 44
+    FETCH_SNAPSHOT = 59
+    ASSIGN_REPLICAS_TO_DIRS = 73'''
 
 
 def generate(root: Path) -> str:

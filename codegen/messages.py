@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from codegen.source import dataclass_source, docstring
+from codegen.source import class_source, docstring
 
 TARGET = Path("coordinator/protocol/messages.py")
 
@@ -17,13 +17,13 @@ _HEAD = '''"""The requests and responses of KIP-1164 and this service's extensio
 Made by `python -m codegen` from `coordinator/protocol/schemas/*.json`; do not edit.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 from kio.static.constants import EntityType
 from kio.static.primitive import i16
 
-from coordinator.protocol.entity import BOOL, BYTES, INT8, INT16, INT32, INT64, STRING, UUID, RequestPart, ResponsePart'''
+from coordinator.protocol.entity import BOOL, BYTES, INT8, INT16, INT32, INT64, STRING, UUID, RequestPart, ResponsePart, message'''
 
 _PYTHON_OF = {
     "int8": "int",
@@ -60,9 +60,11 @@ def _field(field: Json) -> list[str]:
         annotation = f"tuple[{annotation}, ...]"
     if "nullableVersions" in field:
         annotation += " | None"
-    if "tag" in field:
-        metadata = f'{{**{metadata}, "tag": {field["tag"]}}}'
     default = field.get("default", _DEFAULTS.get(field["name"]))
+    if "tag" in field:
+        metadata = f'{{{f"**{metadata}, " if metadata else ""}"tag": {field["tag"]}}}'
+        # In Kafka an array that is not sent is empty.
+        default = "()" if annotation.endswith("...]") and default is None else default
     if default == "null":
         default = "None"
     arguments = [f"metadata={metadata}"] if metadata else []
@@ -91,7 +93,7 @@ def _message_source(definition: Json) -> list[str]:
         for field in fields:
             body += _field(field)
         doc = f"{operation}: the {kind}." if is_top else f"{operation}: a part of the {kind}."
-        lines += dataclass_source(name.removeprefix("Diskless"), f"({kind.capitalize()}Part)", doc, body)
+        lines += class_source("@message", name.removeprefix("Diskless"), f"({kind.capitalize()}Part)", doc, body)
     return lines
 
 

@@ -14,10 +14,11 @@ _HEAD = """# Operations
 Made by `python -m codegen` from `coordinator/operations`; do not edit. An operation of the KIP has two numbers: the KIP's own,
 and the one 10000 higher, because Kafka 4.4 gave 93 and 94 to others. Requests of one connection are
 answered in order; those of one lane may be under way together, except `alone`. *Large*: a server works on few of these at a time.
-*Internal*: sent by nodes only. The schemas are in `coordinator/protocol/schemas`.
+*Internal*: sent by nodes only. The schemas are in `coordinator/protocol/schemas`. *Needs*: where an authorizer is set, the principal
+needs this ACL on the cluster, or one of these; DESCRIBE in brackets is enough for a request that changes nothing.
 
-| operation | numbers | versions | answered by | lane | |
-|---|---|---|---|---|---|
+| operation | numbers | versions | answered by | lane | needs | |
+|---|---|---|---|---|---|---|
 """
 
 
@@ -26,8 +27,11 @@ def _row(one: Operation) -> str:
     versions = f"{min(one.versions)} to {max(one.versions)}" if len(one.versions) > 1 else str(min(one.versions))
     request = one.versions[max(one.versions)].request_type.__name__.removesuffix("Request")
     notes = [text for text, holds in (("large", one.is_unbounded), ("internal", one.is_internal)) if holds]
+    needs = " or ".join(sorted(acl.name for acl in one.acl)) or "nothing"
+    if one.only_looks is not None:
+        needs += " (DESCRIBE)"
     lane = "none" if one.lane is Lane.UNORDERED else one.lane.value
-    return f"| {request} | {numbers} | {versions} | {one.answered_by.value} | {lane} | {', '.join(notes)} |\n"
+    return f"| {request} | {numbers} | {versions} | {one.answered_by.value} | {lane} | {needs} | {', '.join(notes)} |\n"
 
 
 def generate(_: Path) -> str:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from codegen.source import dataclass_source, docstring
+from codegen.source import class_source, docstring
 
 TARGET = Path("records/model.py")
 
@@ -20,7 +20,12 @@ Topic ids are the 16 raw bytes of a Kafka uuid.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field'''
+from dataclasses import dataclass
+
+from records.files import FileCommitted'''
+
+_BY_HAND = "FileCommitted"
+"""Its bytes have a codec of their own, and so has its class (`records.files`)."""
 
 _PYTHON_OF = {"int": "int", "long": "int", "string": "str", "boolean": "bool"}
 
@@ -55,9 +60,9 @@ class _Module:
         for field in record["fields"]:
             line = f"    {field['name']}: {self.python_type(field['type'])}"
             if "default" in field:
-                line += " = field(default_factory=list)" if field["default"] == [] else f" = {field['default']!r}"
+                line += f" = {field['default']!r}"
             body += [line, *docstring(field["doc"], "    ")]
-        self.lines += dataclass_source(record["name"], "", record["doc"], body)
+        self.lines += class_source("@dataclass(frozen=True, slots=True, kw_only=True)", record["name"], "", record["doc"], body)
         self._written.add(record["name"])
 
 
@@ -74,6 +79,7 @@ def module_source(file_name: str, schema_text: str) -> str:
     branches = records["type"]["items"]
     module = _Module()
     for branch in branches:
-        module.write(branch)
+        if branch["name"] != _BY_HAND:
+            module.write(branch)
     union = " | ".join(branch["name"] for branch in branches)
     return "\n".join([_HEAD.format(file=file_name), *module.lines, "", "", f"Record = ({union})"])

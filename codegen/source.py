@@ -1,4 +1,4 @@
-"""Python source as text: what both generators need to write a module of frozen dataclasses."""
+"""Python source as text: what both generators need to write a module of classes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def docstring(text: str, indent: str) -> list[str]:
     return [indent + line for line in lines]
 
 
-def dataclass_source(name: str, bases: str, doc: str, body: Iterable[str]) -> list[str]:
-    """Return the lines of a frozen dataclass; `body` is indented already."""
-    head = ["", "", "@dataclass(frozen=True, slots=True, kw_only=True)", f"class {name}{bases}:"]
+def class_source(decorator: str, name: str, bases: str, doc: str, body: Iterable[str]) -> list[str]:
+    """Return the lines of a class; `body` is indented already."""
+    head = ["", "", decorator, f"class {name}{bases}:"]
     return [*head, *docstring(doc, "    "), *([""] if body else []), *body]
 
 

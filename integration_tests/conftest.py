@@ -21,6 +21,8 @@ from cli.dev.kafka import BrokerRuntime, Kafka, KafkaCluster, find_kafka, find_r
 from cli.dev.kafka.prepare import RuntimeUnavailableError
 from cli.outcome import Failed
 from cli.spark import prepare_spark
+from integration_tests.s3 import RealS3, find_gateway
+from integration_tests.secured_kafka import SecuredKafka
 from integration_tests.service import Service
 from integration_tests.wire import Wire, connected
 from tests.properties import use_any_time
@@ -31,13 +33,16 @@ HERE = Path(__file__).parent
 
 LONGEST_FIRST = (
     "test_protections.py",
-    "test_monitor_kills.py",
+    "test_broker_faults.py",
+    "test_monitor_verify.py",
     "test_fault_run.py",
     "test_monitor_archive.py",
-    "test_monitor_watch.py",
-    "test_monitor_verify.py",
+    "test_kafka_adapters.py",
     "test_leadership_faults.py",
-    "test_broker_faults.py",
+    "test_data_directories.py",
+    "test_cut_log.py",
+    "test_dev_up.py",
+    "test_monitor_orphans.py",
     "test_monitor.py",
     "test_costs.py",
 )
@@ -144,6 +149,20 @@ def one_node(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         yield made.start(1)
     finally:
         made.stop()
+
+
+@pytest.fixture(scope="session")
+def secured_kafka(broker_runtime: BrokerRuntime, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
+    """A broker that lets in only clients that prove who they are, and lets them do only what ACLs say."""
+    with SecuredKafka(tmp_path_factory.mktemp("secured"), broker_runtime) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealS3]:
+    """A real S3 with an empty bucket."""
+    with RealS3(find_gateway(), tmp_path_factory.mktemp("s3")) as running:
+        yield running
 
 
 @pytest.fixture

@@ -48,7 +48,7 @@ from integration_tests.history import (
 )
 from integration_tests.routes import Address, Leader, Routes, expect
 
-FIND_PAUSE_S: Final = 0.1
+FIND_PAUSE_S: Final = 0.2
 DELETE_PAUSE_S: Final = 0.7
 DESCRIBE_PAUSE_S: Final = 0.15
 RECENT_FILES: Final = 30

@@ -189,14 +189,16 @@ def create_topic(nodes: Mapping[int, Address], name: str, partitions: int) -> di
 
 
 def read_final_state(
-    nodes: Mapping[int, Address], owners: Mapping[UserPartition, int], *, bootstrap: str, metadata_topic: str
+    nodes: Mapping[int, Address], owners: Mapping[UserPartition, int], *, bootstrap: str, metadata_topic: str, known: Logs | None = None
 ) -> FinalState:
     """Everything a quiet service and its log have, as of one moment; `nodes` are those that run.
+
+    `known` is what was read before of a log whose beginning may be gone.
 
     A request that its client has given up may still be on its way through a network that was cut, and take effect between
     the reading of the log and that of the state. Then everything is read once more.
     """
-    logs = dump_topic(bootstrap, metadata_topic)
+    logs = dump_topic(bootstrap, metadata_topic, known)
     readers = {coordinator_id: LogReader() for coordinator_id in logs}
     last_changes = _last_changes(readers, logs)
     for _ in range(READINGS_MAX):
@@ -243,7 +245,9 @@ def dump_topic(bootstrap: str, topic: str, known: Logs | None = None) -> Logs:
         for partition in sorted(consumer.list_topics(topic, timeout=DEADLINE_S).topics[topic].partitions):
             earlier = () if known is None else known[partition]
             start, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=DEADLINE_S, cached=False)
-            start = earlier[-1].offset + 1 if earlier else start
+            if earlier:
+                assert start <= earlier[-1].offset + 1, f"{topic}-{partition}: known up to {earlier[-1].offset}, the log starts at {start}"
+                start = earlier[-1].offset + 1
             messages: list[LogMessage] = []
             consumer.assign([TopicPartition(topic, partition, start)])
             end_s = time.monotonic() + DEADLINE_S
@@ -256,5 +260,15 @@ def dump_topic(bootstrap: str, topic: str, known: Logs | None = None) -> Logs:
             logs[partition] = (*earlier, *messages[: end - start])
             consumer.unassign()
         return logs
+    finally:
+        consumer.close()
+
+
+def log_starts(bootstrap: str, topic: str) -> list[int]:
+    """The first offset of each partition of a topic."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "looks only"})
+    try:
+        partitions = sorted(consumer.list_topics(topic, timeout=DEADLINE_S).topics[topic].partitions)
+        return [consumer.get_watermark_offsets(TopicPartition(topic, one), timeout=DEADLINE_S)[0] for one in partitions]
     finally:
         consumer.close()

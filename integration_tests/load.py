@@ -30,7 +30,7 @@ from coordinator.client.connection import ConnectionLost, RequestTimedOut
 from coordinator.client.pool import ConnectionPool
 from coordinator.client.ulid import new_key
 from coordinator.protocol.api_keys import ApiKey
-from coordinator.protocol.commit_file import CommitFile, batch_rows, decode_commit_response, encode_commit_file
+from coordinator.protocol.commit_file import CommitFileBody, batch_rows, decode_commit_response, encode_commit_file
 from coordinator.protocol.messages import CommitBatch, ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic
 from integration_tests.consumers import Consumer, Deleter, Describer
 from integration_tests.history import (
@@ -58,8 +58,8 @@ LATE_REPLIES_S: Final = 2.0
 FRESH_LANE_S: Final = 2.0
 """A connection without a reply for this long is kept for late replies, but no more requests go through it: it may be cut off."""
 RETRY_PAUSE_S: Final = 0.04
-COMMIT_PAUSE_S: Final = 0.06
-READ_PAUSE_S: Final = 0.1
+COMMIT_PAUSE_S: Final = 0.1
+READ_PAUSE_S: Final = 0.2
 MIXED_CLIENTS: Final = 3
 CONSUMERS: Final = 3
 REPEATED_BATCHES: Final = 2
@@ -152,7 +152,7 @@ class Load:
         rng = random.Random(name)
         while not self._stopping.is_set():
             await sender.read(name, rng.choice(partitions), self._owners)
-            await asyncio.sleep(READ_PAUSE_S)  # see above
+            await asyncio.sleep(READ_PAUSE_S)  # a load of a rate
 
 
 class Client:
@@ -381,7 +381,7 @@ def encode_request(file: SentFile, places: Sequence[int]) -> bytes:
             )
         )
     last = file.batches[-1]
-    request = CommitFile(
+    request = CommitFileBody(
         object_key=file.object_key,
         object_format=1,
         file_size=last.byte_offset + last.size_bytes,

@@ -14,17 +14,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from records.file_columns import iterate
+from records.files import FileCommitted
 from records.model import (
-    FileCommitted,
-    FileHandedOver,
     FilesFenced,
+    FilesHandedOver,
     FilesRemoved,
     LeadershipClaimed,
     PartitionCreated,
     ProducersExpired,
     Record,
     RecordsDeleted,
+    Restored,
     TombstonesExpired,
     TopicDeleted,
     TransactionBegan,
@@ -77,6 +77,8 @@ class LogFold:
                 return self._commit(record)
             case LeadershipClaimed():
                 return "a claim stands behind sequence 0"
+            case Restored():
+                return "a restore stands behind the beginning of the log"
             case RecordsDeleted():
                 high_watermark = self.high_watermarks.get((record.topic_id, record.partition))
                 if high_watermark is not None and record.new_log_start_offset > high_watermark:
@@ -93,12 +95,10 @@ class LogFold:
                 self.producers = {key: known for key, known in self.producers.items() if known.append_time_ms >= record.before_ms}
             case FilesFenced():
                 self.tombstones.update(zip(record.object_keys, record.created_ms, strict=True))
-            case FilesRemoved():
+            case FilesRemoved() | FilesHandedOver():
                 self.tombstones.update((key, self.files.pop(key, -1)) for key in record.object_keys)
-            case FileHandedOver():
-                self.tombstones[record.object_key] = self.files.pop(record.object_key, -1)
             case TombstonesExpired():
-                self.tombstones = {key: at for key, at in self.tombstones.items() if not 0 <= at < record.before_ms}
+                self.tombstones = {key: at for key, at in self.tombstones.items() if not 0 <= at < record.keys_before_ms}
         return None
 
     def _commit(self, record: FileCommitted) -> str | None:
@@ -107,8 +107,8 @@ class LogFold:
             return f"file {record.object_key} is known already"
         ends: dict[Where, int] = {}
         producers: dict[tuple[Where, int], Producer] = {}
-        for batch in iterate(record):
-            where = (record.topic_ids[batch.topic_index], batch.partition)
+        for batch in record.accepted:
+            where = (batch.topic_id, batch.partition)
             due = ends.get(where, self.high_watermarks.get(where))
             name = f"partition {where[0].hex()[:8]}-{where[1]}"
             if due is None:

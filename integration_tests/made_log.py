@@ -1,7 +1,7 @@
 """A metadata log made up, for tests and benchmarks of the monitor: sound entries by the thousand, and what they add up to.
 
 Each partition of the metadata topic has one claim, five topics of ten partitions, and files whose batches are spread over
-them; about a third of the batches has a producer. Made with `records.bulk`, many files at once. Deterministic by seed.
+them; about a third of the batches has a producer. Made as tables, many files at once. Deterministic by seed.
 """
 
 from __future__ import annotations
@@ -11,14 +11,29 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from coordinator.client.ulid import new_key
-from records.bulk import FileNumbers, encode_file_entries
-from records.codec import encode_entry, encode_key
-from records.entry_key import EntryKey
+from records.codec import encode_entry
+from records.entry_key import EntryKey, encode_key
 from records.file_head import FileHead
+from records.files import FileTable, encode_files, topic_halves
+from records.lines import (
+    BASE_OFFSET,
+    BASE_SEQUENCE,
+    BYTE_OFFSET,
+    BYTE_SIZE,
+    FILE,
+    LINE_WIDTH,
+    PARTITION,
+    PRODUCER_EPOCH,
+    PRODUCER_ID,
+    RECORD_COUNT,
+    TIMESTAMP,
+    TOPIC_HIGH,
+    TOPIC_LOW,
+)
 from records.model import LeadershipClaimed, PartitionCreated, Record
-from records.varints import Int64s
 
 TOPICS = 5
 PARTITIONS = 10
@@ -28,6 +43,7 @@ LEVEL = 1
 FIRST_APPEND_MS = 1_760_000_000_000
 
 Entry = tuple[bytes | None, bytes | None]
+Int64s = npt.NDArray[np.int64]
 
 
 @dataclass
@@ -81,57 +97,41 @@ class MadePartition:
 
     def files(self, count: int) -> list[Entry]:
         """The next entries, each with one sound file."""
-        heads, topics, numbers = self._columns(count)
-        values = encode_file_entries(heads, topics, numbers, LEVEL)
+        values = encode_files(self._table(count), LEVEL)
         self.totals["entries"] += count
         return [(self.key(), value) for value in values]
 
-    def _columns(self, count: int) -> tuple[list[FileHead], list[list[bytes]], FileNumbers]:
+    def _table(self, count: int) -> FileTable:
         per_file = self.batches_per_file
         where = np.sort(self._random.integers(0, TOPICS * PARTITIONS, (count, per_file)), axis=1).ravel()
         record_counts = self._random.integers(1, 100, count * per_file)
-        sizes = self._random.integers(100, 60_000, count * per_file)
-        file_of = np.repeat(np.arange(count), per_file)
-        is_first = np.r_[True, (where[1:] != where[:-1]) | (file_of[1:] != file_of[:-1])]
-        first = np.flatnonzero(is_first)
-        run_where, run_file = where[first], file_of[first]
-        bases = _continue(self.next_offset, run_where, np.add.reduceat(record_counts, first))
+        sizes = self._random.integers(100, 60_000, (count, per_file))
+        file_sizes = sizes.sum(axis=1)
         has_producer = np.flatnonzero(self._random.random(count * per_file) < 0.3)
-        sequences = _continue(self.next_sequence, where[has_producer], record_counts[has_producer]) & SEQUENCE_MASK
-        place = has_producer % per_file
-        new_file = np.r_[True, file_of[has_producer][1:] != file_of[has_producer][:-1]][: len(place)]
-        distance = np.where(new_file, place, place - np.r_[0, place[:-1]][: len(place)])
-        used = np.zeros((count, TOPICS), bool)
-        used[run_file, run_where // PARTITIONS] = True
-        topic_index = np.cumsum(used, axis=1) - 1
-        file_sizes = sizes.reshape(count, per_file).sum(axis=1)
+        halves = np.array([topic_halves(topic_id) for topic_id in self.topic_ids])
+        heads = self._heads(file_sizes.tolist())
+        lines = np.zeros((count * per_file, LINE_WIDTH), np.int64)
+        lines[:, FILE] = np.repeat(np.arange(count), per_file)
+        lines[:, TOPIC_HIGH : TOPIC_LOW + 1] = halves[where // PARTITIONS]
+        lines[:, PARTITION] = where % PARTITIONS
+        lines[:, BASE_OFFSET] = _continue(self.next_offset, where, record_counts)
+        lines[:, RECORD_COUNT] = record_counts
+        lines[:, BYTE_OFFSET] = (sizes.cumsum(axis=1) - sizes).ravel()
+        lines[:, BYTE_SIZE] = sizes.ravel()
+        lines[:, TIMESTAMP] = np.repeat([head.append_time_ms - 5 for head in heads], per_file)
+        lines[:, [PRODUCER_ID, PRODUCER_EPOCH, BASE_SEQUENCE]] = -1
+        lines[has_producer, PRODUCER_ID] = 7_000 + where[has_producer]
+        lines[has_producer, PRODUCER_EPOCH] = 0
+        sequences = _continue(self.next_sequence, where[has_producer], record_counts[has_producer])
+        lines[has_producer, BASE_SEQUENCE] = sequences & SEQUENCE_MASK
         self.totals.update(
             files=count,
             batches=count * per_file,
             records=int(record_counts.sum()),
-            bytes=int(sizes.sum()),
+            bytes=int(file_sizes.sum()),
             file_bytes=int(file_sizes.sum()),
         )
-        numbers = FileNumbers(
-            runs_of_file=np.bincount(run_file, minlength=count),
-            batches_of_file=np.full(count, per_file),
-            producers_of_file=np.bincount(file_of[has_producer], minlength=count),
-            run_topic=topic_index[run_file, run_where // PARTITIONS],
-            run_partition=run_where % PARTITIONS,
-            run_length=np.diff(first, append=len(where)),
-            run_base_offset=bases,
-            run_log_start=np.zeros(len(first), np.int64),
-            byte_gap=np.zeros(len(where), np.int64),
-            byte_size=sizes,
-            record_count_minus_one=record_counts - 1,
-            timestamp_age=np.full(len(where), 5),
-            timestamp_type=np.zeros(len(where), np.int64),
-            producer_index=distance,
-            producer_id=7_000 + where[has_producer],
-            producer_epoch=np.zeros(len(has_producer), np.int64),
-            base_sequence=sequences,
-        )
-        return self._heads(file_sizes.tolist()), [[self.topic_ids[n] for n in np.flatnonzero(row)] for row in used], numbers
+        return FileTable(heads, list(range(0, count * per_file + 1, per_file)), lines)
 
     def _heads(self, sizes: Sequence[int]) -> list[FileHead]:
         heads = []

@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 from integration_tests.history import LogMessage
 from integration_tests.log_fold import LogFold, marker_fault
-from records.codec import UndecodableEntry, UnknownSchema, UnreadableEntry, decode_entry, decode_key
-from records.entry_key import EntryKey
-from records.file_columns import iterate, request_order
+from records.codec import decode_entry
+from records.entry_key import EntryKey, decode_key
+from records.errors import UndecodableEntry, UnknownSchema, UnreadableEntry
+from records.files import FileCommitted
 from records.model import (
-    FileCommitted,
     LeadershipClaimed,
     NoOp,
     Record,
@@ -46,6 +46,11 @@ class Void(NamedTuple):
     offset: int
     key: EntryKey | None
     contradiction: str | None = None
+
+
+ACCEPTED = 0
+ERROR_OF = {1: 0, 2: 45, 3: 45, 4: 47, 5: 42, 6: 42}
+"""The error that a batch is answered with, by the verdict on it. A duplicate is answered as it was the first time."""
 
 
 class Outcome(NamedTuple):
@@ -209,13 +214,11 @@ def _claimant(key: EntryKey, value: bytes | None) -> int | None:
 
 
 def _outcomes(record: FileCommitted) -> list[Outcome]:
-    accepted = list(iterate(record))
     outcomes = []
-    for place in request_order(record):
-        if place.is_accepted:
-            batch = accepted[place.ordinal]
-            where = (record.topic_ids[batch.topic_index], batch.partition)
+    for batch in record.batches:
+        if batch.verdict == ACCEPTED:
+            where = (batch.topic_id, batch.partition)
             outcomes.append(Outcome(True, 0, batch.base_offset, batch.record_count, batch.byte_offset, where, batch.byte_size))
         else:
-            outcomes.append(Outcome(False, record.other_code[place.ordinal], record.other_base_offset[place.ordinal], 0, -1, (b"", -1)))
+            outcomes.append(Outcome(False, ERROR_OF[batch.verdict], batch.base_offset, 0, -1, (b"", -1)))
     return outcomes

@@ -14,7 +14,7 @@ import yaml
 
 from cli.dev.ports import lease_ports
 from cli.dev.process import ChildProcess, start_child
-from cli.monitoring.write import FOLDER
+from helm.generator.write import FOLDER
 from integration_tests.waiting import wait_until
 
 

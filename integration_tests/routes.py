@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeVar
 
 from coordinator.client.connection import ConnectionLost, RequestTimedOut
-from coordinator.client.pool import ConnectionPool, Lane
+from coordinator.client.pool import ConnectionPool, Line
 from coordinator.protocol.codec import Message
 from coordinator.protocol.messages import DescribeCoordinatorsRequest, DescribeCoordinatorsResponse
 
@@ -27,9 +27,9 @@ class Address(NamedTuple):
     host: str
     port: int
 
-    def lane(self, name: str) -> Lane:
+    def lane(self, name: str) -> Line:
         """A connection of its own for every name: replies of one connection wait for each other."""
-        return Lane(self.host, self.port, name)
+        return Line(self.host, self.port, name)
 
 
 class Leader(NamedTuple):

@@ -31,7 +31,7 @@ from integration_tests.waiting import wait_until
 from integration_tests.watched import GRACE_S, Watched, ask, quiet_admin
 
 KAFKA_AWAY_S = float(os.environ.get("DISKLESS_TEST_KAFKA_AWAY_S", "5"))
-HANG_S = 15.0
+HANG_S = 20.0
 REQUEST_TIMED_OUT = 7
 COORDINATORS = 4
 USER_PARTITIONS = 12
@@ -189,7 +189,8 @@ def is_led_by_others(found: set[int], lost: int | None) -> bool:
     return bool(found) and not found & {lost, -1}
 
 
-@pytest.mark.parametrize("how", ["kill", "pause"])
+# The run under every kind of fault (`test_fault_run`) freezes brokers, too.
+@pytest.mark.parametrize("how", ["kill", pytest.param("pause", marks=pytest.mark.long)])
 def test_the_loss_of_one_of_three_brokers_ends_no_term(kafka_cluster: KafkaFactory, make_service: ServiceFactory, how: str) -> None:
     """The broker leads metadata partitions and coordinates the group; Kafka's own session time of 9 s freezes all commits."""
     kafka = kafka_cluster(nodes=3, session_timeout_ms=9_000, heartbeat_interval_ms=2_000)
@@ -198,7 +199,7 @@ def test_the_loss_of_one_of_three_brokers_ends_no_term(kafka_cluster: KafkaFacto
     run = Watched(service, "orders", 12)
     with run.load() as load:
         load.wait_flowing()
-        broken, moved_before, epochs_before = run.broken_terms(), run.term_ends("foreign_claim"), run.epochs()
+        broken, moved_before, epochs_before = run.broken_terms(), run.moved_terms(), run.epochs()
         lost = awaited(lambda: group_coordinator(admin, service.properties["group.id"]), "a coordinator of the group")
         assert lost in awaited(lambda: leaders(admin, service.topic), "the leaders"), "the broker leads no metadata partition"
         start_s = time.monotonic()
@@ -212,12 +213,18 @@ def test_the_loss_of_one_of_three_brokers_ends_no_term(kafka_cluster: KafkaFacto
         print(f"{how}: members were back after {time.monotonic() - start_s:.1f} s")
         (kafka.restart if how == "kill" else kafka.resume)(lost)
         load.wait_flowing()
+        service.wait_shared()
     run.check()
-    # No term broke. Members that come back remember nothing, so the group may deal the partitions out anew: once, by claims.
-    moved = run.term_ends("foreign_claim") - moved_before
+
+    def claims() -> int:
+        return sum(len(epochs) - len(epochs_before[partition]) for partition, epochs in run.epochs().items())
+
+    # No term broke. Members that come back remember nothing, so the group may deal the partitions out anew, by claims: once for each
+    # loss, and a machine that stands still for as long as a session loses them again. A leader reads of its successor a moment later.
+    wait_until(lambda: claims() == run.moved_terms() - moved_before, "a term to have ended for every claim")
     assert run.broken_terms() == broken
-    claims = sum(len(epochs) - len(epochs_before[partition]) for partition, epochs in run.epochs().items())
-    assert claims == moved <= 6
+    losses = max(node.log_text().count("are lost") for node in service.nodes.values())
+    assert claims() <= 6 * losses
 
 
 def test_below_min_isr_nothing_is_acknowledged_and_it_can_be_seen(kafka_cluster: KafkaFactory, make_service: ServiceFactory) -> None:

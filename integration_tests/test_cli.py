@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import cast
 
 import pytest
 from click.testing import CliRunner
@@ -23,6 +27,9 @@ from cli.dev.ports import lease_ports
 from cli.dev.process import ChildProcess, start_child
 from cli.main import root
 from cli.outcome import Exit
+from cli.output import time_text
+from coordinator.client.client import DisklessClient
+from coordinator.kafka.errors import ErrorCode
 from integration_tests.waiting import wait_until
 
 PARTITIONS = 2
@@ -207,8 +214,61 @@ def test_files_are_listed_and_described_until_nothing_is_known_of_them(diskless:
     listed = [row for row in diskless.run("files", "list", "-o", "jsonl").rows if row["object_key"] == key]
     assert [(row["live_batches"], row["size"]) for row in listed] == [(1, wal.stat().st_size)]
     assert len(diskless.run("files", "list", "--max", "1", "-o", "jsonl").rows) == 1
-    assert diskless.run("files", "describe", key, "-o", "jsonl").rows[0]["live"] is True
+    owner = listed[0]["coordinator"]
+    [described] = diskless.run("files", "describe", key, "-o", "jsonl").rows
+    assert described["live"] is True
+    told = {name: described[name] for name in ("coordinator", "state", "waits_for", "earliest", "owner_ids")}
+    assert told == {"coordinator": owner, "state": "live", "waits_for": "the deletion of 1 batches", "earliest": None, "owner_ids": [owner]}
     diskless.run("files", "describe", "wal/unknown", status=Exit.NOT_FOUND)
+
+    # Its last batch goes; the object stays until no commit of the file is possible any more, by the settings of 15 minutes.
+    diskless.run("records", "delete", topic, "0", "--before-offset", "1", "--yes")
+    wait_until(lambda: has_since(diskless, key, "empty"), "the file to be empty")
+    [emptied] = diskless.run("files", "describe", key, "-o", "jsonl").rows
+    assert (emptied["live"], emptied["state"]) == (False, "empty")
+    assert emptied["waits_for"] == f"the time {emptied['earliest']}"
+    created = datetime.fromisoformat(str(listed[0]["created"]))
+    assert datetime.fromisoformat(str(emptied["earliest"])) == created + timedelta(minutes=15)
+    for state in ("live", "waiting", "deletable", "fenced", "removed", "handed-over"):
+        assert key not in keys_in(diskless, state)
+    assert state_in_table(diskless, key) == "empty"
+
+
+def has_since(diskless: Installation, key: str, state: str) -> bool:
+    """Whether a file is listed in a state, with the time at which that began."""
+    rows = diskless.run("files", "list", "--state", state, "-o", "jsonl").rows
+    return any(row["object_key"] == key and row["since"] is not None for row in rows)
+
+
+def keys_in(diskless: Installation, *states: str) -> list[object]:
+    """The keys of the files in some states."""
+    options = [text for state in states for text in ("--state", state)]
+    return [row["object_key"] for row in diskless.run("files", "list", *options, "-o", "jsonl").rows]
+
+
+def state_in_table(diskless: Installation, key: str) -> str:
+    """What the table says of a file."""
+    [line] = [line for line in diskless.run("files", "list").out.splitlines() if line.startswith(key)]
+    return line.split()[2]
+
+
+async def test_fenced_keys_are_listed_when_that_is_asked_for(diskless: Installation) -> None:
+    keys = [f"wal/fenced-{uuid.uuid4().hex}" for _ in range(3)]
+    now_ms = time.time_ns() // 1_000_000
+    async with DisklessClient(diskless.environment["DISKLESS_BOOTSTRAP_SERVER"]) as client:
+        fenced = await client.fence_files(1, keys, [now_ms, now_ms, -1])
+    assert [one.error for one in fenced] == [ErrorCode.NONE] * 3
+
+    def run(*args: str, status: int = Exit.OK) -> list[dict[str, object]]:
+        return diskless.run(*args, "-o", "jsonl", status=status).rows
+
+    listed = {row["object_key"]: row for row in await asyncio.to_thread(run, "files", "list", "--state", "fenced", "--state", "removed")}
+    assert {listed[key]["coordinator"] for key in keys} == {1}
+    forgotten = time_text(now_ms + 3_600_000)
+    assert [listed[key]["until"] for key in keys] == [forgotten, forgotten, None]
+    assert not set(keys) & {row["object_key"] for row in await asyncio.to_thread(run, "files", "list")}
+    [described] = await asyncio.to_thread(run, "files", "describe", keys[0], status=Exit.NOT_FOUND)
+    assert (described["coordinator"], described["state"], described["error"]) == (1, "fenced", "RESOURCE_NOT_FOUND")
 
 
 def test_records_are_deleted_from_the_front_and_a_dry_run_deletes_nothing(diskless: Installation) -> None:
@@ -316,6 +376,13 @@ def test_coordinators_and_the_doctor_see_a_healthy_node(diskless: Installation) 
     assert [
         row for row in found if row["health"] in ("error", "skipped") or (row["health"] == "warning" and row["check"] != "data dirs")
     ] == []
+
+
+def test_every_coordinator_has_a_gateway_among_the_brokers(diskless: Installation) -> None:
+    rows = diskless.run("gateways", "plan", "-o", "jsonl").rows
+    assert rows
+    assert sorted({coordinator for row in rows for coordinator in cast(list[int], row["coordinators"])}) == list(range(PARTITIONS))
+    assert all((row["leaders"], row["commits_per_file"]) in (([7], 1), ([], 0)) for row in rows)
 
 
 def test_init_again_changes_nothing_and_says_what_is_wrong(diskless: Installation, kafka: Kafka) -> None:

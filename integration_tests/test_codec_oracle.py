@@ -25,9 +25,15 @@ from coordinator.operations.table import APIS, ApiTable
 from coordinator.protocol import messages
 from coordinator.protocol.codec import Message, decode, encode
 from coordinator.protocol.commit_file import decode_commit_file, decode_commit_response, encode_commit_file, encode_commit_response
-from coordinator.protocol.find_batches import FindBatches, FoundBatch, FoundPartition, decode_find_batches, encode_find_batches_response
+from coordinator.protocol.find_batches import (
+    BatchLocation,
+    FindBatchesBody,
+    FoundPartition,
+    decode_find_batches,
+    encode_find_batches_response,
+)
 from coordinator.protocol.framing import read_request_header, reply_body, reply_frame, request_frame
-from coordinator.protocol.list_offsets import ListOffsets, decode_list_offsets, encode_list_offsets_response
+from coordinator.protocol.list_offsets import ListOffsetsBody, decode_list_offsets, encode_list_offsets_response
 from coordinator.protocol.wire import MalformedMessage
 from integration_tests.oracle.build import DEFINITIONS, LOCK, build_oracle
 from integration_tests.oracle.definitions import Definition, from_kafka, kafka_definition, our_definition, to_kafka
@@ -40,7 +46,14 @@ few = settings(max_examples=20, deadline=None)
 many = settings(max_examples=60, deadline=None)
 
 # librdkafka and kio name Kafka's own requests as Kafka does.
-KAFKAS_OWN = {3: "Metadata", 10: "FindCoordinator", 18: "ApiVersions"}
+KAFKAS_OWN = {3: "Metadata", 10: "FindCoordinator", 18: "ApiVersions", 34: "AlterReplicaLogDirs", 35: "DescribeLogDirs"} | {
+    32: "DescribeConfigs",
+    44: "IncrementalAlterConfigs",
+    59: "FetchSnapshot",
+    73: "AssignReplicasToDirs",
+}
+WITH_RECORDS = {"FetchSnapshotResponse"}
+"""Not compared: in Kafka's readable form a field of records is only its size. `tests/operations/test_snapshot_fetches.py` has them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +73,9 @@ def _cases() -> Iterator[Case]:
     for key, api in APIS.items():
         for version, schema in api.versions.items():
             if key in KAFKAS_OWN:
-                yield Case(name=f"{KAFKAS_OWN[key]}Request", version=version, message_type=schema.request_type, is_ours=False)
-                yield Case(name=f"{KAFKAS_OWN[key]}Response", version=version, message_type=schema.response_type, is_ours=False)
+                for name, message_type in (("Request", schema.request_type), ("Response", schema.response_type)):
+                    if (whole := KAFKAS_OWN[key] + name) not in WITH_RECORDS:
+                        yield Case(name=whole, version=version, message_type=message_type, is_ours=False)
             elif not api.is_kip_key:  # the KIP's own numbers have the same classes
                 for message_type in (schema.request_type, schema.response_type):
                     yield Case(name=f"Diskless{message_type.__name__}", version=version, message_type=message_type, is_ours=True)
@@ -92,7 +106,7 @@ def oracle() -> Iterator[Oracle]:
 def test_every_definition_and_every_request_is_compared() -> None:
     assert {case.name for case in CASES if case.is_ours} == {path.stem for path in DEFINITIONS.glob("*.json")}
     served = {(key, version) for key, low, high in ApiTable(wire_kip_keys_enabled=False).ranges() for version in range(low, high + 1)}
-    assert len(CASES) == 2 * len(served)
+    assert len(CASES) == 2 * len(served) - len(APIS[59].versions)
 
 
 def test_the_oracle_s_jars_are_the_broker_s() -> None:
@@ -280,7 +294,8 @@ def test_fast_commit_file_codec(oracle: Oracle) -> None:
         error_messages = {place: one["errorMessage"] for place, one in enumerate(rows) if one["errorMessage"] is not None}
         names = ("errorCode", "assignedBaseOffset", "logAppendTime", "logStartOffset", "isDuplicate")
         columns = [[one[name] for one in rows] for name in names]
-        assert encode_commit_response(*columns, error_messages, answer["throttleTimeMs"]) == raw
+        errors, bases, times, starts, duplicates = columns
+        assert encode_commit_response(errors, bases, times, starts, duplicates, error_messages, answer["throttleTimeMs"]) == raw
         results = decode_commit_response(raw)
         assert (results.error_messages, results.throttle_time_ms) == (error_messages, answer["throttleTimeMs"])
         ours = ("error_code", "base_offset", "append_time_ms", "log_start_offset", "is_duplicate")
@@ -305,7 +320,7 @@ def test_fast_find_batches_codec(oracle: Oracle) -> None:
                 (topic.topic_id, [(one.partition_index, one.offset, one.max_partition_fetch_bytes) for one in topic.partitions])
                 for topic in message.topics
             ]
-            expected = FindBatches(message.fetch_max_bytes, message.max_batches_per_partition, asked, message.timeout_ms)
+            expected = FindBatchesBody(message.fetch_max_bytes, message.max_batches_per_partition, asked, message.timeout_ms)
             assert decode_find_batches(oracle.kafka.encode(request.name, 0, form)) == expected
         found = from_kafka(messages.FindBatchesResponse, response.fields, answer)
         topics = [(topic.topic_id, [_found_partition(one) for one in topic.partitions]) for topic in found.topics]
@@ -323,7 +338,7 @@ def test_fast_list_offsets_codec(oracle: Oracle) -> None:
         for form in (plain, tagged):
             message = from_kafka(messages.ListOffsetsRequest, request.fields, form)
             asked = [(topic.topic_id, [(one.partition_index, one.timestamp) for one in topic.partitions]) for topic in message.topics]
-            assert decode_list_offsets(oracle.kafka.encode(request.name, 0, form)) == ListOffsets(asked, message.timeout_ms)
+            assert decode_list_offsets(oracle.kafka.encode(request.name, 0, form)) == ListOffsetsBody(asked, message.timeout_ms)
         found = from_kafka(messages.ListOffsetsResponse, response.fields, answer)
         topics = [
             (
@@ -338,5 +353,5 @@ def test_fast_list_offsets_codec(oracle: Oracle) -> None:
 
 
 def _found_partition(one: messages.FindBatchesPartitionResponse) -> FoundPartition:
-    batches = [FoundBatch(*(getattr(batch, name) for name in FoundBatch._fields)) for batch in one.batches]
+    batches = [BatchLocation(*(getattr(batch, name) for name in BatchLocation._fields)) for batch in one.batches]
     return FoundPartition(one.partition_index, one.error_code, one.log_start_offset, one.high_watermark, batches)

@@ -6,10 +6,12 @@ import asyncio
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from cli.dev.coordinator import CoordinatorProcess
 from cli.dev.kafka import Kafka
+from coordinator.client.connection import ConnectionLost
 from coordinator.kafka.errors import ErrorCode
 from integration_tests.service import Service
 from integration_tests.test_semantics_restart import History, note
@@ -95,15 +97,22 @@ def starts(service: Service) -> bool:
     return False
 
 
-async def commit_until_failed(node: CoordinatorProcess, history: History) -> None:
-    """Commit files to a node whose disk is full, until a replica has failed for that; nothing is closed and nothing ends."""
+async def commit_until_the_end(node: CoordinatorProcess, history: History) -> None:
+    """Commit files to a node whose only disk is full, until that ends the process; each answer until then is right, or to be retried."""
+    process = node.process
+    assert process is not None
     async with connected(node.address) as wire, asyncio.timeout(PATIENCE_S):
         history.wire = wire
         topic = history.topics[0]
-        while not node.metric("replica_failures_total"):
-            results = await wire.commit(*(Batch(topic, partition) for partition in range(6)), owners=[0, 1, 2])
-            assert {one.error for one in results} <= {OK} | REFUSALS
-    assert "is full" in node.log_text()
+        with suppress(ConnectionLost):
+            while process.is_running():
+                results = await wire.commit(*(Batch(topic, partition) for partition in range(6)), owners=[0, 1, 2])
+                assert {one.error for one in results} <= {OK} | REFUSALS
+    assert process.wait(PATIENCE_S) == 1
+    told = node.log_tail(3)
+    assert "no data directory can be used any more" in told
+    assert "is full" in told
+    assert "Remove something from it or enlarge it" in told
 
 
 def test_a_node_with_a_damaged_database_on_a_full_disk_starts_or_says_what_to_do(kafka: Kafka, tmp_path: Path) -> None:
@@ -134,10 +143,9 @@ def test_a_node_with_a_damaged_database_on_a_full_disk_starts_or_says_what_to_do
             assert asyncio.run(note(service, history))[1] == answers
 
             ballast = fill(disk)
-            asyncio.run(commit_until_failed(node, history))
+            asyncio.run(commit_until_the_end(node, history))
             ballast.unlink()
-            # By itself: nobody starts it again.
-            service.wait_shared()
+            assert starts(service)
             asyncio.run(note(service, history))
         finally:
             service.stop()

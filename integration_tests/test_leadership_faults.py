@@ -1,11 +1,11 @@
 """Leadership moves between processes that join, die, stop and freeze, under clients that never pause; nothing is lost or doubled.
 
 Every test records what its clients did and were told (`load`), and a checker that knows nothing of the product's core
-judges the whole history at the end (`checker`). The group's session timeout is Kafka's minimum, 6 s: a dead or frozen
-leader is replaced that long after its last heartbeat, one that stops or gives partitions up never waits for it. Both take
-well below 2 s more where nothing else runs; the limits here leave room for a busy machine, and are still such that a claim
-that waits for any time limit breaks them. How long each partition went without an acknowledgement is printed (`pytest -s`, or
-in the report of a failed test).
+judges the whole history at the end (`checker`). A dead or frozen leader is replaced as long after its last heartbeat as the
+group's session timeout says, Kafka's minimum of 6 s; one that stops or gives partitions up never waits for the end of its
+session, which is a minute in those tests. Both take well below 2 s more where nothing else runs; the limits here leave room
+for a machine that stands still for seconds, and a claim that waits for the end of a session breaks them. How long each
+partition went without an acknowledgement is printed (`pytest -s`, or in the report of a failed test).
 """
 
 from __future__ import annotations
@@ -14,25 +14,26 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from cli.dev.coordinator import CoordinatorProcess
-from cli.dev.kafka import KafkaCluster
+from cli.dev.kafka import Kafka, KafkaCluster
 from integration_tests.checker import check
 from integration_tests.final_state import create_topic, dump_topic, read_final_state
 from integration_tests.history import FinalState, History, UserPartition, longest_gap_s
 from integration_tests.load import Load
 from integration_tests.metadata_log import read_log
 from integration_tests.routes import Address
-from integration_tests.service import Service
+from integration_tests.service import UNDISTURBED, Service
 from integration_tests.waiting import wait_until
 
 METADATA_PARTITIONS = 8
 USER_PARTITIONS = 24
 SESSION_TIMEOUT_S = 6.0
-HAND_OVER_S = 4.0
-TAKE_OVER_S = SESSION_TIMEOUT_S + HAND_OVER_S
+PAUSE_MAX_S = 15.0
+"""Of a partition whose leader hands over or goes on, on a machine that stands still for seconds."""
 FREEZE_S = SESSION_TIMEOUT_S + 1.5
 UNHEALTHY_S = 0.2
 
@@ -121,21 +122,31 @@ def show(what: str, gaps_s: Mapping[int, float]) -> None:
     print(f"{what}: longest {max(gaps_s.values()):.2f} s; " + " ".join(f"{c}:{gap:.2f}" for c, gap in sorted(gaps_s.items())))
 
 
-def test_a_third_node_joins_under_load_and_takes_its_share(service: Service) -> None:
-    run = Run(service, 2)
+@pytest.fixture
+def undisturbed(kafka: Kafka, data_folder: Path) -> Iterator[Service]:
+    """A service whose nodes lose nothing by standing still for a while."""
+    made = Service(kafka.bootstrap, data_folder, properties=UNDISTURBED)
+    yield made
+    made.stop()
+
+
+def test_a_third_node_joins_under_load_and_takes_its_share(undisturbed: Service) -> None:
+    run = Run(undisturbed, 2)
     with run.load() as load:
         start_s = time.monotonic()
         run.add(3)
-        service.wait_shared()
+        undisturbed.wait_shared()
         # The group may hand partitions over in several steps; in between all are led, but not yet evenly.
-        wait_until(lambda: service.is_shared() and all(len(run.led(one)) >= METADATA_PARTITIONS // 3 for one in (1, 2, 3)), "even shares")
+        wait_until(
+            lambda: undisturbed.is_shared() and all(len(run.led(one)) >= METADATA_PARTITIONS // 3 for one in (1, 2, 3)), "even shares"
+        )
         moved = run.led(3)
         print(f"join to shared {time.monotonic() - start_s:.2f} s, moved {moved}")
         load.wait_flowing()
         end_s = time.monotonic()
     gaps_s = run.gaps_s(start_s, end_s)
     show("join", gaps_s)
-    assert max(gaps_s.values()) < HAND_OVER_S
+    assert max(gaps_s.values()) < PAUSE_MAX_S
     assert all(run.history.acknowledged_at_s(c, node_id=3) for c in moved)
     run.check()
 
@@ -156,13 +167,13 @@ def test_a_killed_leader_is_replaced_within_the_session_timeout_and_comes_back(s
         load.wait_flowing()
     gaps_s = run.gaps_s(start_s, end_s)
     show("kill", gaps_s)
-    assert max(gaps_s[c] for c in orphaned) < TAKE_OVER_S
-    assert max(gaps_s[c] for c in gaps_s if c not in orphaned) < HAND_OVER_S
+    assert max(gaps_s[c] for c in orphaned) < SESSION_TIMEOUT_S + PAUSE_MAX_S
+    assert max(gaps_s[c] for c in gaps_s if c not in orphaned) < PAUSE_MAX_S
     run.check()
 
 
-def test_a_stopped_leader_hands_over_without_a_pause_and_ends_well(service: Service) -> None:
-    run = Run(service, 2)
+def test_a_stopped_leader_hands_over_without_a_pause_and_ends_well(undisturbed: Service) -> None:
+    run = Run(undisturbed, 2)
     with run.load() as load:
         led = run.led(1)
         start_s = time.monotonic()
@@ -173,24 +184,24 @@ def test_a_stopped_leader_hands_over_without_a_pause_and_ends_well(service: Serv
         end_s = time.monotonic()
     gaps_s = run.gaps_s(start_s, end_s)
     show(f"stop of {led} (process gone after {stopped_s - start_s:.2f} s)", gaps_s)
-    assert max(gaps_s.values()) < HAND_OVER_S
+    assert max(gaps_s.values()) < PAUSE_MAX_S
     run.check()
 
 
-def test_a_rolling_restart_never_pauses_a_partition_for_long(service: Service) -> None:
-    run = Run(service, 3)
+def test_a_rolling_restart_never_pauses_a_partition_for_long(undisturbed: Service) -> None:
+    run = Run(undisturbed, 3)
     with run.load() as load:
         start_s = time.monotonic()
         for node_id in (1, 2, 3):
             run.stop(node_id)
             load.wait_flowing()
             run.node(node_id).start()
-            service.wait_shared()
+            undisturbed.wait_shared()
             load.wait_flowing()
         end_s = time.monotonic()
     gaps_s = run.gaps_s(start_s, end_s)
     show(f"rolling restart of {end_s - start_s:.1f} s", gaps_s)
-    assert max(gaps_s.values()) < HAND_OVER_S
+    assert max(gaps_s.values()) < PAUSE_MAX_S
     final = run.check()
     claims = {c: len(read_log(messages).claims) for c, messages in final.logs.items()}
     print(f"claims per partition {claims}")
@@ -216,7 +227,7 @@ def test_a_frozen_leader_acknowledges_nothing_after_it_was_replaced_and_becomes_
         load.wait_flowing()
     gaps_s = run.gaps_s(start_s, end_s)
     show("freeze", gaps_s)
-    assert max(gaps_s[c] for c in frozen) < TAKE_OVER_S
+    assert max(gaps_s[c] for c in frozen) < SESSION_TIMEOUT_S + PAUSE_MAX_S
     final = run.check()
     assert_zombie_was_silent(run, final, frozen, start_s)
 

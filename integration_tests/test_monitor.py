@@ -27,9 +27,9 @@ from integration_tests.made_log import LEVEL, Entry, MadeLog, MadePartition
 from integration_tests.monitor_process import START_TIMEOUT_S, MonitorProcess
 from integration_tests.service import Service
 from integration_tests.waiting import wait_until
-from records.codec import decode_entry, encode_entry, encode_key
-from records.entry_key import EntryKey
-from records.model import FileCommitted
+from records.codec import decode_entry, encode_entry
+from records.entry_key import EntryKey, encode_key
+from records.files import FileCommitted
 from spark_jobs.monitor.metrics import METRICS
 from spark_jobs.monitor.report import open_report
 
@@ -228,7 +228,12 @@ class Hostile:
 
 
 def _shift_first_run(by: int) -> Callable[[FileCommitted], FileCommitted]:
-    return lambda record: replace(record, run_base_offset=[record.run_base_offset[0] + by, *record.run_base_offset[1:]])
+    def shift(record: FileCommitted) -> FileCommitted:
+        where = record.batches[0][:2]
+        batches = [one._replace(base_offset=one.base_offset + by) if one[:2] == where else one for one in record.batches]
+        return replace(record, batches=batches)
+
+    return shift
 
 
 def _make_hostile(log: MadePartition) -> Hostile:

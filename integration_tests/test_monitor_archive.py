@@ -10,12 +10,13 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
@@ -23,11 +24,11 @@ from deltalake.exceptions import TableNotFoundError
 from cli.dev.kafka import Kafka
 from cli.outcome import Exit
 from integration_tests.waiting import wait_until
-from records.codec import encode_entry, encode_key
-from records.entry_key import EntryKey
-from records.file_columns import expand
+from records.codec import encode_entry
+from records.entry_key import EntryKey, encode_key
+from records.files import FileCommitted
 from records.history import levels
-from records.model import FileCommitted, LeadershipClaimed, NoOp, Record, TransactionAborted, TransactionBegan, TransactionEnded
+from records.model import LeadershipClaimed, NoOp, Record, TransactionAborted, TransactionBegan, TransactionEnded
 from tests.sqlite.random_log import LogModel
 
 pytestmark = pytest.mark.timeout(600)  # Spark starts in several of them, on machines that may be busy
@@ -112,12 +113,12 @@ class MadeLog:
         self._send(producer, kpart, key, encode_entry([record]), [])
 
     def _expect_runs(self, kpart: int, record: FileCommitted) -> None:
-        batches = expand(record)
-        for run, partition in enumerate(record.run_partition):
-            own = batches.run == run
-            topic_id = base64.urlsafe_b64encode(record.topic_ids[record.run_topic[run]]).rstrip(b"=").decode()
-            sums = (int(own.sum()), int(batches.record_count[own].sum()), int(batches.byte_size[own].sum()))
-            place = (kpart, self._offsets[kpart], 0, run, record.object_key, topic_id, partition, record.run_base_offset[run])
+        runs = groupby(record.accepted, lambda batch: (batch.topic_id, batch.partition))
+        for run, ((topic_id, partition), same) in enumerate(runs):
+            batches = list(same)
+            text = base64.urlsafe_b64encode(topic_id).rstrip(b"=").decode()
+            sums = (len(batches), sum(one.record_count for one in batches), sum(one.byte_size for one in batches))
+            place = (kpart, self._offsets[kpart], 0, run, record.object_key, text, partition, batches[0].base_offset)
             self.runs[*place, *sums, record.append_time_ms] += 1
 
     def _send(self, producer: Producer, kpart: int, key: EntryKey, value: bytes, others: list[tuple[object, ...]]) -> None:
@@ -195,6 +196,7 @@ def archive(kafka: Kafka, tmp_path: Path, unique_name: Callable[[str], str]) -> 
         process.wait(60)
 
 
+@pytest.mark.long
 def test_killed_right_behind_a_commit_nothing_is_doubled_and_nothing_missing(archive: Archive) -> None:
     archive.log.produce(400)
     first = archive.start("--trigger-interval", "0.1", "--max-entries", "100")
@@ -232,3 +234,74 @@ def test_stopped_it_ends_well_and_a_recreated_topic_is_refused(archive: Archive)
     assert refused.returncode == Exit.NOT_FOUND, refused.stderr
     assert "was it recreated?" in refused.stderr
     assert json.loads(DeltaTable(archive.table).metadata().description)["topic_id"] in refused.stderr
+
+
+def prune(log: MadeLog, ends: Mapping[int, int]) -> None:
+    """Delete the entries of each partition before an offset, as coordinators do behind snapshots."""
+    admin = AdminClient({"bootstrap.servers": log.bootstrap})
+    for done in admin.delete_records([TopicPartition(log.topic, kpart, offset) for kpart, offset in ends.items()]).values():
+        done.result()
+
+
+def heads(table: Path) -> dict[int, int]:
+    """Where the table ends in each partition."""
+    found = DeltaTable(table)
+    return {kpart: found.transaction_version(f"archive-{kpart}") or 0 for kpart in range(PARTITIONS)}
+
+
+def places(table: Path, kpart: int) -> set[int]:
+    """The offsets of a partition that have rows."""
+    rows = DeltaTable(table).to_pyarrow_table(columns=["kpart", "offset"]).to_pylist()
+    return {row["offset"] for row in rows if row["kpart"] == kpart}
+
+
+@pytest.mark.long
+def test_what_is_pruned_before_it_is_archived_is_refused_and_what_is_archived_may_go(archive: Archive) -> None:
+    archive.log.produce(40)
+    assert archive.once().returncode == Exit.OK
+    prune(archive.log, heads(archive.table))
+    archive.log.produce(40)
+    done = archive.once()
+    assert done.returncode == Exit.OK, done.stderr
+    archive.log.check(archive.table)
+
+    archive.log.produce(40)
+    due, version = heads(archive.table), archive.version()
+    begin = due[0] + 10
+    prune(archive.log, {0: begin, 1: due[1]})
+    refused = archive.once()
+    assert refused.returncode == Exit.FAILURE, refused.stderr
+    assert f"{archive.log.topic}-0 begins at offset {begin}, entry {due[0]} is needed" in refused.stderr
+    assert f"{archive.log.topic}-1" not in refused.stderr
+    assert "--skip-pruned" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert archive.version() == version
+    # A fresh one needs all of the log.
+    fresh = replace(archive, table=archive.table.with_name("fresh")).once()
+    assert fresh.returncode == Exit.FAILURE, fresh.stderr
+    for kpart, start in {0: begin, 1: due[1]}.items():
+        assert f"{archive.log.topic}-{kpart} begins at offset {start}, entry 0 is needed" in fresh.stderr
+
+    skipped = archive.once("--skip-pruned")
+    assert skipped.returncode == Exit.OK, skipped.stderr
+    assert f"partition 0: entries {due[0]} to {begin - 1} are deleted" in skipped.stderr
+    assert [places(archive.table, kpart) for kpart in range(PARTITIONS)] == [
+        {*range(due[0]), *range(begin, heads(archive.table)[0])},
+        set(range(heads(archive.table)[1])),
+    ]
+
+
+@pytest.mark.long
+def test_what_is_pruned_under_its_hands_ends_the_archive(archive: Archive) -> None:
+    archive.log.produce(20)
+    process = archive.start("--trigger-interval", "20")
+    wait_until(lambda: archive.version() >= 1 or process.poll() is not None, "a commit", COMMAND_TIMEOUT_S)
+    archive.log.produce(20)
+    due = heads(archive.table)[1]
+    # Beyond what Spark has read, which is all that there was.
+    end = due + 3 + 10
+    prune(archive.log, {1: end})
+    assert process.wait(COMMAND_TIMEOUT_S) == Exit.FAILURE
+    said = archive.output.read_text(encoding="utf-8")
+    assert f"{archive.log.topic}-1 begins at offset {end}, entry {due} is needed" in said
+    assert heads(archive.table)[1] == due

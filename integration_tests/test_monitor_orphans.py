@@ -22,12 +22,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from cli.dev.kafka import Kafka
 from cli.outcome import Exit
-from records.codec import encode_entry, encode_key
-from records.entry_key import EntryKey
+from records.codec import encode_entry
+from records.entry_key import EntryKey, encode_key
+from records.files import FileCommitted
 from records.model import (
-    FileCommitted,
-    FileHandedOver,
     FilesFenced,
+    FilesHandedOver,
     FilesRemoved,
     LeadershipClaimed,
     PartitionCreated,
@@ -91,7 +91,7 @@ OTHER_ENTRIES: tuple[Sequence[Record], ...] = (
     [committed("wal/b/handed", 0, 0)],
     [RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=2)],
     # One owner less: the other coordinator still knows the one, nobody the other.
-    [FileHandedOver(object_key="wal/b/handed", next_owner_id=0), FileHandedOver(object_key="wal/a/live", next_owner_id=0)],
+    [FilesHandedOver(object_keys=["wal/b/handed"], next_owner_ids=[0]), FilesHandedOver(object_keys=["wal/a/live"], next_owner_ids=[0])],
 )
 OBJECTS = {"live": "a", "empty": "a", "half": "a", "removed": "b", "handed": "b", "fenced": "b", "never é": "c", "young": "c"}
 
@@ -178,5 +178,6 @@ def test_a_pruned_log_calls_nothing_an_orphan(scene: Scene) -> None:
         done.result()
     ended = scene.run("--object-store-url", f"file://{scene.bucket}")
     assert ended.returncode == Exit.FAILURE
-    assert "was pruned" in ended.stderr
+    assert "the log of metadata partition 0 begins at offset 2" in ended.stderr
+    assert "the object store has none" in ended.stderr
     assert "Traceback" not in ended.stderr

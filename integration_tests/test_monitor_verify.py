@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,7 +30,7 @@ from integration_tests.metadata_log import ReadLog
 from integration_tests.routes import Address
 from integration_tests.service import Service
 from integration_tests.waiting import wait_until
-from records.codec import encode_key
+from records.entry_key import encode_key
 from records.state_digest import hash_record
 from spark_jobs.monitor.report import open_report
 from spark_jobs.store.sink import Store
@@ -109,25 +110,6 @@ def verify(service: Service, *arguments: str | Path) -> Ended:
     return diskless("monitor", "verify", "--kafka-bootstrap-server", service.bootstrap, "--topic", service.topic, *arguments)
 
 
-def test_log_and_service_agree(lived: Service, tmp_path: Path) -> None:
-    Store.open(tmp_path).close()
-    nodes, states = ",".join(lived.addresses), [f"--state={lived.folder / f'node-{node_id}'}" for node_id in lived.nodes]
-    ended = verify(lived, "--bootstrap-server", nodes, *states, "--dir", tmp_path, "-o", "json")
-    assert ended.status == Exit.OK, ended.out + ended.err
-    assert ended.outcome["agree"] is True
-    compared = {(one["kpart"], str(one["replica"]).split("/")[-1]) for one in ended.partitions}
-    for kpart in range(METADATA_PARTITIONS):
-        assert {(kpart, "node 1"), (kpart, "node 2"), (kpart, f"partition-{kpart}.db")} <= compared
-    assert len(ended.partitions) == 4 * METADATA_PARTITIONS
-    assert all(int(str(one["offset"])) > 30 for one in ended.partitions)
-    assert "batches read" in ended.err
-    with open_report(tmp_path) as report:
-        kept = json.loads(report.job()["last_verify"])
-    # The page is about the service: state databases may be copies.
-    assert kept["partitions"] == [one for one in ended.partitions if str(one["replica"]).startswith("node ")]
-    assert kept["agree"] is True
-
-
 def write_a_lie(service: Service, kpart: int) -> int:
     """Write what contradicts the log in the name of the leader, and wait until its term has ended; returns the entry's offset."""
     with Forger(service.bootstrap, service.topic, kpart) as forger:
@@ -164,58 +146,72 @@ def applied(database: Path) -> int:
     return int(rows[0][0]) if rows else -1
 
 
-def test_an_entry_that_contradicts_the_log_is_listed_and_is_no_disagreement(lived: Service) -> None:
+def test_log_and_service_agree_though_an_entry_contradicts_the_log(lived: Service, tmp_path: Path) -> None:
     kpart = 1
     offset = write_a_lie(lived, kpart)
     lived.wait_shared()
     databases = [lived.folder / f"node-{node_id}" / "data" / f"partition-{kpart}.db" for node_id in lived.nodes]
     wait_until(lambda: all(applied(one) > offset for one in databases), "all replicas to be past the entry", LOG_TIMEOUT_S)
-    states = [f"--state={one}" for one in databases]
-    ended = verify(lived, "--bootstrap-server", ",".join(lived.addresses), *states, "-o", "json")
+    Store.open(tmp_path).close()
+    nodes, states = ",".join(lived.addresses), [f"--state={lived.folder / f'node-{node_id}'}" for node_id in lived.nodes]
+    ended = verify(lived, "--bootstrap-server", nodes, *states, "--dir", tmp_path, "-o", "json")
     assert ended.status == Exit.OK, ended.out + ended.err
+    assert ended.outcome["agree"] is True
     (void,) = ended.outcome["contradictions"]  # type: ignore[misc]
     assert (void["kpart"], void["offset"]) == (kpart, offset)
     assert "missing" in void["why"]
-    ended = verify(lived, *states)
-    assert ended.status == Exit.OK, ended.out + ended.err
-    assert "entries that contradict the log, void for every replica:" in ended.err
-    assert [line.split()[:2] for line in ended.out.splitlines()[-2:]] == [["KPART", "OFFSET"], [str(kpart), str(offset)]]
+    compared = {(one["kpart"], str(one["replica"]).split("/")[-1]) for one in ended.partitions}
+    for number in range(METADATA_PARTITIONS):
+        assert {(number, "node 1"), (number, "node 2"), (number, f"partition-{number}.db")} <= compared
+    assert len(ended.partitions) == 4 * METADATA_PARTITIONS
+    assert all(int(str(one["offset"])) > 30 for one in ended.partitions)
+    assert "batches read" in ended.err
+    with open_report(tmp_path) as report:
+        kept = json.loads(report.job()["last_verify"])
+    # The page is about the service: state databases may be copies.
+    assert kept["partitions"] == [one for one in ended.partitions if str(one["replica"]).startswith("node ")]
+    assert kept["agree"] is True
 
 
-def test_one_flipped_bit_of_a_kept_answer_is_named(lived: Service, tmp_path: Path) -> None:
-    original = next((lived.folder / "node-2").glob("**/partition-2.db"))
-    copy = tmp_path / "partition-2.db"
-    assert diskless("db", "copy", original, copy).status == Exit.OK
-    with sqlite3.connect(copy) as connection:
+def copied(service: Service, kpart: int, folder: Path) -> Path:
+    """A copy of the state database of a partition."""
+    copy = folder / f"partition-{kpart}.db"
+    assert diskless("db", "copy", next((service.folder / "node-2").glob(f"**/{copy.name}")), copy).status == Exit.OK
+    return copy
+
+
+def flip_a_kept_answer(copy: Path) -> str:
+    """Flip one bit of the answer kept for a file, and make its proof fit; returns the file's key."""
+    with closing(sqlite3.connect(copy)) as connection, connection:
         key, record = connection.execute("SELECT object_key, record FROM file WHERE length(record) > 0 ORDER BY id DESC LIMIT 1").fetchone()
         flipped = bytearray(record)
         flipped[-1] ^= 1
         values = (bytes(flipped), hash_record(bytes(flipped)), key)
         connection.execute("UPDATE file SET record = ?, record_proof = ? WHERE object_key = ?", values)
-    connection.close()
-    ended = verify(lived, "--state", copy, "-o", "json")
-    assert ended.status == Exit.AUDIT, ended.out + ended.err
-    (one,) = ended.partitions
-    assert f"file detail object_key={key}: record is" in str(one["difference"])
+    return str(key)
 
 
-def test_one_flipped_row_in_a_copy_is_named(lived: Service, tmp_path: Path) -> None:
-    original = next((lived.folder / "node-2").glob("**/partition-1.db"))
-    copy = tmp_path / "partition-1.db"
-    assert diskless("db", "copy", original, copy).status == Exit.OK
+def change_a_row(copy: Path) -> str:
+    """Change one number of one file; returns its key."""
     sound = diskless("db", "digest", copy, "-o", "json")
     assert sound.status == Exit.OK
     assert json.loads(sound.out)[0]["sound"] is True
-    with sqlite3.connect(copy) as connection:
+    with closing(sqlite3.connect(copy)) as connection, connection:
         (key,) = connection.execute("SELECT object_key FROM file WHERE live_batches > 0 ORDER BY id LIMIT 1").fetchone()
         connection.execute("UPDATE file SET file_size = file_size + 1 WHERE object_key = ?", (key,))
-    connection.close()
     assert diskless("db", "digest", copy).status == Exit.AUDIT
-    ended = verify(lived, "--state", copy, "-o", "json")
+    return str(key)
+
+
+def test_one_flipped_bit_of_a_kept_answer_and_one_changed_row_in_copies_are_named(lived: Service, tmp_path: Path) -> None:
+    kept, changed = copied(lived, 2, tmp_path), copied(lived, 1, tmp_path)
+    kept_key, changed_key = flip_a_kept_answer(kept), change_a_row(changed)
+    ended = verify(lived, f"--state={kept}", f"--state={changed}", "-o", "json")
     assert ended.status == Exit.AUDIT, ended.out + ended.err
     assert ended.outcome["agree"] is False
-    (one,) = ended.partitions
-    assert one["kpart"] == 1
-    assert one["agree"] is False
-    assert f"file object_key={key}: size_bytes is" in str(one["difference"])
-    assert "its header says" in str(one["difference"])
+    found = {one["kpart"]: one for one in ended.partitions}
+    assert len(ended.partitions) == len(found) == 2
+    assert [found[kpart]["agree"] for kpart in (1, 2)] == [False, False]
+    assert f"file detail object_key={kept_key}: record is" in str(found[2]["difference"])
+    assert f"file object_key={changed_key}: size_bytes is" in str(found[1]["difference"])
+    assert "its header says" in str(found[1]["difference"])

@@ -30,7 +30,7 @@ from integration_tests.page_news import PageNews, Sentence
 from integration_tests.service import Service
 from integration_tests.waiting import wait_until
 
-pytestmark = pytest.mark.timeout(900)  # Kafka, two nodes and, three times, Spark start in it
+pytestmark = [pytest.mark.timeout(900), pytest.mark.long]  # Kafka, two nodes and, three times, Spark start in it
 
 PARTITIONS = 12
 TOLD_WITHIN_S = 10.0

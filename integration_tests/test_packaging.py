@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import sys
 import tomllib
 import zipfile
-from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).parents[1]
-PACKAGES = ("cli", "coordinator", "records", "spark_jobs")
+from integration_tests.installations import PACKAGES, REPOSITORY, build_wheel, copy_sources
+
 NOT_SOURCES = {".pyc", ".so", ".pyd"}
 
 
@@ -20,16 +16,9 @@ NOT_SOURCES = {".pyc", ".so", ".pyd"}
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.Path:
     """The wheel of a copy of the sources: building writes into the folder it builds from.
 
-    Without `setup.py` nothing is compiled, which takes minutes and is what every installation does before these tests run.
+    Nothing is compiled for it, which takes minutes and is what every installation does before these tests run.
     """
-    source = tmp_path_factory.mktemp("source")
-    for package in PACKAGES:
-        shutil.copytree(REPOSITORY / package, source / package, ignore=shutil.ignore_patterns("__pycache__", "*.so", "*.pyd"))
-    for name in ("pyproject.toml", "README.md"):
-        shutil.copy(REPOSITORY / name, source / name)
-    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-q", "-w", str(source / "out"), str(source)]
-    subprocess.run(command, check=True, timeout=280)
-    return zipfile.Path(next((source / "out").glob("*.whl")))
+    return zipfile.Path(build_wheel(copy_sources(tmp_path_factory.mktemp("source"))))
 
 
 def test_every_file_of_the_packages_is_in_the_wheel(wheel: zipfile.Path) -> None:

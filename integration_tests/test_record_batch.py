@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from coordinator.client.compression import Compression
-from coordinator.client.record_batch import ProducerSequence, Record, encode_batch
+from records.compression import Compression
+from records.record_batch import ProducerSequence, Record, encode_batch
 
 UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER = 3, 6
 NOW_MS = 1_700_000_000_000

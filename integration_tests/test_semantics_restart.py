@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cli.dev.kafka import Kafka
 from coordinator.protocol import messages as m
-from coordinator.protocol.commit_file import CommitFile
+from coordinator.protocol.commit_file import CommitFileBody
 from integration_tests.service import Service
 from integration_tests.wire import (
     INVALID_PRODUCER_EPOCH,
@@ -36,7 +36,7 @@ class History:
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
         self.topics: list[Topic] = []
-        self.sent: list[tuple[CommitFile, list[Result]]] = []
+        self.sent: list[tuple[CommitFileBody, list[Result]]] = []
         self.unknown = Topic(os.urandom(16), "unknown")
 
     async def send(self, *batches: Batch, **fields: object) -> None:
@@ -74,8 +74,11 @@ class History:
         for request, first in self.sent:
             assert await wire.send(request) == first
             answers.append(await wire.send(request._replace(file_size=request.file_size + 1)))
-        listed = await wire.call(m.ListFilesRequest(coordinator_ids=(), after_key="", max_files=1000, timeout_ms=TIMEOUT_MS))
-        answers.append(listed.files)
+        listed = await wire.call(
+            m.ListFilesRequest(coordinator_ids=(), after_key="", max_files=1000, states=(), object_keys=(), timeout_ms=TIMEOUT_MS)
+        )
+        # Each replica notes for itself when a file lost its last batch.
+        answers.append([one if one.live_batches else replace(one, since_ms=-1, until_ms=-1) for one in listed.files])
         answers.append([(one.coordinator_id, one.live_partitions) for one in await wire.coordinators()])
         return answers
 

@@ -284,7 +284,9 @@ async def test_describe_coordinators(wire: Wire, one_node: Service) -> None:
 
 
 async def list_files(wire: Wire, after: str, limit: int, coordinators: tuple[int, ...] = ()) -> m.ListFilesResponse:
-    request = m.ListFilesRequest(coordinator_ids=coordinators, after_key=after, max_files=limit, timeout_ms=TIMEOUT_MS)
+    request = m.ListFilesRequest(
+        coordinator_ids=coordinators, after_key=after, max_files=limit, states=(), object_keys=(), timeout_ms=TIMEOUT_MS
+    )
     response: m.ListFilesResponse = await wire.call(request)
     assert response.error_code == OK
     return response

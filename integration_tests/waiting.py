@@ -6,6 +6,9 @@ import time
 from collections.abc import Callable
 
 LOOK_EVERY_S = 0.02
+LOOK_EVERY_MAX_S = 0.1
+LATE_PART = 0.05
+"""A wait ends at most this part of it too late. A look may ask processes, which takes from what is waited for: long waits look rarely."""
 WAIT_S = 90.0
 """How long to wait for what must come: far longer than it takes, for the machine may be slow or stand still for seconds."""
 
@@ -18,11 +21,12 @@ def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = WAIT
 
 def holds_within(timeout_s: float, condition: Callable[[], bool]) -> bool:
     """Return True as soon as the condition holds, False after `timeout_s`."""
-    deadline = time.monotonic() + timeout_s
+    begun_at = time.monotonic()
+    deadline = begun_at + timeout_s
     while True:
         looked_at = time.monotonic()  # before the look: time that passes between it and the question below is not its fault
         if condition():
             return True
         if looked_at > deadline:
             return False
-        time.sleep(LOOK_EVERY_S)
+        time.sleep(min(LOOK_EVERY_MAX_S, LOOK_EVERY_S + LATE_PART * (looked_at - begun_at)))

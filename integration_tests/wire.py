@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast
 
 from coordinator.client.connection import ClientConnection
 from coordinator.protocol import messages as m
-from coordinator.protocol.commit_file import CommitFile, batch_rows, decode_commit_response, encode_commit_file
+from coordinator.protocol.commit_file import CommitFileBody, batch_rows, decode_commit_response, encode_commit_file
 
 OK = 0
 OFFSET_OUT_OF_RANGE = 1
@@ -112,7 +112,7 @@ def new_key() -> str:
     return f"wal/file-{uuid.uuid4().hex}"
 
 
-def file(batches: Sequence[Batch], key: str | None = None, *, owners: Sequence[int] | None = None, **fields: Any) -> CommitFile:
+def file(batches: Sequence[Batch], key: str | None = None, *, owners: Sequence[int] | None = None, **fields: Any) -> CommitFileBody:
     """A CommitFile request whose batches lie one behind the other; `fields` override what follows from them."""
     rows: list[m.CommitBatch] = []
     end = 0
@@ -141,7 +141,7 @@ def file(batches: Sequence[Batch], key: str | None = None, *, owners: Sequence[i
     if owners is None:
         known = {one.topic.coordinators[one.partition] for one in batches if one.partition < len(one.topic.coordinators)}
         owners = sorted(known) or [0]
-    request = CommitFile(
+    request = CommitFileBody(
         object_key=new_key() if key is None else key,
         object_format=1,
         file_size=end,
@@ -202,7 +202,7 @@ class Wire:
 
     # ---- commits
 
-    async def send(self, request: CommitFile, api_key: int = COMMIT_FILE) -> list[Result]:
+    async def send(self, request: CommitFileBody, api_key: int = COMMIT_FILE) -> list[Result]:
         """Commit a file; every error must come with a message, every success without one."""
         body = await self.connection.request(api_key, 0, encode_commit_file(request), TIMEOUT_S)
         response = decode_commit_response(body)

@@ -18,6 +18,14 @@ class Primitive(Enum):
     LONG = "long"
     STRING = "string"
     BOOLEAN = "boolean"
+    BYTES = "bytes"
+
+
+INT_MIN = -(2**31)
+INT_MAX = 2**31 - 1
+LONG_MIN = -(2**63)
+LONG_MAX = 2**63 - 1
+"""Ranges of the types INT and LONG."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

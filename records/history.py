@@ -1,8 +1,8 @@
 """Every schema of `MetadataEntry` that was ever written, by level and by fingerprint.
 
 A level is a number that metadata partition 0 finalises (`FeatureLevelSet`); writers use its schema, readers know all of
-them and resolve to the newest. `records.levels` lists them. New fields need a default, new record types go to the end of
-the union, whose order is part of the format.
+them; a field that an older schema lacks has its default. `records.levels` lists them. New fields need a default, new record types
+go to the end of the union, whose order is part of the format.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from fastavro.types import Schema
 from records.avro import Array, RecordType, Union, parse_record
 from records.errors import InvalidRecord, UnknownSchema
 from records.levels import FILE_OF_LEVEL, LEVEL_LATEST
-from records.shapes import MODEL_CLASSES, Classes
-from records.wire import Checker, compile_checker
 
 NAMESPACE = "diskless.metadata"
 SINGLE_OBJECT_MARKER = b"\xc3\x01"
@@ -32,9 +30,7 @@ class EntrySchema:
     fingerprint: int
     header: bytes
     record_types: dict[str, RecordType]
-    check: Checker
     parsed: Schema
-    classes: Classes
 
     def record_type(self, name: str) -> RecordType:
         """Return the type of a record by name. Raises InvalidRecord when this level has no such type."""
@@ -49,11 +45,8 @@ def read_schema_text(file_name: str) -> str:
     return resources.files("records").joinpath("schemas", file_name).read_text(encoding="utf-8")
 
 
-def build_schema(level: int, text: str, classes: Classes = MODEL_CLASSES) -> EntrySchema:
-    """Return the schema of a level from its JSON text; its records are read as these classes.
-
-    Raises ValueError when it is not an entry's schema.
-    """
+def build_schema(level: int, text: str) -> EntrySchema:
+    """Return the schema of a level from its JSON text. Raises ValueError when it is not an entry's schema."""
     source = json.loads(text)
     digest = bytes.fromhex(fingerprint(to_parsing_canonical_form(source), "CRC-64-AVRO"))
     entry = parse_record(source, {})
@@ -66,9 +59,7 @@ def build_schema(level: int, text: str, classes: Classes = MODEL_CLASSES) -> Ent
         fingerprint=int.from_bytes(digest, "little"),
         header=SINGLE_OBJECT_MARKER + digest,
         record_types={branch.name: branch for branch in records_field.type.items.branches},
-        check=compile_checker(entry),
         parsed=parse_schema(source),
-        classes=classes,
     )
 
 

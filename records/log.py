@@ -7,15 +7,19 @@ Everything else is void for everybody. Two consequences carry the design: of two
 for all readers, and a leader that was overtaken cannot add anything, because Kafka orders its late entries behind the claim. The
 rule looks at the key alone, so void entries are never decoded (a claim's body apart).
 
+*Restore*. A log that goes on from a snapshot of another one begins with `Restored`, alone in the entry at offset 0, whose key is all
+zero. It puts its floor of epochs in force with term 0, which is nobody's: no entry counts until the claim of the epoch behind the floor.
+Anywhere else `Restored` is void.
+
 *Transactions* (KIP-868) are entries that take effect together: `TransactionBegan` alone in its entry, the chunks,
 `TransactionEnded` alone in its entry, all of one term, with nothing of others in between but void entries. A chunk's records take
 effect at their own offset, once the end was read. A claim in force ends an open transaction: nothing of it counts. So does
 `TransactionAborted`.
 
 *Contradictions*. An entry that counts by its key uses up its seq and is void, and so is the transaction that is open, when its form
-is wrong: bytes that cannot be decoded, a file or a claim among other records, markers of transactions in the wrong place, a number
-of partitions that no topic has. The next entry stands for itself again. Whether an entry contradicts the *state* before it is not
-told here: the service has `coordinator.core.contradiction`, the monitor `spark_jobs.contradiction`.
+is wrong: bytes that cannot be decoded, a file or a claim among other records, a `Restored`, markers of transactions in the wrong
+place, a number of partitions that no topic has. The next entry stands for itself again. Whether an entry contradicts the *state*
+before it is not told here: the service has `coordinator.core.contradiction`, the monitor `spark_jobs.contradiction`.
 
 Pure. The service, `diskless log`, the monitor's scan and the archive read logs by these rules. The checkers of the rules have rules of
 their own: the model of the core's tests, the simulator's fold, `spark_jobs.verify`, and the reader of the integration tests.
@@ -26,15 +30,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from records.entry_key import EntryKey
 from records.errors import UnknownSchema, UnreadableEntry
+from records.files import FileCommitted
 from records.model import (
-    FileCommitted,
     LeadershipClaimed,
     PartitionCreated,
     Record,
+    Restored,
     TopicPlaced,
     TransactionAborted,
     TransactionBegan,
@@ -44,6 +49,9 @@ from records.model import (
 TOPIC_PARTITIONS_MAX = 10_000_000
 """More partitions than this no topic has, whatever `max.partitions.per.topic` allows: every replica builds them all in memory."""
 
+RESTORED_KEY: Final = EntryKey(0, 0, 0)
+"""The key of the entry at offset 0 of a restored log: of no term."""
+
 C = TypeVar("C")
 
 
@@ -51,10 +59,11 @@ C = TypeVar("C")
 
 
 class Verdict(Enum):
-    """The meaning of an entry to the log it stands in. `Fence.judge` never says VOID_CONTRADICTION: that needs the entry's records."""
+    """The meaning of an entry to the log it stands in. `Fence.judge` looks at keys: it never says RESTORED or VOID_CONTRADICTION."""
 
     APPLY = "apply"
     CLAIM = "claim"
+    RESTORED = "restored"
     VOID_FOREIGN = "foreign"
     VOID_STALE = "stale"
     VOID_GAP = "gap"
@@ -67,7 +76,7 @@ VOID_REASONS = {verdict: verdict.value for verdict in Verdict if verdict.name.st
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """The term in force and the last entry of it that counted. `term` 0 with epoch 0: nobody ever led."""
+    """The term in force and the last entry of it that counted. `term` 0: nobody has led since the log began."""
 
     epoch: int = 0
     term: int = 0
@@ -79,8 +88,8 @@ class Fence:
             return Verdict.VOID_FOREIGN
         if key.seq == 0:
             return Verdict.CLAIM if key.epoch == self.epoch + 1 else Verdict.VOID_STALE
-        if key.epoch != self.epoch or key.term != self.term or self.epoch == 0:
-            # Epoch 0 is nobody's: without this a stray message could count in a log without a claim.
+        if key.epoch != self.epoch or key.term != self.term or self.term == 0:
+            # Term 0 is nobody's: without this a stray message could count in a log without a claim.
             return Verdict.VOID_STALE
         if key.seq == self.seq + 1:
             return Verdict.APPLY
@@ -93,6 +102,19 @@ class Fence:
     def claimed_by(self, claim: LeadershipClaimed) -> Fence:
         """The fence after a claim came into force."""
         return Fence(claim.epoch, claim.term, 0)
+
+
+def restored_in(offset: int, key: EntryKey | None, records: Sequence[Record]) -> Restored | None:
+    """The restore that an entry begins the log with; None for any other entry."""
+    match records:
+        case [Restored() as restored] if offset == 0 and key == RESTORED_KEY and restored.epoch_floor > 0 and restored.file_id_base >= 0:
+            return restored
+    return None
+
+
+def fence_of(restored: Restored) -> Fence:
+    """The fence behind the entry that begins a restored log."""
+    return Fence(restored.epoch_floor)
 
 
 def claim_in(key: EntryKey | None, records: Sequence[Record]) -> LeadershipClaimed | None:
@@ -189,6 +211,8 @@ def composition_fault(records: Sequence[Record], *, in_transaction: bool = False
                 return BrokenRule("misplaced-file", message, *((1, files) if files > 1 else ()))
             case LeadershipClaimed():
                 return BrokenRule("misplaced-claim", f"a claim of epoch {record.epoch} stands behind seq 0")
+            case Restored():
+                return BrokenRule("misplaced-restore", f"a restore from topic id {record.old_topic_id.hex()} stands behind the beginning")
             case PartitionCreated():
                 fault = _range_fault(record.topic_id, record.name, record.first_partition, record.num_partitions)
                 if fault is not None:
@@ -248,9 +272,17 @@ class LogGrammar:
     def read(self, offset: int, key: EntryKey | None, entry: Sequence[Record] | UnreadableEntry) -> Judgement:
         """Judge the next entry, given its records or why it cannot be decoded.
 
-        Raises `UnknownSchema` when the entry counts, or may be a claim, and only a newer version can read it: replicas stop there.
+        Raises `UnknownSchema` when only a newer version can read the entry, and it counts or may be a claim or a restore: there
+        replicas stop.
         """
         verdict = self.fence.judge(key)
+        if offset == 0 and key == RESTORED_KEY:
+            if isinstance(entry, UnknownSchema):
+                raise entry
+            restored = None if isinstance(entry, UnreadableEntry) else restored_in(offset, key, entry)
+            if restored is not None:
+                self.fence = fence_of(restored)
+                return Judgement(Verdict.RESTORED)
         if isinstance(entry, UnknownSchema) and verdict in (Verdict.APPLY, Verdict.CLAIM):
             raise entry
         if verdict is Verdict.CLAIM and key is not None:

@@ -8,7 +8,9 @@ Topic ids are the 16 raw bytes of a Kafka uuid.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+from records.files import FileCommitted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,73 +68,6 @@ class TopicDeleted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileCommitted:
-    """The outcome of one CommitFile: which batches of the file were accepted and what the others were told. Columns follow the
-    order of the request; runs are consecutive accepted batches of one topic partition.
-    """
-
-    object_key: str
-    """Key of the object in object storage."""
-    object_format: int
-    """Format of the object."""
-    file_size: int
-    """Size of the object in bytes."""
-    uploader_broker_id: int
-    """Broker that uploaded the object."""
-    owner_ids: list[int]
-    """Coordinators that own the file, first one responsible."""
-    created_ms: int
-    """When the object was created, milliseconds since the epoch."""
-    append_time_ms: int
-    """LogAppendTime of the file, milliseconds since the epoch."""
-    content_hash: bytes
-    """Hash of the request's content, recognises a retry."""
-    topic_ids: list[bytes]
-    """Dictionary of the topics in this record."""
-    run_topic: list[int]
-    """Per run: index into topic_ids."""
-    run_partition: list[int]
-    """Per run: partition."""
-    run_length: list[int]
-    """Per run: number of batches."""
-    run_base_offset: list[int]
-    """Per run: offset of its first record; batches of a run are dense."""
-    run_log_start: list[int]
-    """Per run: log start offset then; empty when all are 0."""
-    byte_gap: list[int]
-    """Per accepted batch: unused bytes between the end of the batch before (the first: of 0) and this batch; empty when all are 0.
-    """
-    byte_size: list[int]
-    """Per accepted batch: size in bytes."""
-    record_count_minus_one: list[int]
-    """Per accepted batch: number of records minus one."""
-    timestamp_age: list[int]
-    """Per accepted batch: append_time_ms minus the batch's largest timestamp, in milliseconds."""
-    timestamp_type: list[int]
-    """Per accepted batch: 0 CreateTime, 1 LogAppendTime; empty when all are 0."""
-    producer_index: list[int]
-    """Per idempotent accepted batch: place among the accepted batches, as distance to the one before; the first counts from 0."""
-    producer_id: list[int]
-    """Per idempotent accepted batch: producer id."""
-    producer_epoch: list[int]
-    """Per idempotent accepted batch: producer epoch."""
-    base_sequence: list[int]
-    """Per idempotent accepted batch: sequence of its first record."""
-    other_index: list[int] = field(default_factory=list)
-    """Per batch not accepted anew: place in the request, as distance to the one before; the first counts from 0."""
-    other_code: list[int] = field(default_factory=list)
-    """Per batch not accepted anew: error code answered; 0 for a duplicate."""
-    other_base_offset: list[int] = field(default_factory=list)
-    """Per batch not accepted anew: base offset answered."""
-    other_time: list[int] = field(default_factory=list)
-    """Per batch not accepted anew: LogAppendTime answered, milliseconds since the epoch."""
-    other_log_start: list[int] = field(default_factory=list)
-    """Per batch not accepted anew: log start offset answered."""
-    other_message: list[str] = field(default_factory=list)
-    """Per batch not accepted anew: error message answered; empty when none."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RecordsDeleted:
     """The log start of a partition moved forward to exactly this offset."""
 
@@ -155,13 +90,13 @@ class FilesFenced:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileHandedOver:
-    """Responsibility for a file went to the next owner; leaves a tombstone here."""
+class FilesHandedOver:
+    """This coordinator is done with some files that another owner still has; each leaves a tombstone here."""
 
-    object_key: str
-    """Key of the object."""
-    next_owner_id: int
-    """Coordinator responsible from here on."""
+    object_keys: list[str]
+    """Keys handed over."""
+    next_owner_ids: list[int]
+    """Per key: the coordinator that had the file when it was asked, for tools."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,10 +109,12 @@ class FilesRemoved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TombstonesExpired:
-    """Tombstones of keys created before this time are forgotten, and topics deleted before it in log time."""
+    """Tombstones of files created, and ids of topics deleted, before some time are forgotten."""
 
-    before_ms: int
-    """Time, milliseconds since the epoch."""
+    keys_before_ms: int
+    """Files created before this go, milliseconds since the epoch; those without a time stay."""
+    topics_before_ms: int
+    """Topics deleted before this in log time go."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,14 +234,34 @@ class NoOp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """First record of a topic that was restored from snapshots."""
+    """The first entry of a partition that was restored: the log goes on from the state of a snapshot of another log. Void anywhere
+    else.
+    """
 
+    restore_id: bytes
+    """Random id of the restore, the same in all its partitions."""
+    old_cluster_id: str
+    """Id of the Kafka cluster of the old log."""
     old_topic_id: bytes
-    """Topic id of the metadata topic the snapshots were taken from."""
+    """Topic id of the metadata topic of the old log."""
+    metadata_partition: int
+    """Partition of both metadata topics."""
+    partition_count: int
+    """How many partitions the restore has."""
     old_end_offset: int
-    """First offset of the old topic not in the snapshot."""
+    """First offset of the old log that is not in the snapshot."""
     epoch_floor: int
     """The first claim's epoch is the successor of this one."""
+    file_id_base: int
+    """Id of a file less the offset of its entry, from here on."""
+    location: str
+    """Where the snapshot is stored; empty for a partition whose loss was accepted, which begins empty."""
+    size_bytes: int
+    """Size of the snapshot in bytes."""
+    sha256: bytes
+    """Digest of the snapshot's bytes."""
+    digest: bytes
+    """State digest at the end of the snapshot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -357,30 +314,32 @@ class NodeRegistered:
     """Highest schema level the node can read."""
     incarnation_id: bytes
     """Random id of the process, drawn at its start."""
+    log_dirs: list[bytes]
+    """Ids of the data directories that are online, ascending (KIP-858)."""
+    is_any_dir_offline: bool
+    """Whether a configured data directory is offline."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeDirectoriesChanged:
-    """Partition 0: the data directories of a node, and which of them are offline."""
+class DirectoryAssignment:
+    """Replicas that one directory holds."""
 
-    node_id: int
-    """Node."""
-    online: list[bytes]
-    """Ids of the directories in use."""
-    offline: list[bytes]
-    """Ids of the directories that failed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaDirectoryAssigned:
-    """Partition 0: the data directory that holds a node's replica of a metadata partition (KIP-858)."""
-
-    node_id: int
-    """Node."""
-    metadata_partition: int
-    """Metadata partition."""
     directory_id: bytes
-    """Id of the directory."""
+    """Id of the directory; LOST when it is not known which one had them."""
+    partitions: list[int]
+    """Metadata partitions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicasAssignedToDirs:
+    """Partition 0: the data directories that hold a node's replicas of metadata partitions (KIP-858)."""
+
+    node_id: int
+    """Node."""
+    incarnation_id: bytes
+    """Random id of the process that said so."""
+    assignments: list[DirectoryAssignment]
+    """Differences: replicas that are not named stay where they were."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -391,6 +350,26 @@ class FeatureLevelSet:
     """Schema level."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreFinished:
+    """Partition 0: an operator has called the restore finished; objects that no state knows are orphans again from here on."""
+
+    restore_id: bytes
+    """Id of the restore."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicConfigured:
+    """Partition 0: the settings of a topic from here on; complete, not a difference."""
+
+    topic_id: bytes
+    """Topic the record is about."""
+    names: list[str]
+    """Settings the topic has of its own, ascending; for all others it has the service's."""
+    values: list[str]
+    """Value of each of these settings."""
+
+
 Record = (
     LeadershipClaimed
     | PartitionCreated
@@ -398,7 +377,7 @@ Record = (
     | FileCommitted
     | RecordsDeleted
     | FilesFenced
-    | FileHandedOver
+    | FilesHandedOver
     | FilesRemoved
     | TombstonesExpired
     | ProducersExpired
@@ -414,7 +393,8 @@ Record = (
     | TopicPlaced
     | TopicDeleting
     | NodeRegistered
-    | NodeDirectoriesChanged
-    | ReplicaDirectoryAssigned
+    | ReplicasAssignedToDirs
     | FeatureLevelSet
+    | RestoreFinished
+    | TopicConfigured
 )

@@ -1,7 +1,7 @@
 """Between record dataclasses and the plain values that Avro libraries take.
 
-Writing checks every value against its type's range, so that nothing is written that a reader would refuse. Reading
-trusts its input: the bytes were checked by `records.wire`.
+Writing checks every value against its type's range, so that nothing is written that a reader would refuse. Reading trusts its
+input: `records.codec` encodes the records again and compares the bytes.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from typing import assert_never, cast, get_args
 from fastavro.types import AvroMessage
 
 from records import model
-from records.avro import Array, AvroType, Fixed, Primitive, RecordType, Union
+from records.avro import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, Array, AvroType, Fixed, Primitive, RecordType, Union
 from records.errors import InvalidRecord
 from records.model import Record
-from records.wire import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN
 
 RECORD_CLASSES: dict[str, type[Record]] = {cls.__name__: cls for cls in get_args(Record)}
 
@@ -62,7 +61,7 @@ def _check_lacking(record: object, plain: Mapping[str, AvroMessage], place: str)
 
 
 def from_plain(value: AvroMessage, record_type: RecordType, classes: Classes) -> Record:
-    """Return the record of a decoded dictionary, as an instance of one of these classes."""
+    """Return the record of a decoded dictionary, as an instance of one of these classes; fields that its type lacks have their default."""
     return cast(Record, _build(value, record_type, classes))
 
 
@@ -86,6 +85,9 @@ def _primitive(value: object, primitive: Primitive, place: str) -> AvroMessage:
         case Primitive.STRING:
             if isinstance(value, str):
                 return _encodable(value, place)
+        case Primitive.BYTES:
+            if isinstance(value, bytes):
+                return value
         case Primitive.INT | Primitive.LONG:
             low, high = _RANGES[primitive]
             if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:

@@ -12,18 +12,15 @@ from records.model import (
     DisklessLogInitialized,
     DisklessLogReset,
     FeatureLevelSet,
-    NodeDirectoriesChanged,
     Record,
     RecordsDeleted,
-    ReplicaDirectoryAssigned,
-    Restored,
 )
 
 SEQUENCE_MASK = 0x7FFFFFFF
 BATCH_BYTE_MAX = (1 << 31) - 1
 """Where in its file a batch may begin."""
 
-NOT_APPLICABLE = (DisklessLogInitialized, DisklessLogReset, Restored, NodeDirectoriesChanged, ReplicaDirectoryAssigned)
+NOT_APPLICABLE = (DisklessLogInitialized, DisklessLogReset)
 """Record types that a log may hold and replicas of this version cannot apply."""
 
 

@@ -45,6 +45,8 @@ KAFKA_CLASSES = (
     "org.apache.spark.sql.kafka010.consumer.KafkaDataConsumer",
     "org.apache.kafka.clients.admin.KafkaAdminClient",
     "org.apache.kafka.clients.consumer.KafkaConsumer",
+    "org.apache.kafka.common.protocol.ApiKeys",  # and with it every message
+    "org.apache.kafka.common.protocol.Errors",  # and with it every exception
 )
 
 JARS_LOCK = Path(__file__).with_name("jars.lock")
@@ -137,7 +139,8 @@ def open_spark(name: str, engine: Engine) -> Iterator[RunningSpark]:
 
 def class_archive(engine: Engine, folder: Path) -> Path:
     """Return where the archive of loaded classes for this Java, these jars and options is, or would be, in a folder."""
-    parts = [str(engine.java), *sorted(str(jar) for jar in (find_spark() / "jars").iterdir()), *map(str, engine.jars), *JVM_OPTIONS]
+    jars = sorted(str(jar) for jar in (find_spark() / "jars").iterdir())
+    parts = [str(engine.java), *jars, *map(str, engine.jars), *JVM_OPTIONS, *KAFKA_CLASSES]
     return folder / f"{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:16]}.jsa"
 
 

@@ -90,7 +90,7 @@ MAX_ENTRIES_PER_BATCH: Final = 10_000
 """Bounds the time a stop waits and the memory of a catching-up job; a micro-batch takes one to a few seconds then."""
 
 KAFKA_SOURCE: Final = {
-    "failOnDataLoss": "false",  # a pruned log is a finding, which the scan makes of the hole; Spark would fail for ever
+    "failOnDataLoss": "false",  # a hole is a finding of the scan, where Spark would fail for ever; jobs that find none say "true"
     "kafka.max.partition.fetch.bytes": str(8 << 20),  # few large fetches when catching up
     "kafka.fetch.max.wait.ms": "50",  # else a read that reaches the end of the log waits half a second for a fetch under way
 }

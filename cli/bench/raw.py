@@ -16,7 +16,7 @@ from pathlib import Path
 
 import apsw
 from confluent_kafka import KafkaError, Message, Producer
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # public, missing in its __all__
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from cli.bench.percentile import percentile_ms
 

@@ -19,7 +19,7 @@ from cli.bench.load_loops import put_sequences
 from coordinator.client.ulid import new_ulid
 from coordinator.kafka.batches import BATCH
 from coordinator.protocol.commit_file import BATCH as WIRE_BATCH
-from coordinator.protocol.commit_file import CommitFile, encode_commit_file
+from coordinator.protocol.commit_file import CommitFileBody, encode_commit_file
 from coordinator.protocol.framing import request_frame
 
 ULID_LENGTH = 26
@@ -93,7 +93,7 @@ class Workload:
     def _template(self) -> Template:
         rows, file_size, slots = self._batches()
         key = "wal/" + "0" * ULID_LENGTH
-        body = encode_commit_file(CommitFile(key, 1, file_size, self._owner_ids, rows.view(WIRE_BATCH)))
+        body = encode_commit_file(CommitFileBody(key, 1, file_size, self._owner_ids, rows.view(WIRE_BATCH)))
         frame = bytearray(request_frame(COMMIT_FILE_KEY, 0, 0, "bench", body, flexible=True))
         rows_at = len(frame) - 5 - BATCH.itemsize * len(rows)
         idempotent = np.flatnonzero(rows["producer_id"] >= 0)

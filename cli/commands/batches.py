@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,13 +18,12 @@ from cli.output import RowStream, print_rows, say, time_text
 
 if TYPE_CHECKING:
     from cli.output import Row
-    from coordinator.adapters.objectstore import ObjectStore
-    from coordinator.client.record_batch import StoredRecord
-    from coordinator.protocol.find_batches import FoundBatch
+    from coordinator.object_store import ObjectStore
+    from coordinator.protocol.find_batches import BatchLocation
+    from records.record_batch import StoredRecord
 
 COLUMNS = ("base_offset", "last_offset", "object_key", "byte_offset", "byte_size", "append_time", "max_timestamp", "batch_id")
 RECORD_COLUMNS = (("offset", 8), ("timestamp", 13), ("key", 16), ("value", 0))
-LOG_APPEND_TIME = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ def find(
     run(_fetch(reading, bootstrap_server, store, "jsonl" if is_default else output))
 
 
-async def _find(reading: Reading, bootstrap_server: str) -> tuple[str, Sequence[FoundBatch], int]:
+async def _find(reading: Reading, bootstrap_server: str) -> tuple[str, Sequence[BatchLocation], int]:
     """The topic's name, the batches, and the first offset that is wanted of them."""
     from cli.service import find_topic, milliseconds, open_client, partition_ids
     from coordinator.client.model import FetchFrom
@@ -116,40 +116,21 @@ async def _find(reading: Reading, bootstrap_server: str) -> tuple[str, Sequence[
 
 
 async def _fetch(reading: Reading, bootstrap_server: str, store: ObjectStore, output: str) -> None:
-    name, found, first = await _find(reading, bootstrap_server)
-    with RowStream(output, RECORD_COLUMNS) as stream:
-        for batch in found:
-            for record in await _read(store, batch, f"{name}-{reading.partition}"):
-                if record.offset >= first:
-                    stream.write(_record_row(name, reading.partition, record, batch, shown=stream.is_table))
-
-
-async def _read(store: ObjectStore, batch: FoundBatch, partition: str) -> Sequence[StoredRecord]:
-    """Read one batch. Raises `Failed` when the object does not hold it as the coordinator says."""
     from cli.objects import store_errors
-    from cli.outcome import Failed
-    from coordinator.client.record_batch import CorruptBatch, decode_records, parse_header
+    from coordinator.client.wal_objects import read_batches
 
-    where = f"{partition} offsets {batch.base_offset} to {batch.last_offset}: {batch.object_key} [{batch.byte_offset}, +{batch.byte_size})"
-    try:
-        with store_errors():
-            data = await store.get_range(batch.object_key, batch.byte_offset, batch.byte_size)
-    except Failed as failed:
-        raise Failed(f"{where}: {failed}; is this the store that the file was uploaded to?", failed.status) from failed
-    try:
-        header = parse_header(data)
-        found = decode_records(data, header, base_offset=batch.base_offset)
-    except CorruptBatch as error:
-        raise Failed(f"{where}: {error}") from error
-    if header.size_bytes != batch.byte_size or header.last_offset_delta != batch.last_offset - batch.base_offset:
-        raise Failed(
-            f"{where}: the object has {header.size_bytes} bytes and {header.record_count} records there, the coordinator says "
-            f"{batch.byte_size} bytes and offsets {batch.base_offset} to {batch.last_offset}"
-        )
-    return found
+    name, found, first = await _find(reading, bootstrap_server)
+    with RowStream(output, RECORD_COLUMNS) as stream, store_errors():
+        async with aclosing(read_batches(store, f"{name}-{reading.partition}", found)) as read:
+            async for _, records in read:
+                for record in records:
+                    if record.offset >= first:
+                        stream.write(_record_row(name, reading.partition, record, shown=stream.is_table))
 
 
-def _row(batch: FoundBatch) -> Row:
+def _row(batch: BatchLocation) -> Row:
+    from records.record_batch import TimestampType
+
     return {
         "base_offset": batch.base_offset,
         "last_offset": batch.last_offset,
@@ -158,21 +139,15 @@ def _row(batch: FoundBatch) -> Row:
         "byte_size": batch.byte_size,
         "append_time": time_text(batch.log_append_timestamp),
         "max_timestamp": time_text(batch.batch_max_timestamp),
-        "timestamp_type": "LogAppendTime" if batch.timestamp_type == LOG_APPEND_TIME else "CreateTime",
+        "timestamp_type": "LogAppendTime" if batch.timestamp_type == TimestampType.LOG_APPEND_TIME else "CreateTime",
         "magic": batch.magic,
         "batch_id": batch.batch_id,
     }
 
 
-def _record_row(topic: str, partition: int, record: StoredRecord, batch: FoundBatch, *, shown: bool) -> Row:
+def _record_row(topic: str, partition: int, record: StoredRecord, *, shown: bool) -> Row:
     """A record in the fields that `files pack` reads; for a table, with its key and value as texts in any case."""
-    is_append_time = batch.timestamp_type == LOG_APPEND_TIME
-    row: dict[str, object] = {
-        "topic": topic,
-        "partition": partition,
-        "offset": record.offset,
-        "timestamp": batch.log_append_timestamp if is_append_time else record.timestamp_ms,
-    }
+    row: dict[str, object] = {"topic": topic, "partition": partition, "offset": record.offset, "timestamp": record.timestamp_ms}
     for name, value in (("key", record.key), ("value", record.value)):
         text = _text(value)
         if value is not None and text is None and not shown:

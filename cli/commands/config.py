@@ -20,7 +20,7 @@ def config() -> None:
 @config.command()
 @config_option
 @property_option
-@click.option("--docs", is_flag=True, help="Print the reference of all keys instead: type, default, bounds, reason.")
+@click.option("--docs", is_flag=True, help="Print the reference of all keys instead: type, default, bounds, since which version, reason.")
 @click.option("--given", is_flag=True, help="Leave out settings that have their default.")
 @output_option
 def show(config_file: Path | None, properties: Sequence[str], docs: bool, given: bool, output: str) -> None:
@@ -32,7 +32,7 @@ def show(config_file: Path | None, properties: Sequence[str], docs: bool, given:
     from coordinator.config import document_keys, render
 
     if docs:
-        print_rows([asdict(key) for key in document_keys()], output, ("key", "type_name", "default", "bounds", "why"))
+        print_rows([asdict(key) for key in document_keys()], output, ("key", "type_name", "default", "bounds", "since", "why"))
         return
     shown = render(read_settings(config_file, properties))
     rows = [asdict(setting) for setting in shown if not given or setting.source != "default"]

@@ -29,7 +29,7 @@ from cli.output import print_rows, say
 
 if TYPE_CHECKING:
     from cli.overview import NodeView
-    from coordinator.client.model import SchemaLevel
+    from coordinator.client.directory_calls import LevelDescription
 
 STATUS_COLUMNS = ("coordinator", "state", "leader", "address", "epoch", "log_end", "standbys", "lag_max", "live_partitions")
 REPLICA_COLUMNS = ("coordinator", "node", "state", "epoch", "term", "log_end", "lag", "written_offset", "digest", "live_partitions")
@@ -78,21 +78,25 @@ def run(config_file: Path | None, properties: Sequence[str], log_level: str) -> 
 def status(watch: bool, interval_s: float, bootstrap_server: str, timeout_s: float, output: str) -> None:
     """Show every coordinator: its leader, the end of its log, how far its standbys are.
 
-    Status 4 when a coordinator has no leader.
+    Says as well which replicas are being loaded and how far that is, and which data directories are offline. Status 4 when a
+    coordinator has no leader.
 
     Examples: `diskless coordinator status --bootstrap-server localhost:9192`,
     `diskless coordinator status --watch --interval 1 --bootstrap-server localhost:9192`
     """
     from cli.outcome import Exit, Failed
-    from cli.overview import status_rows
+    from cli.overview import notes, status_rows
     from cli.service import run
 
     if watch:
         with suppress(KeyboardInterrupt):
             _watch(interval_s, bootstrap_server, timeout_s, output)
         return
-    rows = status_rows(run(_look(bootstrap_server, timeout_s)))
+    views = run(_look(bootstrap_server, timeout_s))
+    rows = status_rows(views)
     print_rows(rows, output, STATUS_COLUMNS, empty="no node knows a coordinator")
+    for note in notes(views):
+        say(note)
     missing = [str(row["coordinator"]) for row in rows if row["leader"] is None]
     if missing or not rows:
         raise Failed(f"without a leader: {', '.join(missing) or 'everything'}; `diskless doctor` says more", Exit.UNAVAILABLE)
@@ -101,18 +105,20 @@ def status(watch: bool, interval_s: float, bootstrap_server: str, timeout_s: flo
 def _watch(interval_s: float, bootstrap_server: str, timeout_s: float, output: str) -> None:
     """Show the state again and again; a service that does not answer is no reason to stop."""
     from cli.outcome import Failed
-    from cli.overview import status_rows
+    from cli.overview import notes, status_rows
     from cli.service import run
 
     while True:
         try:
-            rows = status_rows(run(_look(bootstrap_server, timeout_s)))
+            views = run(_look(bootstrap_server, timeout_s))
         except Failed as failed:
             say(str(failed))
         else:
             if sys.stdout.isatty() and output == "table":
                 click.clear()
-            print_rows(rows, output, STATUS_COLUMNS, empty="no node knows a coordinator")
+            print_rows(status_rows(views), output, STATUS_COLUMNS, empty="no node knows a coordinator")
+            for note in notes(views):
+                say(note)
         time.sleep(interval_s)
 
 
@@ -242,14 +248,14 @@ def _in_the_way(node_id: int, answering: Collection[int], gone_nodes: Sequence[i
     return "is in the way and does not answer: start it with a version that has the level, or name it with --gone-node if it is gone"
 
 
-async def _level(bootstrap_server: str, timeout_s: float) -> SchemaLevel:
+async def _level(bootstrap_server: str, timeout_s: float) -> LevelDescription:
     from cli.service import milliseconds, open_client
 
     async with open_client(bootstrap_server, timeout_s) as client:
         return await client.schema_level(timeout_ms=milliseconds(timeout_s))
 
 
-def _level_rows(found: SchemaLevel) -> Sequence[dict[str, object]]:
+def _level_rows(found: LevelDescription) -> Sequence[dict[str, object]]:
     """A row per node; one below the level in force was called gone when that was raised."""
     return [
         {

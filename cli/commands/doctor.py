@@ -19,9 +19,12 @@ if TYPE_CHECKING:
     from cli.diagnosis import Diagnosis, LastEntry
     from cli.kafka import KafkaPlace
     from cli.overview import NodeView
-    from coordinator.adapters.objectstore import ObjectStore
     from coordinator.client.client import DisklessClient
+    from coordinator.client.directory_calls import RestoreDescription
+    from coordinator.client.file_calls import ListedFile
+    from coordinator.client.orphan_calls import OrphanScanState
     from coordinator.config import Settings
+    from coordinator.object_store import ObjectStore
     from coordinator.runtime.ports import TopicFacts
     from coordinator.runtime.topic_rules import TopicExpectations
 
@@ -73,8 +76,8 @@ def doctor(
     """Find out what is wrong with a service: each finding comes with its remedy.
 
     Looks at what it is given: the metadata topic's settings, replicas and leaders (Kafka), reachability, versions, leaders,
-    standbys, digests and clocks (nodes), the object store, and the data directories of this machine (--config). Status 1
-    when a finding is an error; warnings alone give 0.
+    standbys, digests, snapshots, overdue files, data directories and clocks (nodes), the object store, and the data directories of
+    this machine (--config). Status 1 when a finding is an error; warnings alone give 0.
 
     Examples: `diskless doctor --config coordinator.properties --bootstrap-server localhost:9192`,
     `diskless doctor --bootstrap-server localhost:9192 --kafka-bootstrap-server localhost:9092 -o json`
@@ -169,10 +172,14 @@ async def _look_at_nodes(patient: Patient, facts: TopicFacts | None, entries: Se
         diagnose_versions,
         skipped,
     )
+    from cli.dirs_diagnosis import diagnose_dirs
+    from cli.file_diagnosis import diagnose_files, diagnose_orphan_scan
     from cli.node_diagnosis import diagnose_doubled_ids, diagnose_narrow_topics, diagnose_node_clocks, diagnose_withheld
     from cli.outcome import Failed
     from cli.overview import look
     from cli.service import open_client
+    from cli.snapshot_diagnosis import diagnose_restore, diagnose_snapshots
+    from cli.snapshot_overview import look_at_snapshots
     from coordinator.client.errors import DisklessError
 
     if patient.nodes is None:
@@ -183,6 +190,10 @@ async def _look_at_nodes(patient: Patient, facts: TopicFacts | None, entries: Se
             served, needed = await _served(client, views)
             strangers = await _strangers(client, patient.nodes, views)
             spreads = await _spreads(client, patient.timeout_s)
+            snapshots = await look_at_snapshots(client, min(patient.timeout_s, 10.0))
+            restored = await _restored(client, patient.timeout_s)
+            files = await _idle_files(client, patient.timeout_s)
+            scan = await _orphan_scan(client, patient.timeout_s)
     except (DisklessError, Failed) as error:
         remedy = "start the nodes, or correct --bootstrap-server; the logs of the nodes say why they do not serve"
         why = error.message if isinstance(error, DisklessError) else str(error)
@@ -197,8 +208,62 @@ async def _look_at_nodes(patient: Patient, facts: TopicFacts | None, entries: Se
         *diagnose_versions(served, needed),
         *diagnose_coordinators(views, None if facts is None else len(facts.partitions), patient.lag_max),
         *diagnose_progress(views, entries, patient.lag_max),
+        *diagnose_snapshots(snapshots, *_snapshot_limits(patient)),
+        *diagnose_dirs(views),
+        *diagnose_restore(restored),
+        *diagnose_files(files, _now_ms()),
+        *diagnose_orphan_scan(scan, _now_ms()),
     ]
     return found
+
+
+async def _restored(client: DisklessClient, timeout_s: float) -> RestoreDescription:
+    """The restore that the log begins with; none when the directory has no leader, which other findings tell."""
+    from cli.service import milliseconds
+    from coordinator.client.directory_calls import RestoreDescription
+    from coordinator.client.errors import DisklessError
+
+    try:
+        return await client.restore(timeout_ms=milliseconds(min(timeout_s, 3.0)))
+    except DisklessError:
+        return RestoreDescription()
+
+
+async def _idle_files(client: DisklessClient, timeout_s: float) -> list[ListedFile]:
+    """Waiting and deletable files among the first of each coordinator; none of those that do not answer, which other findings tell."""
+    from cli.file_diagnosis import LOOKED_AT
+    from cli.service import milliseconds
+    from coordinator.core.file_state import FileState
+
+    timeout_ms = milliseconds(min(timeout_s, 3.0))
+    found = await client.first_files(LOOKED_AT, states=[FileState.WAITING, FileState.DELETABLE], timeout_ms=timeout_ms)
+    return list(found.files)
+
+
+async def _orphan_scan(client: DisklessClient, timeout_s: float) -> OrphanScanState:
+    """How far the scan for orphans is, or why that is not told."""
+    from cli.service import milliseconds
+    from coordinator.client.errors import DisklessError, Refusal
+    from coordinator.client.orphan_calls import OrphanScanState
+
+    try:
+        return await client.orphan_scan(timeout_ms=milliseconds(min(timeout_s, 3.0)))
+    except DisklessError as error:
+        return OrphanScanState(refusal=Refusal(error.code, error.message))
+
+
+def _snapshot_limits(patient: Patient) -> tuple[int, int]:
+    """Bytes of log and milliseconds after which a snapshot is due, by the settings or else by their defaults."""
+    from coordinator.config import KEYS
+
+    if patient.settings is not None:
+        return (
+            patient.settings.metadata_log_max_record_bytes_between_snapshots,
+            patient.settings.metadata_log_max_snapshot_interval_ms,
+        )
+    names = ("metadata.log.max.record.bytes.between.snapshots", "metadata.log.max.snapshot.interval.ms")
+    bytes_between, interval_ms = (int(KEYS[name].default or 0) for name in names)
+    return bytes_between, interval_ms
 
 
 async def _strangers(client: DisklessClient, servers: str, views: Sequence[NodeView]) -> list[tuple[str, int, bytes]]:

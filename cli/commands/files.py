@@ -17,17 +17,31 @@ from cli.output import print_rows, say, time_text
 
 if TYPE_CHECKING:
     from cli.output import Row
-    from coordinator.adapters.objectstore import ObjectStore
     from coordinator.client.client import DisklessClient
-    from coordinator.client.model import CommitOutcome, ListedFile, TopicDescription
+    from coordinator.client.file_calls import ListedFile
+    from coordinator.client.model import CommitOutcome, TopicDescription
     from coordinator.client.wal_file import WalFile
-    from coordinator.protocol.messages import CommitBatch
+    from coordinator.core.file_state import FileState
+    from coordinator.object_store import ObjectStore
 
-OWNERS_MAX = 64
 PAGE_SIZE = 1_000
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 COMMIT_COLUMNS = ("topic", "partition", "base_offset", "last_offset", "append_time", "duplicate", "error", "message")
-LIST_COLUMNS = ("object_key", "coordinator", "size", "batch_count", "live_batches", "committed", "owner_ids", "uploader_broker_id")
+LIST_COLUMNS = (
+    "object_key",
+    "coordinator",
+    "state",
+    "since",
+    "until",
+    "size",
+    "batch_count",
+    "live_batches",
+    "owner_ids",
+    "uploader_broker_id",
+)
+DESCRIBE_COLUMNS = ("object_key", "coordinator", "state", "since", "waits_for", "earliest", "error")
+STATES = ("live", "empty", "waiting", "deletable", "fenced", "removed", "handed-over")
+"""The names of `coordinator.core.file_state.FileState`, in its order."""
 
 
 @click.group()
@@ -49,10 +63,10 @@ def pack(out: Path, compression: str, max_batch_bytes: int, force: bool) -> None
     Example: `echo '{"topic": "orders", "partition": 0, "value": "hello"}' | diskless files pack -o orders.wal`
     """
     from cli.outcome import Exit, Failed
-    from coordinator.client.compression import Compression
     from coordinator.client.wal_file import WalFileBuilder, WalFileError, write_wal_file
     from coordinator.client.wal_input import InputError, parse_lines
     from coordinator.client.wal_manifest import manifest_path
+    from records.compression import Compression
 
     existing = [str(path) for path in (out, manifest_path(out)) if path.exists()]
     if existing and not force:
@@ -153,15 +167,19 @@ def commit(
 
 
 async def _commit(wanted: Committing, wal: WalFile, store: ObjectStore, bootstrap_server: str) -> None:
+    from cli.objects import store_errors
     from cli.service import milliseconds, open_client
-    from cli.upload import choose_key, upload
+    from cli.upload import choose_key
+    from coordinator.client.wal_commit import commit_batches
+    from coordinator.client.wal_objects import upload
 
     async with open_client(bootstrap_server, wanted.timeout_s) as client:
         # Topics are looked up before anything is uploaded, so that a misspelt name leaves no object behind.
         topics = await _topics(client, wanted, wal)
-        batches = _batches(wal, topics)
+        batches = commit_batches(str(wal.path), wal.batches, topics)
         record = choose_key(wal.path, now_ms=_now_ms(), prefix=wanted.prefix, renew=wanted.new_key)
-        uploaded = await upload(store, record.object_key, wal.path, wal.size_bytes)
+        with store_errors():
+            uploaded = await upload(store, record.object_key, wal.path, wal.size_bytes)
         say(f"{store.location}: {record.object_key} {'uploaded' if uploaded else 'is there already'}")
         outcome = await client.commit_file(
             record.object_key,
@@ -175,7 +193,7 @@ async def _commit(wanted: Committing, wal: WalFile, store: ObjectStore, bootstra
 
 
 async def _topics(client: DisklessClient, wanted: Committing, wal: WalFile) -> dict[str, TopicDescription]:
-    """The topics of a file by what the manifest calls them."""
+    """The topics of a file by their names in the manifest."""
     from cli.outcome import Exit, Failed
     from cli.service import find_topic
 
@@ -184,36 +202,6 @@ async def _topics(client: DisklessClient, wanted: Committing, wal: WalFile) -> d
     if unused:
         raise Failed(f"--topic-map {unused[0]}=..: the manifest has no topic of that name; it has {', '.join(names)}", Exit.USAGE)
     return {name: await find_topic(client, wanted.topic_map.get(name, name), wanted.timeout_s) for name in names}
-
-
-def _batches(wal: WalFile, topics: Mapping[str, TopicDescription]) -> list[CommitBatch]:
-    """The batches of a file as they are committed. Raises `Failed`."""
-    from cli.outcome import Failed
-    from cli.service import find_partition
-    from coordinator.protocol.messages import CommitBatch
-
-    owners = {find_partition(topics[batch.topic], batch.partition).coordinator_id for batch in wal.batches}
-    if len(owners) > OWNERS_MAX:
-        raise Failed(f"{wal.path} has batches of {len(owners)} coordinators, a file may have {OWNERS_MAX}; pack it as several files")
-    return [
-        CommitBatch(
-            magic=batch.header.magic,
-            request_id=0,
-            topic_id=topics[batch.topic].topic_id,
-            partition_index=batch.partition,
-            byte_offset=batch.header.byte_offset,
-            size=batch.header.size_bytes,
-            base_offset=batch.header.base_offset,
-            last_offset=batch.header.last_offset,
-            batch_max_timestamp=batch.header.max_timestamp_ms,
-            timestamp_type=int(batch.header.timestamp_type),
-            producer_id=batch.header.producer_id,
-            producer_epoch=batch.header.producer_epoch,
-            base_sequence=batch.header.base_sequence,
-            last_sequence=batch.header.last_sequence,
-        )
-        for batch in wal.batches
-    ]
 
 
 def _result_rows(wal: WalFile, outcome: CommitOutcome) -> list[Row]:
@@ -252,36 +240,77 @@ def _fail_for(wal: WalFile, outcome: CommitOutcome) -> None:
 
 @files.command("list")
 @click.option("--coordinator", "coordinators", type=INDEX, multiple=True, help="Only files this coordinator knows. Repeatable.")
+@click.option(
+    "--state",
+    "states",
+    type=click.Choice(STATES),
+    multiple=True,
+    help="Only files in this state. Repeatable. [default: live, empty, waiting and deletable ones]",
+)
 @click.option("--after", help="Only keys after this one.")
 @click.option("--max", "max_files", type=LIMIT, default=1000, show_default=True, help="At most this many.")
 @server_option
 @timeout_option
 @output_option
-def list_(coordinators: Sequence[int], after: str | None, max_files: int, bootstrap_server: str, timeout_s: float, output: str) -> None:
+def list_(
+    coordinators: Sequence[int],
+    states: Sequence[str],
+    after: str | None,
+    max_files: int,
+    bootstrap_server: str,
+    timeout_s: float,
+    output: str,
+) -> None:
     """List the files the coordinators know, in the order of their keys: one line for each coordinator that knows a file.
 
+    A file is live, then empty (its last batch is deleted), then waiting for owners before this one in its list, or deletable; the object
+    stays at least until the time in the column. Of fenced, removed and handed over files only the key is remembered, up to that time.
+
     Examples: `diskless files list --bootstrap-server localhost:9192`,
-    `diskless files list --coordinator 0 --max 10 --bootstrap-server localhost:9192 -o jsonl`
+    `diskless files list --coordinator 0 --state waiting --max 10 --bootstrap-server localhost:9192 -o jsonl`
     """
+    from cli.file_life import listed_row
     from cli.service import run
+    from coordinator.core.file_state import FileState
 
-    listed = run(_list(coordinators, after, max_files, bootstrap_server, timeout_s))
-    print_rows([_file_row(one) for one in listed], output, LIST_COLUMNS, empty="no files")
+    wanted = Listing(
+        coordinators=coordinators,
+        states=[FileState(STATES.index(state)) for state in states],
+        after=after,
+        max_files=max_files,
+        timeout_s=timeout_s,
+    )
+    listed = run(_list(wanted, bootstrap_server))
+    print_rows([listed_row(one) for one in listed], output, LIST_COLUMNS, empty="no files")
 
 
-async def _list(
-    coordinators: Sequence[int], after: str | None, max_files: int, bootstrap_server: str, timeout_s: float
-) -> Sequence[ListedFile]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """The arguments of `files list`."""
+
+    coordinators: Sequence[int]
+    states: Sequence[FileState]
+    after: str | None
+    max_files: int
+    timeout_s: float
+
+
+async def _list(wanted: Listing, bootstrap_server: str) -> Sequence[ListedFile]:
     from cli.service import milliseconds, open_client
 
-    async with open_client(bootstrap_server, timeout_s) as client:
-        if coordinators:
-            await _check_coordinators(client, coordinators, milliseconds(timeout_s))
-        listing = client.list_files(coordinators, after_key=after, page_size=min(max_files, PAGE_SIZE), timeout_ms=milliseconds(timeout_s))
+    timeout_ms = milliseconds(wanted.timeout_s)
+    # A page has the files that were looked at: few of them may be in the states that are wanted.
+    page_size = PAGE_SIZE if wanted.states else min(wanted.max_files, PAGE_SIZE)
+    async with open_client(bootstrap_server, wanted.timeout_s) as client:
+        if wanted.coordinators:
+            await _check_coordinators(client, wanted.coordinators, timeout_ms)
+        listing = client.list_files(
+            wanted.coordinators, states=wanted.states, after_key=wanted.after, page_size=page_size, timeout_ms=timeout_ms
+        )
         found: list[ListedFile] = []
         async for file in listing:
             found.append(file)
-            if len(found) == max_files:
+            if len(found) == wanted.max_files:
                 break
         return found
 
@@ -296,29 +325,17 @@ async def _check_coordinators(client: DisklessClient, wanted: Sequence[int], tim
         raise Failed(f"there is no coordinator {unknown[0]}; the service has {len(known)}: 0 to {max(known)}", Exit.NOT_FOUND)
 
 
-def _file_row(file: ListedFile) -> Row:
-    return {
-        "object_key": file.object_key,
-        "coordinator": file.coordinator_id,
-        "size": file.size,
-        "batch_count": file.batch_count,
-        "live_batches": file.live_batches,
-        "created": time_text(file.created_ms),
-        "committed": time_text(file.append_time_ms),
-        "owner_ids": list(file.owner_ids),
-        "uploader_broker_id": file.uploader_broker_id,
-    }
-
-
 @files.command()
 @click.argument("object_key", nargs=-1, required=True)
 @server_option
 @timeout_option
 @output_option
 def describe(object_key: Sequence[str], bootstrap_server: str, timeout_s: float, output: str) -> None:
-    """Tell whether files still have live batches.
+    """Tell whether files still have live batches, and for each owner their state, what they wait for and when they could go.
 
-    The answer is exact, but no licence to delete an object: only the coordinators decide that. Status 3 when a key is unknown.
+    One line for each coordinator that is an owner of the file or remembers its key. `live` is exact, but no licence to delete an
+    object: only the coordinators decide that. `earliest` is the time until which the object stays in any case. Status 3 when no
+    coordinator has a file under a key.
 
     Example: `diskless files describe wal/01JD0000000000000000000000 --bootstrap-server localhost:9192`
     """
@@ -328,15 +345,27 @@ def describe(object_key: Sequence[str], bootstrap_server: str, timeout_s: float,
 
 
 async def _describe(keys: Sequence[str], bootstrap_server: str, timeout_s: float, output: str) -> None:
+    import asyncio
+
+    from cli.file_life import described_rows
     from cli.service import fail_for, milliseconds, open_client
 
     async with open_client(bootstrap_server, timeout_s) as client:
-        described = await client.describe_files(keys, timeout_ms=milliseconds(timeout_s))
-    rows = [
-        {"object_key": one.object_key, "live": one.has_live_batches, "error": one.error.name if one.error else "", "message": one.message}
-        for one in described
-    ]
-    print_rows(rows, output, ("object_key", "live", "error"))
+        described, found = await asyncio.gather(
+            client.describe_files(keys, timeout_ms=milliseconds(timeout_s)),
+            client.find_files(keys, timeout_ms=milliseconds(timeout_s)),
+        )
+    rows: list[Row] = []
+    for one in described:
+        told: Row = {
+            "object_key": one.object_key,
+            "live": one.has_live_batches,
+            "error": one.error.name if one.error else "",
+            "message": one.message,
+        }
+        owners = described_rows([file for file in found.files if file.object_key == one.object_key], found.refusals)
+        rows += [{**told, **owner} for owner in owners] or [told]
+    print_rows(rows, output, DESCRIBE_COLUMNS)
     fail_for("files", [one.refusal for one in described])
 
 

@@ -9,14 +9,28 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.options import INDEX, LIMIT, OFFSET, config_option, kafka_options, kafka_server_option, output_option, timeout_option, topic_option
-from cli.output import RowStream, progress, time_text
+from cli.options import (
+    INDEX,
+    LIMIT,
+    OFFSET,
+    config_option,
+    dry_run_option,
+    kafka_options,
+    kafka_server_option,
+    output_option,
+    server_option,
+    timeout_option,
+    topic_option,
+)
+from cli.output import RowStream, print_rows, progress, time_text
 
 if TYPE_CHECKING:
     from cli.kafka_log import LogConsumer
     from cli.log_entries import EntryJudge, JudgedEntry
 
 COLUMNS = (("part", 4), ("offset", 8), ("time", 24), ("epoch", 5), ("term", 16), ("seq", 8), ("verdict", 7), ("records", 0))
+
+PRUNE_COLUMNS = ("coordinator", "leader", "log_start", "prune_to", "entries", "reason")
 
 
 @click.group()
@@ -83,7 +97,7 @@ def _entries(
 ) -> Iterator[JudgedEntry]:
     """Judge every entry from the start of the log, yield those from `from_offset` on: partition by partition, then new ones."""
     from cli.log_entries import EntryJudge
-    from cli.log_fold import LogFold
+    from cli.log_fold import FoldedReplica
 
     judges: dict[int, EntryJudge] = {}
     ends: dict[int, int] = {}
@@ -91,7 +105,7 @@ def _entries(
         for partition in partitions:
             low, end = consumer.log_range(partition)
             first = max(low, min(from_offset, end)) if no_verdict else low
-            fold = folds.enter_context(LogFold(partition)) if first == 0 else None
+            fold = folds.enter_context(FoldedReplica(partition)) if first == 0 else None
             judges[partition], ends[partition] = EntryJudge(from_start=first == 0, fold=fold), end
             with progress(f"reading {consumer.topic}-{partition}", end - first) as step:
                 yield from _judged(consumer, {partition: first}, {partition: end}, judges, from_offset, step)
@@ -148,6 +162,36 @@ def explain(
     kafka = find_kafka_place(bootstrap_server, config_file, topic, command_config, command_properties)
     with LogConsumer(kafka, timeout_s) as consumer:
         print_explanation(explain_entry(consumer, partition, offset), output)
+
+
+@log.command()
+@click.option("--partition", "partitions", type=INDEX, multiple=True, help="Only this metadata partition. Repeatable.")
+@dry_run_option
+@server_option
+@timeout_option
+@output_option
+def prune(partitions: Sequence[int], dry_run: bool, bootstrap_server: str, timeout_s: float, output: str) -> None:
+    """Show how far the leaders would prune the log of each metadata partition now, and why not further.
+
+    Leaders prune by themselves, within seconds, as soon as a proven snapshot and every replica that lives are past the entries: this
+    command only tells (--dry-run), and there is nothing to force. `reason` says what is waited for.
+
+    Example: `diskless log prune --dry-run --bootstrap-server localhost:9192`
+    """
+    from cli.commands.snapshots import look, say_absent
+    from cli.outcome import Exit, Failed
+    from cli.service import run
+    from cli.snapshot_overview import prune_rows
+
+    if not dry_run:
+        raise Failed(
+            "leaders prune by themselves as soon as it is safe, and it cannot be forced: pass --dry-run to see what is waited for;"
+            " `diskless snapshots take` brings the next snapshot forward",
+            Exit.USAGE,
+        )
+    views = run(look(bootstrap_server, timeout_s))
+    print_rows(prune_rows(views, partitions), output, PRUNE_COLUMNS, empty="no leader answers; `diskless coordinator status` says more")
+    say_absent(views)
 
 
 def _print(stream: RowStream, entry: JudgedEntry) -> None:

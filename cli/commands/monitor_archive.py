@@ -9,7 +9,8 @@ from pathlib import Path
 
 import click
 
-from cli.options import FiniteRange, config_option, kafka_options, kafka_server_option, log_level_option, topic_option
+from cli.objects import snapshots_prefix_option, store_options
+from cli.options import FiniteRange, kafka_options, kafka_server_option, log_level_option, topic_option
 from cli.outcome import Exit, Failed
 from cli.spark import spark_options
 from cli.stopping import stop_signals
@@ -21,7 +22,8 @@ from cli.stopping import stop_signals
     "--storage-option", "storage_options", multiple=True, metavar="KEY=VALUE", help="One option of the table's store. Repeatable."
 )
 @kafka_server_option("--kafka-bootstrap-server", "--bootstrap-server", name="kafka_server")
-@config_option
+@store_options
+@snapshots_prefix_option
 @kafka_options
 @topic_option
 @click.option("--once", is_flag=True, help="Archive everything that is in the log now, then end.")
@@ -53,13 +55,19 @@ from cli.stopping import stop_signals
     type=click.IntRange(0, 1_000_000),
     help="With a compaction, delete files that no version younger than this needs. [default: keep them]",
 )
+@click.option(
+    "--skip-pruned", is_flag=True, help="Begin where the log begins, though entries before it are deleted and not in the archive."
+)
 @spark_options
 @log_level_option
 def archive(
     to: str,
     storage_options: Sequence[str],
     kafka_server: str | None,
+    store_url: str | None,
+    store_options: Sequence[str],
     config_file: Path | None,
+    snapshots_prefix: str | None,
     command_config: Path | None,
     command_properties: Sequence[str],
     topic: str | None,
@@ -68,6 +76,7 @@ def archive(
     max_entries: int,
     compact_every_s: float | None,
     vacuum_hours: int | None,
+    skip_pruned: bool,
     master: str | None,
     spark_properties: tuple[str, ...],
     log_level: str,
@@ -77,6 +86,9 @@ def archive(
     One row for each run of a committed file, and one for each other record, as JSON; void and unreadable entries, too. Entries of
     a transaction leave rows when that is over: `applied`, or `aborted`. SIGTERM or Ctrl-C stop it after the running commit;
     started again it goes on where the table ends, and nothing is in it twice.
+    Coordinators delete the log's beginning behind snapshots: where entries are deleted that are not in the archive, it takes what lives
+    of their files from the newest good snapshot of the object store (--config, or --object-store-url). Without one it ends with status
+    1, unless --skip-pruned says that they may be missing.
     Status 3 when the topic does not exist, or is not the one in the table; 1 when something failed.
 
     Examples: `diskless monitor archive --to ./archive --kafka-bootstrap-server localhost:9092`,
@@ -97,8 +109,10 @@ def archive(
         engine = find_engine(Path(scratch), master=master, spark_properties=spark_properties)
         set_up_logging(log_level)
         with _failures():
+            from cli.spark_snapshots import SnapshotStore
             from spark_jobs.archive.job import ArchiveOptions, run_archive
 
+            snapshots = SnapshotStore(url=store_url, options=store_options, config_file=config_file, prefix=snapshots_prefix)
             wanted = ArchiveOptions(
                 place=log_place(place),
                 to=to,
@@ -109,6 +123,8 @@ def archive(
                 max_entries_per_batch=max_entries,
                 compact_every_s=compact_every_s,
                 vacuum_hours=vacuum_hours,
+                skip_pruned=skip_pruned,
+                snapshots=snapshots.open_if_there(),
             )
             with stop_signals() as stopping, topic_errors():
                 run_archive(wanted, stopping, stopping.on_ready)
@@ -120,6 +136,7 @@ def _failures() -> Iterator[None]:
     try:
         from spark_jobs.archive.job import TopicReplacedError
         from spark_jobs.archive.table import ArchiveError, OtherLogError
+        from spark_jobs.log_begin import LogPrunedError
         from spark_jobs.streaming import QueryFailedError
     except ModuleNotFoundError as error:
         raise Failed(f"the archive needs {error.name}, which is not installed: pip install 'diskless-coordinator[spark]'") from error
@@ -127,5 +144,5 @@ def _failures() -> Iterator[None]:
         yield
     except (OtherLogError, TopicReplacedError) as error:
         raise Failed(str(error), Exit.NOT_FOUND) from error
-    except (ArchiveError, QueryFailedError) as error:
+    except (ArchiveError, LogPrunedError, QueryFailedError) as error:
         raise Failed(str(error)) from error

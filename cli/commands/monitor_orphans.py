@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from cli.objects import store_options
+from cli.objects import snapshots_prefix_option, store_options
 from cli.options import FiniteRange, kafka_options, kafka_server_option, output_option, topic_option
 from cli.outcome import Exit, Failed
 from cli.output import print_fields, print_rows, say
 from cli.spark import outcome_folder_option, spark_options
 
 if TYPE_CHECKING:
-    from coordinator.adapters.objectstore import ObjectStore
+    from coordinator.object_store import ObjectStore
     from spark_jobs.orphans.inventory import ObjectWriter
     from spark_jobs.orphans.job import Facts
 
@@ -42,6 +42,7 @@ LISTED_BEFORE_PROGRESS = 1_000_000
 @click.option("--url-encoded", is_flag=True, help="Keys of the inventory are URL-encoded, as in S3 Inventory's CSV files.")
 @click.option("--strip-prefix", default="", metavar="PREFIX", help="Cut this off the inventory's keys: the path of the store's URL.")
 @store_options
+@snapshots_prefix_option
 @click.option("--prefix", help="Only objects below it. [default: object.store.wal.prefix]")
 @click.option(
     "--max-age",
@@ -76,6 +77,7 @@ def orphans(
     store_url: str | None,
     store_options: Sequence[str],
     config_file: Path | None,
+    snapshots_prefix: str | None,
     prefix: str | None,
     max_age_s: float | None,
     grace_s: float,
@@ -94,20 +96,23 @@ def orphans(
 
     The bucket is listed, or an inventory file says what is in it. Orphans are older than the age limit of commits plus --grace;
     nothing is deleted. A file with live batches that is not in the bucket is lost data: status 5 (with an inventory, only files
-    that are older than its newest object by as much are looked for). The whole log is read: a pruned one does not tell all files.
+    that are older than its newest object by as much are looked for). The whole log is read; where coordinators have deleted its
+    beginning, the newest good snapshot of the object store stands for it. Status 1 when there is none: the log does not tell all files.
 
     Examples: `diskless monitor orphans --config coordinator.properties --write ./orphans`,
     `diskless monitor orphans --inventory inventory.parquet --kafka-bootstrap-server localhost:9092 -o json`
     """
     from cli.kafka import find_kafka_place
     from cli.objects import open_object_store, wal_prefix
-    from cli.spark_batch import batch_session, log_place, note_result, topic_watch
+    from cli.spark_batch import batch_session, log_place, note_result, topic_watch, while_pruned
+    from cli.spark_snapshots import REMEDY, SnapshotStore
 
     place = find_kafka_place(kafka_server, config_file, topic, command_config, command_properties)
     if write_to is not None and write_to.exists():
         raise Failed(f"{write_to} exists; name a new folder", Exit.USAGE)
     store = open_object_store(store_url, store_options, config_file) if inventory_path is None else None
     prefix = wal_prefix(config_file) if prefix is None else prefix
+    snapshots = SnapshotStore(url=store_url, options=store_options, config_file=config_file, prefix=snapshots_prefix)
     max_age_ms = round(max_age_s * 1000) if max_age_s is not None else _age_limit_ms(config_file)
     with topic_watch(place) as watch, tempfile.TemporaryDirectory(prefix="diskless-listing-") as scratch:
         facts = watch.facts()
@@ -116,17 +121,9 @@ def orphans(
         listing = Path(scratch) / "listing.parquet"
         if store is not None:
             _list_bucket(store, prefix, listing)
-        # Read after the listing: what was committed meanwhile is known, and no orphan.
-        ends, log_starts = watch.ends(range(facts.partitions)), watch.starts(range(facts.partitions))
-        pruned = {kpart: start for kpart, start in log_starts.items() if start > 0}
-        if pruned:
-            raise Failed(
-                f"the log of partitions {', '.join(map(str, sorted(pruned)))} was pruned, and there is no snapshot to start from: "
-                "it does not tell all files that are known"
-            )
         with batch_session("diskless-orphans", master, spark_properties) as session:
             from spark_jobs.orphans.inventory import Inventory, InventoryError
-            from spark_jobs.orphans.job import LogUnusableError, OrphanSearch, Question, newest
+            from spark_jobs.orphans.job import LogBeginsLateError, LogUnusableError, OrphanSearch, Question, newest
 
             inventory = Inventory(
                 path=inventory_path or listing,
@@ -136,10 +133,13 @@ def orphans(
                 is_url_encoded=url_encoded,
             )
             margin_ms = max_age_ms + round(grace_s * 1000)
-            try:
+
+            def work(log_starts: Mapping[int, int], is_again: bool) -> Facts:
                 objects = inventory.read(session)
                 question = Question(
-                    ends=ends,
+                    log_starts=log_starts,
+                    # Read after the listing: what was committed meanwhile is known, and no orphan.
+                    ends=watch.ends(range(facts.partitions)),
                     ends_before=ends_before,
                     now_ms=now_ms,
                     threshold_ms=now_ms - margin_ms,
@@ -148,9 +148,15 @@ def orphans(
                     taken_ms=now_ms if inventory_path is None else newest(objects) - margin_ms,
                     prefix=prefix,
                 )
-                found = OrphanSearch(session, log_place(place), question).run(objects, write_to, write_format)
+                starts = snapshots.starts(watch, facts, log_starts, Path(scratch), newest_first=True)
+                return OrphanSearch(session, log_place(place), question, starts).run(objects, write_to, write_format)
+
+            try:
+                found = while_pruned(watch, facts.partitions, work)
             except InventoryError as error:
                 raise Failed(str(error), Exit.USAGE) from error
+            except LogBeginsLateError as error:
+                raise Failed(f"{error}. {REMEDY}") from error
             except LogUnusableError as error:
                 raise Failed(str(error)) from error
     if folder is not None:

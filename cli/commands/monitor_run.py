@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import click
 
 from cli.durations import Duration
-from cli.options import SERVER_VARIABLE, FiniteRange, config_option, kafka_options, kafka_server_option, log_level_option, topic_option
+from cli.objects import snapshots_prefix_option, store_options
+from cli.options import SERVER_VARIABLE, FiniteRange, kafka_options, kafka_server_option, log_level_option, topic_option
 from cli.outcome import Exit, Failed
 from cli.output import say
 from cli.spark import find_engine, folder_option, spark_options
@@ -27,7 +28,8 @@ CHECK_EVERY_MIN_S = 10.0
 
 @click.command()
 @kafka_server_option("--bootstrap-server", "--bootstrap-servers", "--kafka-bootstrap-server", name="bootstrap_server")
-@config_option
+@store_options
+@snapshots_prefix_option
 @kafka_options
 @topic_option
 @folder_option
@@ -75,7 +77,10 @@ CHECK_EVERY_MIN_S = 10.0
 @log_level_option
 def run(
     bootstrap_server: str | None,
+    store_url: str | None,
+    store_options: Sequence[str],
     config_file: Path | None,
+    snapshots_prefix: str | None,
     command_config: Path | None,
     command_properties: Sequence[str],
     topic: str | None,
@@ -99,6 +104,9 @@ def run(
     on where it was, and nothing counts twice. Status 3 when the topic does
     not exist, or is not the one the folder was built from; 1 when the query failed.
 
+    Where coordinators have deleted the beginning of a log that was never read, it begins with the newest good snapshot of the object
+    store (--config, or --object-store-url); numbers are counted from there on.
+
     With --verify-every and --orphans-every it runs these jobs, too, one at a time and each in a process of its own (about 1 GB
     more memory while it lasts). Their outcome is on the dashboard and in metrics, their output in the folder.
 
@@ -106,8 +114,8 @@ def run(
     `diskless monitor run --config coordinator.properties --dir ./monitor --once`
     """
     from cli.kafka import find_kafka_place
-    from cli.main import installed_version
     from coordinator.app.logs import set_up_logging
+    from coordinator.app.version import installed_version
 
     place = find_kafka_place(bootstrap_server, config_file, topic, command_config, command_properties)
     if once and (verify_every_s is not None or orphans_every_s is not None):
@@ -116,16 +124,21 @@ def run(
     where += [] if config_file is None else ["--config", str(config_file)]
     where += [] if command_config is None else ["--command-config", str(command_config)]
     where += [word for one in command_properties for word in ("--command-property", one)]
+    where += [] if store_url is None else ["--object-store-url", store_url]
+    where += [word for one in store_options for word in ("--object-store-option", one)]
+    where += [] if snapshots_prefix is None else ["--snapshots-prefix", snapshots_prefix]
     checks = [
         *_verify_check(verify_every_s, verify_server, where),
-        *_orphans_check(orphans_every_s, config_file, where),
+        *_orphans_check(orphans_every_s, where, has_store=store_url is not None or config_file is not None),
     ]
     place.check()
     engine = find_engine(folder, master=master, spark_properties=spark_properties)
     set_up_logging(log_level)
 
+    from cli.spark_snapshots import SnapshotStore
     from spark_jobs.monitor.job import MonitorOptions, run_monitor
 
+    snapshots = SnapshotStore(url=store_url, options=store_options, config_file=config_file, prefix=snapshots_prefix)
     options = MonitorOptions(
         bootstrap_servers=place.bootstrap_servers,
         topic=place.topic,
@@ -138,6 +151,7 @@ def run(
         max_entries_per_batch=max_entries,
         metrics_host=metrics_host,
         metrics_port=metrics_port,
+        snapshots=snapshots.open_if_there(),
         checks=checks,
     )
     with stop_signals() as stopping, _failures(folder):
@@ -156,15 +170,14 @@ def _verify_check(every_s: float | None, nodes: str | None, where: Sequence[str]
     return [Check(name="verify", every_s=every_s, command=command, outcome="last_verify")]
 
 
-def _orphans_check(every_s: float | None, config_file: Path | None, where: Sequence[str]) -> list[Check]:
+def _orphans_check(every_s: float | None, where: Sequence[str], *, has_store: bool) -> list[Check]:
     """The job that compares log and object store, if it is wanted. Raises `Failed`."""
-    from cli.objects import URL_VARIABLE
     from spark_jobs.monitor.checks import Check
 
     if every_s is None:
         return []
-    if config_file is None and not os.environ.get(URL_VARIABLE):
-        raise Failed(f"--orphans-every needs the object store: pass --config with object.store.url, or set {URL_VARIABLE}", Exit.USAGE)
+    if not has_store:
+        raise Failed("--orphans-every needs the object store: pass --config with object.store.url, or --object-store-url", Exit.USAGE)
     return [Check(name="orphans", every_s=every_s, command=_command("orphans", *where), outcome="last_orphans")]
 
 
@@ -179,29 +192,21 @@ def _command(job: str, *words: str) -> list[str]:
 @contextmanager
 def _failures(folder: Path) -> Iterator[None]:
     """Turn what can go wrong outside of the job into `Failed`."""
-    from confluent_kafka import KafkaException
-
-    from cli.kafka import plain
+    from cli.spark_batch import topic_errors
     from spark_jobs.kafka_properties import UntranslatableError
     from spark_jobs.monitor.endpoint import MetricsPortError
     from spark_jobs.monitor.lock import MonitorFolderInUseError
-    from spark_jobs.monitor.topic import KafkaUnavailableError, TopicMissingError
     from spark_jobs.monitor.watcher import LogReplacedError
     from spark_jobs.session import SparkStartError
     from spark_jobs.streaming import QueryFailedError
 
     try:
-        yield
-    except TopicMissingError as error:
-        raise Failed(f"{error}; name it with --topic, or create it with `diskless init`", Exit.NOT_FOUND) from error
+        with topic_errors():
+            yield
     except LogReplacedError as error:
         raise Failed(str(error), Exit.NOT_FOUND) from error
-    except KafkaUnavailableError as error:
-        raise Failed(f"Kafka: {error}; check the address and that the brokers run, then retry", Exit.UNAVAILABLE) from error
     except UntranslatableError as error:
         raise Failed(str(error), Exit.USAGE) from error
-    except KafkaException as error:
-        raise Failed(f"Kafka client: {plain(error)}", Exit.USAGE) from error
     except (MonitorFolderInUseError, QueryFailedError, MetricsPortError, SparkStartError) as error:
         raise Failed(str(error)) from error
     except OSError as error:

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import json
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from cli.options import SERVER_VARIABLE, config_option, kafka_options, kafka_server_option, output_option, timeout_option, topic_option
+from cli.objects import snapshots_prefix_option, store_options
+from cli.options import SERVER_VARIABLE, kafka_options, kafka_server_option, output_option, timeout_option, topic_option
 from cli.outcome import Exit, Failed
-from cli.output import print_fields, print_rows, say
+from cli.output import say
 from cli.spark import outcome_folder_option, spark_options
+from cli.verify_outcome import end, outcome_of, show
 
 if TYPE_CHECKING:
     from cli.replica_state import DatabaseReplica, ToldReplica
     from spark_jobs.verify.compare import ComparedReplica, ReplicaComparison
     from spark_jobs.verify.job import Rebuilder
 
-COLUMNS = ("kpart", "replica", "offset", "digest", "agree", "difference")
-VOID_COLUMNS = ("kpart", "offset", "why")
 ROUNDS_MAX = 3
 NODE = "node "
 DATABASES = "partition-*.db"
@@ -45,7 +46,8 @@ DATABASES = "partition-*.db"
     help="State database of a replica (partition-<n>.db), also of a running node or a copy, or a data directory. Repeatable.",
 )
 @kafka_server_option("--kafka-bootstrap-server", name="kafka_server")
-@config_option
+@store_options
+@snapshots_prefix_option
 @kafka_options
 @topic_option
 @outcome_folder_option("the outcome")
@@ -56,7 +58,10 @@ def verify(
     bootstrap_server: str | None,
     state_paths: Sequence[Path],
     kafka_server: str | None,
+    store_url: str | None,
+    store_options: Sequence[str],
     config_file: Path | None,
+    snapshots_prefix: str | None,
     command_config: Path | None,
     command_properties: Sequence[str],
     topic: str | None,
@@ -72,47 +77,49 @@ def verify(
     to there. State databases (--state) are compared row by row, so that a difference is named: also what the digest leaves out
     (largest timestamps; of files counters, proofs and kept answers). With --dir what was found of nodes is kept for the page, never
     of state databases, which may be copies. Entries that contradict the log, which are void for every replica, are listed; they are
-    no disagreement (the monitor has a finding for each). Status 5 when something differs, 1 when something could not be found out.
+    no disagreement (the monitor has a finding for each). Where coordinators have deleted the log's beginning, the oldest good snapshot
+    of the object store stands for it, and what it says is compared as it is. Status 5 when something differs, 1 when something could
+    not be found out.
 
     Examples: `diskless monitor verify --bootstrap-server localhost:9192 --kafka-bootstrap-server localhost:9092 --dir ./monitor`,
     `diskless monitor verify --config coordinator.properties --state /var/lib/diskless -o json`
     """
     from cli.kafka import find_kafka_place
-    from cli.spark_batch import batch_session, log_place, note_result, topic_watch
+    from cli.spark_batch import batch_session, log_place, note_result, topic_watch, while_pruned
+    from cli.spark_snapshots import SnapshotStore
 
     if bootstrap_server is None and not state_paths:
         raise Failed("nothing to compare the log with: pass --bootstrap-server (nodes) or --state (state databases)", Exit.USAGE)
     place = find_kafka_place(kafka_server, config_file, topic, command_config, command_properties)
-    with topic_watch(place) as watch:
-        facts = watch.facts()
-        log_starts = watch.starts(range(facts.partitions))
+    snapshots = SnapshotStore(url=store_url, options=store_options, config_file=config_file, prefix=snapshots_prefix)
     with ExitStack() as stack:
+        watch = stack.enter_context(topic_watch(place))
+        facts = watch.facts()
         stored = _open_databases(stack, state_paths, facts.topic_id)
-        told = _ask_nodes(bootstrap_server, timeout_s) if bootstrap_server is not None else []
-        with batch_session("diskless-verify", master, spark_properties) as session:
-            from spark_jobs.verify.compare import compare, contradictions_of
-            from spark_jobs.verify.job import Rebuilder
+        folder_of_snapshots = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="diskless-snapshots-")))
+        session = stack.enter_context(batch_session("diskless-verify", master, spark_properties))
 
-            rebuilder = Rebuilder(session, log_place(place))
-            results = compare(rebuilder, [*stored, *told], log_starts)
-            if bootstrap_server is not None:
-                results = _ask_again(rebuilder, results, log_starts, bootstrap_server, timeout_s)
-    void = contradictions_of(results)
+        from spark_jobs.verify.compare import compare
+        from spark_jobs.verify.job import Rebuilder
+
+        def work(log_starts: Mapping[int, int], is_again: bool) -> list[ReplicaComparison]:
+            # The oldest snapshot leaves out least of the log; the log's beginning that it needs is the next to be deleted.
+            starts = snapshots.starts(watch, facts, log_starts, folder_of_snapshots, newest_first=is_again)
+            rebuilder = Rebuilder(session, log_place(place), starts)
+            told = _ask_nodes(bootstrap_server, timeout_s) if bootstrap_server is not None else []
+            found = compare(rebuilder, [*stored, *told], log_starts)
+            return found if bootstrap_server is None else _ask_again(rebuilder, found, log_starts, bootstrap_server, timeout_s)
+
+        results = while_pruned(watch, facts.partitions, work)
     if folder is not None:
         # The page speaks of the service: a state database may be a copy of long ago.
-        of_nodes = _outcome([one for one in results if one.replica.startswith(NODE)])
+        of_nodes = outcome_of([one for one in results if one.replica.startswith(NODE)])
         if of_nodes["partitions"]:
             note_result(folder, "last_verify", json.dumps(of_nodes))
         else:
             say("nothing is kept for the page, which shows replicas of nodes (--bootstrap-server) only")
-    if output == "table":
-        print_rows([one.as_json() for one in results], output, COLUMNS)
-        if void:
-            say("entries that contradict the log, void for every replica:")
-            print_rows(void, output, VOID_COLUMNS)
-    else:
-        print_fields({**_outcome(results), "contradictions": void}, output)
-    _end(results)
+    show(results, output)
+    end(results)
 
 
 def _open_databases(stack: ExitStack, paths: Sequence[Path], topic_id: str) -> list[DatabaseReplica]:
@@ -158,7 +165,7 @@ def _ask_nodes(bootstrap_server: str, timeout_s: float) -> list[ToldReplica]:
 
 
 def _ask_again(
-    rebuilder: Rebuilder, results: list[ReplicaComparison], log_starts: dict[int, int], bootstrap_server: str, timeout_s: float
+    rebuilder: Rebuilder, results: list[ReplicaComparison], log_starts: Mapping[int, int], bootstrap_server: str, timeout_s: float
 ) -> list[ReplicaComparison]:
     """A digest that is told still counts deleted batches until they are trimmed, moments later: compare what is told then."""
     from spark_jobs.verify.compare import compare
@@ -176,24 +183,3 @@ def _ask_again(
         again = {(one.replica, one.kpart): one for one in compare(rebuilder, told, log_starts)}
         results = [again.get((one.replica, one.kpart), one) for one in results]
     return results
-
-
-def _outcome(results: Sequence[ReplicaComparison]) -> dict[str, object]:
-    """The result that is stored and printed; `not_compared` are replicas without a verdict."""
-    compared = [one for one in results if one.agree is not None]
-    return {
-        "at_ms": time.time_ns() // 1_000_000,
-        "agree": bool(compared) and all(one.agree for one in compared),
-        "partitions": [one.as_json() for one in compared],
-        "not_compared": [one.as_json() for one in results if one.agree is None],
-    }
-
-
-def _end(results: Sequence[ReplicaComparison]) -> None:
-    different = sum(one.agree is False for one in results)
-    unknown = sum(one.agree is None for one in results)
-    if different:
-        raise Failed(f"the log and {different} of {len(results)} replicas do not agree", Exit.AUDIT)
-    if unknown or not results:
-        raise Failed(f"{unknown} of {len(results)} replicas could not be compared")
-    say(f"the log and {len(results)} replicas agree ({sum(one.batches for one in results)} batches read)")

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from cli.dev.die_with_parent import end_with_parent
+from cli.ending import held_signals
 from cli.options import FiniteRange, RegularFile
 from cli.outcome import Exit, Failed
 from cli.output import say
 
 if TYPE_CHECKING:
-    from coordinator.testing.simulation.run import Outcome
+    from coordinator.testing.simulation.run import RunOutcome
     from coordinator.testing.simulation.scenario import Scenario
 
 PROGRESS_S = 5.0
@@ -174,18 +175,17 @@ def _lives(seeds: range, ends_s: float, jobs: int, duration_s: float, weakened: 
         for seed in seeds:
             yield _live(seed, ends_s, duration_s, weakened)
         return
-    import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
     from itertools import repeat
 
-    with ProcessPoolExecutor(jobs, initializer=end_with_parent, initargs=(os.getpid(),)) as pool:
-        try:
-            yield from pool.map(_live, seeds, repeat(ends_s), repeat(duration_s), repeat(weakened))
-        except BaseException:
-            # An early end does not wait for the seeds under way.
-            for child in multiprocessing.active_children():
-                child.kill()
-            raise
+    pool = ProcessPoolExecutor(jobs, initializer=end_with_parent, initargs=(os.getpid(),))
+    with held_signals():  # all processes are made here, and what interrupts a fork is printed and forgotten
+        lives = pool.map(_live, seeds, repeat(ends_s), repeat(duration_s), repeat(weakened))
+    try:
+        yield from lives
+    finally:
+        # An early end does not wait for the seeds under way: their processes end with this one.
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _live(seed: int, ends_s: float, duration_s: float, weakened: tuple[str, ...]) -> Lived | None:
@@ -198,7 +198,7 @@ def _live(seed: int, ends_s: float, duration_s: float, weakened: tuple[str, ...]
     return Lived(seed, violation, outcome.answers, outcome.virtual_s)
 
 
-def _tell(outcome: Outcome, shrink: bool, write_to: Path) -> None:
+def _tell(outcome: RunOutcome, shrink: bool, write_to: Path) -> None:
     """Make a failing run small, write it to a file, and tell its story. Raises `Failed`."""
     from dataclasses import replace
 

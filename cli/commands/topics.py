@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from coordinator.client.client import DisklessClient
     from coordinator.client.model import TopicDescription
 
-PARTITION_COLUMNS = ("topic", "topic_id", "partition", "coordinator", "leader", "log_start_offset", "high_watermark")
+PARTITION_COLUMNS = ("topic", "topic_id", "settings", "partition", "coordinator", "leader", "log_start_offset", "high_watermark")
+
+settings_option = click.option(
+    "--config", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of the topic: retention.ms, retention.bytes. Repeatable."
+)
 
 
 @click.group()
@@ -27,20 +31,28 @@ def topics() -> None:
 @click.argument("name")
 @click.option("--partitions", type=COUNT, default=1, show_default=True, help="Partitions the topic shall have.")
 @click.option("--topic-id", help="Id in Kafka's text form, 22 characters; without it a new random one.")
+@settings_option
 @click.option("--if-not-exists", is_flag=True, help="Succeed when a topic of this name exists already, and leave it as it is.")
 @server_option
 @timeout_option
 @output_option
 def create(
-    name: str, partitions: int, topic_id: str | None, if_not_exists: bool, bootstrap_server: str, timeout_s: float, output: str
+    name: str,
+    partitions: int,
+    topic_id: str | None,
+    settings: Sequence[str],
+    if_not_exists: bool,
+    bootstrap_server: str,
+    timeout_s: float,
+    output: str,
 ) -> None:
     """Create a topic.
 
-    Status 0 once every coordinator that owns a partition has it. With the --topic-id of an earlier attempt it may be repeated
-    safely; after a time-out (status 6) the creation goes on.
+    Status 0 once every coordinator that owns a partition has it; it has its settings from the first moment. With the --topic-id of
+    an earlier attempt it may be repeated safely; after a time-out (status 6) the creation goes on.
 
     Examples: `diskless topics create orders --partitions 12 --bootstrap-server localhost:9192`,
-    `diskless topics create orders --partitions 12 --if-not-exists --bootstrap-server localhost:9192 -o json`
+    `diskless topics create orders --config retention.ms=604800000 --if-not-exists --bootstrap-server localhost:9192 -o json`
     """
     from cli.outcome import Exit, Failed
     from cli.service import run
@@ -50,19 +62,35 @@ def create(
         wanted = new_topic_id() if topic_id is None else parse_topic_id(topic_id)
     except ValueError as error:
         raise Failed(f"--topic-id: {error}", Exit.USAGE) from error
-    created = run(_create(name, wanted, partitions, if_not_exists, bootstrap_server, timeout_s))
+    own = _parsed(settings)
+    created = run(_create(name, wanted, partitions, own, if_not_exists, bootstrap_server, timeout_s))
     print_fields({**_summary(created), "partitions": len(created.partitions)}, output)
 
 
+def _parsed(settings: Sequence[str]) -> dict[str, str]:
+    """Settings by key. Raises Failed for a text without a key or an equals sign, and for a key that is given twice."""
+    from cli.outcome import Exit, Failed
+
+    parsed: dict[str, str] = {}
+    for text in settings:
+        key, sign, value = text.partition("=")
+        if not sign or not key:
+            raise Failed(f"--config {text}: write it as KEY=VALUE", Exit.USAGE)
+        if key in parsed:
+            raise Failed(f"--config {key} is given twice", Exit.USAGE)
+        parsed[key] = value
+    return parsed
+
+
 async def _create(
-    name: str, topic_id: bytes, partitions: int, if_not_exists: bool, bootstrap_server: str, timeout_s: float
+    name: str, topic_id: bytes, partitions: int, settings: Mapping[str, str], if_not_exists: bool, bootstrap_server: str, timeout_s: float
 ) -> TopicDescription:
     from cli.service import find_topic, open_client
     from coordinator.client.errors import AlreadyExists
 
     async with open_client(bootstrap_server, timeout_s) as client:
         try:
-            await _place(client, name, partitions, topic_id, timeout_s)
+            await _place(client, name, partitions, topic_id, timeout_s, settings)
         except AlreadyExists:
             if not if_not_exists:
                 raise
@@ -70,39 +98,60 @@ async def _create(
         return await find_topic(client, name, timeout_s)
 
 
-async def _place(client: DisklessClient, name: str, partitions: int, topic_id: bytes, timeout_s: float) -> None:
-    """Create or grow a topic, and say what the service remarks on its placement."""
+async def _place(
+    client: DisklessClient, name: str, partitions: int, topic_id: bytes, timeout_s: float, settings: Mapping[str, str] | None = None
+) -> None:
+    """Create or grow a topic, and print the service's note on its placement."""
     from cli.service import milliseconds
 
-    placed = await client.create_topic(name, partitions, topic_id=topic_id, timeout_ms=milliseconds(timeout_s))
+    placed = await client.create_topic(name, partitions, topic_id=topic_id, settings=settings, timeout_ms=milliseconds(timeout_s))
     if placed.note:
         say(f"topic {name}: {placed.note}")
 
 
 @topics.command()
 @click.argument("topic")
-@click.option("--partitions", type=COUNT, required=True, help="Partitions the topic shall have; never fewer than it has.")
+@click.option("--partitions", type=COUNT, help="Partitions the topic shall have; never fewer than it has.")
+@settings_option
+@click.option("--delete-config", "deleted", multiple=True, metavar="KEY", help="A setting that the service shall decide. Repeatable.")
 @server_option
 @timeout_option
-def alter(topic: str, partitions: int, bootstrap_server: str, timeout_s: float) -> None:
-    """Give a topic more partitions.
+def alter(
+    topic: str, partitions: int | None, settings: Sequence[str], deleted: Sequence[str], bootstrap_server: str, timeout_s: float
+) -> None:
+    """Change the settings of a topic, or give it more partitions.
 
-    TOPIC is a name or an id. A number below the present one changes nothing.
+    TOPIC is a name or an id. All settings are changed, or none, and before the topic grows; shorter retention deletes batches at the
+    next look of their leaders (log.retention.check.interval.ms). A number of partitions below the present one changes nothing.
 
-    Example: `diskless topics alter orders --partitions 24 --bootstrap-server localhost:9192`
+    Examples: `diskless topics alter orders --partitions 24 --bootstrap-server localhost:9192`,
+    `diskless topics alter orders --config retention.ms=86400000 --delete-config retention.bytes --bootstrap-server localhost:9192`
     """
+    from cli.outcome import Exit, Failed
     from cli.service import run
 
-    grown = run(_alter(topic, partitions, bootstrap_server, timeout_s))
-    say(f"topic {grown.name} has {len(grown.partitions)} partitions")
+    changes: dict[str, str | None] = {**_parsed(settings)}
+    twice = sorted(key for key in deleted if key in changes)
+    if twice:
+        raise Failed(f"--delete-config {twice[0]}: --config sets it; choose one", Exit.USAGE)
+    changes |= dict.fromkeys(deleted)
+    if partitions is None and not changes:
+        raise Failed("nothing to change; give --partitions, --config or --delete-config", Exit.USAGE)
+    altered = run(_alter(topic, partitions, changes, bootstrap_server, timeout_s))
+    say(f"topic {altered.name} has {len(altered.partitions)} partitions and settings of its own: {_settings(altered) or 'none'}")
 
 
-async def _alter(topic: str, partitions: int, bootstrap_server: str, timeout_s: float) -> TopicDescription:
-    from cli.service import find_topic, open_client
+async def _alter(
+    topic: str, partitions: int | None, changes: Mapping[str, str | None], bootstrap_server: str, timeout_s: float
+) -> TopicDescription:
+    from cli.service import find_topic, milliseconds, open_client
 
     async with open_client(bootstrap_server, timeout_s) as client:
         found = await find_topic(client, topic, timeout_s)
-        await _place(client, found.name, partitions, found.topic_id, timeout_s)
+        if changes:
+            await client.alter_topic(found.name, changes, timeout_ms=milliseconds(timeout_s))
+        if partitions is not None:
+            await _place(client, found.name, partitions, found.topic_id, timeout_s)
         return await find_topic(client, found.name, timeout_s)
 
 
@@ -173,7 +222,7 @@ async def _list(bootstrap_server: str, timeout_s: float) -> Sequence[TopicDescri
 @timeout_option
 @output_option
 def describe(topic: Sequence[str], bootstrap_server: str, timeout_s: float, output: str) -> None:
-    """Show placement, leaders and offsets of topics, by partition.
+    """Show placement, leaders and offsets of topics, by partition, and the settings that topics have of their own.
 
     TOPIC is a name or an id; none means all. The offsets are those of the node that answers and may be a moment old;
     `diskless offsets list` is exact.
@@ -211,7 +260,11 @@ def _partition_rows(topic: TopicDescription) -> list[dict[str, object]]:
 
 
 def _summary(topic: TopicDescription) -> dict[str, object]:
-    return {"topic": topic.name, "topic_id": _id(topic)}
+    return {"topic": topic.name, "topic_id": _id(topic), "settings": _settings(topic)}
+
+
+def _settings(topic: TopicDescription) -> str:
+    return ",".join(f"{key}={value}" for key, value in sorted(topic.settings.items()))
 
 
 def _id(topic: TopicDescription) -> str:

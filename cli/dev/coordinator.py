@@ -24,7 +24,7 @@ from cli.dev.place import HERE, Place
 from cli.dev.ports import lease_ports
 from cli.dev.process import ChildProcess, start_child
 
-LOOK_EVERY_S = 0.02
+LOOK_EVERY_S = 0.05
 WAIT_S = 60.0
 READY_LINE = re.compile(rb"^ready node=\d+ .*$", re.MULTILINE)
 
@@ -50,7 +50,7 @@ class CoordinatorProcess:
         """`folder` gets the configuration, the log and (unless `data.dirs` says otherwise) the data directory.
 
         `ports` are the preferred ones of the listener and of HTTP; others are taken when they are in use.
-        `environment` is added to this process's own.
+        `environment` is added to this process's own at each start, as it is then.
         """
         self.node_id = node_id
         self.folder = folder
@@ -72,7 +72,7 @@ class CoordinatorProcess:
             **(properties or {}),
         }
         self._place = place
-        self._environment = {**os.environ, **environment} if environment else None
+        self.environment = dict(environment or {})
         self.process: ChildProcess | None = None
         self._log_start = 0
 
@@ -87,7 +87,8 @@ class CoordinatorProcess:
         config.write_text("".join(f"{key}={value}\n" for key, value in self.properties.items()), encoding="utf-8")
         self._log_start = self.log_file.stat().st_size if self.log_file.exists() else 0
         command = [*self._place.command_prefix, sys.executable, "-m", "coordinator.app", str(config)]
-        self.process = start_child(command, marker="coordinator.app", log=self.log_file, environment=self._environment)
+        environment = {**os.environ, **self.environment}
+        self.process = start_child(command, marker="coordinator.app", log=self.log_file, environment=environment)
 
     def wait_listening(self, timeout_s: float = WAIT_S) -> None:
         """Wait until the listener takes connections, which it does before Kafka was reached."""
@@ -194,14 +195,18 @@ class CoordinatorProcess:
 
     def metric(self, name: str, **labels: str) -> float:
         """The sum of a metric's samples that have these labels."""
-        full_name = "diskless_coordinator_" + name
         wanted = [f'{key}="{value}"' for key, value in labels.items()]
-        total = 0.0
-        for line in self.get("/metrics")[1].decode().splitlines():
+        return sum(value for given, value in self.samples(name).items() if all(label in given for label in wanted))
+
+    def samples(self, name: str, timeout_s: float = 5) -> dict[str, float]:
+        """The samples of a metric by their labels, all of one look; none when there is no answer."""
+        found = {}
+        for line in self.get("/metrics", timeout_s)[1].decode().splitlines():
             sample, _, value = line.rpartition(" ")
-            if sample.partition("{")[0] == full_name and all(label in sample for label in wanted):
-                total += float(value)
-        return total
+            sample_name, _, labels = sample.partition("{")
+            if sample_name == "diskless_coordinator_" + name:
+                found[labels] = float(value)
+        return found
 
     def _log(self) -> bytes:
         if not self.log_file.exists():

@@ -19,15 +19,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from coordinator.adapters.objectstore import ObjectStore, StoreError, open_store
+from coordinator.adapters.objectstore import open_store
 from coordinator.client.client import DisklessClient
-from coordinator.client.compression import Compression
 from coordinator.client.errors import DisklessError, InvalidRequest, NotFound, SequenceRejected
-from coordinator.client.record_batch import ProducerSequence, Record, parse_headers
 from coordinator.client.ulid import RANDOM_BYTES, new_key
-from coordinator.client.wal_file import WalFileBuilder
+from coordinator.client.wal_commit import commit_batch
+from coordinator.client.wal_file import WalFileBuilder, wal_batches
 from coordinator.client.wal_manifest import TopicPartition
+from coordinator.object_store import ObjectStore, StoreError
 from coordinator.protocol.messages import CommitBatch
+from records.compression import Compression
+from records.record_batch import ProducerSequence, Record, parse_headers
 
 ORDERS: Final = "demo-orders"
 TOPICS: Final = {ORDERS: 4, "demo-clicks": 6, "demo-payments": 2}
@@ -162,25 +164,8 @@ class DemoLoad:
                     producer = random.choice(self._producers_of(partition)).next() if topic == ORDERS else None
                     builder.add(TopicPartition(topic, partition), _record(topic, now_ms + number), producer)
         data, manifest = builder.build(created_ms=now_ms)
-        batches = tuple(
-            CommitBatch(
-                magic=header.magic,
-                request_id=0,
-                topic_id=self._topic_ids[entry.topic],
-                partition_index=entry.partition,
-                byte_offset=header.byte_offset,
-                size=header.size_bytes,
-                base_offset=header.base_offset,
-                last_offset=header.base_offset + header.last_offset_delta,
-                batch_max_timestamp=header.max_timestamp_ms,
-                timestamp_type=0,
-                producer_id=header.producer_id,
-                producer_epoch=header.producer_epoch,
-                base_sequence=header.base_sequence,
-                last_sequence=header.last_sequence,
-            )
-            for entry, header in zip(manifest.batches, parse_headers(data), strict=True)
-        )
+        packed = wal_batches(manifest, parse_headers(data, verify=False))
+        batches = tuple(commit_batch(one, self._topic_ids[one.topic]) for one in packed)
         return _File(key=new_key(now_ms, os.urandom(RANDOM_BYTES)), data=data, batches=batches, created_ms=now_ms)
 
     def _producers_of(self, partition: int) -> list[_Producer]:

@@ -15,9 +15,13 @@ PR_SET_PDEATHSIG = 1
 
 
 def end_with_parent(parent_pid: int) -> None:
-    """Let the kernel kill this process when the thread that forked it ends, and leave the signals of a terminal to the parent."""
+    """Let the kernel kill this process when the thread that forked it ends, and leave the signals of a terminal to the parent.
+
+    Signals that the parent held while it made this process are held no longer.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))
     die_with(parent_pid)
 
 

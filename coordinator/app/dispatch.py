@@ -14,7 +14,8 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import partial
 
 from coordinator.adapters.metrics.registry import Metrics
-from coordinator.adapters.server.contract import Request, Respond
+from coordinator.adapters.server.contract import IncomingRequest, Respond
+from coordinator.app.access import Access
 from coordinator.app.fair_reads import FairReads
 from coordinator.app.ordering import ConnectionOrder
 from coordinator.app.reads import Reads
@@ -29,20 +30,24 @@ from coordinator.operations.table import OPERATIONS
 from coordinator.protocol.codec import Message, encode
 from coordinator.runtime.node import Node
 from coordinator.runtime.serving import serve
+from coordinator.security.acls import Rules
 
 LOG = logging.getLogger("coordinator.dispatch")
 
 _COMMIT = COMMIT_FILE.name
 _COMMITTED = (_COMMIT, 0)
 
-Take = Callable[[Request, Respond], None]
+Take = Callable[[IncomingRequest, Respond], None]
 
 
 class Dispatcher:
     """Implements the server's `Handler`."""
 
-    def __init__(self, node: Node, metrics: Metrics, operations: Iterable[Operation] = OPERATIONS) -> None:
+    def __init__(self, node: Node, metrics: Metrics, rules: Rules, operations: Iterable[Operation] = OPERATIONS) -> None:
+        operations = tuple(operations)
         self._node = node
+        self.access = Access(operations, rules)
+        self._operations = {one.key: one for one in operations}
         self._metrics = metrics
         self.answered: Counter[tuple[str, int]] = Counter()
         """Requests answered, by operation and first error."""
@@ -64,11 +69,19 @@ class Dispatcher:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def handle(self, request: Request, respond: Respond) -> None:
+    def handle(self, request: IncomingRequest, respond: Respond) -> None:
         """Take a request; see `Handler`. What cannot be decoded raises here, so that the server closes the connection."""
-        self._take[request.api_key](request, respond)
+        if request.api_key in self.access.allowed(request.peer) or self.access.may_look(request):
+            self._take[request.api_key](request, respond)
+        else:
+            self._refuse(request, respond)
 
-    def _run(self, operation: Operation, request: Request, respond: Respond) -> None:
+    def _refuse(self, request: IncomingRequest, respond: Respond) -> None:
+        operation, outcome = self._operations[request.api_key], self.access.refusal(request)
+        respond(operation.refusal(request.api_version, request.data, request.body_offset, outcome))
+        self.answered[(operation.name, outcome.error)] += 1
+
+    def _run(self, operation: Operation, request: IncomingRequest, respond: Respond) -> None:
         message = operation.decode(request.api_version, request.data, request.body_offset)
         if operation.lane is Lane.UNORDERED:
             self._spawn(self._answer(operation, message, request, respond))
@@ -76,29 +89,29 @@ class Dispatcher:
 
         def answered(body: bytes | None) -> None:
             respond(body)
-            self._order.leave(request.connection_id)
+            self._order.leave(request.peer.connection_id)
 
         def start() -> bool:
             self._spawn(self._answer(operation, message, request, answered))
             return True
 
-        self._order.enter(request.connection_id, operation.lane, start)
+        self._order.enter(request.peer.connection_id, operation.lane, start)
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _commit(self, request: Request, respond: Respond) -> None:
+    def _commit(self, request: IncomingRequest, respond: Respond) -> None:
         commit = read_commit(request.data, request.body_offset, request.client_id)
         if commit.refusal is not None:
             respond(write_commit(commit.refusal))
             self.answered[(_COMMIT, first_commit_error(commit.refusal))] += 1
         else:
-            self._order.start(request.connection_id, COMMIT_FILE.lane, self._start_commit, commit, request, respond)
+            self._order.start(request.peer.connection_id, COMMIT_FILE.lane, self._start_commit, commit, request, respond)
 
-    def _start_commit(self, commit: CommitRequest, request: Request, respond: Respond) -> bool:
-        connection_id, received_s = request.connection_id, request.received_s
+    def _start_commit(self, commit: CommitRequest, request: IncomingRequest, respond: Respond) -> bool:
+        connection_id, received_s = request.peer.connection_id, request.received_s
 
         def answered(answer: CommitAnswer) -> None:
             respond(write_commit(answer))
@@ -111,18 +124,18 @@ class Dispatcher:
             return self._node.router.commit(commit.command, commit.timeout_ms, answered, len(request.data))
         except Exception:
             # The connection is closed, and nothing that waits behind this request on it may start.
-            LOG.exception("commit failed peer=%s", request.peer)
+            LOG.exception("commit failed peer=%s", request.peer.address)
             self.answered[(_COMMIT, ErrorCode.UNKNOWN_SERVER_ERROR)] += 1
             respond(None)
             return False
 
-    async def _answer(self, operation: Operation, message: Message, request: Request, respond: Respond) -> None:
+    async def _answer(self, operation: Operation, message: Message, request: IncomingRequest, respond: Respond) -> None:
         work = self._body(operation, request.api_version, message)
         try:
-            body: bytes | None = await (self._fair_reads.take(request.connection_id, work) if operation.is_unbounded else work)
+            body: bytes | None = await (self._fair_reads.take(request.peer.connection_id, work) if operation.is_unbounded else work)
         except Exception:
             # A client whose request cannot be answered must not wait for ever: its connection is closed.
-            LOG.exception("request failed api=%s peer=%s", operation.name, request.peer)
+            LOG.exception("request failed api=%s peer=%s", operation.name, request.peer.address)
             self.answered[(operation.name, ErrorCode.UNKNOWN_SERVER_ERROR)] += 1
             body = None
         respond(body)

@@ -55,8 +55,11 @@ class FairReads:
         finally:
             self._note(connection_id, self._cpu_s() - start_s, loop.time())
 
-    def begin(self, connection_id: int) -> bool:
-        """Start a read at once if none started in this iteration and no other waits; `end` must follow. False: use `take`."""
+    def attempt(self, connection_id: int, work: Callable[[], bool]) -> bool:
+        """Do work at once if none started in this iteration and no other waits, and return its result. Raises what the work raises.
+
+        False without doing it when it is not the turn of this connection. After a False use `take`.
+        """
         loop = asyncio.get_running_loop()
         if self._is_pumping or self._waiting:
             return False
@@ -64,11 +67,11 @@ class FairReads:
             return False
         self._is_pumping = True
         loop.call_soon(self._pump, loop)
-        return True
-
-    def end(self, connection_id: int, spent_s: float) -> None:
-        """Account for a read that `begin` allowed: it used `spent_s` CPU seconds of the loop's thread."""
-        self._note(connection_id, spent_s, asyncio.get_running_loop().time())
+        start_s = self._cpu_s()
+        try:
+            return work()
+        finally:
+            self._note(connection_id, self._cpu_s() - start_s, loop.time())
 
     def _note(self, connection_id: int, spent_s: float, now_s: float) -> None:
         if now_s - self._forgotten_s > FORGET_S:

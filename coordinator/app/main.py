@@ -23,7 +23,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypedDict
 
-from coordinator.adapters.kafka.cluster import KafkaCluster
+from coordinator.adapters.kafka.acls import KafkaAcls
+from coordinator.adapters.kafka.cluster import KafkaAdmin
 from coordinator.adapters.kafka.membership import KafkaMembership
 from coordinator.adapters.kafka.producer import KafkaTermProducers
 from coordinator.adapters.kafka.reader import KafkaLogReader
@@ -32,24 +33,37 @@ from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.adapters.metrics.http import HttpServer
 from coordinator.adapters.metrics.registry import Metrics, Sample
 from coordinator.adapters.peers import PooledPeers
-from coordinator.adapters.server.contract import Request, Respond, ServerLimits
+from coordinator.adapters.server.contract import IncomingRequest, Respond, ServerLimits
 from coordinator.adapters.server.server import Server
-from coordinator.adapters.sqlite.stores import StateDatabases
+from coordinator.adapters.snapshots.folder import SnapshotFolder
+from coordinator.adapters.sqlite.directory import SqliteDirectory
+from coordinator.app.access import Access
 from coordinator.app.addresses import cannot_listen
+from coordinator.app.authorization import KafkaRules, rules_of, rules_of_kafka
 from coordinator.app.compiled import warn_of_interpreted_loops
 from coordinator.app.dispatch import Dispatcher
+from coordinator.app.file_rules import file_rules, scan_rules
+from coordinator.app.node_objects import open_objects
+from coordinator.app.snapshot_store import durable_snapshots, snapshot_peers, snapshot_rules
 from coordinator.app.store_folder import StoreFolderError, prepare_store_folder
-from coordinator.app.telemetry import LoopLag, MetricsTelemetry, kafka_samples, node_samples, request_samples, server_samples
+from coordinator.app.telemetry import LoopLag, MetricsTelemetry, acl_samples, kafka_samples, node_samples, request_samples, server_samples
+from coordinator.app.version import installed_version
 from coordinator.client.client import parse_servers
-from coordinator.client.identify import Kind, complaint_as_broker, identify_all
-from coordinator.config.directories import DirectoryError, open_directories
+from coordinator.client.identify import ServerKind, complaint_as_broker, identify_all
+from coordinator.config.directories import DirectoryError, OpenedDirectories, open_directories
 from coordinator.config.settings import Settings
+from coordinator.config.values import SecurityProtocol
 from coordinator.core.leadership.states import State
 from coordinator.core.limits import Limits
+from coordinator.kafka.topic_configs import Retention
 from coordinator.operations.table import ApiTable
 from coordinator.runtime.clock import SteadyClock, wall_ms
-from coordinator.runtime.node import FatalError, Node, NodeConfig, NodePorts
-from coordinator.runtime.ports import LogListener, LogReader, StateStores, TermProducers, group_client_id
+from coordinator.runtime.directories.port import OpenDirectories
+from coordinator.runtime.failures import FatalError
+from coordinator.runtime.node import Node
+from coordinator.runtime.node_config import NodeConfig, NodePorts
+from coordinator.runtime.ports import LogListener, LogReader, TermProducers, group_client_id
+from coordinator.runtime.retention.rules import RetentionRules
 from coordinator.runtime.topic_rules import TopicExpectations
 from records.model import Endpoint
 
@@ -84,6 +98,8 @@ class Process:
         self._stats = KafkaStats()
         self._metrics = Metrics()
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="state-writer")
+        self._background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="snapshots")
+        self._directories: OpenedDirectories | None = None
         self._reader: KafkaLogReader | None = None
         self._producers: KafkaTermProducers | None = None
         self._servers: list[Server] = []
@@ -91,11 +107,13 @@ class Process:
     async def run(self) -> int:
         """Serve until a signal or a fatal error; returns the exit status."""
         settings = self._settings
+        LOG.info("starting node=%d version=%s schema_level_max=%d", settings.node_id, installed_version(), settings.schema_level_max)
         warn_of_interpreted_loops()
         try:
             prepare_store_folder(settings.object_store_url)
         except StoreFolderError as error:
             raise FatalError(str(error)) from error
+        objects = open_objects(settings)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
@@ -103,7 +121,7 @@ class Process:
         # must not join the group.
         endpoints, late = await self._listen()
         peers = PooledPeers(client_id=f"diskless-node-{settings.node_id}")
-        cluster = KafkaCluster(group_id=settings.group_id, **self._kafka_arguments())
+        cluster = KafkaAdmin(group_id=settings.group_id, **self._kafka_arguments())
         membership = KafkaMembership(
             loop=loop,
             group_id=settings.group_id,
@@ -119,9 +137,12 @@ class Process:
             membership=membership,
             open_reader=self._open_reader,
             open_producers=self._open_producers,
-            open_stores=self._open_stores,
+            open_directories=self._open_directories,
             peers=peers,
+            snapshots=durable_snapshots(settings, objects),
+            objects=objects,
             writer=self._writer,
+            background=self._background,
             rest=partial(time.sleep, WRITER_REST_S),
             on_written=collect_young_garbage,
             telemetry=MetricsTelemetry(self._metrics),
@@ -134,25 +155,28 @@ class Process:
             rng=random.Random(),
             on_fatal=self._on_fatal,
         )
-        dispatcher = Dispatcher(node, self._metrics)
+        dispatcher = Dispatcher(node, self._metrics, rules_of(settings))
         late.serve_with(dispatcher)
         self._metrics.read_from(partial(request_samples, dispatcher.answered))
+        kafka_rules = self._kafka_rules(dispatcher.access)
         http = await self._serve_http(node)
         loop_lag = LoopLag(self._metrics)
         loop_lag.start()
         node.start()
         announced = ",".join(f"{e.listener}://{e.host}:{e.port}" for e in endpoints)
         background = [
-            loop.create_task(self._announce(node, f"ready node={settings.node_id} listeners={announced} http={http[1]}")),
+            loop.create_task(self._announce(node, kafka_rules, f"ready node={settings.node_id} listeners={announced} http={http[1]}")),
             loop.create_task(self._look_at_kafka_addresses()),
         ]
+        if kafka_rules is not None:
+            background.append(loop.create_task(kafka_rules.run()))
         settle_garbage_collector()
         status = await self._until_the_end()
         for task in background:
             task.cancel()
         await asyncio.gather(*background, return_exceptions=True)
-        # After a fatal error (the topic is another one, or loses entries) no moment longer is led.
-        await node.stop(hand_over=self._fatal is None)
+        # After most fatal errors (the topic is another one, or loses entries) no moment longer is led.
+        await node.stop(hand_over=self._fatal is None or self._fatal.may_hand_over)
         for server in self._servers:
             await server.stop(DRAIN_TIMEOUT_MS)
         await dispatcher.close()
@@ -161,16 +185,41 @@ class Process:
         loop_lag.stop()
         await peers.close()
         await self._close_kafka(membership, cluster)
+        self._background.shutdown(cancel_futures=True)
         self._writer.shutdown()
+        if self._directories is not None:
+            self._directories.unlock()
         LOG.info("stopped status=%d", status)
         if self._fatal is not None:
             # Once more, because what was logged while stopping hides the reason from whoever looks at the end of a log.
             LOG.critical("ended: %s", self._fatal)
         return status
 
-    async def _announce(self, node: Node, ready: str) -> None:
-        """Say `ready` once Kafka was reached and the state is loaded from the folders."""
+    def _kafka_rules(self, access: Access) -> KafkaRules | None:
+        """Return the rules of authorizer=kafka, which this process follows; None with another authorizer."""
+        settings = self._settings
+        if settings.authorizer != "kafka":
+            return None
+        arguments = self._kafka_arguments()
+        acls = KafkaAcls(
+            bootstrap_servers=arguments["bootstrap_servers"],
+            client_id=arguments["client_id"],
+            kafka_properties=arguments["kafka_properties"],
+            stats=self._stats,
+        )
+        rules = KafkaRules(
+            read=acls.read,
+            changed=lambda bindings: access.replace(rules_of_kafka(settings, bindings)),
+            interval_ms=settings.authorizer_cache_ms,
+        )
+        self._metrics.read_from(partial(acl_samples, rules))
+        return rules
+
+    async def _announce(self, node: Node, kafka_rules: KafkaRules | None, ready: str) -> None:
+        """Say `ready` once Kafka was reached, the state is loaded from the folders, and it is known who may do what."""
         await node.is_prepared.wait()
+        if kafka_rules is not None:
+            await kafka_rules.are_known.wait()
         print(ready, flush=True)
 
     async def _look_at_kafka_addresses(self) -> None:
@@ -179,7 +228,7 @@ class Process:
             return
         found = await identify_all(parse_servers(self._settings.bootstrap_servers))
         complaints = [text for text in map(complaint_as_broker, found) if text is not None]
-        if found and all(one.kind is Kind.NODE for one in found):
+        if found and all(one.kind is ServerKind.NODE for one in found):
             self._on_fatal(FatalError(f"bootstrap.servers: {'; '.join(complaints)}"))
         for text in complaints:
             LOG.warning("bootstrap.servers: %s", text)
@@ -197,7 +246,7 @@ class Process:
             self._fatal = error
         self._stop.set()
 
-    async def _close_kafka(self, membership: KafkaMembership, cluster: KafkaCluster) -> None:
+    async def _close_kafka(self, membership: KafkaMembership, cluster: KafkaAdmin) -> None:
         closing = [membership.close(CLOSE_TIMEOUT_S), cluster.close(CLOSE_TIMEOUT_S)]
         if self._reader is not None:
             closing.append(self._reader.close(CLOSE_TIMEOUT_S))
@@ -232,15 +281,18 @@ class Process:
         self._producers.start()
         return self._producers
 
-    def _open_stores(self, cluster_id: str) -> StateStores:
+    def _open_directories(self, cluster_id: str) -> OpenDirectories:
         settings = self._settings
         try:
-            opened = open_directories(settings.data_dirs, cluster_id=cluster_id, node_id=settings.node_id)
+            opened = self._directories = open_directories(settings.data_dirs, cluster_id=cluster_id, node_id=settings.node_id)
         except DirectoryError as error:
             raise FatalError(str(error)) from error
-        for directory in opened.offline:
-            LOG.error("data directory is offline path=%s reason=%r", directory.path, directory.reason)
-        return StateDatabases(opened.online[0].path, evidence_percent=settings.state_evidence_max_percent)
+        percent = settings.state_evidence_max_percent
+        online = []
+        for one in opened.online:
+            directory = SqliteDirectory(one.path, one.directory_id, open_snapshots=SnapshotFolder, evidence_percent=percent)
+            online.append(directory)
+        return OpenDirectories(online, opened.offline)
 
     async def _listen(self) -> tuple[list[Endpoint], LateHandler]:
         """Open the listeners; returns what to advertise, in the order of `listeners`."""
@@ -256,6 +308,8 @@ class Process:
         table = ApiTable(wire_kip_keys_enabled=settings.wire_kip_keys_enabled)
         ports: dict[str, int] = {}
         for listener in settings.listeners:
+            if settings.protocol_of(listener.name) is not SecurityProtocol.PLAINTEXT:
+                raise FatalError(f"listeners: {listener} is not served by this version; use PLAINTEXT")
             server = Server(handler, listener=listener.name, table=table, limits=limits)
             try:
                 ports[listener.name] = await server.start(listener.host, listener.port)
@@ -289,7 +343,7 @@ class LateHandler:
         """From now on requests go here."""
         self._dispatcher = dispatcher
 
-    def handle(self, request: Request, respond: Respond) -> None:
+    def handle(self, request: IncomingRequest, respond: Respond) -> None:
         """Pass a request on."""
         if self._dispatcher is None:
             respond(None)
@@ -303,12 +357,15 @@ def readiness(node: Node) -> tuple[bool, Mapping[str, object]]:
     failed = {p: reason for p, replica in node.replicas.items() if (reason := replica.failure) is not None}
     loading = [p for p, replica in node.replicas.items() if replica.view is None and p not in failed]
     detail = {
+        "version": installed_version(),
         "joined": node.is_joined,
         "assigned": sorted(node.assignment),
         "leading": node.view.led(),
         "assigned_not_leading": waiting,
         "loading": loading,
+        "progress": {partition: status.text for partition, status in node.loading().items()},
         "failed": failed,
+        "offline_directories": {one.path: one.offline_reason for one in node.keeper.directories.directories() if one.offline_reason},
         "withheld": node.withheld_reason,
     }
     return node.is_joined and not waiting and not loading and not failed and node.withheld_reason is None, detail
@@ -330,6 +387,7 @@ def node_config(settings: Settings, endpoints: list[Endpoint]) -> NodeConfig:
             commit_results_retention_ms=settings.commit_results_retention_ms,
             producer_id_expiration_ms=settings.producer_id_expiration_ms,
             deleted_topic_retention_ms=settings.deleted_topic_retention_ms,
+            file_fence_retention_ms=settings.file_fence_retention_ms,
             expiration_interval_ms=settings.expiration_interval_ms,
             partitions_per_topic_max=settings.max_partitions_per_topic,
             groups_in_flight_max=settings.groups_in_flight_max,
@@ -346,6 +404,15 @@ def node_config(settings: Settings, endpoints: list[Endpoint]) -> NodeConfig:
         incarnation_id=uuid.uuid4().bytes,
         session_timeout_ms=settings.session_timeout_ms,
         clock_skew_max_ms=settings.clock_skew_max_ms,
+        log_dir_failure_timeout_ms=settings.log_dir_failure_timeout_ms,
+        snapshots=snapshot_rules(settings),
+        retention=RetentionRules(
+            default=Retention(settings.log_retention_ms, settings.log_retention_bytes),
+            check_interval_ms=settings.log_retention_check_interval_ms,
+        ),
+        orphans=scan_rules(settings),
+        snapshot_peers=snapshot_peers(settings),
+        files=file_rules(settings),
     )
 
 

@@ -1,4 +1,4 @@
-"""ListOffsets and FindBatches between a connection and the node: answered by callback, and by a task only where one has to wait.
+"""ListOffsets and FindBatches between a connection and the node: each is attempted at once, and gets a task only where one has to wait.
 
 A request is answered exactly once, and lets what stands behind it in its connection go on; one that fails closes its connection.
 """
@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from coordinator.adapters.metrics.registry import Metrics
-from coordinator.adapters.server.contract import Request, Respond
+from coordinator.adapters.server.contract import IncomingRequest, Respond
 from coordinator.app.fair_reads import FairReads
 from coordinator.app.ordering import ConnectionOrder
-from coordinator.core.commands import FoundBatches, FoundOffset
+from coordinator.core.commands import FetchPoint, FoundBatches, FoundOffset
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.declaration import Operation, bad_timeout
 from coordinator.operations.first_error import first_found_error
@@ -29,14 +28,14 @@ from coordinator.operations.partitions import (
     list_offsets_body,
     list_offsets_queries,
 )
-from coordinator.protocol.find_batches import FindBatches, decode_find_batches
-from coordinator.protocol.list_offsets import ListOffsets, decode_list_offsets
+from coordinator.protocol.find_batches import FindBatchesBody, decode_find_batches
+from coordinator.protocol.list_offsets import ListOffsetsBody, decode_list_offsets
 from coordinator.runtime.applied import find_applied_batches
 from coordinator.runtime.node import Node
 
 LOG = logging.getLogger("coordinator.reads")
 
-W = TypeVar("W", ListOffsets, FindBatches)
+W = TypeVar("W", ListOffsetsBody, FindBatchesBody)
 F = TypeVar("F", FoundOffset, FoundBatches)
 Answered: TypeAlias = Callable[[list[F] | Exception], None]
 
@@ -74,63 +73,67 @@ class Reads:
         self._listing = _Answering(LIST_OFFSETS.name, observe(LIST_OFFSETS), list_offsets_body)
         self._finding = _Answering(FIND_BATCHES.name, observe(FIND_BATCHES), find_batches_body)
 
-    def list_offsets(self, request: Request, respond: Respond) -> None:
+    def list_offsets(self, request: IncomingRequest, respond: Respond) -> None:
         """Take a ListOffsets request. Raises MalformedMessage."""
         wanted = decode_list_offsets(request.data, request.body_offset)
-        self._order.start(request.connection_id, LIST_OFFSETS.lane, self._start_list, wanted, request, respond)
+        self._order.start(request.peer.connection_id, LIST_OFFSETS.lane, self._start_list, wanted, request, respond)
 
-    def find_batches(self, request: Request, respond: Respond) -> None:
+    def find_batches(self, request: IncomingRequest, respond: Respond) -> None:
         """Take a FindBatches request. Raises MalformedMessage."""
         wanted = decode_find_batches(request.data, request.body_offset)
-        self._order.start(request.connection_id, FIND_BATCHES.lane, self._start_find, wanted, request, respond)
+        self._order.start(request.peer.connection_id, FIND_BATCHES.lane, self._start_find, wanted, request, respond)
 
-    def _start_list(self, wanted: ListOffsets, request: Request, respond: Respond) -> bool:
+    def _start_list(self, wanted: ListOffsetsBody, request: IncomingRequest, respond: Respond) -> bool:
         answered = partial(self._answer, self._listing, wanted, request, respond)
-        try:
-            queries = list_offsets_queries(wanted)
-            if wanted.timeout_ms <= 0:
-                answered([FoundOffset(bad_timeout(wanted.timeout_ms))] * len(queries))
-            elif not self._node.router.list_offsets_here(queries, wanted.timeout_ms, answered):
-                self._spawn(self._wait(partial(self._node.router.list_offsets, queries, wanted.timeout_ms), answered))
-        except Exception as error:  # noqa: BLE001 - `_answer` raises it again
-            answered(error)
+        queries, timeout_ms = list_offsets_queries(wanted), wanted.timeout_ms
+        if timeout_ms <= 0:
+            answered([FoundOffset(bad_timeout(timeout_ms))] * len(queries))
+        elif not self._attempt(partial(self._node.router.list_offsets_here, queries, timeout_ms, answered), answered):
+            self._spawn(self._wait(partial(self._node.router.list_offsets, queries, timeout_ms), answered))
         return True
 
-    def _start_find(self, wanted: FindBatches, request: Request, respond: Respond) -> bool:
+    def _start_find(self, wanted: FindBatchesBody, request: IncomingRequest, respond: Respond) -> bool:
+        answered = partial(self._answer, self._finding, wanted, request, respond)
         points, refusal = find_batches_points(wanted)
         limits = wanted.fetch_max_bytes, wanted.max_batches_per_partition
-        answered = partial(self._answer, self._finding, wanted, request, respond)
         if refusal is not None:
             answered([FoundBatches(outcome=refusal, batches=[])] * len(points))
             return True
-        if self._fair_reads.begin(request.connection_id):
-            start_s = time.thread_time()
-            found = self._attempt(partial(find_applied_batches, self._node.view, points, *limits))
-            if found is not None:
-                answered(found)
-            self._fair_reads.end(request.connection_id, time.thread_time() - start_s)
-            if found is not None:
-                return True
-        find = partial(self._node.router.find_batches, points, *limits, wanted.timeout_ms)
-        self._spawn(self._fair_reads.take(request.connection_id, self._wait(find, answered)))
+        here = partial(self._find_here, points, limits, answered)
+        if not self._attempt(partial(self._fair_reads.attempt, request.peer.connection_id, here), answered):
+            find = partial(self._node.router.find_batches, points, *limits, wanted.timeout_ms)
+            self._spawn(self._fair_reads.take(request.peer.connection_id, self._wait(find, answered)))
+        return True
+
+    def _find_here(self, points: Sequence[FetchPoint], limits: tuple[int, int], answered: Answered[FoundBatches]) -> bool:
+        """Answer from what the replicas have applied. False when that may have to wait."""
+        found = find_applied_batches(self._node.view, points, *limits)
+        if found is None:
+            return False
+        answered(found)
         return True
 
     @staticmethod
-    def _attempt(find: Callable[[], list[FoundBatches] | None]) -> list[FoundBatches] | Exception | None:
+    def _attempt(here: Callable[[], bool], answered: Answered[F]) -> bool:
+        """Answer without a task. False when one has to wait, so that nothing is answered yet."""
         try:
-            return find()
+            return here()
         except Exception as error:  # noqa: BLE001 - `_answer` raises it again
-            return error
+            answered(error)
+            return True
 
     @staticmethod
     async def _wait(find: Callable[[], Awaitable[list[F]]], answered: Answered[F]) -> None:
+        """Answer from a task."""
         try:
             found: list[F] | Exception = await find()
         except Exception as error:  # noqa: BLE001 - `_answer` raises it again
             found = error
         answered(found)
 
-    def _answer(self, answering: _Answering[W, F], wanted: W, request: Request, respond: Respond, found: list[F] | Exception) -> None:
+    def _answer(
+        self, answering: _Answering[W, F], wanted: W, request: IncomingRequest, respond: Respond, found: list[F] | Exception
+    ) -> None:
         """Answer, or close the connection when that is not possible: no client may wait for ever."""
         error: int = ErrorCode.UNKNOWN_SERVER_ERROR
         body: bytes | None = None
@@ -140,8 +143,8 @@ class Reads:
             body = answering.body(wanted, found)
             error = first_found_error(found)
         except Exception:
-            LOG.exception("request failed api=%s peer=%s", answering.name, request.peer)
+            LOG.exception("request failed api=%s peer=%s", answering.name, request.peer.address)
         respond(body)
         self._counts[(answering.name, error)] += 1
         answering.observe(self._loop.time() - request.received_s)
-        self._order.leave(request.connection_id)
+        self._order.leave(request.peer.connection_id)

@@ -1,7 +1,7 @@
 """The folder of a local object store, made or refused when a node starts.
 
-The node itself never reads objects, but it gives out places in them: what is wrong with the folder would otherwise show when the
-first file is uploaded or read. Only a node makes the folder; `diskless doctor` and the other commands look and say what is wrong.
+The node keeps snapshots in it and gives out places in WAL files: what is wrong with the folder would otherwise show when the first
+snapshot or file is uploaded or read. Only a node makes the folder; `diskless doctor` and the other commands look and say what is wrong.
 """
 
 from __future__ import annotations

@@ -9,11 +9,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.adapters.metrics.registry import Metrics, Sample
 from coordinator.adapters.server.server import Server
+from coordinator.app.authorization import KafkaRules
+from coordinator.app.version import installed_version
+from coordinator.core.directory.directory import DIRECTORY_PARTITION
 from coordinator.core.leadership.states import State
 from coordinator.kafka.errors import ErrorCode
 from coordinator.runtime.abstention import KINDS
 from coordinator.runtime.accusations import CONTRADICTION_KINDS
 from coordinator.runtime.node import Node
+from coordinator.runtime.snapshots.keeper import STEPS
 
 LOOP_LOOK_S = 0.1
 CHECK_FAILURES = ("missing", "refused", "unavailable")
@@ -70,11 +74,11 @@ def node_samples(node: Node, clock_ms: Callable[[], int]) -> Iterable[Sample]:
         yield Sample("leader_epoch", (partition,), shard.fence.epoch)
         yield Sample("pending_bytes", (partition,), shard.queue_bytes)
         yield Sample("live_partitions", (partition,), shard.live_partitions)
-        yield Sample("state_digest", (partition,), int.from_bytes(replica.digest.to_bytes()[:DIGEST_BYTES]))
+        yield Sample("state_digest", (partition,), int.from_bytes(replica.writer.digest.to_bytes()[:DIGEST_BYTES]))
         age_s = shard.oldest_unacknowledged_ms(clock_ms()) / 1000
         yield Sample("oldest_unacknowledged_entry_age_seconds", (partition,), age_s)
         yield Sample("log_end_offset", (partition,), shard.applied_offset + 1)
-        yield Sample("state_applied_offset", (partition,), replica.written_offset + 1)
+        yield Sample("state_applied_offset", (partition,), replica.writer.written_offset + 1)
         for reason, count in shard.void_entries.items():
             yield Sample("void_entries_total", (partition, reason), count)
         for reason, count in shard.term_ends.items():
@@ -89,8 +93,16 @@ def node_samples(node: Node, clock_ms: Callable[[], int]) -> Iterable[Sample]:
     for partition in node.replicas:
         for kind in CONTRADICTION_KINDS:
             yield Sample("contradictions_total", (partition, kind), node.accusations.counts[(partition, kind)])
+    yield from _snapshot_samples(node)
+    yield from _directory_samples(node)
+    yield from _retention_samples(node)
+    yield from _file_samples(node, clock_ms())
+    yield from _orphan_samples(node)
+    directory = node.replicas.get(DIRECTORY_PARTITION)
+    if directory is not None and directory.view is not None:
+        yield Sample("restore_unfinished", (), directory.view.is_restore_open)
     config = node.config
-    yield Sample("node_info", (config.node_id, config.rack), 1)
+    yield Sample("node_info", (config.node_id, config.rack, installed_version()), 1)
     yield Sample("schema_level", (), node.schema_level)
     yield Sample("pending_bytes_limit", (), config.limits.queue_bytes_max)
     for state, count in states.items():
@@ -104,10 +116,85 @@ def node_samples(node: Node, clock_ms: Callable[[], int]) -> Iterable[Sample]:
     for reason, count in ends.items():
         yield Sample("term_ends_total", (reason,), count)
     for reason in CHECK_FAILURES:
-        yield Sample("topic_check_failures_total", (reason,), node.failed_checks[reason])
+        yield Sample("topic_check_failures_total", (reason,), node.topic.failed_checks[reason])
     now = time.monotonic()
     for loop, then in node.loop_rounds_s.items():
         yield Sample("background_loop_last_success_age_seconds", (loop,), max(0.0, now - then))
+
+
+def _snapshot_samples(node: Node) -> Iterable[Sample]:
+    """Snapshots of each replica that is loaded, and their failures; what is not known has no sample."""
+    for partition in node.replicas:
+        for step in STEPS:
+            yield Sample("snapshot_failures_total", (partition, step), node.snapshots.failures[partition, step])
+        yield Sample("snapshot_digest_mismatches_total", (partition,), node.snapshots.digest_mismatches[partition])
+        found = node.snapshots.describe(partition)
+        if found is None:
+            continue
+        newest = found.known[-1].snapshot if found.known else None
+        yield Sample("snapshot_lag_entries", (partition,), found.applied_offset + 1 - (0 if newest is None else newest.end_offset))
+        if newest is not None:
+            yield Sample("snapshot_size_bytes", (partition,), newest.size_bytes)
+            yield Sample("snapshot_age_seconds", (partition,), found.age_ms / 1000)
+        if found.log_start >= 0:
+            yield Sample("log_start_offset", (partition,), found.log_start)
+        if found.taken_s >= 0:
+            yield Sample("snapshot_generation_seconds", (partition,), found.taken_s)
+        if found.verified_s >= 0:
+            yield Sample("snapshot_load_seconds", (partition,), found.verified_s)
+
+
+def _retention_samples(node: Node) -> Iterable[Sample]:
+    """Batches that retention deleted, and how long it looks where this node leads."""
+    for partition in node.replicas:
+        yield Sample("retention_deleted_batches_total", (partition,), node.retention.deleted_batches[partition])
+        if partition in node.retention.last_run_s:
+            yield Sample("retention_last_run_seconds", (partition,), node.retention.last_run_s[partition])
+
+
+def _directory_samples(node: Node) -> Iterable[Sample]:
+    """Data directories, and what partition 0 has not recorded of the replicas in them; sizes that are not known have no sample."""
+    directories = node.keeper.directories.directories()
+    yield Sample("offline_log_directories", (), sum(one.offline_reason is not None for one in directories))
+    for one in directories:
+        yield Sample("log_directory_offline", (one.path,), one.offline_reason is not None)
+        if one.total_bytes >= 0 and one.offline_reason is None:
+            yield Sample("log_directory_bytes", (one.path,), one.total_bytes)
+            yield Sample("log_directory_free_bytes", (one.path,), one.free_bytes)
+    yield Sample("queued_replica_to_dir_assignments", (), len(node.reports.queued()))
+    yield Sample("replica_to_dir_assignment_wait_seconds", (), node.reports.longest_wait_s())
+
+
+def _file_samples(node: Node, now_ms: int) -> Iterable[Sample]:
+    """Files of each coordinator, and what was done for those without batches; the state of the cleaner only where this node leads."""
+    for partition, replica in node.replicas.items():
+        done = node.files.counts(partition)
+        yield Sample("files_deleted_total", (partition,), done.deleted)
+        yield Sample("files_handed_over_total", (partition,), done.handed_over)
+        yield Sample("file_delete_failures_total", (partition,), done.delete_failures)
+        view = replica.view
+        if view is None:
+            continue
+        files = view.file_counts()
+        yield Sample("files", (partition, "live"), files.live)
+        yield Sample("files", (partition, "empty"), files.empty)
+        yield Sample("file_bytes", (partition, "live"), files.bytes_live)
+        yield Sample("file_bytes", (partition, "empty"), files.bytes_empty)
+        if view.is_leading:
+            yield Sample("files", (partition, "waiting"), done.waiting)
+            yield Sample("files", (partition, "deletable"), done.deletable)
+            age_ms = 0 if done.oldest_empty_ms < 0 else max(0, now_ms - done.oldest_empty_ms)
+            yield Sample("file_oldest_empty_age_seconds", (partition,), age_ms / 1000)
+
+
+def _orphan_samples(node: Node) -> Iterable[Sample]:
+    """The scan for orphans; when the last one finished is known where the directory is led."""
+    status = node.orphans.status()
+    yield Sample("orphan_scan_running", (), status.is_running)
+    if status.record is not None and status.record.finished_ms >= 0:
+        yield Sample("orphan_scan_last_finished_timestamp_seconds", (), status.record.finished_ms / 1000)
+    yield Sample("orphans_deleted_total", (), node.orphans.deleted)
+    yield Sample("orphan_scan_failures_total", (), node.orphans.failures)
 
 
 def request_samples(answered: Mapping[tuple[str, int], int]) -> Iterable[Sample]:
@@ -126,6 +213,13 @@ def server_samples(servers: Sequence[Server]) -> Iterable[Sample]:
         yield Sample("sent_bytes_total", (name,), stats.bytes_out)
         for reason, count in stats.closed.items():
             yield Sample("connections_closed_total", (name, reason.name.lower()), count)
+
+
+def acl_samples(rules: KafkaRules) -> Iterable[Sample]:
+    """How current the ACLs of Kafka are."""
+    yield Sample("acl_refresh_failures_total", (), rules.failures)
+    if (age_s := rules.age_s) is not None:
+        yield Sample("acl_age_seconds", (), age_s)
 
 
 def kafka_samples(stats: KafkaStats) -> Iterable[Sample]:

@@ -9,6 +9,10 @@
         [found] = await client.find_batches([FetchFrom(partition, 0)])
         async for file in client.list_files(): ...
 
+    async with DisklessClient("host1:9192", object_store=open_store("s3://bucket")) as client:    # coordinator.adapters.objectstore
+        written = await client.write({("orders", 0): [Record(timestamp_ms=now_ms, value=b"...")]})
+        async for record in client.read("orders", 0, offset=0, follow=True): ...
+
 Operations on one thing return it or raise a `DisklessError`. Operations on lists return one result per element in
 order, each with `error`, `message` and `raise_for_error()`; they never raise for an element. Everything that may heal
 is retried until `timeout_ms` (default `api_timeout_ms`): 7, 14, 15, 16 and 78 always; 3, 6 and 100 with
@@ -22,49 +26,70 @@ import heapq
 import os
 import random
 import ssl
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, cast
 from weakref import WeakSet
 
-from coordinator.client.discovery import Discovery
+from coordinator.client.directory_calls import (
+    FinishRestoreCall,
+    LevelDescription,
+    RestoreDescription,
+    UpdateSchemaLevelCall,
+    alter_topic,
+    create_topic,
+    delete_topic,
+)
+from coordinator.client.discovery import ATTEMPT_TIMEOUT_MS, Discovery
 from coordinator.client.errors import InvalidRequest, NotFound, Refusal, Unavailable, error_of, refusal_of
+from coordinator.client.file_calls import (
+    DescribeFilesCall,
+    FenceFilesCall,
+    FileLiveness,
+    FileStandingAt,
+    FilesWanted,
+    FoundFiles,
+    ListedFile,
+    ListFilesCall,
+)
+from coordinator.client.gateway_calls import GatewayBroker, GatewayDescription, gateways_described
 from coordinator.client.model import (
     ClusterDescription,
     CommitOutcome,
-    DeletedRecords,
-    DescribedFile,
     FetchFrom,
-    FoundBatches,
-    ListedFile,
-    ListedOffset,
-    Node,
     PartitionDescription,
     PartitionId,
-    SchemaLevel,
+    ServiceNode,
     TopicDescription,
     TopicListing,
 )
 from coordinator.client.node import NodeClient
-from coordinator.client.operations import (
-    DeleteRecords,
-    DescribeFiles,
-    FindBatches,
-    ListFiles,
-    ListOffsets,
-    UpdateSchemaLevel,
-    create_topic,
-    delete_topic,
+from coordinator.client.orphan_calls import OrphanScanState, ScanOrphansCall
+from coordinator.client.partition_calls import (
+    DeletedRecords,
+    DeleteRecordsCall,
+    FindBatchesCall,
+    ListedOffset,
+    ListOffsetsCall,
+    PartitionBatches,
 )
 from coordinator.client.pool import CONNECT_TIMEOUT_S, ConnectionPool
-from coordinator.client.retry import Deadline, RetryPolicy
+from coordinator.client.retention_calls import EnforcedRetention, EnforceRetentionCall
+from coordinator.client.retry import Deadline, RetryPolicy, server_timeout_ms
 from coordinator.client.routing import HEALING, NOT_CREATED, Routing
+from coordinator.client.snapshot_calls import TakenSnapshot, TakeSnapshotCall
+from coordinator.core.limits import FILES_PER_REQUEST_MAX
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.names import ZERO_TOPIC_ID, topic_id_text
+from coordinator.operations.orphans import ScanAction
+from coordinator.operations.restores import NO_RESTORE
 from coordinator.protocol.messages import (
     CommitBatch,
     DescribeCoordinatorsRequest,
     DescribeCoordinatorsResponse,
+    DescribeGatewaysRequest,
+    DescribeGatewaysResponse,
     DescribeTopicsTopic,
     DescribeTopicsTopicResult,
 )
@@ -75,6 +100,12 @@ WRITE_AHEAD_MULTI_SEGMENT: Final = 1
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+
+    from coordinator.client.writing import UploadedRecords, WrittenRecords
+    from coordinator.core.file_state import FileState
+    from coordinator.object_store import ObjectStore
+    from records.compression import Compression
+    from records.record_batch import Record, StoredRecord
 
     Batches = npt.NDArray[np.void] | Sequence[CommitBatch]
 
@@ -89,6 +120,8 @@ class DisklessClient:
         client_id: str | None = None,
         request_timeout_ms: int = 10_000,
         api_timeout_ms: int = 60_000,
+        object_store: ObjectStore | None = None,
+        wal_prefix: str = "wal/",
         connect_timeout_ms: int = int(CONNECT_TIMEOUT_S * 1000),
         retry: RetryPolicy | None = None,
         tls: ssl.SSLContext | None = None,
@@ -96,10 +129,13 @@ class DisklessClient:
     ) -> None:
         """Connects when first used.
 
-        `request_timeout_ms` bounds one attempt, `api_timeout_ms` an operation that gives no timeout of its own.
+        `request_timeout_ms` bounds one attempt, `api_timeout_ms` an operation that gives no timeout of its own. `object_store`
+        is where records are written and read; keys of its objects begin with `wal_prefix`.
         """
         policy, rng = retry or RetryPolicy(), rng or random.Random()
         self._api_timeout_ms = api_timeout_ms
+        self._object_store = object_store
+        self._wal_prefix = wal_prefix
         self._retry = policy
         self._rng = rng
         self._is_closed = False
@@ -136,11 +172,11 @@ class DisklessClient:
         """One node, spoken to directly and without retries."""
         return NodeClient(self._pool, host, port)
 
-    async def nodes(self, *, timeout_ms: int | None = None) -> tuple[Node, ...]:
+    async def nodes(self, *, timeout_ms: int | None = None) -> tuple[ServiceNode, ...]:
         """The nodes of the service. Raises Unavailable."""
         return await self._discovery.nodes(self._deadline(timeout_ms))
 
-    async def find_coordinators(self, keys: Sequence[str], *, timeout_ms: int | None = None) -> list[Node | Refusal]:
+    async def find_coordinators(self, keys: Sequence[str], *, timeout_ms: int | None = None) -> list[ServiceNode | Refusal]:
         """The leaders for keys, each a coordinator id or `<topicId>:<partition>`, asked anew in one request. Raises Unavailable."""
         return await self._discovery.find_coordinators(keys, self._deadline(timeout_ms))
 
@@ -154,37 +190,161 @@ class DisklessClient:
             cluster_id=response.cluster_id,
             node_id=response.node_id,
             coordinators=response.coordinators,
-            nodes=tuple(Node(one.node_id, one.host, one.port, one.rack) for one in response.nodes),
+            nodes=tuple(ServiceNode(one.node_id, one.host, one.port, one.rack) for one in response.nodes),
         )
 
-    async def schema_level(self, *, timeout_ms: int | None = None) -> SchemaLevel:
-        """The schema level of the log in force, and the highest one of each registered node."""
+    async def schema_level(self, *, timeout_ms: int | None = None) -> LevelDescription:
+        """The schema level of the log in force, and the highest one of each registered node. Raises `DisklessError`."""
         return await self.raise_schema_level(0, timeout_ms=timeout_ms)
 
-    async def raise_schema_level(self, level: int, *, gone_node_ids: Sequence[int] = (), timeout_ms: int | None = None) -> SchemaLevel:
-        """Raise the schema level, which never goes back; InvalidRequest while a node that is not named as gone does not support it."""
-        [found] = await self._routing.perform(UpdateSchemaLevel(level, gone_node_ids), self._deadline(timeout_ms))
+    async def raise_schema_level(self, level: int, *, gone_node_ids: Sequence[int] = (), timeout_ms: int | None = None) -> LevelDescription:
+        """Raise the schema level, which never goes back.
+
+        Raises InvalidRequest while a node that is not named as gone does not support it, and other `DisklessError`s.
+        """
+        [found] = await self._routing.perform(UpdateSchemaLevelCall(level, gone_node_ids), self._deadline(timeout_ms))
         found.raise_for_error()
         return found
+
+    async def restore(self, *, timeout_ms: int | None = None) -> RestoreDescription:
+        """The restore that the service's log begins with. Raises `DisklessError`."""
+        return await self.finish_restore(NO_RESTORE, timeout_ms=timeout_ms)
+
+    async def finish_restore(self, restore_id: bytes, *, timeout_ms: int | None = None) -> RestoreDescription:
+        """Call a restore finished. Raises InvalidRequest when the log begins with another or with none, and other `DisklessError`s."""
+        [found] = await self._routing.perform(FinishRestoreCall(restore_id), self._deadline(timeout_ms))
+        found.raise_for_error()
+        return found
+
+    async def take_snapshots(self, coordinator_ids: Sequence[int] = (), *, timeout_ms: int | None = None) -> list[TakenSnapshot]:
+        """Have the leaders take a snapshot of each coordinator (none named means all), one result for each in order.
+
+        Raises Unavailable when none was named and no node can name the coordinators.
+        """
+        deadline = self._deadline(timeout_ms)
+        ids = list(dict.fromkeys(coordinator_ids)) or await self._coordinator_ids(deadline)
+        return await self._routing.perform(TakeSnapshotCall(ids), deadline)
+
+    # ---- produce gateways
+
+    async def describe_gateways(self, *, timeout_ms: int | None = None) -> GatewayDescription:
+        """The produce gateways of all coordinators, as one node plans them. Raises Unavailable, and other `DisklessError`s."""
+        return await self._gateways(self._deadline(timeout_ms))
+
+    async def preferred_produce_brokers(
+        self, topic: str | bytes, partition: int, rack: str | None = None, *, timeout_ms: int | None = None
+    ) -> tuple[GatewayBroker, ...]:
+        """The brokers that producers of a rack should send a partition's batches to; any broker takes them.
+
+        They are those of all racks when no rack is given or no broker is there. The answer is asked for each time, so ask as
+        often as for metadata. Raises NotFound, Unavailable.
+        """
+        deadline = self._deadline(timeout_ms)
+        [described] = await self._described([topic], deadline)
+        owner = {one.partition_index: one.coordinator_id for one in described.partitions}.get(partition)
+        if owner is None:
+            what = f"topic {described.name} has no partition {partition}; it has {len(described.partitions)}"
+            raise NotFound(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, what)
+        plan = await self._gateways(deadline)
+        found = [one for one in plan.coordinators if one.coordinator_id == owner]
+        if not found:
+            what = f"node {plan.node_id} does not know coordinator {owner} yet; retry"
+            raise Unavailable(ErrorCode.COORDINATOR_NOT_AVAILABLE, what)
+        return found[0].in_rack(rack)
+
+    async def _gateways(self, deadline: Deadline) -> GatewayDescription:
+        attempt = 0
+        while True:
+            request = DescribeGatewaysRequest(timeout_ms=server_timeout_ms(deadline.at_most_ms(ATTEMPT_TIMEOUT_MS)))
+            response = cast(DescribeGatewaysResponse, await self._discovery.ask(request, deadline))
+            refusal = refusal_of(response.error_code, response.error_message)
+            if refusal.code is ErrorCode.NONE:
+                return gateways_described(response)
+            if refusal.code not in HEALING or not await deadline.pause(self._retry, attempt, self._rng):
+                refusal.raise_for_error()
+            attempt += 1
+
+    async def enforce_retention(
+        self,
+        coordinator_ids: Sequence[int] = (),
+        *,
+        topic_ids: Sequence[bytes] = (),
+        is_dry_run: bool = False,
+        timeout_ms: int | None = None,
+    ) -> list[EnforcedRetention]:
+        """Have the leaders delete what is past retention in coordinators (none named means all), one result for each in order.
+
+        `topic_ids` limits that to some topics. Raises Unavailable when no coordinator was named and no node can name them.
+        """
+        deadline = self._deadline(timeout_ms)
+        ids = list(dict.fromkeys(coordinator_ids)) or await self._coordinator_ids(deadline)
+        return await self._routing.perform(EnforceRetentionCall(ids, topic_ids, is_dry_run=is_dry_run), deadline)
+
+    async def begin_orphan_scan(self, *, is_forced: bool = False, timeout_ms: int | None = None) -> OrphanScanState:
+        """Have the leader of the directory scan for orphans now; `is_forced` also while a restore is unfinished.
+
+        Raises InvalidRequest, and other `DisklessError`s.
+        """
+        return await self._scan_orphans(ScanOrphansCall(ScanAction.BEGIN, is_forced=is_forced), timeout_ms)
+
+    async def orphan_scan(self, *, timeout_ms: int | None = None) -> OrphanScanState:
+        """How far the scan for orphans is. Raises `DisklessError`."""
+        return await self._scan_orphans(ScanOrphansCall(ScanAction.TELL), timeout_ms)
+
+    async def find_orphans(self, *, timeout_ms: int | None = None) -> AsyncIterator[OrphanScanState]:
+        """What a scan would delete now, page by page; changes nothing. Each page has the timeout. Raises `DisklessError`."""
+        after_key: str | None = None
+        while True:
+            page = await self._scan_orphans(ScanOrphansCall(ScanAction.LOOK, after_key=after_key), timeout_ms)
+            yield page
+            if page.is_end or page.after_key == after_key:
+                return
+            after_key = page.after_key
+
+    async def _scan_orphans(self, call: ScanOrphansCall, timeout_ms: int | None) -> OrphanScanState:
+        [state] = await self._routing.perform(call, self._deadline(timeout_ms))
+        state.raise_for_error()
+        return state
 
     # ---- topics
 
     async def create_topic(
-        self, name: str, num_partitions: int, *, topic_id: bytes | None = None, timeout_ms: int | None = None
+        self,
+        name: str,
+        num_partitions: int,
+        *,
+        topic_id: bytes | None = None,
+        settings: Mapping[str, str] | None = None,
+        timeout_ms: int | None = None,
     ) -> TopicListing:
-        """Create a topic, or grow it to `num_partitions` if the id is an existing one's. Returns when every owner has its partitions."""
+        """Create a topic, or grow it to `num_partitions` if the id is an existing one's. Returns when every owner has its partitions.
+
+        A new topic has these `settings` of its own from its first moment; one that exists must have them already.
+        Raises InvalidRequest, AlreadyExists, and other `DisklessError`s.
+        """
         # Chosen once, so that a repeated request is the same request.
         topic_id = topic_id or os.urandom(16)
         if len(topic_id) != 16:
             raise InvalidRequest(ErrorCode.INVALID_REQUEST, f"topic id of {len(topic_id)} bytes; it must have 16")
         deadline = self._deadline(timeout_ms)
-        [refusal] = await self._routing.perform(create_topic(name, num_partitions, topic_id), deadline)
+        [refusal] = await self._routing.perform(create_topic(name, num_partitions, topic_id, settings or {}), deadline)
         refusal.raise_for_error()
         self._discovery.forget_topic(topic_id)
         return TopicListing(topic_id=topic_id, name=name, num_partitions=num_partitions, note=refusal.message)
 
+    async def alter_topic(self, name: str, changes: Mapping[str, str | None], *, timeout_ms: int | None = None) -> None:
+        """Change settings of a topic, all of them or none; None deletes one, so that the service's counts.
+
+        Raises NotFound, InvalidRequest, and other `DisklessError`s.
+        """
+        [refusal] = await self._routing.perform(alter_topic(name, changes), self._deadline(timeout_ms))
+        refusal.raise_for_error()
+
     async def delete_topic(self, topic: str | bytes, *, timeout_ms: int | None = None) -> None:
-        """Delete a topic, named by its name or its 16-byte id. Returns when every owner has logged it."""
+        """Delete a topic, named by its name or its 16-byte id. Returns when every owner has logged it.
+
+        Raises NotFound, and other `DisklessError`s.
+        """
         deadline = self._deadline(timeout_ms)
         topic_id = topic if isinstance(topic, bytes) else (await self._described([topic], deadline))[0].topic_id
         [refusal] = await self._routing.perform(delete_topic(topic_id), deadline)
@@ -226,6 +386,75 @@ class DisklessClient:
                 raise error_of(*failed[0])
             attempt += 1
 
+    # ---- records
+
+    async def write(
+        self,
+        records: Mapping[tuple[str, int], Iterable[Record]],
+        *,
+        compression: Compression | None = None,
+        max_batch_bytes: int = 1024 * 1024,
+        timeout_ms: int | None = None,
+    ) -> WrittenRecords:
+        """Write records by (topic name, partition) as one WAL file; each partition's records are accepted or refused together by batch.
+
+        Raises NotFound before anything is uploaded, WalFileError, StoreError, WriteUndecided, WriteRefused, and other `DisklessError`s.
+        """
+        from coordinator.client.writing import commit_uploaded, upload_records
+
+        store = self._store()
+        uploaded = await upload_records(
+            self,
+            store,
+            records,
+            prefix=self._wal_prefix,
+            compression=compression,
+            max_batch_bytes=max_batch_bytes,
+            timeout_ms=timeout_ms,
+        )
+        return await commit_uploaded(self, store, uploaded, is_first=True, timeout_ms=timeout_ms)
+
+    async def commit_uploaded(self, uploaded: UploadedRecords, *, timeout_ms: int | None = None) -> WrittenRecords:
+        """Commit what a `write` uploaded that ended in WriteUndecided. Raises WriteUndecided, WriteRefused."""
+        from coordinator.client.writing import commit_uploaded
+
+        return await commit_uploaded(self, self._store(), uploaded, is_first=False, timeout_ms=timeout_ms)
+
+    def read(
+        self,
+        topic: str | bytes,
+        partition: int,
+        *,
+        offset: int | None = None,
+        follow: bool = False,
+        fetch_bytes_max: int = 4 * 1024 * 1024,
+        poll_interval_ms: int = 100,
+        timeout_ms: int | None = None,
+    ) -> AsyncGenerator[StoredRecord]:
+        """Read records from an offset on (None: the log start), to the end that the partition has now, or following it for ever.
+
+        At the end a follower asks again every `poll_interval_ms`. Raises NotFound, OffsetOutOfRange, Unavailable, and StoreError, of
+        which `WrongObject` names partition, offsets, object and range of a batch that is damaged.
+        """
+        from coordinator.client.reading import read_records
+
+        return read_records(
+            self,
+            self._store(),
+            topic,
+            partition,
+            offset=offset,
+            follow=follow,
+            fetch_bytes_max=fetch_bytes_max,
+            poll_interval_ms=poll_interval_ms,
+            timeout_ms=self._api_timeout_ms if timeout_ms is None else timeout_ms,
+        )
+
+    def _store(self) -> ObjectStore:
+        if self._object_store is None:
+            raise ValueError("this DisklessClient has no object store; make it with object_store=open_store(URL)")
+        return self._object_store
+
     # ---- files
 
     async def commit_file(
@@ -243,17 +472,18 @@ class DisklessClient:
     ) -> CommitOutcome:
         """Commit an uploaded file: each batch is accepted or rejected alone, exactly once for this key and content.
 
-        `owner_ids` is computed from the batches' placement unless given. Raises for no batch: see `CommitOutcome`.
+        `owner_ids` is computed from the batches' placement unless given. Raises InvalidRequest for an array of another dtype;
+        a batch that is rejected raises nothing: see `CommitOutcome`.
         """
         # Only commits need numpy, which takes a third of the time in which a command starts.
         import numpy as np
 
-        from coordinator.client.commits import Commit, not_placed, outcome_of, owners_of, refused_rows
-        from coordinator.protocol.commit_file import BATCH, CommitFile, batch_rows
+        from coordinator.client.commits import CommitFileCall, not_placed, outcome_of, owners_of, refused_rows
+        from coordinator.protocol.commit_file import BATCH, CommitFileBody, batch_rows
 
         deadline = self._deadline(timeout_ms)
         rows = batches if isinstance(batches, np.ndarray) else batch_rows(batches)
-        file = CommitFile(
+        file = CommitFileBody(
             object_key=object_key,
             object_format=object_format,
             file_size=file_size_bytes,
@@ -274,7 +504,7 @@ class DisklessClient:
                 return not_placed(file, keys, refusals)
         coordinators = np.fromiter((owners[key] for key in keys), np.int64, len(keys))
         file = file._replace(owner_ids=list(owner_ids) if owner_ids is not None else owners_of(object_key, list(owners.values())))
-        commit = Commit(file, coordinators, wait_for_creation=wait_for_creation)
+        commit = CommitFileCall(file, coordinators, wait_for_creation=wait_for_creation)
         return commit.outcome(await self._routing.perform(commit, deadline))
 
     async def _place(self, keys: set[bytes], deadline: Deadline, wait_for_creation: bool) -> tuple[dict[bytes, Refusal], dict[bytes, int]]:
@@ -294,18 +524,50 @@ class DisklessClient:
                 return refusals, owners
             attempt += 1
 
-    async def describe_files(self, object_keys: Sequence[str], *, timeout_ms: int | None = None) -> list[DescribedFile]:
-        """Whether files have live batches in some coordinator; RESOURCE_NOT_FOUND is no licence to delete an object."""
+    async def describe_files(self, object_keys: Sequence[str], *, timeout_ms: int | None = None) -> list[FileLiveness]:
+        """Whether files have live batches in some coordinator; RESOURCE_NOT_FOUND is no licence to delete an object.
+
+        Raises Unavailable when no node can name the coordinators.
+        """
         deadline = self._deadline(timeout_ms)
-        operation = DescribeFiles(await self._coordinator_ids(deadline), object_keys)
+        operation = DescribeFilesCall(await self._coordinator_ids(deadline), object_keys)
         return operation.merged(await self._routing.perform(operation, deadline))
 
+    async def fence_files(
+        self,
+        coordinator_id: int,
+        object_keys: Sequence[str],
+        created_ms: Sequence[int],
+        *,
+        only_tell: bool = False,
+        timeout_ms: int | None = None,
+    ) -> list[FileStandingAt]:
+        """Have a coordinator say of each file whether it is known there, and promise never to take those that are not.
+
+        `created_ms` are the times of creation, -1 where that is not known. At most 1000 files. An object may be deleted when every
+        owner's answer is `is_out`, and on no other grounds.
+        """
+        call = FenceFilesCall(coordinator_id, object_keys, created_ms, only_tell=only_tell)
+        [fenced] = await self._routing.perform(call, self._deadline(timeout_ms))
+        return fenced
+
     async def list_files(
-        self, coordinator_ids: Sequence[int] = (), *, after_key: str | None = None, page_size: int = 1_000, timeout_ms: int | None = None
+        self,
+        coordinator_ids: Sequence[int] = (),
+        *,
+        states: Sequence[FileState] = (),
+        after_key: str | None = None,
+        page_size: int = 1_000,
+        timeout_ms: int | None = None,
     ) -> AsyncIterator[ListedFile]:
-        """Files by key, once for each coordinator that knows them; none named means all coordinators. Each page has the timeout."""
+        """Files by key, once for each coordinator that knows them; none named means all coordinators. Each page has the timeout.
+
+        No states mean those of files that are neither removed, handed over nor fenced. Raises the `DisklessError` of the first page that
+        is refused.
+        """
         ids = coordinator_ids or await self._coordinator_ids(self._deadline(timeout_ms))
-        streams = [self._files_of(coordinator_id, after_key, page_size, timeout_ms) for coordinator_id in sorted(set(ids))]
+        wanted = FilesWanted(after_key=after_key, files_max=page_size, states=tuple(map(int, states)))
+        streams = [self._files_of(coordinator_id, wanted, timeout_ms) for coordinator_id in sorted(set(ids))]
         heads: list[tuple[str, int, ListedFile]] = []
         for place, stream in enumerate(streams):
             first = await anext(stream, None)
@@ -321,17 +583,43 @@ class DisklessClient:
             else:
                 heapq.heapreplace(heads, (following.object_key, place, following))
 
-    async def _files_of(
-        self, coordinator_id: int, after_key: str | None, page_size: int, timeout_ms: int | None
-    ) -> AsyncIterator[ListedFile]:
+    async def _files_of(self, coordinator_id: int, wanted: FilesWanted, timeout_ms: int | None) -> AsyncIterator[ListedFile]:
         more = True
         while more:
-            [page] = await self._routing.perform(ListFiles(coordinator_id, after_key, page_size), self._deadline(timeout_ms))
+            [page] = await self._routing.perform(ListFilesCall([coordinator_id], wanted), self._deadline(timeout_ms))
             page.raise_for_error()
             for file in page.files:
                 yield file
-            more = page.more and bool(page.files)
-            after_key = page.files[-1].object_key if page.files else after_key
+            more = page.more and page.last_key is not None
+            wanted = replace(wanted, after_key=page.last_key)
+
+    async def first_files(self, count: int, *, states: Sequence[FileState] = (), timeout_ms: int | None = None) -> FoundFiles:
+        """Those in some states among the first files of each coordinator by key; it looks at so many of each.
+
+        Raises Unavailable when no node can name the coordinators.
+        """
+        deadline = self._deadline(timeout_ms)
+        ids = await self._coordinator_ids(deadline)
+        return await self._found(ids, FilesWanted(files_max=count, states=tuple(map(int, states))), deadline)
+
+    async def find_files(self, object_keys: Sequence[str], *, timeout_ms: int | None = None) -> FoundFiles:
+        """What each coordinator knows of some files, in any state. Raises Unavailable when no node can name the coordinators."""
+        deadline = self._deadline(timeout_ms)
+        ids = await self._coordinator_ids(deadline)
+        files: list[ListedFile] = []
+        refusals: dict[int, Refusal] = {}
+        keys = sorted(set(object_keys))
+        for first in range(0, len(keys), FILES_PER_REQUEST_MAX):
+            wanted = FilesWanted(object_keys=tuple(keys[first : first + FILES_PER_REQUEST_MAX]))
+            found = await self._found(ids, wanted, deadline)
+            files += found.files
+            refusals |= found.refusals
+        return FoundFiles(files=files, refusals=refusals)
+
+    async def _found(self, coordinator_ids: Sequence[int], wanted: FilesWanted, deadline: Deadline) -> FoundFiles:
+        pages = await self._routing.perform(ListFilesCall(coordinator_ids, wanted), deadline)
+        files = sorted((file for page in pages for file in page.files), key=lambda one: (one.object_key, one.coordinator_id))
+        return FoundFiles(files=files, refusals={one: page.refusal for one, page in zip(coordinator_ids, pages, strict=True) if page.error})
 
     async def _coordinator_ids(self, deadline: Deadline) -> list[int]:
         attempt = 0
@@ -351,13 +639,13 @@ class DisklessClient:
         self, queries: Sequence[tuple[PartitionId, int]], *, wait_for_creation: bool = False, timeout_ms: int | None = None
     ) -> list[ListedOffset]:
         """Offsets by timestamp in ms, or by LATEST, EARLIEST and so on; sees every write acknowledged before."""
-        return await self._routing.perform(ListOffsets(queries, wait_for_creation=wait_for_creation), self._deadline(timeout_ms))
+        return await self._routing.perform(ListOffsetsCall(queries, wait_for_creation=wait_for_creation), self._deadline(timeout_ms))
 
     async def delete_records(
         self, points: Sequence[tuple[PartitionId, int]], *, wait_for_creation: bool = False, timeout_ms: int | None = None
     ) -> list[DeletedRecords]:
         """Move log starts forward to the given offsets; -1 means the high watermark."""
-        return await self._routing.perform(DeleteRecords(points, wait_for_creation=wait_for_creation), self._deadline(timeout_ms))
+        return await self._routing.perform(DeleteRecordsCall(points, wait_for_creation=wait_for_creation), self._deadline(timeout_ms))
 
     async def find_batches(
         self,
@@ -367,9 +655,9 @@ class DisklessClient:
         batches_per_partition_max: int = 0,
         wait_for_creation: bool = False,
         timeout_ms: int | None = None,
-    ) -> list[FoundBatches]:
+    ) -> list[PartitionBatches]:
         """The batches from offsets on and the objects that hold them; `fetch_bytes_max` for each node, 0 batches means no limit."""
-        operation = FindBatches(
+        operation = FindBatchesCall(
             fetches,
             fetch_bytes_max=fetch_bytes_max,
             batches_per_partition_max=batches_per_partition_max,
@@ -404,4 +692,5 @@ def _topic(one: DescribeTopicsTopicResult) -> TopicDescription:
         )
         for p in one.partitions
     )
-    return TopicDescription(topic_id=one.topic_id, name=one.name or "", partitions=partitions)
+    settings = {config.name: config.value for config in one.configs}
+    return TopicDescription(topic_id=one.topic_id, name=one.name or "", partitions=partitions, settings=settings)

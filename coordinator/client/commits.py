@@ -18,13 +18,12 @@ import numpy.typing as npt
 
 from coordinator.client.errors import SERVED, Refusal, refusal_of
 from coordinator.client.model import CommitOutcome
-from coordinator.client.operations import COMMITS
-from coordinator.client.pool import ConnectionPool, Lane
+from coordinator.client.pool import ConnectionPool, Line
 from coordinator.client.retry import server_timeout_ms
-from coordinator.client.routing import HEALING, NOT_CREATED, RoutedRequest, Target
+from coordinator.client.routing import COMMITS, HEALING, NOT_CREATED, RoutedCall, Target
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.files import COMMIT_FILE
-from coordinator.protocol.commit_file import CommitFile, decode_commit_response, encode_commit_file
+from coordinator.protocol.commit_file import CommitFileBody, decode_commit_response, encode_commit_file
 from coordinator.protocol.wire import MalformedMessage
 
 _ANSWER = np.dtype(
@@ -40,13 +39,13 @@ class ShareAnswer:
     messages: dict[int, str] = field(default_factory=dict)
 
 
-class Commit(RoutedRequest[ShareAnswer]):
+class CommitFileCall(RoutedCall[ShareAnswer]):
     """One file; its elements are the shares, in the order of the coordinators' ids."""
 
     operation = COMMIT_FILE
-    lane = COMMITS
+    purpose = COMMITS
 
-    def __init__(self, file: CommitFile, coordinators: npt.NDArray[np.int64], *, wait_for_creation: bool) -> None:
+    def __init__(self, file: CommitFileBody, coordinators: npt.NDArray[np.int64], *, wait_for_creation: bool) -> None:
         """`coordinators` names the coordinator of each batch."""
         self._file = file
         self._ids = cast(list[int], np.unique(coordinators).tolist())
@@ -57,11 +56,11 @@ class Commit(RoutedRequest[ShareAnswer]):
     def targets(self) -> Sequence[Target]:
         return self._ids
 
-    async def send(self, pool: ConnectionPool, lane: Lane, places: Sequence[int], timeout_s: float) -> Sequence[ShareAnswer]:
+    async def send(self, pool: ConnectionPool, line: Line, places: Sequence[int], timeout_s: float) -> Sequence[ShareAnswer]:
         rows = self._rows[places[0]] if len(places) == 1 else np.sort(np.concatenate([self._rows[place] for place in places]))
         batches = self._file.batches if len(rows) == len(self._file.batches) else self._file.batches[rows]
         request = self._file._replace(batches=batches, timeout_ms=server_timeout_ms(timeout_s))
-        body = await pool.request(lane, COMMIT_FILE.key, 0, encode_commit_file(request), timeout_s)
+        body = await pool.request(line, COMMIT_FILE.key, 0, encode_commit_file(request), timeout_s)
         response = decode_commit_response(body)
         if len(response.results) != len(rows):
             raise MalformedMessage(f"{len(rows)} batches were committed; the answer has {len(response.results)}")
@@ -109,7 +108,7 @@ def refused_rows(count: int, refusal: Refusal) -> ShareAnswer:
     return ShareAnswer(rows=rows, messages=dict.fromkeys(range(count), refusal.message))
 
 
-def not_placed(file: CommitFile, keys: Sequence[bytes], refusals: dict[bytes, Refusal]) -> CommitOutcome:
+def not_placed(file: CommitFileBody, keys: Sequence[bytes], refusals: dict[bytes, Refusal]) -> CommitOutcome:
     """The outcome of a file that names partitions without an owner: as at the server, nothing of it is committed."""
     others = Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, "nothing was committed: another batch of the file has no coordinator; retry")
     answer = refused_rows(len(keys), others)
@@ -121,7 +120,7 @@ def not_placed(file: CommitFile, keys: Sequence[bytes], refusals: dict[bytes, Re
     return outcome_of(file, replace(answer, messages=messages))
 
 
-def outcome_of(file: CommitFile, answer: ShareAnswer) -> CommitOutcome:
+def outcome_of(file: CommitFileBody, answer: ShareAnswer) -> CommitOutcome:
     """Columns for the caller."""
     rows = answer.rows
     return CommitOutcome(

@@ -1,7 +1,7 @@
 """Commits in the order of a producer: at most one file with unknown outcome for each user partition.
 
-A file waits until every file submitted before it that shares a partition has its outcome; all others travel at the same
-time, pipelined over one connection to each node. Without order (`ordered=False`) nothing waits for anything.
+A file waits until every file submitted before it that shares a partition has ended, also when one in between was cancelled;
+all others travel at the same time, pipelined over one connection to each node. Without order (`ordered=False`) nothing waits for anything.
 Invariant: while the outcome of a file is unknown, no later file of its partitions is sent. If a file ends without
 outcome, later files of its partitions are refused until it was submitted again, unchanged, and has one, or was abandoned.
 """
@@ -44,7 +44,8 @@ class Committer:
         self._client = client
         self._ordered = ordered
         self._slots = asyncio.Semaphore(in_flight_max)
-        self._last: dict[bytes, asyncio.Task[CommitOutcome]] = {}
+        self._turns: dict[bytes, asyncio.Future[None]] = {}
+        """By partition, the end of the last file's turn: that file and all before it have ended."""
         self._unknown: dict[bytes, str] = {}
         self._tasks: set[asyncio.Task[CommitOutcome]] = set()
 
@@ -66,12 +67,13 @@ class Committer:
         """
         rows = batches if isinstance(batches, np.ndarray) else batch_rows(batches)
         keys = set(cast(list[bytes], rows["topic_partition"].tolist())) if self._ordered else set()
-        earlier = {self._last[key] for key in keys if key in self._last}
+        earlier = {self._turns[key] for key in keys if key in self._turns}
         work = self._commit(object_key, file_size_bytes, rows, keys, earlier, created_ms, timeout_ms)
-        task = asyncio.get_running_loop().create_task(work, name=f"commit-{object_key}")
-        self._last.update(dict.fromkeys(keys, task))
+        loop = asyncio.get_running_loop()
+        task, turn = loop.create_task(work, name=f"commit-{object_key}"), loop.create_future()
+        self._turns.update(dict.fromkeys(keys, turn))
         self._tasks.add(task)
-        task.add_done_callback(lambda done: self._done(done, object_key, keys))
+        task.add_done_callback(lambda done: self._done(done, turn, keys, earlier))
         return task
 
     async def flush(self) -> None:
@@ -94,7 +96,7 @@ class Committer:
         file_size_bytes: int,
         rows: Batches,
         keys: set[bytes],
-        earlier: set[asyncio.Task[CommitOutcome]],
+        earlier: set[asyncio.Future[None]],
         created_ms: int,
         timeout_ms: int | None,
     ) -> CommitOutcome:
@@ -121,10 +123,21 @@ class Committer:
             if self._unknown.get(key) == object_key:
                 del self._unknown[key]
 
-    def _done(self, task: asyncio.Task[CommitOutcome], object_key: str, keys: set[bytes]) -> None:
+    def _done(
+        self, task: asyncio.Task[CommitOutcome], turn: asyncio.Future[None], keys: set[bytes], earlier: set[asyncio.Future[None]]
+    ) -> None:
         self._tasks.discard(task)
-        for key in keys:
-            if self._last.get(key) is task:
-                del self._last[key]
+        self._end_turn(turn, keys, earlier)
         if not task.cancelled():
             task.exception()  # the submitter may not have waited; the outcome is then told by the next submit
+
+    def _end_turn(self, turn: asyncio.Future[None], keys: set[bytes], earlier: set[asyncio.Future[None]]) -> None:
+        """End a file's turn, as soon as the turns before it have ended: a cancelled file may end before them."""
+        waiting = next((one for one in earlier if not one.done()), None)
+        if waiting is not None:
+            waiting.add_done_callback(lambda _: self._end_turn(turn, keys, earlier))
+            return
+        turn.set_result(None)
+        for key in keys:
+            if self._turns.get(key) is turn:
+                del self._turns[key]

@@ -14,14 +14,10 @@ import random
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Final, Generic, TypeVar, cast
 
-import kio.schema.find_coordinator.v6 as find_coordinator_v6
-import kio.schema.metadata.v12 as metadata_v12
-from kio.static.primitive import i8
-
 from coordinator.client.connection import ConnectionLost, RequestTimedOut
 from coordinator.client.errors import Refusal, Unavailable, refusal_of
-from coordinator.client.model import Node, PartitionId
-from coordinator.client.pool import ConnectionPool, Lane
+from coordinator.client.model import PartitionId, ServiceNode
+from coordinator.client.pool import ConnectionPool, Line
 from coordinator.client.retry import Deadline, RetryPolicy, server_timeout_ms
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.names import topic_id_text
@@ -44,7 +40,7 @@ V = TypeVar("V")
 
 
 class _Shared(Generic[K, V]):
-    """Lets callers who miss the same key wait for one question."""
+    """Sends one question for all callers that miss a key at the same time."""
 
     def __init__(self, ask: Callable[[list[K]], Awaitable[Mapping[K, V]]]) -> None:
         self._ask = ask
@@ -100,12 +96,12 @@ class Discovery:
         self._bootstrap = list(bootstrap)
         # In the order in which they are asked: one that failed, or misled us, goes to the end.
         self._addresses = list(bootstrap)
-        self._nodes: dict[int, Node] = {}
+        self._nodes: dict[int, ServiceNode] = {}
         self._nodes_are_stale = True
-        self._leaders: dict[int, Node] = {}
+        self._leaders: dict[int, ServiceNode] = {}
         self._owners: dict[bytes, int] = {}
         self._keys_of_topic: dict[bytes, list[bytes]] = {}
-        self._finding: _Shared[int, Node | Refusal] = _Shared(self._find_leaders)
+        self._finding: _Shared[int, ServiceNode | Refusal] = _Shared(self._find_leaders)
         self._placing: _Shared[bytes, DescribeTopicsTopicResult] = _Shared(self._find_placements)
 
     async def close(self) -> None:
@@ -116,7 +112,7 @@ class Discovery:
     # ---- asking anybody
 
     async def ask(self, message: Message, deadline: Deadline) -> Message:
-        """Ask one node after the other, again and again, until one answers. Raises Unavailable, which names each node's failure."""
+        """Ask one node after the other, in rounds, until one answers. Raises Unavailable, which names each node's failure."""
         attempt, why = 0, "the deadline passed"
         while True:
             failures: list[str] = []
@@ -124,7 +120,7 @@ class Discovery:
                 if deadline.is_over:
                     break
                 try:
-                    return await self._pool.call(Lane(*address, "discovery"), message, deadline.at_most_ms(ATTEMPT_TIMEOUT_MS))
+                    return await self._pool.call(Line(*address, "discovery"), message, deadline.at_most_ms(ATTEMPT_TIMEOUT_MS))
                 except (ConnectionLost, RequestTimedOut, MalformedMessage) as error:
                     failures.append(str(error))
                     self._doubt(address)
@@ -140,20 +136,23 @@ class Discovery:
 
     # ---- nodes
 
-    async def nodes(self, deadline: Deadline) -> tuple[Node, ...]:
+    async def nodes(self, deadline: Deadline) -> tuple[ServiceNode, ...]:
         """Ask for the nodes of the service, by id. Raises Unavailable."""
         await self._refresh_nodes(deadline)
         return tuple(self._nodes[node_id] for node_id in sorted(self._nodes))
 
-    def nodes_known(self) -> list[Node]:
+    def nodes_known(self) -> list[ServiceNode]:
         """The nodes of the service as far as they were asked for."""
         return list(self._nodes.values())
 
     async def _refresh_nodes(self, deadline: Deadline) -> None:
+        # Kafka's messages are imported when they are first sent, because that takes time in which most commands are done.
+        import kio.schema.metadata.v12 as metadata_v12
+
         request = metadata_v12.MetadataRequest(topics=(), allow_auto_topic_creation=False, include_topic_authorized_operations=False)
         response = await self.ask(cast(Message, request), deadline)
         brokers = cast(metadata_v12.MetadataResponse, response).brokers
-        self._nodes = {int(b.node_id): Node(int(b.node_id), b.host, int(b.port), b.rack) for b in brokers}
+        self._nodes = {int(b.node_id): ServiceNode(int(b.node_id), b.host, int(b.port), b.rack) for b in brokers}
         self._nodes_are_stale = False
         known = {*self._bootstrap, *(node.address for node in self._nodes.values())}
         kept = [address for address in self._addresses if address in known]
@@ -161,10 +160,10 @@ class Discovery:
 
     # ---- leaders
 
-    async def leaders(self, coordinator_ids: Iterable[int], deadline: Deadline) -> dict[int, Node | Refusal]:
+    async def leaders(self, coordinator_ids: Iterable[int], deadline: Deadline) -> dict[int, ServiceNode | Refusal]:
         """The leaders of coordinators, or why there is none just now. Raises Unavailable when no node answers."""
         wanted = set(coordinator_ids)
-        found: dict[int, Node | Refusal] = {i: self._leaders[i] for i in wanted if i in self._leaders}
+        found: dict[int, ServiceNode | Refusal] = {i: self._leaders[i] for i in wanted if i in self._leaders}
         missing = wanted - found.keys()
         if missing:
             found |= await self._finding.get(missing, deadline)
@@ -172,34 +171,37 @@ class Discovery:
             found |= dict.fromkeys(wanted - found.keys(), late)
         return found
 
-    async def _find_leaders(self, coordinator_ids: list[int]) -> dict[int, Node | Refusal]:
+    async def _find_leaders(self, coordinator_ids: list[int]) -> dict[int, ServiceNode | Refusal]:
         deadline = Deadline.after_ms(2 * ATTEMPT_TIMEOUT_MS)
         if self._nodes_are_stale:
             await self._refresh_nodes(deadline)
         found = await self.find_coordinators([str(i) for i in coordinator_ids], deadline)
         answers = dict(zip(coordinator_ids, found, strict=True))
-        self._leaders.update((i, answer) for i, answer in answers.items() if isinstance(answer, Node))
+        self._leaders.update((i, answer) for i, answer in answers.items() if isinstance(answer, ServiceNode))
         return answers
 
-    async def find_coordinators(self, keys: Sequence[str], deadline: Deadline) -> list[Node | Refusal]:
+    async def find_coordinators(self, keys: Sequence[str], deadline: Deadline) -> list[ServiceNode | Refusal]:
         """Ask FindCoordinator for keys (a coordinator id, or `<topicId>:<partition>`), in one request. Raises Unavailable."""
+        import kio.schema.find_coordinator.v6 as find_coordinator_v6
+        from kio.static.primitive import i8
+
         request = find_coordinator_v6.FindCoordinatorRequest(key_type=i8(COORDINATOR_KEY_TYPE), coordinator_keys=tuple(keys))
         response = cast(find_coordinator_v6.FindCoordinatorResponse, await self.ask(cast(Message, request), deadline))
-        found: dict[str, Node | Refusal] = {}
+        found: dict[str, ServiceNode | Refusal] = {}
         for one in response.coordinators:
             refusal = refusal_of(int(one.error_code.value), one.error_message)
-            node = Node(int(one.node_id), one.host, int(one.port))
+            node = ServiceNode(int(one.node_id), one.host, int(one.port))
             found[one.key] = node if refusal.code is ErrorCode.NONE else refusal
         silent = Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the node's answer does not name it; retry")
         return [found.get(key, silent) for key in keys]
 
-    def forget_leader(self, coordinator_id: int, node: Node) -> None:
-        """Forget who leads a coordinator, if it is still believed to be `node`; ask somebody else next time."""
+    def forget_leader(self, coordinator_id: int, node: ServiceNode) -> None:
+        """Forget who leads a coordinator, if it is still believed to be `node`; ask another node next time."""
         if self._leaders.get(coordinator_id) == node:
             del self._leaders[coordinator_id]
             self._doubt(self._addresses[0])
 
-    def forget_node(self, node: Node) -> None:
+    def forget_node(self, node: ServiceNode) -> None:
         """Forget everything that a node is believed to lead: it cannot be reached."""
         self._leaders = {i: leader for i, leader in self._leaders.items() if leader != node}
         self._nodes_are_stale = True
@@ -264,17 +266,22 @@ class Discovery:
         """Describe topics by the directory's leader; COORDINATOR_NOT_AVAILABLE for each when it does not answer."""
         leader = (await self.leaders([DIRECTORY], deadline))[DIRECTORY]
         why = f"nobody can confirm that the topic does not exist: {leader.message if isinstance(leader, Refusal) else leader.address}"
-        if isinstance(leader, Node):
-            lane = Lane(*leader.address, "discovery")
+        if isinstance(leader, ServiceNode):
+            line = Line(*leader.address, "discovery")
             try:
-                response = await self._pool.call(lane, _describe_request(topics, deadline), deadline.at_most_ms(ATTEMPT_TIMEOUT_MS))
+                response = await self._pool.call(line, _describe_request(topics, deadline), deadline.at_most_ms(ATTEMPT_TIMEOUT_MS))
                 return _topics_described(topics, response)
             except (ConnectionLost, RequestTimedOut, MalformedMessage) as error:
                 self.forget_node(leader)
                 why = f"{why}: {error}"
         return [
             DescribeTopicsTopicResult(
-                error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE, error_message=why, topic_id=one.topic_id, name=one.name, partitions=()
+                error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                error_message=why,
+                topic_id=one.topic_id,
+                name=one.name,
+                partitions=(),
+                configs=(),
             )
             for one in topics
         ]

@@ -75,6 +75,7 @@ _CLASSES: dict[ErrorCode, type[DisklessError]] = {
     ErrorCode.DUPLICATE_RESOURCE: AlreadyExists,
     ErrorCode.INVALID_TOPIC_EXCEPTION: InvalidRequest,
     ErrorCode.INVALID_PARTITIONS: InvalidRequest,
+    ErrorCode.INVALID_CONFIG: InvalidRequest,
     ErrorCode.INVALID_REQUEST: InvalidRequest,
     ErrorCode.UNSUPPORTED_VERSION: InvalidRequest,
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: SequenceRejected,

@@ -23,7 +23,7 @@ _REQUEST: Final = struct.pack(">hhih", ApiKey.API_VERSIONS, 0, _CORRELATION_ID, 
 _REPLY_BYTES_MAX: Final = 64 * 1024
 
 
-class Kind(Enum):
+class ServerKind(Enum):
     """The kind of server at an address."""
 
     NODE = "a Diskless Coordinator node"
@@ -40,7 +40,7 @@ class Found(NamedTuple):
 
     host: str
     port: int
-    kind: Kind
+    kind: ServerKind
     detail: str = ""
 
     @property
@@ -57,12 +57,12 @@ async def identify(host: str, port: int, timeout_s: float = IDENTIFY_TIMEOUT_S) 
             writer.write(struct.pack(">i", len(_REQUEST)) + _REQUEST)
             return Found(host, port, await _kind(reader))
     except socket.gaierror as error:
-        return Found(host, port, Kind.UNRESOLVED, error.strerror or str(error))
+        return Found(host, port, ServerKind.UNRESOLVED, error.strerror or str(error))
     except TimeoutError:
-        return Found(host, port, Kind.NOBODY if writer is None else Kind.SILENT, f"not within {timeout_s:g} s")
+        return Found(host, port, ServerKind.NOBODY if writer is None else ServerKind.SILENT, f"not within {timeout_s:g} s")
     except (OSError, UnicodeError) as error:
         # A host name with an empty or overlong label is refused by the encoder of names before anybody is asked.
-        return Found(host, port, Kind.UNRESOLVED if isinstance(error, UnicodeError) else Kind.NOBODY, str(error))
+        return Found(host, port, ServerKind.UNRESOLVED if isinstance(error, UnicodeError) else ServerKind.NOBODY, str(error))
     finally:
         if writer is not None:
             writer.transport.abort()
@@ -73,33 +73,33 @@ async def identify_all(servers: Sequence[tuple[str, int]], timeout_s: float = ID
     return list(await asyncio.gather(*(identify(host, port, timeout_s) for host, port in servers)))
 
 
-async def _kind(reader: asyncio.StreamReader) -> Kind:
+async def _kind(reader: asyncio.StreamReader) -> ServerKind:
     """Read the answer to ApiVersions. A server that speaks another protocol answers in its own words, or hangs up."""
     try:
         head = await reader.readexactly(4)
         if head == b"HTTP":
-            return Kind.HTTP
+            return ServerKind.HTTP
         [size] = struct.unpack(">i", head)
         if not 10 <= size <= _REPLY_BYTES_MAX:
-            return Kind.OTHER
+            return ServerKind.OTHER
         reply = await reader.readexactly(size)
     except asyncio.IncompleteReadError:
-        return Kind.OTHER
+        return ServerKind.OTHER
     correlation_id, _error, count = struct.unpack_from(">ihi", reply)
     if correlation_id != _CORRELATION_ID or not 0 <= count * 6 <= size - 10:
-        return Kind.OTHER
+        return ServerKind.OTHER
     keys = {struct.unpack_from(">h", reply, 10 + 6 * place)[0] for place in range(count)}
-    return Kind.NODE if ApiKey.DESCRIBE_COORDINATORS in keys else Kind.BROKER
+    return ServerKind.NODE if ApiKey.DESCRIBE_COORDINATORS in keys else ServerKind.BROKER
 
 
 def complaint_as_node(found: Found) -> str | None:
     """Why an address is no node's, with what to do; None for a node."""
     match found.kind:
-        case Kind.NODE:
+        case ServerKind.NODE:
             return None
-        case Kind.BROKER:
+        case ServerKind.BROKER:
             return f"{found.address} is a Kafka broker, not a Diskless Coordinator node; a node listens on 9192 by default"
-        case Kind.HTTP:
+        case ServerKind.HTTP:
             return f"{found.address} is an HTTP port, such as a node's 9193; clients connect to the node's listener, 9192 by default"
         case _:
             return _complaint(found, "a node")
@@ -108,11 +108,11 @@ def complaint_as_node(found: Found) -> str | None:
 def complaint_as_broker(found: Found) -> str | None:
     """Why an address is no Kafka broker's, with what to do; None for a broker."""
     match found.kind:
-        case Kind.BROKER:
+        case ServerKind.BROKER:
             return None
-        case Kind.NODE:
+        case ServerKind.NODE:
             return f"{found.address} is a Diskless Coordinator node, not a Kafka broker; a broker listens on 9092 by default"
-        case Kind.HTTP:
+        case ServerKind.HTTP:
             return f"{found.address} is an HTTP port, not a Kafka broker; a broker listens on 9092 by default"
         case _:
             return _complaint(found, "a broker")
@@ -120,11 +120,11 @@ def complaint_as_broker(found: Found) -> str | None:
 
 def _complaint(found: Found, wanted: str) -> str:
     match found.kind:
-        case Kind.UNRESOLVED:
+        case ServerKind.UNRESOLVED:
             return f"{found.address}: the host name is not known ({found.detail}); correct it, or see the resolver of this machine"
-        case Kind.NOBODY:
+        case ServerKind.NOBODY:
             return f"nobody listens at {found.address} ({found.detail}); is {wanted} running there, and is the address right?"
-        case Kind.SILENT:
+        case ServerKind.SILENT:
             return f"{found.address} accepts connections and does not answer ({found.detail}); is it {wanted} that hangs or is overloaded?"
         case _:
             return f"{found.address} does not speak Kafka's protocol in plain text; is it {wanted}'s address, and does it want TLS?"

@@ -1,10 +1,12 @@
-"""Arguments and results of the client's operations. Offsets are -1 where nothing is known; times are ms since the epoch.
+"""Partitions, nodes and topics as the client names and describes them, and the common part of all results; the results of a call stand
+beside it (`*_calls.py`). Offsets are -1 where nothing is known; times are ms since the epoch.
 
 Invariant: a result is either served (`error` is NONE) or carries the code and the text of why not.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,8 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from coordinator.client.errors import SERVED, Refusal, error_of
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.names import topic_id_text
-from coordinator.protocol.find_batches import FoundBatch
-from coordinator.protocol.messages import DescribeCoordinatorsCoordinator, ListFilesFile, UpdateSchemaLevelNode
+from coordinator.protocol.messages import DescribeCoordinatorsCoordinator
 
 if TYPE_CHECKING:  # only results of commits hold arrays, and numpy takes a third of the time in which a command starts
     import numpy as np
@@ -35,7 +36,7 @@ class PartitionId(NamedTuple):
         return f"{topic_id_text(self.topic_id)}:{self.partition}"
 
 
-class Node(NamedTuple):
+class ServiceNode(NamedTuple):
     """A process of the service."""
 
     node_id: int
@@ -73,6 +74,8 @@ class TopicDescription:
     topic_id: bytes
     name: str
     partitions: tuple[PartitionDescription, ...]
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Those that the topic has of its own, by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +95,7 @@ class ClusterDescription:
     cluster_id: str | None
     node_id: int
     coordinators: tuple[DescribeCoordinatorsCoordinator, ...]
-    nodes: tuple[Node, ...]
+    nodes: tuple[ServiceNode, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,56 +120,13 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaLevel(Result):
-    """The schema level of the log that is in force, and the highest one of each registered node."""
-
-    level: int = -1
-    nodes: tuple[UpdateSchemaLevelNode, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedOffset(Result):
-    timestamp_ms: int = -1
-    offset: int = -1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeletedRecords(Result):
-    low_watermark: int = -1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundBatches(Result):
-    log_start_offset: int = -1
-    high_watermark: int = -1
-    batches: tuple[FoundBatch, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedFile(Result):
-    object_key: str
-    has_live_batches: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommittedBatch(Result):
+class BatchOutcome(Result):
     """`append_time_ms` is -1 for batches of CreateTime."""
 
     base_offset: int = -1
     append_time_ms: int = -1
     log_start_offset: int = -1
     is_duplicate: bool = False
-
-
-ListedFile = ListFilesFile
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedFiles(Result):
-    """A page of the files of a coordinator."""
-
-    files: tuple[ListedFile, ...] = ()
-    more: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,7 +153,7 @@ class CommitOutcome:
         return not bool((self.error_codes == ErrorCode.REQUEST_TIMED_OUT).any())
 
     @cached_property
-    def batches(self) -> tuple[CommittedBatch, ...]:
+    def batches(self) -> tuple[BatchOutcome, ...]:
         """The rows as objects."""
         return tuple(self._batch(row) for row in range(len(self.error_codes)))
 
@@ -208,8 +168,8 @@ class CommitOutcome:
         code = ErrorCode(int(self.error_codes[row]))
         return SERVED if code is ErrorCode.NONE else Refusal(code, self.messages.get(row, code.name))
 
-    def _batch(self, row: int) -> CommittedBatch:
-        return CommittedBatch(
+    def _batch(self, row: int) -> BatchOutcome:
+        return BatchOutcome(
             refusal=self._refusal(row),
             base_offset=int(self.base_offsets[row]),
             append_time_ms=int(self.append_times_ms[row]),

@@ -1,7 +1,7 @@
-"""Connections to nodes, kept open and shared: one for each (host, port, lane), made when first needed and after a loss.
+"""Connections to nodes, kept open and shared: one for each (host, port, purpose), made when first needed and after a loss.
 
 Replies of one connection come in request order, so a slow request holds up the replies behind it: requests that may
-wait long (topics), commits and reads go through lanes of their own.
+wait long (topics), commits and reads go through lines of their own.
 Never retries a request that may have reached the node; a request on a connection found dead before sending goes out on a new one.
 Invariant: a request that got no reply in time closes its connection, so that a node which fell silent is not asked through it again.
 """
@@ -21,12 +21,12 @@ CONNECT_TIMEOUT_S: Final = 2.0
 T = TypeVar("T")
 
 
-class Lane(NamedTuple):
-    """Which connection a request takes."""
+class Line(NamedTuple):
+    """Which connection a request takes: each purpose has one of its own to a node."""
 
     host: str
     port: int
-    name: str
+    purpose: str
 
 
 class ConnectionPool:
@@ -36,25 +36,25 @@ class ConnectionPool:
         self.client_id = client_id
         self._tls = tls
         self._connect_timeout_s = connect_timeout_s
-        self._open: dict[Lane, ClientConnection] = {}
-        self._connecting: dict[Lane, asyncio.Task[ClientConnection]] = {}
+        self._open: dict[Line, ClientConnection] = {}
+        self._connecting: dict[Line, asyncio.Task[ClientConnection]] = {}
         self._is_closed = False
 
-    async def request(self, lane: Lane, api_key: int, api_version: int, body: bytes, timeout_s: float) -> bytes:
+    async def request(self, line: Line, api_key: int, api_version: int, body: bytes, timeout_s: float) -> bytes:
         """Send an encoded body and return the reply's. Raises ConnectionLost, RequestTimedOut, MalformedMessage."""
 
         def send(connection: ClientConnection, remaining_s: float) -> Awaitable[bytes]:
             return connection.request(api_key, api_version, body, remaining_s)
 
-        return await self._send(lane, send, timeout_s)
+        return await self._send(line, send, timeout_s)
 
-    async def call(self, lane: Lane, message: Message, timeout_s: float, *, api_key: int | None = None) -> Message:
+    async def call(self, line: Line, message: Message, timeout_s: float, *, api_key: int | None = None) -> Message:
         """Send a message and return its response. Raises ConnectionLost, RequestTimedOut, MalformedMessage, UnencodableMessage."""
 
         def send(connection: ClientConnection, remaining_s: float) -> Awaitable[Message]:
             return connection.call(message, remaining_s, api_key=api_key)
 
-        return await self._send(lane, send, timeout_s)
+        return await self._send(line, send, timeout_s)
 
     async def close(self) -> None:
         """Close every connection; what still waits gets ConnectionLost, and so does every later request."""
@@ -66,12 +66,12 @@ class ConnectionPool:
         await asyncio.gather(*(connection.close() for connection in self._open.values()))
         self._open.clear()
 
-    async def _send(self, lane: Lane, send: Callable[[ClientConnection, float], Awaitable[T]], timeout_s: float) -> T:
+    async def _send(self, line: Line, send: Callable[[ClientConnection, float], Awaitable[T]], timeout_s: float) -> T:
         deadline_s = asyncio.get_running_loop().time() + timeout_s
         for is_last in (False, True):
-            connection = await self._connection(lane, deadline_s)
+            connection = await self._connection(line, deadline_s)
             try:
-                return await send(connection, self._remaining_s(lane, deadline_s))
+                return await send(connection, self._remaining_s(line, deadline_s))
             except ConnectionLost as lost:
                 if lost.was_sent or is_last:
                     raise
@@ -80,38 +80,38 @@ class ConnectionPool:
                 raise
         raise AssertionError("the second attempt returns or raises")
 
-    def _remaining_s(self, lane: Lane, deadline_s: float) -> float:
+    def _remaining_s(self, line: Line, deadline_s: float) -> float:
         remaining_s = deadline_s - asyncio.get_running_loop().time()
         if remaining_s <= 0:
-            raise ConnectionLost(f"{lane.host}:{lane.port}: no connection in time", was_sent=False)
+            raise ConnectionLost(f"{line.host}:{line.port}: no connection in time", was_sent=False)
         return remaining_s
 
-    async def _connection(self, lane: Lane, deadline_s: float) -> ClientConnection:
+    async def _connection(self, line: Line, deadline_s: float) -> ClientConnection:
         if self._is_closed:
-            raise ConnectionLost(f"{lane.host}:{lane.port}: this client is closed", was_sent=False)
-        connection = self._open.get(lane)
+            raise ConnectionLost(f"{line.host}:{line.port}: this client is closed", was_sent=False)
+        connection = self._open.get(line)
         if connection is not None and connection.is_open:
             return connection
-        task = self._connecting.get(lane)
+        task = self._connecting.get(line)
         if task is None:
-            task = asyncio.get_running_loop().create_task(self._connect(lane), name=f"connect-{lane.host}:{lane.port}")
-            self._connecting[lane] = task
-            task.add_done_callback(lambda done: self._connected(lane, done))
+            task = asyncio.get_running_loop().create_task(self._connect(line), name=f"connect-{line.host}:{line.port}")
+            self._connecting[line] = task
+            task.add_done_callback(lambda done: self._connected(line, done))
         # Not a shield: a cancelled task would look like the cancellation of the waiting task.
-        await asyncio.wait({task}, timeout=self._remaining_s(lane, deadline_s))
+        await asyncio.wait({task}, timeout=self._remaining_s(line, deadline_s))
         if not task.done() or task.cancelled():
-            raise ConnectionLost(f"{lane.host}:{lane.port}: no connection in time", was_sent=False)
+            raise ConnectionLost(f"{line.host}:{line.port}: no connection in time", was_sent=False)
         return task.result()
 
-    async def _connect(self, lane: Lane) -> ClientConnection:
+    async def _connect(self, line: Line) -> ClientConnection:
         """One attempt, shared by all who need this connection and bounded by itself, not by their deadlines."""
         self._open = {other: connection for other, connection in self._open.items() if connection.is_open}
         return await ClientConnection.connect(
-            lane.host, lane.port, client_id=self.client_id, timeout_s=self._connect_timeout_s, tls=self._tls
+            line.host, line.port, client_id=self.client_id, timeout_s=self._connect_timeout_s, tls=self._tls
         )
 
-    def _connected(self, lane: Lane, task: asyncio.Task[ClientConnection]) -> None:
-        del self._connecting[lane]
+    def _connected(self, line: Line, task: asyncio.Task[ClientConnection]) -> None:
+        del self._connecting[line]
         # Asking for the exception also marks it as seen: those who waited for it may have given up.
         if not task.cancelled() and task.exception() is None:
-            self._open[lane] = task.result()
+            self._open[line] = task.result()

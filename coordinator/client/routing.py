@@ -1,4 +1,5 @@
-"""Elements to the leaders of their coordinators: one request to each node, repeated for what may heal, until the deadline.
+"""Sends the elements of a call to the leaders of their coordinators: one request to each node, repeated after errors that may heal,
+until the deadline.
 
 An operation has a list of elements, each with a target: a coordinator id, or a partition's 20-byte key. Elements whose
 leader is the same node go there together; nodes are asked at the same time and retried apart, so one that is dead
@@ -18,8 +19,8 @@ from typing import Final, Generic, TypeVar
 from coordinator.client.connection import ConnectionLost, RequestTimedOut
 from coordinator.client.discovery import Discovery
 from coordinator.client.errors import Refusal, Unavailable
-from coordinator.client.model import Node
-from coordinator.client.pool import ConnectionPool, Lane
+from coordinator.client.model import ServiceNode
+from coordinator.client.pool import ConnectionPool, Line
 from coordinator.client.retry import Deadline, RetryPolicy
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.declaration import AnsweredBy, Operation
@@ -28,6 +29,10 @@ from coordinator.protocol.wire import MalformedMessage
 R = TypeVar("R")
 
 Target = int | bytes
+
+READS: Final = "read"
+COMMITS: Final = "commit"
+ADMIN: Final = "admin"
 
 NOT_CREATED: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_ID})
 """May heal, but only if somebody creates or initialises the partition."""
@@ -46,13 +51,15 @@ _WRONG_NODE: Final = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.N
 _OUTCOME_UNKNOWN: Final = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_COORDINATOR})
 
 
-class RoutedRequest(ABC, Generic[R]):
+class RoutedCall(ABC, Generic[R]):
     """One request of a caller: what goes to a node, and how its answers read."""
 
     operation: Operation
     """The declaration says who answers, and whether a lost answer leaves the outcome open."""
-    lane: str
+    purpose: str
     wait_for_creation: bool = False
+    is_long: bool = False
+    """Whether serving may take as long as the caller waits: then one attempt has all of the time that is left."""
 
     @property
     def is_write(self) -> bool:
@@ -65,7 +72,7 @@ class RoutedRequest(ABC, Generic[R]):
         """The target of each element."""
 
     @abstractmethod
-    async def send(self, pool: ConnectionPool, lane: Lane, places: Sequence[int], timeout_s: float) -> Sequence[R]:
+    async def send(self, pool: ConnectionPool, line: Line, places: Sequence[int], timeout_s: float) -> Sequence[R]:
         """Send the elements at `places` in one request; return their answers in that order. Raises what the pool raises."""
 
     @abstractmethod
@@ -89,7 +96,7 @@ class Routing:
         self._rng = rng
         self._request_timeout_ms = request_timeout_ms
 
-    async def perform(self, request: RoutedRequest[R], deadline: Deadline) -> list[R]:
+    async def perform(self, request: RoutedCall[R], deadline: Deadline) -> list[R]:
         """Answer every element, at the latest at the deadline."""
         run = _Run(request, deadline, self._pool, self._discovery, self._policy, self._rng, self._request_timeout_ms)
         await run.drive(range(len(request.targets)), 0)
@@ -101,7 +108,7 @@ class _Run(Generic[R]):
 
     def __init__(
         self,
-        request: RoutedRequest[R],
+        request: RoutedCall[R],
         deadline: Deadline,
         pool: ConnectionPool,
         discovery: Discovery,
@@ -150,7 +157,7 @@ class _Run(Generic[R]):
                     self._answers[place] = self._request.refused(place, Refusal(ErrorCode.REQUEST_TIMED_OUT, what))
         return [self._answers[place] for place in range(len(self._targets))]
 
-    async def _drive_group(self, node: Node, group: Sequence[int], attempt: int) -> None:
+    async def _drive_group(self, node: ServiceNode, group: Sequence[int], attempt: int) -> None:
         await self._exchange(node, group)
         await self._drive_left(group, attempt)
 
@@ -168,12 +175,12 @@ class _Run(Generic[R]):
         return int(self._request.refusal_of(self._answers[place]).code)
 
     def _refuse(self, places: Iterable[int], refusal: Refusal) -> None:
-        """Note refusals; once time is up, what a node answered before says more than that time is up."""
+        """Note refusals. After the deadline an earlier answer of a node is kept, which says more than that time is up."""
         for place in places:
             if place not in self._answers or not self._deadline.is_over:
                 self._answers[place] = self._request.refused(place, refusal)
 
-    async def _route(self, places: Sequence[int]) -> tuple[dict[Node, list[int]], list[int]]:
+    async def _route(self, places: Sequence[int]) -> tuple[dict[ServiceNode, list[int]], list[int]]:
         """The elements by the leader that serves them now, and those that none serves, which are refused."""
         try:
             coordinators = await self._coordinators(places)
@@ -181,7 +188,7 @@ class _Run(Generic[R]):
         except Unavailable as unavailable:
             self._refuse(places, Refusal(unavailable.code, unavailable.message))
             return {}, list(places)
-        groups: dict[Node, list[int]] = {}
+        groups: dict[ServiceNode, list[int]] = {}
         refused: list[int] = []
         for place, coordinator in coordinators.items():
             leader = leaders[coordinator] if isinstance(coordinator, int) else coordinator
@@ -194,10 +201,10 @@ class _Run(Generic[R]):
                 groups.setdefault(leader, []).append(place)
         return groups, refused
 
-    def _leader_or_standby(self, place: int, leader: Node | Refusal) -> Node | Refusal:
+    def _leader_or_standby(self, place: int, leader: ServiceNode | Refusal) -> ServiceNode | Refusal:
         """The leader first; then, each once, the other nodes; then from the beginning."""
         tried = self._tried.setdefault(place, set())
-        if isinstance(leader, Node) and leader.address not in tried:
+        if isinstance(leader, ServiceNode) and leader.address not in tried:
             return leader
         others = [node for node in self._discovery.nodes_known() if node.address not in tried]
         if others:
@@ -214,14 +221,15 @@ class _Run(Generic[R]):
             found[place] = target if isinstance(target, int) else owners[target]
         return found
 
-    async def _exchange(self, node: Node, places: Sequence[int]) -> None:
+    async def _exchange(self, node: ServiceNode, places: Sequence[int]) -> None:
         """Send elements to a node and note their answers."""
-        lane = Lane(node.host, node.port, self._request.lane)
+        line = Line(node.host, node.port, self._request.purpose)
         for place in places:
             # An element that was served is not asked again.
             self._tried.setdefault(place, set()).add(node.address)
+        timeout_s = self._deadline.remaining_s if self._request.is_long else self._deadline.at_most_ms(self._request_timeout_ms)
         try:
-            answers = await self._request.send(self._pool, lane, places, self._deadline.at_most_ms(self._request_timeout_ms))
+            answers = await self._request.send(self._pool, line, places, timeout_s)
         except (ConnectionLost, RequestTimedOut) as error:
             self._discovery.forget_node(node)
             was_sent = isinstance(error, RequestTimedOut) or error.was_sent
@@ -231,14 +239,14 @@ class _Run(Generic[R]):
             self._refuse(places, Refusal(code, f"node {node.node_id}: {error}"))
             return
         except MalformedMessage as error:
-            what = f"node {node.node_id} at {lane.host}:{lane.port}: its reply cannot be read ({error})"
+            what = f"node {node.node_id} at {line.host}:{line.port}: its reply cannot be read ({error})"
             self._refuse(places, Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"{what}; do client and node run compatible versions?"))
             return
         for place, answer in zip(places, answers, strict=True):
             self._answers[place] = answer
             self._learn(node, place)
 
-    def _learn(self, node: Node, place: int) -> None:
+    def _learn(self, node: ServiceNode, place: int) -> None:
         """Forget what an answer proves wrong."""
         code, target = self._code(place), self._targets[place]
         if code in _OUTCOME_UNKNOWN:

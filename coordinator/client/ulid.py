@@ -12,7 +12,7 @@ RANDOM_BYTES = 10
 
 
 def new_ulid(now_ms: int, random: bytes) -> str:
-    """Make a ULID of a time and ten random bytes."""
+    """Make a ULID of a time and ten random bytes. Raises ValueError for other numbers of bytes, and times that it cannot hold."""
     if not 0 <= now_ms <= TIME_MAX_MS:
         raise ValueError(f"now_ms {now_ms}: a ULID holds times from 0 to {TIME_MAX_MS}")
     if len(random) != RANDOM_BYTES:
@@ -22,7 +22,7 @@ def new_ulid(now_ms: int, random: bytes) -> str:
 
 
 def new_key(now_ms: int, random: bytes, *, prefix: str = "wal/", rack: str = "") -> str:
-    """Make the object key of a new WAL file; `prefix` is empty or ends with '/', the rack may be empty."""
+    """Make the object key of a new WAL file; `prefix` is empty or ends with '/', the rack may be empty. Raises ValueError."""
     if prefix and not prefix.endswith("/"):
         raise ValueError(f"prefix {prefix!r} must end with '/'")
     folder = "".join(character if character.isalnum() or character in "._-" else "_" for character in rack)

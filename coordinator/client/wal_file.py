@@ -17,8 +17,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from coordinator.client.compression import Compression
-from coordinator.client.record_batch import SEQUENCES, BatchHeader, CorruptBatch, ProducerSequence, Record, encode_batch, parse_headers
 from coordinator.client.wal_manifest import (
     Manifest,
     ManifestBatch,
@@ -28,6 +26,8 @@ from coordinator.client.wal_manifest import (
     encode_manifest,
     manifest_path,
 )
+from records.compression import Compression
+from records.record_batch import SEQUENCES, BatchHeader, CorruptBatch, ProducerSequence, Record, encode_batch, parse_headers
 
 FILE_BYTES_MAX = 2**31 - 1  # CommitFile gives a batch's place in the file as int32
 _RECORD_OVERHEAD_BYTES = 32  # upper bound of a record's own varints and attributes
@@ -77,7 +77,10 @@ class WalFileBuilder:
     """Collects records and packs them into batches by topic partition."""
 
     def __init__(self, *, max_batch_bytes: int = 1024 * 1024, compression: Compression = Compression.NONE) -> None:
-        """`max_batch_bytes` bounds a batch before compression; a single larger record still gets a batch of its own."""
+        """`max_batch_bytes` bounds a batch before compression; a single larger record still gets a batch of its own.
+
+        Raises WalFileError unless it is positive.
+        """
         if max_batch_bytes <= 0:
             raise WalFileError(f"max_batch_bytes {max_batch_bytes}: must be positive")
         self._max_batch_bytes = max_batch_bytes
@@ -85,7 +88,10 @@ class WalFileBuilder:
         self._batches: dict[TopicPartition, list[_OpenBatch]] = {}
 
     def add(self, partition: TopicPartition, record: Record, producer: ProducerSequence | None = None) -> None:
-        """Add one record. `producer` carries the record's own sequence number; a jump in it starts a new batch."""
+        """Add one record. `producer` carries the record's own sequence number; a jump in it starts a new batch.
+
+        Raises WalFileError for an empty topic or a negative number.
+        """
         if partition.partition < 0 or not partition.topic:
             raise WalFileError(f"{partition}: the topic must not be empty, the partition not negative")
         if producer is not None and not (producer.producer_id >= 0 and producer.producer_epoch >= 0 and producer.base_sequence >= 0):
@@ -98,7 +104,10 @@ class WalFileBuilder:
         batches[-1].size_bytes += size
 
     def build(self, *, created_ms: int) -> tuple[bytes, Manifest]:
-        """Pack everything added so far: partitions sorted by topic and number, records in the order they came."""
+        """Pack everything added so far: partitions sorted by topic and number, records in the order they came.
+
+        Raises WalFileError when nothing was added, or too much for one file.
+        """
         data = bytearray()
         entries = []
         for partition in sorted(self._batches):
@@ -135,10 +144,15 @@ def read_wal_file(path: Path) -> WalFile:
         path=path,
         size_bytes=size,
         created_ms=manifest.created_ms,
-        batches=tuple(
-            WalBatch(topic=entry.topic, partition=entry.partition, header=header)
-            for entry, header in zip(manifest.batches, headers, strict=True)
-        ),
+        batches=wal_batches(manifest, headers),
+    )
+
+
+def wal_batches(manifest: Manifest, headers: Sequence[BatchHeader]) -> tuple[WalBatch, ...]:
+    """Return the batches of a file, whose headers are given in file order, with the partitions that its manifest names."""
+    return tuple(
+        WalBatch(topic=entry.topic, partition=entry.partition, header=header)
+        for entry, header in zip(manifest.batches, headers, strict=True)
     )
 
 

@@ -16,9 +16,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import cast
 
-from coordinator.client.record_batch import ProducerSequence, Record
 from coordinator.client.wal_manifest import TopicPartition
 from coordinator.kafka.names import illegal_topic_name
+from records.record_batch import ProducerSequence, Record
 
 _FIELDS = frozenset(
     {

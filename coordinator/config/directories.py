@@ -3,33 +3,26 @@
 Owns the rules (pure: `directory_problems`) and the small I/O around them (`format_directories`,
 `open_directories`, `lock_directory`). Invariant: nothing is written unless every readable directory passed all rules, and a
 `meta.properties` is replaced as a whole or not at all. It never looks at what else a directory contains.
-
-A directory id is a Kafka uuid: 16 bytes, as text 22 characters of URL-safe base64, not starting with '-'. The first
-100 values are reserved; Kafka uses (0,0) MIGRATING, (0,1) UNASSIGNED and (0,2) LOST.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import fcntl
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
 
 from coordinator.config.disk import remedy
 from coordinator.config.sources import SourceError, parse_properties
+from coordinator.kafka.directory_ids import directory_id_text, is_reserved, parse_directory_id
+from records.durable import rename_durably
 
 META_PROPERTIES = "meta.properties"
 LOCK_FILE = ".lock"
 VERSION = "1"
-RESERVED_IDS = 100
-
-MIGRATING = bytes(15) + b"\x00"
-UNASSIGNED = bytes(15) + b"\x01"
-LOST = bytes(15) + b"\x02"
 
 
 class DirectoryError(Exception):
@@ -57,6 +50,8 @@ class DataDirectory:
 
     path: Path
     directory_id: bytes
+    lock: IO[bytes] = field(repr=False, compare=False)
+    """Locks the directory for this process until it is closed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,30 +70,10 @@ class OpenedDirectories:
     online: tuple[DataDirectory, ...]
     offline: tuple[OfflineDirectory, ...]
 
-
-def directory_id_text(directory_id: bytes) -> str:
-    """Write a directory id as Kafka does, 22 characters."""
-    return base64.urlsafe_b64encode(directory_id).rstrip(b"=").decode("ascii")
-
-
-def parse_directory_id(text: str) -> bytes:
-    """Read a directory id. Raises ValueError with the rule that is broken."""
-    try:
-        value = base64.b64decode(text + "==", altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError):
-        value = b""
-    if len(value) != 16 or directory_id_text(value) != text:
-        raise ValueError("a directory.id has 22 characters of URL-safe base64")
-    if is_reserved(value):
-        raise ValueError("this directory.id is reserved by Kafka")
-    if text.startswith("-"):
-        raise ValueError("a directory.id does not start with '-'")
-    return value
-
-
-def is_reserved(directory_id: bytes) -> bool:
-    """Tell whether the id is one of the first 100, which name no directory."""
-    return int.from_bytes(directory_id, "big") < RESERVED_IDS
+    def unlock(self) -> None:
+        """Let other processes use the directories."""
+        for directory in self.online:
+            directory.lock.close()
 
 
 def random_directory_id(random_bytes: Callable[[int], bytes] = os.urandom) -> bytes:
@@ -177,17 +152,61 @@ def directory_problems(found: Mapping[Path, MetaProperties], *, cluster_id: str,
 def open_directories(
     paths: Sequence[Path], *, cluster_id: str, node_id: int, random_bytes: Callable[[int], bytes] = os.urandom
 ) -> OpenedDirectories:
-    """Check every data directory, create what is missing, and return what is online and what is not.
+    """Check every data directory, create what is missing, and return what is online, locked for this process, and what is not.
 
-    Raises `DirectoryError` when a rule is broken or no directory can be read and written.
+    Raises `DirectoryError` when a rule is broken, a directory is in use, or none can be read and written.
     """
-    found: dict[Path, MetaProperties | None] = {}
+    with ExitStack() as locks:
+        opened = _open_locked(paths, locks, cluster_id, node_id, random_bytes)
+        locks.pop_all()
+    return opened
+
+
+def _open_locked(
+    paths: Sequence[Path], locks: ExitStack, cluster_id: str, node_id: int, random_bytes: Callable[[int], bytes]
+) -> OpenedDirectories:
+    """Open the directories; their locks are put into `locks`. Raises `DirectoryError`."""
+    held: dict[Path, IO[bytes]] = {}
     offline: list[OfflineDirectory] = []
+
+    def look(path: Path) -> MetaProperties | None:
+        path.mkdir(parents=True, exist_ok=True)
+        return _read_meta(path)
+
+    def lock(path: Path) -> MetaProperties | None:
+        # Read again: another process that was here first may have made it meanwhile.
+        held[path] = locks.enter_context(lock_directory(path))
+        return _read_meta(path)
+
+    found = _read_all(paths, look, offline, cluster_id, node_id)
+    found = _read_all(list(found), lock, offline, cluster_id, node_id)
+    online = []
+    for path, meta in found.items():
+        complete = meta or MetaProperties(cluster_id=cluster_id, node_id=node_id, directory_id=None)
+        try:
+            online.append(_complete(path, complete, held[path], random_bytes))
+        except OSError as error:
+            offline.append(OfflineDirectory(path=path, reason=str(error), remedy=remedy(error)))
+    if not online:
+        raise DirectoryError([f"{one.path} is unusable: {one.reason}; {one.remedy}" for one in offline])
+    return OpenedDirectories(online=tuple(online), offline=tuple(offline))
+
+
+def _read_all(
+    paths: Sequence[Path],
+    read: Callable[[Path], MetaProperties | None],
+    offline: list[OfflineDirectory],
+    cluster_id: str,
+    node_id: int,
+) -> dict[Path, MetaProperties | None]:
+    """Read every directory; those that cannot be are added to `offline`. Raises `DirectoryError` when a rule is broken."""
+    found: dict[Path, MetaProperties | None] = {}
     problems: list[str] = []
     for path in paths:
         try:
-            path.mkdir(parents=True, exist_ok=True)
-            found[path] = _read_meta(path)
+            found[path] = read(path)
+        except DirectoryError as used:
+            problems += used.problems
         except OSError as error:
             offline.append(OfflineDirectory(path=path, reason=str(error), remedy=remedy(error)))
         except ValueError as error:
@@ -195,16 +214,7 @@ def open_directories(
     problems += directory_problems({path: meta for path, meta in found.items() if meta is not None}, cluster_id=cluster_id, node_id=node_id)
     if problems:
         raise DirectoryError(problems)
-    online = []
-    for path, meta in found.items():
-        complete = meta or MetaProperties(cluster_id=cluster_id, node_id=node_id, directory_id=None)
-        try:
-            online.append(_complete(path, complete, random_bytes))
-        except OSError as error:
-            offline.append(OfflineDirectory(path=path, reason=str(error), remedy=remedy(error)))
-    if not online:
-        raise DirectoryError([f"{one.path} is unusable: {one.reason}; {one.remedy}" for one in offline])
-    return OpenedDirectories(online=tuple(online), offline=tuple(offline))
+    return found
 
 
 def format_directories(
@@ -231,6 +241,7 @@ def format_directories(
     if problems:
         raise DirectoryError(problems)
     opened = open_directories(paths, cluster_id=cluster_id, node_id=node_id, random_bytes=random_bytes)
+    opened.unlock()
     if opened.offline:
         raise DirectoryError([f"{one.path} is unusable: {one.reason}; {one.remedy}" for one in opened.offline])
     return list(opened.online)
@@ -267,12 +278,12 @@ def _read_meta(path: Path) -> MetaProperties | None:
     return parse_meta_properties(content, str(file))
 
 
-def _complete(path: Path, meta: MetaProperties, random_bytes: Callable[[int], bytes]) -> DataDirectory:
+def _complete(path: Path, meta: MetaProperties, lock: IO[bytes], random_bytes: Callable[[int], bytes]) -> DataDirectory:
     if meta.directory_id is not None:
-        return DataDirectory(path=path, directory_id=meta.directory_id)
+        return DataDirectory(path=path, directory_id=meta.directory_id, lock=lock)
     directory_id = random_directory_id(random_bytes)
     _write_durably(path / META_PROPERTIES, format_meta_properties(replace(meta, directory_id=directory_id)))
-    return DataDirectory(path=path, directory_id=directory_id)
+    return DataDirectory(path=path, directory_id=directory_id, lock=lock)
 
 
 def _write_durably(file: Path, content: str) -> None:
@@ -282,9 +293,4 @@ def _write_durably(file: Path, content: str) -> None:
         writing.write(content)
         writing.flush()
         os.fsync(writing.fileno())
-    part.replace(file)
-    folder = os.open(file.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    rename_durably(part, file)

@@ -58,8 +58,9 @@ class EssentialSettings:
     listeners: tuple[Listener, ...] = listener_list(
         "listeners",
         "PLAINTEXT://0.0.0.0:9192",
-        why="""Where the coordinator serves its Kafka protocol, in plain text: names are free, and tell the addresses apart that are
-        advertised to clients of different networks. For TLS put a proxy in front. Port 0 lets the system choose a port (tests).""",
+        why="""Where the coordinator serves its Kafka protocol. The names PLAINTEXT, SSL, SASL_PLAINTEXT and SASL_SSL say how a listener
+        is secured; other names need an entry in listener.security.protocol.map. Names tell the addresses apart that are advertised to
+        clients of different networks. Port 0 lets the system choose a port (tests).""",
     )
     advertised_listeners: tuple[Listener, ...] = listener_list(
         "advertised.listeners",
@@ -77,13 +78,15 @@ class EssentialSettings:
     data_dirs: tuple[Path, ...] = paths(
         "data.dirs",
         essential=True,
-        why="""Folders for the materialised state, one SQLite file per metadata partition. The first one that can be used at the start
-        has them all, the others are spare. The state is a cache: losing it costs a rebuild from the log.""",
+        why="""Folders for the materialised state, one SQLite file per metadata partition, and for snapshots. A new file goes to the
+        folder with the fewest. When one fails (lost, read-only, full), its files are built anew in another one; the last one that
+        fails ends the process. The state is a cache: losing it costs a rebuild from a snapshot or the log.""",
     )
     object_store_url: StoreUrl = store_url(
         "object.store.url",
-        why="""Object store with the WAL files, the same for all nodes and for the brokers that upload. The coordinator keeps places
-        in it and never reads it; commands that upload, check or read files do. memory:// dies with the process: tests only.""",
+        why="""Object store with the WAL files and the snapshots, the same for all nodes and for the brokers that upload. Of WAL files the
+        coordinator keeps places; it never reads them, and deletes those without batches. Snapshots it writes, reads and removes itself
+        (snapshots.enable). memory:// dies with the process, holds no snapshots, and nothing is deleted there: tests only.""",
     )
     metadata_topic: str = text(
         "metadata.topic",

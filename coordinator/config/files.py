@@ -46,11 +46,10 @@ class FileSettings:
         7 * DAY_MS,
         low=60_000,
         high=365 * DAY_MS,
-        why="""How long the ids of deleted topics, and the keys of files that may not be committed any more, are remembered in the
-        log's time: so long a delayed creation cannot bring a topic back, and deleting again answers success. At least twice
-        file.commit.max.age.ms plus clock.skew.max.ms: a late commit must meet either the memory or the age limit. At least
-        commit.results.retention.ms plus clock.skew.max.ms: a repeated commit is answered although its topic was deleted, and
-        its shares are told apart by where the topic was placed.""",
+        why="""How long the ids of deleted topics are remembered in the log's time: so long a delayed creation cannot bring a topic
+        back, and deleting again answers success. At least twice file.commit.max.age.ms plus clock.skew.max.ms: a late commit must meet
+        either the memory or the age limit. At least commit.results.retention.ms plus clock.skew.max.ms: a repeated commit is answered
+        although its topic was deleted, and its shares are told apart by where the topic was placed.""",
     )
     expiration_interval_ms: int = integer(
         "expiration.interval.ms",
@@ -60,18 +59,72 @@ class FileSettings:
         why="""How often the leader looks for producers and deleted topics that are past their time. Each expiry is an entry in the
         log; with nothing to expire nothing is written.""",
     )
+    file_fence_retention_ms: int = integer(
+        "file.fence.retention.ms",
+        3_600_000,
+        low=1_000,
+        high=7 * DAY_MS,
+        why="""How long a coordinator remembers a file that it may never take again (it was removed or handed over, or its commit was
+        ruled out for good), counted from the file's creation in the log's time. At least twice file.commit.max.age.ms plus
+        clock.skew.max.ms: a late commit must meet either the memory or the age limit. Files that name no time of their creation
+        are remembered for ever. One such file takes some 200 bytes.""",
+    )
+    file_delete_grace_ms: int = integer(
+        "file.delete.grace.ms",
+        60_000,
+        low=0,
+        high=DAY_MS,
+        why="""How long the object of a file stays in the store after its last batch was deleted, in the log's time. It must exceed the
+        time for which readers use what they were told of batches: a reader that asks for an object later finds it gone. A replica that
+        has not heard of the log's end for half of it refuses to find batches.""",
+    )
+    file_cleaner_interval_ms: int = integer(
+        "file.cleaner.interval.ms",
+        1_000,
+        low=10,
+        high=3_600_000,
+        why="""How often the leader of each metadata partition looks for files without batches, which it hands over or whose objects it
+        deletes. A round with more to do begins the next one at once.""",
+    )
+    file_cleaner_max_files_per_cycle: int = integer(
+        "file.cleaner.max.files.per.cycle",
+        20_000,
+        low=1,
+        high=1_000_000,
+        why="""How many files one round of the cleaner looks at. It bounds the memory of a round and how long a backlog keeps one
+        metadata partition busy before the leader looks at its interval again.""",
+    )
+    diskless_coordinator_orphan_scan_interval_ms: int = integer(
+        "diskless.coordinator.orphan.scan.interval.ms",
+        3_600_000,
+        low=0,
+        high=30 * DAY_MS,
+        why="""How often the leader of metadata partition 0 looks through the object store for objects that were uploaded and never
+        committed, and deletes them (KIP-1164). 0: only when an operator asks for it. Each scan lists all objects below
+        object.store.wal.prefix.""",
+    )
+    diskless_coordinator_orphan_scan_grace_period_ms: int = integer(
+        "diskless.coordinator.orphan.scan.grace.period.ms",
+        3_600_000,
+        low=0,
+        high=365 * DAY_MS,
+        why="""How much older than file.commit.max.age.ms an object must be before a scan takes it for an orphan (KIP-1164). Whatever it is,
+        an object is deleted only after every coordinator has promised never to take it.""",
+    )
     object_store_wal_prefix: str = text(
         "object.store.wal.prefix",
         "wal/",
         allowed=_is_prefix,
         bounds="a relative path that ends with a slash",
-        why="""Where `diskless files commit` uploads WAL files when it is given these settings; all uploaders should agree on it, so
-        that the objects of this service can be told from others in the same store.""",
+        why="""Where WAL files are in the object store, the same for all nodes and all uploaders (`diskless files commit` takes it from
+        here). No other service may keep anything below it: objects there that no coordinator knows are deleted as orphans, once they
+        are old enough. The first service that scans writes its name beside it (orphan-scan/), and others refuse to.""",
     )
     object_store_request_timeout_ms: int = integer(
         "object.store.request.timeout.ms",
         30_000,
         low=100,
         high=3_600_000,
-        why="""Deadline of one request to the object store, its retries included. Commands that are given these settings use it.""",
+        why="""Deadline of one request to the object store, its retries included: the upload of a whole WAL file or snapshot, one chunk
+        of a read. A snapshot has about 25 bytes for each batch that is kept.""",
     )

@@ -9,16 +9,21 @@ Everything is written as text, defaults too, so that one parser per key says wha
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar, cast
 
-from coordinator.config.values import HttpAddress, Listener, OutOfBounds, StoreUrl
+from coordinator.config.mapping_rules import MappingRules
+from coordinator.config.values import HttpAddress, Listener, OutOfBounds, SemicolonList, StoreUrl
 
 T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)
+
+FIRST_VERSION = "0.1.0"
+SINCE: Mapping[str, str] = {}
+"""The version of the service that brought a key, of all keys that the first version did not have."""
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
@@ -35,10 +40,17 @@ class Key:
     why: str
     essential: bool
     parse: Callable[[str], object]
+    is_secret: bool = False
+    """Whether the value must never be shown."""
 
     @property
     def attribute(self) -> str:
         return self.name.replace(".", "_")
+
+    @property
+    def since(self) -> str:
+        """The version of the service that brought the key."""
+        return SINCE.get(self.name, FIRST_VERSION)
 
 
 def _declare(
@@ -51,6 +63,7 @@ def _declare(
     bounds: str,
     why: str,
     essential: bool,
+    secret: bool = False,
 ) -> T:
     key = Key(
         name=name,
@@ -60,9 +73,10 @@ def _declare(
         why=" ".join(why.split()),
         essential=essential,
         parse=parse,
+        is_secret=secret,
     )
     # The dataclass machinery needs the field object; the type checker needs the type of the value it will hold.
-    return cast(T, field(metadata={"key": key}))
+    return cast(T, field(metadata={"key": key}, repr=not secret))
 
 
 def integer(name: str, default: int | None, *, low: int, high: int, why: str, essential: bool = False) -> int:
@@ -79,6 +93,22 @@ def integer(name: str, default: int | None, *, low: int, high: int, why: str, es
 
     shown = None if default is None else str(default)
     return _declare(int, name, parse, type_name="int", default=shown, bounds=f"{low}..{high}", why=why, essential=essential)
+
+
+def number(name: str, default: float, *, low: float, high: float, why: str) -> float:
+    """Declare a number within [low, high], with or without a decimal point."""
+    limits = f"a number from {low:g} to {high:g}"
+
+    def parse(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            raise OutOfBounds(limits) from None
+        if not low <= value <= high:  # NaN is not, either
+            raise OutOfBounds(limits)
+        return value
+
+    return _declare(float, name, parse, type_name="double", default=f"{default:g}", bounds=f"{low:g}..{high:g}", why=why, essential=False)
 
 
 def boolean(name: str, default: bool, *, why: str, essential: bool = False) -> bool:
@@ -104,15 +134,16 @@ def text(
     allowed: Callable[[str], bool] = lambda _value: True,
     bounds: str = "",
     essential: bool = False,
+    secret: bool = False,
 ) -> str:
-    """Declare a text for which `allowed` holds; `bounds` says in words what that is."""
+    """Declare a text for which `allowed` holds; `bounds` says in words what that is. A secret is shown nowhere."""
 
     def parse(value: str) -> str:
         if not allowed(value):
             raise OutOfBounds(bounds)
         return value
 
-    return _declare(str, name, parse, type_name="string", default=default, bounds=bounds, why=why, essential=essential)
+    return _declare(str, name, parse, type_name="string", default=default, bounds=bounds, why=why, essential=essential, secret=secret)
 
 
 def choice(name: str, default: E, *, why: str, essential: bool = False) -> E:
@@ -127,6 +158,21 @@ def choice(name: str, default: E, *, why: str, essential: bool = False) -> E:
         raise OutOfBounds(f"one of {names}")
 
     return _declare(members, name, parse, type_name="string", default=default.value, bounds=names, why=why, essential=essential)
+
+
+def choices(name: str, default: tuple[E, ...], *, kind: type[E], why: str, empty_ok: bool = True) -> tuple[E, ...]:
+    """Declare a comma-separated list of distinct members of an enum, written as their values."""
+    names = ", ".join(member.value for member in kind)
+    by_name = {member.value.lower(): member for member in kind}
+
+    def parse(value: str) -> tuple[E, ...]:
+        found = _split(value.lower(), empty_ok=empty_ok)
+        if not all(item in by_name for item in found):
+            raise OutOfBounds(f"some of {names}, comma separated")
+        return tuple(by_name[item] for item in found)
+
+    shown = ",".join(member.value for member in default)
+    return _listed(name, parse, tuple[E, ...], default=shown, bounds=f"some of {names}, comma separated", why=why, essential=False)
 
 
 def items(
@@ -150,6 +196,18 @@ def items(
     return _listed(name, parse, tuple[str, ...], default=default, bounds=bounds, why=why, essential=essential)
 
 
+def semicolons(name: str, *, parse: Callable[[str], T], bounds: str, why: str) -> tuple[T, ...]:
+    """Declare a list of distinct values separated by semicolons, as Kafka does where values may have commas; empty by default."""
+
+    def parse_all(value: str) -> SemicolonList[T]:
+        found = SemicolonList(parse(item.strip()) for item in value.split(";") if item.strip())
+        if len(set(found)) != len(found):
+            raise OutOfBounds("a list without repeated entries")
+        return found
+
+    return _listed(name, parse_all, tuple[T, ...], default="", bounds=bounds, why=why, essential=False)
+
+
 def paths(name: str, *, why: str, essential: bool = False) -> tuple[Path, ...]:
     """Declare a comma-separated list of distinct folders; relative ones are below the working directory."""
 
@@ -160,6 +218,21 @@ def paths(name: str, *, why: str, essential: bool = False) -> tuple[Path, ...]:
         return found
 
     return _listed(name, parse, tuple[Path, ...], default=None, bounds="folders, comma separated", why=why, essential=essential)
+
+
+def path(name: str, *, why: str) -> Path | None:
+    """Declare a file; empty means none, a relative one is below the working directory."""
+
+    def parse(value: str) -> Path | None:
+        return Path(os.path.abspath(value)) if value else None
+
+    return _declare(Path, name, parse, type_name="path", default="", bounds="", why=why, essential=False)
+
+
+def mapping_rules(name: str, default: str, *, why: str) -> MappingRules:
+    """Declare rules that make names of certificates' subjects."""
+    bounds = "DEFAULT or RULE:pattern/replacement/[LU], comma separated"
+    return _declare(MappingRules, name, MappingRules.parse, type_name="list", default=default, bounds=bounds, why=why, essential=False)
 
 
 def listener_list(name: str, default: str, *, why: str, empty_ok: bool = False) -> tuple[Listener, ...]:

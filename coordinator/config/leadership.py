@@ -46,6 +46,14 @@ class LeadershipSettings:
         why="""After leaving the group on a clean stop a leader goes on leading until its successor's claim appears in the log, but
         no longer than this. It keeps planned moves free of a pause.""",
     )
+    log_dir_failure_timeout_ms: int = integer(
+        "log.dir.failure.timeout.ms",
+        30_000,
+        low=1_000,
+        high=3_600_000,
+        why="""How long a node goes on that cannot tell partition 0 in which data directory a replica is. While it leads replicas whose
+        directory has failed it ends then; a replica that is being moved changes its directory without having told.""",
+    )
     schema_level_max: int = integer(
         "schema.level.max",
         LEVEL_LATEST,

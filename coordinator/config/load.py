@@ -11,9 +11,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+from coordinator.config.keys import Key
 from coordinator.config.problems import ConfigError, Problem
 from coordinator.config.rules import RESERVED_KAFKA_KEYS, broken_rules
-from coordinator.config.settings import FAMILIES, KEYS, Settings, family_of, is_secret
+from coordinator.config.security import LISTENER_PREFIX
+from coordinator.config.settings import FAMILIES, KEYS, LISTENER_KEYS, Settings, family_of, is_secret, listener_key
 from coordinator.config.sources import Given, SourceError, environment_name, read_environment, read_file, read_overrides
 from coordinator.config.values import OutOfBounds
 
@@ -34,12 +36,23 @@ def load_settings(file: Path | None = None, env: Mapping[str, str] | None = None
     given += read_overrides(overrides or {})
     # Later ones win, and with them their source. A key stays once, however often it was given.
     chosen = {one.key: one for one in given}
-    problems = [_unknown(one) for one in chosen.values() if one.key not in KEYS and family_of(one.key) is None]
+    of_listeners = {key: split for key in chosen if (split := listener_key(key)) is not None}
+    known = KEYS.keys() | of_listeners.keys()
+    problems = [_unknown(one) for one in chosen.values() if one.key not in known and family_of(one.key) is None]
     problems += _reserved(chosen)
     values, found = _parse_all(chosen)
     unusable = [key.name for key in KEYS.values() if key.attribute not in values]
+    listener_values: dict[str, dict[str, object]] = {}
+    for name, (listener, key) in of_listeners.items():
+        one = chosen[name]
+        try:
+            listener_values.setdefault(listener, {})[key.attribute] = key.parse(one.value.strip())
+        except OutOfBounds as error:
+            found.append(_out_of_bounds(one, key, error))
+            unusable.append(key.name)
     # Rules about the values that are right are checked even when others are wrong; such an object never leaves here.
-    settings = _build(dict.fromkeys(KEYS[name].attribute for name in unusable) | values, chosen)
+    empty = dict.fromkeys(key.attribute for key in KEYS.values() if key.attribute not in values)
+    settings = _build(empty | values, listener_values, chosen)
     problems += found + broken_rules(settings, unusable=unusable)
     if problems:
         raise ConfigError(problems)
@@ -59,19 +72,21 @@ def _parse_all(chosen: Mapping[str, Given]) -> tuple[dict[str, object], list[Pro
             values[key.attribute] = key.parse(text)
         except OutOfBounds as error:
             assert one is not None, f"the default of {key.name} is out of its own bounds"
-            problems.append(
-                Problem(
-                    key=key.name,
-                    value=one.value,
-                    source=one.source,
-                    limit=f"must be {error}",
-                    remedy=f"correct it, or leave it out for the default {key.default!r}" if key.default is not None else "correct it",
-                )
-            )
+            problems.append(_out_of_bounds(one, key, error))
     return values, problems
 
 
-def _build(values: Mapping[str, object], chosen: Mapping[str, Given]) -> Settings:
+def _out_of_bounds(one: Given, key: Key, error: OutOfBounds) -> Problem:
+    return Problem(
+        key=one.key,
+        value=MASK if key.is_secret else one.value,
+        source=one.source,
+        limit=f"must be {error}",
+        remedy=f"correct it, or leave it out for the default {key.default!r}" if key.default is not None else "correct it",
+    )
+
+
+def _build(values: Mapping[str, object], listener_values: Mapping[str, Mapping[str, object]], chosen: Mapping[str, Given]) -> Settings:
     passed = {
         family.attribute: MappingProxyType(
             {one.key.removeprefix(family.prefix): one.value for one in chosen.values() if one.key.startswith(family.prefix)}
@@ -80,7 +95,7 @@ def _build(values: Mapping[str, object], chosen: Mapping[str, Given]) -> Setting
     }
     sources = MappingProxyType({one.key: one.source for one in chosen.values()})
     make: type = Settings  # the values were produced by the parsers of the very fields they go to
-    settings = make(**values, **passed, sources=sources)
+    settings = make(**values, **passed, listener_values=MappingProxyType(dict(listener_values)), sources=sources)
     assert isinstance(settings, Settings)
     return settings
 
@@ -96,7 +111,9 @@ def _missing(key: str, bounds: str) -> Problem:
 
 
 def _unknown(one: Given) -> Problem:
-    close = difflib.get_close_matches(one.key.lower(), KEYS, n=1, cutoff=0.7)
+    listener = one.key.removeprefix(LISTENER_PREFIX).partition(".")[0]
+    wanted = [f"{LISTENER_PREFIX}{listener}.{name}" for name in LISTENER_KEYS] if one.key.startswith(LISTENER_PREFIX) else KEYS
+    close = difflib.get_close_matches(one.key.lower(), wanted, n=1, cutoff=0.7)
     # The value is not shown: a misspelt key may well be that of a secret.
     return Problem(
         key=one.key,

@@ -21,6 +21,9 @@ class Problem:
         return f"{self.key} {shown}: {self.limit}; {self.remedy}"
 
 
+REFERENCE = "(`diskless config show --docs` and docs/configuration.md explain every key)"
+
+
 class ConfigError(Exception):
     """The configuration cannot be used; lists every problem found."""
 
@@ -28,4 +31,4 @@ class ConfigError(Exception):
         assert problems, "a ConfigError needs a problem"
         self.problems = tuple(problems)
         count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-        super().__init__("\n  ".join([f"{count} in the configuration:", *map(str, problems)]))
+        super().__init__("\n  ".join([f"{count} in the configuration:", *map(str, problems), REFERENCE]))

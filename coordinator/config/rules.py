@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from coordinator.config.problems import Problem
-from coordinator.config.settings import KEYS, Settings
-from coordinator.config.values import SECURE_PROTOCOLS, GroupProtocol
+from coordinator.config.security_rules import listener_advice, listener_problems
+from coordinator.config.settings import KEYS, LISTENER_KEYS, Settings
+from coordinator.config.values import GroupProtocol, SecurityProtocol, text_of
 
 _LEAVE_OUT = "leave it out: the correctness of leadership rests on the coordinator's own value"
 _FIXED_KAFKA_KEYS = (
@@ -93,7 +94,7 @@ def advice(settings: Settings) -> list[str]:
             "group.protocol=consumer: a dead process is replaced after the brokers' group.consumer.session.timeout.ms, 45 s unless "
             "lowered there"
         )
-    return found
+    return [*found, *listener_advice(settings)]
 
 
 def _problem(settings: Settings, key: str, limit: str, remedy: str) -> Problem:
@@ -104,18 +105,6 @@ def _problem(settings: Settings, key: str, limit: str, remedy: str) -> Problem:
         limit=limit,
         remedy=remedy,
     )
-
-
-def text_of(value: object) -> str:
-    """Write a value the way it is given in a properties file."""
-    match value:
-        case None:
-            return ""
-        case bool():
-            return "true" if value else "false"
-        case tuple():
-            return ",".join(map(str, value))
-    return str(value)
 
 
 def _at_least(settings: Settings, key: str, least: int, because: str, other: str) -> Iterator[Problem]:
@@ -134,6 +123,14 @@ def _memory_outlives_late_commits(settings: Settings) -> Iterator[Problem]:
     least = 2 * settings.file_commit_max_age_ms + settings.clock_skew_max_ms
     because = "2 x file.commit.max.age.ms + clock.skew.max.ms"
     yield from _at_least(settings, "deleted.topic.retention.ms", least, because, "file.commit.max.age.ms")
+
+
+@_rule("file.fence.retention.ms", "file.commit.max.age.ms", "clock.skew.max.ms")
+def _fences_outlive_late_commits(settings: Settings) -> Iterator[Problem]:
+    """Once a fence is forgotten only the age limit, by a clock that may be off, keeps a commit of its file out."""
+    least = 2 * settings.file_commit_max_age_ms + settings.clock_skew_max_ms
+    because = "2 x file.commit.max.age.ms + clock.skew.max.ms"
+    yield from _at_least(settings, "file.fence.retention.ms", least, because, "file.commit.max.age.ms")
 
 
 @_rule("deleted.topic.retention.ms", "commit.results.retention.ms", "clock.skew.max.ms")
@@ -188,6 +185,19 @@ def _topic(settings: Settings) -> Iterator[Problem]:
         )
 
 
+@_rule("snapshots.prefix", "object.store.wal.prefix")
+def _prefixes_apart(settings: Settings) -> Iterator[Problem]:
+    """What looks for orphaned WAL files, or expires them, must not meet snapshots, and the other way round."""
+    snapshots, files = settings.snapshots_prefix + "/", settings.object_store_wal_prefix
+    if snapshots.startswith(files) or files.startswith(snapshots):
+        yield _problem(
+            settings,
+            "snapshots.prefix",
+            f"must be apart from object.store.wal.prefix = {files}: neither may be below the other",
+            "name another folder, such as snapshots",
+        )
+
+
 @_rule("session.timeout.ms", "heartbeat.interval.ms")
 def _heartbeats(settings: Settings) -> Iterator[Problem]:
     session = settings.session_timeout_ms
@@ -205,14 +215,11 @@ def _listeners(settings: Settings) -> Iterator[Problem]:
     names = [listener.name for listener in settings.listeners]
     if len(set(names)) != len(names):
         yield _problem(settings, "listeners", "must have distinct names", "give each a name of its own, such as INSIDE and OUTSIDE")
-    for name in dict.fromkeys(names):
-        if name in SECURE_PROTOCOLS:
-            yield _problem(
-                settings,
-                "listeners",
-                f"{name} is not served by this version, and a listener must not promise it",
-                "name it PLAINTEXT, or as you like, and put a proxy that does it in front",
-            )
+
+
+@_rule("listeners", "listener.security.protocol.map", *LISTENER_KEYS)
+def _listeners_are_secure(settings: Settings) -> Iterator[Problem]:
+    yield from listener_problems(settings)
 
 
 @_rule("listeners", "advertised.listeners")
@@ -241,4 +248,30 @@ def _ports(settings: Settings) -> Iterator[Problem]:
     if http is not None and http.port in ports:
         yield _problem(
             settings, "http.listener", f"port {http.port} is taken by one of listeners", "choose another port, or leave the key empty"
+        )
+
+
+@_rule("authorizer", "acls")
+def _acls_are_looked_at(settings: Settings) -> Iterator[Problem]:
+    if settings.acls and settings.authorizer != "acls":
+        limit = f"counts with authorizer=acls only, and authorizer is {settings.authorizer or 'empty'}"
+        yield _problem(settings, "acls", limit, "set authorizer=acls, or leave it out")
+
+
+@_rule("authorizer", "super.users")
+def _super_users_are_looked_at(settings: Settings) -> Iterator[Problem]:
+    if settings.super_users and not settings.authorizer:
+        yield _problem(
+            settings, "super.users", "counts with an authorizer only", "set authorizer=acls or authorizer=kafka, or leave it out"
+        )
+
+
+@_rule("listeners", "listener.security.protocol.map", "authorizer")
+def _secure_listeners_have_rules(settings: Settings) -> Iterator[Problem]:
+    """A login without rules would look like security and let everybody who logs in delete everything."""
+    secure = [one.name for one in settings.listeners if settings.protocol_of(one.name) not in (None, SecurityProtocol.PLAINTEXT)]
+    if secure and not settings.authorizer:
+        limit = f"must be given, since listener {secure[0]} is {settings.protocol_of(secure[0])}: it says who may do what"
+        yield _problem(
+            settings, "authorizer", limit, "set acls (with the keys acls and super.users) or kafka (the ACLs of the Kafka cluster)"
         )

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 
+from coordinator.config.authorization import AuthorizationSettings
 from coordinator.config.essential import EssentialSettings
 from coordinator.config.files import FileSettings
 from coordinator.config.keys import Key
 from coordinator.config.leadership import LeadershipSettings
 from coordinator.config.network import NetworkSettings
-from coordinator.config.values import Listener
+from coordinator.config.retention import RetentionSettings
+from coordinator.config.security import LISTENER_PREFIX, ListenerSettings, SecuritySettings
+from coordinator.config.snapshots import SnapshotSettings
+from coordinator.config.values import Listener, SecurityProtocol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,13 +54,38 @@ _SECRET_WORDS = re.compile(r"password|passphrase|secret|token|jaas|credential|\.
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(EssentialSettings, LeadershipSettings, NetworkSettings, FileSettings):
+class Settings(
+    EssentialSettings,
+    SecuritySettings,
+    AuthorizationSettings,
+    LeadershipSettings,
+    SnapshotSettings,
+    NetworkSettings,
+    FileSettings,
+    RetentionSettings,
+):
     """All settings. `kafka` and `object_store_option` hold the passed-through keys without their prefix."""
 
     kafka: Mapping[str, str] = field(repr=False)
     object_store_option: Mapping[str, str] = field(repr=False)
+    listener_values: Mapping[str, Mapping[str, object]] = field(repr=False)
+    """Values that were given for one listener alone: by its name in lower case, then by attribute."""
     sources: Mapping[str, str] = field(repr=False, compare=False)
     """Where each value came from, by key; keys left at their default are absent."""
+
+    def protocol_of(self, listener: str) -> SecurityProtocol | None:
+        """Return how a listener is secured; None when its name says nothing and no entry of the map does."""
+        named = {name.upper(): protocol for name, _, protocol in (one.partition(":") for one in self.listener_security_protocol_map)}
+        found = named.get(listener, listener).upper()
+        return SecurityProtocol(found) if found in SecurityProtocol.__members__ else None
+
+    def for_listener(self, listener: str) -> ListenerSettings:
+        """Return the settings of one listener: its own values, and those of all listeners where it has none."""
+        own = self.listener_values.get(listener.lower(), {})
+        make: type = ListenerSettings  # each value was produced by the parser of the field it goes to
+        made = make(**{f.name: own.get(f.name, getattr(self, f.name)) for f in fields(ListenerSettings)})
+        assert isinstance(made, ListenerSettings)
+        return made
 
     def effective_advertised_listeners(self) -> tuple[Listener, ...]:
         """List the addresses to tell clients: as configured, else the listeners with the machine's name for "all interfaces"."""
@@ -76,11 +105,43 @@ def _keys() -> Mapping[str, Key]:
 KEYS: Mapping[str, Key] = _keys()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyGroup:
+    """Keys that are explained together."""
+
+    title: str
+    about: str
+    keys: Sequence[Key]
+
+
+def key_groups() -> list[KeyGroup]:
+    """List the keys as they are declared together, essential ones first."""
+    groups = []
+    for base in Settings.__bases__:
+        names = {f.name for f in fields(base)}
+        keys = [key for key in KEYS.values() if key.attribute in names]
+        groups.append(KeyGroup(title=base.__name__.removesuffix("Settings"), about=(base.__doc__ or "").strip(), keys=keys))
+    return groups
+
+
+LISTENER_KEYS: Mapping[str, Key] = MappingProxyType({f.metadata["key"].name: f.metadata["key"] for f in fields(ListenerSettings)})
+"""The keys that may be given for one listener."""
+
+
+def listener_key(key: str) -> tuple[str, Key] | None:
+    """Take `listener.name.<listener>.<key>` apart into the listener's name in lower case and the key; None for any other text."""
+    name, _, rest = key.removeprefix(LISTENER_PREFIX).partition(".")
+    declared = LISTENER_KEYS.get(rest)
+    return (name, declared) if key.startswith(LISTENER_PREFIX) and name and declared is not None and name.islower() else None
+
+
 def family_of(key: str) -> KeyFamily | None:
     """Find the family that a key belongs to, if any."""
     return next((family for family in FAMILIES if key.startswith(family.prefix) and len(key) > len(family.prefix)), None)
 
 
 def is_secret(key: str) -> bool:
-    """Tell whether the value of a key must never be shown: no declared key is secret, others are judged by their words."""
-    return key not in KEYS and _SECRET_WORDS.search(key.lower()) is not None
+    """Tell whether the value of a key must never be shown: declared keys say so, others are judged by their words."""
+    of_listener = listener_key(key)
+    declared = of_listener[1] if of_listener is not None else KEYS.get(key)
+    return declared.is_secret if declared is not None else _SECRET_WORDS.search(key.lower()) is not None

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from coordinator.config.keys import FIRST_VERSION
 from coordinator.config.load import MASK
-from coordinator.config.rules import text_of
-from coordinator.config.settings import FAMILIES, KEYS, Settings, is_secret
+from coordinator.config.security import LISTENER_PREFIX
+from coordinator.config.settings import FAMILIES, KEYS, LISTENER_KEYS, Settings, is_secret, key_groups
 from coordinator.config.sources import environment_name
+from coordinator.config.values import text_of
+
+FAMILY_GROUP = "Prefixes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,11 +28,17 @@ def render(settings: Settings) -> list[ShownSetting]:
     shown = [
         ShownSetting(
             key=key.name,
-            value=text_of(getattr(settings, key.attribute)),
+            value=_masked(key.name, text_of(getattr(settings, key.attribute))),
             source=settings.sources.get(key.name, "default"),
         )
         for key in KEYS.values()
     ]
+    for listener, values in sorted(settings.listener_values.items()):
+        for key in LISTENER_KEYS.values():
+            if key.attribute in values:
+                name = f"{LISTENER_PREFIX}{listener}.{key.name}"
+                source = settings.sources.get(name, "default")
+                shown.append(ShownSetting(key=name, value=_masked(name, text_of(values[key.attribute])), source=source))
     for family in FAMILIES:
         for name, value in sorted(getattr(settings, family.attribute).items()):
             key_name = family.prefix + name
@@ -50,6 +60,8 @@ class DocumentedKey:
     bounds: str
     environment: str
     essential: bool
+    group: str
+    since: str
     why: str
 
 
@@ -63,10 +75,26 @@ def document_keys() -> list[DocumentedKey]:
             bounds=key.bounds,
             environment=environment_name(key.name),
             essential=key.essential,
+            group=group.title,
+            since=key.since,
             why=key.why,
         )
-        for key in KEYS.values()
+        for group in key_groups()
+        for key in group.keys
     ]
+    rows.append(
+        DocumentedKey(
+            key=LISTENER_PREFIX + "*",
+            type_name="string",
+            default="",
+            bounds=", ".join(LISTENER_KEYS),
+            environment=environment_name(LISTENER_PREFIX) + "*",
+            essential=False,
+            group=FAMILY_GROUP,
+            since=FIRST_VERSION,
+            why="A value for one listener alone: listener.name.<listener in lower case>.<key>, as in Kafka.",
+        )
+    )
     rows += [
         DocumentedKey(
             key=family.prefix + "*",
@@ -75,6 +103,8 @@ def document_keys() -> list[DocumentedKey]:
             bounds="",
             environment=environment_name(family.prefix) + "*",
             essential=False,
+            group=FAMILY_GROUP,
+            since=FIRST_VERSION,
             why=family.why,
         )
         for family in FAMILIES

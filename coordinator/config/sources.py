@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator.config.settings import KEYS
+from coordinator.config.security import LISTENER_PREFIX
+from coordinator.config.settings import KEYS, LISTENER_KEYS
 
 ENVIRONMENT_PREFIX = "DISKLESS_"
 FILE_BYTES_MAX = 1024 * 1024
@@ -125,7 +126,13 @@ def read_environment(environment: Mapping[str, str]) -> list[Given]:
 
 
 def _key_of_family(name: str) -> str:
-    """Guess the key: below a family's prefix every underscore is a dot."""
+    """Guess the key: below a family's prefix every underscore is a dot, but those of a listener's name stay."""
+    of_listener = name.removeprefix(environment_name(LISTENER_PREFIX))
+    if of_listener != name:
+        for key in LISTENER_KEYS:
+            listener = of_listener.removesuffix("_" + key.replace(".", "_").upper())
+            if listener != of_listener and listener:
+                return f"{LISTENER_PREFIX}{listener.lower()}.{key}"
     return name.removeprefix(ENVIRONMENT_PREFIX).lower().replace("_", ".")
 
 

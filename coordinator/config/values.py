@@ -1,4 +1,4 @@
-"""The types that settings hold besides numbers and texts: addresses, the group's protocol, the object store's URL.
+"""The types that settings hold besides numbers and texts: addresses, the group's protocol, ACLs, the object store's URL.
 
 Parsing is pure; each `parse` raises `OutOfBounds`, whose text is the rule that was broken.
 """
@@ -8,16 +8,70 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Self
+from typing import Self, TypeVar
 from urllib.parse import unquote, urlsplit
+
+from coordinator.kafka.acls import AclOperation
+
+T = TypeVar("T")
 
 
 class OutOfBounds(ValueError):
     """A value breaks the rule of its key; the text is the rule, never the value."""
 
 
-SECURE_PROTOCOLS = frozenset({"SSL", "SASL_PLAINTEXT", "SASL_SSL"})
-"""Kafka's names of what listeners here do not do."""
+class SecurityProtocol(StrEnum):
+    """How a listener is secured, by Kafka's names."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+    @property
+    def has_tls(self) -> bool:
+        return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
+
+    @property
+    def has_login(self) -> bool:
+        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
+
+
+class SemicolonList(tuple[T, ...]):
+    """A list that is written with semicolons, because its entries may have commas."""
+
+    __slots__ = ()
+
+
+def principal_name(value: str) -> str:
+    """Return the name of a principal as it is written, `User:alice`. Raises `OutOfBounds`."""
+    kind, colon, name = value.partition(":")
+    if kind != "User" or not colon or not name or name != name.strip() or not name.isprintable():
+        raise OutOfBounds("principals of the form User:name")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class AclEntry:
+    """The operations on the cluster that a principal is allowed, as an entry of `acls`."""
+
+    principal: str
+    operations: tuple[AclOperation, ...]
+
+    @classmethod
+    def parse(cls, value: str) -> Self:
+        """Read `User:name:OPERATION,OPERATION`. The name may have colons. Raises `OutOfBounds`."""
+        principal, _, names = value.rpartition(":")
+        try:
+            operations = tuple(AclOperation[name.strip().upper()] for name in names.split(","))
+        except KeyError:
+            raise OutOfBounds(
+                f"entries of the form User:name:OPERATION,OPERATION with operations of {', '.join(one.name for one in AclOperation)}"
+            ) from None
+        return cls(principal_name(principal.strip()), operations)
+
+    def __str__(self) -> str:
+        return f"{self.principal}:{','.join(one.name for one in self.operations)}"
 
 
 class GroupProtocol(StrEnum):
@@ -120,3 +174,17 @@ class StoreUrl:
         if self.scheme == "file":
             return f"file://{self.path}"
         return f"{self.scheme}://{self.bucket}" + (f"/{self.path}" if self.path else "")
+
+
+def text_of(value: object) -> str:
+    """Write a value the way it is given in a properties file."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "true" if value else "false"
+        case SemicolonList():
+            return ";".join(map(str, value))
+        case tuple():
+            return ",".join(map(str, value))
+    return str(value)

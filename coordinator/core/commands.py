@@ -1,19 +1,23 @@
 """Commands that a coordinator takes, and their answers: immutable values without a trace of the wire.
 
-Every list answer has one element per element asked, in the order asked. Offsets and times are -1 on an error.
+Every list answer has one element per element asked, in the order asked. Offsets and times are -1 on an error. The KIP's
+responses have no error for a whole request, so each command says itself what its answer is with one error throughout
+(`refused`); each message names the file, topic or partition that it is about.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from coordinator.kafka.errors import ErrorCode
-from records.model import Endpoint, PlacedRange
+from coordinator.kafka.names import topic_id_text
 
 if TYPE_CHECKING:
     from coordinator.kafka.batches import BatchArray
+    from records.model import Endpoint, PlacedRange, SnapshotCommitted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +31,23 @@ class Outcome:
 OK = Outcome()
 
 NO_INCARNATION = bytes(16)
+
+
+def _refused(what: str, error: ErrorCode, message: str) -> Outcome:
+    return Outcome(error=error, message=f"{what}: {message}")
+
+
+def _partition_text(topic_id: bytes, partition: int) -> str:
+    return f"{topic_id_text(topic_id)}:{partition}"
+
+
+class _WithOneOutcome:
+    """A command whose answer is one outcome."""
+
+    __slots__ = ()
+
+    def refused(self, error: ErrorCode, message: str) -> Outcome:
+        return Outcome(error=error, message=message)
 
 
 class CommitFile(NamedTuple):
@@ -43,6 +64,9 @@ class CommitFile(NamedTuple):
     uploader_broker_id: int
     created_ms: int
     checked: Outcome | None = None
+
+    def refused(self, error: ErrorCode, message: str) -> CommitResult:
+        return CommitResult.refused(len(self.batches), error, f"file {self.object_key}: {message}")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -109,6 +133,9 @@ class PlacePartitions:
 
     shares: list[TopicShare]
 
+    def refused(self, error: ErrorCode, message: str) -> list[Outcome]:
+        return [Outcome(error=error, message=message)] * len(self.shares)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRemoval:
@@ -124,6 +151,9 @@ class RemoveTopics:
 
     removals: list[TopicRemoval]
 
+    def refused(self, error: ErrorCode, message: str) -> list[Outcome]:
+        return [Outcome(error=error, message=message)] * len(self.removals)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletePoint:
@@ -137,6 +167,9 @@ class DeletePoint:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteRecords:
     points: list[DeletePoint]
+
+    def refused(self, error: ErrorCode, message: str) -> list[DeletedTo]:
+        return [DeletedTo(outcome=_refused(_partition_text(one.topic_id, one.partition), error, message)) for one in self.points]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +187,9 @@ class OffsetQuery(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListOffsets:
     queries: list[OffsetQuery]
+
+    def refused(self, error: ErrorCode, message: str) -> list[FoundOffset]:
+        return [FoundOffset(_refused(_partition_text(one.topic_id, one.partition), error, message)) for one in self.queries]
 
 
 class FoundOffset(NamedTuple):
@@ -195,6 +231,9 @@ class FoundBatches(NamedTuple):
 class DescribeFiles:
     object_keys: list[str]
 
+    def refused(self, error: ErrorCode, message: str) -> list[DescribedFile]:
+        return [DescribedFile(outcome=_refused(f"file {one}", error, message)) for one in self.object_keys]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedFile:
@@ -202,8 +241,69 @@ class DescribedFile:
     has_live_batches: bool = False
 
 
+class FileStanding(IntEnum):
+    """What a coordinator knows of an object key."""
+
+    UNKNOWN = 0
+    """Nothing; only said when it was asked without fencing."""
+    LIVE = 1
+    EMPTY = 2
+    """Committed here; no batch of it is left."""
+    FENCED = 3
+    REMOVED = 4
+    HANDED_OVER = 5
+
+    @property
+    def is_out(self) -> bool:
+        """Whether the coordinator never gets batches of the key again: that is logged, and stays so across leaders."""
+        return self >= FileStanding.FENCED
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Barrier:
+class FenceFiles:
+    """Say of each key whether it is known here, and promise never to take those that are not; with `is_fencing` false, only say.
+
+    `created_ms` are the times of creation of the objects, -1 where that is not known.
+    """
+
+    object_keys: list[str]
+    created_ms: list[int]
+    is_fencing: bool = True
+
+    def refused(self, error: ErrorCode, message: str) -> list[FencedFile]:
+        return [FencedFile(outcome=_refused(f"file {one}", error, message)) for one in self.object_keys]
+
+
+class FencedFile(NamedTuple):
+    """The answer for one key: UNKNOWN on an error."""
+
+    outcome: Outcome
+    standing: FileStanding = FileStanding.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveFiles:
+    """Log that the objects of empty files are gone from storage; the caller has seen that they are."""
+
+    object_keys: list[str]
+
+    def refused(self, error: ErrorCode, message: str) -> list[Outcome]:
+        return [_refused(f"file {one}", error, message) for one in self.object_keys]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandOverFiles:
+    """Log that this coordinator is done with empty files that other owners still have."""
+
+    object_keys: list[str]
+    next_owner_ids: list[int]
+
+    def refused(self, error: ErrorCode, message: str) -> list[Outcome]:
+        return [_refused(f"file {one}", error, message) for one in self.object_keys]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Barrier(_WithOneOutcome):
     """Prove that this replica leads and has every write acknowledged before the request arrived."""
 
 
@@ -214,6 +314,8 @@ class WantedTopic:
     topic_id: bytes
     name: str
     num_partitions: int
+    settings: tuple[tuple[str, str], ...] = ()
+    """Those that a new topic has of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,6 +331,9 @@ class CreateTopics:
     leaders: Mapping[int, int] = field(default_factory=dict)
     without: Sequence[int] = ()
 
+    def refused(self, error: ErrorCode, message: str) -> list[Outcome]:
+        return [_refused(f"topic {one.name}", error, message) for one in self.topics]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteTopics:
@@ -236,9 +341,38 @@ class DeleteTopics:
 
     topic_ids: list[bytes]
 
+    def refused(self, error: ErrorCode, message: str) -> list[Outcome]:
+        return [_refused(f"topic id {topic_id_text(one)}", error, message) for one in self.topic_ids]
+
+
+class ConfigChange(NamedTuple):
+    """A change of one setting of a topic; `operation` is a number of `ConfigOperation`, or unlawful."""
+
+    name: str
+    operation: int
+    value: str | None
+
+
+class TopicAlteration(NamedTuple):
+    """The changes of the settings of the topic of a name."""
+
+    topic: str
+    changes: tuple[ConfigChange, ...]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConfirmPlaced:
+class AlterTopicConfigs:
+    """Directory: change settings of topics; a dry run is decided and not logged."""
+
+    alterations: list[TopicAlteration]
+    is_dry_run: bool = False
+
+    def refused(self, error: ErrorCode, message: str) -> list[Outcome]:
+        return [_refused(f"topic {one.topic}", error, message) for one in self.alterations]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfirmPlaced(_WithOneOutcome):
     """Directory: every owner has the partitions of these ranges."""
 
     topic_id: bytes
@@ -246,14 +380,14 @@ class ConfirmPlaced:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConfirmDeleted:
+class ConfirmDeleted(_WithOneOutcome):
     """Directory: every owner has logged the deletion."""
 
     topic_id: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RegisterNode:
+class RegisterNode(_WithOneOutcome):
     """Directory: a node says where it listens.
 
     `incarnation_id` is that of its process; `replaced_id` that of the process registered before under this id, which has
@@ -266,28 +400,57 @@ class RegisterNode:
     schema_level_max: int
     incarnation_id: bytes
     replaced_id: bytes = NO_INCARNATION
+    log_dirs: tuple[bytes, ...] = ()
+    """The ids of its data directories that are online, ascending."""
+    is_any_dir_offline: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RaiseSchemaLevel:
+class AssignReplicasToDirs(_WithOneOutcome):
+    """Directory: a node says in which of its data directories replicas are; `node_epoch` is that of its process."""
+
+    node_id: int
+    node_epoch: int
+    assignments: tuple[tuple[bytes, tuple[int, ...]], ...]
+    """Ids of directories and the metadata partitions in each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RaiseSchemaLevel(_WithOneOutcome):
     """Directory: entries are written at this schema level from now on; 0 changes nothing. `gone_node_ids` do not come back."""
 
     level: int
     gone_node_ids: frozenset[int] = frozenset()
 
 
-Write: TypeAlias = (
-    CommitFile
-    | PlacePartitions
-    | RemoveTopics
-    | DeleteRecords
-    | CreateTopics
-    | DeleteTopics
-    | ConfirmPlaced
-    | ConfirmDeleted
-    | RegisterNode
-    | RaiseSchemaLevel
-)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkSnapshot(_WithOneOutcome):
+    """Log a mark, at which every replica writes its state; `mark_id` is random."""
+
+    mark_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitSnapshot(_WithOneOutcome):
+    """Log that a durable, verified snapshot exists."""
+
+    snapshot: SnapshotCommitted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishRestore(_WithOneOutcome):
+    """Directory: an operator calls this restore finished."""
+
+    restore_id: bytes
+
+
+SnapshotWrite: TypeAlias = MarkSnapshot | CommitSnapshot
+PartitionWrite: TypeAlias = PlacePartitions | RemoveTopics | DeleteRecords | SnapshotWrite | FinishRestore
+FileWrite: TypeAlias = FenceFiles | RemoveFiles | HandOverFiles
+NodeWrite: TypeAlias = RegisterNode | AssignReplicasToDirs
+TopicWrite: TypeAlias = CreateTopics | DeleteTopics | AlterTopicConfigs | ConfirmPlaced | ConfirmDeleted
+DirectoryWrite: TypeAlias = TopicWrite | NodeWrite | RaiseSchemaLevel
+Write: TypeAlias = CommitFile | FileWrite | PartitionWrite | DirectoryWrite
 StrictRead: TypeAlias = ListOffsets | DescribeFiles | Barrier
 Command: TypeAlias = Write | StrictRead
-Answer: TypeAlias = CommitAnswer | list[Outcome] | list[DeletedTo] | list[FoundOffset] | list[DescribedFile] | Outcome
+Answer: TypeAlias = CommitAnswer | list[Outcome] | list[DeletedTo] | list[FoundOffset] | list[DescribedFile] | list[FencedFile] | Outcome

@@ -1,7 +1,7 @@
 """The committed state of a replica and where it stands in the log: changed by entries that were read or acknowledged, in their order.
 
-Blocks of plain commits are answered before the tables have them: an answer that the log holds cannot change any more. They are deferred
-until `settle`. Everything else that changes the state settles first.
+Files are answered before the tables have them: an answer that the log holds cannot change any more. They are deferred until `settle`.
+Everything else that changes the state settles first.
 """
 
 from __future__ import annotations
@@ -10,14 +10,23 @@ from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from coordinator.core.endpoints import format_endpoints
 from coordinator.core.events import DirectoryChanged, Effect
-from coordinator.core.files.block import CommitBlock
+from coordinator.core.files.answers import ERROR_OF
+from coordinator.core.files.apply import ApplyResult
+from coordinator.core.files.line_loops import count_lines
+from coordinator.core.files.logged import LoggedFiles
 from coordinator.core.leadership.transaction import AppliedChunk
-from coordinator.core.log_entry import ReadEntry
+from coordinator.core.log_entry import ReadEntry, entry_hash
 from coordinator.core.state.replica_state import ShardState
+from coordinator.core.tables.in_memory import BrokenInvariant
+from coordinator.core.tables.stored_rows import Header
 from records.entry_key import EntryKey
-from records.log import Fence, OpenTransaction
-from records.model import FileCommitted, LeadershipClaimed, Record
+from records.lines import BatchVerdict
+from records.log import Fence, OpenTransaction, fence_of
+from records.model import LeadershipClaimed, Record, Restored, SnapshotMark
 
 
 @dataclass(slots=True)
@@ -30,22 +39,19 @@ class CommitCounts:
     duplicates: int = 0
     rejected: Counter[int] = field(default_factory=Counter)
 
-    def add(self, record: FileCommitted) -> None:
-        """Count one acknowledged commit."""
-        self.commits += 1
-        self.batches += len(record.byte_size)
-        self.records += sum(record.record_count_minus_one) + len(record.byte_size)
-        for code in record.other_code:
-            if code:
-                self.rejected[code] += 1
-            else:
-                self.duplicates += 1
-
-    def add_block(self, block: CommitBlock) -> None:
-        """Count the acknowledged commits of a block."""
-        self.commits += len(block.heads)
-        self.batches += block.batches
-        self.records += int(block.count.sum())
+    def add(self, files: LoggedFiles, first: int, stop: int) -> None:
+        """Count acknowledged commits."""
+        first_line = files.table.first_line
+        totals = np.zeros(len(BatchVerdict) + 1, np.int64)
+        count_lines(files.table.lines[first_line[first] : first_line[stop]].data, totals.data)
+        accepted, duplicates, *refused, records = totals.tolist()
+        self.commits += stop - first
+        self.batches += accepted
+        self.records += records
+        self.duplicates += duplicates
+        for verdict, count in zip(list(BatchVerdict)[2:], refused, strict=True):
+            if count:
+                self.rejected[int(ERROR_OF[verdict])] += count
 
 
 class Committed:
@@ -62,11 +68,11 @@ class Committed:
         """Key and value of the entry at the applied offset."""
         self.counts = CommitCounts()
         self._effects = effects
-        self._deferred: deque[tuple[CommitBlock, Sequence[int]]] = deque()
+        self._deferred: deque[LoggedFiles] = deque()
 
     @property
     def is_settled(self) -> bool:
-        """Whether no block is deferred."""
+        """Whether nothing is deferred."""
         return not self._deferred
 
     @property
@@ -74,27 +80,72 @@ class Committed:
         """The fence at the applied offset: that before a transaction that has not ended."""
         return self.fence if self.transaction is None else self._fence_before
 
-    def defer(self, block: CommitBlock, offsets: Sequence[int]) -> None:
-        """Take an acknowledged block, whose entries stand at these offsets; `settle` applies it."""
-        self._deferred.append((block, offsets))
+    def defer(self, files: LoggedFiles) -> None:
+        """Take acknowledged files, whose `offsets` are set; `settle` applies them."""
+        self._deferred.append(files)
 
     def settle(self) -> None:
-        """Apply the deferred blocks. Raises `BrokenInvariant` when one does not fit; it stays deferred then."""
+        """Apply the deferred files. Raises `BrokenInvariant` when one does not fit; they stay deferred then."""
         while self._deferred:
-            block, offsets = self._deferred[0]
-            self.state.apply_block(block, offsets)
-            self.counts.add_block(block)
+            files = self._deferred[0]
+            contradiction = self.apply_files(files, 0, len(files)).contradiction
+            if contradiction is not None:
+                raise BrokenInvariant(f"acknowledged files cannot be applied: {contradiction}")
+            self.counts.add(files, 0, len(files))
             self._deferred.popleft()
+
+    def apply_files(self, files: LoggedFiles, first: int, stop: int) -> ApplyResult:
+        """Apply files up to the first that contradicts the state. Raises `BrokenInvariant`."""
+        applied = self.state.apply_files(files, first, stop)
+        if applied.has_directory_changed:
+            self._effects.append(DirectoryChanged())
+        return applied
 
     def forget_deferred(self) -> None:
         """The replica has failed: what is deferred is in the log and is not applied here any more."""
         self._deferred.clear()
 
-    def apply(self, records: Sequence[Record], offset: int, encoded: bytes) -> None:
-        """Apply the records of one entry. Raises `BrokenInvariant`."""
+    def apply(self, records: Sequence[Record], offset: int) -> None:
+        """Apply the records of one entry, none of them a file. Raises `BrokenInvariant`."""
         self.settle()
-        if self.state.apply_entry(records, offset, encoded):
+        if self.state.apply_entry(records, offset):
             self._effects.append(DirectoryChanged())
+
+    def begin_restored(self, restored: Restored, entry: ReadEntry) -> None:
+        """The log begins with this entry, and goes on from a state of another log.
+
+        Raises `BrokenInvariant` when the state is not the one that was prepared for the entry; loading prepares it.
+        """
+        if self.state.prepared_for != entry_hash(entry.key or b"", entry.value or b""):
+            raise BrokenInvariant("the log begins with a restore, for which this state was not made: it is loaded anew")
+        self.apply([restored], entry.offset)
+        self.fence = fence_of(restored)
+        self.last_entry = (entry.key or b"", entry.value or b"")
+
+    def seal(self, mark_id: int, fence: Fence) -> None:
+        """The entry at the applied offset is this mark, which stands at `fence`: a write of the state database ends here.
+
+        The header does not say yet of which log it is, nor the hash of its last entry.
+        """
+        self.state.seal(mark_id, self.header(fence), self.last_entry)
+
+    def header(self, fence: Fence) -> Header:
+        """Where the applied state stands, but for the log it is of and the digest. `fence` is that at the applied offset."""
+        claim = self.claim
+        return Header(
+            cluster_id="",
+            topic_id=b"",
+            metadata_partition=-1,
+            applied_offset=self.state.applied_offset,
+            epoch=fence.epoch,
+            term=fence.term,
+            seq=fence.seq,
+            leader_node_id=-1 if claim is None else claim.node_id,
+            leader_endpoints="" if claim is None else format_endpoints(claim.endpoints),
+            log_time_ms=self.state.hot.log_time_ms,
+            last_entry_hash=b"",
+            digest=b"",
+        )
 
     def open(self, transaction: OpenTransaction[AppliedChunk], key: EntryKey) -> None:
         """A transaction begins with the entry of this key; the fence may be further, because entries are judged before they are applied."""
@@ -104,9 +155,14 @@ class Committed:
     def apply_chunks(self, chunks: Iterable[AppliedChunk]) -> None:
         """Apply a transaction that has ended. Raises `BrokenInvariant`."""
         for chunk in chunks:
-            self.apply(chunk.records, chunk.offset, chunk.encoded)
+            self.apply(chunk.records, chunk.offset)
 
     def pass_over(self, entry: ReadEntry) -> None:
         """Advance the applied offset over an entry that changes no table, or whose changes were applied."""
         self.state.skip_entry(entry.offset)
         self.last_entry = (entry.key or b"", entry.value or b"")
+
+
+def mark_in(records: Sequence[Record]) -> int | None:
+    """The id of the mark among the records of an entry, which is in no transaction: replicas write their state as of it. None without."""
+    return next((record.mark_id for record in records if isinstance(record, SnapshotMark)), None)

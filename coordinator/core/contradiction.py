@@ -16,10 +16,10 @@ from collections.abc import Sequence
 
 from coordinator.core.state.replica_state import ShardState
 from coordinator.core.tables.in_memory import Contradiction, HotState
-from coordinator.kafka.batches import partition_key
+from coordinator.core.wording import partition_text
 from records.model import (
-    FileCommitted,
-    FileHandedOver,
+    FilesFenced,
+    FilesHandedOver,
     FilesRemoved,
     PartitionCreated,
     Record,
@@ -31,14 +31,12 @@ from records.model import (
 def check_records(state: ShardState, records: Sequence[Record]) -> None:
     """Judge the records of an entry, or of all chunks of a transaction, against the state before it; changes no answer.
 
-    Their form was judged before (`records.log`). Raises `Contradiction`, which says what was expected and what was found.
+    None of them is a file: `check_key` and `core.files.apply` judge those. Their form was judged before (`records.log`).
+    Raises `Contradiction`, which says what was expected and what was found.
     """
     bounds = _Bounds(state.hot)
     for record in records:
         match record:
-            case FileCommitted():
-                _check_key(state, record)
-                state.hot.place(record)
             case PartitionCreated():
                 bounds.create(record)
             case TopicDeleted():
@@ -47,14 +45,16 @@ def check_records(state: ShardState, records: Sequence[Record]) -> None:
                 high_watermark = bounds.high_watermark(record.topic_id, record.partition)
                 if high_watermark is not None and record.new_log_start_offset > high_watermark:
                     raise Contradiction(
-                        f"records of {state.hot.name_of(record.topic_id, record.partition)} are deleted up to"
+                        f"records of {partition_text(state.hot, record.topic_id, record.partition)} are deleted up to"
                         f" {record.new_log_start_offset}, past the high watermark {high_watermark}"
                     )
             case FilesRemoved():
-                for key in record.object_keys:
-                    _check_is_empty(state, key, "removed")
-            case FileHandedOver():
-                _check_is_empty(state, record.object_key, "handed over")
+                _check_are_empty(state, record.object_keys, "removed")
+            case FilesHandedOver():
+                _check_are_empty(state, record.object_keys, "handed over")
+            case FilesFenced():
+                for known in state.find_files(record.object_keys).values():
+                    raise Contradiction(f"file {known.object_key} is fenced though entry {known.file_id} committed it")
             case _:
                 pass
 
@@ -78,28 +78,30 @@ class _Bounds:
     def high_watermark(self, topic_id: bytes, partition: int) -> int | None:
         """None for a partition that is not there."""
         if topic_id not in self._gone:
-            row = self._hot.partitions.index.get(partition_key(topic_id, partition))
+            row = self._hot.partitions.find(topic_id, partition)
             if row is not None:
                 return self._hot.partitions.high_watermark.cells[row]
         is_created = any(first <= partition < stop for first, stop in self._created.get(topic_id, ()))
         return 0 if is_created else None
 
 
-def _check_key(state: ShardState, record: FileCommitted) -> None:
-    if not state.may_know(record.object_key):
+def check_key(state: ShardState, object_key: str) -> None:
+    """Judge the key of a file against the state before it. Raises `Contradiction` when it was committed or has a tombstone."""
+    if not state.may_know(object_key):
         return
-    known = state.find_file(record.object_key)
-    if known is not None:
-        raise Contradiction(f"file {record.object_key} was committed by entry {known.file_id} already")
-    stone = state.find_tombstone(record.object_key)
-    if stone is not None:
-        raise Contradiction(f"file {record.object_key} is committed though its key has a tombstone ({stone.reason})")
-
-
-def _check_is_empty(state: ShardState, object_key: str, what: str) -> None:
-    # Deleted batches are counted out of their files bit by bit; the verdict may not depend on how far that is.
-    while state.trimming:
-        state.trim_step()
     known = state.find_file(object_key)
-    if known is not None and known.live_batches:
-        raise Contradiction(f"file {object_key} is {what} though {known.live_batches} of its batches are live")
+    if known is not None:
+        raise Contradiction(f"file {object_key} was committed by entry {known.file_id} already")
+    stone = state.find_tombstone(object_key)
+    if stone is not None:
+        raise Contradiction(f"file {object_key} is committed though its key has a tombstone ({stone.reason})")
+
+
+def _check_are_empty(state: ShardState, object_keys: Sequence[str], what: str) -> None:
+    live = [row for row in state.find_files(object_keys).values() if row.live_batches]
+    # Deleted batches are counted out of their files bit by bit; the verdict may not depend on how far that is.
+    while live and state.trimming:
+        state.trim_step()
+        live = [row for row in state.find_files(row.object_key for row in live).values() if row.live_batches]
+    if live:
+        raise Contradiction(f"file {live[0].object_key} is {what} though {live[0].live_batches} of its batches are live")

@@ -7,43 +7,30 @@ from typing import NamedTuple, assert_never
 from coordinator.core.commands import (
     OK,
     Answer,
-    ConfirmDeleted,
-    ConfirmPlaced,
-    CreateTopics,
+    CommitSnapshot,
     DeletedTo,
     DeletePoint,
     DeleteRecords,
-    DeleteTopics,
+    DirectoryWrite,
+    FinishRestore,
+    MarkSnapshot,
     Outcome,
+    PartitionWrite,
     PlacePartitions,
-    RaiseSchemaLevel,
-    RegisterNode,
     RemoveTopics,
     TopicShare,
 )
-from coordinator.core.directory.directory import decide_confirm, decide_create, decide_delete, decide_raise, decide_register, is_remembered
-from coordinator.core.files.commit import unknown_partition
+from coordinator.core.directory.decisions import decide_directory_write
+from coordinator.core.directory.directory import is_remembered
+from coordinator.core.files.answers import unknown_partition
 from coordinator.core.limits import Limits
 from coordinator.core.tables.in_memory import HotState
 from coordinator.core.wording import row_text
-from coordinator.kafka.batches import partition_key
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.names import ZERO_TOPIC_ID, illegal_topic_name, topic_id_text
-from records.model import PartitionCreated, Record, RecordsDeleted, TopicDeleted
+from records.model import PartitionCreated, Record, RecordsDeleted, RestoreFinished, SnapshotMark, TopicDeleted
 
 HIGH_WATERMARK = -1
-
-AdminCommand = (
-    PlacePartitions
-    | RemoveTopics
-    | DeleteRecords
-    | CreateTopics
-    | DeleteTopics
-    | ConfirmPlaced
-    | ConfirmDeleted
-    | RegisterNode
-    | RaiseSchemaLevel
-)
 
 
 class Decision(NamedTuple):
@@ -53,8 +40,10 @@ class Decision(NamedTuple):
     answer: Answer
 
 
-def decide_write(hot: HotState, command: AdminCommand, limits: Limits) -> Decision:
+def decide_write(hot: HotState, command: PartitionWrite | DirectoryWrite, limits: Limits) -> Decision:
     """Decide any write but a commit, on the speculative state."""
+    if isinstance(command, DirectoryWrite):
+        return Decision(*decide_directory_write(hot.directory, command, limits, hot.log_time_ms))
     match command:
         case PlacePartitions():
             return _place(hot, command, limits)
@@ -62,21 +51,34 @@ def decide_write(hot: HotState, command: AdminCommand, limits: Limits) -> Decisi
             return _remove(hot, command)
         case DeleteRecords():
             return _delete_records(hot, command)
-        case CreateTopics():
-            outcomes, records = decide_create(hot.directory, command, limits, hot.log_time_ms)
-            return Decision(records, outcomes)
-        case DeleteTopics():
-            outcomes, records = decide_delete(hot.directory, command, limits, hot.log_time_ms)
-            return Decision(records, outcomes)
-        case ConfirmPlaced() | ConfirmDeleted():
-            return Decision(decide_confirm(hot.directory, command), OK)
-        case RegisterNode():
-            unfit = _unfit_node(command)
-            return Decision([], unfit) if unfit is not None else Decision(*decide_register(hot.directory, command))
-        case RaiseSchemaLevel():
-            return Decision(*decide_raise(hot.directory, command))
+        case MarkSnapshot():
+            return Decision([SnapshotMark(mark_id=command.mark_id)], OK)
+        case CommitSnapshot():
+            return _commit_snapshot(hot, command)
+        case FinishRestore():
+            return _finish_restore(hot, command)
         case _:
             assert_never(command)
+
+
+def _commit_snapshot(hot: HotState, command: CommitSnapshot) -> Decision:
+    """A snapshot that is no newer than a committed one (its mark was logged by an earlier leader) is of no use."""
+    end_offset = command.snapshot.end_offset
+    newest = hot.snapshots[-1].end_offset if hot.snapshots else -1
+    if end_offset > newest:
+        return Decision([command.snapshot], OK)
+    message = f"a snapshot up to offset {end_offset} is not committed: the newest one reaches {newest}"
+    return Decision([], Outcome(error=ErrorCode.INVALID_REQUEST, message=message))
+
+
+def _finish_restore(hot: HotState, command: FinishRestore) -> Decision:
+    """A restore that is finished already is a success; another one than the log begins with is none."""
+    restoration = hot.restoration
+    if restoration is None or restoration.begun.restore_id != command.restore_id:
+        begun = "no restore" if restoration is None else f"the restore {restoration.begun.restore_id.hex()}"
+        message = f"restore {command.restore_id.hex()} cannot be finished: the log begins with {begun}"
+        return Decision([], Outcome(error=ErrorCode.INVALID_REQUEST, message=message))
+    return Decision([] if restoration.is_finished else [RestoreFinished(restore_id=command.restore_id)], OK)
 
 
 def _place(hot: HotState, command: PlacePartitions, limits: Limits) -> Decision:
@@ -120,16 +122,6 @@ def _unfit_share(share: TopicShare, limits: Limits) -> Outcome | None:
     return None
 
 
-def _unfit_node(node: RegisterNode) -> Outcome | None:
-    """Why a node cannot be registered: clients would be sent to addresses that accept no connection."""
-    if node.node_id >= 0 and node.endpoints and all(one.host and 0 < one.port < 65536 for one in node.endpoints):
-        return None
-    message = (
-        f"node {node.node_id} with endpoints {[(one.host, one.port) for one in node.endpoints]}: a node has an id from 0 and addresses"
-    )
-    return Outcome(error=ErrorCode.INVALID_REQUEST, message=message)
-
-
 def _is_gone(hot: HotState, share: TopicShare, limits: Limits) -> bool:
     """Whether the topic was deleted here after the create was ordered, or too recently for its id to be used again."""
     gone = hot.deleted_topics.get(share.topic_id)
@@ -159,7 +151,7 @@ def _delete_records(hot: HotState, command: DeleteRecords) -> Decision:
     answers: list[DeletedTo] = []
     moved: dict[int, int] = {}
     for point in command.points:
-        row = hot.partitions.index.get(partition_key(point.topic_id, point.partition))
+        row = hot.partitions.find(point.topic_id, point.partition)
         if row is None:
             error, message = unknown_partition(hot, point.topic_id, point.partition)
             answers.append(DeletedTo(outcome=Outcome(error=ErrorCode(error), message=message)))

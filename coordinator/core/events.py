@@ -13,7 +13,7 @@ from coordinator.core.log_entry import ContradictoryEntry, ReadEntry
 
 
 class Delivery(NamedTuple):
-    """The delivery report of an own entry."""
+    """The delivery report of an own entry. Without an error the brokers have the entry, and no offset means: not where it stands."""
 
     seq: int
     offset: int | None
@@ -84,6 +84,11 @@ class Stopping:
 
 
 @dataclass(frozen=True, slots=True)
+class Closing:
+    """The replica is about to be closed: lead no longer, and answer all that waits."""
+
+
+@dataclass(frozen=True, slots=True)
 class LogUnreadable:
     """The log cannot be followed from where this replica stands."""
 
@@ -136,6 +141,7 @@ Event: TypeAlias = (
     | Submitted
     | Ticked
     | Stopping
+    | Closing
     | LogUnreadable
     | Invalidated
     | Accused

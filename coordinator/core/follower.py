@@ -14,26 +14,37 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from coordinator.core.committed import Committed
-from coordinator.core.contradiction import check_records
+from coordinator.core.committed import Committed, mark_in
+from coordinator.core.contradiction import check_key, check_records
+from coordinator.core.due_loops import count_due
 from coordinator.core.events import Contradicted, Effect
-from coordinator.core.files.replay import blocks_of
-from coordinator.core.files.replay_loops import count_due
-from coordinator.core.group import BLOCK_BATCHES_MIN
+from coordinator.core.files.logged import LoggedFiles
 from coordinator.core.leadership.term import Term
 from coordinator.core.leadership.transaction import AppliedChunk
 from coordinator.core.log_entry import ContradictoryEntry, ReadEntry
 from coordinator.core.tables.in_memory import BrokenInvariant, Contradiction, NotSupported
-from records.codec import UndecodableEntry, UnknownSchema, decode_entry, decode_key
-from records.entry_key import EntryKey, key_of_term
-from records.log import VOID_REASONS, BrokenRule, Fence, OpenTransaction, Role, Verdict, begun_by, claim_in, composition_fault, role_of
-from records.model import LeadershipClaimed
+from records.codec import decode_entry
+from records.entry_key import EntryKey, decode_key, key_of_term
+from records.errors import UndecodableEntry, UnknownSchema
+from records.files import read_files
+from records.log import (
+    RESTORED_KEY,
+    VOID_REASONS,
+    BrokenRule,
+    Fence,
+    OpenTransaction,
+    Role,
+    Verdict,
+    begun_by,
+    claim_in,
+    composition_fault,
+    restored_in,
+    role_of,
+)
+from records.model import LeadershipClaimed, Restored
 
-REPLAY_BYTES_MAX = 256 * 1024
-"""Entries of so many bytes are applied together: about 20 000 batches, whose columns stay in the cache of the processor."""
-
-REPLAY_BLOCK_BYTES_MIN = 1
-"""From this many bytes of entries on they are decoded and applied together: always, since the loops are compiled. Tests raise it."""
+REPLAY_BYTES_MAX = 64 * 1024
+"""Entries of so many bytes are applied together: some 5000 batches, whose lines stay in the cache of the processor."""
 
 
 class Follower:
@@ -80,7 +91,7 @@ class Follower:
         Returns how many; `read` judges the others, one by one. The verdicts are those of the fence.
         """
         fence = self._committed.fence
-        if fence.epoch == 0:
+        if fence.term == 0:
             return 0
         passed = count_due(entries, key_of_term(fence.epoch, fence.term), fence.seq + 1, self.next_read)
         if passed:
@@ -102,6 +113,9 @@ class Follower:
         """Judge an entry and keep it when it counts; returns the claim that it is and that must be taken, if it is one."""
         committed = self._committed
         key = decode_key(entry.key)
+        if entry.offset == 0 and key == RESTORED_KEY and (restored := _restored(key, entry)) is not None:
+            committed.begin_restored(restored, entry)
+            return None
         verdict = committed.fence.judge(key)
         if verdict is Verdict.APPLY:
             committed.fence = committed.fence.advanced()
@@ -132,24 +146,51 @@ class Follower:
             self.apply_due()
 
     def apply_due(self) -> None:
-        """Apply the entries that were kept: plain files together when they are many."""
-        due, size_bytes = self._due, self._due_bytes
+        """Apply the entries that were kept: files that stand one behind the other together."""
+        due = self._due
         if not due:
             return
         self._due, self._due_bytes = [], 0
-        if size_bytes < REPLAY_BLOCK_BYTES_MIN:
-            for entry in due:
-                self._apply_read(entry)
-            return
-        committed = self._committed
-        for block, entries in blocks_of(committed.state.hot, due, BLOCK_BATCHES_MIN):
-            if block is None or committed.transaction is not None or not committed.state.are_new_files(block):
-                for entry in entries:
-                    self._apply_read(entry)
+        which, table = read_files([entry.value or b"" for entry in due])
+        files = LoggedFiles(table, [due[place].value or b"" for place in which])
+        files.offsets[:] = [due[place].offset for place in which]
+        at = file = 0
+        while at < len(due):
+            stop = file
+            if self._committed.transaction is None:
+                while stop < len(which) and which[stop] == at + stop - file:
+                    stop += 1
+            if stop == file:
+                self._apply_read(due[at])
+                at += 1
+                file += file < len(which) and which[file] < at
             else:
-                committed.state.apply_block(block, [entry.offset for entry in entries])
-                last = entries[-1]
-                committed.last_entry = (last.key or b"", last.value or b"")
+                self._apply_files(files, file, stop, due[at : at + stop - file])
+                at += stop - file
+                file = stop
+
+    def _apply_files(self, files: LoggedFiles, first: int, stop: int, entries: Sequence[ReadEntry]) -> None:
+        """Apply files, or pass over those that contradict the state. `entries` are those of these files."""
+        committed = self._committed
+        at = first
+        while at < stop:
+            try:
+                end = committed.state.first_doubtful(files, at, stop)
+                if end == at:
+                    check_key(committed.state, files.table.heads[at].object_key)
+                    end = at + 1
+                applied = committed.apply_files(files, at, end)
+                if applied.stop > at:
+                    last = entries[applied.stop - 1 - first]
+                    committed.last_entry = (last.key or b"", last.value or b"")
+                    at = applied.stop
+                if applied.contradiction is not None:
+                    raise Contradiction(applied.contradiction)
+            except Contradiction as contradiction:
+                entry = entries[at - first]
+                self._contradicted(entry, str(contradiction))
+                committed.pass_over(entry)
+                at += 1
 
     def _apply_read(self, entry: ReadEntry) -> None:
         """Apply an entry of the term in force, or pass over one that contradicts the state."""
@@ -175,12 +216,15 @@ class Follower:
                 raise Contradiction(role.message)
             case Role.ALONE:
                 check_records(committed.state, records)
-                committed.apply(records, entry.offset, value)
+                committed.apply(records, entry.offset)
                 committed.last_entry = (entry.key or b"", value)
+                mark_id = mark_in(records)
+                if mark_id is not None and (key := decode_key(entry.key)) is not None:
+                    committed.seal(mark_id, Fence(*key))
             case Role.BEGINS if (key := decode_key(entry.key)) is not None:
                 committed.open(begun_by(records, entry.offset), key)
             case Role.CHUNK if opened is not None:
-                opened.chunks.append(AppliedChunk(records, entry.offset, value))
+                opened.chunks.append(AppliedChunk(records, entry.offset))
             case Role.ENDS if opened is not None:
                 self._check_chunks(opened)
                 committed.transaction = None
@@ -245,6 +289,16 @@ class Follower:
 
     def _void(self, verdict: Verdict) -> None:
         self.void_entries[VOID_REASONS.get(verdict, Verdict.VOID_FOREIGN.value)] += 1
+
+
+def _restored(key: EntryKey, entry: ReadEntry) -> Restored | None:
+    """The restore in the entry at offset 0 whose key is that of one, or None when the entry is void."""
+    try:
+        return restored_in(entry.offset, key, decode_entry(entry.value or b""))
+    except UnknownSchema as unknown:
+        raise NotSupported(f"the beginning of the log cannot be read by this version: {unknown}") from unknown
+    except UndecodableEntry:
+        return None
 
 
 def _admitted_claim(key: EntryKey, entry: ReadEntry) -> LeadershipClaimed | None:

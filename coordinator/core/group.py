@@ -11,39 +11,42 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from coordinator.core.commands import Barrier, CommitFile, CommitResult, DescribeFiles, ListOffsets
+from coordinator.core.commands import CommitAnswer, CommitFile, CommitResult, FenceFiles, HandOverFiles, Outcome, RemoveFiles, StrictRead
 from coordinator.core.decide import decide_write
+from coordinator.core.decide_files import decide_end, fences, ruled_out_by, ruled_out_text
 from coordinator.core.events import NewEntry, Reply, Request
-from coordinator.core.files.block import BlockShare, CommitBlock
-from coordinator.core.files.block_apply import apply_block
-from coordinator.core.files.commit import CommitContext, answer_of, check_head, decide
-from coordinator.core.files.commit_vector import Unusual, decide_block
+from coordinator.core.files.answers import FileAnswer, result_of, unknown_result
+from coordinator.core.files.decide import decide, select
+from coordinator.core.files.logged import Int64s, LoggedFiles
+from coordinator.core.files.outcomes import HAS_REFUSALS, OUT_OF_ORDER, UNKNOWN_PARTITION
+from coordinator.core.files.requests import CommitContext, RequestLines, batch_fault, check_head, read_lines
 from coordinator.core.leadership.term import PendingCommit, PendingEntry, Term, Waiter
 from coordinator.core.leadership.transaction import TRANSACTIONS_LEVEL, Chunk, RecordTooLarge, cut, enclose, name_of
 from coordinator.core.limits import Limits
-from coordinator.core.refusals import refuse
 from coordinator.core.state.expiry import decide_expiry
 from coordinator.core.state.replica_state import ShardState
 from coordinator.core.tables.in_memory import HotState
-from coordinator.kafka.batches import BATCH, content_hash, join_batches
 from coordinator.kafka.errors import ErrorCode
-from records.codec import InvalidRecord, decode_entry, encode_entry, encode_key
-from records.entry_key import EntryKey, key_of_term
+from records.codec import decode_entry, encode_entry
+from records.entry_key import EntryKey, encode_key, key_of_term
+from records.errors import InvalidRecord
+from records.files import FileCommitted, entry_bytes_max, table_of
 from records.history import levels
-from records.model import FileCommitted, NoOp, Record, TransactionAborted
+from records.model import NoOp, Record, TransactionAborted
 
-BLOCK_BATCHES_MIN = 1
-"""From this many batches on they are decided together: always, since the loops are compiled. Tests and benchmarks/commit_path.py
-raise it to have everything decided by the readable path."""
+_ENTRY_BYTES_A_BATCH = 160
+"""More than any batch takes in an entry; only of files that might be too large the size is calculated."""
+_ENTRY_BYTES_A_FILE = 8192
 
 _NO_OP: list[Record] = [NoOp()]
 _NO_OP_OF_LEVEL = {level: encode_entry(_NO_OP, level) for level in levels()}
 """Shared by all strict reads that come alone."""
 
 
-class _Plain(NamedTuple):
-    """A commit without anything unusual about the file as a whole."""
+class _Commit(NamedTuple):
+    """A commit of a key that is neither known nor under way; `place` is that of its request among those that were read together."""
 
+    place: int
     request: Request
     command: CommitFile
     content_hash: bytes
@@ -52,14 +55,12 @@ class _Plain(NamedTuple):
 class GroupBuilder:
     """Builds one group, its entries encoded at a schema `level`; `entries` and `replies` are its results.
 
-    `now_ms` is the clock of deadlines, that of `context` the log's. `last_block` is the block that the overlay lacks at the end:
-    the overlay is not read before the next group is decided.
+    `now_ms` is the clock of deadlines, that of `context` the log's. The overlay has everything that was decided.
     """
 
     def __init__(self, *, state: ShardState, term: Term, overlay: HotState, context: CommitContext, level: int, now_ms: int) -> None:
         self.entries: list[NewEntry] = []
         self.replies: list[Reply] = []
-        self.last_block: CommitBlock | None = None
         self._state = state
         self._term = term
         self._overlay = overlay
@@ -74,13 +75,6 @@ class GroupBuilder:
     def _limits(self) -> Limits:
         return self._context.limits
 
-    def _settled(self) -> HotState:
-        """The overlay with everything of this group."""
-        if self.last_block is not None:
-            apply_block(self._overlay, self.last_block)
-            self.last_block = None
-        return self._overlay
-
     def take(self, request: Request) -> None:
         """Decide the next request of the queue."""
         command = request.command
@@ -88,21 +82,30 @@ class GroupBuilder:
             self._commits.append((request, command))
             return
         self._decide_commits()
-        if isinstance(command, ListOffsets | DescribeFiles | Barrier):
+        if isinstance(command, FenceFiles):
+            waiter = Waiter(request.token, request.deadline_ms, command)
+            self._append_or_wait(fences(self._state, self._term, command), waiter)
+        elif isinstance(command, RemoveFiles | HandOverFiles):
+            records, outcomes = decide_end(self._state, self._term, command)
+            self._append_or_wait(records, Waiter(request.token, request.deadline_ms, command, outcomes))
+        elif isinstance(command, StrictRead):
             self._waiting.append(Waiter(request.token, request.deadline_ms, command))
         else:
-            decision = decide_write(self._settled(), command, self._limits)
-            waiter = Waiter(request.token, request.deadline_ms, command, decision.answer)
-            if decision.records:
-                self._append(decision.records, waiter)
-            else:
-                self._waiting.append(waiter)
+            decision = decide_write(self._overlay, command, self._limits)
+            self._append_or_wait(decision.records, Waiter(request.token, request.deadline_ms, command, decision.answer))
 
-    def expire(self) -> None:
-        """Log the expiry that is due by the log's clock; it has no request and no answer."""
-        records = decide_expiry(self._settled(), self._limits)
+    def _append_or_wait(self, records: list[Record], waiter: Waiter) -> None:
         if records:
-            self._append(records, None)
+            self._append(records, waiter)
+        else:
+            self._waiting.append(waiter)
+
+    def expire(self) -> bool:
+        """Log the expiry that is due by the log's clock; it has no request and no answer. Returns whether there is more to do."""
+        expiry = decide_expiry(self._overlay, self._state.tombstone_ages, self._limits)
+        if expiry.records:
+            self._append(expiry.records, None)
+        return expiry.has_more
 
     def note_aborted(self, name: str) -> None:
         """Log that the claim of this term cut a transaction off, for tools: replicas know it from the claim."""
@@ -118,100 +121,109 @@ class GroupBuilder:
         self._waiting = []
 
     def _decide_commits(self) -> None:
-        """Decide the commits since the last other request: runs of plain ones together, the rest one by one."""
+        """Decide the commits since the last other request: those of new keys together."""
         commits, self._commits = self._commits, []
         if not commits:
             return
-        joined = join_batches([command.batches for _, command in commits])
-        masked = memoryview(joined)
-        are_few = len(joined) < BLOCK_BATCHES_MIN * BATCH.itemsize
-        plain: list[_Plain] = []
+        read = read_lines(b"".join([command.batches.tobytes() for _, command in commits]), [command for _, command in commits])
+        faults = read.faults.tolist()
+        fresh: list[_Commit] = []
         keys: set[str] = set()
-        at = 0
-        for request, command in commits:
-            start, at = at, at + command.batches.nbytes
-            hashed = content_hash(command.object_format, command.file_size, command.owner_ids, masked[start:at])
-            if not are_few and command.object_key not in keys and self._is_plain(command):
-                plain.append(_Plain(request, command, hashed))
-                keys.add(command.object_key)
-            else:
-                self._take_plain(plain)
-                plain, keys = [], set()
-                self._take_commit(request, command, hashed)
-        self._take_plain(plain, bytes(joined) if len(plain) == len(commits) else None)
+        for place, (request, command) in enumerate(commits):
+            key, hashed = command.object_key, read.hashes[place]
+            if key in keys:
+                # The same key twice: the first commit of it is decided before the second one joins it.
+                self._decide(fresh, read)
+                fresh, keys = [], set()
+            pending = self._term.by_key.get(key)
+            if pending is not None:
+                self._join(request, command, pending, hashed)
+                continue
+            answer = self._answer_at_once(command, hashed, *faults[place])
+            if answer is not None:
+                self.replies.append(Reply(request.token, answer))
+                continue
+            commit = _Commit(place, request, command, hashed)
+            if self._may_be_too_large(command, read.lines[read.bounds[place] : read.bounds[place + 1]]):
+                self._decide(fresh, read)
+                fresh, keys = [], set()
+                refusal = self._size_fault(commit)
+                if refusal is not None:
+                    self.replies.append(Reply(request.token, command.refused(refusal.error, refusal.message or "")))
+                    continue
+            fresh.append(commit)
+            keys.add(key)
+        self._decide(fresh, read)
 
-    def _is_plain(self, command: CommitFile) -> bool:
-        """Whether nothing about the file as a whole needs the readable path."""
-        key = command.object_key
-        if key in self._term.by_key or not len(command.batches) or check_head(command, self._context) is not None:
-            return False
-        if not self._state.may_know(key):
-            return True
-        return self._state.find_file(key) is None and self._state.find_tombstone(key) is None
+    def _answer_at_once(self, command: CommitFile, hashed: bytes, place: int, fault: int) -> CommitAnswer | None:
+        """The answer to a commit that nothing is logged of: its key is known, it is not lawful, or it is empty."""
+        known = self._answer_known(command, hashed)
+        if known is not None:
+            return known
+        refusal = check_head(command, self._context)
+        if refusal is None and fault and (fault != OUT_OF_ORDER or command.checked is None):
+            # Shares of a checked request are in no order and do not overlap.
+            refusal = batch_fault(command, place, fault)
+        if refusal is not None:
+            return CommitResult.refused(len(command.batches), refusal.error, refusal.message)
+        return None if len(command.batches) else CommitResult.refused(0, ErrorCode.NONE, None)
 
-    def _take_plain(self, plain: list[_Plain], raw: bytes | None = None) -> None:
-        """Decide files together; where one turns out to be unusual, those before it, itself, and those after it.
+    def _size_fault(self, commit: _Commit) -> Outcome | None:
+        """The refusal of a file whose entry does not fit a message. A decision counts at once, so it is tried on a copy of the tables."""
+        command = commit.command
+        read = read_lines(command.batches.tobytes(), [command])
+        append_time_ms = max(self._context.now_ms, self._overlay.log_time_ms)
+        _, files = decide(self._overlay.copy(), [command], [commit.content_hash], read, append_time_ms, self._level)
+        size, limit = 0 if files is None else len(files.encoded[0]), self._limits.entry_bytes_max
+        if size <= limit:
+            return None
+        message = f"the request needs a FileCommitted of {size} bytes in the metadata log, {limit} are allowed; split it"
+        return Outcome(error=ErrorCode.INVALID_REQUEST, message=message)
 
-        `raw` are the batches of all of them, if somebody has joined them already.
-        """
-        while plain:
-            if sum(len(one.command.batches) for one in plain) < BLOCK_BATCHES_MIN:
-                for one in plain:
-                    self._take_commit(*one)
-                return
-            append_time_ms = max(self._context.now_ms, self._settled().log_time_ms)
-            commands, hashes = [one.command for one in plain], [one.content_hash for one in plain]
-            block = decide_block(self._settled(), commands, hashes, append_time_ms, self._level, raw)
-            raw = None
-            unusual = block.file if isinstance(block, Unusual) else self._first_too_large(block)
-            if unusual is None and isinstance(block, CommitBlock):
-                self._append_block(block, plain)
-                return
-            at = unusual or 0
-            self._take_plain(plain[:at])
-            self._take_commit(*plain[at])
-            plain = plain[at + 1 :]
-
-    def _first_too_large(self, block: CommitBlock) -> int | None:
+    def _may_be_too_large(self, command: CommitFile, lines: Int64s) -> bool:
         limit = self._limits.entry_bytes_max
-        return next((at for at, encoded in enumerate(block.encoded) if len(encoded) > limit), None)
+        if _ENTRY_BYTES_A_FILE + len(lines) * _ENTRY_BYTES_A_BATCH <= limit:
+            return False
+        return entry_bytes_max(len(command.object_key.encode()), len(command.owner_ids), lines) > limit
 
-    def _append_block(self, block: CommitBlock, plain: list[_Plain]) -> None:
-        """Note the entries of a block as in flight; they take effect together."""
+    def _decide(self, commits: list[_Commit], read: RequestLines) -> None:
+        """Decide commits of different new keys together, and note their entries as under way."""
+        if not commits:
+            return
+        if len(commits) != len(read.faults):
+            read = select(read, [commit.place for commit in commits])
+        append_time_ms = max(self._context.now_ms, self._overlay.log_time_ms)
+        commands, hashes = [commit.command for commit in commits], [commit.content_hash for commit in commits]
+        outcomes, files = decide(self._overlay, commands, hashes, read, append_time_ms, self._level)
+        if UNKNOWN_PARTITION in outcomes:
+            decided = []
+            for commit, outcome in zip(commits, outcomes, strict=True):
+                if outcome == UNKNOWN_PARTITION:
+                    self.replies.append(Reply(commit.request.token, unknown_result(self._overlay, commit.command)))
+                else:
+                    decided.append(commit)
+            commits, outcomes = decided, [outcome for outcome in outcomes if outcome != UNKNOWN_PARTITION]
+        if files is not None:
+            self._append_files(files, commits, outcomes)
+
+    def _append_files(self, files: LoggedFiles, commits: list[_Commit], outcomes: list[int]) -> None:
+        """Note the entries of files as under way; they are acknowledged together."""
         term = self._term
         first_seq = term.next_seq
-        last_seq = first_seq + len(plain) - 1
-        entry = PendingEntry(last_seq, [], block.encoded[-1], self._now_ms, block, len(plain))
+        last_seq = first_seq + len(commits) - 1
+        entry = PendingEntry(last_seq, [], files.encoded, self._now_ms, files)
         entry.before, self._waiting = self._waiting, []
-        for at, one in enumerate(plain):
-            answer = BlockShare(block, at)
-            entry.after.append(Waiter(one.request.token, one.request.deadline_ms, one.command, answer))
-            entry.object_keys.append(one.command.object_key)
-            term.by_key[one.command.object_key] = PendingCommit(one.content_hash, answer, entry.after)
-        self.last_block = block
+        for at, (_, request, command, hashed) in enumerate(commits):
+            answer: CommitAnswer = FileAnswer(files, at)
+            if outcomes[at] == HAS_REFUSALS:
+                answer = result_of(files.table, at, self._overlay)
+            entry.after.append(Waiter(request.token, request.deadline_ms, command, answer))
+            entry.object_keys.append(command.object_key)
+            term.by_key[command.object_key] = PendingCommit(hashed, answer, entry.after)
         term.add(entry)
         self._last = entry
         head = key_of_term(term.epoch, term.term_id)
-        self.entries += [NewEntry(seq, head + seq.to_bytes(8, "big"), encoded) for seq, encoded in enumerate(block.encoded, first_seq)]
-
-    def _take_commit(self, request: Request, command: CommitFile, hashed: bytes) -> None:
-        pending = self._term.by_key.get(command.object_key)
-        if pending is not None:
-            self._join(request, command, pending, hashed)
-            return
-        known = self._answer_known(command, hashed)
-        if known is not None:
-            self.replies.append(Reply(request.token, known))
-            return
-        decision = decide(self._settled(), command, hashed, self._context)
-        if decision.record is None:
-            self.replies.append(Reply(request.token, decision.result))
-            return
-        waiter = Waiter(request.token, request.deadline_ms, command, decision.result)
-        entry = self._append([decision.record], waiter)
-        if entry is not None:
-            entry.object_keys.append(command.object_key)
-            self._term.by_key[command.object_key] = PendingCommit(hashed, decision.result, entry.after)
+        self.entries += [NewEntry(seq, head + seq.to_bytes(8, "big"), encoded) for seq, encoded in enumerate(files.encoded, first_seq)]
 
     def _join(self, request: Request, command: CommitFile, pending: PendingCommit, hashed: bytes) -> None:
         """A retry of a commit that is still in flight waits for the same outcome."""
@@ -222,11 +234,16 @@ class GroupBuilder:
 
     def _answer_known(self, command: CommitFile, hashed: bytes) -> CommitResult | None:
         """The answer for a key that is known or has a tombstone, else None."""
+        reason = self._term.ruled_out.get(command.object_key)
+        if reason is not None:
+            return _ruled_out(command, reason)
+        if not self._state.may_know(command.object_key):
+            return None
         file = self._state.find_file(command.object_key)
         if file is not None:
             if file.content_hash != hashed:
                 return _other_content(command)
-            age_ms = max(self._context.now_ms, self._settled().log_time_ms) - file.append_time_ms
+            age_ms = max(self._context.now_ms, self._overlay.log_time_ms) - file.append_time_ms
             if age_ms > self._limits.commit_results_retention_ms or not file.record:
                 message = (
                     f"file {command.object_key} was committed {age_ms} ms ago; its results are no longer kept (commit.results.retention.ms"
@@ -236,12 +253,9 @@ class GroupBuilder:
             record = decode_entry(file.record)[0]
             if not isinstance(record, FileCommitted):
                 raise AssertionError(f"file {command.object_key} keeps a {type(record).__name__}")
-            return answer_of(record)
+            return result_of(table_of([record]), 0, self._overlay)
         stone = self._state.find_tombstone(command.object_key)
-        if stone is None:
-            return None
-        message = f"file {command.object_key} was fenced for deletion ({stone.reason}); upload the data under a new key"
-        return CommitResult.refused(len(command.batches), ErrorCode.INVALID_REQUEST, message)
+        return None if stone is None else _ruled_out(command, stone.reason)
 
     def _append(self, records: list[Record], waiter: Waiter | None, encoded: bytes | None = None) -> PendingEntry | None:
         """Encode the records of one operation, unless they are, and note them in flight: one entry, or several that take effect together.
@@ -259,36 +273,41 @@ class GroupBuilder:
             self._refuse(waiter, f"the request needs {too_large} in the metadata log, {limit} are allowed; split it")
             return None
         if len(chunks) == 1:
-            encoded = chunks[0].encoded
-            return self._add(PendingEntry(term.next_seq, records, encoded, self._now_ms), [encoded], records, waiter)
+            return self._add(PendingEntry(term.next_seq, records, [chunks[0].encoded], self._now_ms), records, waiter)
         if level < TRANSACTIONS_LEVEL:
             advice = f"split it (from schema level {TRANSACTIONS_LEVEL} on they may be several, {level} is in force)"
             self._refuse(waiter, f"the request needs more than one log entry of {limit} bytes; {advice}")
             return None
         values = enclose(chunks, name_of(records), level)
         last_seq = term.next_seq + len(values) - 1
-        entry = PendingEntry(last_seq, [], values[-1], self._now_ms, None, len(values), chunks)
-        return self._add(entry, values, records, waiter)
+        return self._add(PendingEntry(last_seq, [], values, self._now_ms, chunks=chunks), records, waiter)
 
-    def _add(self, entry: PendingEntry, values: Sequence[bytes], records: Sequence[Record], waiter: Waiter | None) -> PendingEntry:
+    def _add(self, entry: PendingEntry, records: Sequence[Record], waiter: Waiter | None) -> PendingEntry:
         term, first_seq = self._term, self._term.next_seq
         entry.before, self._waiting = self._waiting, []
         if waiter is not None:
             entry.after.append(waiter)
         for record in records:
-            self._settled().apply(record, -1)
+            self._overlay.apply(record, -1)
+        ruled_out = dict(ruled_out_by(records))
+        entry.ruled_out = list(ruled_out)
+        term.ruled_out.update(ruled_out)
         term.add(entry)
         self._last = entry
-        for seq, value in enumerate(values, first_seq):
+        for seq, value in enumerate(entry.values, first_seq):
             self.entries.append(NewEntry(seq, encode_key(EntryKey(term.epoch, term.term_id, seq)), value))
         return entry
 
     def _refuse(self, waiter: Waiter | None, message: str) -> None:
         if waiter is None:
             raise AssertionError(message)
-        self.replies.append(Reply(waiter.token, refuse(waiter.command, ErrorCode.INVALID_REQUEST, message)))
+        self.replies.append(Reply(waiter.token, waiter.command.refused(ErrorCode.INVALID_REQUEST, message)))
 
 
 def _other_content(command: CommitFile) -> CommitResult:
     message = f"file {command.object_key} was committed with other content; upload the data under a new key"
     return CommitResult.refused(len(command.batches), ErrorCode.DUPLICATE_RESOURCE, message)
+
+
+def _ruled_out(command: CommitFile, reason: str) -> CommitResult:
+    return CommitResult.refused(len(command.batches), ErrorCode.INVALID_REQUEST, ruled_out_text(command.object_key, reason))

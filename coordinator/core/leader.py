@@ -2,8 +2,6 @@
 
 Decisions look at the overlay: the committed state and everything in flight. Several groups may be in flight. When a term ends the overlay
 is dropped and everything under way is answered NOT_COORDINATOR: its outcome is unknown, and a retry finds out.
-
-The last block of a group is handed over to be appended before the overlay has it; `settle` makes up for it, and nothing is decided before.
 """
 
 from __future__ import annotations
@@ -11,24 +9,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from coordinator.core.commands import OK, Answer, Barrier, Command, CommitFile, DescribeFiles, ListOffsets
-from coordinator.core.committed import Committed
+from coordinator.core.commands import Command, CommitFile, DescribeFiles, FenceFiles, HandOverFiles, RemoveFiles
+from coordinator.core.committed import Committed, mark_in
 from coordinator.core.events import Append, Delivery, Effect, EndTerm, Reply, Request
-from coordinator.core.files.block import CommitBlock
-from coordinator.core.files.block_apply import apply_block
-from coordinator.core.files.commit import CommitContext
+from coordinator.core.files.requests import CommitContext
 from coordinator.core.group import GroupBuilder
 from coordinator.core.leadership.term import PendingEntry, Term, TermCause, TermOver, Waiter
 from coordinator.core.limits import Limits
-from coordinator.core.reads.queries import describe_file, list_offset
-from coordinator.core.refusals import refuse
+from coordinator.core.reads.queries import answer_read
 from coordinator.core.request_queue import RequestQueue
-from coordinator.core.tables.in_memory import BrokenInvariant, HotState
+from coordinator.core.state.expiry import AGAIN_MS
+from coordinator.core.tables.in_memory import HotState
 from coordinator.kafka.errors import ErrorCode
-from records.codec import encode_key
-from records.entry_key import EntryKey
+from records.entry_key import EntryKey, encode_key
 from records.log import Fence
-from records.model import FileCommitted
 
 TOO_LATE = "the request was not finished within its timeout; a write may still happen: a retry of the same key is safe"
 
@@ -46,7 +40,7 @@ class Leader:
         """How much earlier than the time of events times are written into the log, because this node's clock is too far ahead."""
         self.term: Term | None = None
         self.overlay: HotState | None = None
-        """None while this replica does not lead. Lacks the last block of the last group until `settle`."""
+        """None while this replica does not lead."""
         self.queue = RequestQueue(partition=partition, bytes_max=limits.queue_bytes_max, effects=effects)
         self.term_ends: Counter[str] = Counter()
         self._partition = partition
@@ -54,29 +48,17 @@ class Leader:
         self._limits = limits
         self._committed = committed
         self._effects = effects
-        self._appended: CommitBlock | None = None
         self._taken: list[Request] = []  # from the queue, into a group that is not closed
         self._cut_off: str | None = None
         self._next_expiry_ms = 0
         self._untrimmed_reads: list[Waiter] = []
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether the overlay has everything that was handed over."""
-        return self._appended is None
-
-    def settle(self) -> None:
-        """Apply to the overlay what was handed over. Raises `BrokenInvariant` when it does not fit."""
-        if self._appended is not None and self.overlay is not None:
-            apply_block(self.overlay, self._appended)
-        self._appended = None
 
     # ---- terms
 
     def lead(self, term: Term, claim_offset: int) -> None:
         """The own claim is in force and everything before it is applied."""
         term.claim_offset = claim_offset
-        self._use(self._committed.state.hot.copy())
+        self.overlay = self._committed.state.hot.copy()
 
     def note_cut_off(self, name: str | None) -> None:
         """The newest claim cut the transaction of this name off, or none: if the claim is the own one, its leader logs that."""
@@ -88,17 +70,13 @@ class Leader:
         if term is None:
             return
         self.term = None
-        self._use(None)
+        self.overlay = None
         self._effects.append(EndTerm(term.term_id, reason))
         self.term_ends[cause.value] += 1
         message = "leadership changed while the request was under way; find the coordinator and retry"
         for waiter in (*_waiters(term), *self._untrimmed_reads):
             self._refuse_waiter(waiter, ErrorCode.NOT_COORDINATOR, message)
         self._untrimmed_reads.clear()
-
-    def _use(self, overlay: HotState | None) -> None:
-        self._appended = None
-        self.overlay = overlay
 
     def refuse_taken(self) -> None:
         """A decision raised: its group is not closed, and those of it that wait for no entry would never be answered."""
@@ -108,7 +86,7 @@ class Leader:
             if answered[id(request.token)]:
                 answered[id(request.token)] -= 1
             else:
-                self._effects.append(Reply(request.token, refuse(request.command, ErrorCode.NOT_COORDINATOR, message)))
+                self._effects.append(Reply(request.token, request.command.refused(ErrorCode.NOT_COORDINATOR, message)))
         self._taken = []
 
     # ---- groups
@@ -130,13 +108,12 @@ class Leader:
                 request = self.queue.take()
                 self._taken.append(request)
                 builder.take(request)
-                taken += len(request.command.batches) if isinstance(request.command, CommitFile) else 1
+                taken += _size_of(request.command)
             self._close_group(builder, term)
             self._taken = []
 
     def _builder(self, term: Term, overlay: HotState, now_ms: int) -> GroupBuilder:
         """A new group, decided on tables that have everything."""
-        self.settle()
         self._committed.settle()
         # The overlay is never written.
         overlay.take_touched()
@@ -150,7 +127,6 @@ class Leader:
     def _close_group(self, builder: GroupBuilder, term: Term) -> None:
         builder.close()
         self._effects.extend(builder.replies)
-        self._appended = builder.last_block
         if builder.entries:
             term.group_ends.append(builder.entries[-1].seq)
             self._effects.append(Append(term.term_id, builder.entries))
@@ -173,16 +149,17 @@ class Leader:
                 self._answer(waiter)
             # Void entries between the own ones were read and judged; they count for the applied offset only.
             committed.fence = Fence(committed.fence.epoch, committed.fence.term, entry.seq)
-            if entry.block is not None:
-                committed.defer(entry.block, entry.offsets)
+            if entry.files is not None:
+                entry.files.offsets[:] = entry.offsets
+                committed.defer(entry.files)
             elif entry.chunks:
                 committed.apply_chunks(entry.placed_chunks())
                 committed.state.skip_entry(offset)
             else:
-                committed.apply(entry.records, offset, entry.encoded)
-                if entry.object_keys and isinstance(record := entry.records[0], FileCommitted):
-                    committed.counts.add(record)
-            committed.last_entry = (encode_key(EntryKey(term.epoch, term.term_id, entry.seq)), entry.encoded)
+                committed.apply(entry.records, offset)
+            committed.last_entry = (encode_key(EntryKey(term.epoch, term.term_id, entry.seq)), entry.values[-1])
+            if (mark_id := mark_in(entry.records)) is not None:
+                committed.seal(mark_id, committed.fence)
             for waiter in entry.after:
                 # Nearly all are writes, whose answer stands.
                 if waiter.answer is not None and not waiter.is_answered:
@@ -200,22 +177,10 @@ class Leader:
             if isinstance(waiter.command, DescribeFiles) and self._committed.state.trimming:
                 self._untrimmed_reads.append(waiter)
                 return
-            answer = self._evaluate(waiter.command)
+            answer = answer_read(self._committed.state, waiter.command)
         # Not before: a read may raise, and its client is refused then.
         waiter.is_answered = True
         self._effects.append(Reply(waiter.token, answer))
-
-    def _evaluate(self, read: Command) -> Answer:
-        state = self._committed.state
-        match read:
-            case ListOffsets():
-                return [list_offset(state, query) for query in read.queries]
-            case DescribeFiles():
-                return [describe_file(state, key) for key in read.object_keys]
-            case Barrier():
-                return OK
-            case _:
-                raise BrokenInvariant(f"{type(read).__name__} was acknowledged without an answer")
 
     # ---- time
 
@@ -240,9 +205,9 @@ class Leader:
             return
         if len(term.group_ends) >= self._limits.groups_in_flight_max:
             return
-        self._next_expiry_ms = now_ms + self._limits.expiration_interval_ms
         builder = self._builder(term, overlay, now_ms)
-        builder.expire()
+        pause_ms = self._limits.expiration_interval_ms
+        self._next_expiry_ms = now_ms + (min(AGAIN_MS, pause_ms) if builder.expire() else pause_ms)
         self._close_group(builder, term)
 
     def check_age(self, now_ms: int) -> None:
@@ -255,10 +220,21 @@ class Leader:
     def _refuse_waiter(self, waiter: Waiter, error: ErrorCode, message: str) -> None:
         if not waiter.is_answered:
             waiter.is_answered = True
-            self._effects.append(Reply(waiter.token, refuse(waiter.command, error, message)))
+            self._effects.append(Reply(waiter.token, waiter.command.refused(error, message)))
 
 
 def _waiters(term: Term | None) -> list[Waiter]:
     """The requests that wait for entries under way."""
     under_way = () if term is None else term.in_flight
     return [waiter for entry in under_way for waiter in (*entry.before, *entry.after)]
+
+
+def _size_of(command: Command) -> int:
+    """How much of a group a request is: batches, files, or one."""
+    match command:
+        case CommitFile():
+            return len(command.batches)
+        case FenceFiles() | RemoveFiles() | HandOverFiles():
+            return len(command.object_keys)
+        case _:
+            return 1

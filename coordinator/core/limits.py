@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 OWNERS_MAX = 64
+FILES_PER_REQUEST_MAX = 1_000
+"""Of requests that fence, remove or hand over files: what their entries do is done at once, on the event loop."""
 OBJECT_KEY_BYTES_MAX = 1024
 OBJECT_FORMAT_WAL_MULTI_SEGMENT = 1
 
@@ -27,6 +29,7 @@ class Limits:
     commit_results_retention_ms: int = 1_800_000
     producer_id_expiration_ms: int = 86_400_000
     deleted_topic_retention_ms: int = 7 * 86_400_000
+    file_fence_retention_ms: int = 3_600_000
     expiration_interval_ms: int = 60_000
     partitions_per_topic_max: int = 100_000
     groups_in_flight_max: int = 4

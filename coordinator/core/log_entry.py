@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import NamedTuple
+
+ENTRY_HASH_BYTES = 16
 
 
 class ReadEntry(NamedTuple):
@@ -12,6 +15,11 @@ class ReadEntry(NamedTuple):
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
+
+
+def entry_hash(key: bytes, value: bytes) -> bytes:
+    """Identify an entry of the log."""
+    return blake2b(key + value, digest_size=ENTRY_HASH_BYTES).digest()
 
 
 class ContradictoryEntry(NamedTuple):

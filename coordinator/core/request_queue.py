@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Sequence
 
 from coordinator.core.events import Effect, Reply, Request
-from coordinator.core.refusals import refuse
 from coordinator.kafka.errors import ErrorCode
 
 
@@ -42,7 +41,7 @@ class RequestQueue:
             f"{self.size_bytes} bytes of requests wait for coordinator {self._partition}, {self._bytes_max} may"
             " (partition.pending.max.bytes); nothing of this request was done: retry"
         )
-        self._effects.append(Reply(request.token, refuse(request.command, ErrorCode.REQUEST_TIMED_OUT, message)))
+        self._effects.append(Reply(request.token, request.command.refused(ErrorCode.REQUEST_TIMED_OUT, message)))
 
     def take(self) -> Request:
         """The oldest request, which is queued no longer. Raises `IndexError` when there is none."""
@@ -52,7 +51,7 @@ class RequestQueue:
 
     def refuse_all(self, error: ErrorCode, message: str) -> None:
         """Refuse everything that is queued."""
-        self._effects += [Reply(request.token, refuse(request.command, error, message)) for request in self._requests]
+        self._effects += [Reply(request.token, request.command.refused(error, message)) for request in self._requests]
         self._requests.clear()
         self.size_bytes = 0
 
@@ -66,5 +65,5 @@ class RequestQueue:
                 kept.append(request)
             else:
                 self.size_bytes -= request.size_bytes
-                self._effects.append(Reply(request.token, refuse(request.command, ErrorCode.REQUEST_TIMED_OUT, message)))
+                self._effects.append(Reply(request.token, request.command.refused(ErrorCode.REQUEST_TIMED_OUT, message)))
         self._requests = kept

@@ -11,14 +11,15 @@ Table updates of plain commits are deferred until after the replies: `settle` ap
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import assert_never
 
 from coordinator.core.committed import Committed
-from coordinator.core.endpoints import format_endpoints
 from coordinator.core.events import (
     Accused,
     Assigned,
     ClockAhead,
+    Closing,
     Delivered,
     Effect,
     EntriesRead,
@@ -46,12 +47,12 @@ from coordinator.core.leadership.term import Term, TermCause, TermOver
 from coordinator.core.limits import Limits
 from coordinator.core.log_entry import ReadEntry
 from coordinator.core.state.packing import Freeze
-from coordinator.core.state.replica_state import ShardState
+from coordinator.core.state.replica_state import Sealed, ShardState
 from coordinator.core.tables.in_memory import BrokenInvariant, NotSupported
 from coordinator.core.tables.stored_rows import Header
 from coordinator.kafka.errors import ErrorCode
-from records.codec import encode_entry, encode_key
-from records.entry_key import EntryKey
+from records.codec import encode_entry
+from records.entry_key import EntryKey, encode_key
 from records.log import Fence
 from records.model import Endpoint, LeadershipClaimed
 
@@ -109,7 +110,7 @@ class Shard:
     @property
     def is_settled(self) -> bool:
         """Whether nothing is left for `settle`."""
-        return self.committed.is_settled and self.leader.is_settled
+        return self.committed.is_settled
 
     # ---- events
 
@@ -117,7 +118,7 @@ class Shard:
         """Take one event. After a broken invariant the replica is failed, its evidence kept."""
         try:
             try:
-                self._settle()
+                self.committed.settle()
                 self._take(event, now_ms)
             except TermOver as over:
                 self._end_term(over.cause, str(over), Trigger.TERM_BROKEN, read_again=True)
@@ -128,7 +129,7 @@ class Shard:
     def settle(self) -> list[Effect]:
         """Apply what is deferred: to be called once the effects of `feed` are performed. A replica to which it does not fit fails."""
         try:
-            self._settle()
+            self.committed.settle()
         except BrokenInvariant as broken:
             self._fail(str(broken), is_unsupported=isinstance(broken, NotSupported))
         return self._take_effects()
@@ -137,10 +138,6 @@ class Shard:
         """`feed` or `settle` raised, so the state may be half changed: fail. What was answered stays answered, all else is refused."""
         self._fail(reason)
         return self._take_effects()
-
-    def _settle(self) -> None:
-        self.leader.settle()
-        self.committed.settle()
 
     def _take_effects(self) -> list[Effect]:
         effects = self._effects[:]
@@ -169,7 +166,9 @@ class Shard:
                 if self.leader.term is not None and self.leader.term.term_id == event.term_id:
                     raise TermOver(TermCause.PRODUCE, event.reason)
             case Stopping():
-                self._stopping()
+                self._stop("the process is stopping")
+            case Closing():
+                self._closing()
             case LogUnreadable() | Invalidated():
                 raise BrokenInvariant(event.reason)
             case Accused():
@@ -304,13 +303,20 @@ class Shard:
                 self._move(Trigger.UNASSIGNED, "not assigned any more")
         self._refuse_queue()
 
-    def _stopping(self) -> None:
+    def _stop(self, reason: str) -> None:
         if self.phase is State.FAILED:
             return
         if self.phase is State.FENCING:
-            self.leader.abandon_term(TermCause.STOPPING, "the process is stopping")
+            self.leader.abandon_term(TermCause.STOPPING, reason)
         self._recover_end = None
-        self._move(Trigger.STOP, "the process is stopping")
+        self._move(Trigger.STOP, reason)
+
+    def _closing(self) -> None:
+        if self.phase is State.FAILED:
+            return
+        self.leader.abandon_term(TermCause.STOPPING, "the replica is closed")
+        self._stop("the replica is closed")
+        self._refuse_queue()
 
     def leads_term(self, epoch: int, term_id: int) -> bool:
         """Whether this replica leads, in this very term."""
@@ -355,7 +361,7 @@ class Shard:
             return 0
         passed = follower.pass_own(term, event.entries)
         if passed:
-            self.leader.acknowledge(term, term.seen(follower.seq_read_back, follower.next_read - 1))
+            self.leader.acknowledge(term, term.seen(follower.seq_read_back, event.entries[:passed]))
         return passed
 
     def _read_as_leader(self, entry: ReadEntry) -> bool:
@@ -365,7 +371,7 @@ class Shard:
             return False
         found = self.follower.read_back(entry)
         if isinstance(found, EntryKey):
-            self.leader.acknowledge(term, term.seen(found.seq, entry.offset))
+            self.leader.acknowledge(term, term.seen(found.seq, [entry]))
         elif found is not None:
             self.successor = found
             reason = f"node {found.node_id} claimed epoch {found.epoch}"
@@ -377,28 +383,18 @@ class Shard:
 
     def header(self, cluster_id: str, topic_id: bytes) -> Header:
         """Where this replica stands, for the state database. A shard that is not settled stands further on than its tables."""
-        committed = self.committed
-        claim, fence = committed.claim, committed.written_fence
-        return Header(
-            cluster_id=cluster_id,
-            topic_id=topic_id,
-            metadata_partition=self.partition,
-            applied_offset=committed.state.applied_offset,
-            epoch=fence.epoch,
-            term=fence.term,
-            seq=fence.seq,
-            leader_node_id=-1 if claim is None else claim.node_id,
-            leader_endpoints="" if claim is None else format_endpoints(claim.endpoints),
-            log_time_ms=committed.state.hot.log_time_ms,
-            last_entry_hash=b"",
-            digest=b"",
-        )
+        header = self.committed.header(self.committed.written_fence)
+        return replace(header, cluster_id=cluster_id, topic_id=topic_id, metadata_partition=self.partition)
 
-    def freeze(self, header: Header, *, results_before_ms: int = 0) -> Freeze:
+    def freeze(self, header: Header, *, results_before_ms: int = 0, written_ms: int = -1) -> Freeze:
         """Hand over what was applied since the last freeze (`ShardState.freeze`). Raises `BrokenInvariant` while not settled."""
         if not self.is_settled:
             raise BrokenInvariant("what is deferred must be settled before the state is written")
-        return self.committed.state.freeze(header, results_before_ms=results_before_ms)
+        return self.committed.state.freeze(header, results_before_ms=results_before_ms, written_ms=written_ms)
+
+    def take_sealed(self) -> Sealed | None:
+        """Hand over the oldest generation that ends at a mark (`ShardState.take_sealed`), None when there is none."""
+        return self.committed.state.take_sealed()
 
     def written(self) -> None:
         """The frozen generation is in the database."""

@@ -7,20 +7,33 @@ everything that was answered settle it first (`runtime.replica.Replica.look`).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from coordinator.core.commands import FetchPoint, FoundBatches
 from coordinator.core.committed import CommitCounts
+from coordinator.core.directory.content import Restoration
 from coordinator.core.directory.directory import Directory
 from coordinator.core.leadership.states import State
 from coordinator.core.log_entry import ContradictoryEntry
 from coordinator.core.reads.queries import FetchBudget, find_batches, past_the_end
+from coordinator.core.reads.retention import Known, LookedAt, look_at
 from coordinator.core.shard import Shard
 from coordinator.core.state.replica_state import ShardState
 from coordinator.core.tables.in_memory import HotState
-from coordinator.core.tables.stored_rows import FileRow
-from coordinator.kafka.batches import partition_key
+from coordinator.core.tables.stored_rows import FileRow, Tombstone
+from coordinator.kafka.topic_configs import Retention
 from records.log import Fence
-from records.model import LeadershipClaimed
+from records.model import LeadershipClaimed, SnapshotCommitted
+
+
+class FileCounts(NamedTuple):
+    """Files with and without live batches, the sizes of their objects, and the keys that are out."""
+
+    live: int
+    empty: int
+    bytes_live: int
+    bytes_empty: int
+    tombstones: int
 
 
 class ShardView:
@@ -86,6 +99,10 @@ class ShardView:
     def log_ahead_ms(self) -> int:
         """How much earlier than this process's clock times are written into the log."""
         return self._shard.leader.log_ahead_ms
+
+    def log_clock_ms(self, now_ms: int) -> int:
+        """The time that an entry would get which a leader appends now, when its process's clock shows `now_ms`."""
+        return max(now_ms - self.log_ahead_ms, self._shard.committed.state.hot.log_time_ms)
 
     @property
     def is_settled(self) -> bool:
@@ -160,9 +177,24 @@ class ShardView:
         return self._shard.committed.state.hot.directory
 
     @property
+    def snapshots(self) -> tuple[SnapshotCommitted, ...]:
+        """The newest committed snapshots, the oldest first."""
+        return self._shard.committed.state.hot.snapshots
+
+    @property
+    def restoration(self) -> Restoration | None:
+        """The restore that the log began with."""
+        return self._shard.committed.state.hot.restoration
+
+    @property
+    def is_restore_open(self) -> bool:
+        """Whether the log was restored and no operator has called that finished, as far as this partition knows: only 0 is told."""
+        return self.restoration is not None and not self.restoration.is_finished
+
+    @property
     def live_partitions(self) -> int:
         """How many user partitions there are here."""
-        return len(self._shard.committed.state.hot.partitions.index)
+        return len(self._shard.committed.state.hot.partitions)
 
     @property
     def is_trimming(self) -> bool:
@@ -179,12 +211,21 @@ class ShardView:
         return self._shard.committed.state.has_unwritten()
 
     def has_partition(self, topic_id: bytes, partition: int) -> bool:
-        return partition_key(topic_id, partition) in self._shard.committed.state.hot.partitions.index
+        return self._shard.committed.state.hot.partitions.find(topic_id, partition) is not None
+
+    def topic_ids(self) -> list[bytes]:
+        """The topics that have partitions here."""
+        return list(self._shard.committed.state.hot.topics)
+
+    def partitions_of(self, topic_id: bytes) -> list[int]:
+        """The partitions of a topic that are here, none of an unknown one."""
+        topic = self._shard.committed.state.hot.topics.get(topic_id)
+        return [] if topic is None else list(topic.partitions)
 
     def bounds(self, topic_id: bytes, partition: int) -> tuple[int, int] | None:
         """Log start and high watermark of a user partition, None when it does not exist."""
         table = self._shard.committed.state.hot.partitions
-        row = table.index.get(partition_key(topic_id, partition))
+        row = table.find(topic_id, partition)
         return None if row is None else (table.log_start.cells[row], table.high_watermark.cells[row])
 
     # ---- reads that look into the database, and raise `BrokenInvariant` or `StateFailed` for what cannot be
@@ -197,6 +238,31 @@ class ShardView:
         """The answer for an offset past the high watermark: only a leader behind a barrier may reset a consumer."""
         return past_the_end(self._shard.committed.state, point, is_certain=is_certain)
 
+    def past_retention(self, topic_id: bytes, partition: int, retention: Retention, now_ms: int, known: Known | None) -> LookedAt | None:
+        """Look which batches of a partition are past its retention; see `reads.retention.look_at`."""
+        return look_at(self._shard.committed.state, topic_id, partition, retention, now_ms, known)
+
     def files_after(self, object_key: str, limit: int) -> list[FileRow]:
         """Known files in key order after a key ('' = from the start)."""
         return self._shard.committed.state.files_after(object_key, limit)
+
+    def empty_files(self, before_ms: int, after: tuple[int, int], limit: int) -> list[FileRow]:
+        """Files without live batches that became empty before a log time, by (`emptied_ms`, file id) behind that pair; (-1, -1): the first.
+
+        Those that became empty since the state was last written may be left out, and so are those whose end is applied.
+        """
+        return self._shard.committed.state.empty_files(before_ms, after, limit)
+
+    def file_counts(self) -> FileCounts:
+        """How many files and tombstones there are: files as of the last write of the state database. Cheap."""
+        state = self._shard.committed.state
+        return FileCounts(*state.file_totals(), tombstones=len(state.tombstone_ages))
+
+    def tombstones_after(self, object_key: str, limit: int) -> list[Tombstone]:
+        """Keys that may never be committed (again), in key order after a key ('' = from the start)."""
+        return self._shard.committed.state.tombstones_after(object_key, limit)
+
+    def file(self, object_key: str) -> FileRow | Tombstone | None:
+        """A file by its key, or the tombstone that it left; None for an unknown key."""
+        state = self._shard.committed.state
+        return state.find_file(object_key) or state.find_tombstone(object_key)

@@ -6,8 +6,6 @@ decoded field by field. `topic_partition` is the topic id followed by the partit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from hashlib import sha256
 from typing import TypeAlias
 
 import numpy as np
@@ -39,15 +37,10 @@ LOG_APPEND_TIME = 1
 SEQUENCE_MASK = 0x7FFFFFFF
 """Sequences wrap from 2147483647 to 0."""
 
-CONTENT_HASH_BYTES = 16
-
 KEY_PARTS = np.dtype({"names": ["high", "low", "partition"], "formats": ["<u8", "<u8", ">i4"], "offsets": [5, 13, 21], "itemsize": 77})
 """`topic_partition` as numbers: the halves of the topic id and the partition index."""
 
 _FEW_BATCHES = 128
-_REQUEST_ID_AT = 1
-_REQUEST_ID_BYTES = 4
-_HASH_PIECE_BYTES = 2047
 
 
 def partition_key(topic_id: bytes, partition: int) -> bytes:
@@ -78,24 +71,3 @@ def is_start_of_run(batches: BatchArray) -> npt.NDArray[np.bool_]:
         column = np.ascontiguousarray(parts[name])
         is_start[1:] |= column[1:] != column[:-1]
     return is_start
-
-
-def join_batches(parts: Sequence[BatchArray]) -> bytearray:
-    """The bytes of the batches of some files, one after the other, without request ids, which a retry may renumber."""
-    # As bytes: numpy is slow to see that the types agree, to copy them, and to describe them for a view.
-    joined = bytearray().join([part.tobytes() for part in parts])
-    zeros = bytes(len(joined) // BATCH.itemsize)
-    for place in range(_REQUEST_ID_AT, _REQUEST_ID_AT + _REQUEST_ID_BYTES):
-        joined[place :: BATCH.itemsize] = zeros
-    return joined
-
-
-def content_hash(object_format: int, file_size: int, owner_ids: list[int], masked: memoryview) -> bytes:
-    """Identify the content of a commit by its head and its share of what `join_batches` returned."""
-    # The processor has instructions for SHA-256: it takes half the time of BLAKE2.
-    owners = str(owner_ids[0]) if len(owner_ids) == 1 else ",".join(map(str, owner_ids))
-    hasher = sha256(f"{object_format} {file_size} {owners} ".encode())
-    # In pieces for which hashlib keeps the interpreter: giving it away for microseconds may cost a switch of threads.
-    for start in range(0, len(masked), _HASH_PIECE_BYTES):
-        hasher.update(masked[start : start + _HASH_PIECE_BYTES])
-    return hasher.digest()[:CONTENT_HASH_BYTES]

@@ -8,14 +8,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coordinator.core.commands import CommitAnswer, CommitFile, CommitResult
-from coordinator.core.files.block import BlockShare
-from coordinator.core.tables import scratch
+from coordinator.core.commands import CommitAnswer, CommitFile, CommitResult, Outcome
+from coordinator.core.files.answers import FileAnswer
 from coordinator.kafka.batches import BATCH
 from coordinator.kafka.object_key import created_ms_of_key
 from coordinator.operations.declaration import bad_timeout
-from coordinator.protocol.commit_file import decode_commit_file, encode_commit_answers, encode_commit_response, read_commit_body
+from coordinator.protocol.commit_file import (
+    AnswerCells,
+    decode_commit_file,
+    encode_commit_answers,
+    encode_commit_response,
+    read_commit_body,
+)
+from records.lines import BASE_OFFSET, DETAIL, LOG_START, TIMESTAMP_TYPE, VERDICT
 
+ANSWER_CELLS = AnswerCells(VERDICT, BASE_OFFSET, TIMESTAMP_TYPE, LOG_START, DETAIL)
 _BROKER_CLIENT_ID = re.compile(r"broker-(\d{1,9})")
 _BROKER_CLIENT_ID_LENGTH_MAX = 16
 
@@ -49,6 +56,12 @@ def read_commit(data: bytes, body_offset: int, client_id: str | None) -> CommitR
     return CommitRequest(command, timeout_ms, CommitResult.refused(len(batches), outcome.error, outcome.message))
 
 
+def refuse_commit(data: bytes, body_offset: int, outcome: Outcome) -> bytes:
+    """Return the encoded answer to a CommitFile body that is refused as a whole. Raises MalformedMessage."""
+    count = len(read_commit(data, body_offset, None).command.batches)
+    return write_commit(CommitResult.refused(count, outcome.error, outcome.message))
+
+
 @lru_cache(maxsize=4096)
 def _uploader(client_id: str) -> int:
     """The uploading broker from a client id `broker-<n>`, else -1."""
@@ -57,13 +70,12 @@ def _uploader(client_id: str) -> int:
 
 
 def write_commit(answer: CommitAnswer) -> bytes:
-    """Encode a CommitFile answer. All answers of a block are encoded when the first is asked for."""
-    if isinstance(answer, BlockShare):
-        block = answer.block
-        if block.answers is None:
-            rows = scratch.BASE, scratch.TYPE, scratch.LOG_START
-            block.answers = encode_commit_answers(block.columns, rows, block.append_time_ms, block.first_batch)
-        return block.answers[answer.file]
+    """Encode a CommitFile answer. All answers of a group are encoded when the first is asked for."""
+    if isinstance(answer, FileAnswer):
+        files = answer.files
+        if files.answers is None:
+            files.answers = encode_commit_answers(files.table.lines, ANSWER_CELLS, files.append_times, files.table.first_line)
+        return files.answers[answer.file]
     result = answer.result()
     messages = None
     if any(result.errors):

@@ -10,13 +10,31 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from coordinator.core.commands import Command, Outcome
+from coordinator.kafka.acls import AclOperation
 from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.api_keys import KIP_KEY_SHIFT
-from coordinator.protocol.codec import Message, decode
-from coordinator.protocol.entity import RequestPart, ResponsePart
+from coordinator.protocol.codec import Message, decode, encode
+from coordinator.protocol.entity import RequestPart, ResponsePart, blank
+
+Acl = frozenset[AclOperation]
+"""A principal needs one of these on the cluster; none of them: everybody may."""
+
+CLUSTER_ACTION: Final[Acl] = frozenset({AclOperation.CLUSTER_ACTION})
+"""The operations of the KIP, as brokers send them, and of nodes."""
+DISCOVERY: Final[Acl] = frozenset({AclOperation.CLUSTER_ACTION, AclOperation.DESCRIBE})
+"""What gateways need in order to find partitions and nodes, and operators to look at them."""
+DESCRIBE: Final[Acl] = frozenset({AclOperation.DESCRIBE})
+ALTER: Final[Acl] = frozenset({AclOperation.ALTER})
+EVERYBODY: Final[Acl] = frozenset()
+"""For requests without which nobody could log in, or find out why not."""
+
+Refuse = Callable[[int, Any, Outcome], Message]
+"""Takes the version, the request, and why it is refused as a whole; returns an answer that says so in each of its elements."""
+RefuseBody = Callable[[bytes, int, Outcome], bytes]
+"""As `Refuse`, from the bytes of a request (which fill the first argument from the second on) to those of its answer."""
 
 Q = TypeVar("Q")
 E = TypeVar("E")
@@ -79,6 +97,7 @@ class Operation:
     key: int
     versions: Mapping[int, ApiVersion]
     answered_by: AnsweredBy
+    acl: Acl
     lane: Lane = Lane.READ
     kip_key: int | None = None
     is_standard: bool = False
@@ -91,6 +110,11 @@ class Operation:
     """Read and answered without message objects, by callback (`app.dispatch`, `app.reads`): the ways that must be fast."""
     translation: Translation[Any, Any, Any] | None = None
     """None when the node itself is asked (`runtime.serving`)."""
+    refuse: Refuse | None = None
+    """None when the translation, or `refuse_body`, says how."""
+    refuse_body: RefuseBody | None = None
+    only_looks: Callable[[Any], bool] | None = None
+    """Holds for a request that changes nothing; `DESCRIBE` is enough for it whatever `acl` says."""
 
     @property
     def is_write(self) -> bool:
@@ -100,6 +124,18 @@ class Operation:
     def decode(self, api_version: int, data: bytes, offset: int) -> Message:
         """Return the request that fills `data` from `offset` on. Raises MalformedMessage; KeyError for a version there is not."""
         return decode(self.versions[api_version].request_type, data, offset, rest_allowed=self.is_standard)
+
+    def refusal(self, api_version: int, data: bytes, offset: int, outcome: Outcome) -> bytes:
+        """Return the encoded answer to a request that is refused as a whole. Raises as `decode`."""
+        if self.refuse_body is not None:
+            return self.refuse_body(data, offset, outcome)
+        request = self.decode(api_version, data, offset)
+        if self.refuse is not None:
+            return encode(self.refuse(api_version, request, outcome))
+        if self.translation is None:
+            raise TypeError(f"{self.name} declares no refusal")
+        refused = self.translation.refused(outcome)
+        return encode(self.translation.response(request, [refused] * len(self.translation.elements(request))))
 
 
 def version_of(request_type: type[Message], response_type: type[Message]) -> ApiVersion:
@@ -112,11 +148,15 @@ def declare(
     response: type[ResponsePart],
     *,
     answered_by: AnsweredBy,
+    acl: Acl,
     lane: Lane = Lane.READ,
     is_internal: bool = False,
     is_unbounded: bool = False,
     has_own_codec: bool = False,
     translation: Translation[Any, Any, Any] | None = None,
+    refuse: Refuse | None = None,
+    refuse_body: RefuseBody | None = None,
+    only_looks: Callable[[Any], bool] | None = None,
 ) -> Operation:
     """Return an operation of the KIP or of this service; name and numbers are those of its request class."""
     number = int(request.__api_key__)
@@ -126,12 +166,25 @@ def declare(
         kip_key=None if number > KIP_KEY_SHIFT else number,
         versions={0: version_of(request, response)},
         answered_by=answered_by,
+        acl=acl,
         lane=lane,
         is_internal=is_internal,
         is_unbounded=is_unbounded,
         has_own_codec=has_own_codec,
         translation=translation,
+        refuse=refuse,
+        refuse_body=refuse_body,
+        only_looks=only_looks,
     )
+
+
+def refuse_whole(response: type[ResponsePart]) -> Refuse:
+    """Return the refusal of a request whose response has one error for all of it; nothing else is told."""
+
+    def refuse(_: int, __: Any, outcome: Outcome) -> Message:
+        return blank(response, error_code=outcome.error, error_message=outcome.message)
+
+    return refuse
 
 
 def bad_timeout(timeout_ms: int) -> Outcome:

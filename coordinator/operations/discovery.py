@@ -17,21 +17,22 @@ from kio.schema.errors import ErrorCode as KioError
 from coordinator.core.commands import Outcome
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.names import parse_topic_id
-from coordinator.operations.declaration import AnsweredBy, Operation
-from coordinator.operations.kafka_versions import KafkaVersions, schema_module
+from coordinator.operations.declaration import DISCOVERY, EVERYBODY
+from coordinator.operations.kafka_versions import kafka_operation, schema_module
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import Message
-from records.model import NodeRegistered
 
 if TYPE_CHECKING:
     from kio.schema.find_coordinator.v6 import FindCoordinatorRequest
     from kio.schema.metadata.v12 import MetadataRequest
 
+    from records.model import NodeRegistered
+
 COORDINATOR_KEY_TYPE = 100
 """FindCoordinator's key type for Diskless Coordinators; Kafka's own types are 0 to 2."""
 
 
-class MetadataTopic(NamedTuple):
+class TopicLeaders(NamedTuple):
     """A topic for Metadata: leaders by partition; a topic without leaders carries an error."""
 
     error: ErrorCode
@@ -100,7 +101,7 @@ def wanted_topics(request: Message) -> list[tuple[bytes, str | None]] | None:
 
 
 def metadata_response(
-    version: int, nodes: Sequence[NodeRegistered], cluster_id: str | None, controller_id: int, topics: Sequence[MetadataTopic]
+    version: int, nodes: Sequence[NodeRegistered], cluster_id: str | None, controller_id: int, topics: Sequence[TopicLeaders]
 ) -> Message:
     """Kafka's response of a version: our nodes as brokers, our coordinators as partition leaders."""
     module = schema_module("metadata", version, "response")
@@ -118,7 +119,7 @@ def metadata_response(
     )
 
 
-def _metadata_topic(module: ModuleType, version: int, topic: MetadataTopic) -> object:
+def _metadata_topic(module: ModuleType, version: int, topic: TopicLeaders) -> object:
     partitions = tuple(
         module.MetadataResponsePartition(
             error_code=KioError.none if leader >= 0 else KioError.leader_not_available,
@@ -135,12 +136,17 @@ def _metadata_topic(module: ModuleType, version: int, topic: MetadataTopic) -> o
     return module.MetadataResponseTopic(partitions=partitions, **fields)
 
 
-def _standard(key: ApiKey, versions: KafkaVersions, *, is_unbounded: bool = False) -> Operation:
-    return Operation(
-        name=key.name, key=key, versions=versions, answered_by=AnsweredBy.ANY_NODE, is_standard=True, is_unbounded=is_unbounded
-    )
+def _refuse_find_coordinator(version: int, request: Message, outcome: Outcome) -> Message:
+    _, keys = coordinator_keys(request)
+    return find_coordinator_response(version, [FoundCoordinator(key, -1, "", -1, outcome) for key in keys])
 
 
-METADATA: Final = _standard(ApiKey.METADATA, KafkaVersions("metadata", "Metadata", 9, 12), is_unbounded=True)
-FIND_COORDINATOR: Final = _standard(ApiKey.FIND_COORDINATOR, KafkaVersions("find_coordinator", "FindCoordinator", 4, 6))
-API_VERSIONS: Final = _standard(ApiKey.API_VERSIONS, KafkaVersions("api_versions", "ApiVersions", 0, 4))
+def _refuse_metadata(version: int, request: Message, outcome: Outcome) -> Message:
+    """Tell nothing of nodes; a request for all topics is told of none, as in Kafka."""
+    refused = [TopicLeaders(outcome.error, topic_id, name, []) for topic_id, name in wanted_topics(request) or ()]
+    return metadata_response(version, [], None, -1, refused)
+
+
+METADATA: Final = kafka_operation(ApiKey.METADATA, 9, 12, acl=DISCOVERY, refuse=_refuse_metadata, is_unbounded=True)
+FIND_COORDINATOR: Final = kafka_operation(ApiKey.FIND_COORDINATOR, 4, 6, acl=DISCOVERY, refuse=_refuse_find_coordinator)
+API_VERSIONS: Final = kafka_operation(ApiKey.API_VERSIONS, 0, 4, acl=EVERYBODY, refuse=None)

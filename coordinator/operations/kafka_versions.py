@@ -11,7 +11,8 @@ from functools import cache
 from importlib import import_module
 from types import ModuleType
 
-from coordinator.operations.declaration import ApiVersion, version_of
+from coordinator.operations.declaration import Acl, AnsweredBy, ApiVersion, Lane, Operation, Refuse, version_of
+from coordinator.protocol.api_keys import ApiKey
 
 
 @cache
@@ -47,6 +48,33 @@ class KafkaVersions(Mapping[int, ApiVersion]):
 
     def __len__(self) -> int:
         return len(self._numbers)
+
+
+def kafka_operation(
+    key: ApiKey,
+    first: int,
+    last: int,
+    *,
+    acl: Acl,
+    refuse: Refuse | None,
+    answered_by: AnsweredBy = AnsweredBy.ANY_NODE,
+    lane: Lane = Lane.READ,
+    is_internal: bool = False,
+    is_unbounded: bool = False,
+) -> Operation:
+    """Return one of Kafka's own operations in the versions `first` to `last`; kio has its messages under the name of its number."""
+    return Operation(
+        name=key.name,
+        key=key,
+        versions=KafkaVersions(key.name.lower(), key.name.title().replace("_", ""), first, last),
+        answered_by=answered_by,
+        acl=acl,
+        lane=lane,
+        is_standard=True,
+        is_internal=is_internal,
+        is_unbounded=is_unbounded,
+        refuse=refuse,
+    )
 
 
 def load_all(versions: Mapping[int, ApiVersion]) -> None:

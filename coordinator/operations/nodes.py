@@ -6,7 +6,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from coordinator.core.commands import Outcome, RegisterNode
-from coordinator.operations.declaration import AnsweredBy, Lane, Operation, Translation, declare, itself
+from coordinator.operations.declaration import (
+    ALTER,
+    CLUSTER_ACTION,
+    DISCOVERY,
+    AnsweredBy,
+    Lane,
+    Operation,
+    Translation,
+    declare,
+    itself,
+    refuse_whole,
+)
 from coordinator.protocol.codec import Message
 from coordinator.protocol.messages import (
     DescribeCoordinatorsRequest,
@@ -21,13 +32,15 @@ from coordinator.protocol.messages import (
     UpdateSchemaLevelRequest,
     UpdateSchemaLevelResponse,
 )
-from records.model import Endpoint
 
 if TYPE_CHECKING:
     from coordinator.core.directory.directory import Directory
 
 
 def _registrations(request: RegisterNodeRequest) -> list[RegisterNode]:
+    # Only nodes read registrations; other programs start without the records.
+    from records.model import Endpoint
+
     endpoints = [Endpoint(listener=e.listener, host=e.host, port=e.port) for e in request.endpoints]
     registration = RegisterNode(
         node_id=request.node_id,
@@ -36,6 +49,8 @@ def _registrations(request: RegisterNodeRequest) -> list[RegisterNode]:
         schema_level_max=request.schema_level_max,
         incarnation_id=request.incarnation_id,
         replaced_id=request.replaced_id,
+        log_dirs=request.log_dirs,
+        is_any_dir_offline=request.is_any_dir_offline,
     )
     return [registration]
 
@@ -49,6 +64,7 @@ REGISTER_NODE: Final[Operation] = declare(
     RegisterNodeRequest,
     RegisterNodeResponse,
     answered_by=AnsweredBy.DIRECTORY,
+    acl=CLUSTER_ACTION,
     lane=Lane.UNORDERED,
     is_internal=True,
     translation=Translation(
@@ -69,21 +85,40 @@ def update_schema_level_response(outcome: Outcome, directory: Directory | None) 
 
 
 DESCRIBE_NODE: Final[Operation] = declare(
-    DescribeNodeRequest, DescribeNodeResponse, answered_by=AnsweredBy.ANY_NODE, lane=Lane.UNORDERED, is_internal=True
+    DescribeNodeRequest,
+    DescribeNodeResponse,
+    answered_by=AnsweredBy.ANY_NODE,
+    acl=CLUSTER_ACTION,
+    lane=Lane.UNORDERED,
+    is_internal=True,
+    refuse=refuse_whole(DescribeNodeResponse),
 )
 
 REPORT_CONTRADICTION: Final[Operation] = declare(
     ReportContradictionRequest,
     ReportContradictionResponse,
     answered_by=AnsweredBy.COORDINATOR,
+    acl=CLUSTER_ACTION,
     lane=Lane.UNORDERED,
     is_internal=True,
+    refuse=refuse_whole(ReportContradictionResponse),
 )
 
 DESCRIBE_COORDINATORS: Final[Operation] = declare(
-    DescribeCoordinatorsRequest, DescribeCoordinatorsResponse, answered_by=AnsweredBy.ANY_NODE, is_unbounded=True
+    DescribeCoordinatorsRequest,
+    DescribeCoordinatorsResponse,
+    answered_by=AnsweredBy.ANY_NODE,
+    acl=DISCOVERY,
+    is_unbounded=True,
+    refuse=refuse_whole(DescribeCoordinatorsResponse),
 )
 
 UPDATE_SCHEMA_LEVEL: Final[Operation] = declare(
-    UpdateSchemaLevelRequest, UpdateSchemaLevelResponse, answered_by=AnsweredBy.DIRECTORY, lane=Lane.ALONE
+    UpdateSchemaLevelRequest,
+    UpdateSchemaLevelResponse,
+    answered_by=AnsweredBy.DIRECTORY,
+    acl=ALTER,
+    lane=Lane.ALONE,
+    refuse=refuse_whole(UpdateSchemaLevelResponse),
+    only_looks=lambda request: request.level == 0,
 )

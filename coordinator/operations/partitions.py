@@ -19,10 +19,10 @@ from coordinator.core.commands import (
     Outcome,
 )
 from coordinator.kafka.errors import ErrorCode
-from coordinator.operations.declaration import AnsweredBy, Lane, Operation, Translation, bad_timeout, declare
+from coordinator.operations.declaration import CLUSTER_ACTION, AnsweredBy, Lane, Operation, Translation, bad_timeout, declare
 from coordinator.protocol.codec import Message
-from coordinator.protocol.find_batches import FindBatches, FoundPartition, encode_find_batches_response
-from coordinator.protocol.list_offsets import ListOffsets, encode_list_offsets_response
+from coordinator.protocol.find_batches import FindBatchesBody, FoundPartition, decode_find_batches, encode_find_batches_response
+from coordinator.protocol.list_offsets import ListOffsetsBody, decode_list_offsets, encode_list_offsets_response
 from coordinator.protocol.messages import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
@@ -37,12 +37,12 @@ from coordinator.protocol.messages import (
 A = TypeVar("A")
 
 
-def list_offsets_queries(request: ListOffsets) -> list[OffsetQuery]:
+def list_offsets_queries(request: ListOffsetsBody) -> list[OffsetQuery]:
     """The queries in request order."""
     return [OffsetQuery(topic_id, index, timestamp) for topic_id, partitions in request.topics for index, timestamp in partitions]
 
 
-def list_offsets_body(request: ListOffsets, answers: Sequence[FoundOffset]) -> bytes:
+def list_offsets_body(request: ListOffsetsBody, answers: Sequence[FoundOffset]) -> bytes:
     """The encoded response, one answer per query."""
     topics = []
     start = 0
@@ -98,7 +98,7 @@ class FetchPoints(NamedTuple):
     refusal: Outcome | None
 
 
-def find_batches_points(request: FindBatches) -> FetchPoints:
+def find_batches_points(request: FindBatchesBody) -> FetchPoints:
     """The points in request order, with what is wrong with the request as a whole."""
     points = [
         FetchPoint(topic_id, index, offset, max_bytes) for topic_id, partitions in request.topics for index, offset, max_bytes in partitions
@@ -112,7 +112,7 @@ def find_batches_points(request: FindBatches) -> FetchPoints:
     return FetchPoints(points, refusal)
 
 
-def find_batches_body(request: FindBatches, answers: Sequence[FoundBatches]) -> bytes:
+def find_batches_body(request: FindBatchesBody, answers: Sequence[FoundBatches]) -> bytes:
     """The encoded response, one answer per point."""
     flat = iter(answers)
     topics = [
@@ -126,16 +126,40 @@ def _found_partition(index: int, answer: FoundBatches) -> FoundPartition:
     return FoundPartition(index, int(answer.outcome.error), answer.log_start, answer.high_watermark, answer.batches)
 
 
-LIST_OFFSETS: Final[Operation] = declare(ListOffsetsRequest, ListOffsetsResponse, answered_by=AnsweredBy.PARTITION, has_own_codec=True)
+def _refuse_list_offsets(data: bytes, body_offset: int, outcome: Outcome) -> bytes:
+    request = decode_list_offsets(data, body_offset)
+    return list_offsets_body(request, [FoundOffset(outcome)] * len(list_offsets_queries(request)))
+
+
+def _refuse_find_batches(data: bytes, body_offset: int, outcome: Outcome) -> bytes:
+    request = decode_find_batches(data, body_offset)
+    return find_batches_body(request, [FoundBatches(outcome=outcome, batches=[])] * len(find_batches_points(request).points))
+
+
+LIST_OFFSETS: Final[Operation] = declare(
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    answered_by=AnsweredBy.PARTITION,
+    acl=CLUSTER_ACTION,
+    has_own_codec=True,
+    refuse_body=_refuse_list_offsets,
+)
 
 FIND_BATCHES: Final[Operation] = declare(
-    FindBatchesRequest, FindBatchesResponse, answered_by=AnsweredBy.ANY_NODE, is_unbounded=True, has_own_codec=True
+    FindBatchesRequest,
+    FindBatchesResponse,
+    answered_by=AnsweredBy.ANY_NODE,
+    acl=CLUSTER_ACTION,
+    is_unbounded=True,
+    has_own_codec=True,
+    refuse_body=_refuse_find_batches,
 )
 
 DELETE_RECORDS: Final[Operation] = declare(
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     answered_by=AnsweredBy.PARTITION,
+    acl=CLUSTER_ACTION,
     lane=Lane.ALONE,
     translation=Translation(
         elements=delete_records_points,

@@ -11,14 +11,42 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from coordinator.operations import discovery, files, nodes, partitions, topics
+from coordinator.operations import (
+    discovery,
+    files,
+    gateways,
+    log_dirs,
+    nodes,
+    orphans,
+    partitions,
+    restores,
+    retention,
+    snapshot_fetches,
+    snapshots,
+    topic_configs,
+    topics,
+)
 from coordinator.operations.declaration import ApiVersion, Operation
 from coordinator.operations.kafka_versions import load_all
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import Message
 from coordinator.protocol.wire import MalformedMessage, varint
 
-_SUBJECTS: Final = (discovery, files, nodes, partitions, topics)
+_SUBJECTS: Final = (
+    discovery,
+    files,
+    gateways,
+    log_dirs,
+    nodes,
+    orphans,
+    partitions,
+    restores,
+    retention,
+    snapshot_fetches,
+    snapshots,
+    topic_configs,
+    topics,
+)
 
 OPERATIONS: Final[tuple[Operation, ...]] = tuple(
     sorted((one for subject in _SUBJECTS for one in vars(subject).values() if isinstance(one, Operation)), key=lambda one: one.key)

@@ -6,8 +6,19 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol, TypeVar
 
 from coordinator.core.commands import Outcome, PlacePartitions, RemoveTopics, TopicRemoval, TopicShare, WantedTopic
-from coordinator.operations.declaration import AnsweredBy, Lane, Operation, Translation, declare, itself
+from coordinator.kafka.names import ZERO_TOPIC_ID
+from coordinator.operations.declaration import (
+    CLUSTER_ACTION,
+    DISCOVERY,
+    AnsweredBy,
+    Lane,
+    Operation,
+    Translation,
+    declare,
+    itself,
+)
 from coordinator.protocol.codec import Message
+from coordinator.protocol.entity import blank
 from coordinator.protocol.messages import (
     CreatablePartitionsResult,
     CreatePartitionsRequest,
@@ -17,6 +28,7 @@ from coordinator.protocol.messages import (
     DeleteTopicsResponse,
     DescribeTopicsRequest,
     DescribeTopicsResponse,
+    DescribeTopicsTopicResult,
     PlacePartitionsRequest,
     PlacePartitionsResponse,
     PlacePartitionsTopicResult,
@@ -41,7 +53,15 @@ def _results(make: Callable[..., R], topics: Sequence[_OfTopic], outcomes: Seque
 
 def wanted_topics(request: CreatePartitionsRequest) -> list[WantedTopic]:
     """Return the topics in request order."""
-    return [WantedTopic(topic_id=t.topic_id, name=t.name, num_partitions=t.num_partitions) for t in request.topics]
+    return [
+        WantedTopic(
+            topic_id=topic.topic_id,
+            name=topic.name,
+            num_partitions=topic.num_partitions,
+            settings=tuple((one.name, one.value) for one in topic.configs),
+        )
+        for topic in request.topics
+    ]
 
 
 def _create_partitions_response(request: CreatePartitionsRequest, outcomes: Sequence[Outcome]) -> Message:
@@ -85,6 +105,7 @@ CREATE_PARTITIONS: Final[Operation] = declare(
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     answered_by=AnsweredBy.DIRECTORY,
+    acl=CLUSTER_ACTION,
     lane=Lane.ALONE,
     translation=Translation(elements=wanted_topics, refused=itself, response=_create_partitions_response),
 )
@@ -93,6 +114,7 @@ DELETE_TOPICS: Final[Operation] = declare(
     DeleteTopicsRequest,
     DeleteTopicsResponse,
     answered_by=AnsweredBy.DIRECTORY,
+    acl=CLUSTER_ACTION,
     lane=Lane.ALONE,
     translation=Translation(elements=_topic_ids, refused=itself, response=_delete_topics_response),
 )
@@ -101,6 +123,7 @@ PLACE_PARTITIONS: Final[Operation] = declare(
     PlacePartitionsRequest,
     PlacePartitionsResponse,
     answered_by=AnsweredBy.COORDINATOR,
+    acl=CLUSTER_ACTION,
     lane=Lane.UNORDERED,
     is_internal=True,
     translation=Translation(
@@ -115,6 +138,7 @@ REMOVE_TOPICS: Final[Operation] = declare(
     RemoveTopicsRequest,
     RemoveTopicsResponse,
     answered_by=AnsweredBy.COORDINATOR,
+    acl=CLUSTER_ACTION,
     lane=Lane.UNORDERED,
     is_internal=True,
     translation=Translation(
@@ -125,6 +149,23 @@ REMOVE_TOPICS: Final[Operation] = declare(
     ),
 )
 
+
+def _refuse_describe(_: int, request: DescribeTopicsRequest, outcome: Outcome) -> Message:
+    """Refuse each topic; a request for all is told of one without a name."""
+    wanted = [(topic.topic_id, topic.name) for topic in request.topics] or [(ZERO_TOPIC_ID, None)]
+    return DescribeTopicsResponse(
+        topics=tuple(
+            blank(DescribeTopicsTopicResult, error_code=outcome.error, error_message=outcome.message, topic_id=topic_id, name=name)
+            for topic_id, name in wanted
+        )
+    )
+
+
 DESCRIBE_TOPICS: Final[Operation] = declare(
-    DescribeTopicsRequest, DescribeTopicsResponse, answered_by=AnsweredBy.ANY_NODE, is_unbounded=True
+    DescribeTopicsRequest,
+    DescribeTopicsResponse,
+    answered_by=AnsweredBy.ANY_NODE,
+    acl=DISCOVERY,
+    is_unbounded=True,
+    refuse=_refuse_describe,
 )

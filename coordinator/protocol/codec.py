@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
 from operator import attrgetter
-from typing import ClassVar, Final, Protocol, TypeVar, cast
+from typing import ClassVar, Final, NamedTuple, Protocol, TypeVar, cast
 
 from kio.static.primitive import i16
 
@@ -66,7 +66,7 @@ def entity_codec(entity: type[Message]) -> Codec:
     flexible = entity.__flexible__
     readers: list[ReadInto] = []
     writers: list[Write] = []
-    tagged: dict[int, tuple[Field[object], Codec]] = {}
+    tagged: dict[int, _Tagged] = {}
     group: list[Field[object]] = []
     size_min = 1 if flexible else 0
 
@@ -81,9 +81,7 @@ def entity_codec(entity: type[Message]) -> Codec:
 
     for item in fields(entity):
         if "tag" in item.metadata:
-            if item.default is MISSING:
-                raise TypeError(f"{entity.__name__}.{item.name}: a tagged field needs a default")
-            tagged[int(item.metadata["tag"])] = (item, _field_codec(entity, item))
+            tagged[int(item.metadata["tag"])] = _Tagged(item.name, _default(entity, item), _field_codec(entity, item))
         elif _is_fixed(item):
             group.append(item)
         else:
@@ -184,31 +182,49 @@ def _write_from(name: str, write: Write) -> Write:
 # --- tagged fields ---
 
 
-def _tagged_reader(owner: str, tagged: dict[int, tuple[Field[object], Codec]]) -> ReadInto:
+class _Tagged(NamedTuple):
+    name: str
+    default: object
+    codec: Codec
+
+
+def _default(entity: type[Message], item: Field[object]) -> object:
+    """What a tagged field is when it is not sent; kio declares none for structures, in which Kafka takes zeros."""
+    if item.default is not MISSING:
+        return item.default
+    array, inner, _ = shape(item)
+    if array or not is_dataclass(inner) or not all(map(_is_fixed, fields(inner))):
+        raise TypeError(f"{entity.__name__}.{item.name}: a tagged field needs a default")
+    return cast(Callable[..., object], inner)(**{one.name: 0 for one in fields(inner)})
+
+
+def _tagged_reader(owner: str, tagged: dict[int, _Tagged]) -> ReadInto:
     known = frozenset(tagged)
+    defaults = {one.name: one.default for one in tagged.values()}
 
     def read(source: Source, position: int, values: dict[str, object]) -> int:
+        values.update(defaults)
         if position < source.end and source.data[position] == 0:
             return position + 1
         found, after = read_tagged_fields(source.data, position, source.end, known)
         for tag, (start, stop) in found.items():
-            item, codec = tagged[tag]
-            values[item.name], position = codec.read(source, start)
+            name, _, codec = tagged[tag]
+            values[name], position = codec.read(source, start)
             if position != stop:
-                raise MalformedMessage(f"{owner}.{item.name}: tagged field {tag} says {stop - start} bytes and has {position - start}")
+                raise MalformedMessage(f"{owner}.{name}: tagged field {tag} says {stop - start} bytes and has {position - start}")
         return after
 
     return read
 
 
-def _tagged_writer(tagged: dict[int, tuple[Field[object], Codec]]) -> Write:
+def _tagged_writer(tagged: dict[int, _Tagged]) -> Write:
     ascending = sorted(tagged.items())
 
     def write(out: bytearray, value: object) -> None:
         count, section = 0, bytearray()
-        for tag, (item, codec) in ascending:
-            one = getattr(value, item.name)
-            if one != item.default:
+        for tag, (name, default, codec) in ascending:
+            one = getattr(value, name)
+            if one != default:
                 raw = bytearray()
                 codec.write(raw, one)
                 section += varint(tag) + varint(len(raw)) + raw

@@ -70,7 +70,7 @@ def single_codec(where: str, kind: str, inner: object, flexible: bool, nullable:
     """Choose the codec of one value. Raises TypeError for a Kafka type that is not known."""
     if kind == "string":
         return _string_codec(where, flexible, nullable)
-    if kind == "bytes":
+    if kind in ("bytes", "records"):
         return _bytes_codec(where, flexible, nullable)
     if kind == "uuid" and inner is uuid.UUID:
         # kio's convention: the zero uuid is None.

@@ -67,7 +67,7 @@ _INT64: Final = struct.Struct(">q")
 _INT16: Final = struct.Struct(">h")
 
 
-class CommitFile(NamedTuple):
+class CommitFileBody(NamedTuple):
     """A CommitFile request. `batches` has the dtype BATCH and may be a read-only view of the received bytes."""
 
     object_key: str
@@ -88,14 +88,14 @@ class CommitResults(NamedTuple):
     error_messages: dict[int, str]
 
 
-def decode_commit_file(data: bytes, offset: int = 0) -> CommitFile:
+def decode_commit_file(data: bytes, offset: int = 0) -> CommitFileBody:
     """Decode the body of a CommitFile request that fills `data` from `offset` on. Raises MalformedMessage."""
     body = read_commit_body(data, offset)
     if body is None:
         return _decode_generally(data, offset)
     object_key, object_format, file_size, owner_ids, first, count, timeout_ms, broker_id, created_ms = body
     batches = np.frombuffer(data, BATCH, count, first)
-    return CommitFile(object_key, object_format, file_size, owner_ids, batches, timeout_ms, broker_id, created_ms)
+    return CommitFileBody(object_key, object_format, file_size, owner_ids, batches, timeout_ms, broker_id, created_ms)
 
 
 def read_commit_body(data: bytes, offset: int) -> Body | None:
@@ -106,7 +106,7 @@ def read_commit_body(data: bytes, offset: int) -> Body | None:
         return None
 
 
-def encode_commit_file(request: CommitFile) -> bytes:
+def encode_commit_file(request: CommitFileBody) -> bytes:
     """Encode the body of a CommitFile request; the batches' `tags` must be 0. Raises UnencodableMessage."""
     if request.batches.dtype != BATCH or request.batches["tags"].any():
         raise UnencodableMessage("CommitFileRequest.batches: must have the dtype BATCH and tags 0")
@@ -175,14 +175,25 @@ def encode_commit_response(
         raise UnencodableMessage(f"CommitFileResponse: {error}") from error
 
 
-def encode_commit_answers(columns: Int64s, rows: tuple[int, int, int], append_time_ms: int, first_batch: list[int]) -> list[bytes]:
-    """Encode the responses to many requests, without errors and messages.
+class AnswerCells(NamedTuple):
+    """Which cells of a line have what an answer tells: the verdict (0: accepted, 1: duplicate), base offset, timestamp type, log start
+    offset, and the append time of a duplicate."""
 
-    `rows` are those of `columns` that have base offsets, timestamp types and log start offsets. Only batches with LogAppendTime are
-    told of the append time. `first_batch` says where each response's results begin in the columns, and where the last one's end.
+    verdict: int
+    base_offset: int
+    timestamp_type: int
+    log_start: int
+    duplicate_time: int
+
+
+def encode_commit_answers(lines: Int64s, cells: AnswerCells, append_times: Int64s, first_line: list[int]) -> list[bytes]:
+    """Encode the responses to many requests from the lines of their batches; responses to requests with refused batches mean nothing.
+
+    Only accepted batches with LogAppendTime are told the append time of their file. `first_line` says where the batches of each
+    request begin, and where those of the last one end.
     """
-    out = bytearray(RESULT_BYTES * first_batch[-1] + ANSWER_BYTES * (len(first_batch) - 1))
-    starts = write_answers(columns.data, *rows, append_time_ms, first_batch, out)
+    out = bytearray(RESULT_BYTES * first_line[-1] + ANSWER_BYTES * (len(first_line) - 1))
+    starts = write_answers(lines.data, *cells, append_times.data, first_line, out)
     raw = bytes(out)
     return [raw[start:stop] for start, stop in pairwise(starts)]
 
@@ -214,9 +225,9 @@ def decode_commit_response(data: bytes, offset: int = 0) -> CommitResults:
     return CommitResults(response.throttle_time_ms, np.frombuffer(packed, RESULT), messages)
 
 
-def _decode_generally(data: bytes, offset: int) -> CommitFile:
+def _decode_generally(data: bytes, offset: int) -> CommitFileBody:
     request = decode(CommitFileRequest, data, offset)
-    return CommitFile(
+    return CommitFileBody(
         request.object_key,
         request.object_format,
         request.file_size,

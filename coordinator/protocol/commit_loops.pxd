@@ -19,7 +19,10 @@ cdef int _put(long long value, unsigned char[::1] out, Py_ssize_t at) except -1
 cpdef object read_body(bytes data, Py_ssize_t offset, Py_ssize_t key_bytes_max, Py_ssize_t elements_max)
 
 @cython.locals(
-    row=Py_ssize_t, at=Py_ssize_t, request=Py_ssize_t, batch=Py_ssize_t, number=Py_ssize_t, start=Py_ssize_t, stop=Py_ssize_t, starts=list
+    row=Py_ssize_t, at=Py_ssize_t, request=Py_ssize_t, line=Py_ssize_t, number=Py_ssize_t, start=Py_ssize_t, stop=Py_ssize_t, starts=list,
+    time=cython.longlong,
 )
-cpdef list write_answers(const long long[:, ::1] columns, Py_ssize_t base_row, Py_ssize_t type_row, Py_ssize_t log_start_row,
-                         long long append_time, list first_batch, unsigned char[::1] out)
+cpdef list write_answers(
+    const long long[:, ::1] lines, Py_ssize_t verdict_cell, Py_ssize_t base_cell, Py_ssize_t type_cell, Py_ssize_t log_start_cell,
+    Py_ssize_t time_cell, const long long[::1] append_times, list first_line, unsigned char[::1] out,
+)

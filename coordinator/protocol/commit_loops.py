@@ -73,26 +73,26 @@ def read_body(data: bytes, offset: int, key_bytes_max: int, elements_max: int) -
 
 
 def write_answers(
-    columns: memoryview[int],
-    base_row: int,
-    type_row: int,
-    log_start_row: int,
-    append_time: int,
-    first_batch: list[int],
+    lines: memoryview[int],
+    verdict_cell: int,
+    base_cell: int,
+    type_cell: int,
+    log_start_cell: int,
+    time_cell: int,
+    append_times: memoryview[int],
+    first_line: list[int],
     out: bytearray,
 ) -> list[int]:
     """Write the bodies of answers without errors, one after the other; returns where each begins, and the end.
 
-    The rows are those of `columns` with base offsets, timestamp types and log start offsets; `append_time` is told of batches with
-    LogAppendTime. `first_batch` says where each request's batches begin, and where the last one's end. `out` is zeros, RESULT_BYTES
-    for each batch and ANSWER_BYTES for each request.
+    The cells are those of `commit_file.AnswerCells`. `out` is zeros, RESULT_BYTES for each batch and ANSWER_BYTES for each request.
     """
-    at, row, stop = 0, RESULT_BYTES, first_batch[0]
+    at, row, stop = 0, RESULT_BYTES, first_line[0]
     starts: list[int] = []
-    for request in range(len(first_batch) - 1):
+    for request in range(len(first_line) - 1):
         starts.append(at)
         at += 4
-        start, stop = stop, first_batch[request + 1]
+        start, stop = stop, first_line[request + 1]
         number = stop - start + 1
         while number > 0x7F:
             out[at] = number & 0x7F | 0x80
@@ -100,10 +100,14 @@ def write_answers(
             at += 1
         out[at] = number
         at += 1
-        for batch in range(start, stop):
-            _put(columns[base_row, batch], out, at + 3)
-            _put(append_time if columns[type_row, batch] == 1 else -1, out, at + 11)
-            _put(columns[log_start_row, batch], out, at + 19)
+        for line in range(start, stop):
+            time = append_times[request] if lines[line, type_cell] == 1 else -1
+            if lines[line, verdict_cell] == 1:
+                time = lines[line, time_cell]
+                out[at + 27] = 1
+            _put(lines[line, base_cell], out, at + 3)
+            _put(time, out, at + 11)
+            _put(lines[line, log_start_cell], out, at + 19)
             at += row
         at += 1
     starts.append(at)

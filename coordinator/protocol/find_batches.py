@@ -22,7 +22,7 @@ _ASKED: Final = struct.Struct(">iqix")
 _PARTITION: Final = struct.Struct(">ihqq")
 
 
-class FindBatches(NamedTuple):
+class FindBatchesBody(NamedTuple):
     """A FindBatches request; per topic its id and (partition index, offset, max partition fetch bytes) triples."""
 
     fetch_max_bytes: int
@@ -31,7 +31,7 @@ class FindBatches(NamedTuple):
     timeout_ms: int
 
 
-class FoundBatch(NamedTuple):
+class BatchLocation(NamedTuple):
     """One batch as it stands in a response."""
 
     batch_id: int
@@ -46,8 +46,8 @@ class FoundBatch(NamedTuple):
     timestamp_type: int
 
 
-FoundBatchFields: TypeAlias = tuple[int, str, int, int, int, int, int, int, int, int]
-"""The fields of a `FoundBatch`, in its order."""
+BatchLocationFields: TypeAlias = tuple[int, str, int, int, int, int, int, int, int, int]
+"""The fields of a `BatchLocation`, in its order."""
 
 
 class FoundPartition(NamedTuple):
@@ -57,10 +57,10 @@ class FoundPartition(NamedTuple):
     error_code: int
     log_start_offset: int
     high_watermark: int
-    batches: Sequence[FoundBatchFields]
+    batches: Sequence[BatchLocationFields]
 
 
-def decode_find_batches(data: bytes, offset: int = 0) -> FindBatches:
+def decode_find_batches(data: bytes, offset: int = 0) -> FindBatchesBody:
     """Decode the body of a FindBatches request that fills `data` from `offset` on. Raises MalformedMessage."""
     return _decode_plain(data, offset) or _decode_generally(data, offset)
 
@@ -94,7 +94,7 @@ def _row(object_key: str) -> tuple[Callable[..., bytes], bytes]:
     return struct.Struct(f">q{len(key)}sbqqqqqqbx").pack, key
 
 
-def _decode_plain(data: bytes, offset: int) -> FindBatches | None:
+def _decode_plain(data: bytes, offset: int) -> FindBatchesBody | None:
     """Decode a request that has no tagged fields anywhere; None if it has some, or is damaged."""
     end = len(data)
     if end - offset < _LIMITS.size:
@@ -115,13 +115,13 @@ def _decode_plain(data: bytes, offset: int) -> FindBatches | None:
         position = stop + 1
     if topic_count == 0 or position + 5 != end or data[end - 1]:
         return None
-    return FindBatches(fetch_max_bytes, max_batches, topics, _INT32.unpack_from(data, position)[0])
+    return FindBatchesBody(fetch_max_bytes, max_batches, topics, _INT32.unpack_from(data, position)[0])
 
 
-def _decode_generally(data: bytes, offset: int) -> FindBatches:
+def _decode_generally(data: bytes, offset: int) -> FindBatchesBody:
     request = decode(FindBatchesRequest, data, offset)
     topics = [
         (topic.topic_id, [(one.partition_index, one.offset, one.max_partition_fetch_bytes) for one in topic.partitions])
         for topic in request.topics
     ]
-    return FindBatches(request.fetch_max_bytes, request.max_batches_per_partition, topics, request.timeout_ms)
+    return FindBatchesBody(request.fetch_max_bytes, request.max_batches_per_partition, topics, request.timeout_ms)

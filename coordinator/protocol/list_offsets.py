@@ -22,7 +22,7 @@ _HEAD: Final = struct.Struct(">ih")
 _TAIL: Final = struct.Struct(">qqx")
 
 
-class ListOffsets(NamedTuple):
+class ListOffsetsBody(NamedTuple):
     """A ListOffsets request; per topic its id and (partition index, timestamp) pairs."""
 
     topics: list[tuple[bytes, list[tuple[int, int]]]]
@@ -33,7 +33,7 @@ FoundPartition: TypeAlias = tuple[int, int, str | None, int, int]
 """Partition index, error code, error message, timestamp and offset."""
 
 
-def decode_list_offsets(data: bytes, offset: int = 0) -> ListOffsets:
+def decode_list_offsets(data: bytes, offset: int = 0) -> ListOffsetsBody:
     """Decode the body of a ListOffsets request that fills `data` from `offset` on. Raises MalformedMessage."""
     return _decode_plain(data, offset) or _decode_generally(data, offset)
 
@@ -64,7 +64,7 @@ def _told(index: int, error_code: int, message: str, timestamp: int, offset: int
     return _HEAD.pack(index, error_code) + text + _TAIL.pack(timestamp, offset)
 
 
-def _decode_plain(data: bytes, offset: int) -> ListOffsets | None:
+def _decode_plain(data: bytes, offset: int) -> ListOffsetsBody | None:
     """Decode a request that has no tagged fields anywhere; None if it has some, or is damaged."""
     end = len(data)
     topic_count, position = read_varint(data, offset, end)
@@ -82,10 +82,10 @@ def _decode_plain(data: bytes, offset: int) -> ListOffsets | None:
         position = stop + 1
     if topic_count == 0 or position + 5 != end or data[end - 1]:
         return None
-    return ListOffsets(topics, _INT32.unpack_from(data, position)[0])
+    return ListOffsetsBody(topics, _INT32.unpack_from(data, position)[0])
 
 
-def _decode_generally(data: bytes, offset: int) -> ListOffsets:
+def _decode_generally(data: bytes, offset: int) -> ListOffsetsBody:
     request = decode(ListOffsetsRequest, data, offset)
     topics = [(topic.topic_id, [(one.partition_index, one.timestamp) for one in topic.partitions]) for topic in request.topics]
-    return ListOffsets(topics, request.timeout_ms)
+    return ListOffsetsBody(topics, request.timeout_ms)

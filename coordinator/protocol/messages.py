@@ -3,16 +3,16 @@
 Made by `python -m codegen` from `coordinator/protocol/schemas/*.json`; do not edit.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 from kio.static.constants import EntityType
 from kio.static.primitive import i16
 
-from coordinator.protocol.entity import BOOL, BYTES, INT8, INT16, INT32, INT64, STRING, UUID, RequestPart, ResponsePart
+from coordinator.protocol.entity import BOOL, BYTES, INT8, INT16, INT32, INT64, STRING, UUID, RequestPart, ResponsePart, message
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class CommitBatch(RequestPart):
     """CommitFile: a part of the request."""
 
@@ -47,7 +47,7 @@ class CommitBatch(RequestPart):
     """The last sequence number, or -1 if not set."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class CommitFileRequest(RequestPart):
     """CommitFile: the request."""
 
@@ -71,7 +71,7 @@ class CommitFileRequest(RequestPart):
     """When the file was created, in milliseconds since the epoch, or -1 if unknown."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class CommitBatchResult(ResponsePart):
     """CommitFile: a part of the response."""
 
@@ -90,7 +90,7 @@ class CommitBatchResult(ResponsePart):
     """True if this batch was a duplicate of an already committed batch."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class CommitFileResponse(ResponsePart):
     """CommitFile: the response."""
 
@@ -104,7 +104,18 @@ class CommitFileResponse(ResponsePart):
     """Results for each batch, in the same order as the request batches."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
+class CreatableConfig(RequestPart):
+    """CreatePartitions: a part of the request."""
+
+    __api_key__: ClassVar[i16] = i16(93)
+    name: str = field(metadata=STRING)
+    """The name of the setting."""
+    value: str = field(metadata=STRING)
+    """The value of the setting."""
+
+
+@message
 class CreatablePartitions(RequestPart):
     """CreatePartitions: a part of the request."""
 
@@ -115,9 +126,11 @@ class CreatablePartitions(RequestPart):
     """The topic name."""
     num_partitions: int = field(metadata=INT32)
     """The number of partitions to create for the topic."""
+    configs: tuple[CreatableConfig, ...] = field(metadata={"tag": 0}, default=())
+    """The settings that a new topic has of its own; an existing topic must have them already."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class CreatePartitionsRequest(RequestPart):
     """CreatePartitions: the request."""
 
@@ -129,7 +142,7 @@ class CreatePartitionsRequest(RequestPart):
     """How long to wait in milliseconds before timing out the request."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class CreatablePartitionsResult(ResponsePart):
     """CreatePartitions: a part of the response."""
 
@@ -142,7 +155,7 @@ class CreatablePartitionsResult(ResponsePart):
     """The error message, or null if there was no error."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class CreatePartitionsResponse(ResponsePart):
     """CreatePartitions: the response."""
 
@@ -156,7 +169,7 @@ class CreatePartitionsResponse(ResponsePart):
     """Results for each topic."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class DeleteRecordsPartition(RequestPart):
     """DeleteRecords: a part of the request."""
 
@@ -167,7 +180,7 @@ class DeleteRecordsPartition(RequestPart):
     """The deletion offset. All records with offsets less than this value will be deleted."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class DeleteRecordsTopic(RequestPart):
     """DeleteRecords: a part of the request."""
 
@@ -178,7 +191,7 @@ class DeleteRecordsTopic(RequestPart):
     """Each partition that we want to delete records from."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class DeleteRecordsRequest(RequestPart):
     """DeleteRecords: the request."""
 
@@ -190,7 +203,7 @@ class DeleteRecordsRequest(RequestPart):
     """How long to wait for the deletion to complete, in milliseconds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class DeleteRecordsPartitionResult(ResponsePart):
     """DeleteRecords: a part of the response."""
 
@@ -205,7 +218,7 @@ class DeleteRecordsPartitionResult(ResponsePart):
     """The error message, or null if there was no error."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class DeleteRecordsTopicResult(ResponsePart):
     """DeleteRecords: a part of the response."""
 
@@ -216,7 +229,7 @@ class DeleteRecordsTopicResult(ResponsePart):
     """Each partition that we wanted to delete records from."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class DeleteRecordsResponse(ResponsePart):
     """DeleteRecords: the response."""
 
@@ -230,7 +243,7 @@ class DeleteRecordsResponse(ResponsePart):
     """Each topic that we wanted to delete records from."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class DeletableTopicState(RequestPart):
     """DeleteTopics: a part of the request."""
 
@@ -239,7 +252,7 @@ class DeletableTopicState(RequestPart):
     """The unique topic ID."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class DeleteTopicsRequest(RequestPart):
     """DeleteTopics: the request."""
 
@@ -251,7 +264,7 @@ class DeleteTopicsRequest(RequestPart):
     """The length of time in milliseconds to wait for the deletions to complete."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class DeletableTopicResult(ResponsePart):
     """DeleteTopics: a part of the response."""
 
@@ -264,7 +277,7 @@ class DeletableTopicResult(ResponsePart):
     """The error message, or null if there was no error."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class DeleteTopicsResponse(ResponsePart):
     """DeleteTopics: the response."""
 
@@ -278,7 +291,7 @@ class DeleteTopicsResponse(ResponsePart):
     """The results for each topic we tried to delete."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class DescribeCoordinatorsRequest(RequestPart):
     """DescribeCoordinators: the request."""
 
@@ -290,7 +303,7 @@ class DescribeCoordinatorsRequest(RequestPart):
     """How long to wait in milliseconds before timing out the request."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class DescribeCoordinatorsCoordinator(ResponsePart):
     """DescribeCoordinators: a part of the response."""
 
@@ -334,9 +347,42 @@ class DescribeCoordinatorsCoordinator(ResponsePart):
     """
     last_contradiction: str | None = field(metadata=STRING, default=None)
     """The newest of them: its offset, the node that found it, and the reason; or null if there was none."""
+    verified_end_offset: int = field(metadata=INT64, default=-1)
+    """The end offset of the newest committed snapshot that the answering node has proven by loading it, or -1 if none."""
+    directory_id: bytes = field(metadata=UUID)
+    """The data directory with the replica of the answering node, or all zero if it has none."""
+    load_step: str | None = field(metadata=STRING, default=None)
+    """What the answering node does to load its replica (database, snapshot or log), or null if it is loaded."""
+    load_snapshot: str | None = field(metadata=STRING, default=None)
+    """The snapshot from which the replica is loaded, or null if there is none."""
+    loaded_bytes: int = field(metadata=INT64, default=-1)
+    """How many bytes of the snapshot are loaded, or -1 if there is none."""
+    load_bytes: int = field(metadata=INT64, default=-1)
+    """The size of the snapshot, or -1 if there is none."""
+    loaded_entries: int = field(metadata=INT64, default=-1)
+    """How many entries of the end of the log are read, or -1 if none is read yet."""
+    load_entries: int = field(metadata=INT64, default=-1)
+    """How many entries of the log had to be read when the loading began, or -1 if that is unknown."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
+class DescribeCoordinatorsDirectory(ResponsePart):
+    """DescribeCoordinators: a part of the response."""
+
+    __api_key__: ClassVar[i16] = i16(10201)
+    directory_id: bytes = field(metadata=UUID)
+    """The ID of the directory; Kafka's LOST if it could not be read at the start."""
+    path: str = field(metadata=STRING)
+    """The path of the directory as data.dirs names it."""
+    offline_reason: str | None = field(metadata=STRING, default=None)
+    """Why the directory is offline, or null if it is online."""
+    total_bytes: int = field(metadata=INT64, default=-1)
+    """The size of its file system, or -1 if unknown."""
+    free_bytes: int = field(metadata=INT64, default=-1)
+    """What is free there, or -1 if unknown."""
+
+
+@message
 class DescribeCoordinatorsNode(ResponsePart):
     """DescribeCoordinators: a part of the response."""
 
@@ -353,7 +399,7 @@ class DescribeCoordinatorsNode(ResponsePart):
     """The process that is registered as this node."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class DescribeCoordinatorsResponse(ResponsePart):
     """DescribeCoordinators: the response."""
 
@@ -379,11 +425,17 @@ class DescribeCoordinatorsResponse(ResponsePart):
     """Why the node that answers stays out of leadership, or null if it does not."""
     coordinators: tuple[DescribeCoordinatorsCoordinator, ...]
     """Each coordinator described."""
+    directories: tuple[DescribeCoordinatorsDirectory, ...]
+    """Each data directory of the node that answers."""
+    queued_assignments: int = field(metadata=INT32, default=0)
+    """How many replicas of the node that answers are in a data directory that partition 0 has not recorded yet."""
+    assignment_wait_ms: int = field(metadata=INT64, default=0)
+    """How long the one of these has waited that waits longest."""
     nodes: tuple[DescribeCoordinatorsNode, ...]
     """Each node of the service."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class DescribeFileEntry(RequestPart):
     """DescribeFiles: a part of the request."""
 
@@ -392,7 +444,7 @@ class DescribeFileEntry(RequestPart):
     """The object key identifying the file in object storage."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class DescribeFilesRequest(RequestPart):
     """DescribeFiles: the request."""
 
@@ -404,7 +456,7 @@ class DescribeFilesRequest(RequestPart):
     """How long to wait in milliseconds before timing out the request."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class DescribeFileResult(ResponsePart):
     """DescribeFiles: a part of the response."""
 
@@ -419,7 +471,7 @@ class DescribeFileResult(ResponsePart):
     """True if the file still has live batches tracked by this coordinator."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class DescribeFilesResponse(ResponsePart):
     """DescribeFiles: the response."""
 
@@ -433,7 +485,71 @@ class DescribeFilesResponse(ResponsePart):
     """Results for each file."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
+class DescribeGatewaysRequest(RequestPart):
+    """DescribeGateways: the request."""
+
+    __type__: ClassVar[EntityType] = EntityType.request
+    __api_key__: ClassVar[i16] = i16(10207)
+    timeout_ms: int = field(metadata=INT32, default=60000)
+    """How long to wait in milliseconds before timing out the request."""
+
+
+@message
+class DescribeGatewaysBroker(ResponsePart):
+    """DescribeGateways: a part of the response."""
+
+    __api_key__: ClassVar[i16] = i16(10207)
+    broker_id: int = field(metadata=INT32)
+    """The broker."""
+    rack: str | None = field(metadata=STRING, default=None)
+    """The rack of the broker, or null if it has none."""
+    host: str = field(metadata=STRING)
+    """Where the broker listens."""
+    port: int = field(metadata=INT32)
+    """Where the broker listens."""
+
+
+@message
+class DescribeGatewaysCoordinator(ResponsePart):
+    """DescribeGateways: a part of the response."""
+
+    __api_key__: ClassVar[i16] = i16(10207)
+    coordinator_id: int = field(metadata=INT32)
+    """The coordinator, which is a partition of the metadata topic."""
+    leader_id: int = field(metadata=INT32, default=-1)
+    """The node that leads the coordinator, or -1 if unknown."""
+    broker_ids: tuple[int, ...] = field(metadata=INT32)
+    """The brokers of all racks that are produce gateways of the coordinator, ascending."""
+
+
+@message
+class DescribeGatewaysResponse(ResponsePart):
+    """DescribeGateways: the response."""
+
+    __type__: ClassVar[EntityType] = EntityType.response
+    __api_key__: ClassVar[i16] = i16(10207)
+    throttle_time_ms: int = field(metadata=INT32, default=0)
+    """The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request did not
+    violate any quota.
+    """
+    error_code: int = field(metadata=INT16)
+    """The error code, or 0 if there was no error."""
+    error_message: str | None = field(metadata=STRING, default=None)
+    """The error message, or null if there was no error."""
+    node_id: int = field(metadata=INT32)
+    """The node that answers."""
+    gateways_per_rack: int = field(metadata=INT32, default=0)
+    """How many gateways each coordinator should have in each rack; a rack with fewer brokers has fewer."""
+    brokers_age_ms: int = field(metadata=INT64, default=-1)
+    """How long ago the answering node heard of the brokers from Kafka, or -1 if it never did."""
+    brokers: tuple[DescribeGatewaysBroker, ...]
+    """The brokers of the Kafka cluster in service."""
+    coordinators: tuple[DescribeGatewaysCoordinator, ...]
+    """Each coordinator."""
+
+
+@message
 class DescribeNodeRequest(RequestPart):
     """DescribeNode: the request."""
 
@@ -445,7 +561,7 @@ class DescribeNodeRequest(RequestPart):
     """How long to wait in milliseconds before timing out the request."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class DescribeNodeResponse(ResponsePart):
     """DescribeNode: the response."""
 
@@ -471,7 +587,95 @@ class DescribeNodeResponse(ResponsePart):
     """What the brokers' clocks show now, as far as the node knows."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
+class DescribeSnapshotsRequest(RequestPart):
+    """DescribeSnapshots: the request."""
+
+    __type__: ClassVar[EntityType] = EntityType.request
+    __api_key__: ClassVar[i16] = i16(10205)
+    coordinator_ids: tuple[int, ...] = field(metadata=INT32)
+    """The coordinators to describe; none means all."""
+    timeout_ms: int = field(metadata=INT32, default=60000)
+    """How long to wait in milliseconds before timing out the request."""
+
+
+@message
+class DescribeSnapshotsSnapshot(ResponsePart):
+    """DescribeSnapshots: a part of the response."""
+
+    __api_key__: ClassVar[i16] = i16(10205)
+    mark_offset: int = field(metadata=INT64)
+    """The offset of the mark at which the snapshot was taken."""
+    end_offset: int = field(metadata=INT64)
+    """The snapshot has the state of the log before this offset."""
+    epoch: int = field(metadata=INT32)
+    """The leadership epoch of the mark."""
+    size_bytes: int = field(metadata=INT64)
+    """The size of the snapshot in bytes."""
+    sha256: bytes = field(metadata=BYTES)
+    """The SHA-256 of the snapshot."""
+    digest: bytes = field(metadata=BYTES)
+    """The digest of the state in the snapshot."""
+    location: str = field(metadata=STRING)
+    """The key of the snapshot in the object store."""
+    is_verified: bool = field(metadata=BOOL)
+    """True if the answering node has proven the snapshot by loading it."""
+    is_local: bool = field(metadata=BOOL)
+    """True if a copy is in the data directory of the answering node."""
+
+
+@message
+class DescribeSnapshotsCoordinator(ResponsePart):
+    """DescribeSnapshots: a part of the response."""
+
+    __api_key__: ClassVar[i16] = i16(10205)
+    error_code: int = field(metadata=INT16)
+    """The error code, or 0 if there was no error."""
+    error_message: str | None = field(metadata=STRING, default=None)
+    """The error message, or null if there was no error."""
+    coordinator_id: int = field(metadata=INT32)
+    """The coordinator, which is a partition of the metadata topic."""
+    log_start_offset: int = field(metadata=INT64, default=-1)
+    """The first offset that the log of the metadata partition still has, or -1 if unknown."""
+    applied_offset: int = field(metadata=INT64, default=-1)
+    """The offset of the last applied entry of the answering node, or -1 if none."""
+    bytes_since_snapshot: int = field(metadata=INT64, default=-1)
+    """The bytes of the entries after the newest committed snapshot, or -1 if unknown."""
+    age_ms: int = field(metadata=INT64, default=-1)
+    """The time since the answering node applied the newest committed snapshot, as far as its process has seen it, or -1 if none."""
+    step: str | None = field(metadata=STRING, default=None)
+    """The step of the snapshot that the answering node is taking, or null if it takes none."""
+    last_error: str | None = field(metadata=STRING, default=None)
+    """Why the last attempt of the answering node to take, verify or prune failed, or null if it did not."""
+    prune_target: int = field(metadata=INT64, default=-1)
+    """The offset before which the rules allow the log to be pruned now, or -1 if they allow nothing."""
+    prune_reason: str | None = field(metadata=STRING, default=None)
+    """Why the log is not pruned further, or null if nothing is in the way."""
+    snapshots: tuple[DescribeSnapshotsSnapshot, ...]
+    """The committed snapshots that the answering node knows, the newest first."""
+
+
+@message
+class DescribeSnapshotsResponse(ResponsePart):
+    """DescribeSnapshots: the response."""
+
+    __type__: ClassVar[EntityType] = EntityType.response
+    __api_key__: ClassVar[i16] = i16(10205)
+    throttle_time_ms: int = field(metadata=INT32, default=0)
+    """The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request did not
+    violate any quota.
+    """
+    cluster_id: str | None = field(metadata=STRING)
+    """The ID of the Kafka cluster that holds the metadata topic, or null if unknown."""
+    topic_id: bytes = field(metadata=UUID)
+    """The ID of the metadata topic, or zero if unknown."""
+    node_id: int = field(metadata=INT32)
+    """The node that answers."""
+    coordinators: tuple[DescribeSnapshotsCoordinator, ...]
+    """Each coordinator, as the answering node sees it."""
+
+
+@message
 class DescribeTopicsTopic(RequestPart):
     """DescribeTopics: a part of the request."""
 
@@ -482,7 +686,7 @@ class DescribeTopicsTopic(RequestPart):
     """The topic name, or null to look the topic up by its ID."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class DescribeTopicsRequest(RequestPart):
     """DescribeTopics: the request."""
 
@@ -494,7 +698,7 @@ class DescribeTopicsRequest(RequestPart):
     """How long to wait in milliseconds before timing out the request."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class DescribeTopicsPartitionResult(ResponsePart):
     """DescribeTopics: a part of the response."""
 
@@ -513,7 +717,18 @@ class DescribeTopicsPartitionResult(ResponsePart):
     """The high watermark of the partition, or -1 if unknown."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
+class DescribeTopicsConfig(ResponsePart):
+    """DescribeTopics: a part of the response."""
+
+    __api_key__: ClassVar[i16] = i16(10200)
+    name: str = field(metadata=STRING)
+    """The name of the setting."""
+    value: str = field(metadata=STRING)
+    """The value of the setting."""
+
+
+@message
 class DescribeTopicsTopicResult(ResponsePart):
     """DescribeTopics: a part of the response."""
 
@@ -528,9 +743,11 @@ class DescribeTopicsTopicResult(ResponsePart):
     """The topic name, or null if it is unknown."""
     partitions: tuple[DescribeTopicsPartitionResult, ...]
     """Each partition of the topic; with the error UNKNOWN_TOPIC_ID those that a deleted topic had, for repeated commits."""
+    configs: tuple[DescribeTopicsConfig, ...]
+    """The settings that the topic has of its own; for all others it has the service's."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class DescribeTopicsResponse(ResponsePart):
     """DescribeTopics: the response."""
 
@@ -544,7 +761,131 @@ class DescribeTopicsResponse(ResponsePart):
     """Each topic described."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
+class EnforceRetentionRequest(RequestPart):
+    """EnforceRetention: the request."""
+
+    __type__: ClassVar[EntityType] = EntityType.request
+    __api_key__: ClassVar[i16] = i16(10209)
+    coordinator_ids: tuple[int, ...] = field(metadata=INT32)
+    """The coordinators whose partitions are looked at; none means all that the node leads."""
+    topic_ids: tuple[bytes, ...] = field(metadata=UUID)
+    """The topics whose partitions are looked at; none means all."""
+    dry_run: bool = field(metadata=BOOL)
+    """Whether nothing is deleted, and only told what would be."""
+    timeout_ms: int = field(metadata=INT32, default=60000)
+    """How long to wait in milliseconds before timing out the request."""
+
+
+@message
+class EnforceRetentionPartition(ResponsePart):
+    """EnforceRetention: a part of the response."""
+
+    __api_key__: ClassVar[i16] = i16(10209)
+    topic_id: bytes = field(metadata=UUID)
+    """The unique topic ID."""
+    partition_index: int = field(metadata=INT32)
+    """The partition index."""
+    log_start_offset: int = field(metadata=INT64)
+    """The log start offset before."""
+    new_log_start_offset: int = field(metadata=INT64)
+    """The log start offset after the deletion."""
+    batches: int = field(metadata=INT64)
+    """How many batches go."""
+    size_bytes: int = field(metadata=INT64)
+    """The bytes of these batches."""
+
+
+@message
+class EnforceRetentionResult(ResponsePart):
+    """EnforceRetention: a part of the response."""
+
+    __api_key__: ClassVar[i16] = i16(10209)
+    error_code: int = field(metadata=INT16)
+    """The error code, or 0 if every partition was looked at."""
+    error_message: str | None = field(metadata=STRING, default=None)
+    """The error message, or null if there was no error."""
+    coordinator_id: int = field(metadata=INT32)
+    """The coordinator, which is a partition of the metadata topic."""
+    partitions: tuple[EnforceRetentionPartition, ...]
+    """The partitions that lost batches, or would."""
+
+
+@message
+class EnforceRetentionResponse(ResponsePart):
+    """EnforceRetention: the response."""
+
+    __type__: ClassVar[EntityType] = EntityType.response
+    __api_key__: ClassVar[i16] = i16(10209)
+    throttle_time_ms: int = field(metadata=INT32, default=0)
+    """The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request did not
+    violate any quota.
+    """
+    results: tuple[EnforceRetentionResult, ...]
+    """The outcome for each coordinator."""
+
+
+@message
+class FenceFilesFile(RequestPart):
+    """FenceFiles: a part of the request."""
+
+    __api_key__: ClassVar[i16] = i16(10208)
+    object_key: str = field(metadata=STRING)
+    """The object key identifying the file in object storage."""
+    created_ms: int = field(metadata=INT64, default=-1)
+    """When the file was created, in milliseconds since the epoch, or -1 if unknown: then the fence never expires."""
+
+
+@message
+class FenceFilesRequest(RequestPart):
+    """FenceFiles: the request."""
+
+    __type__: ClassVar[EntityType] = EntityType.request
+    __api_key__: ClassVar[i16] = i16(10208)
+    coordinator_id: int = field(metadata=INT32)
+    """The coordinator that is asked; its leader answers."""
+    files: tuple[FenceFilesFile, ...]
+    """Each file that is asked about; at most 1000."""
+    only_tell: bool = field(metadata=BOOL)
+    """True to ask what is known of the files and to fence none."""
+    timeout_ms: int = field(metadata=INT32, default=60000)
+    """How long to wait in milliseconds before timing out the request."""
+
+
+@message
+class FenceFilesResult(ResponsePart):
+    """FenceFiles: a part of the response."""
+
+    __api_key__: ClassVar[i16] = i16(10208)
+    error_code: int = field(metadata=INT16)
+    """The error code, or 0 if there was no error."""
+    error_message: str | None = field(metadata=STRING, default=None)
+    """The error message, or null if there was no error."""
+    standing: int = field(metadata=INT8)
+    """What the coordinator knows of the file: 0 nothing (with OnlyTell alone), 1 it has live batches, 2 it is known without any, 3
+    fenced, 4 removed, 5 handed over. From 3 on it never gets batches of the file.
+    """
+
+
+@message
+class FenceFilesResponse(ResponsePart):
+    """FenceFiles: the response."""
+
+    __type__: ClassVar[EntityType] = EntityType.response
+    __api_key__: ClassVar[i16] = i16(10208)
+    throttle_time_ms: int = field(metadata=INT32, default=0)
+    """The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request did not
+    violate any quota.
+    """
+    error_code: int = field(metadata=INT16)
+    """The error code that all files have, or 0 if some file has none or another one."""
+    error_message: str | None = field(metadata=STRING, default=None)
+    """The error message of the first file, or null if there is no error code."""
+    files: tuple[FenceFilesResult, ...]
+    """The answer for each file, in the order of the request."""
+
+
+@message
 class FindBatchesPartition(RequestPart):
     """FindBatches: a part of the request."""
 
@@ -557,7 +898,7 @@ class FindBatchesPartition(RequestPart):
     """Maximum bytes to fetch for this partition."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class FindBatchesTopic(RequestPart):
     """FindBatches: a part of the request."""
 
@@ -568,7 +909,7 @@ class FindBatchesTopic(RequestPart):
     """Each partition in the request."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class FindBatchesRequest(RequestPart):
     """FindBatches: the request."""
 
@@ -584,7 +925,7 @@ class FindBatchesRequest(RequestPart):
     """How long to wait in milliseconds before timing out the request."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class FindBatchesBatchInfo(ResponsePart):
     """FindBatches: a part of the response."""
 
@@ -611,7 +952,7 @@ class FindBatchesBatchInfo(ResponsePart):
     """The timestamp type (0 = CreateTime, 1 = LogAppendTime)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class FindBatchesPartitionResponse(ResponsePart):
     """FindBatches: a part of the response."""
 
@@ -628,7 +969,7 @@ class FindBatchesPartitionResponse(ResponsePart):
     """The batches found for this partition."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class FindBatchesTopicResponse(ResponsePart):
     """FindBatches: a part of the response."""
 
@@ -639,7 +980,7 @@ class FindBatchesTopicResponse(ResponsePart):
     """Each partition in the response."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class FindBatchesResponse(ResponsePart):
     """FindBatches: the response."""
 
@@ -653,7 +994,60 @@ class FindBatchesResponse(ResponsePart):
     """Each topic in the response."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
+class FinishRestoreRequest(RequestPart):
+    """FinishRestore: the request."""
+
+    __type__: ClassVar[EntityType] = EntityType.request
+    __api_key__: ClassVar[i16] = i16(10206)
+    restore_id: bytes = field(metadata=UUID)
+    """The restore to call finished, or all zero to change nothing and only be told."""
+    timeout_ms: int = field(metadata=INT32, default=60000)
+    """How long to wait in milliseconds before timing out the request."""
+
+
+@message
+class FinishRestoreCoordinator(ResponsePart):
+    """FinishRestore: a part of the response."""
+
+    __api_key__: ClassVar[i16] = i16(10206)
+    coordinator_id: int = field(metadata=INT32)
+    """The coordinator."""
+    old_end_offset: int = field(metadata=INT64)
+    """The first offset of the lost log that is not in the snapshot."""
+    file_id_base: int = field(metadata=INT64)
+    """The id of a file less the offset of its entry."""
+    location: str = field(metadata=STRING)
+    """Where the snapshot is stored; empty for a coordinator that began empty."""
+
+
+@message
+class FinishRestoreResponse(ResponsePart):
+    """FinishRestore: the response."""
+
+    __type__: ClassVar[EntityType] = EntityType.response
+    __api_key__: ClassVar[i16] = i16(10206)
+    throttle_time_ms: int = field(metadata=INT32, default=0)
+    """The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request did not
+    violate any quota.
+    """
+    error_code: int = field(metadata=INT16)
+    """The error code, or 0 if there was no error."""
+    error_message: str | None = field(metadata=STRING, default=None)
+    """The error message, or null if there was no error."""
+    restore_id: bytes = field(metadata=UUID)
+    """The restore that the log begins with as the answering node knows it, or all zero if it knows none."""
+    is_finished: bool = field(metadata=BOOL)
+    """Whether the restore was called finished."""
+    old_cluster_id: str = field(metadata=STRING)
+    """The id of the Kafka cluster that was lost."""
+    old_topic_id: bytes = field(metadata=UUID)
+    """The id of the metadata topic that was lost."""
+    coordinators: tuple[FinishRestoreCoordinator, ...]
+    """Each restored coordinator that the answering node has loaded."""
+
+
+@message
 class ListFilesRequest(RequestPart):
     """ListFiles: the request."""
 
@@ -664,12 +1058,16 @@ class ListFilesRequest(RequestPart):
     after_key: str | None = field(metadata=STRING, default=None)
     """List only keys after this one, or null to start with the first."""
     max_files: int = field(metadata=INT32, default=1000)
-    """The maximum number of files to return; all rows of the last key come, a file has one for each coordinator."""
+    """The maximum number of files to look at; all rows of the last key come, a file has one for each coordinator."""
+    states: tuple[int, ...] = field(metadata=INT8)
+    """List only files in these states; none means all but the states of removed, fenced and handed over files."""
+    object_keys: tuple[str, ...] = field(metadata=STRING)
+    """List only these files, in any state, at most 1000; none means all after AfterKey."""
     timeout_ms: int = field(metadata=INT32, default=60000)
     """How long to wait in milliseconds before timing out the request."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class ListFilesFile(ResponsePart):
     """ListFiles: a part of the response."""
 
@@ -679,7 +1077,7 @@ class ListFilesFile(ResponsePart):
     coordinator_id: int = field(metadata=INT32)
     """The coordinator that answers for the file."""
     size: int = field(metadata=INT64)
-    """The size of the file in bytes."""
+    """The size of the file in bytes, or -1 if only its key is remembered."""
     batch_count: int = field(metadata=INT32)
     """The number of batches accepted from the file."""
     live_batches: int = field(metadata=INT32)
@@ -687,14 +1085,28 @@ class ListFilesFile(ResponsePart):
     created_ms: int = field(metadata=INT64, default=-1)
     """When the file was created, in milliseconds since the epoch, or -1 if unknown."""
     append_time_ms: int = field(metadata=INT64)
-    """When the file was committed, in milliseconds since the epoch."""
+    """When the file was committed, in milliseconds since the epoch, or -1 if only its key is remembered."""
     owner_ids: tuple[int, ...] = field(metadata=INT32)
     """The coordinators that share ownership of the file."""
     uploader_broker_id: int = field(metadata=INT32, default=-1)
     """The broker that uploaded the file, or -1 if unknown."""
+    state: int = field(metadata=INT8)
+    """What the coordinator makes of the file: 0 live, 1 empty, 2 waiting for owners before it, 3 deletable, 4 fenced, 5 removed, 6
+    handed over.
+    """
+    since_ms: int = field(metadata=INT64, default=-1)
+    """When the file was committed, lost its last live batch, or got a state from 4 on, in milliseconds since the epoch; -1 until
+    that is written.
+    """
+    until_ms: int = field(metadata=INT64, default=-1)
+    """The time until which an empty file's object, or the memory of a key in a state from 4 on, stays in any case; -1 if there is
+    none.
+    """
+    owners_before: tuple[int, ...] = field(metadata=INT32)
+    """The owners that stand before the coordinator in the list and must be done with the file first."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class ListFilesResponse(ResponsePart):
     """ListFiles: the response."""
 
@@ -710,11 +1122,13 @@ class ListFilesResponse(ResponsePart):
     """The error message, or null if there was no error."""
     files: tuple[ListFilesFile, ...]
     """The files, in the order of their keys."""
+    last_key: str | None = field(metadata=STRING, default=None)
+    """The last key that was looked at, after which the next page begins, or null if none was."""
     more: bool = field(metadata=BOOL)
-    """True if there are files after the last one listed."""
+    """True if there are files after that key."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class ListOffsetsPartition(RequestPart):
     """ListOffsets: a part of the request."""
 
@@ -727,7 +1141,7 @@ class ListOffsetsPartition(RequestPart):
     """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class ListOffsetsTopic(RequestPart):
     """ListOffsets: a part of the request."""
 
@@ -738,7 +1152,7 @@ class ListOffsetsTopic(RequestPart):
     """Each partition in the request."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class ListOffsetsRequest(RequestPart):
     """ListOffsets: the request."""
 
@@ -750,7 +1164,7 @@ class ListOffsetsRequest(RequestPart):
     """How long to wait in milliseconds before timing out the request."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class ListOffsetsPartitionResponse(ResponsePart):
     """ListOffsets: a part of the response."""
 
@@ -767,7 +1181,7 @@ class ListOffsetsPartitionResponse(ResponsePart):
     """The returned offset."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class ListOffsetsTopicResponse(ResponsePart):
     """ListOffsets: a part of the response."""
 
@@ -778,7 +1192,7 @@ class ListOffsetsTopicResponse(ResponsePart):
     """Each partition in the response."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class ListOffsetsResponse(ResponsePart):
     """ListOffsets: the response."""
 
@@ -792,7 +1206,7 @@ class ListOffsetsResponse(ResponsePart):
     """Each topic in the response."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class PlacePartitionsTopic(RequestPart):
     """PlacePartitions: a part of the request."""
 
@@ -809,7 +1223,7 @@ class PlacePartitionsTopic(RequestPart):
     """The offset in metadata partition 0 that ordered this."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class PlacePartitionsRequest(RequestPart):
     """PlacePartitions: the request."""
 
@@ -823,7 +1237,7 @@ class PlacePartitionsRequest(RequestPart):
     """How long to wait in milliseconds before timing out the request."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class PlacePartitionsTopicResult(ResponsePart):
     """PlacePartitions: a part of the response."""
 
@@ -836,7 +1250,7 @@ class PlacePartitionsTopicResult(ResponsePart):
     """The error message, or null if there was no error."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class PlacePartitionsResponse(ResponsePart):
     """PlacePartitions: the response."""
 
@@ -850,7 +1264,7 @@ class PlacePartitionsResponse(ResponsePart):
     """Results for each range, in request order."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class RegisterNodeEndpoint(RequestPart):
     """RegisterNode: a part of the request."""
 
@@ -863,7 +1277,7 @@ class RegisterNodeEndpoint(RequestPart):
     """The port."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class RegisterNodeRequest(RequestPart):
     """RegisterNode: the request."""
 
@@ -881,11 +1295,15 @@ class RegisterNodeRequest(RequestPart):
     """The random ID of the process that registers, drawn at its start."""
     replaced_id: bytes = field(metadata=UUID)
     """The process registered under this node ID that is known to have ended, or all zero if none."""
+    log_dirs: tuple[bytes, ...] = field(metadata=UUID)
+    """The IDs of the data directories of the node that are online, ascending."""
+    is_any_dir_offline: bool = field(metadata=BOOL)
+    """True if a data directory of the node is offline."""
     timeout_ms: int = field(metadata=INT32, default=60000)
     """How long to wait in milliseconds before timing out the request."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class RegisterNodeResponse(ResponsePart):
     """RegisterNode: the response."""
 
@@ -901,7 +1319,7 @@ class RegisterNodeResponse(ResponsePart):
     """The error message, or null if there was no error."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class RemoveTopicsTopic(RequestPart):
     """RemoveTopics: a part of the request."""
 
@@ -912,7 +1330,7 @@ class RemoveTopicsTopic(RequestPart):
     """The offset in metadata partition 0 that ordered this."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class RemoveTopicsRequest(RequestPart):
     """RemoveTopics: the request."""
 
@@ -926,7 +1344,7 @@ class RemoveTopicsRequest(RequestPart):
     """How long to wait in milliseconds before timing out the request."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class RemoveTopicsTopicResult(ResponsePart):
     """RemoveTopics: a part of the response."""
 
@@ -939,7 +1357,7 @@ class RemoveTopicsTopicResult(ResponsePart):
     """The error message, or null if there was no error."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class RemoveTopicsResponse(ResponsePart):
     """RemoveTopics: the response."""
 
@@ -953,7 +1371,7 @@ class RemoveTopicsResponse(ResponsePart):
     """Results for each topic, in request order."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class ReportContradictionRequest(RequestPart):
     """ReportContradiction: the request."""
 
@@ -973,7 +1391,7 @@ class ReportContradictionRequest(RequestPart):
     """What the node expected, and what the entry says."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class ReportContradictionResponse(ResponsePart):
     """ReportContradiction: the response."""
 
@@ -989,7 +1407,129 @@ class ReportContradictionResponse(ResponsePart):
     """The error message, or null if there was no error."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
+class ScanOrphansRequest(RequestPart):
+    """ScanOrphans: the request."""
+
+    __type__: ClassVar[EntityType] = EntityType.request
+    __api_key__: ClassVar[i16] = i16(10215)
+    action: int = field(metadata=INT8, default=0)
+    """What to do: 0 tells how far the scan is, 1 begins one, 2 finds the orphans after a key and changes nothing."""
+    is_forced: bool = field(metadata=BOOL)
+    """True to begin a scan although a restore is not finished."""
+    after_key: str | None = field(metadata=STRING, default=None)
+    """With action 2: the object key after which to look, or null to begin with the first."""
+    timeout_ms: int = field(metadata=INT32, default=60000)
+    """How long to wait in milliseconds before timing out the request."""
+
+
+@message
+class ScanOrphansObject(ResponsePart):
+    """ScanOrphans: a part of the response."""
+
+    __api_key__: ClassVar[i16] = i16(10215)
+    object_key: str = field(metadata=STRING)
+    """The key of the object."""
+    size_bytes: int = field(metadata=INT64)
+    """The size of the object in bytes."""
+    time_ms: int = field(metadata=INT64)
+    """When the object was created or uploaded, whichever was later."""
+    reason: str = field(metadata=STRING)
+    """Why it is an orphan: never committed, or what coordinators remember of it."""
+
+
+@message
+class ScanOrphansResponse(ResponsePart):
+    """ScanOrphans: the response."""
+
+    __type__: ClassVar[EntityType] = EntityType.response
+    __api_key__: ClassVar[i16] = i16(10215)
+    throttle_time_ms: int = field(metadata=INT32, default=0)
+    """The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request did not
+    violate any quota.
+    """
+    error_code: int = field(metadata=INT16)
+    """The error code, or 0 if there was no error."""
+    error_message: str | None = field(metadata=STRING, default=None)
+    """The error message, or null if there was no error."""
+    older_than_ms: int = field(metadata=INT64, default=-1)
+    """Objects created or uploaded at this time or later are not looked at now, or -1 if the node scans nothing."""
+    is_running: bool = field(metadata=BOOL)
+    """True while the node works on a scan."""
+    started_ms: int = field(metadata=INT64, default=-1)
+    """When the unfinished scan began, or -1 if there is none."""
+    finished_ms: int = field(metadata=INT64, default=-1)
+    """When the last scan finished, or -1 if none has."""
+    last_error: str | None = field(metadata=STRING, default=None)
+    """Why the last attempt ended early, or null if it did not."""
+    after_key: str | None = field(metadata=STRING, default=None)
+    """The last object key that was looked at, or null if none was."""
+    is_end: bool = field(metadata=BOOL)
+    """With action 2: true if there is no object after that key."""
+    examined: int = field(metadata=INT64, default=0)
+    """The objects that were looked at: with action 2 by this request, else by the scan."""
+    young: int = field(metadata=INT64, default=0)
+    """Those of them that are too young to be orphans."""
+    known: int = field(metadata=INT64, default=0)
+    """Those of them that a coordinator has."""
+    skipped: int = field(metadata=INT64, default=0)
+    """Those of them that are not WAL files: they lie below the prefix of snapshots, or no coordinator would take their keys."""
+    orphans: int = field(metadata=INT64, default=0)
+    """Those of them that are orphans."""
+    orphan_bytes: int = field(metadata=INT64, default=0)
+    """The size of the orphans in bytes."""
+    deleted: int = field(metadata=INT64, default=0)
+    """The orphans that were deleted."""
+    deleted_bytes: int = field(metadata=INT64, default=0)
+    """The size of the deleted orphans in bytes."""
+    found: tuple[ScanOrphansObject, ...]
+    """With action 2: the orphans, in the order of their keys."""
+
+
+@message
+class TakeSnapshotRequest(RequestPart):
+    """TakeSnapshot: the request."""
+
+    __type__: ClassVar[EntityType] = EntityType.request
+    __api_key__: ClassVar[i16] = i16(10204)
+    coordinator_ids: tuple[int, ...] = field(metadata=INT32)
+    """The coordinators of which a snapshot is taken; none means all that the node leads."""
+    timeout_ms: int = field(metadata=INT32, default=60000)
+    """How long to wait in milliseconds before timing out the request."""
+
+
+@message
+class TakeSnapshotResult(ResponsePart):
+    """TakeSnapshot: a part of the response."""
+
+    __api_key__: ClassVar[i16] = i16(10204)
+    error_code: int = field(metadata=INT16)
+    """The error code, or 0 if there was no error."""
+    error_message: str | None = field(metadata=STRING, default=None)
+    """The error message, or null if there was no error."""
+    coordinator_id: int = field(metadata=INT32)
+    """The coordinator, which is a partition of the metadata topic."""
+    end_offset: int = field(metadata=INT64, default=-1)
+    """The snapshot has the state of the log before this offset, or -1 if none was committed."""
+    size_bytes: int = field(metadata=INT64, default=-1)
+    """The size of the snapshot in bytes, or -1 if none was committed."""
+
+
+@message
+class TakeSnapshotResponse(ResponsePart):
+    """TakeSnapshot: the response."""
+
+    __type__: ClassVar[EntityType] = EntityType.response
+    __api_key__: ClassVar[i16] = i16(10204)
+    throttle_time_ms: int = field(metadata=INT32, default=0)
+    """The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request did not
+    violate any quota.
+    """
+    results: tuple[TakeSnapshotResult, ...]
+    """The outcome for each coordinator."""
+
+
+@message
 class UpdateSchemaLevelRequest(RequestPart):
     """UpdateSchemaLevel: the request."""
 
@@ -1003,7 +1543,7 @@ class UpdateSchemaLevelRequest(RequestPart):
     """How long to wait in milliseconds before timing out the request."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class UpdateSchemaLevelNode(ResponsePart):
     """UpdateSchemaLevel: a part of the response."""
 
@@ -1014,7 +1554,7 @@ class UpdateSchemaLevelNode(ResponsePart):
     """The highest schema level the node supports."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message
 class UpdateSchemaLevelResponse(ResponsePart):
     """UpdateSchemaLevel: the response."""
 

@@ -17,17 +17,15 @@ from collections import Counter
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 
+from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.ports import Cluster, KafkaUnavailable, Membership, MembershipListener, group_client_id
 
 LOG = logging.getLogger("coordinator.membership")
 
-LOOK_S = (0.5, 30.0)
-"""Pauses between two looks at who else is in the group: the first, and the longest. A look starts a process."""
-
-
-UNSUPPORTED, UNLOADABLE, CLOCK, REFUSED = "unsupported", "unloadable", "clock", "refused"
-KINDS = (UNSUPPORTED, UNLOADABLE, CLOCK, REFUSED)
-"""Words for metrics: a newer version wrote the log; the log lost what the state has; this node's clock is off; Kafka refuses entries."""
+UNSUPPORTED, UNLOADABLE, CLOCK, REFUSED, DIRECTORY = "unsupported", "unloadable", "clock", "refused", "directory"
+KINDS = (UNSUPPORTED, UNLOADABLE, CLOCK, REFUSED, DIRECTORY)
+"""Words for metrics: a newer version wrote the log; the log lost what the state has; this node's clock is off; Kafka refuses entries;
+the data directory of a replica has failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +48,7 @@ class Abstention:
         cluster: Cluster,
         listener: MembershipListener,
         rng: random.Random,
+        pauses: Pauses,
         spawn: Callable[[Coroutine[None, None, None], str], None],
     ) -> None:
         self.is_joined = False
@@ -60,6 +59,7 @@ class Abstention:
         self._cluster = cluster
         self._listener = listener
         self._rng = rng
+        self._first_look_s, self._last_look_s = pauses.group_look_s
         self._spawn = spawn
         self._unfit: dict[tuple[str, int | None], Unfit] = {}
         self._assignment: frozenset[int] = frozenset()
@@ -141,7 +141,7 @@ class Abstention:
 
     async def _watch(self) -> None:
         """Leave while other members are there, be a member while there are none, until nothing is withheld."""
-        pause_s = LOOK_S[0]
+        pause_s = self._first_look_s
         while self._unfit:
             self._wake.clear()
             hindering = self._hinders()
@@ -151,13 +151,13 @@ class Abstention:
                     self._leave(hindering.kind)
                 elif are_others is False:
                     self._join()
-            pause_s = min(2 * pause_s, LOOK_S[1])
+            pause_s = min(2 * pause_s, self._last_look_s)
             try:
                 async with asyncio.timeout(pause_s * self._rng.uniform(0.5, 1.0)):
                     await self._wake.wait()
             except TimeoutError:
                 continue
-            pause_s = LOOK_S[0]
+            pause_s = self._first_look_s
             await asyncio.sleep(pause_s)
         self._is_watching = False
         self._join()

@@ -18,6 +18,7 @@ from coordinator.core.events import Contradicted
 from coordinator.core.log_entry import ContradictoryEntry
 from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.messages import ReportContradictionRequest
+from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.ports import Peers, PeerUnavailable
 from coordinator.runtime.replica import Replica
 from records.model import LeadershipClaimed
@@ -26,7 +27,6 @@ LOG = logging.getLogger("coordinator.contradictions")
 
 REPORT_TIMEOUT_MS = 2_000
 REPORT_TRIES = 3
-RETRY_S = 0.7
 CONTRADICTION_KINDS = ("void", "suspected", "accused")
 """The meaning of a contradiction to this node: void for certain, a reason to build its state anew, or an entry of its own term."""
 KEPT_MAX = 50
@@ -46,13 +46,14 @@ class SeenContradiction:
 class Accusations:
     """See the module's text; one per node."""
 
-    def __init__(self, *, node_id: int, replicas: Mapping[int, Replica], peers: Peers) -> None:
+    def __init__(self, *, node_id: int, replicas: Mapping[int, Replica], peers: Peers, pauses: Pauses) -> None:
         self.seen: deque[SeenContradiction] = deque(maxlen=KEPT_MAX)
         self.counts: Counter[tuple[int, str]] = Counter()
         """Contradictions by metadata partition and what they are: `void`, `suspected` (this state is rebuilt first) or `accused`."""
         self._node_id = node_id
         self._replicas = replicas
         self._peers = peers
+        self._retry_s = pauses.accusation_retry_s
         self._reports: set[asyncio.Task[None]] = set()
 
     def contradicted(self, partition: int, found: Contradicted, claim: LeadershipClaimed | None) -> None:
@@ -123,7 +124,7 @@ class Accusations:
                 await self._peers.call(endpoint.host, endpoint.port, request, REPORT_TIMEOUT_MS)
             except PeerUnavailable as unavailable:
                 LOG.warning("leader not told of a contradiction node=%d error=%r", claim.node_id, str(unavailable))
-                await asyncio.sleep(RETRY_S)
+                await asyncio.sleep(self._retry_s)
             else:
                 return
 

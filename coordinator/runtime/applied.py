@@ -30,12 +30,12 @@ def find_applied(view: ClusterView, point: FetchPoint, budget: FetchBudget) -> F
     """Return the batches from a point on, or None when this node cannot tell at once.
 
     That is so when the partition has no owner or is not created yet, when the offset lies past the high watermark, and
-    when the replica cannot be read.
+    when the replica cannot be read, or may be too far behind for that.
     """
     key = partition_key(point.topic_id, point.partition)
     owner = view.owner_of(key)
     replica = None if owner is None else view.replica(owner)
-    if owner is None or replica is None:
+    if owner is None or replica is None or not replica.freshness.is_sufficient:
         return None
     try:
         return replica.look(_find_placed, point, budget)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from coordinator.core.directory.directory import Deletion, Directory, Placement, why_unknown
+from coordinator.core.directory.directory import DIRECTORY_PARTITION, Deletion, Directory, Placement, why_unknown
 from coordinator.core.leadership.states import State
 from coordinator.core.view import ShardView
 from coordinator.kafka.batches import BatchArray, split_partition_key
@@ -17,11 +17,9 @@ from coordinator.runtime.owner_loops import common_owner
 from coordinator.runtime.replica import Replica
 from records.model import LeadershipClaimed
 
-DIRECTORY_PARTITION = 0
-
 
 @dataclass(frozen=True, slots=True)
-class Leader:
+class KnownLeader:
     """The leader of a coordinator by the claim in force, and its address."""
 
     node_id: int
@@ -111,13 +109,13 @@ class ClusterView:
         shard = self.shard(coordinator_id)
         return shard is None or shard.phase in (State.RECOVERING, State.FENCING)
 
-    def leader(self, coordinator_id: int) -> Leader | None:
+    def leader(self, coordinator_id: int) -> KnownLeader | None:
         """The leader by the claim in force, which outranks whatever the group says."""
         shard = self.shard(coordinator_id)
         claim = None if shard is None else shard.known_claim
         return None if claim is None or not claim.endpoints else _leader(claim)
 
 
-def _leader(claim: LeadershipClaimed) -> Leader:
+def _leader(claim: LeadershipClaimed) -> KnownLeader:
     endpoint = claim.endpoints[0]
-    return Leader(claim.node_id, claim.epoch, claim.term, endpoint.host, endpoint.port)
+    return KnownLeader(claim.node_id, claim.epoch, claim.term, endpoint.host, endpoint.port)

@@ -15,7 +15,7 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import cast
 
@@ -35,7 +35,7 @@ from coordinator.core.commands import (
     TopicShare,
     WantedTopic,
 )
-from coordinator.core.directory.directory import Deletion, Placement, working_nodes
+from coordinator.core.directory.directory import DIRECTORY_PARTITION, Deletion, Placement, working_nodes
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.names import topic_id_text
 from coordinator.protocol.messages import (
@@ -46,7 +46,8 @@ from coordinator.protocol.messages import (
     RemoveTopicsResponse,
     RemoveTopicsTopic,
 )
-from coordinator.runtime.cluster_view import DIRECTORY_PARTITION, ClusterView
+from coordinator.runtime.cluster_view import ClusterView
+from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.ports import Cluster, KafkaUnavailable, Peers, PeerUnavailable, group_client_id
 from coordinator.runtime.replica import Replica
 from coordinator.runtime.router import Router
@@ -56,8 +57,6 @@ LOG = logging.getLogger("coordinator.directory")
 TELL_TIMEOUT_MS = 5_000
 RETRY_S = (0.05, 0.5)
 TOPICS_AT_ONCE_MAX = 32
-LEVEL_CHECK_S = 1.0
-CLAIMS_WAIT_MS = 10_000
 CLAIMS_POLL_S = 0.02
 
 TOLD_IN_VAIN = ErrorCode.UNKNOWN_TOPIC_ID
@@ -78,6 +77,7 @@ class DirectoryWorker:
         rng: random.Random,
         clock_ms: Callable[[], int],
         node: RegisterNode,
+        pauses: Pauses,
     ) -> None:
         self._replicas = replicas
         self._view = view
@@ -87,6 +87,7 @@ class DirectoryWorker:
         self._rng = rng
         self._clock_ms = clock_ms
         self._node = node
+        self._pauses = pauses
         self._carrying: dict[bytes, asyncio.Task[None]] = {}
         self._waiting: dict[bytes, list[asyncio.Future[None]]] = {}
         self._level: asyncio.Task[None] | None = None
@@ -112,7 +113,7 @@ class DirectoryWorker:
             return [self._router.not_led(DIRECTORY_PARTITION)] * len(topics)
         deadline_ms = self._clock_ms() + timeout_ms
         if any(self._is_growing(topic) for topic in topics):
-            await self._await_claims(min(CLAIMS_WAIT_MS, timeout_ms // 2))
+            await self._await_claims(min(self._pauses.claims_s * 1000, timeout_ms / 2))
         command = self._create(topics)
         outcomes = cast(list[Outcome], await replica.ask(command, max(1, deadline_ms - self._clock_ms())))
         for topic, outcome in zip(topics, outcomes, strict=True):
@@ -138,7 +139,7 @@ class DirectoryWorker:
         """The coordinators that were never claimed, as far as this node has read their logs."""
         return [one for one in self._replicas if (shard := self._view.shard(one)) is None or shard.fence.epoch == 0]
 
-    async def _await_claims(self, patience_ms: int) -> None:
+    async def _await_claims(self, patience_ms: float) -> None:
         """Wait until every coordinator was claimed once: partitions never move, and a service that starts is about to claim all."""
         deadline_ms = self._clock_ms() + patience_ms
         while self._unclaimed() and self._clock_ms() < deadline_ms:  # noqa: ASYNC110 - claims are read by other replicas
@@ -279,13 +280,13 @@ class DirectoryWorker:
 
     # ---- requests of other nodes
 
-    async def serve(self, coordinator_id: int, command: Command, count: int, timeout_ms: int) -> list[Outcome]:
-        """Do what another node's directory worker asks, if we lead the coordinator."""
+    async def serve(self, coordinator_id: int, command: Command, count: int, timeout_ms: int) -> Sequence[object]:
+        """Do what another node asks of a coordinator, if we lead it; returns one answer for each of `count` elements."""
         replica = self._replicas.get(coordinator_id)
         if replica is None or not self._view.is_leading(coordinator_id):
             return [self._router.not_led(coordinator_id)] * count
         answer: Answer = await replica.ask(command, timeout_ms)
-        return [answer] if isinstance(answer, Outcome) else cast(list[Outcome], answer)
+        return [answer] if isinstance(answer, Outcome) else cast(Sequence[object], answer)
 
     # ---- the schema level
 
@@ -296,7 +297,7 @@ class DirectoryWorker:
                 await self._raise_schema_level()
             except Exception:
                 LOG.exception("the schema level could not be looked at; it is tried again")
-            await asyncio.sleep(LEVEL_CHECK_S * self._rng.uniform(0.5, 1.0))
+            await asyncio.sleep(self._pauses.level_check_s * self._rng.uniform(0.5, 1.0))
 
     def _say(self, message: str) -> None:
         """Warn an operator once, not every second, of a state that lasts until a person acts."""

@@ -6,12 +6,13 @@ import logging
 from typing import Final
 
 from coordinator.core.commands import OK, Outcome
+from coordinator.core.directory.directory import DIRECTORY_PARTITION
 from coordinator.kafka.batches import partition_key
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.discovery import (
     COORDINATOR_KEY_TYPE,
     FoundCoordinator,
-    MetadataTopic,
+    TopicLeaders,
     coordinator_keys,
     find_coordinator_response,
     metadata_response,
@@ -20,13 +21,13 @@ from coordinator.operations.discovery import (
 )
 from coordinator.protocol.codec import Message
 from coordinator.protocol.messages import (
+    DescribeTopicsConfig,
     DescribeTopicsPartitionResult,
     DescribeTopicsRequest,
     DescribeTopicsResponse,
     DescribeTopicsTopicResult,
 )
-from coordinator.runtime.cluster_view import DIRECTORY_PARTITION
-from coordinator.runtime.descriptions import Descriptions, TopicDescription
+from coordinator.runtime.descriptions import Descriptions, LocalTopic
 from coordinator.runtime.node import Node
 
 LOG = logging.getLogger("coordinator.dispatch")
@@ -43,11 +44,11 @@ async def metadata(node: Node, version: int, request: Message) -> Message:
     for at, placement in enumerate(placements):
         if placement is not None:
             leaders = [partition.leader_id for partition in describe.topic(placement).partitions]
-            topics.append(MetadataTopic(ErrorCode.NONE, placement.topic_id, placement.name, leaders))
+            topics.append(TopicLeaders(ErrorCode.NONE, placement.topic_id, placement.name, leaders))
         elif wanted is not None:
             topic_id, name = wanted[at]
             error = ErrorCode.UNKNOWN_TOPIC_ID if any(topic_id) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            topics.append(MetadataTopic(error, topic_id, name, []))
+            topics.append(TopicLeaders(error, topic_id, name, []))
     leader = node.view.leader(DIRECTORY_PARTITION)
     controller_id = -1 if leader is None else leader.node_id
     return metadata_response(version, describe.nodes(), describe.cluster_id, controller_id, topics)
@@ -105,7 +106,7 @@ def _unknown_topic(node: Node, topic_id: bytes, name: str | None) -> DescribeTop
     if not any(topic_id):
         message = f"topic {name} is not known; create it, or list the topics to see which there are"
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return DescribeTopicsTopicResult(error_code=error, error_message=message, topic_id=topic_id, name=name, partitions=())
+        return DescribeTopicsTopicResult(error_code=error, error_message=message, topic_id=topic_id, name=name, partitions=(), configs=())
     deletion = node.view.deletion(topic_id)
     former = None if deletion is None else _topic(Descriptions(node).topic(deletion))
     return DescribeTopicsTopicResult(
@@ -114,6 +115,7 @@ def _unknown_topic(node: Node, topic_id: bytes, name: str | None) -> DescribeTop
         topic_id=topic_id,
         name=name if former is None else former.name,
         partitions=() if former is None else former.partitions,
+        configs=(),
     )
 
 
@@ -121,7 +123,7 @@ def _not_found(key: str, error: ErrorCode, message: str) -> FoundCoordinator:
     return FoundCoordinator(key, -1, "", -1, Outcome(error=error, message=message))
 
 
-def _topic(topic: TopicDescription) -> DescribeTopicsTopicResult:
+def _topic(topic: LocalTopic) -> DescribeTopicsTopicResult:
     partitions = tuple(
         DescribeTopicsPartitionResult(
             error_code=0,
@@ -133,4 +135,5 @@ def _topic(topic: TopicDescription) -> DescribeTopicsTopicResult:
         )
         for p in topic.partitions
     )
-    return DescribeTopicsTopicResult(error_code=0, topic_id=topic.topic_id, name=topic.name, partitions=partitions)
+    configs = tuple(DescribeTopicsConfig(name=name, value=value) for name, value in sorted(topic.settings.items()))
+    return DescribeTopicsTopicResult(error_code=0, topic_id=topic.topic_id, name=topic.name, partitions=partitions, configs=configs)

@@ -1,8 +1,19 @@
-"""Failures of the replicas of this process, for operators: kept by the node, because a failed replica is replaced."""
+"""Failures: those that end the process, and those of its replicas, which the node keeps because a failed replica is replaced."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+
+class FatalError(Exception):
+    """The process must stop; the text names what is wrong and what to do.
+
+    With `may_hand_over` what this process leads is right, and it leads on until others have claimed that.
+    """
+
+    def __init__(self, reason: str, *, may_hand_over: bool = False) -> None:
+        super().__init__(reason)
+        self.may_hand_over = may_hand_over
 
 
 class NotReadable(Exception):

@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 
 from coordinator.core.leadership.clock_votes import ClockVerdict
 from coordinator.runtime.abstention import CLOCK, REFUSED, Abstention
+from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.replica import Replica
 
 REFUSED_TERMS_MAX = 3
 """So many terms of a partition in a row that Kafka took no entry of, the claim perhaps, are enough."""
-REFUSED_BACKOFF_S = (5.0, 300.0)
 RETURN_SHARE = 0.5
 """A node that stays out for its clock comes back at half the limit: otherwise a drifting clock would make it come and go."""
 
@@ -25,12 +25,19 @@ class Fitness:
     """See the module's text; one per node."""
 
     def __init__(
-        self, *, abstention: Abstention, replicas: Mapping[int, Replica], verdict: Callable[[float], ClockVerdict], rng: random.Random
+        self,
+        *,
+        abstention: Abstention,
+        replicas: Mapping[int, Replica],
+        verdict: Callable[[float], ClockVerdict],
+        rng: random.Random,
+        pauses: Pauses,
     ) -> None:
         self._abstention = abstention
         self._replicas = replicas
         self._verdict = verdict
         self._rng = rng
+        self._refused_s = pauses.refused_s
         self._is_clock_odd = False
         self._back_at_s: dict[int, float] = {}
         self._refusals: dict[int, int] = {}
@@ -59,7 +66,7 @@ class Fitness:
     def _give_back(self, partition: int, replica: Replica) -> None:
         replica.recovery.forget_refusals()
         tries = self._refusals[partition] = self._refusals.get(partition, 0) + 1
-        back_off_s = min(REFUSED_BACKOFF_S[0] * 2 ** (tries - 1), REFUSED_BACKOFF_S[1])
+        back_off_s = min(self._refused_s[0] * 2 ** (tries - 1), self._refused_s[1])
         self._back_at_s[partition] = asyncio.get_running_loop().time() + back_off_s * self._rng.uniform(0.5, 1.0)
         self._abstention.withhold(
             REFUSED, f"Kafka refused what this node wrote to metadata partition {partition}: {replica.recovery.refusal}", partition

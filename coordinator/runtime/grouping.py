@@ -10,14 +10,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
-FEW_SPACING_S, GROUP_SPACING_S = 0.001, 0.005
-"""While a group is in flight another one starts no sooner than this after it; the first while so little is in flight (`GROUP_BYTES_MIN`)
-that no core is busy.
+from coordinator.runtime.pauses import Pauses
 
-A group costs as much as forty small files add to it, and librdkafka sends the next one of more than four entries only when the
-one before it was acknowledged.
-The second is longer than a round trip in one data centre: where that takes longer, groups overlap under load too.
-"""
 GROUP_BYTES_MIN = 64 * 1024
 """Requests of so many bytes are worth a group: it starts as soon as as much waits as is in flight, so that under load one group
 is decided while another is on its way."""
@@ -32,11 +26,11 @@ class _Group(NamedTuple):
 class Grouping:
     """The groups of one term that are in flight, and what their requests came to in bytes."""
 
-    def __init__(self, *, few_spacing_s: float = FEW_SPACING_S, spacing_s: float = GROUP_SPACING_S) -> None:
+    def __init__(self, *, pauses: Pauses) -> None:
         self.enough_bytes = 0
         """So many waiting bytes start a group before the time that `wait_s` gave."""
-        self._few_spacing_s = few_spacing_s
-        self._spacing_s = spacing_s
+        self._few_spacing_s = pauses.few_spacing_s
+        self._spacing_s = pauses.group_spacing_s
         self._in_flight: deque[_Group] = deque()
         self._submitted_bytes = 0
 

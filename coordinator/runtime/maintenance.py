@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
+from coordinator.core.commands import Outcome
+from coordinator.core.files.logged import owner_ids_of
+from coordinator.core.limits import FILES_PER_REQUEST_MAX
 from coordinator.core.log_entry import ContradictoryEntry
+from coordinator.core.tables.stored_rows import Tombstone
+from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.declaration import bad_timeout
 from coordinator.operations.nodes import update_schema_level_response
 from coordinator.protocol.codec import Message
 from coordinator.protocol.messages import (
     DescribeCoordinatorsCoordinator,
+    DescribeCoordinatorsDirectory,
     DescribeCoordinatorsNode,
     DescribeCoordinatorsRequest,
     DescribeCoordinatorsResponse,
@@ -21,8 +28,9 @@ from coordinator.protocol.messages import (
     ReportContradictionResponse,
     UpdateSchemaLevelRequest,
 )
-from coordinator.runtime.descriptions import CoordinatorDescription, Descriptions, FileDescription
+from coordinator.runtime.descriptions import Descriptions, LocalCoordinator
 from coordinator.runtime.failures import NotReadable
+from coordinator.runtime.file_listing import FILE_STATES, FileListing, LocalFile
 from coordinator.runtime.node import Node
 
 LIST_FILES_MAX: Final = 10_000
@@ -50,6 +58,18 @@ async def describe_coordinators(node: Node, _: int, request: DescribeCoordinator
         incarnation_id=node.config.incarnation_id,
         time_ms=node.wall_ms(),
         withheld_reason=node.withheld_reason,
+        directories=tuple(
+            DescribeCoordinatorsDirectory(
+                directory_id=one.directory_id,
+                path=one.path,
+                offline_reason=one.offline_reason,
+                total_bytes=one.total_bytes,
+                free_bytes=one.free_bytes,
+            )
+            for one in node.keeper.directories.directories()
+        ),
+        queued_assignments=len(node.reports.queued()),
+        assignment_wait_ms=round(node.reports.longest_wait_s() * 1000),
         coordinators=tuple(_coordinator(one, node.config.node_id) for one in described),
         nodes=tuple(nodes),
     )
@@ -57,17 +77,22 @@ async def describe_coordinators(node: Node, _: int, request: DescribeCoordinator
 
 async def list_files(node: Node, _: int, request: ListFilesRequest) -> Message:
     """Answer one page of ListFiles from this node's replicas of the coordinators that are asked for."""
-    describe = Descriptions(node)
-    limit = min(max(1, request.max_files), LIST_FILES_MAX)
-    missing = describe.not_listed(request.coordinator_ids)
-    try:
-        files, more = ([], False) if missing else describe.files(request.coordinator_ids, request.after_key or "", limit)
-    except NotReadable as unreadable:
-        missing = [unreadable.partition]
+    if len(request.object_keys) > FILES_PER_REQUEST_MAX:
+        message = f"{len(request.object_keys)} keys; at most {FILES_PER_REQUEST_MAX} are allowed in a request: split it"
+        return _no_files(Outcome(error=ErrorCode.INVALID_REQUEST, message=message))
+    listing = FileListing(node, request.coordinator_ids)
+    missing = listing.unreadable()
     if missing:
-        outcome = node.router.not_led(missing[0])
-        return ListFilesResponse(error_code=int(outcome.error), error_message=outcome.message, files=(), more=False)
-    return ListFilesResponse(error_code=0, files=tuple(_file(one) for one in files), more=more)
+        return _no_files(node.router.not_led(missing[0]))
+    try:
+        if request.object_keys:
+            page = listing.of_keys(request.object_keys)
+        else:
+            limit = min(max(1, request.max_files), LIST_FILES_MAX)
+            page = listing.after(request.after_key or "", limit, request.states or FILE_STATES)
+    except NotReadable as unreadable:
+        return _no_files(node.router.not_led(unreadable.partition))
+    return ListFilesResponse(error_code=0, files=tuple(_file(one) for one in page.files), last_key=page.last_key or None, more=page.more)
 
 
 async def update_schema_level(node: Node, _: int, request: UpdateSchemaLevelRequest) -> Message:
@@ -91,8 +116,8 @@ async def report_contradiction(node: Node, _: int, request: ReportContradictionR
     return ReportContradictionResponse(error_code=outcome.error, error_message=outcome.message)
 
 
-def _coordinator(one: CoordinatorDescription, node_id: int) -> DescribeCoordinatorsCoordinator:
-    leader = one.leader
+def _coordinator(one: LocalCoordinator, node_id: int) -> DescribeCoordinatorsCoordinator:
+    leader, load = one.leader, one.load
     return DescribeCoordinatorsCoordinator(
         error_code=0,
         coordinator_id=one.coordinator_id,
@@ -112,19 +137,45 @@ def _coordinator(one: CoordinatorDescription, node_id: int) -> DescribeCoordinat
         evidence=one.evidence or None,
         contradictions=one.contradictions,
         last_contradiction=one.last_contradiction or None,
+        verified_end_offset=one.verified_end_offset,
+        directory_id=one.directory_id,
+        load_step=None if load is None else load.step.value,
+        load_snapshot=None if load is None else load.snapshot,
+        loaded_bytes=-1 if load is None else load.loaded_bytes,
+        load_bytes=-1 if load is None else load.total_bytes,
+        loaded_entries=-1 if load is None else load.loaded_entries,
+        load_entries=-1 if load is None else load.total_entries,
     )
 
 
-def _file(one: FileDescription) -> ListFilesFile:
-    file = one.file
-    return ListFilesFile(
-        object_key=file.object_key,
+def _no_files(outcome: Outcome) -> ListFilesResponse:
+    return ListFilesResponse(error_code=int(outcome.error), error_message=outcome.message, files=(), more=False)
+
+
+def _file(one: LocalFile) -> ListFilesFile:
+    known, life = one.known, one.life
+    told = ListFilesFile(
+        object_key=known.object_key,
         coordinator_id=one.coordinator_id,
-        size=file.file_size,
-        batch_count=file.batch_count,
-        live_batches=file.live_batches,
-        created_ms=file.created_ms,
-        append_time_ms=file.append_time_ms,
-        owner_ids=tuple(int(owner) for owner in filter(None, file.owner_ids.split(","))),
-        uploader_broker_id=file.uploader_broker_id,
+        size=-1,
+        batch_count=0,
+        live_batches=0,
+        created_ms=known.created_ms,
+        append_time_ms=-1,
+        owner_ids=(),
+        state=life.state,
+        since_ms=life.since_ms,
+        until_ms=life.until_ms,
+        owners_before=life.owners_before,
+    )
+    if isinstance(known, Tombstone):
+        return told
+    return replace(
+        told,
+        size=known.file_size,
+        batch_count=known.batch_count,
+        live_batches=known.live_batches,
+        append_time_ms=known.append_time_ms,
+        owner_ids=owner_ids_of(known.owner_ids),
+        uploader_broker_id=known.uploader_broker_id,
     )

@@ -11,107 +11,48 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import Executor
-from dataclasses import dataclass, replace
-from itertools import count
+from collections.abc import Callable, Coroutine
+from functools import partial
+from math import inf
 
 from coordinator.core.commands import RegisterNode
+from coordinator.core.directory.content import Restoration
+from coordinator.core.directory.directory import DIRECTORY_PARTITION
 from coordinator.core.leadership.states import State
-from coordinator.core.limits import MESSAGE_BYTES_MAX, Limits, entry_bytes_max
-from coordinator.core.state.damage import StateFailed
-from coordinator.core.yielding import Rest, no_rest
+from coordinator.kafka.names import topic_id_text
 from coordinator.protocol.messages import DescribeNodeResponse
-from coordinator.runtime.abstention import UNLOADABLE, UNSUPPORTED, Abstention
+from coordinator.runtime.abstention import Abstention
 from coordinator.runtime.accusations import Accusations
-from coordinator.runtime.cluster_view import DIRECTORY_PARTITION, ClusterView
+from coordinator.runtime.cluster_view import ClusterView
+from coordinator.runtime.directories.reporting import DirectoryReports, log_dirs
 from coordinator.runtime.directory_worker import DirectoryWorker
-from coordinator.runtime.failures import FailureLog
+from coordinator.runtime.failures import FatalError
+from coordinator.runtime.files.asking import OwnersAsked
+from coordinator.runtime.files.cleaner import FileCleaner
+from coordinator.runtime.files.objects import ObjectRemover
+from coordinator.runtime.files.orphan_scan import OrphanScan
+from coordinator.runtime.files.scan_record import Service
 from coordinator.runtime.fitness import Fitness
-from coordinator.runtime.loading import ReplicaUnloadable
+from coordinator.runtime.freshness import keep_asking
+from coordinator.runtime.kafka_brokers import KafkaBrokers
+from coordinator.runtime.load_progress import LoadLog, LoadStatus
+from coordinator.runtime.metadata_topic import MetadataTopic
 from coordinator.runtime.node_clocks import NodeClocks
-from coordinator.runtime.ports import (
-    Cluster,
-    ClusterRefused,
-    KafkaUnavailable,
-    LogBroken,
-    LogEntry,
-    LogListener,
-    LogReader,
-    Membership,
-    Peers,
-    StateStores,
-    TermProducers,
-    TopicFacts,
-    TopicMissing,
-)
+from coordinator.runtime.node_config import NodeConfig, NodePorts
+from coordinator.runtime.ports import ClusterRefused, LoginRefused, PeerAddress, TopicFacts
 from coordinator.runtime.registration import NodeIdTaken, Registration
-from coordinator.runtime.replica import Replica, ReplicaIdentity, ReplicaPorts
+from coordinator.runtime.replica import Replica
+from coordinator.runtime.replica_keeper import ReplicaKeeper
+from coordinator.runtime.retention.enforcer import RetentionEnforcer
 from coordinator.runtime.router import Router
-from coordinator.runtime.telemetry import Telemetry
-from coordinator.runtime.topic_rules import ReplicaSets, Severity, TopicExpectations, check_topic, may_lead, wanted_config
+from coordinator.runtime.snapshots.keeper import SnapshotKeeper
 from records.levels import LEVEL_LATEST
-from records.model import Endpoint
 
 LOG = logging.getLogger("coordinator.node")
 
 TICK_S = 0.05
 BUSY_TICK_S = 0.002
-KAFKA_RETRY_S = (0.3, 1.0)
-REVIVE_BACKOFF_S = (2.0, 300.0)
-DIRECTORY_RETRY_S = 15.0
-"""To look whether a data directory can be used again costs nothing, and an operator who made room on its disk waits for it."""
-REVIVALS_FORGOTTEN_S = 1_200.0
-"""A replica that lived for so long fails for a new reason: it does not wait because of the old one."""
-MISSING_CHECKS_MAX = 3
-"""So many checks in a row must miss the topic before it counts as deleted: a restarting broker may not know it yet."""
 STOP_POLL_S = 0.01
-
-
-class FatalError(Exception):
-    """The process must stop; the text names what is wrong and what to do."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeConfig:
-    """Configuration of a node; times in milliseconds."""
-
-    node_id: int
-    rack: str
-    endpoints: list[Endpoint]
-    topic: str
-    topic_partitions: int
-    topic_auto_create: bool
-    expectations: TopicExpectations
-    limits: Limits
-    flush_interval_ms: int
-    flush_batches_max: int
-    topic_check_interval_ms: int
-    load_timeout_ms: int
-    shutdown_timeout_ms: int
-    incarnation_id: bytes
-    session_timeout_ms: int = 6_000
-    clock_skew_max_ms: int = 5_000
-    schema_level_max: int = LEVEL_LATEST
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodePorts:
-    """The outside world of a node; factories for ports that need the topic or the node first."""
-
-    cluster: Cluster
-    membership: Membership
-    open_reader: Callable[[LogListener], LogReader]
-    open_producers: Callable[[int], TermProducers]
-    open_stores: Callable[[str], StateStores]
-    peers: Peers
-    writer: Executor
-    telemetry: Telemetry
-    rest: Rest = no_rest
-    """Called by the writer between pieces of its work, so that the event loop gets the interpreter."""
-    on_written: Callable[[], None] = lambda: None
-    """Called when a flush is in the database and its objects are gone."""
 
 
 class Node:
@@ -149,6 +90,7 @@ class Node:
             rng=rng,
             clock_ms=clock_ms,
             node=registration,
+            pauses=config.pauses,
         )
         self.registration = Registration(
             node=registration,
@@ -159,9 +101,11 @@ class Node:
             cluster=ports.cluster,
             rng=rng,
             session_timeout_ms=config.session_timeout_ms,
+            pauses=config.pauses,
+            log_dirs=lambda: log_dirs(self.keeper.directories.directories()),
             on_taken=lambda taken: on_fatal(FatalError(str(taken))),
         )
-        self.accusations = Accusations(node_id=config.node_id, replicas=self.replicas, peers=ports.peers)
+        self.accusations = Accusations(node_id=config.node_id, replicas=self.replicas, peers=ports.peers, pauses=config.pauses)
         self.clocks = NodeClocks(
             node_id=config.node_id,
             replicas=self.replicas,
@@ -171,9 +115,9 @@ class Node:
             monotonic_ms=lambda: asyncio.get_running_loop().time() * 1000,
             skew_max_ms=config.clock_skew_max_ms,
             rng=rng,
+            pauses=config.pauses,
         )
         self.schema_level = 1
-        self.facts: TopicFacts | None = None
         self.assignment: frozenset[int] = frozenset()
         self.abstention = Abstention(
             node_id=config.node_id,
@@ -181,27 +125,94 @@ class Node:
             cluster=ports.cluster,
             listener=self,
             rng=rng,
+            pauses=config.pauses,
             spawn=self._spawn,
         )
-        self.fitness = Fitness(abstention=self.abstention, replicas=self.replicas, verdict=self.clocks.verdict, rng=rng)
-        self._is_up = False
+        self.fitness = Fitness(
+            abstention=self.abstention, replicas=self.replicas, verdict=self.clocks.verdict, rng=rng, pauses=config.pauses
+        )
+        self.brokers = KafkaBrokers(ports.cluster.brokers)
+        self.topic = MetadataTopic(config=config, cluster=ports.cluster, rng=rng)
+        self.keeper = ReplicaKeeper(
+            config=config,
+            ports=ports,
+            replicas=self.replicas,
+            topic=self.topic,
+            abstention=self.abstention,
+            clock_ms=clock_ms,
+            rng=rng,
+            spawn=self._spawn,
+            on_loaded=self._replica_loaded,
+            on_directory_changed=self._directory_changed,
+            on_contradicted=self.accusations.contradicted,
+            on_marked=lambda partition, marked: self.snapshots.marked(partition, marked),
+            log_ahead_ms=self.clocks.log_ahead_ms,
+            on_fatal=on_fatal,
+            peer_addresses=self.peer_addresses,
+        )
+        self.reports = DirectoryReports(
+            node_id=config.node_id,
+            incarnation_id=config.incarnation_id,
+            topic_id=lambda: None if self.topic.facts is None else self.topic.facts.topic_id,
+            directories=self.keeper.directories,
+            replicas=self.replicas,
+            view=self.view,
+            peers=ports.peers,
+            rng=rng,
+            pauses=config.pauses,
+            failure_timeout_ms=config.log_dir_failure_timeout_ms,
+        )
+        self.keeper.directories.on_changed = self.reports.changed
+        self.snapshots = SnapshotKeeper(
+            replicas=self.replicas,
+            view=self.view,
+            cluster=ports.cluster,
+            peers=ports.peers,
+            durable=ports.snapshots,
+            rules=config.snapshots,
+            background=ports.background,
+            rest=ports.rest,
+            rng=rng,
+            clock_ms=clock_ms,
+            spawn=self._spawn,
+        )
+        self.retention = RetentionEnforcer(
+            replicas=self.replicas, view=self.view, router=self.router, rules=config.retention, clock_ms=clock_ms
+        )
+        self.owners_asked = OwnersAsked(replicas=self.replicas, view=self.view, peers=ports.peers)
+        self.files = FileCleaner(
+            replicas=self.replicas,
+            view=self.view,
+            asked=self.owners_asked,
+            remover=_remover(ports, config, rng),
+            rules=config.files,
+            rng=rng,
+            clock_ms=clock_ms,
+            spawn=self._spawn,
+        )
+        self.orphans = OrphanScan(
+            rules=config.orphans,
+            store=ports.objects,
+            owners=self.owners_asked,
+            coordinator_count=self._coordinator_count,
+            is_leading=lambda: self.view.is_leading(DIRECTORY_PARTITION),
+            restoration=self._restoration,
+            service=self._service,
+            rng=rng,
+            clock_ms=clock_ms,
+        )
+        self._load_log = LoadLog(self.loading)
         self.is_prepared = asyncio.Event()
         """Set once Kafka was reached, the data directories are open and the state is loaded."""
         self.loop_rounds_s: dict[str, float] = {}
-        self.failed_checks: Counter[str] = Counter()
-        self.failures: dict[int, FailureLog] = {}
+        self.peers = ports.peers
         self._ports = ports
-        self._clock_ms = clock_ms
         self._rng = rng
         self._on_fatal = on_fatal
         self._tasks: set[asyncio.Task[None]] = set()
-        self._reader: LogReader | None = None
-        self._producers: TermProducers | None = None
-        self._stores: StateStores | None = None
         self._assigned_since: dict[int, float] = {}
-        self._revivals: dict[int, tuple[int, float]] = {}
-        self._generations = count(1)
         self._led_directory = False
+        self._kept_fresh: set[int] = set()
         self._is_stopping = False
 
     # ---- life
@@ -230,149 +241,35 @@ class Node:
     async def _bring_up(self) -> None:
         try:
             facts = await self._prepare()
+        except LoginRefused as refused:
+            raise FatalError(str(refused)) from refused
         except ClusterRefused as refused:
             raise FatalError(
                 f"{refused}. Give the principal of this node (kafka.sasl.*, kafka.ssl.*) Describe, DescribeConfigs, Read and Write on topic"
-                f" {self.config.topic}, Create where it may create it, and Read on its group; or correct the value that was refused"
+                f" {self.config.topic}, Delete to prune it behind snapshots, Create where it may create it, and Read on its group;"
+                " or correct the value that was refused"
             ) from refused
         try:
             await self.registration.await_free(self.config.load_timeout_ms / 1000)
         except NodeIdTaken as taken:
             raise FatalError(str(taken)) from taken
         await self.clocks.ask()
-        self._is_up = True
         self.fitness.look()
         self.abstention.join()
         self._spawn(self.clocks.keep(), "clocks")
-        self._spawn(self._guard_topic(facts), "topic-guard")
+        self._spawn(self.topic.guard(facts, use=self.keeper.grow, note_round=partial(self._note_round, "topic-guard")), "topic-guard")
         self._spawn(self.registration.keep(), "registration")
+        self._spawn(self.reports.keep(), "directory-reports")
+        self._spawn(self.retention.keep(), "retention")
+        self._spawn(self.orphans.keep(), "orphan-scan")
 
     async def _prepare(self) -> TopicFacts:
         """Everything up to loaded replicas. Raises `FatalError`, `ClusterRefused`."""
-        facts = await self._await_topic()
-        self._check(facts)
-        self.facts = facts
+        facts = await self.topic.await_safe()
         self.router.use_cluster(self._ports.cluster)
-        loop = asyncio.get_running_loop()
-        self._stores = await loop.run_in_executor(self._ports.writer, self._ports.open_stores, facts.cluster_id)
-        self._producers = self._ports.open_producers(_message_bytes_max(facts))
-        self._reader = self._ports.open_reader(self)
-        for partition in range(len(facts.partitions)):
-            self.replicas[partition] = self._new_replica(partition, facts)
-        try:
-            await asyncio.gather(*(self._load(replica) for replica in list(self.replicas.values())))
-        except StateFailed as failed:
-            raise FatalError(str(failed)) from failed
+        await self.keeper.open(facts)
         self.is_prepared.set()
         return facts
-
-    async def _await_topic(self) -> TopicFacts:
-        """Wait for Kafka, and for the topic, which is created when allowed. Raises `FatalError`, `ClusterRefused`."""
-        while True:
-            try:
-                return await self._ports.cluster.describe_topic()
-            except TopicMissing:
-                await self._create_topic()
-            except ClusterRefused:
-                raise
-            except KafkaUnavailable as unavailable:
-                LOG.warning("waiting for Kafka error=%r", str(unavailable))
-            await asyncio.sleep(self._rng.uniform(*KAFKA_RETRY_S))
-
-    async def _create_topic(self) -> None:
-        config = self.config
-        if not config.topic_auto_create:
-            raise FatalError(
-                f"topic {config.topic} does not exist and diskless.metadata.topic.auto.create is false: run `diskless init`, or allow it"
-            )
-        try:
-            await self._ports.cluster.create_topic(
-                partitions=config.topic_partitions,
-                replication_factor=config.expectations.replication_factor,
-                config=wanted_config(config.expectations),
-            )
-            LOG.info("metadata topic created topic=%s partitions=%d", config.topic, config.topic_partitions)
-        except ClusterRefused:
-            raise
-        except KafkaUnavailable as unavailable:
-            LOG.warning("metadata topic cannot be created yet error=%r", str(unavailable))
-
-    def _check(self, facts: TopicFacts) -> None:
-        """Refuse to lead on a topic that would lose acknowledged data silently. Raises `FatalError`."""
-        replica_sets = [ReplicaSets(partition=p.partition, replicas=p.replicas, in_sync=p.in_sync) for p in facts.partitions]
-        findings = check_topic(topic=facts.topic, config=facts.config, partitions=replica_sets, expectations=self.config.expectations)
-        for finding in findings:
-            if finding.severity is Severity.WARN:
-                LOG.warning(
-                    "metadata topic key=%s value=%s reason=%r remedy=%r", finding.key, finding.value, finding.reason, finding.remedy
-                )
-        if not may_lead(findings):
-            refused = [f for f in findings if f.severity is Severity.REFUSE]
-            lines = "; ".join(f"{f.key}={f.value}: {f.reason}. Fix: {f.remedy}" for f in refused)
-            raise FatalError(f"topic {facts.topic} is not safe to lead on: {lines}")
-
-    def _new_replica(self, partition: int, facts: TopicFacts) -> Replica:
-        if self._reader is None or self._producers is None or self._stores is None:
-            raise AssertionError("replicas need a reader, producers and stores")
-        config, ports = self.config, self._ports
-        return Replica(
-            identity=ReplicaIdentity(
-                cluster_id=facts.cluster_id,
-                topic_id=facts.topic_id,
-                partition=partition,
-                partition_count=len(facts.partitions),
-                node_id=config.node_id,
-                rack=config.rack,
-                endpoints=config.endpoints,
-            ),
-            ports=ReplicaPorts(
-                reader=self._reader,
-                producers=self._producers,
-                membership=ports.membership,
-                cluster=ports.cluster,
-                stores=self._stores,
-                writer=ports.writer,
-                rest=ports.rest,
-                on_written=ports.on_written,
-                telemetry=ports.telemetry,
-            ),
-            limits=replace(config.limits, entry_bytes_max=entry_bytes_max(_message_bytes_max(facts))),
-            loop=asyncio.get_running_loop(),
-            clock_ms=self._clock_ms,
-            rng=self._rng,
-            flush_batches_max=config.flush_batches_max,
-            flush_interval_ms=config.flush_interval_ms,
-            next_generation=self._generations.__next__,
-            on_directory_changed=self._directory_changed,
-            on_failed=self._replica_failed,
-            on_contradicted=self.accusations.contradicted,
-            failures=self.failures.setdefault(partition, FailureLog()),
-            log_ahead_ms=self.clocks.log_ahead_ms,
-        )
-
-    async def _load(self, replica: Replica) -> None:
-        """Load a replica as soon as Kafka answers. Raises `StateFailed` when its directory cannot be used, `ClusterRefused` at a start."""
-        while True:
-            try:
-                await replica.load()
-                break
-            # A broker may hear of a new topic later than the one that described it.
-            except (KafkaUnavailable, TopicMissing) as unavailable:
-                if isinstance(unavailable, ClusterRefused) and not self._is_up:
-                    raise
-                LOG.warning("replica cannot be loaded yet partition=%d error=%r", replica.partition, str(unavailable))
-            except ReplicaUnloadable as unloadable:
-                LOG.error("replica failed partition=%d reason=%r", replica.partition, str(unloadable))
-                replica.unloadable = str(unloadable)
-                replica.failures.failed(replica.unloadable)
-                self.abstention.withhold(UNLOADABLE, replica.unloadable, replica.partition)
-                return
-            await replica.close()
-            await asyncio.sleep(self._rng.uniform(*KAFKA_RETRY_S))
-            replica.reopen()
-        self._tell_schema_level()
-        if replica.partition in self.assignment:
-            replica.set_assigned(True)
 
     async def stop(self, *, hand_over: bool = True) -> None:
         """Hand over and end: lead on until successors have claimed or the time for it is over.
@@ -380,6 +277,7 @@ class Node:
         Without `hand_over` nothing is served any longer: what is led is not to be trusted.
         """
         self._is_stopping = True
+        self.keeper.stop()
         for replica in self.replicas.values():
             replica.stop_leading()
         self.abstention.stop()
@@ -393,8 +291,7 @@ class Node:
         await self.accusations.close()
         await self.directory.close()
         await self.router.close()
-        for replica in self.replicas.values():
-            await replica.close()
+        await self.keeper.close()
 
     @property
     def is_joined(self) -> bool:
@@ -405,6 +302,17 @@ class Node:
     def withheld_reason(self) -> str | None:
         """Why this node stays out of leadership; None while it does not."""
         return self.abstention.withheld_reason
+
+    def loading(self) -> dict[int, LoadStatus]:
+        """How far the replicas are that are not loaded yet, by metadata partition."""
+        return {partition: status for partition, replica in self.replicas.items() if (status := replica.load_status()) is not None}
+
+    def peer_addresses(self, partition: int) -> tuple[list[PeerAddress], bool]:
+        """The other nodes, of the settings and the directory; and whether a partition is to wait for no more of them."""
+        directory = self.view.directory
+        registered = [] if directory is None else [one for one in directory.nodes.values() if one.node_id != self.config.node_id]
+        known = [PeerAddress(one.node_id, one.endpoints[0].host, one.endpoints[0].port) for one in registered if one.endpoints]
+        return [*self.config.snapshot_peers, *known], directory is not None or partition == DIRECTORY_PARTITION
 
     def describe(self) -> DescribeNodeResponse:
         """Which process this is and what its clock shows, for other nodes."""
@@ -419,15 +327,21 @@ class Node:
             kafka_time_ms=0 if kafka_ms is None else round(kafka_ms),
         )
 
-    # ---- the log and the group
+    async def _coordinator_count(self) -> int:
+        """How many partitions the metadata topic has now. Raises `KafkaUnavailable`, `TopicMissing`."""
+        return len((await self._ports.cluster.describe_topic()).partitions)
 
-    def on_entries(self, partition: int, generation: int, entries: Sequence[LogEntry]) -> None:
-        """Entries of the log, for one replica."""
-        self.replicas[partition].on_entries(generation, entries)
+    def _restoration(self) -> Restoration | None:
+        """The restore that the log of the directory begins with."""
+        directory = self.view.shard(DIRECTORY_PARTITION)
+        return None if directory is None else directory.restoration
 
-    def on_log_broken(self, partition: int, generation: int, why: LogBroken, detail: str) -> None:
-        """The log of one replica cannot be read on."""
-        self.replicas[partition].on_log_broken(generation, why, detail)
+    def _service(self) -> Service | None:
+        """The log of this node; None before Kafka was reached."""
+        facts = self.topic.facts
+        return None if facts is None else Service(cluster_id=facts.cluster_id, topic_id=topic_id_text(facts.topic_id))
+
+    # ---- the group and the level of the log
 
     def on_assignment(self, partitions: frozenset[int]) -> None:
         """Take the partitions that the group assigns now."""
@@ -445,10 +359,28 @@ class Node:
         if partitions != before:
             LOG.info("assignment partitions=%s", ",".join(map(str, sorted(partitions))) or "none")
 
+    def _replica_loaded(self, replica: Replica) -> None:
+        self._tell_schema_level()
+        home = self.keeper.directories.home(replica.partition)
+        self.snapshots.loaded(replica.identity, home.stores, home.snapshots(replica.partition))
+        self._keep_fresh(replica.partition)
+        self.files.loaded(replica.partition)
+        if replica.partition in self.assignment:
+            replica.set_assigned(True)
+
+    def _keep_fresh(self, partition: int) -> None:
+        """Compare the replicas of a partition with the end of its log from now on, if reads ask for that."""
+        lag_max_s = self.config.files.read_lag_max_s
+        if lag_max_s < inf and partition not in self._kept_fresh:
+            self._kept_fresh.add(partition)
+            asking = keep_asking(self._ports.cluster, partition, lambda: self.replicas[partition].freshness, lag_max_s)
+            self._spawn(asking, f"log-end-{partition}")
+
     def _directory_changed(self) -> None:
         self.view.forget_owners()
         self._tell_schema_level()
         self.directory.directory_changed()
+        self.reports.changed()
 
     def _tell_schema_level(self) -> None:
         """Have every replica write at the level that replica 0 has applied from the log.
@@ -480,6 +412,7 @@ class Node:
                 self.directory.directory_changed()
             self.fitness.look()
             self._watch_loading()
+            self._load_log.look(asyncio.get_running_loop().time())
             self._note_round("tick")
             await asyncio.sleep(BUSY_TICK_S if is_busy else TICK_S)
 
@@ -502,107 +435,11 @@ class Node:
                 self._spawn(self.abstention.leave_for("loading", away_s), "rejoin")
                 return
 
-    # ---- what can go wrong
 
-    def _replica_failed(self, partition: int, reason: str) -> None:
-        shard = self.replicas[partition].view
-        if shard is not None and shard.is_unsupported:
-            # The entry would stop a replica that is built anew; the database is right as far as it goes.
-            self.abstention.withhold(UNSUPPORTED, f"metadata partition {partition}: {reason}", partition)
-        elif not self._is_stopping:
-            self._spawn(self._revive(partition), f"revive-{partition}")
-
-    async def _revive(self, partition: int) -> None:
-        """Rebuild a failed replica from the log, keeping the old database as evidence; each time after a longer wait.
-
-        While the data directory cannot be used the replica stays failed and says why: the disk may be mended under the process.
-        """
-        while True:
-            await self._check_topic_id()
-            tries, then_s = self._revivals.get(partition, (0, 0.0))
-            now_s = asyncio.get_running_loop().time()
-            tries = tries if now_s - then_s < REVIVALS_FORGOTTEN_S else 0
-            self._revivals[partition] = (tries + 1, now_s)
-            longest_s = DIRECTORY_RETRY_S if self.replicas[partition].unloadable is not None else REVIVE_BACKOFF_S[1]
-            await asyncio.sleep(min(REVIVE_BACKOFF_S[0] * 2**tries, longest_s))
-            facts = self.facts
-            if facts is None:
-                return
-            try:
-                await self.replicas[partition].close(keep_evidence=True)
-                replica = self.replicas[partition] = self._new_replica(partition, facts)
-                await self._load(replica)
-            except StateFailed as failed:
-                self._unusable(self.replicas[partition], failed)
-            else:
-                return
-
-    def _unusable(self, replica: Replica, failed: StateFailed) -> None:
-        LOG.error("replica has no usable state database partition=%d reason=%r", replica.partition, str(failed))
-        replica.failures.failed(str(failed))
-        replica.unloadable = str(failed)
-
-    async def _check_topic_id(self) -> bool:
-        """Whether the topic is there, as far as one can know; raises `FatalError` when it is another one."""
-        try:
-            topic_id = await self._ports.cluster.topic_id()
-        except KafkaUnavailable as unavailable:
-            self._note_failed_check(unavailable)
-            return True
-        except TopicMissing:
-            return False
-        self._check_same_topic(topic_id)
-        return True
-
-    def _check_same_topic(self, topic_id: bytes) -> None:
-        """Raise `FatalError` when the topic is another one."""
-        if self.facts is not None and topic_id != self.facts.topic_id:
-            raise FatalError(
-                f"topic {self.config.topic} was deleted and created anew while the service was running: its state belongs to the old topic."
-                " Start again with empty data directories to serve the new one, or restore the old one"
-            )
-
-    def _note_failed_check(self, error: KafkaUnavailable | TopicMissing) -> None:
-        reason = "refused" if isinstance(error, ClusterRefused) else "missing" if isinstance(error, TopicMissing) else "unavailable"
-        self.failed_checks[reason] += 1
-        LOG.warning("metadata topic cannot be checked reason=%s error=%r", reason, str(error))
-
-    async def _guard_topic(self, facts: TopicFacts) -> None:
-        """Look at the topic every few seconds: its id, its settings, its replicas."""
-        self._note_round("topic-guard")
-        missing = 0
-        while True:
-            await asyncio.sleep(self.config.topic_check_interval_ms / 1000)
-            missing = 0 if await self._check_topic_id() else missing + 1
-            if missing >= MISSING_CHECKS_MAX:
-                raise FatalError(f"topic {facts.topic} was deleted under the running service: its acknowledged entries are gone")
-            if missing:
-                continue
-            try:
-                now = await self._ports.cluster.describe_topic()
-                self._check_same_topic(now.topic_id)  # it may have been created anew since the check above
-                self.facts = now
-                self._check(now)
-                if len(now.partitions) > len(self.replicas):
-                    await self._grow(now)
-            except (KafkaUnavailable, TopicMissing) as unavailable:
-                self._note_failed_check(unavailable)
-                continue
-            self._note_round("topic-guard")
-
-    async def _grow(self, facts: TopicFacts) -> None:
-        """The topic has more partitions: they take new placements only, nothing moves."""
-        for partition in range(len(self.replicas), len(facts.partitions)):
-            replica = self.replicas[partition] = self._new_replica(partition, facts)
-            try:
-                await self._load(replica)
-            except StateFailed as failed:
-                self._unusable(replica, failed)
-                self._spawn(self._revive(partition), f"revive-{partition}")
-        for replica in self.replicas.values():
-            replica.grow(len(facts.partitions))
-        LOG.info("metadata topic has grown partitions=%d", len(facts.partitions))
-
-
-def _message_bytes_max(facts: TopicFacts) -> int:
-    return int(facts.config.get("max.message.bytes", MESSAGE_BYTES_MAX))
+def _remover(ports: NodePorts, config: NodeConfig, rng: random.Random) -> ObjectRemover | None:
+    """What deletes objects; None on a node that deletes none."""
+    if ports.objects is None:
+        return None
+    return ObjectRemover(
+        ports.objects, kept_prefix=config.files.kept_prefix, rng=rng, monotonic_s=lambda: asyncio.get_running_loop().time()
+    )

@@ -19,16 +19,14 @@ from coordinator.core.leadership.clock_votes import KAFKA, ClockVerdict, Compari
 from coordinator.protocol.messages import DescribeNodeRequest, DescribeNodeResponse
 from coordinator.runtime.broker_time import Bracket
 from coordinator.runtime.cluster_view import ClusterView
+from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.ports import Peers, PeerUnavailable
 from coordinator.runtime.replica import Replica
 from records.model import NodeRegistered
 
 LOG = logging.getLogger("coordinator.clocks")
 
-ASK_EVERY_S = 1.0
 ASK_TIMEOUT_MS = 1_000
-FORGOTTEN_MS = 5_000.0
-"""A node that has not answered for so long has no vote any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +53,7 @@ class NodeClocks:
         monotonic_ms: Callable[[], float],
         skew_max_ms: int,
         rng: random.Random,
+        pauses: Pauses,
     ) -> None:
         self._node_id = node_id
         self._replicas = replicas
@@ -64,6 +63,8 @@ class NodeClocks:
         self._monotonic_ms = monotonic_ms
         self._skew_max_ms = skew_max_ms
         self._rng = rng
+        self._ask_s = pauses.clocks_ask_s
+        self._forgotten_ms = pauses.clocks_forgotten_s * 1000
         self._heard: dict[int, Heard] = {}
 
     # ---- asking
@@ -72,7 +73,7 @@ class NodeClocks:
         """Go on asking the other nodes; never returns."""
         while True:
             await self.ask()
-            await asyncio.sleep(ASK_EVERY_S * self._rng.uniform(0.5, 1.0))
+            await asyncio.sleep(self._ask_s * self._rng.uniform(0.5, 1.0))
 
     async def ask(self) -> None:
         """Ask every other registered node once."""
@@ -142,7 +143,9 @@ class NodeClocks:
 
     def _voters(self) -> list[tuple[int, Heard]]:
         now_ms = self._monotonic_ms()
-        return [(node_id, heard) for node_id, heard in self._heard.items() if heard.is_member and now_ms - heard.at_ms <= FORGOTTEN_MS]
+        return [
+            (node_id, heard) for node_id, heard in self._heard.items() if heard.is_member and now_ms - heard.at_ms <= self._forgotten_ms
+        ]
 
     def _measured(self) -> Bracket | None:
         return _median(replica.broker_time.bracket for replica in self._replicas.values() if replica.broker_time.bracket is not None)

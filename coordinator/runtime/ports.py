@@ -6,18 +6,20 @@ real implementation of each, which passes the same contract tests as the adapter
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from pathlib import Path
+from typing import NamedTuple, Protocol
 
 from coordinator.core.events import Delivery, NewEntry
 from coordinator.core.log_entry import ReadEntry
 from coordinator.core.state.packing import Flush
 from coordinator.core.state.replica_state import Stored
-from coordinator.core.tables.stored_rows import ColdStore
+from coordinator.core.tables.stored_rows import ColdStore, Header
 from coordinator.core.yielding import Rest, no_rest
 from coordinator.protocol.codec import Message
+from records.snapshot import SnapshotFile, SnapshotHead, SnapshotId, TableRows
 
 LogEntry = ReadEntry
 """One message of a metadata partition as it stands in the log."""
@@ -29,6 +31,7 @@ class LogBroken(Enum):
     BELOW_START = "below log start"
     PAST_END = "past log end"
     GAP = "offsets are not contiguous"
+    CUT = "the log lost entries, and others have their offsets"
     FAILED = "reading failed"
 
 
@@ -43,14 +46,18 @@ class LogListener(Protocol):
 class LogReader(Protocol):
     """Tails metadata partitions, each from a given offset, in order and without a hole."""
 
-    def follow(self, partition: int, next_offset: int, generation: int) -> None:
-        """(Re)start reading a partition at `next_offset`."""
+    def follow(self, partition: int, next_offset: int, generation: int, last_hash: bytes | None = None) -> None:
+        """(Re)start reading a partition at `next_offset`.
+
+        `last_hash` identifies the entry before it (`entry_hash`): a log that has another one there is told as `LogBroken.CUT`.
+        """
 
     def unfollow(self, partition: int) -> None: ...
 
 
 Report = Delivery
-"""The delivery report of one entry; `offset` is None exactly when `error` is not."""
+"""The delivery report of one entry. Without an error the brokers have it; `offset` is None when they did not tell where, and never
+negative. One that is told may lie further on than the entry stands, never before it: librdkafka repeats requests."""
 
 
 class TermProducer(Protocol):
@@ -125,6 +132,15 @@ class TopicFacts:
     config: Mapping[str, str]
 
 
+class KafkaBroker(NamedTuple):
+    """A broker of the Kafka cluster in service; `rack` is empty when it has none."""
+
+    broker_id: int
+    rack: str
+    host: str
+    port: int
+
+
 class TopicMissing(Exception):
     """The metadata topic does not exist."""
 
@@ -139,6 +155,10 @@ class ClusterRefused(KafkaUnavailable):
     A node that starts gives up. One that serves goes on as when the cluster does not answer: permissions are taken away and
     given back by people, and a leader whose appends are acknowledged does no harm.
     """
+
+
+class LoginRefused(ClusterRefused):
+    """No broker lets this client in: its login or its TLS; the message says what to check."""
 
 
 def group_client_id(node_id: int) -> str:
@@ -166,18 +186,48 @@ class Cluster(Protocol):
     async def read_entry(self, partition: int, offset: int) -> LogEntry | None:
         """One entry of the log, or None when that offset is not there any more."""
 
+    async def delete_before(self, partition: int, offset: int) -> int:
+        """Delete the log's entries below `offset` and return the log's new start; a start beyond `offset` stays.
+
+        Raises `KafkaUnavailable` (the entries may be deleted then), and its `ClusterRefused` when the log ends before `offset`.
+        """
+
     async def group_members(self) -> frozenset[str]:
         """The client ids of the members of the service's consumer group (`group_client_id`). Raises `KafkaUnavailable`."""
 
+    async def brokers(self) -> tuple[KafkaBroker, ...]:
+        """The brokers in service, by id; at least one. Raises `KafkaUnavailable`."""
+
+
+class PinnedState(Protocol):
+    """The state as of one write, readable while further ones are written. Belongs to one thread at a time; it has to be closed."""
+
+    @property
+    def header(self) -> Header:
+        """Where in the log the state stands."""
+
+    @property
+    def head(self) -> SnapshotHead:
+        """What a snapshot of this state is of."""
+
+    def tables(self, rest: Rest = no_rest) -> Iterator[TableRows]:
+        """All rows of all tables as they are stored, about a megabyte at a time; rests between pieces of a millisecond."""
+
+    def close(self) -> None:
+        """Let go of the state (idempotent): as long as it is held, the log of the database's writes grows."""
+
 
 class StateStore(Protocol):
-    """The state database of one replica. `write` and `close` run in the writer's thread, everything else on the loop."""
+    """The state database of one replica. `write`, `pin` and `close` run in the writer's thread, everything else on the loop."""
 
     def load(self) -> Stored | None:
         """Read the state of the database; None when it is new."""
 
     def write(self, flush: Flush, rest: Rest = no_rest) -> None:
         """Write one flush and the applied offset in one transaction."""
+
+    def pin(self) -> PinnedState:
+        """Hold on to the state that the last write left. Raises `StateFailed`, also when nothing was written yet."""
 
     def reader(self) -> ColdStore:
         """A connection of its own for the event loop."""
@@ -192,8 +242,95 @@ class StateStores(Protocol):
     def open(self, partition: int, cluster_id: str, topic_id: bytes) -> StateStore:
         """Open or create; one that belongs to another log or cannot be read is discarded and begun anew. Blocks."""
 
+    def build(self, partition: int, head: SnapshotHead, rows: Iterable[TableRows], rest: Rest = no_rest) -> Stored:
+        """Make the database of a partition from a snapshot, in the place of an earlier one, which must not be open. Blocks.
+
+        Returns the state in it, proven: a database that is opened now holds that, and need not be loaded. Nothing half made is ever
+        taken for a database. Raises `BadSnapshot`, `StateFailed`, and what `rows` raises.
+        """
+
+    def prove(self, head: SnapshotHead, rows: Iterable[TableRows], rest: Rest = no_rest) -> None:
+        """Build a database in another place, and delete it: a snapshot that passes can be loaded. Blocks. Raises as `build`."""
+
     def set_aside(self, partition: int) -> str | None:
         """Keep a closed database as evidence under another name; returns the name. Blocks."""
+
+
+class SnapshotStoreFailed(Exception):
+    """The object store did not do its part for a snapshot; the text names store, key and reason. Trying again later is safe."""
+
+
+class StoredSnapshot(NamedTuple):
+    """One durable copy of a snapshot as the object store lists it; nobody has proven its content. `location` is the object's key."""
+
+    location: str
+    end_offset: int
+    epoch: int
+    size_bytes: int
+    modified_ms: int
+
+
+class SnapshotPiece(NamedTuple):
+    """Bytes of a snapshot's file from a position on, and the size of the whole file."""
+
+    size: int
+    data: bytes
+
+
+class LocalSnapshots(Protocol):
+    """The snapshots of one metadata partition in the data directory. Every call blocks and raises `DirectoryFailed`."""
+
+    def write(self, head: SnapshotHead, rows: Iterable[TableRows], *, log_timestamp_ms: int, rest: Rest = no_rest) -> SnapshotFile:
+        """Write a snapshot; it is there whole, or not at all. Raises what `rows` raises."""
+
+    def ids(self) -> list[SnapshotId]:
+        """The snapshots that are there whole, the newest first."""
+
+    def path(self, snapshot_id: SnapshotId) -> Path:
+        """The file of a snapshot."""
+
+    def read(self, snapshot_id: SnapshotId, position: int, max_bytes: int) -> SnapshotPiece | None:
+        """At most so many bytes of a snapshot from a position on, none behind its end; None when it is not there."""
+
+    def part(self, snapshot_id: SnapshotId) -> Path:
+        """Where a snapshot that comes from elsewhere is written; `adopt` makes it one that is there."""
+
+    def append(self, snapshot_id: SnapshotId, data: bytes) -> None:
+        """Write bytes to the end of `part`."""
+
+    def adopt(self, snapshot_id: SnapshotId) -> None:
+        """What was written to `part` is whole."""
+
+    def remove(self, snapshot_id: SnapshotId) -> None:
+        """Remove a snapshot, if it is there."""
+
+    def keep(self, newest: int) -> None:
+        """Remove all but the newest ones, and what is left of unfinished ones."""
+
+
+class DurableSnapshots(Protocol):
+    """The durable copies of snapshots. Every call is bounded in time and raises `SnapshotStoreFailed`."""
+
+    async def upload(
+        self, file: SnapshotFile, *, cluster_id: str, topic_id: bytes, partition: int, end_offset: int, epoch: int, suffix: str
+    ) -> str:
+        """Store a snapshot under a key of its own, read it back whole, and return its location.
+
+        `suffix` is random and used for one upload only. It returns only when the object has the size and the sha256 of `file`. When
+        it raises, there may be an object of any content, now or later: the caller does not commit it, and its age lets it be removed.
+        """
+
+    async def download(self, location: str, target: Path) -> SnapshotFile:
+        """Write an object into the file `target`; the caller compares size and sha256 with those committed.
+
+        When it raises, there is no file. Raises OSError when the file cannot be written.
+        """
+
+    async def list(self, cluster_id: str, topic_id: bytes, partition: int) -> list[StoredSnapshot]:
+        """The snapshots of a partition, unfinished uploads included, the newest first."""
+
+    async def remove(self, locations: Sequence[str]) -> None:
+        """Remove objects; missing ones count as removed. Refuses a location that does not name a snapshot."""
 
 
 class PeerUnavailable(Exception):
@@ -202,6 +339,14 @@ class PeerUnavailable(Exception):
 
 class PeerGone(PeerUnavailable):
     """The machine refused the connection: no process listens at the address."""
+
+
+class PeerAddress(NamedTuple):
+    """Where another node listens. `node_id` is None for one that the settings name."""
+
+    node_id: int | None
+    host: str
+    port: int
 
 
 class Peers(Protocol):

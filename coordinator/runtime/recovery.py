@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from coordinator.core.events import Event, Invalidated, MayClaim
 from coordinator.runtime.ports import Cluster, KafkaUnavailable, Membership, Proof, TopicMissing
+from coordinator.runtime.replica_config import ReplicaIdentity
 
 LOG = logging.getLogger("coordinator.replica")
 
@@ -24,25 +25,27 @@ class Recovery:
     def __init__(
         self,
         *,
-        partition: int,
-        topic_id: bytes,
+        identity: ReplicaIdentity,
         cluster: Cluster,
         membership: Membership,
         loop: asyncio.AbstractEventLoop,
         rng: random.Random,
         feed: Callable[[Event], None],
+        on_log_lost: Callable[[str], None],
     ) -> None:
+        """`on_log_lost` hears that the log ends before what the replica has read of it."""
         self.refused_terms = 0
         """Terms in a row of which Kafka took no entry, or none but the claim, before one failed."""
         self.refusal = ""
         """Why Kafka refused the last one."""
-        self._partition = partition
-        self._topic_id = topic_id
+        self._partition = identity.partition
+        self._topic_id = identity.topic_id
         self._cluster = cluster
         self._membership = membership
         self._loop = loop
         self._rng = rng
         self._feed = feed
+        self._on_log_lost = on_log_lost
         self._task: asyncio.Task[None] | None = None
 
     def note_refusal(self, error: str) -> None:
@@ -54,17 +57,20 @@ class Recovery:
         """Kafka takes entries, or this node stays away for a while."""
         self.refused_terms = 0
 
-    def start(self, *, prove: bool) -> None:
-        """Recover, from the beginning if that is under way; `prove` as in `core.events.Recover`."""
+    def start(self, *, prove: bool, next_offset: int) -> None:
+        """Recover, from the beginning if that is under way; `prove` as in `core.events.Recover`.
+
+        The replica has read everything before `next_offset`.
+        """
         self.cancel()
-        self._task = self._loop.create_task(self._recover(prove), name=f"recover-{self._partition}")
+        self._task = self._loop.create_task(self._recover(prove, next_offset), name=f"recover-{self._partition}")
 
     def cancel(self) -> None:
         """Stop recovering, if that is under way."""
         if self._task is not None:
             self._task.cancel()
 
-    async def _recover(self, prove: bool) -> None:
+    async def _recover(self, prove: bool, next_offset: int) -> None:
         """Find the end of the log (and prove membership after it, so that no later claim goes unnoticed), then allow the claim."""
         if prove:
             await asyncio.sleep(self._rng.uniform(*PROOF_BACKOFF_S) * 2 ** min(self.refused_terms, REFUSALS_COUNTED_MAX))
@@ -75,6 +81,9 @@ class Recovery:
                     self._feed(Invalidated("the metadata topic was deleted and created anew"))
                     return
                 _, end = await self._cluster.log_range(self._partition)
+                if end < next_offset:
+                    self._on_log_lost(f"everything before offset {next_offset} was read, but the log ends at {end}")
+                    return
                 if not prove or await self._prove() is Proof.MEMBER:
                     self._feed(MayClaim(end, self._rng.getrandbits(63) | 1))
                     return

@@ -19,7 +19,8 @@ from dataclasses import replace
 from typing import cast
 
 from coordinator.core.commands import Outcome, RegisterNode
-from coordinator.core.directory.directory import addresses
+from coordinator.core.directory.decisions import registration_record
+from coordinator.core.directory.directory import DIRECTORY_PARTITION, addresses
 from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.messages import (
     DescribeNodeRequest,
@@ -28,7 +29,9 @@ from coordinator.protocol.messages import (
     RegisterNodeRequest,
     RegisterNodeResponse,
 )
-from coordinator.runtime.cluster_view import DIRECTORY_PARTITION, ClusterView
+from coordinator.runtime.cluster_view import ClusterView
+from coordinator.runtime.directories.reporting import LogDirs
+from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.ports import Cluster, KafkaUnavailable, PeerGone, Peers, PeerUnavailable, group_client_id
 from coordinator.runtime.replica import Replica
 from coordinator.runtime.router import Router
@@ -39,10 +42,6 @@ LOG = logging.getLogger("coordinator.registration")
 REGISTER_TIMEOUT_MS = 5_000
 DIRECTORY_TIMEOUT_MS = 2_000
 ASK_TIMEOUT_MS = 2_000
-CHECK_S = 1.0
-GROUP_CHECK_S = 0.5
-SESSION_MARGIN_S = 4.0
-"""How long a process that has ended may stay a member after its session timeout."""
 REMEDY = (
     "Every process of a service needs a node.id of its own: change node.id and data.dirs of one of them"
     " (a process that is to replace another is started when that one has ended)"
@@ -67,6 +66,8 @@ class Registration:
         cluster: Cluster,
         rng: random.Random,
         session_timeout_ms: int,
+        pauses: Pauses,
+        log_dirs: Callable[[], LogDirs],
         on_taken: Callable[[NodeIdTaken], None],
     ) -> None:
         self._node = node
@@ -76,7 +77,10 @@ class Registration:
         self._peers = peers
         self._cluster = cluster
         self._rng = rng
-        self._session_timeout_s = session_timeout_ms / 1000
+        self._forgotten_s = session_timeout_ms / 1000 + pauses.session_margin_s
+        self._check_s = pauses.registration_check_s
+        self._group_check_s = pauses.registration_group_s
+        self._log_dirs = log_dirs
         self._on_taken = on_taken
         self._was_registered = False
         self._silent_since_s: float | None = None
@@ -109,7 +113,7 @@ class Registration:
     async def _await_session_end(self, other: NodeRegistered) -> None:
         """A process that does not answer has ended when the group has forgotten it. Raises `NodeIdTaken`."""
         loop, client_id = asyncio.get_running_loop(), group_client_id(self._node.node_id)
-        deadline_s = loop.time() + self._session_timeout_s + SESSION_MARGIN_S
+        deadline_s = loop.time() + self._forgotten_s
         while True:
             try:
                 if client_id not in await self._cluster.group_members():
@@ -122,7 +126,7 @@ class Registration:
                     f" answer at {addresses(other.endpoints)}. {REMEDY}"
                 )
             self._say(f"waiting until the group forgets the former process of node {self._node.node_id}, which does not answer")
-            await asyncio.sleep(GROUP_CHECK_S)
+            await asyncio.sleep(self._group_check_s)
 
     def _other(self) -> NodeRegistered | None:
         """The process registered under our id, if it is another one and not known to have ended."""
@@ -167,16 +171,18 @@ class Registration:
                 return
             except Exception:
                 LOG.exception("registration failed; it is tried again")
-            await asyncio.sleep(CHECK_S * self._rng.uniform(0.5, 1.0))
+            await asyncio.sleep(self._check_s * self._rng.uniform(0.5, 1.0))
 
     async def _look(self) -> None:
+        dirs = self._log_dirs()
+        self._node = replace(self._node, log_dirs=dirs.online, is_any_dir_offline=dirs.is_any_offline)
         directory, node = self._view.directory, self._node
         if directory is None:
             return
         known = directory.nodes.get(node.node_id)
         if known is not None and known.incarnation_id == node.incarnation_id:
             self._was_registered = True
-            if (known.rack, known.endpoints, known.schema_level_max) == (node.rack, node.endpoints, node.schema_level_max):
+            if known == registration_record(node):
                 return
         elif self._other() is not None:
             # An old entry of a log that is being read again says nothing.
@@ -196,7 +202,7 @@ class Registration:
         """Whether the other process has not answered for longer than the group keeps a member that is gone."""
         now_s = asyncio.get_running_loop().time()
         self._silent_since_s = now_s if self._silent_since_s is None else self._silent_since_s
-        return now_s - self._silent_since_s > self._session_timeout_s + SESSION_MARGIN_S
+        return now_s - self._silent_since_s > self._forgotten_s
 
     async def _register(self) -> None:
         if self._view.is_leading(DIRECTORY_PARTITION):
@@ -214,6 +220,8 @@ class Registration:
             schema_level_max=node.schema_level_max,
             incarnation_id=node.incarnation_id,
             replaced_id=node.replaced_id,
+            log_dirs=node.log_dirs,
+            is_any_dir_offline=node.is_any_dir_offline,
             timeout_ms=REGISTER_TIMEOUT_MS,
         )
         try:

@@ -10,20 +10,16 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
-from dataclasses import dataclass
 from functools import partial
-from typing import Concatenate, ParamSpec, TypeAlias, TypeVar, assert_never, cast
+from typing import Concatenate, ParamSpec, TypeVar, assert_never, cast
 
-from coordinator.core.commands import Answer, Command
-from coordinator.core.endpoints import parse_endpoints
 from coordinator.core.events import (
     Accused,
     Append,
     Assigned,
     ClockAhead,
+    Closing,
     Contradicted,
-    Delivered,
     DirectoryChanged,
     EndTerm,
     EntriesRead,
@@ -32,13 +28,10 @@ from coordinator.core.events import (
     Follow,
     Invalidated,
     LogUnreadable,
-    NewEntry,
     OpenTerm,
     PartitionsGrew,
-    ProduceFailed,
     Recover,
     Reply,
-    Request,
     SchemaLevel,
     StateChanged,
     Stopping,
@@ -49,72 +42,38 @@ from coordinator.core.events import (
 from coordinator.core.leadership.states import State
 from coordinator.core.limits import Limits
 from coordinator.core.log_entry import ContradictoryEntry
-from coordinator.core.refusals import refuse
 from coordinator.core.shard import Shard
-from coordinator.core.state.damage import StateBusy, StateFailed
+from coordinator.core.state.damage import DirectoryFailed, DiskFull, StateBusy, StateFailed
 from coordinator.core.tables.in_memory import BrokenInvariant
-from coordinator.core.tables.stored_rows import Header
 from coordinator.core.view import ShardView
-from coordinator.core.yielding import Rest
 from coordinator.kafka.errors import ErrorCode
 from coordinator.runtime.broker_time import BrokerTime
 from coordinator.runtime.failures import FailureLog, NotReadable
+from coordinator.runtime.freshness import Freshness
 from coordinator.runtime.grouping import Grouping
+from coordinator.runtime.incoming import Answered, IncomingRequests
+from coordinator.runtime.load_progress import LoadProgress, LoadStatus
 from coordinator.runtime.loading import StateLoader
+from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.ports import (
-    Cluster,
     LogBroken,
     LogEntry,
-    LogReader,
-    Membership,
-    ProduceRefused,
-    Report,
-    StateStores,
-    TermProducer,
-    TermProducers,
+    PinnedState,
+    StateStore,
 )
 from coordinator.runtime.recovery import Recovery
-from coordinator.runtime.state_writer import StateWriter
-from coordinator.runtime.telemetry import Telemetry
-from records.log import Fence
-from records.model import Endpoint, LeadershipClaimed
-from records.state_digest import Digest
+from coordinator.runtime.replica_config import ReplicaIdentity, ReplicaPorts
+from coordinator.runtime.snapshots.loading import SnapshotLoader
+from coordinator.runtime.snapshots.peers import PeerSnapshots
+from coordinator.runtime.snapshots.restored import RestoredStates
+from coordinator.runtime.state_writer import Marked, StateWriter
+from coordinator.runtime.term_writer import TermWriter
+from records.model import LeadershipClaimed
 
 LOG = logging.getLogger("coordinator.replica")
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-Answered: TypeAlias = Callable[[Answer], None]
-"""The receiver of an answer: the token of every request. It has a name because making such a type takes a microsecond."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaPorts:
-    """The outside world of one replica."""
-
-    reader: LogReader
-    producers: TermProducers
-    membership: Membership
-    cluster: Cluster
-    stores: StateStores
-    writer: Executor
-    rest: Rest
-    on_written: Callable[[], None]
-    telemetry: Telemetry
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaIdentity:
-    """Which log, and who we are."""
-
-    cluster_id: str
-    topic_id: bytes
-    partition: int
-    partition_count: int
-    node_id: int
-    rack: str
-    endpoints: list[Endpoint]
 
 
 class Replica:
@@ -129,56 +88,110 @@ class Replica:
         loop: asyncio.AbstractEventLoop,
         clock_ms: Callable[[], int],
         rng: random.Random,
+        pauses: Pauses,
         flush_batches_max: int,
         flush_interval_ms: int,
         next_generation: Callable[[], int],
         on_directory_changed: Callable[[], None],
         on_failed: Callable[[int, str], None],
+        on_directory_failed: Callable[[int], None],
         on_contradicted: Callable[[int, Contradicted, LeadershipClaimed | None], None],
+        on_marked: Callable[[int, Marked], None],
         failures: FailureLog,
         log_ahead_ms: Callable[[int], int],
+        read_lag_max_s: float,
     ) -> None:
         """`log_ahead_ms` says how much too late a time of `clock_ms` is for the log."""
         partition = identity.partition
-        self.identity = identity
         self.failures = failures
         self.partition = partition
         self.view: ShardView | None = None
         """The view of the loaded state; None while none is loaded."""
         self.unloadable: str | None = None
+        self.trouble: StateFailed | None = None
+        """The last trouble with the state database; `DirectoryFailed` when the directory may be the reason."""
+        self.identity = identity
+        self.log_bytes = 0
+        """The size of the entries that were read since this replica was loaded; some twice, after a term ended."""
+        self.is_log_in_doubt = False
+        """Whether the replica failed because the log lost what it has read: the state is sound, and no longer the log's."""
         self.broker_time = BrokerTime(lambda: loop.time() * 1000)
+        self.freshness = Freshness(monotonic_s=loop.time, lag_max_s=read_lag_max_s)
         self.recovery = Recovery(
-            partition=partition,
-            topic_id=identity.topic_id,
+            identity=identity,
             cluster=ports.cluster,
             membership=ports.membership,
             loop=loop,
             rng=rng,
             feed=self._feed,
+            on_log_lost=partial(self._log_broken, LogBroken.PAST_END),
         )
         self.writer = StateWriter(
-            partition=partition,
-            cluster_id=identity.cluster_id,
-            topic_id=identity.topic_id,
+            identity=identity,
             executor=ports.writer,
             rest=ports.rest,
             on_written=ports.on_written,
             on_failed=self.invalidate,
+            on_directory_failed=self._directory_failed,
+            on_marked=partial(on_marked, partition),
             telemetry=ports.telemetry,
             loop=loop,
             clock_ms=clock_ms,
             interval_ms=flush_interval_ms,
             results_retention_ms=limits.commit_results_retention_ms,
         )
+        self._progress = LoadProgress()
         self._loader = StateLoader(
-            partition=partition,
-            cluster_id=identity.cluster_id,
-            topic_id=identity.topic_id,
+            progress=self._progress,
+            identity=identity,
             cluster=ports.cluster,
             stores=ports.stores,
             executor=ports.writer,
             failures=failures,
             loop=loop,
+            snapshots=SnapshotLoader(
+                progress=self._progress,
+                identity=identity,
+                stores=ports.stores,
+                local=ports.local_snapshots,
+                durable=ports.snapshots,
+                peers=PeerSnapshots(
+                    progress=self._progress,
+                    identity=identity,
+                    topic=ports.topic,
+                    local=ports.local_snapshots,
+                    peers=ports.peers,
+                    addresses=ports.peer_addresses,
+                    cluster=ports.cluster,
+                    executor=ports.writer,
+                ),
+                executor=ports.writer,
+                rest=ports.rest,
+            ),
+            restored=RestoredStates(
+                identity=identity,
+                cluster=ports.cluster,
+                stores=ports.stores,
+                local=ports.local_snapshots,
+                durable=ports.snapshots,
+                executor=ports.writer,
+                rest=ports.rest,
+            ),
+        )
+        grouping = Grouping(pauses=pauses)
+        incoming = IncomingRequests(grouping=grouping, loop=loop, clock_ms=clock_ms, feed=self._feed)
+        # Attributes instead of methods that hand over: every request takes this way.
+        self.submit, self.ask = incoming.submit, incoming.ask
+        self._term = TermWriter(
+            partition=partition,
+            producers=ports.producers,
+            grouping=grouping,
+            incoming=incoming,
+            broker_time=self.broker_time,
+            recovery=self.recovery,
+            telemetry=ports.telemetry,
+            loop=loop,
+            feed=self._feed,
         )
         self._log_ahead_ms = log_ahead_ms
         self._ports = ports
@@ -188,16 +201,11 @@ class Replica:
         self._flush_batches_max = flush_batches_max
         self._on_directory_changed = on_directory_changed
         self._on_failed = on_failed
+        self._on_directory_failed = on_directory_failed
         self._on_contradicted = on_contradicted
         self._shard: Shard | None = None
         self._generation = 0
         self._next_generation = next_generation
-        self._producer: TermProducer | None = None
-        self._incoming: list[Request] = []
-        self._incoming_ms = 0
-        self._incoming_bytes = 0
-        self._grouping = Grouping()
-        self._spacing: asyncio.TimerHandle | None = None
         self._is_settling = False
         self._is_closed = False
 
@@ -208,21 +216,17 @@ class Replica:
             return self.unloadable
         return self.view.failure if self.view is not None and self.view.phase is State.FAILED else None
 
-    @property
-    def written_offset(self) -> int:
-        """The applied offset of the state database; -1 while nothing is written."""
-        return self.writer.written_offset
-
-    @property
-    def digest(self) -> Digest:
-        """The digest of the state database."""
-        return self.writer.digest
-
     # ---- life
 
     def reopen(self) -> None:
         """Allow another `load` after `close`."""
         self._is_closed = False
+
+    def load_status(self) -> LoadStatus | None:
+        """How far the loading is; None for a replica that is loaded, or cannot be."""
+        if self.unloadable is not None:
+            return None
+        return self._progress.status(None if self.view is None else self.view.next_offset)
 
     async def load(self) -> None:
         """Open the state database and start following the log.
@@ -232,19 +236,8 @@ class Replica:
         started = self._loop.time()
         loaded = await self._loader.load()
         self.writer.use(loaded)
-        header, state = loaded.header, loaded.state
-        self._shard = Shard(
-            partition=self.partition,
-            partition_count=self.identity.partition_count,
-            node_id=self.identity.node_id,
-            rack=self.identity.rack,
-            endpoints=self.identity.endpoints,
-            limits=self._limits,
-            state=state,
-            fence=Fence() if header is None else Fence(header.epoch, header.term, header.seq),
-            claim=None if header is None else _claim_of(header),
-            certain_end=loaded.certain_end,
-        )
+        self._shard = loaded.shard(self.identity, self._limits)
+        self.freshness.forget()
         view = self.view = ShardView(self._shard)
         self._follow(view.next_offset)
         if view.directory.placements:
@@ -261,30 +254,53 @@ class Replica:
     async def close(self, *, keep_evidence: bool = False) -> None:
         """Write what is applied and let everything go; with `keep_evidence` write nothing and set the database aside, if it may be damaged.
 
-        Only the latter raises `DirectoryFailed`.
+        All that waits is answered. Only the latter raises `DirectoryFailed`.
         """
-        self._is_closed = True
-        self.recovery.cancel()
-        self._drop_producer()
-        if self._shard is not None:
-            self._ports.reader.unfollow(self.partition)
-        store = await self.writer.finish()
+        store = await self._let_go()
         if store is None:
             return
         # Reads go through the store, which is about to be closed: no read may reach it.
         if not keep_evidence:
             clean = False
             if self._shard is not None and self.view is not None:
-                clean = await self.writer.write_last(self._shard, self.view, store)
+                clean = await self.writer.write_last(self._shard, self.view, store, is_failure_of_log=self.is_log_in_doubt)
             self._shard = self.view = None
-            await self._loop.run_in_executor(self._ports.writer, partial(store.close, clean=clean))
+            await self._close(store, clean=clean)
             return
         self._shard = self.view = None
-        if self.writer.is_disk_full:
+        if isinstance(self.trouble, DiskFull):
             # The written database is whole and is read again; setting it aside would need as much room once more.
             await self._loader.close(store)
         else:
             await self._loader.set_aside(store, self.failures.last_reason)
+
+    async def pin(self) -> PinnedState:
+        """Hold on to the state that the last write of the database left. Raises `StateFailed`, also when there is none."""
+        return await self.writer.pin()
+
+    async def abandon(self) -> None:
+        """Let everything go, and leave the database as it is: its directory has failed. All that waits is answered."""
+        self.writer.suspend()
+        store = await self._let_go()
+        self._shard = self.view = None
+        if store is not None:
+            await self._close(store, clean=False)
+
+    async def _let_go(self) -> StateStore | None:
+        """End everything but the state database, which is returned, to be closed; None when there is none."""
+        self._feed(Closing())
+        self._is_closed = True
+        self.recovery.cancel()
+        self._term.close()
+        if self._shard is not None:
+            self._ports.reader.unfollow(self.partition)
+        return await self.writer.finish()
+
+    async def _close(self, store: StateStore, *, clean: bool) -> None:
+        try:
+            await self._loop.run_in_executor(self._ports.writer, partial(store.close, clean=clean))
+        except Exception as error:  # noqa: BLE001 - whatever a lost disk leads to: a database that is not marked as clean is not trusted
+            LOG.warning("the state database was not closed cleanly partition=%d error=%r", self.partition, error)
 
     # ---- reading what is applied
 
@@ -316,45 +332,12 @@ class Replica:
     def _found_damage(self, error: Exception) -> None:
         # A traceback is for unforeseen errors; recognised damage describes itself.
         trouble = None if isinstance(error, StateFailed) else error
+        if isinstance(error, StateFailed):
+            self.trouble = error
         LOG.error("a read found what cannot be partition=%d reason=%r", self.partition, str(error), exc_info=trouble)
         self.invalidate(str(error) if isinstance(error, StateFailed | BrokenInvariant) else f"a read failed: {error!r}")
 
     # ---- what others tell the replica
-
-    def submit(self, command: Command, timeout_ms: int, callback: Answered, size_bytes: int = 0) -> None:
-        """Queue a command. Those of one tick of the loop are decided together; while a group is in flight, those of a moment."""
-        if not self._incoming:
-            self._incoming_ms = self._clock_ms()
-            self._schedule_submit()
-        self._incoming.append(Request(callback, command, self._incoming_ms + timeout_ms, size_bytes))
-        self._incoming_bytes += size_bytes
-        if self._spacing is not None and self._incoming_bytes >= self._grouping.enough_bytes:
-            self._end_spacing()
-
-    def _schedule_submit(self) -> None:
-        wait_s = self._grouping.wait_s(self._loop.time())
-        if wait_s > 0:
-            self._spacing = self._loop.call_later(wait_s, self._submit_incoming)
-        else:
-            self._loop.call_soon(self._submit_incoming)
-
-    def _end_spacing(self) -> None:
-        if self._spacing is not None:
-            self._spacing.cancel()
-            self._spacing = None
-            self._loop.call_soon(self._submit_incoming)
-
-    async def ask(self, command: Command, timeout_ms: int) -> Answer:
-        """Submit a command and wait for its answer, which comes within the timeout and a tick."""
-        answer: asyncio.Future[Answer] = self._loop.create_future()
-        self.submit(command, timeout_ms, lambda value: None if answer.done() else answer.set_result(value))
-        return await answer
-
-    def _submit_incoming(self) -> None:
-        requests, self._incoming = self._incoming, []
-        self._grouping.submitted(self._incoming_bytes)
-        self._incoming_bytes, self._spacing = 0, None
-        self._feed(Submitted(requests))
 
     def set_assigned(self, is_assigned: bool) -> None:
         """Tell whether the group assigns this partition to us."""
@@ -375,6 +358,7 @@ class Replica:
     def on_entries(self, generation: int, entries: Sequence[LogEntry]) -> None:
         """Entries of the log, in order."""
         if generation == self._generation:
+            self.log_bytes += sum([len(entry.key or b"") + len(entry.value or b"") for entry in entries])
             if self.broker_time.read(entries):
                 self._correct_log_time()
             self._feed(EntriesRead(entries))
@@ -382,7 +366,13 @@ class Replica:
     def on_log_broken(self, generation: int, why: LogBroken, detail: str) -> None:
         """The log cannot be read on."""
         if generation == self._generation:
-            self._feed(LogUnreadable(f"{why.value}: {detail}"))
+            self._log_broken(why, detail)
+
+    def _log_broken(self, why: LogBroken, detail: str) -> None:
+        if why in (LogBroken.PAST_END, LogBroken.CUT):
+            self._settle()  # what was answered belongs to the state that is going to be compared with the log
+            self.is_log_in_doubt |= self.failure is None  # it may be told twice, and what failed before fails for another reason
+        self._feed(LogUnreadable(f"{why.value}: {detail}"))
 
     def use_schema_level(self, level: int) -> None:
         """Write entries at this level of the log's schema from now on."""
@@ -399,6 +389,8 @@ class Replica:
         self._feed(Ticked())
         if self.writer.is_time():
             self._write_if_due()
+        if self.view is not None:
+            self.freshness.reached(self.view.next_offset)
         return self.view is not None and self.view.is_trimming
 
     def _correct_log_time(self) -> None:
@@ -407,6 +399,10 @@ class Replica:
             self._feed(ClockAhead(ahead_ms))
 
     # ---- performing effects
+
+    def _directory_failed(self, failed: DirectoryFailed) -> None:
+        self.trouble = failed
+        self._on_directory_failed(self.partition)
 
     def _feed(self, event: Event) -> None:
         if self._shard is None or self._is_closed:
@@ -420,6 +416,7 @@ class Replica:
         try:
             effects = shard.settle() if event is None else shard.feed(event, self._clock_ms())
         except StateFailed as failed:
+            self.trouble = failed
             effects = shard.break_off(str(failed))
         except Exception as error:
             # A bug of the core: the state may be half changed, so this replica stops, keeps the evidence and is rebuilt.
@@ -456,21 +453,22 @@ class Replica:
     def _refuse_unloaded(self, event: Submitted) -> None:
         for request in event.requests:
             message = f"coordinator {self.partition} is loading; retry"
-            cast(Answered, request.token)(refuse(request.command, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, message))
+            cast(Answered, request.token)(request.command.refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, message))
 
     def _perform(self, effect: Errand) -> None:
         match effect:
             case Append():
-                self._append(effect)
+                self._term.append(effect)
             case OpenTerm():
-                self._open_term(effect)
+                self._term.open(effect)
             case EndTerm():
-                self._drop_producer()
+                self._term.close()
                 LOG.info("term ended partition=%d term=%d reason=%r", self.partition, effect.term_id, effect.reason)
             case Follow():
                 self._follow(effect.next_offset)
             case Recover():
-                self.recovery.start(prove=effect.prove)
+                if self.view is not None:
+                    self.recovery.start(prove=effect.prove, next_offset=self.view.next_offset)
             case StateChanged():
                 self._state_changed(effect)
             case DirectoryChanged():
@@ -499,53 +497,7 @@ class Replica:
     def _follow(self, next_offset: int) -> None:
         # Numbers that no earlier replica of this partition had: what was read for one that failed may still be on its way.
         self._generation = self._next_generation()
-        self._ports.reader.follow(self.partition, next_offset, self._generation)
-
-    def _open_term(self, effect: OpenTerm) -> None:
-        self._drop_producer()
-        self._producer = self._ports.producers.open(self.partition, partial(self._on_reports, effect.term_id))
-        self._produce(effect.term_id, [effect.claim])
-
-    def _append(self, effect: Append) -> None:
-        self._grouping.started(effect.entries[-1].seq, self._loop.time())
-        self._ports.telemetry.group_appended(self.partition, len(effect.entries), sum([len(value) for _, _, value in effect.entries]))
-        self._produce(effect.term_id, effect.entries)
-
-    def _produce(self, term_id: int, entries: Sequence[NewEntry]) -> None:
-        producer = self._producer
-        if producer is None:
-            return
-        self.broker_time.produced(entries)
-        try:
-            producer.produce(entries)
-        except ProduceRefused as refused:
-            self.recovery.note_refusal(str(refused))
-            self._loop.call_soon(self._feed, ProduceFailed(term_id, str(refused)))
-
-    def _on_reports(self, term_id: int, reports: Sequence[Report]) -> None:
-        last_seq = reports[-1].seq
-        for started_s in self._grouping.acknowledged(last_seq):
-            self._ports.telemetry.group_acknowledged(self.partition, self._loop.time() - started_s)
-        error = next((report.error for report in reports if report.error is not None), None)
-        if error is not None:
-            self.recovery.note_refusal(error)
-        elif last_seq > 0:
-            self.recovery.forget_refusals()
-        self._feed(Delivered(term_id, reports))
-        if self._grouping.is_idle:
-            self._end_spacing()
-
-    def _drop_producer(self) -> None:
-        self._grouping.clear()
-        if self._producer is not None:
-            self._producer.abandon()
-            self._producer = None
-
-
-def _claim_of(header: Header) -> LeadershipClaimed | None:
-    """The claim in force as a database remembers it, enough to find the leader."""
-    if header.leader_node_id < 0:
-        return None
-    return LeadershipClaimed(
-        epoch=header.epoch, term=header.term, node_id=header.leader_node_id, rack="", endpoints=parse_endpoints(header.leader_endpoints)
-    )
+        view, last_hash = self.view, None
+        if view is not None and view.applied_offset == next_offset - 1 >= 0:
+            last_hash = self.writer.last_entry_hash(view)
+        self._ports.reader.follow(self.partition, next_offset, self._generation, last_hash)

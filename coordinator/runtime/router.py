@@ -25,16 +25,18 @@ from coordinator.core.commands import (
     OffsetQuery,
     Outcome,
 )
-from coordinator.core.files.commit_vector import check_whole
+from coordinator.core.directory.directory import DIRECTORY_PARTITION
+from coordinator.core.files.requests import check_whole
 from coordinator.core.reads.queries import FetchBudget
 from coordinator.core.view import ShardView
 from coordinator.kafka.batches import partition_key, partition_keys, split_partition_key
 from coordinator.kafka.errors import ErrorCode
 from coordinator.runtime.applied import find_applied
-from coordinator.runtime.cluster_view import DIRECTORY_PARTITION, ClusterView
+from coordinator.runtime.cluster_view import ClusterView
 from coordinator.runtime.failures import NotReadable
+from coordinator.runtime.incoming import Answered
 from coordinator.runtime.ports import Cluster, KafkaUnavailable, TopicMissing
-from coordinator.runtime.replica import Answered, Replica
+from coordinator.runtime.replica import Replica
 from coordinator.runtime.unplaced_commits import UnplacedCommit
 
 
@@ -280,8 +282,15 @@ class Router:
             return FoundBatches(outcome=Outcome(error=ErrorCode.OFFSET_NOT_AVAILABLE, message=message), batches=[])
         is_certain = False
         if self._view.is_leading(replica.partition):
+            asked_s = asyncio.get_running_loop().time()
             proof = await replica.ask(Barrier(), _left_ms(timeout_ms, started_s))
             is_certain = isinstance(proof, Outcome) and proof.error is ErrorCode.NONE
+            if is_certain:
+                replica.freshness.confirm(asked_s)
+        if not replica.freshness.is_sufficient:
+            where = f"coordinator {replica.partition} on node {self._node_id}"
+            message = f"{where} {replica.freshness.reason}: it may name objects that are deleted by now; ask another node, or retry"
+            return FoundBatches(outcome=Outcome(error=ErrorCode.OFFSET_NOT_AVAILABLE, message=message), batches=[])
         # The replica that has proven it, although there may be another one by now.
         found = replica.look(ShardView.find_batches, point, budget)
         return found or replica.look(ShardView.past_the_end, point, is_certain=is_certain)

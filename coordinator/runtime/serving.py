@@ -9,11 +9,23 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
+from coordinator.core.commands import FencedFile, FenceFiles, FileStanding, Outcome
+from coordinator.core.directory.directory import DIRECTORY_PARTITION
 from coordinator.operations.declaration import AnsweredBy, Operation, bad_timeout
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import Message
-from coordinator.runtime import discovery, maintenance
-from coordinator.runtime.cluster_view import DIRECTORY_PARTITION
+from coordinator.runtime import (
+    discovery,
+    gateways,
+    log_dir_answers,
+    maintenance,
+    orphan_answers,
+    restore_answers,
+    retention_answers,
+    snapshot_answers,
+    snapshot_fetches,
+    topic_config_answers,
+)
 from coordinator.runtime.node import Node
 
 Answer = Callable[[Node, int, Any], Awaitable[Message]]
@@ -28,8 +40,20 @@ ANSWERS: Final[Mapping[int, Answer]] = {
     ApiKey.DESCRIBE_COORDINATORS: maintenance.describe_coordinators,
     ApiKey.LIST_FILES: maintenance.list_files,
     ApiKey.UPDATE_SCHEMA_LEVEL: maintenance.update_schema_level,
+    ApiKey.FINISH_RESTORE: restore_answers.finish_restore,
+    ApiKey.ENFORCE_RETENTION: retention_answers.enforce_retention,
+    ApiKey.SCAN_ORPHANS: orphan_answers.scan_orphans,
+    ApiKey.TAKE_SNAPSHOT: snapshot_answers.take_snapshot,
+    ApiKey.DESCRIBE_SNAPSHOTS: snapshot_answers.describe_snapshots,
+    ApiKey.DESCRIBE_GATEWAYS: gateways.describe_gateways,
     ApiKey.DESCRIBE_NODE: maintenance.describe_node,
     ApiKey.REPORT_CONTRADICTION: maintenance.report_contradiction,
+    ApiKey.FETCH_SNAPSHOT: snapshot_fetches.fetch_snapshot,
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: log_dir_answers.assign_replicas_to_dirs,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: log_dir_answers.alter_replica_log_dirs,
+    ApiKey.DESCRIBE_LOG_DIRS: log_dir_answers.describe_log_dirs,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: topic_config_answers.alter_configs,
+    ApiKey.DESCRIBE_CONFIGS: topic_config_answers.describe_configs,
 }
 
 PROCEDURES: Final[Mapping[int, Procedure]] = {
@@ -68,4 +92,7 @@ async def ask(
     asked = command(list(elements))
     if translation.best is not None:
         return await node.router.by_all_led(asked, refused, translation.best, len(elements), timeout_ms)
-    return await node.directory.serve(coordinator_id, asked, len(elements), timeout_ms)
+    answers = await node.directory.serve(coordinator_id, asked, len(elements), timeout_ms)
+    if isinstance(asked, FenceFiles) and any(isinstance(one, FencedFile) and one.standing is FileStanding.EMPTY for one in answers):
+        node.files.hurry(coordinator_id)
+    return [refused(one) if isinstance(one, Outcome) else one for one in answers]

@@ -10,15 +10,20 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import replace
+from typing import NamedTuple
 
 from coordinator.core.leadership.states import State
+from coordinator.core.log_entry import entry_hash
 from coordinator.core.shard import Shard
-from coordinator.core.state.damage import DiskFull, StateFailed
+from coordinator.core.state.damage import DirectoryFailed, StateFailed
 from coordinator.core.state.packing import Flush, Freeze, Packer
+from coordinator.core.state.replica_state import Sealed
+from coordinator.core.tables.stored_rows import Header
 from coordinator.core.view import ShardView
 from coordinator.core.yielding import Rest, no_rest
-from coordinator.runtime.loading import Loaded, entry_hash
-from coordinator.runtime.ports import StateStore
+from coordinator.runtime.loading import Loaded
+from coordinator.runtime.ports import PinnedState, StateStore
+from coordinator.runtime.replica_config import ReplicaIdentity
 from coordinator.runtime.telemetry import Telemetry
 from records.state_digest import Digest
 
@@ -31,39 +36,58 @@ IDLE_WRITE_INTERVAL_MS = 5_000
 """How long a newer applied offset alone (barriers, claims) may stay unwritten."""
 
 
+class Marked(NamedTuple):
+    """The state database stood exactly at a mark. Who wanted the mark gets that state pinned, and closes it."""
+
+    mark_id: int
+    header: Header
+    is_trimming: bool
+    """Whether deleted batches were still being counted out of their files, so that the digest is no other replica's."""
+    pinned: PinnedState | None
+
+
 class StateWriter:
     """The state database of one replica, from `use` on."""
 
     def __init__(
         self,
         *,
-        partition: int,
-        cluster_id: str,
-        topic_id: bytes,
+        identity: ReplicaIdentity,
         executor: Executor,
         rest: Rest,
         on_written: Callable[[], None],
         on_failed: Callable[[str], None],
+        on_directory_failed: Callable[[DirectoryFailed], None],
+        on_marked: Callable[[Marked], None],
         telemetry: Telemetry,
         loop: asyncio.AbstractEventLoop,
         clock_ms: Callable[[], int],
         interval_ms: int,
         results_retention_ms: int,
     ) -> None:
-        """`on_written` is called when a write is in the database and its objects are gone, `on_failed` when one could not be written."""
+        """`on_written` is called when a write is in the database and its objects are gone, `on_failed` when one could not be written.
+
+        `on_directory_failed` is called instead when the directory would not take it: nothing is written from then on.
+
+        `on_marked` is called when a write that ends at a mark is in the database.
+        """
         self.written_offset = -1
+        self.written_batches = 0
+        """How many batches and files this process has written."""
+        self.wanted_mark: int | None = None
+        """The id of the mark whose written state is to be pinned."""
         self.digest = Digest()
         """The digest of the written state."""
         self.failures = 0
-        self.is_disk_full = False
-        """Whether the last write failed for want of room: what was written before is whole."""
-        self._partition = partition
-        self._cluster_id = cluster_id
-        self._topic_id = topic_id
+        self._identity = identity
+        self._partition = identity.partition
         self._executor = executor
         self._rest = rest
         self._on_written = on_written
         self._on_failed = on_failed
+        self._on_directory_failed = on_directory_failed
+        self._is_suspended = False
+        self._on_marked = on_marked
         self._telemetry = telemetry
         self._loop = loop
         self._clock_ms = clock_ms
@@ -88,13 +112,19 @@ class StateWriter:
             self.written_offset = header.applied_offset
             self._restored = (header.applied_offset, header.last_entry_hash)
 
+    def last_entry_hash(self, view: ShardView) -> bytes:
+        """Identify the entry at the applied offset of a settled shard."""
+        # Its bytes are only known if it was applied in this life of the process.
+        applied_offset, restored_hash = self._restored
+        return restored_hash if view.applied_offset == applied_offset else entry_hash(*view.last_entry)
+
     def is_time(self) -> bool:
         """Whether the last write is so long ago that there may be something to write."""
         return self._clock_ms() - self._last_write_ms >= self._interval_ms
 
     def write_if_due(self, shard: Shard, view: ShardView) -> None:
         """Begin to write what a settled shard has applied, if there is anything and nothing is being written."""
-        if self._store is None or self._writing is not None or view.phase is State.FAILED:
+        if self._store is None or self._writing is not None or self._is_suspended or view.phase is State.FAILED:
             return
         now_ms = self._clock_ms()
         if not view.has_unwritten():
@@ -102,8 +132,19 @@ class StateWriter:
             if is_idle:
                 return
         self._last_write_ms = now_ms
-        freeze = self._freeze(shard, view)
-        self._writing = self._loop.create_task(self._write(shard, self._store, freeze), name=f"write-{self._partition}")
+        task = self._write(shard, self._store, *self._take(shard, view))
+        self._writing = self._loop.create_task(task, name=f"write-{self._partition}")
+
+    def suspend(self) -> None:
+        """Begin no further write: the database is given up, or the directory would not take it."""
+        self._is_suspended = True
+
+    async def pin(self) -> PinnedState:
+        """Hold on to the state that the last write left. Raises `StateFailed`, also when nothing was written yet."""
+        store = self._store
+        if store is None:
+            raise StateFailed(f"coordinator {self._partition} has no open state database")
+        return await self._loop.run_in_executor(self._executor, store.pin)
 
     async def finish(self) -> StateStore | None:
         """Wait for the write that is under way, and let go of the database: it is returned, to be closed; None when there is none."""
@@ -112,52 +153,85 @@ class StateWriter:
         store, self._store = self._store, None
         return store
 
-    async def write_last(self, shard: Shard, view: ShardView, store: StateStore) -> bool:
-        """Write what is applied before the database is closed; returns whether that succeeded."""
+    async def write_last(self, shard: Shard, view: ShardView, store: StateStore, *, is_failure_of_log: bool = False) -> bool:
+        """Write what is applied before the database is closed; returns whether that succeeded.
+
+        The state of a failed replica is not written, unless it is the log that failed.
+        """
         if self.failures:
             return False
         shard.settle()
-        if view.phase is State.FAILED:
+        if view.phase is State.FAILED and not is_failure_of_log:
             return False
+        is_last = False
         try:
-            freeze = self._freeze(shard, view)
-            await self._loop.run_in_executor(self._executor, lambda: store.write(self._packer.pack(freeze)))
+            while not is_last:
+                freeze, mark = self._take(shard, view)
+                is_last = mark is None
+                await self._loop.run_in_executor(self._executor, self._pack_and_write, store, freeze, no_rest)
+                shard.written()
         except Exception as error:  # noqa: BLE001 - the log has everything, and the rest of the process has to be closed too
             LOG.error("state database not written on closing partition=%d error=%r", self._partition, error)
             self.failures += 1
             return False
-        shard.written()
         return True
 
-    def _freeze(self, shard: Shard, view: ShardView) -> Freeze:
-        header = shard.header(self._cluster_id, self._topic_id)
-        # The bytes of the last applied entry are only known if it was applied in this life of the process.
-        applied_offset, restored_hash = self._restored
-        last_hash = restored_hash if header.applied_offset == applied_offset else entry_hash(*view.last_entry)
-        header = replace(header, last_entry_hash=last_hash)
-        return shard.freeze(header, results_before_ms=header.log_time_ms - self._results_retention_ms)
+    def _take(self, shard: Shard, view: ShardView) -> tuple[Freeze, Sealed | None]:
+        """What is written next, and the mark at which it ends; None when it ends at none."""
+        identity = self._identity
+        written_ms = self._clock_ms() - view.log_ahead_ms
+        sealed = shard.take_sealed()
+        if sealed is not None:
+            freeze = sealed.freeze
+            header = replace(
+                freeze.header,
+                cluster_id=identity.cluster_id,
+                topic_id=identity.topic_id,
+                metadata_partition=identity.partition,
+                last_entry_hash=entry_hash(*sealed.last_entry),
+            )
+            results_before_ms = header.log_time_ms - self._results_retention_ms
+            return replace(freeze, header=header, results_before_ms=results_before_ms, written_ms=written_ms), sealed
+        header = shard.header(identity.cluster_id, identity.topic_id)
+        header = replace(header, last_entry_hash=self.last_entry_hash(view))
+        results_before_ms = header.log_time_ms - self._results_retention_ms
+        return shard.freeze(header, results_before_ms=results_before_ms, written_ms=written_ms), None
 
-    async def _write(self, shard: Shard, store: StateStore, freeze: Freeze) -> None:
+    def _pack_and_write(self, store: StateStore, freeze: Freeze, rest: Rest) -> Flush:
+        flush = self._packer.pack(freeze, rest)
+        store.write(flush, rest)
+        return flush
+
+    async def _write(self, shard: Shard, store: StateStore, freeze: Freeze, mark: Sealed | None) -> None:
         started = self._loop.time()
         rest = self._rest if freeze.generation.batches in RESTED_BATCHES else no_rest
+        is_wanted = mark is not None and mark.mark_id == self.wanted_mark
 
-        def pack_and_write() -> Flush:
-            flush = self._packer.pack(freeze, rest)
-            store.write(flush, rest)
-            return flush
+        def pack_and_write() -> tuple[Flush, PinnedState | None]:
+            flush = self._pack_and_write(store, freeze, rest)
+            # Here, because the next write comes through this thread as well.
+            return flush, store.pin() if is_wanted else None
 
         try:
-            flush = await self._loop.run_in_executor(self._executor, pack_and_write)
+            flush, pinned = await self._loop.run_in_executor(self._executor, pack_and_write)
+        except DirectoryFailed as failed:
+            self.failures += 1
+            self._writing = None
+            self.suspend()
+            self._on_directory_failed(failed)
+            return
         except Exception as error:  # noqa: BLE001 - after any failure to write the database the replica is built anew
             self.failures += 1
             self._writing = None
-            self.is_disk_full = isinstance(error, DiskFull)
             self._on_failed(str(error) if isinstance(error, StateFailed) else f"the state database cannot be written: {error!r}")
             return
         shard.written()
         self._writing = None
         self.written_offset = flush.header.applied_offset
         self.digest = Digest.from_bytes(flush.header.digest)
+        self.written_batches += freeze.generation.batches
+        if mark is not None:
+            self._on_marked(Marked(mark.mark_id, flush.header, mark.is_trimming, pinned))
         self._telemetry.flushed(self._partition, self._loop.time() - started, freeze.generation.batches)
         # Not before what was written is let go of, with this coroutine.
         self._loop.call_soon(self._on_written)

@@ -64,6 +64,9 @@ TOPIC_CONFIG: Mapping[str, str] = {
 }
 """The topic's configuration, apart from `min.insync.replicas`; each other value loses acknowledged entries, or lets clocks stop leaders."""
 
+SEGMENT_BYTES = 16 * 1024 * 1024
+"""Brokers delete the beginning of a log by whole segments: of their default of 1 GiB nearly nothing would go when a log is pruned."""
+
 REASONS: Mapping[str, str] = {
     "cleanup.policy": "compaction removes entries of the log and breaks every replica that reads it",
     "retention.ms": "entries not yet covered by a snapshot are deleted after that time",
@@ -96,7 +99,7 @@ def may_lead(findings: Sequence[Finding]) -> bool:
 
 def wanted_config(expectations: TopicExpectations) -> dict[str, str]:
     """Return the configuration to create the topic with."""
-    return {**TOPIC_CONFIG, "min.insync.replicas": str(expectations.min_insync_replicas)}
+    return {**TOPIC_CONFIG, "segment.bytes": str(SEGMENT_BYTES), "min.insync.replicas": str(expectations.min_insync_replicas)}
 
 
 def _check_fixed_keys(topic: str, config: Mapping[str, str]) -> list[Finding]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from coordinator.core.commands import CommitAnswer, CommitFile, CommitResult, Outcome
-from coordinator.core.files.commit_vector import check_whole
+from coordinator.core.files.requests import check_whole
 from coordinator.kafka.errors import ErrorCode
 from coordinator.runtime.cluster_view import ClusterView
 

@@ -65,6 +65,11 @@ class FakeGroup:
         if member is not None:
             member.hear(frozenset())
 
+    def grow(self, partitions: int) -> None:
+        """The topic has so many partitions now; the next rebalance assigns the new ones."""
+        self.partition_count = partitions
+        self._schedule()
+
     def tell_all(self) -> None:
         """Begin a new generation with the same assignment: every member hears the truth again."""
         self._new_generation()

@@ -19,6 +19,8 @@ class Fate(Enum):
     DROP_SILENTLY = "it does not land and nobody hears of it; later entries land all the same"
     DOUBLE = "it lands twice; the first landing is reported"
     LATE_REPORT = "it lands; its report, and with it those of later entries, comes late"
+    NO_OFFSET = "it lands; its report does not say where"
+    FURTHER_ON = "it lands; its report names an offset further on"
     LATE = "it lands after later ones of the same producer, reported where it landed"
 
 
@@ -43,6 +45,8 @@ class FakeLog:
 
     def __init__(self) -> None:
         self.start_offset = 0
+        self.cuts: list[int] = []
+        """Where the log ended after each cut: a broker tells a reader that comes from behind such an end that its place is gone."""
         self._slots: list[LogEntry | None] = []
 
     @property
@@ -67,10 +71,17 @@ class FakeLog:
             raise ValueError(f"offset {offset} is outside of the log [{self.start_offset}, {self.end_offset})")
         self.start_offset = max(self.start_offset, offset)
 
+    def cut(self, end_offset: int) -> None:
+        """Lose the tail, as when a replica that had not got it becomes the leader of the partition."""
+        if end_offset < self.start_offset:
+            raise ValueError(f"a log cannot end at {end_offset}, before its start {self.start_offset}: only what is committed is deleted")
+        self.cuts.append(end_offset)
+        del self._slots[end_offset:]
+
     def read(self, offset: int, entries_max: int) -> list[LogEntry]:
-        """Return up to `entries_max` entries from `offset` on, holes left out."""
+        """Return up to `entries_max` entries from `offset` on, holes and deleted ones left out."""
         found = []
-        for slot in self._slots[offset:]:
+        for slot in self._slots[max(offset, self.start_offset) :]:
             if slot is not None:
                 found.append(slot)
                 if len(found) == entries_max:

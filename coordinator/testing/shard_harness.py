@@ -35,13 +35,13 @@ from coordinator.core.events import (
     Submitted,
     Ticked,
 )
-from coordinator.core.files.block import BlockShare
+from coordinator.core.files.answers import FileAnswer
 from coordinator.core.leadership.states import State
 from coordinator.core.limits import Limits
-from coordinator.core.log_entry import ReadEntry
+from coordinator.core.log_entry import ReadEntry, entry_hash
 from coordinator.core.shard import Shard
 from coordinator.core.state.replica_state import OFFSET_END, ShardState
-from coordinator.core.tables.stored_rows import FileName, FileRow, RunRow, Tombstone
+from coordinator.core.tables.stored_rows import NO_FILES, FileName, FileRow, FileTotals, RunRow, Tombstone
 from coordinator.core.view import ShardView
 from records.log import Fence
 from records.model import Endpoint
@@ -65,6 +65,9 @@ class EmptyColdStore:
     def file_by_key(self, object_key: str) -> FileRow | None:
         return None
 
+    def files_by_key(self, object_keys: Sequence[str]) -> list[FileRow]:
+        return []
+
     def file_name(self, file_id: int) -> FileName | None:
         return None
 
@@ -73,6 +76,15 @@ class EmptyColdStore:
 
     def tombstone(self, object_key: str) -> Tombstone | None:
         return None
+
+    def empty_files(self, before_ms: int, after: tuple[int, int], limit: int) -> list[FileRow]:
+        return []
+
+    def file_changes(self) -> FileTotals:
+        return NO_FILES
+
+    def tombstones_after(self, object_key: str, limit: int) -> list[Tombstone]:
+        return []
 
     def written(self) -> None:
         """Nothing is ever written here."""
@@ -84,16 +96,16 @@ class World:
 
     log: list[tuple[bytes | None, bytes | None]] = field(default_factory=list)
     orphans: list[deque[NewEntry]] = field(default_factory=list)
-    replicas: list[Replica] = field(default_factory=list)
+    replicas: list[HarnessReplica] = field(default_factory=list)
     now_ms: int = START_MS
     next_term_id: int = 1001
     next_token: int = 1
     defers: bool = False
     """Whether replicas leave what their shards deferred to the next event; else they settle behind each one, as the runtime does."""
 
-    def add_replica(self, *, limits: Limits | None = None, partition: int = 0, partition_count: int = 4) -> Replica:
+    def add_replica(self, *, limits: Limits | None = None, partition: int = 0, partition_count: int = 4) -> HarnessReplica:
         """A replica that has read nothing yet."""
-        replica = Replica(self, len(self.replicas), limits or Limits(), partition, partition_count)
+        replica = HarnessReplica(self, len(self.replicas), limits or Limits(), partition, partition_count)
         self.replicas.append(replica)
         return replica
 
@@ -112,7 +124,13 @@ class World:
             pass
 
 
-class Replica:
+def _unread(world: World) -> ShardState:
+    """An empty state, as it is prepared for the first entry of the log."""
+    key, value = world.log[0] if world.log else (b"", b"")
+    return ShardState(cold=EmptyColdStore(), prepared_for=entry_hash(key or b"", value or b""))
+
+
+class HarnessReplica:
     """A shard with its producer, its reader and the answers it gave; one answer per token, or an AssertionError."""
 
     def __init__(
@@ -136,7 +154,7 @@ class Replica:
             rack="",
             endpoints=[Endpoint(listener="PLAINTEXT", host=f"node-{node_id}", port=9092)],
             limits=limits,
-            state=ShardState(cold=EmptyColdStore()) if loaded_from is None else loaded_from.state,
+            state=_unread(world) if loaded_from is None else loaded_from.state,
             fence=Fence() if loaded_from is None else loaded_from.written_fence,
             claim=None if loaded_from is None else loaded_from.claim,
             certain_end=OFFSET_END if loaded_from is None else 0,
@@ -267,7 +285,7 @@ class Replica:
         if token in self.answers:
             raise AssertionError(f"request {token} was answered twice: {self.answers[token]} and {reply.answer}")
         # Which way the leader took to an answer is nothing a client could tell.
-        self.answers[token] = reply.answer.result() if isinstance(reply.answer, BlockShare) else reply.answer
+        self.answers[token] = reply.answer.result() if isinstance(reply.answer, FileAnswer) else reply.answer
 
     def unanswered(self) -> Sequence[int]:
         """Tokens of requests without an answer yet."""

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import astuple, replace
 from functools import partial
+from itertools import chain, starmap
+from operator import sub
 
-from coordinator.core.state.damage import StateCorrupt
+from coordinator.adapters.sqlite.errors import DamagedRow
+from coordinator.adapters.sqlite.proofs import file_of, run_of, run_proof, tombstone_of
+from coordinator.adapters.sqlite.snapshot_rows import Misfit, check_partition, header_of, refused_as_bad
+from coordinator.adapters.sqlite.stored import RowsOf, partition_of
+from coordinator.adapters.sqlite.writer import partition_columns
+from coordinator.core.state.damage import StateCorrupt, StateFailed
 from coordinator.core.state.frozen import PartitionRow, ProducerRow
-from coordinator.core.state.packing import Flush, TopicRow
+from coordinator.core.state.packing import Flush, TopicRow, hash_stored_file
 from coordinator.core.state.proof import StoredRows, Unproven, directory_proof, prove
 from coordinator.core.state.replica_state import Stored
-from coordinator.core.tables.stored_rows import FileName, FileRow, Header, RunRow, Tombstone
+from coordinator.core.tables.stored_rows import NO_FILES, FileName, FileRow, FileTotals, Header, RunRow, Tombstone
 from coordinator.core.yielding import Rest, no_rest
+from coordinator.testing.stored_tables import MemoryPinnedState, Row, rows_of_tables
+from records.snapshot import SnapshotHead, TableRows
+from records.state_digest import hash_record, hash_tombstone
 
 
 class MemoryStateStore:
@@ -30,6 +40,7 @@ class MemoryStateStore:
         self._ids: dict[str, int] = {}
         self._tombstones: dict[str, Tombstone] = {}
         self._unconfirmed_losses: dict[int, int] = {}
+        self._loaded_files = NO_FILES
 
     # ---- StateStore
 
@@ -38,6 +49,7 @@ class MemoryStateStore:
         if self.header is None:
             return None
         self._unconfirmed_losses = {}
+        self._loaded_files = self._file_totals()
         rows = StoredRows(
             header=self.header,
             partitions=[self._partitions[row] for row in sorted(self._partitions)],
@@ -86,7 +98,8 @@ class MemoryStateStore:
         for file_id, lost in flush.live_lost:
             if file_id in self._files:
                 row = self._files[file_id]
-                self._files[file_id] = row._replace(live_batches=row.live_batches - lost)
+                live = row.live_batches - lost
+                self._files[file_id] = row._replace(live_batches=live, emptied_ms=-1 if live else flush.emptied_ms)
 
     def _write_tombstones(self, flush: Flush) -> None:
         before_ms = flush.tombstones_expired_before_ms
@@ -128,6 +141,46 @@ class MemoryStateStore:
         flips += [partial(flip_file, file_id) for file_id in self._files]
         flips[int(chance * len(flips))]()
 
+    def pin(self) -> MemoryPinnedState:
+        """Keep the rows as they are now. Raises `StateFailed` when nothing was written."""
+        if self.header is None:
+            raise StateFailed("nothing was written to the state in memory yet: pin it after a write")
+        runs = enumerate(chain.from_iterable(self._runs[row] for row in sorted(self._runs)), 1)
+        rows: dict[str, Sequence[Row]] = {
+            "topic": [astuple(topic) for topic in self._topics.values()],
+            "partition": [partition_columns(*partition) for partition in self._partitions.values()],
+            "run": [(number, *run, run_proof(number, run)) for number, run in runs],
+            "file": [_file_columns(file) for file in self._files.values()],
+            "producer": list(self._producers.values()),
+            "tombstone": [(*stone, hash_tombstone(*stone).to_bytes()) for stone in self._tombstones.values()],
+            "directory": [] if self._directory is None else [(1, *self._directory)],
+        }
+        return MemoryPinnedState(self.header, rows)
+
+    def fill(self, head: SnapshotHead, rows: Iterable[TableRows], rest: Rest = no_rest) -> Stored:
+        """Take the rows of a snapshot into an empty store; returns the state, proven. Raises `BadSnapshot`."""
+        with refused_as_bad(head):
+            self.header = header_of(head)
+            rows_of = rows_of_tables(rows, rest)
+            try:
+                self._take(rows_of)
+                stored = self.load()
+            except (DamagedRow, StateCorrupt) as damaged:
+                raise Misfit(f"its rows are not those that its head stands for: {damaged}") from damaged
+        assert stored is not None
+        return stored
+
+    def _take(self, rows_of: RowsOf) -> None:
+        self._partitions = {partition.row: (partition, proof) for partition, proof in starmap(partition_of, rows_of("partition"))}
+        self._producers = {producer.row: producer for producer in starmap(ProducerRow, rows_of("producer"))}
+        self._topics = {topic.topic_id: topic for topic in starmap(TopicRow, rows_of("topic"))}
+        self._directory = next(((content, proof) for _, content, proof in rows_of("directory")), None)
+        for run in (run_of(row[0], row[1:]) for row in rows_of("run")):
+            self._runs.setdefault(run.partition_row, []).append(run)
+        self._files = {file.file_id: file for file in map(file_of, rows_of("file"))}
+        self._ids = {file.object_key: file.file_id for file in self._files.values()}
+        self._tombstones = {stone.object_key: stone for stone in map(tombstone_of, rows_of("tombstone"))}
+
     def reader(self) -> MemoryStateStore:
         """Reads need no connection of their own here."""
         return self
@@ -159,6 +212,10 @@ class MemoryStateStore:
         row = None if file_id is None else self._files.get(file_id)
         return None if row is None else row._replace(live_batches=row.live_batches + self._unconfirmed_losses.get(row.file_id, 0))
 
+    def files_by_key(self, object_keys: Sequence[str]) -> list[FileRow]:
+        """Those of some files that are written, in any order."""
+        return [row for row in map(self.file_by_key, object_keys) if row is not None]
+
     def file_name(self, file_id: int) -> FileName | None:
         """A written file by the offset of its entry."""
         row = self._files.get(file_id)
@@ -169,9 +226,28 @@ class MemoryStateStore:
         keys = sorted(key for key in self._ids if key > object_key)[:limit]
         return [row for row in map(self.file_by_key, keys) if row is not None]
 
+    def empty_files(self, before_ms: int, after: tuple[int, int], limit: int) -> list[FileRow]:
+        """Files with `emptied_ms` below `before_ms`, ordered by it and the file id, behind that pair."""
+        empty = sorted((row.emptied_ms, row.file_id, row.object_key) for row in self._files.values() if 0 <= row.emptied_ms < before_ms)
+        found = (self.file_by_key(key) for at, file_id, key in empty if (at, file_id) > after)
+        return [row for row in found if row is not None][:limit]
+
+    def file_changes(self) -> FileTotals:
+        """How the files changed that are stored, since the store was loaded."""
+        return FileTotals(*map(sub, self._file_totals(), self._loaded_files))
+
+    def _file_totals(self) -> FileTotals:
+        live = [row.file_size for row in self._files.values() if row.live_batches]
+        empty = [row.file_size for row in self._files.values() if not row.live_batches]
+        return FileTotals(live=len(live), empty=len(empty), bytes_live=sum(live), bytes_empty=sum(empty))
+
     def tombstone(self, object_key: str) -> Tombstone | None:
         """A written tombstone by its key."""
         return self._tombstones.get(object_key)
+
+    def tombstones_after(self, object_key: str, limit: int) -> list[Tombstone]:
+        """Tombstones in key order after a key ('' = from the start)."""
+        return [self._tombstones[key] for key in sorted(key for key in self._tombstones if key > object_key)[:limit]]
 
     def _runs_from(self, partition_row: int, offset: int) -> list[RunRow]:
         runs = self._runs.get(partition_row, [])
@@ -183,6 +259,7 @@ class MemoryStateStores:
 
     def __init__(self) -> None:
         self._stores: dict[int, tuple[str, bytes, MemoryStateStore]] = {}
+        self._copies: dict[int, tuple[str, bytes, MemoryStateStore]] = {}
         self.set_aside_count = 0
 
     def open(self, partition: int, cluster_id: str, topic_id: bytes) -> MemoryStateStore:
@@ -191,6 +268,41 @@ class MemoryStateStores:
         if known is None or known[:2] != (cluster_id, topic_id):
             known = self._stores[partition] = (cluster_id, topic_id, MemoryStateStore())
         return known[2]
+
+    def build(self, partition: int, head: SnapshotHead, rows: Iterable[TableRows], rest: Rest = no_rest) -> Stored:
+        """Make the store of a metadata partition from a snapshot. Raises `BadSnapshot`; then the earlier one is still there."""
+        check_partition(head, partition)
+        store = MemoryStateStore()
+        stored = store.fill(head, rows, rest)
+        self._stores[partition] = (head.cluster_id, head.topic_id, store)
+        return stored
+
+    def prove(self, head: SnapshotHead, rows: Iterable[TableRows], rest: Rest = no_rest) -> None:
+        """Check that a store can be made from a snapshot. Raises `BadSnapshot`."""
+        MemoryStateStore().fill(head, rows, rest)
+
+    def partitions(self) -> frozenset[int]:
+        """The metadata partitions that have a store; unfinished copies are removed."""
+        self._copies.clear()
+        return frozenset(self._stores)
+
+    def remove(self, partition: int) -> None:
+        """Forget the store of a partition, if there is one."""
+        self._stores.pop(partition, None)
+
+    def build_copy(self, head: SnapshotHead, rows: Iterable[TableRows], rest: Rest = no_rest) -> None:
+        """Make a store beside the one of its partition. Raises `BadSnapshot`."""
+        store = MemoryStateStore()
+        store.fill(head, rows, rest)
+        self._copies[head.metadata_partition] = (head.cluster_id, head.topic_id, store)
+
+    def adopt_copy(self, partition: int) -> None:
+        """Put it in the place of that one."""
+        self._stores[partition] = self._copies.pop(partition)
+
+    def remove_copy(self, partition: int) -> None:
+        """Forget a copy, if there is one."""
+        self._copies.pop(partition, None)
 
     def flip(self, chance: float) -> None:
         """Flip a bit in each store; see `MemoryStateStore.flip`."""
@@ -203,3 +315,8 @@ class MemoryStateStores:
             return None
         self.set_aside_count += 1
         return f"partition-{partition}.failed-{self.set_aside_count}"
+
+
+def _file_columns(file: FileRow) -> Row:
+    """The row of a file, with how many batches it lost and its proofs."""
+    return *file, file.batch_count - file.live_batches, hash_record(file.record), hash_stored_file(file)

@@ -12,9 +12,9 @@ from typing import Final
 
 from integration_tests.log_fold import BYTE_OFFSET_MAX, LogFold, Where
 from records.codec import encode_entry
+from records.files import CommittedBatch, FileCommitted
 from records.levels import LEVEL_LATEST
 from records.model import (
-    FileCommitted,
     LeadershipClaimed,
     NoOp,
     PartitionCreated,
@@ -52,10 +52,13 @@ def _file(
     is_empty: bool = False,
 ) -> FileCommitted:
     """A file with one run of one record a batch; `producer` is id, epoch and sequence of the first."""
-    batches = () if is_empty else sizes
-    runs = [] if is_empty else [0]
-    given = [] if producer is None else [producer]
     now_ms = max((one.append_time_ms for one in fold.producers.values()), default=1)
+    batches = [
+        CommittedBatch(
+            *where, 0, base_offset + at, 1, sum(sizes[:at]), size, now_ms, 0, *(producer if producer and not at else (-1, -1, -1))
+        )
+        for at, size in enumerate(() if is_empty else sizes)
+    ]
     return FileCommitted(
         object_key=key or f"wal/forged/{rng.randbytes(8).hex()}",
         object_format=1,
@@ -65,21 +68,7 @@ def _file(
         created_ms=-1,
         append_time_ms=now_ms,
         content_hash=rng.randbytes(16),
-        topic_ids=[where[0] for _ in runs],
-        run_topic=runs,
-        run_partition=[where[1] for _ in runs],
-        run_length=[len(batches) for _ in runs],
-        run_base_offset=[base_offset for _ in runs],
-        run_log_start=[],
-        byte_gap=[],
-        byte_size=list(batches),
-        record_count_minus_one=[0 for _ in batches],
-        timestamp_age=[0 for _ in batches],
-        timestamp_type=[],
-        producer_index=[0 for _ in given],
-        producer_id=[one[0] for one in given],
-        producer_epoch=[one[1] for one in given],
-        base_sequence=[one[2] for one in given],
+        batches=batches,
     )
 
 

@@ -19,7 +19,7 @@ from integration_tests.faults.forging import LIES, NothingToContradict
 from integration_tests.faults.topology import COORDINATORS, Topology
 from integration_tests.history import Forgery, LogMessage
 from integration_tests.metadata_log import LogReader
-from records.codec import encode_key
+from records.entry_key import encode_key
 
 FORGING_TIMEOUT_S: Final = 45.0
 REQUEST_TIMEOUT_S: Final = 5.0

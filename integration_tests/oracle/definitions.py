@@ -113,12 +113,14 @@ def from_kafka(message_type: type, fields: tuple[DefinedField, ...], form: Mappi
 def to_kafka(fields: tuple[DefinedField, ...], message: Any) -> dict[str, Any]:
     """Put a message of our class into Kafka's form."""
     declared = {item.name: item for item in dataclasses.fields(message)}
-    form = {}
+    form: dict[str, Any] = {}
     for field in fields:
         item = _declaration(declared, field, type(message))
         value = getattr(message, item.name)
         if field.is_array and value is not None:
             form[field.name] = [to_kafka(field.children, one) if field.children else _plain(one, field.kind) for one in value]
+        elif field.children and value is not None:
+            form[field.name] = to_kafka(field.children, value)
         else:
             form[field.name] = _plain(value, field.kind)
     return form
@@ -126,8 +128,8 @@ def to_kafka(fields: tuple[DefinedField, ...], message: Any) -> dict[str, Any]:
 
 def _declaration(declared: Mapping[str, dataclasses.Field[Any]], field: DefinedField, message_type: type) -> dataclasses.Field[Any]:
     snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", field.name).lower()
-    # kio's classes have times as timedelta and without the unit in their name.
-    item = declared.get(snake) or declared.get(snake.removesuffix("_ms"))
+    # kio's classes have times as timedelta and without the unit in their name, and `id_` for what Python has a function for.
+    item = declared.get(snake) or declared.get(snake.removesuffix("_ms")) or declared.get(f"{snake}_")
     assert item is not None, f"{message_type.__name__} has no field for {field.name}"
     return item
 
@@ -135,11 +137,21 @@ def _declaration(declared: Mapping[str, dataclasses.Field[Any]], field: DefinedF
 def _to_python(value: Any, field: DefinedField, item: dataclasses.Field[Any]) -> Any:
     if value is None:
         return None
+    if field.children and not field.is_array:
+        return from_kafka(_class_of(item), field.children, value)
     if not field.is_array:
         return _to_one(value, field.kind, item)
     if field.children:
         return tuple(from_kafka(element_type(item), field.children, one) for one in value)
     return tuple(_to_one(one, field.kind, item) for one in value)
+
+
+def _class_of(item: dataclasses.Field[Any]) -> type:
+    """Return the class of a structure, which may be nullable."""
+    declared: Any = item.type
+    if isinstance(declared, types.UnionType):
+        declared = next(part for part in typing.get_args(declared) if part is not types.NoneType)
+    return typing.cast(type, declared)
 
 
 def element_type(item: dataclasses.Field[Any]) -> type:
@@ -154,7 +166,7 @@ def _to_one(value: Any, kind: str, item: dataclasses.Field[Any]) -> Any:
     match kind, item.metadata["kafka_type"]:
         case "uuid", _:
             raw = base64.urlsafe_b64decode(value + "==")
-            if item.type is bytes:
+            if item.type in (bytes, tuple[bytes, ...]):
                 return raw
             return uuid.UUID(bytes=raw) if any(raw) else None  # kio's convention: the zero uuid is None
         case "bytes", _:

@@ -2,22 +2,34 @@
 
 Exactly once by offset: the table's own heads say where to go on, entries below them are replays, and Spark's checkpoint is
 of no importance, so it is new at every start. Entries of a transaction that has not ended are held in memory, behind the head,
-and read again after a restart. Invariant: the table holds every entry below its heads once.
+and read again after a restart. Invariant: the table holds every entry below its heads once, but those that were deleted before
+they were read: what lives of their files is from a snapshot, or they are left out when the caller said so.
 """
 
 from __future__ import annotations
 
 import logging
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spark_jobs.archive.rows import DDL, SCHEMA, HeldMessage, archive_function, split
+import pyarrow as pa
+
+from spark_jobs.archive.columns import DDL, SCHEMA
+from spark_jobs.archive.entries import HeldMessage
+from spark_jobs.archive.rows import archive_function, split
+from spark_jobs.archive.snapshot_rows import snapshot_rows
 from spark_jobs.archive.table import ArchiveError, ArchiveTable
 from spark_jobs.batch_read import LogPlace, kafka_options
-from spark_jobs.monitor.topic import TopicWatch, WatchedTopic
+from spark_jobs.find_start import LogIdentity, SnapshotSource, SnapshotStarts
+from spark_jobs.log_begin import LogPrunedError, check_begins
+from spark_jobs.monitor.topic import KafkaUnavailableError, TopicWatch, WatchedTopic
+from spark_jobs.scan.head import Head
 from spark_jobs.session import Engine, RunningSpark, open_spark
+from spark_jobs.snapshots.content import SnapshotContent, read_start
 from spark_jobs.streaming import QueryFailedError, StopSignal, Stream, StreamRun
 
 if TYPE_CHECKING:
@@ -30,6 +42,12 @@ STOP_WAIT_S = 10.0
 HELD_BYTES_MAX = 256 << 20
 """How much of a transaction is held while it has no end; beyond it the archive stops with a message, as memory is not endless."""
 
+REMEDY = (
+    "With the object store that has the snapshots of the log (--config, or --object-store-url) the archive gets what lives of the deleted "
+    "entries; with --skip-pruned it goes on where the log begins now, and holds nothing of those before. Run it all the time, so that it "
+    "reads entries before a snapshot replaces them"
+)
+
 
 class TopicReplacedError(Exception):
     """The topic of this name is another one now."""
@@ -37,7 +55,10 @@ class TopicReplacedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveOptions:
-    """The arguments of the archive. `compact_every_s` None: never; with `once` it means: in the end."""
+    """The arguments of the archive. `compact_every_s` None: never; with `once` it means: in the end.
+
+    `skip_pruned`: begin where the log begins, also when entries before that are not in the table. `snapshots` have what lives of them.
+    """
 
     place: LogPlace
     to: str
@@ -48,20 +69,24 @@ class ArchiveOptions:
     max_entries_per_batch: int = 5000
     compact_every_s: float | None = None
     vacuum_hours: int | None = None
+    skip_pruned: bool = False
+    snapshots: SnapshotSource | None = None
 
 
 def run_archive(options: ArchiveOptions, stopping: StopSignal, on_ready: Callable[[str], None]) -> None:
     """Append to the archive until `stopping` is set, or with `once` until everything that was in the log is in it.
 
     Raises `TopicMissingError`, `KafkaUnavailableError`, `UntranslatableError`, `SparkStartError`, `ArchiveError`,
-    `TopicReplacedError`, `QueryFailedError`.
+    `TopicReplacedError`, `LogPrunedError`, `QueryFailedError`.
     """
-    kafka = kafka_options(options.place)
+    # A gap in the table would never be seen: Spark has to fail where entries are deleted before they are read.
+    kafka = kafka_options(options.place) | {"failOnDataLoss": "true"}
     watch = TopicWatch(options.place.bootstrap_servers, options.place.topic, options.place.properties)
     facts = watch.facts()
     table = ArchiveTable.open(options.to, options.place.topic, facts.topic_id, options.storage_options)
+    job = _Job(options, watch, facts, table)
     with open_spark("diskless-archive", options.engine) as spark:
-        _Job(options, watch, facts, table).run(spark, kafka, stopping, on_ready)
+        job.run(spark, kafka, stopping, on_ready)
 
 
 class _Job:
@@ -72,6 +97,7 @@ class _Job:
         self._watch = watch
         self._facts = facts
         self._table = table
+        self._first = self._place_to_begin()
         self._held: dict[int, list[HeldMessage]] = {}
         self._identity_due_s = time.monotonic() + IDENTITY_EVERY_S
         self._compact_due_s = time.monotonic() + (options.compact_every_s or 0)
@@ -84,7 +110,7 @@ class _Job:
             kafka=kafka,
             topic=options.place.topic,
             partitions=self._facts.partitions,
-            starts={kpart: head.next_offset for kpart, head in self._table.heads(self._facts.partitions).items()},
+            starts=self._first,
             scratch=options.engine.scratch,
             once=options.once,
             trigger_interval_s=options.trigger_interval_s,
@@ -92,8 +118,7 @@ class _Job:
             stop_wait_s=STOP_WAIT_S,
         )
         ready = f"ready topic={options.place.topic} partitions={self._facts.partitions} to={options.to}"
-        # A topic that was deleted makes the query fail, and is the better explanation.
-        query = StreamRun(stream, spark, take=self._append, look=self._look, on_failed=self._check_identity)
+        query = StreamRun(stream, spark, take=self._append, look=self._look, on_failed=self._explain)
         try:
             is_complete = query.run(stopping, lambda: on_ready(ready))
         except QueryFailedError as error:
@@ -102,6 +127,66 @@ class _Job:
             raise
         if is_complete and options.once and options.compact_every_s is not None:
             LOG.info("compaction: %s", self._table.compact(self._options.vacuum_hours))
+
+    def _place_to_begin(self) -> dict[int, int]:
+        """Where to read on in each partition. Raises `LogPrunedError` when the entry that is due there is deleted."""
+        starts = self._watch.starts(range(self._facts.partitions))
+        if self._options.snapshots is not None:
+            self._take_snapshots(self._options.snapshots, starts)
+        due = self._due()
+        if not self._options.skip_pruned:
+            check_begins(self._watch.topic, starts, due, REMEDY)
+        places = {kpart: max(start, due.get(kpart, 0)) for kpart, start in starts.items()}
+        for kpart, place in places.items():
+            first = due.get(kpart, 0)
+            if place > first:
+                LOG.warning("partition %d: entries %d to %d are deleted and will not be in the archive", kpart, first, place - 1)
+        return places
+
+    def _take_snapshots(self, source: SnapshotSource, log_starts: Mapping[int, int]) -> None:
+        """Put what snapshots have of deleted entries, and of the log before a restored one, into the table.
+
+        A partition without a good snapshot is left as it is. A snapshot's rows and the head behind it are one commit.
+        """
+        due = self._due()
+        restored = self._watch.restored({kpart: start for kpart, start in log_starts.items() if kpart not in due})
+        lacking = {kpart: start for kpart, start in log_starts.items() if start > due.get(kpart, 0) or kpart in restored}
+        if not lacking:
+            return
+        ends = self._watch.ends(sorted(lacking))
+        identity = LogIdentity(self._watch.cluster_id(), self._facts.id_bytes)
+        with tempfile.TemporaryDirectory(prefix="diskless-snapshots-") as kept:
+            starts = SnapshotStarts(source, identity, Path(kept), newest_first=True, restored=restored)
+            for kpart, log_start in lacking.items():
+                try:
+                    start = starts.begin(kpart, log_start, ends[kpart])
+                except LogPrunedError as none:
+                    LOG.warning("what lives of the deleted entries cannot be archived: %s", none)
+                    continue
+                if start.snapshot is not None:
+                    self._take_snapshot(kpart, read_start(start))
+
+    def _take_snapshot(self, kpart: int, content: SnapshotContent) -> None:
+        heads, head = self._table.heads(self._facts.partitions), content.head
+        first = heads[kpart].next_offset if kpart in heads else None
+        rows = pa.RecordBatchReader.from_batches(SCHEMA, snapshot_rows(content, first))
+        self._table.write(rows, heads, {kpart: Head(next_offset=head.end_offset, epoch=head.epoch, term=head.term, seq=head.seq)})
+        what = f"entries {first or 0} to {head.end_offset - 1} are deleted" if head.end_offset else "the log goes on from another one"
+        LOG.warning("partition %d: %s; what lives of the files is from a snapshot", kpart, what)
+
+    def _due(self) -> dict[int, int]:
+        return {kpart: head.next_offset for kpart, head in self._table.heads(self._facts.partitions).items()}
+
+    def _explain(self) -> None:
+        """Raise what explains better why the query failed: the topic was deleted, or entries before they were read."""
+        self._check_identity()
+        try:
+            starts = self._watch.starts(range(self._facts.partitions))
+        except KafkaUnavailableError as error:
+            LOG.warning("Kafka does not tell where the log begins: %s", error)
+            return
+        due = self._due()
+        check_begins(self._watch.topic, starts, {kpart: max(first, due.get(kpart, 0)) for kpart, first in self._first.items()}, REMEDY)
 
     def _append(self, frame: DataFrame, batch_id: int) -> None:
         """Decode and commit one micro-batch. What is in the table already, after a kill or with a new checkpoint, is dropped."""
@@ -138,8 +223,6 @@ class _Job:
 
     def _check_identity(self) -> None:
         """A recreated topic has offsets that look like replays: its entries would be dropped without a word."""
-        from spark_jobs.monitor.topic import KafkaUnavailableError
-
         try:
             found = self._watch.facts()
         except KafkaUnavailableError as error:

@@ -17,7 +17,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from records.entry_key import EntryKey
-from spark_jobs.archive.rows import SCHEMA
+from spark_jobs.archive.columns import SCHEMA
 from spark_jobs.scan.head import Head
 
 KNOWN, ADOPTED, CONFIRMED, RIVAL = 1, 2, 4, 8
@@ -63,7 +63,7 @@ class ArchiveTable:
         self.table.update_incremental()
         return {kpart: head for kpart in range(partitions) if (head := self._head(kpart)) is not None}
 
-    def write(self, rows: pa.Table, before: Mapping[int, Head], after: Mapping[int, Head]) -> None:
+    def write(self, rows: pa.Table | pa.RecordBatchReader, before: Mapping[int, Head], after: Mapping[int, Head]) -> None:
         """Append rows and move the heads in one commit. Raises `ArchiveError` when another writer was quicker."""
         self.table.update_incremental()
         for kpart in after:
@@ -104,7 +104,6 @@ class ArchiveTable:
             epoch=number("epoch") if is_known else None,
             term=number("term") if is_known else None,
             seq=number("seq") if is_known else None,
-            epoch_floor=number("floor") or 0,
             is_adopted=bool(flags & ADOPTED),
             is_confirmed=bool(flags & CONFIRMED),
             rival=None if rival is None else EntryKey(*rival),
@@ -118,7 +117,7 @@ def _app_id(kpart: int, name: str = "") -> str:
 def _transactions(kpart: int, head: Head) -> list[Transaction]:
     is_known = head.term is not None
     flags = KNOWN * is_known + ADOPTED * head.is_adopted + CONFIRMED * head.is_confirmed + RIVAL * (head.rival is not None)
-    numbers = {"": head.next_offset, "flags": flags, "floor": head.epoch_floor}
+    numbers = {"": head.next_offset, "flags": flags}
     if is_known:
         numbers |= {"epoch": head.epoch or 0, "term": head.term or 0, "seq": head.seq or 0}
     if head.rival is not None:

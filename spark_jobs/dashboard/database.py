@@ -33,8 +33,9 @@ class StoreUnreadableError(Exception):
 class Database:
     """The store of a monitor's folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, query_seconds_max: float = QUERY_SECONDS_MAX) -> None:
         """Look for the store in `folder`; it need not exist yet."""
+        self._query_seconds_max = query_seconds_max
         self.path = folder / DATABASE_FILE
         self._thread = ThreadPoolExecutor(1, "store-reader")
         self._connection: sqlite3.Connection | None = None
@@ -62,7 +63,7 @@ class Database:
     def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         try:
             connection = self._current()
-            self._deadline_s = time.monotonic() + QUERY_SECONDS_MAX
+            self._deadline_s = time.monotonic() + self._query_seconds_max
             connection.execute("begin")
             try:
                 return work(connection)
@@ -70,15 +71,22 @@ class Database:
                 connection.execute("rollback")
         except sqlite3.Error as error:
             self._forget()
-            raise StoreUnreadableError(_explain(self.path, error)) from error
+            raise StoreUnreadableError(self._explain(error)) from error
 
     def _version(self) -> str:
         try:
             (number,) = self._current().execute("pragma data_version").fetchone()
         except sqlite3.Error as error:
             self._forget()
-            raise StoreUnreadableError(_explain(self.path, error)) from error
+            raise StoreUnreadableError(self._explain(error)) from error
         return f"{self._opened}.{number}"
+
+    def _explain(self, error: sqlite3.Error) -> str:
+        if _primary_code(error) == sqlite3.SQLITE_INTERRUPT:
+            return f"a query of {self.path} took more than {self._query_seconds_max:g} s and was ended; ask for less"
+        if "no such" in str(error):
+            return f"{self.path} was written by another version of the monitor ({error}): use the dashboard of that version"
+        return f"{self.path} cannot be read: {error}"
 
     def _current(self) -> sqlite3.Connection:
         try:
@@ -90,7 +98,7 @@ class Database:
             found = None if identity is None else _open(self.path)
             if self._connection is None or found is not None or self._identity is not None:
                 self._take(found or _empty(), identity if found is not None else None)
-        self._deadline_s = time.monotonic() + QUERY_SECONDS_MAX
+        self._deadline_s = time.monotonic() + self._query_seconds_max
         assert self._connection is not None
         return self._connection
 
@@ -129,14 +137,6 @@ def _empty() -> sqlite3.Connection:
     connection = sqlite3.connect(":memory:", isolation_level=None)
     connection.executescript(files("spark_jobs.store").joinpath("schema.sql").read_text(encoding="utf-8"))
     return connection
-
-
-def _explain(path: Path, error: sqlite3.Error) -> str:
-    if _primary_code(error) == sqlite3.SQLITE_INTERRUPT:
-        return f"a query of {path} took more than {QUERY_SECONDS_MAX:g} s and was ended; ask for less"
-    if "no such" in str(error):
-        return f"{path} was written by another version of the monitor ({error}): use the dashboard of that version"
-    return f"{path} cannot be read: {error}"
 
 
 def _primary_code(error: sqlite3.Error) -> int | None:

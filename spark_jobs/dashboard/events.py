@@ -26,7 +26,17 @@ STREAMS_MAX = 100
 class Events:
     """`version` tells whether the store changed, `overview` makes what is sent."""
 
-    def __init__(self, boot: str, version: Callable[[], Awaitable[str]], overview: Callable[[], Awaitable[Json]]) -> None:
+    def __init__(
+        self,
+        boot: str,
+        version: Callable[[], Awaitable[str]],
+        overview: Callable[[], Awaitable[Json]],
+        *,
+        look_every_s: float = LOOK_EVERY_S,
+        changes_every_s: float = CHANGES_EVERY_S,
+    ) -> None:
+        self._look_every_s = look_every_s
+        self._changes_every_s = changes_every_s
         self._boot = boot
         self._version = version
         self._overview = overview
@@ -91,11 +101,11 @@ class Events:
                 version = await self._version()
             except StoreUnreadableError as error:
                 version = f"unreadable: {error}"
-            if (version != known and now_s - sent_s >= CHANGES_EVERY_S) or now_s - sent_s >= ANYWAY_EVERY_S:
+            if (version != known and now_s - sent_s >= self._changes_every_s) or now_s - sent_s >= ANYWAY_EVERY_S:
                 body = encode({**await self._overview(), "version": version})
                 async with self._news:
                     self._number += 1
                     self._event = b"id: " + self._id().encode() + b"\nevent: overview\ndata: " + body + b"\n\n"
                     self._news.notify_all()
                 known, sent_s = version, now_s
-            await asyncio.sleep(LOOK_EVERY_S)
+            await asyncio.sleep(self._look_every_s)

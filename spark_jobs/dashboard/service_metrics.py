@@ -48,6 +48,7 @@ class Scrape:
     requests: dict[tuple[str, str], float] = field(default_factory=dict)
     commits: dict[int, float] = field(default_factory=dict)
     duplicates: float = 0.0
+    delete_failures: float = 0.0
     states: dict[str, float] = field(default_factory=dict)
     log_ends: dict[int, float] = field(default_factory=dict)
     term_ends: dict[str, float] = field(default_factory=dict)
@@ -55,6 +56,7 @@ class Scrape:
     kafka_errors: float = 0.0
     oldest_unacknowledged_s: float = 0.0
     connections: float = 0.0
+    offline_directories: list[str] = field(default_factory=list)
 
 
 class Moment(NamedTuple):
@@ -111,8 +113,12 @@ def _take(scrape: Scrape, name: str, labels: Mapping[str, str], value: float) ->
             scrape.loop_ages_s[labels.get("loop", "")] = value
         case "duplicate_batches_total":
             scrape.duplicates += value
+        case "file_delete_failures_total":
+            scrape.delete_failures += value
         case "kafka_client_errors_total":
             scrape.kafka_errors += value
+        case "log_directory_offline" if value:
+            scrape.offline_directories.append(labels.get("directory", ""))
         case "connections":
             scrape.connections += value
         case "oldest_unacknowledged_entry_age_seconds":
@@ -236,11 +242,18 @@ class ServiceMetrics:
             text = f"{of_all} {'does' if len(down) == 1 else 'do'} not answer: {which}"
             found.append(PageProblem(level=level, text=text, panel="service"))
         for target in self.targets:
+            for path in target.newest.offline_directories if target.newest else ():
+                text = f"{target.address}: data directory {path} is offline"
+                found.append(PageProblem(level=Level.WARNING, text=text, panel="service"))
             late = {loop: age for loop, age in (target.newest.loop_ages_s if target.newest else {}).items() if age > LOOP_AGE_S_MAX}
             if late:
                 loop = max(late, key=lambda name: late[name])
                 text = f"{target.address}: background loop {loop} last succeeded {late[loop]:.0f} s ago"
                 found.append(PageProblem(level=Level.WARNING, text=text, panel="service"))
+            if target.newest and (failures := round(grown(target.scrapes[0].delete_failures, target.newest.delete_failures))):
+                times = counted(failures, "time", "times")
+                text = f"{target.address}: deleting objects of files failed {times} within the last {WINDOW_S:.0f} s"
+                found.append(PageProblem(level=Level.WARNING, text=text, panel="files"))
         lags = standby_lags([target.newest for target in self.targets])
         worst = max(((lag, kpart) for of_one in lags for kpart, lag in of_one.items()), default=(0.0, 0))
         if worst[0] > STANDBY_LAG_MAX:
@@ -306,6 +319,7 @@ def _process(target: ScrapeTarget, lags: Mapping[int, float], now_ms: int) -> Js
         "oldest_unacknowledged_s": scrape.oldest_unacknowledged_s if scrape else None,
         "slowest_loop": max(scrape.loop_ages_s.items(), key=lambda item: item[1], default=None) if scrape else None,
         "term_ends": scrape.term_ends if scrape else {},
+        "offline_directories": scrape.offline_directories if scrape else [],
     }
 
 

@@ -50,7 +50,8 @@ class Checks:
         self._on_failure = on_failure
         self._clock_s = clock_s
         self._due_s: dict[str, float] = {}
-        self._running: tuple[Check, subprocess.Popen[bytes]] | None = None
+        self.running: tuple[Check, subprocess.Popen[bytes]] | None = None
+        """The job under way and its process; None while none runs."""
 
     def start(self, known: Mapping[str, str]) -> None:
         """Plan the first runs; `known` are the outcomes of earlier ones, as JSON with `at_ms`, by name."""
@@ -59,12 +60,12 @@ class Checks:
 
     def look(self) -> None:
         """Notice a job that ended, and start one that is due. Never waits."""
-        if self._running is not None:
-            check, process = self._running
+        if self.running is not None:
+            check, process = self.running
             status = process.poll()
             if status is None:
                 return
-            self._running = None
+            self.running = None
             self._take(check, status)
         now_s = self._clock_s()
         due = [(due_s, name) for name, due_s in self._due_s.items() if due_s <= now_s]
@@ -73,10 +74,10 @@ class Checks:
 
     def stop(self) -> None:
         """End the job that runs, if one does."""
-        if self._running is None:
+        if self.running is None:
             return
-        _, process = self._running
-        self._running = None
+        _, process = self.running
+        self.running = None
         process.terminate()
         try:
             process.wait(STOP_WAIT_S)
@@ -92,7 +93,7 @@ class Checks:
                 self._fail(check, f"cannot be started: {error}")
                 return
         LOG.info("%s started, pid %d", check.name, process.pid)
-        self._running = (check, process)
+        self.running = (check, process)
 
     def _take(self, check: Check, status: int) -> None:
         if status in (0, AUDIT_STATUS):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_jobs.batch_read import LogPlace, kafka_options
+from spark_jobs.find_start import LogIdentity, SnapshotSource, SnapshotStarts
+from spark_jobs.log_begin import LogPrunedError
 from spark_jobs.monitor.checks import Check, Checks
 from spark_jobs.monitor.endpoint import JobMetrics
 from spark_jobs.monitor.facts import record_brokers, record_job
@@ -27,6 +30,7 @@ from spark_jobs.monitor.topic import TopicBroker, TopicWatch, WatchedTopic
 from spark_jobs.monitor.watcher import LogReplacedError, Watcher, check_identity
 from spark_jobs.session import Engine, RunningSpark, open_spark
 from spark_jobs.settings import MAX_ENTRIES_PER_BATCH
+from spark_jobs.snapshots.content import read_start
 from spark_jobs.streaming import StopSignal, Stream, StreamRun
 
 if TYPE_CHECKING:
@@ -42,7 +46,10 @@ STOP_WAIT_S = 6.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitorOptions:
-    """The arguments of the monitor. `properties` are librdkafka's. `metrics_port` None: no endpoint."""
+    """The arguments of the monitor. `properties` are librdkafka's. `metrics_port` None: no endpoint.
+
+    `snapshots` None: a partition whose beginning is deleted is followed from where its log begins, without what was before.
+    """
 
     bootstrap_servers: str
     topic: str
@@ -55,6 +62,7 @@ class MonitorOptions:
     max_entries_per_batch: int = MAX_ENTRIES_PER_BATCH
     metrics_host: str = "127.0.0.1"
     metrics_port: int | None = None
+    snapshots: SnapshotSource | None = None
     checks: Sequence[Check] = ()
 
 
@@ -70,6 +78,7 @@ def run_monitor(options: MonitorOptions, stopping: StopSignal, on_ready: Callabl
         watch = TopicWatch(options.bootstrap_servers, options.topic, options.properties)
         facts = watch.facts()
         with _open_store(options, facts) as store:
+            _begin_with_snapshots(options, watch, facts, store)
             _Job(options, watch, facts, store, kafka, beats).run(stopping, on_ready)
 
 
@@ -89,6 +98,27 @@ def _open_store(options: MonitorOptions, facts: WatchedTopic) -> Iterator[Store]
         yield store
     finally:
         store.close()
+
+
+def _begin_with_snapshots(options: MonitorOptions, watch: TopicWatch, facts: WatchedTopic, store: Store) -> None:
+    """Begin partitions with good snapshots whose next entry is deleted, or that were never read and go on from another log."""
+    if options.snapshots is None:
+        return
+    heads, everything = store.heads(), range(facts.partitions)
+    log_starts, ends = watch.starts(everything), watch.ends(everything)
+    restored = watch.restored({kpart: start for kpart, start in log_starts.items() if kpart not in heads})
+    lacking = [kpart for kpart, start in log_starts.items() if start > (heads[kpart].next_offset if kpart in heads else 0)]
+    identity = LogIdentity(watch.cluster_id(), facts.id_bytes)
+    with tempfile.TemporaryDirectory(prefix="snapshots-", dir=options.folder) as kept:
+        starts = SnapshotStarts(options.snapshots, identity, Path(kept), newest_first=True, restored=restored)
+        for kpart in [*lacking, *restored]:
+            try:
+                start = starts.begin(kpart, log_starts[kpart], ends[kpart])
+            except LogPrunedError as pruned:
+                LOG.warning("what the entries before the log's beginning say is not known: %s", pruned)
+                continue
+            if start.snapshot is not None:
+                store.start_from(read_start(start), time.time_ns() // 1_000_000)
 
 
 class _Job:

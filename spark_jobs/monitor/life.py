@@ -80,7 +80,8 @@ def write_life(folder: Path, life: Life) -> None:
 class Beats:
     """Gives signs in a thread of its own. While the job starts or stops, that it runs is enough; otherwise only `looked` counts."""
 
-    def __init__(self, folder: Path, stopping: StopSignal, *, is_once: bool) -> None:
+    def __init__(self, folder: Path, stopping: StopSignal, *, is_once: bool, beat_every_s: float) -> None:
+        self._beat_every_s = beat_every_s
         self._folder = folder
         self._stopping = stopping
         now_ms = _now_ms()
@@ -120,7 +121,7 @@ class Beats:
         )
 
     def _run(self) -> None:
-        while not self._end.wait(BEAT_EVERY_S):
+        while not self._end.wait(self._beat_every_s):
             self._write(self._now())
 
     def _write(self, life: Life) -> None:
@@ -131,9 +132,9 @@ class Beats:
 
 
 @contextmanager
-def signs_of_life(folder: Path, stopping: StopSignal, *, is_once: bool) -> Iterator[Beats]:
+def signs_of_life(folder: Path, stopping: StopSignal, *, is_once: bool, beat_every_s: float = BEAT_EVERY_S) -> Iterator[Beats]:
     """Give signs while the block runs, and say in the end how it ended."""
-    beats = Beats(folder, stopping, is_once=is_once)
+    beats = Beats(folder, stopping, is_once=is_once, beat_every_s=beat_every_s)
     beats.start()
     failure = ""
     try:

@@ -8,13 +8,14 @@ delete. A missing file is lost data. Both joins are Spark's, so neither side has
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.batch_read import LogPlace, read_range
+from spark_jobs.batch_read import LogPlace
+from spark_jobs.log_begin import LogPrunedError, Starts, WholeLog
 from spark_jobs.orphans.inventory import InventoryError
-from spark_jobs.orphans.known import EMPTY, FAULT, KNOWN_DDL, LIVE, known_files
+from spark_jobs.orphans.known import EMPTY, FAULT, KNOWN_DDL, LIVE, known_at_start, known_files
 from spark_jobs.verify.job import Rebuilder
 
 if TYPE_CHECKING:
@@ -35,14 +36,19 @@ class LogUnusableError(Exception):
     """The log does not tell all known files, so nothing can be called an orphan; the text says why."""
 
 
+class LogBeginsLateError(LogUnusableError):
+    """The log's beginning is deleted, and no snapshot stands for it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """The arguments of the comparison. Objects younger than `threshold_ms` are no orphans.
+    """The arguments of the comparison. Objects younger than `threshold_ms` are no orphans; `log_starts` are where the log begins.
 
     Known files count as missing when their entry is below `ends_before` (the log's ends before the listing began) and they
     were appended before `taken_ms` (when an inventory was made).
     """
 
+    log_starts: Mapping[int, int]
     ends: Mapping[int, int]
     ends_before: Mapping[int, int]
     now_ms: int
@@ -58,6 +64,7 @@ class OrphanSearch:
     session: SparkSession
     place: LogPlace
     question: Question
+    starts: Starts = field(default_factory=WholeLog)
 
     def run(self, objects: DataFrame, write_to: Path | None, write_format: str) -> Facts:
         """Compare; writes the orphans into a new folder when asked to. Raises `LogUnusableError`, `InventoryError`."""
@@ -78,12 +85,22 @@ class OrphanSearch:
         ends = {kpart: end for kpart, end in self.question.ends.items() if end > 0}
         if not ends:
             return self.session.createDataFrame([], KNOWN_DDL)
-        rebuilder = Rebuilder(self.session, self.place)
+        rebuilder = Rebuilder(self.session, self.place, self.starts)
+        for kpart, end in ends.items():
+            try:
+                rebuilder.begin(kpart, self.question.log_starts[kpart], end)
+            except LogPrunedError as pruned:
+                raise LogBeginsLateError(str(pruned)) from pruned
         deletions, faults = rebuilder.deletions(ends)
         for kpart, fault in faults.items():
             raise LogUnusableError(f"partition {kpart} of the metadata topic: {fault}")
-        entries = read_range(self.session, self.place, {}, ends).select("partition", "offset", "key", "value")
-        return entries.mapInArrow(known_files(deletions), KNOWN_DDL)
+        starts = rebuilder.with_snapshots(ends)
+        in_log = {kpart: end for kpart, end in ends.items() if end > rebuilder.begin_of(kpart, end).offset}
+        rows = [tuple(row.values()) for kpart in ends.keys() - in_log.keys() for row in known_at_start(starts, kpart)]
+        known = self.session.createDataFrame(rows, KNOWN_DDL)
+        if in_log:
+            known = known.unionAll(rebuilder.read(in_log).mapInArrow(known_files(deletions, starts), KNOWN_DDL))
+        return known
 
     def _judge(self, objects: DataFrame, known: DataFrame) -> DataFrame:
         """Every object with its kind (known, young, orphan, unreadable), the reason, its age and its folder."""

@@ -6,15 +6,15 @@ was deleted are the service's; a log that cannot be followed to its end yields o
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterator, Mapping
 
 import pyarrow as pa
 
-from spark_jobs.verify.deletions import Deletions
+from spark_jobs.log_begin import Start
 from spark_jobs.verify.judged import LogFault
-from spark_jobs.verify.passes import Batches, to_batches, walk
+from spark_jobs.verify.passes import Batches, begin_rebuild, to_batches, walk
 from spark_jobs.verify.rebuild import Rebuild
+from spark_jobs.verify.tally import Tally
 
 KNOWN_DDL = "object_key string, kpart int, file_offset long, state string, size_bytes long, append_ms long"
 KNOWN_SCHEMA = pa.schema(
@@ -32,8 +32,11 @@ LIVE, EMPTY, FAULT = "live", "empty", "fault"
 """Known with batches, known without; the other states are the reasons of tombstones: fenced, removed, handed over."""
 
 
-def known_files(deletions: Mapping[int, bytes]) -> Callable[[Batches], Batches]:
-    """Walk the log and tell every file and tombstone it leaves. `deletions` are those of the first pass of `verify`."""
+def known_files(deletions: Mapping[int, bytes], starts: Mapping[int, Start]) -> Callable[[Batches], Batches]:
+    """Walk the log and tell every file and tombstone it leaves. `deletions` are those of the first pass of `verify`.
+
+    `starts` are where partitions begin that begin with a snapshot. Of files from before a restore the offset is less than 0.
+    """
 
     def run(batches: Batches) -> Batches:
         readers: dict[int, Rebuild] = {}
@@ -41,8 +44,7 @@ def known_files(deletions: Mapping[int, bytes]) -> Callable[[Batches], Batches]:
 
         def reader_of(kpart: int) -> Rebuild:
             if kpart not in readers:
-                found: Deletions = pickle.loads(deletions[kpart])  # our own bytes, from the first pass
-                readers[kpart] = Rebuild(found)
+                readers[kpart] = begin_rebuild(deletions, starts, kpart, Tally())
             return readers[kpart]
 
         walk(batches, reader_of, faults)
@@ -50,6 +52,11 @@ def known_files(deletions: Mapping[int, bytes]) -> Callable[[Batches], Batches]:
             yield from to_batches(_rows(kpart, reader, faults.get(kpart)), KNOWN_SCHEMA)
 
     return run
+
+
+def known_at_start(starts: Mapping[int, Start], kpart: int) -> list[dict[str, object]]:
+    """The rows where no entry is read: those of the snapshot."""
+    return list(_rows(kpart, begin_rebuild({}, starts, kpart, Tally()), None))
 
 
 def _rows(kpart: int, reader: Rebuild, fault: str | None) -> Iterator[dict[str, object]]:
@@ -64,7 +71,7 @@ def _rows(kpart: int, reader: Rebuild, fault: str | None) -> Iterator[dict[str, 
         yield {
             "object_key": file.object_key,
             "kpart": kpart,
-            "file_offset": file.file_offset,
+            "file_offset": file.file_offset - reader.file_id_base,
             "state": LIVE if live_batches else EMPTY,
             "size_bytes": file.size_bytes,
             "append_ms": file.append_time_ms,

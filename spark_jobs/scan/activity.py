@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from records.bulk_files import sums_of
-from spark_jobs.scan.chains import MINUTE_MS, Runs
-from spark_jobs.scan.columns import Int64s, Mask, ScannedFiles
+from records.lines import FILE, RECORD_COUNT
+from spark_jobs.scan.chains import MINUTE_MS, Partitions
+from spark_jobs.scan.columns import Int64s, Mask, ScannedFiles, sums_of
 from spark_jobs.scan.summary import BucketRow, SecondRow, UploaderRow
 
 SECOND_MS = 1000
@@ -29,7 +29,7 @@ class Activity:
         for second, numbers in _sums(append_ms // SECOND_MS, (~counts).astype(np.int64), np.ones(len(counts), np.int64)):
             self._add_second(second, 6, numbers)
 
-    def add_files(self, files: ScannedFiles, runs: Runs, used: Int64s, sizes: Int64s, is_counted: Mask) -> None:
+    def add_files(self, files: ScannedFiles, partitions: Partitions, used: Int64s, sizes: Int64s, is_counted: Mask) -> None:
         """Count files and what is in them. `used` are the bytes of their batches, `sizes` their own.
 
         A file and its size count where `is_counted` says so, its batches wherever they are.
@@ -37,20 +37,21 @@ class Activity:
         if not len(files):
             return
         batches = files.batches_of_file
-        records = sums_of(files.record_count_minus_one, batches) + batches
+        records = sums_of(files.batches, RECORD_COUNT, len(files))
+        uploader, distinct = files.uploader, _partitions(files, partitions)
         ones = is_counted.astype(np.int64)
         counted_sizes = np.where(is_counted, sizes, 0)
-        is_shared = (is_counted & (files.owners_of_file > 1)).astype(np.int64)
+        is_shared = (is_counted & np.array([len(head.owner_ids) > 1 for head in files.heads])).astype(np.int64)
         for second, numbers in _sums(files.append_ms // SECOND_MS, ones, batches, records, used, counted_sizes, is_shared):
             self._add_second(second, 0, numbers)
         for minute in np.unique(files.append_ms // MINUTE_MS).tolist():
             which = files.append_ms // MINUTE_MS == minute
-            for uploader, numbers in _sums(files.uploader[which], ones[which], batches[which], used[which], counted_sizes[which]):
-                have = self._uploaders.setdefault((minute, uploader), [0] * 4)
+            for one, numbers in _sums(uploader[which], ones[which], batches[which], used[which], counted_sizes[which]):
+                have = self._uploaders.setdefault((minute, one), [0] * 4)
                 have[:] = map(int.__add__, have, numbers)
             self._add_buckets("batches_per_file", minute, _powers(batches[which]))
             self._add_buckets("file_bytes", minute, _powers(sizes[which & is_counted]))
-            self._add_buckets("partitions_per_file", minute, _powers(_partitions(files, runs)[which]))
+            self._add_buckets("partitions_per_file", minute, _powers(distinct[which]))
             filled = which & (sizes > 0)
             percent = np.minimum(used[filled] / sizes[filled] * 100, 100)
             self._add_buckets("fill_percent", minute, (np.ceil(percent / FILL_STEP_PERCENT) * FILL_STEP_PERCENT).astype(np.int64))
@@ -97,12 +98,11 @@ def _powers(values: Int64s) -> Int64s:
     return np.where(values > 0, np.left_shift(1, exponents), 0)
 
 
-def _partitions(files: ScannedFiles, runs: Runs) -> Int64s:
-    """How many user partitions each file has batches of."""
-    distinct = files.runs_of_file.copy()
-    same_file = runs.file[1:] == runs.file[:-1]
-    falls = (same_file & (runs.partition[1:] <= runs.partition[:-1])).nonzero()[0]
-    if len(falls):
-        kinds = np.unique((runs.file << 32) | runs.partition)
-        distinct = np.bincount(kinds >> 32, minlength=len(files))
-    return distinct
+def _partitions(files: ScannedFiles, partitions: Partitions) -> Int64s:
+    """How many user partitions each file has accepted batches of."""
+    file, number = files.batches[:, FILE], partitions.number
+    is_new = np.ones(len(file), bool)
+    is_new[1:] = (file[1:] != file[:-1]) | (number[1:] != number[:-1])
+    if ((file[1:] == file[:-1]) & (number[1:] < number[:-1])).any():
+        return np.bincount(np.unique((file << 32) | number) >> 32, minlength=len(files)).astype(np.int64)
+    return np.bincount(file[is_new], minlength=len(files)).astype(np.int64)

@@ -15,9 +15,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from records.bulk_files import ragged
+from records.lines import (
+    BASE_OFFSET,
+    BASE_SEQUENCE,
+    BYTE_SIZE,
+    FILE,
+    LOG_START,
+    PARTITION,
+    PRODUCER_EPOCH,
+    PRODUCER_ID,
+    RECORD_COUNT,
+    TOPIC_HIGH,
+    TOPIC_LOW,
+)
 from spark_jobs.scan.blocks import INDEX_BITS, pack
-from spark_jobs.scan.columns import Int64s, Mask, ScannedFiles, starts_of
+from spark_jobs.scan.columns import Int64s, Mask, ScannedFiles
 from spark_jobs.scan.summary import LinkRow, MinuteRow, ProducerLinkRow
 
 SEQUENCE_MASK = 0x7FFFFFFF
@@ -56,43 +68,26 @@ class _ProducerLink:
     append_time_ms: int
 
 
-class Runs(NamedTuple):
-    """The runs of some files, one value per run; `first` is its first batch among all batches."""
+class Partitions(NamedTuple):
+    """The user partition of each accepted batch of some files: a small number, and what it stands for."""
 
-    file: Int64s
-    partition: Int64s
-    base_offset: Int64s
-    log_start: Int64s
-    first: Int64s
-    length: Int64s
-    records: Int64s
-    size_bytes: Int64s
+    number: Int64s
     names: list[PartitionName]
-    """The user partition of each value in `partition`, which are small numbers."""
-
-    def part(self, start: int, stop: int) -> Runs:
-        """The runs `[start, stop)`."""
-        which = slice(start, stop)
-        return Runs(
-            self.file[which], self.partition[which], self.base_offset[which], self.log_start[which], self.first[which],
-            self.length[which], self.records[which], self.size_bytes[which], self.names,
-        )  # fmt: skip
 
 
-def runs_of(files: ScannedFiles, topic_codes: dict[bytes, int]) -> Runs:
-    """Describe the runs of files. `topic_codes` numbers topics; new ones are added to it."""
-    file = np.repeat(np.arange(len(files)), files.runs_of_file)
-    codes = _topic_codes(files.topic_ids, topic_codes)
-    topic = codes[starts_of(files.topics_of_file)[file] + files.run_topic]
-    wide = (topic << 32) | files.run_partition
-    kinds, partition = _number(wide, topic, files.run_partition)
+def partitions_of(files: ScannedFiles, topic_codes: dict[bytes, int]) -> Partitions:
+    """Number the user partitions of files. `topic_codes` numbers topics; new ones are added to it."""
+    lines = files.batches
+    if not len(lines):
+        return Partitions(np.zeros(0, np.int64), [])
+    halves = lines[:, TOPIC_HIGH : TOPIC_LOW + 1]
+    is_first = np.ones(len(lines), bool)
+    is_first[1:] = (halves[1:] != halves[:-1]).any(axis=1)
+    ids = halves[is_first].astype(">i8").view(np.int64)
+    topic = _topic_codes(ids, topic_codes)[is_first.cumsum() - 1]
+    kinds, number = _number(topic, lines[:, PARTITION])
     topics = list(topic_codes)
-    names = [(topics[kind >> 32], kind & 0xFFFFFFFF) for kind in kinds.tolist()]
-    first = records = size = starts_of(files.run_length)
-    if len(first):
-        records = np.add.reduceat(files.record_count_minus_one, first) + files.run_length
-        size = np.add.reduceat(files.byte_size, first)
-    return Runs(file, partition, files.run_base_offset, files.run_log_start, first, files.run_length, records, size, names)
+    return Partitions(number, [(topics[kind >> 32], kind & 0xFFFFFFFF) for kind in kinds.tolist()])
 
 
 _FEW_TOPICS = 24
@@ -114,14 +109,12 @@ def _topic_codes(ids: Int64s, codes: dict[bytes, int]) -> Int64s:
 _DENSE_MAX = 1 << 16
 
 
-def _number(wide: Int64s, topic: Int64s, partition: Int64s) -> tuple[Int64s, Int64s]:
-    """Distinct values of `wide`, and the place of each value among them; a table beats sorting where it fits."""
-    if not len(wide):
-        return wide, wide
+def _number(topic: Int64s, partition: Int64s) -> tuple[Int64s, Int64s]:
+    """Distinct pairs as `topic << 32 | partition`, and the place of each pair among them; a table beats sorting where it fits."""
     width = int(partition.max()) + 1
     size = (int(topic.max()) + 1) * width
     if size > _DENSE_MAX:
-        kinds, places = np.unique(wide, return_inverse=True)
+        kinds, places = np.unique((topic << 32) | partition, return_inverse=True)
         return kinds, places
     dense = topic * width + partition
     used = np.zeros(size, bool)
@@ -203,57 +196,50 @@ class Chains:
 
     # ---- files
 
-    def add(self, files: ScannedFiles, runs: Runs, cuts: Sequence[Cut] = ()) -> None:
+    def add(self, files: ScannedFiles, partitions: Partitions, cuts: Sequence[Cut] = ()) -> None:
         """Continue the chains with files between which nothing happened to a chain but `cuts`."""
         self._cuts = cuts
-        if len(runs.file):
-            self._add(files, runs)
+        if len(files.batches):
+            self._add(files, partitions)
         for at, name in cuts:
             link = self._open.get(name)
             if link is not None and link.last_at < at:
                 self._close(name)
 
-    def _add(self, files: ScannedFiles, runs: Runs) -> None:
-        minute = files.append_ms[runs.file] // MINUTE_MS
-        first_minute = int(minute[0])
-        if (minute == first_minute).all():
-            self._add_runs(files, runs, first_minute)
-        else:
-            # Minutes change rarely, so pieces of one minute are large.
-            edges = [0, *(np.flatnonzero(np.diff(minute)) + 1).tolist(), len(minute)]
-            for start, stop in pairwise(edges):
-                self._add_runs(files, runs.part(start, stop), int(minute[start]))
-        if len(files.producer_index):
-            self._add_producers(files, runs)
+    def _add(self, files: ScannedFiles, partitions: Partitions) -> None:
+        minute = files.append_ms[files.batches[:, FILE]] // MINUTE_MS
+        # Minutes change rarely, so pieces of one minute are large.
+        edges = [0, *(np.flatnonzero(np.diff(minute)) + 1).tolist(), len(minute)]
+        for start, stop in pairwise(edges):
+            which = slice(start, stop)
+            self._add_batches(files, files.batches[which], partitions.number[which], partitions.names, int(minute[start]))
+        self._add_producers(files, partitions)
 
-    def _add_runs(self, files: ScannedFiles, runs: Runs, minute: int) -> None:
-        order = _order(runs.partition, len(runs.names))
-        partition, length = runs.partition[order], runs.length[order]
-        base, log_start = runs.base_offset[order], runs.log_start[order]
-        end = base + runs.records[order]
-        # A piece is runs of one partition, each of which continues the one before.
+    def _add_batches(self, files: ScannedFiles, lines: Int64s, number: Int64s, names: list[PartitionName], minute: int) -> None:
+        order = _order(number, len(names))
+        partition, file = number[order], lines[:, FILE][order]
+        base, count = lines[:, BASE_OFFSET][order], lines[:, RECORD_COUNT][order]
+        sizes, log_start = lines[:, BYTE_SIZE][order], lines[:, LOG_START][order]
+        end = base + count
+        # A piece is batches of one partition, each of which continues the one before.
         is_first = np.ones(len(order), bool)
-        np.not_equal(partition[1:], partition[:-1], out=is_first[1:])
-        is_first[1:] |= (base[1:] != end[:-1]) | (log_start[1:] != log_start[:-1])
-        ats = files.at[runs.file[order]]
-        is_cut = self._find_cuts(runs.names, partition, ats)
+        is_first[1:] = (partition[1:] != partition[:-1]) | (base[1:] != end[:-1]) | (log_start[1:] != log_start[:-1])
+        ats = files.at[file]
+        is_cut = self._find_cuts(names, partition, ats)
         is_first |= is_cut
         starts = is_first.nonzero()[0]
-        lasts = np.append(starts[1:], len(order)) - 1
-        batch_counts = np.add.reduceat(length, starts)
-        stops = batch_counts.cumsum()
-        index = ragged(runs.first[order], length)
-        counts, sizes = files.record_count_minus_one[index], files.byte_size[index]
-        file = runs.file[order]
-        names_of_files = ((files.offset << INDEX_BITS) | files.number)[np.repeat(file, length)]
+        stops = np.append(starts[1:], len(order))
+        lasts = stops - 1
+        names_of_files = ((files.offset << INDEX_BITS) | files.number)[file]
         rows = zip(
             partition[starts].tolist(), is_cut[starts].tolist(), ats[starts].tolist(), ats[lasts].tolist(),
             files.offset[file[starts]].tolist(), base[starts].tolist(),
-            end[starts].tolist(), end[lasts].tolist(), log_start[starts].tolist(), batch_counts.tolist(),
-            np.add.reduceat(runs.records[order], starts).tolist(), np.add.reduceat(runs.size_bytes[order], starts).tolist(),
+            end[starts].tolist(), end[lasts].tolist(), log_start[starts].tolist(), (stops - starts).tolist(),
+            np.add.reduceat(count, starts).tolist(), np.add.reduceat(sizes, starts).tolist(),
             files.append_ms[file[starts]].tolist(), files.append_ms[file[lasts]].tolist(), stops.tolist(), strict=True,
         )  # fmt: skip
-        names, is_open, activity = runs.names, self._open, self._activity
+        counts = count - 1
+        is_open, activity = self._open, self._activity
         for code, cut, at, last_at, offset, first, first_end, next_offset, start, batches, records, size, first_ms, append_ms, stop in rows:
             name = names[code]
             link = is_open.get(name)
@@ -278,7 +264,7 @@ class Chains:
                 numbers[2] += size
 
     def _find_cuts(self, names: list[PartitionName], partition: Int64s, ats: Int64s) -> Mask:
-        """Which of some sorted runs are the first of their partition after a cut."""
+        """Which of some sorted batches are the first of their partition after a cut."""
         is_cut = np.zeros(len(partition), bool)
         if not self._cuts:
             return is_cut
@@ -293,18 +279,16 @@ class Chains:
                 is_cut[place] = True
         return is_cut
 
-    def _add_producers(self, files: ScannedFiles, runs: Runs) -> None:
-        file = np.repeat(np.arange(len(files)), files.producers_of_file)
-        steps = files.producer_index.cumsum()
-        first_of_file = starts_of(files.producers_of_file)[file]
-        before = steps[first_of_file] - files.producer_index[first_of_file]
-        batch = starts_of(files.batches_of_file)[file] + steps - before
-        # All batches of these files belong to runs, in order.
-        partition = np.repeat(runs.partition, runs.length)[batch]
-        order = _order_of_pairs(partition, files.producer_id, len(runs.names))
-        partition, producer_id, epoch = partition[order], files.producer_id[order], files.producer_epoch[order]
-        base = files.base_sequence[order]
-        next_sequence = (base + files.record_count_minus_one[batch[order]] + 1) & SEQUENCE_MASK
+    def _add_producers(self, files: ScannedFiles, partitions: Partitions) -> None:
+        lines = files.batches
+        idempotent = (lines[:, PRODUCER_ID] >= 0).nonzero()[0]
+        if not len(idempotent):
+            return
+        number, ids = partitions.number, lines[:, PRODUCER_ID]
+        order = idempotent[_order_of_pairs(number[idempotent], ids[idempotent], len(partitions.names))]
+        partition, producer_id, file = number[order], ids[order], lines[:, FILE][order]
+        epoch, base = lines[:, PRODUCER_EPOCH][order], lines[:, BASE_SEQUENCE][order]
+        next_sequence = (base + lines[:, RECORD_COUNT][order]) & SEQUENCE_MASK
         is_first = np.ones(len(order), bool)
         is_first[1:] = (
             (partition[1:] != partition[:-1]) | (producer_id[1:] != producer_id[:-1]) | (epoch[1:] != epoch[:-1])
@@ -312,22 +296,22 @@ class Chains:
         )  # fmt: skip
         starts = is_first.nonzero()[0]
         lasts = np.append(starts[1:], len(order)) - 1
-        file = file[order]
+        append_time_ms = files.append_time_ms
         rows = zip(
             partition[starts].tolist(), producer_id[starts].tolist(), files.at[file[starts]].tolist(),
             files.offset[file[starts]].tolist(), epoch[starts].tolist(), base[starts].tolist(), next_sequence[lasts].tolist(),
-            files.append_time_ms[file[lasts]].tolist(), strict=True,
+            append_time_ms[file[lasts]].tolist(), strict=True,
         )  # fmt: skip
-        names, is_open = runs.names, self._producers
-        for code, one, at, offset, its_epoch, first, following, append_time_ms in rows:
+        names, is_open = partitions.names, self._producers
+        for code, one, at, offset, its_epoch, first, following, appended_ms in rows:
             key = (*names[code], one)
             link = is_open.get(key)
             if link is not None and link.epoch == its_epoch and link.next_sequence == first:
-                link.next_sequence, link.append_time_ms = following, append_time_ms
+                link.next_sequence, link.append_time_ms = following, appended_ms
                 continue
             if link is not None:
                 self._close_producer(key)
-            is_open[key] = _ProducerLink(at, offset, its_epoch, first, following, append_time_ms)
+            is_open[key] = _ProducerLink(at, offset, its_epoch, first, following, appended_ms)
 
 
 def _order(codes: Int64s, size: int) -> Int64s:

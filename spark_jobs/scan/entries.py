@@ -34,6 +34,14 @@ class Piece:
             self.offsets[which], self.append_ms[which], self.at[which], self.data, self.starts[which], self.ends[which], self.is_null[which]
         )
 
+    def bytes_of(self, which: Int64s) -> tuple[bytes, Int64s, Int64s]:
+        """Bytes in which the values of some entries stand, and where each begins and ends in them."""
+        if not len(which):
+            return b"", which, which
+        starts, ends = self.starts[which], self.ends[which]
+        first = int(starts.min())
+        return self.data[first : int(ends.max())].tobytes(), starts - first, ends - first
+
     def value(self, index: int) -> bytes | None:
         """The value of an entry; None for a tombstone."""
         return None if self.is_null[index] else self.data[self.starts[index] : self.ends[index]].tobytes()

@@ -15,17 +15,16 @@ import numpy as np
 import numpy.typing as npt
 
 from records.codec import UndecodableEntry, UnknownSchema, UnreadableEntry, decode_entry, encode_entry
+from records.files import FileCommitted
 from records.log import BrokenRule, OpenTransaction, Role, Verdict, begun_by, composition_fault, role_of, undecodable
 from records.model import (
     DisklessLogInitialized,
     DisklessLogReset,
     FeatureLevelSet,
-    FileCommitted,
     NoOp,
     ProducersExpired,
     Record,
     RecordsDeleted,
-    Restored,
     SnapshotCommitted,
     SnapshotMark,
     TopicDeleted,
@@ -127,7 +126,7 @@ class SlowPath:
         try:
             if offset in self._void:
                 raise _Contradictory(self._void[offset])
-            self._apply_lawful(entry, at, applied, is_claim=index in verdicts.claims)
+            self._apply_lawful(entry, at, applied, is_beginning=index in verdicts.claims or (verdicts.is_restored and index == 0))
         except UnknownSchema as error:
             self._skip_unknown(entry, at, error, applied)
         except UndecodableEntry as error:
@@ -159,10 +158,13 @@ class SlowPath:
             message = f"replicas of this version stop here: {why}"
             self._audit.find(FindingRow(self._kpart, offset, "replica-stops", message))
 
-    def _apply_lawful(self, entry: HeldEntry, at: int, applied: Applied, *, is_claim: bool) -> None:
-        """Apply an entry, or hold it. Raises `_Contradictory` and a decoder's error before anything changed."""
+    def _apply_lawful(self, entry: HeldEntry, at: int, applied: Applied, *, is_beginning: bool) -> None:
+        """Apply an entry, or hold it; `is_beginning`: of a term, or of a restored log.
+
+        Raises `_Contradictory` and a decoder's error before anything changed.
+        """
         records = decode_entry(entry.value)
-        if is_claim:
+        if is_beginning:
             self._apply_records(records, entry, at, applied)
             return
         if self._transaction.is_released and self._ends_released(records):
@@ -216,9 +218,6 @@ class SlowPath:
                     continue
                 case RecordsDeleted() | DisklessLogInitialized() | DisklessLogReset() | TopicDeleted() | ProducersExpired():
                     applied.cuts.append((at, record))
-                    self._event(record, entry, at)
-                case Restored():
-                    self._force.epoch_floor = max(self._force.epoch_floor, record.epoch_floor)
                     self._event(record, entry, at)
                 case SnapshotCommitted():
                     self._check_snapshot(record, entry.offset)

@@ -1,6 +1,6 @@
 """Which entries count, judged as every replica judges them, for a whole piece of the log at once.
 
-The rule is `records.log.Fence`; a claim may also follow a restored log's floor of epochs.
+The rule is `records.log.Fence`; a restored log begins at a floor of epochs.
 
 A scan that begins in the middle of a log has not seen the claim. It *adopts* the term of the first entry it meets, and
 takes another one when two entries of that follow each other, as long as no claim was seen; an operator is told.
@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from records.entry_key import EntryKey
-from records.log import Fence, Verdict, claim_in
+from records.log import RESTORED_KEY, Fence, Verdict, claim_in, fence_of, restored_in
 from records.model import LeadershipClaimed, Record
 from spark_jobs.scan.head import Head
 
@@ -47,12 +47,16 @@ class Suspect(NamedTuple):
 
 @dataclass(slots=True)
 class Verdicts:
-    """The verdicts on the entries of a piece. `claims` are those that came into force, by index; `adopted` likewise."""
+    """The verdicts on the entries of a piece. `claims` are those that came into force, by index; `adopted` likewise.
+
+    `is_restored`: the first entry begins a restored log.
+    """
 
     counts: Mask
     claims: dict[int, LeadershipClaimed] = field(default_factory=dict)
     suspects: list[Suspect] = field(default_factory=list)
     adopted: list[int] = field(default_factory=list)
+    is_restored: bool = False
 
 
 class UnknownClaim(NamedTuple):
@@ -69,7 +73,6 @@ class Force:
     def __init__(self, head: Head) -> None:
         self.fence = None if head.term is None or head.seq is None else Fence(head.epoch or 0, head.term, head.seq)
         self._epoch_min = head.epoch
-        self.epoch_floor = head.epoch_floor
         self.is_adopted, self.is_confirmed = head.is_adopted, head.is_confirmed
         self.rival = head.rival
         self.void: Counter[str] = Counter()
@@ -84,8 +87,8 @@ class Force:
         self.fence = self._epoch_min = self.rival = None
         self.is_adopted = self.is_confirmed = False
 
-    def judge(self, keys: Keys, read_claim: ReadClaim) -> Verdicts:
-        """Judge the next piece of the log."""
+    def judge(self, keys: Keys, read_claim: ReadClaim, first_offset: int) -> Verdicts:
+        """Judge the next piece of the log, whose entries stand from `first_offset` on."""
         size = len(keys.epoch)
         if self._is_all_of_term(keys):
             self.fence = Fence(*(int(column[-1]) for column in keys[:3]))
@@ -94,7 +97,9 @@ class Force:
         verdicts = Verdicts(np.zeros(size, bool))
         rows = zip(keys.is_well_formed.tolist(), keys.epoch.tolist(), keys.term.tolist(), keys.seq.tolist(), strict=True)
         for index, (is_well_formed, epoch, term, seq) in enumerate(rows):
-            if is_well_formed:
+            if first_offset + index == 0 and is_well_formed and (epoch, term, seq) == RESTORED_KEY and self._is_restored(read_claim(index)):
+                verdicts.counts[index] = verdicts.is_restored = True
+            elif is_well_formed:
                 verdicts.counts[index] = self._judge(EntryKey(epoch, term, seq), index, read_claim, verdicts)
             else:
                 self.void[Verdict.VOID_FOREIGN.value] += 1
@@ -103,10 +108,20 @@ class Force:
     def _is_all_of_term(self, keys: Keys) -> bool:
         """Whether every entry of the piece continues the term in force: nearly always."""
         fence = self.fence
-        if fence is None or not fence.epoch or not bool(keys.is_well_formed.all()) or int(keys.seq[0]) != fence.seq + 1:
+        if fence is None or not fence.term or not bool(keys.is_well_formed.all()) or int(keys.seq[0]) != fence.seq + 1:
             return False
         is_same = (keys.term == fence.term) & (keys.epoch == fence.epoch)
         return bool(is_same.all()) and bool((np.diff(keys.seq) == 1).all())
+
+    def _is_restored(self, entry: Sequence[Record] | UnknownClaim) -> bool:
+        """Judge the entry that may begin a restored log; behind one that cannot be read nothing is known."""
+        if isinstance(entry, UnknownClaim):
+            self.forget()
+            return True
+        restored = restored_in(0, RESTORED_KEY, entry)
+        if restored is not None:
+            self.fence = fence_of(restored)
+        return restored is not None
 
     def _judge(self, key: EntryKey, index: int, read_claim: ReadClaim, verdicts: Verdicts) -> bool:
         fence = self.fence
@@ -125,9 +140,8 @@ class Force:
         return False
 
     def _judge_claim(self, key: EntryKey, fence: Fence, index: int, read_claim: ReadClaim, verdicts: Verdicts) -> bool:
-        last = max(fence.epoch, self.epoch_floor)
-        if fence.judge(key) is not Verdict.CLAIM and key.epoch != last + 1:
-            if key.epoch > last + 1 and not self.is_adopted:
+        if fence.judge(key) is not Verdict.CLAIM:
+            if key.epoch > fence.epoch + 1 and not self.is_adopted:
                 verdicts.suspects.append(Suspect(index, "epoch-jump", "epoch", fence.epoch + 1, key.epoch))
             self._void(Verdict.VOID_STALE, key, index, verdicts)
             return False
@@ -181,7 +195,7 @@ class Force:
         self.void[verdict.value] += 1
         fence = self.fence
         is_sure = self.is_confirmed or not self.is_adopted
-        if fence is not None and fence.epoch and key.term == fence.term and is_sure:
+        if fence is not None and fence.term and key.term == fence.term and is_sure:
             suspect = Suspect(index, "void-carries-live-term", "seq", fence.seq + 1, key.seq)
             if key.epoch != fence.epoch:
                 suspect = suspect._replace(what="epoch", expected=fence.epoch, found=key.epoch)

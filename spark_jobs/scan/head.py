@@ -40,7 +40,7 @@ class Head:
     `is_adopted`: the claim itself was not seen, the term was taken from entries (two at least: `is_confirmed`); `rival` is
     then an entry of another term, which wins if the next entry follows it.
     With an `epoch` but no `term` only entries from that epoch on are adopted.
-    `epoch_floor` is that of a restored log. `level` is the highest schema level that entries were seen to have or
+    `level` is the highest schema level that entries were seen to have or
     may have. `log_time_ms` is the append time of the newest file. `stopped_at` is the first entry that replicas of this
     version cannot apply.
     """
@@ -49,7 +49,6 @@ class Head:
     epoch: int | None = None
     term: int | None = None
     seq: int | None = None
-    epoch_floor: int = 0
     is_adopted: bool = False
     is_confirmed: bool = True
     rival: EntryKey | None = None

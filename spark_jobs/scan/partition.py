@@ -19,8 +19,8 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from records.bulk_decode import decode_file_entries
 from records.codec import UndecodableEntry, UnknownSchema, decode_entry
+from records.lines import RECORD_COUNT, VERDICT, BatchVerdict
 from records.log import Verdict
 from records.model import (
     DisklessLogInitialized,
@@ -32,8 +32,8 @@ from records.model import (
 )
 from spark_jobs.scan.activity import Activity
 from spark_jobs.scan.audit import Audit
-from spark_jobs.scan.chains import Chains, Cut, runs_of
-from spark_jobs.scan.columns import Int64s, Mask, ScannedFiles, columns_of_decoded, columns_of_records, merged
+from spark_jobs.scan.chains import Chains, Cut, partitions_of
+from spark_jobs.scan.columns import Int64s, Mask, ScannedFiles, columns_of_records, columns_of_table, merged, read_columns
 from spark_jobs.scan.entries import Piece, bytes_of, keys_of, numbers_of
 from spark_jobs.scan.entry_by_entry import SlowPath
 from spark_jobs.scan.files import Files, batch_bytes, check_bytes, check_owners, check_times, counted_here, find_beyond, sane_sizes
@@ -110,7 +110,7 @@ class PartitionScan:
         self._step += size
         piece = Piece(offsets, append_ms, at, *bytes_of(batch.column("value")))
         keys = keys_of(batch.column("key"))
-        # The effect of an entry (raise the floor of epochs, end a transaction) is known before a claim behind it is judged.
+        # The effect of an entry (commit a snapshot, end a transaction) is known before a claim behind it is judged.
         may_claim = (keys.seq == 0) & keys.is_well_formed & (keys.epoch > (self._force.epoch or 0))
         edges = [0, *(may_claim[1:].nonzero()[0] + 1).tolist(), size]
         for start, stop in pairwise(edges):
@@ -120,8 +120,11 @@ class PartitionScan:
 
     def _take_judged(self, piece: Piece, keys: Keys) -> None:
         """Take entries of which only the first may be a claim."""
-        verdicts = self._force.judge(keys, lambda index: self._read_claim(piece, index))
+        verdicts = self._force.judge(keys, lambda index: self._read_claim(piece, index), int(piece.offsets[0]))
         self._report(piece, verdicts)
+        if verdicts.is_restored and self._is_fresh:
+            self._audit.note(0, "the log goes on from a snapshot of another one, which was not read: what was before is not known")
+            self._events.append(RestartRow(self._kpart, int(piece.at[0]), 0))
         counts = self._apply(piece, verdicts)
         self._activity.add_entries(piece.append_ms, counts)
 
@@ -166,9 +169,11 @@ class PartitionScan:
         """Apply what counts; returns which entries are not void."""
         counts = verdicts.counts
         live = counts.nonzero()[0]
-        taken, decoded = decode_file_entries(piece.data, piece.starts[live], piece.ends[live])
-        files = columns_of_decoded(decoded, piece.at[live], piece.offsets[live], piece.append_ms[live])
-        rest = live[~taken]
+        taken, table = read_columns(*piece.bytes_of(live))
+        of_files = live[taken]
+        places = piece.at[of_files], piece.offsets[of_files], piece.append_ms[of_files]
+        files = columns_of_table(table, *places, np.zeros(len(taken), np.int64))
+        rest = np.delete(live, taken)
         if len(rest) or self._transaction.holds or self._void:
             slow, held = self._slow.apply(piece, rest, verdicts, files)
             if held is not None:
@@ -206,27 +211,25 @@ class PartitionScan:
         return files.take(np.array([file for file in range(len(files)) if file not in beyond], np.int64))
 
     def _add_files(self, files: ScannedFiles, cuts: Sequence[Cut]) -> None:
-        runs = runs_of(files, self._topic_codes)
+        partitions = partitions_of(files, self._topic_codes)
         used, sizes = batch_bytes(files), sane_sizes(files)
         check_bytes(self._kpart, files, self._audit)
         check_owners(self._kpart, files, self._audit)
-        self._chains.add(files, runs, cuts)
+        self._chains.add(files, partitions, cuts)
         if not len(files):
             return
         self._log_time_ms = check_times(self._kpart, files, self._log_time_ms, self._audit)
         self._files.add(files, used, sizes)
         is_counted = counted_here(self._kpart, files)
-        self._activity.add_files(files, runs, used, sizes, is_counted)
-        batches = int(files.batches_of_file.sum())
+        self._activity.add_files(files, partitions, used, sizes, is_counted)
         self._counts["files"] += int(is_counted.sum())
-        self._counts["batches"] += batches
-        self._counts["records"] += int(files.record_count_minus_one.sum()) + batches
+        self._counts["batches"] += len(files.batches)
+        self._counts["records"] += int(files.batches[:, RECORD_COUNT].sum())
         self._counts["bytes"] += int(used.sum())
         self._counts["file_bytes"] += int(sizes[is_counted].sum())
-        if len(files.other_code):
-            codes, counts = np.unique(files.other_code, return_counts=True)
-            for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
-                self._counts[f"other.{code}"] += count
+        verdicts, counts = np.unique(files.others[:, VERDICT], return_counts=True)
+        for verdict, count in zip(verdicts.tolist(), counts.tolist(), strict=True):
+            self._counts[f"other.{BatchVerdict(verdict).name.lower()}"] += count
 
     def _cut(self, record: Record | None) -> None:
         """End the links of the chains that a record changes; `RecordsDeleted`, which is frequent, is left to `Chains.add`.
@@ -278,7 +281,6 @@ class PartitionScan:
         force, held = self._force, self._transaction.held
         fence, opened = force.fence, None if held is None else held.opened
         state = {
-            "epoch_floor": force.epoch_floor,
             "is_adopted": force.is_adopted,
             "is_confirmed": force.is_confirmed,
             "rival": force.rival,

@@ -123,7 +123,7 @@ class BucketRow(NamedTuple):
 
 
 class LinkRow(NamedTuple):
-    """Runs of one user partition that follow each other without a gap; `frame` lists their batches (`scan.blocks`)."""
+    """Batches of one user partition without a gap between them; `frame` lists them (`scan.blocks`), `first_end` ends the first."""
 
     kpart: int
     at: int

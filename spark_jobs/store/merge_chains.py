@@ -15,8 +15,8 @@ from records.codec import decode_entry
 from records.model import (
     DisklessLogInitialized,
     DisklessLogReset,
-    FileHandedOver,
     FilesFenced,
+    FilesHandedOver,
     FilesRemoved,
     PartitionCreated,
     ProducersExpired,
@@ -170,13 +170,13 @@ class ChainMerge:
                     self._report(chain_rules.reset(state, self._kpart, row.offset, record))
             case ProducersExpired():
                 self._producers.drop_idle(record.before_ms)
-            case FilesFenced() | FileHandedOver() | FilesRemoved() | TombstonesExpired():
+            case FilesFenced() | FilesHandedOver() | FilesRemoved() | TombstonesExpired():
                 self._files.take_until(row.at)
                 self._flush()
                 self._files.apply(record, row)
                 if isinstance(record, TombstonesExpired):
                     query = "delete from deleted_topic where kpart = ? and append_ms < ?"
-                    self._db.execute(query, (self._kpart, record.before_ms))
+                    self._db.execute(query, (self._kpart, record.topics_before_ms))
             case _:
                 return
 

@@ -9,11 +9,10 @@ from records.model import (
     Endpoint,
     FeatureLevelSet,
     LeadershipClaimed,
-    NodeDirectoriesChanged,
     NodeRegistered,
     PartitionCreated,
     Record,
-    ReplicaDirectoryAssigned,
+    ReplicasAssignedToDirs,
     SnapshotCommitted,
     TopicDeleted,
     TopicDeleting,
@@ -56,14 +55,14 @@ def merge_fact(db: sqlite3.Connection, row: EventRow, record: Record) -> None:
             db.execute(_DELETED, (record.topic_id, row.append_ms))
         case NodeRegistered():
             db.execute(_NODE, (record.node_id, record.rack, _text(record.endpoints), record.schema_level_max))
-        case NodeDirectoriesChanged():
             db.execute("delete from node_directory where node_id = ?", (record.node_id,))
-            directories = [(one, 1) for one in record.online] + [(one, 0) for one in record.offline]
-            insert = "insert or replace into node_directory (node_id, directory_id, online) values (?,?,?)"
-            db.executemany(insert, [(record.node_id, *one) for one in directories])
-        case ReplicaDirectoryAssigned():
+            db.executemany(
+                "insert or ignore into node_directory (node_id, directory_id) values (?,?)", [(record.node_id, d) for d in record.log_dirs]
+            )
+        case ReplicasAssignedToDirs():
             insert = "insert or replace into replica_directory (node_id, kpart, directory_id) values (?,?,?)"
-            db.execute(insert, (record.node_id, record.metadata_partition, record.directory_id))
+            homes = [(record.node_id, kpart, one.directory_id) for one in record.assignments for kpart in one.partitions]
+            db.executemany(insert, homes)
         case FeatureLevelSet():
             db.execute("insert or replace into feature (name, level) values ('schema', ?)", (record.level,))
         case _:

@@ -13,7 +13,7 @@ import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 
-from records.model import FileHandedOver, FilesFenced, FilesRemoved, TombstonesExpired
+from records.model import FilesFenced, FilesHandedOver, FilesRemoved, TombstonesExpired
 from spark_jobs.contradiction import live_conflict
 from spark_jobs.scan.blocks import file_number
 from spark_jobs.scan.summary import EventRow, FindingRow, ScannedFileRow
@@ -37,7 +37,7 @@ _FENCE = """insert or ignore into file (file_number, kpart, object_key, offset, 
 _EXPIRE = """delete from file where kpart = ? and created_ms >= 0 and created_ms < ?
     and (state in ('removed', 'fenced') or state = 'waiting' and next_owner is not null)"""
 
-FileEvent = FilesFenced | FileHandedOver | FilesRemoved | TombstonesExpired
+FileEvent = FilesFenced | FilesHandedOver | FilesRemoved | TombstonesExpired
 
 
 class FileMerge:
@@ -72,7 +72,7 @@ class FileMerge:
             self._find_repeated(rows)
         for row in rows:
             if not row.batches and row.owners.count(","):
-                self._settle(row.object_key, row.append_ms)
+                self.settle(row.object_key, row.append_ms)
 
     def _find_repeated(self, rows: Sequence[ScannedFileRow]) -> None:
         for row in rows:
@@ -107,9 +107,9 @@ class FileMerge:
         last_ms = {loss.file_number: loss.append_ms for loss in losses}
         for number in _empty(self._db, list(last_ms)):
             (key,) = self._db.execute("select object_key from file where file_number = ?", (number,)).fetchone()
-            self._settle(key, last_ms[number])
+            self.settle(key, last_ms[number])
 
-    def _settle(self, object_key: str, since_ms: int) -> None:
+    def settle(self, object_key: str, since_ms: int) -> None:
         """Give an empty file the state that its owners' turns give it."""
         row = self._db.execute(_BY_KEY, (self._kpart, object_key)).fetchone()
         if row is None:
@@ -141,13 +141,14 @@ class FileMerge:
             case FilesFenced():
                 for key, created_ms in zip(record.object_keys, record.created_ms, strict=True):
                     self._fence(key, created_ms, row)
-            case FileHandedOver():
-                self._hand_over(record, row)
+            case FilesHandedOver():
+                for key, next_owner_id in zip(record.object_keys, record.next_owner_ids, strict=True):
+                    self._hand_over(key, next_owner_id, row)
             case FilesRemoved():
                 for key in record.object_keys:
                     self._remove(key, row)
             case TombstonesExpired():
-                self._db.execute(_EXPIRE, (self._kpart, record.before_ms))
+                self._db.execute(_EXPIRE, (self._kpart, record.keys_before_ms))
 
     def _fence(self, key: str, created_ms: int, row: EventRow) -> None:
         known = self._db.execute(_BY_KEY, (self._kpart, key)).fetchone()
@@ -159,20 +160,19 @@ class FileMerge:
         self._db.execute(_SET_STATE, (FENCED, row.append_ms, known[0]))
         self._db.execute(_SET_CREATED, (created_ms, known[0]))
 
-    def _hand_over(self, record: FileHandedOver, row: EventRow) -> None:
-        key = record.object_key
+    def _hand_over(self, key: str, next_owner_id: int, row: EventRow) -> None:
         known = self._db.execute(_BY_KEY, (self._kpart, key)).fetchone()
         if known is None:
             self._bury(key, row)
         else:
             self._refuse_live("live-file-handed-over", key, known[4], known[5], row)
             self._bury_again(known[0], known[4])
-            self._db.execute("update file set next_owner = ? where file_number = ?", (record.next_owner_id, known[0]))
+            self._db.execute("update file set next_owner = ? where file_number = ?", (next_owner_id, known[0]))
             if known[4] not in (REMOVED, FENCED):
                 # The last owner's partition may have been read further than this one.
                 is_removed = self._is_removed(key, json.loads(known[2]))
                 self._db.execute(_SET_STATE, (REMOVED if is_removed else WAITING, row.append_ms, known[0]))
-        FileMerge(self._db, record.next_owner_id, (), self._findings)._settle(key, row.append_ms)
+        FileMerge(self._db, next_owner_id, (), self._findings).settle(key, row.append_ms)
 
     def _bury(self, key: str, row: EventRow) -> None:
         """A key that was never committed is known as gone all the same, for good: it has no time of creation."""

@@ -2,7 +2,7 @@
 
 Partitions of the metadata topic are read at different speeds, so an order and what obeys it are compared when both were read:
 a creation names the offset of its order; a level that is used waits until partition 0 was read as far as it went a while later.
-Nothing is said where the log of partition 0 was not seen from its beginning.
+Nothing is said where the log of partition 0 was not seen from its beginning, or from a snapshot on.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from records.model import PartitionCreated, PlacedRange, TopicDeleting, TopicPla
 from spark_jobs.scan.levels import DIRECTORY
 from spark_jobs.scan.summary import EventRow, FindingRow, LevelRow
 from spark_jobs.store.findings import Findings
+from spark_jobs.store.reader import knows_all
 
 SETTLED_MS = 60_000
 """After this time partition 0 has been read up to whatever an entry elsewhere was based on, if it was read to its end."""
@@ -77,11 +78,11 @@ def note_levels(db: sqlite3.Connection, rows: Iterable[LevelRow], now_ms: int) -
 
 def compare_orders(db: sqlite3.Connection, findings: Findings, now_ms: int) -> None:
     """Compare what waits with what partition 0 says by now."""
-    head = db.execute("select next_offset, log_end, from_offset, restarted_at from head where kpart = ?", (DIRECTORY,)).fetchone()
+    head = db.execute("select next_offset, log_end from head where kpart = ?", (DIRECTORY,)).fetchone()
     if head is None:
         return
-    next_offset, log_end, from_offset, restarted_at = head
-    if from_offset > 0 or restarted_at is not None:
+    next_offset, log_end = head
+    if not knows_all(db, DIRECTORY):
         db.execute("delete from level_use")
         db.execute("delete from created_range")
         return

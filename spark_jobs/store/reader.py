@@ -20,7 +20,6 @@ _HELD = "select kpart, offset, append_ms, value from held_entry order by kpart, 
 class HeadState:
     """The part of a head beyond its numbers. `has_held`: the entries held for a transaction are others than before."""
 
-    epoch_floor: int
     is_adopted: bool
     is_confirmed: bool
     rival: EntryKey | None
@@ -40,7 +39,6 @@ def read_state(text: str, held: Sequence[HeldEntry] = ()) -> HeadState:
         name, offset, append_ms, is_applied, num_chunks = opened
         transaction = HeldTransaction(OpenTransaction(name, offset, num_chunks, list(held)), append_ms, is_applied)
     return HeadState(
-        epoch_floor=state.get("epoch_floor", 0),
         is_adopted=state.get("is_adopted", False),
         is_confirmed=state.get("is_confirmed", True),
         rival=None if rival is None else EntryKey(*rival),
@@ -65,7 +63,6 @@ def read_heads(db: sqlite3.Connection) -> dict[int, Head]:
             epoch=epoch,
             term=term,
             seq=seq,
-            epoch_floor=state.epoch_floor,
             is_adopted=state.is_adopted,
             is_confirmed=state.is_confirmed,
             rival=state.rival,
@@ -75,3 +72,13 @@ def read_heads(db: sqlite3.Connection) -> dict[int, Head]:
             stopped_at=state.stopped_at,
         )
     return heads
+
+
+def knows_all(db: sqlite3.Connection, kpart: int) -> bool | None:
+    """Whether all that exists in a partition of the metadata topic is known: by its entries, or by a snapshot and those behind it.
+
+    None: it was never read.
+    """
+    query = "select restarted_at is null and (from_offset = 0 or snapshot_offset is not null) from head where kpart = ?"
+    found = db.execute(query, (kpart,)).fetchone()
+    return None if found is None else bool(found[0])

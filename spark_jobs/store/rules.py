@@ -34,12 +34,13 @@ RULES: dict[str, str] = {
         "forger."
     ),
     "misplaced-claim": f"A claim of leadership stands inside a term. {_VOID}",
+    "misplaced-restore": f"The record that begins a restored log stands behind its beginning. {_VOID}",
     "snapshot-beyond-log": f"A snapshot claims to hold entries that come after it. {_LEADER}",
     "file-committed-twice": f"The same object was committed twice. {_VOID}",
     "file-committed-after-fence": f"An object was committed after it was fenced, handed over or removed: it may be deleted. {_VOID}",
     "live-file-removed": f"An object with live batches is said to be deleted: if it is, records are lost. Stop such deletions. {_VOID}",
     "live-file-handed-over": f"A file was handed over though it has live batches here, so another owner may delete it. {_VOID}",
-    "live-file-fenced": f"A committed file with live batches was fenced, so it may be deleted. {_LEADER}",
+    "live-file-fenced": f"A committed file with live batches was fenced, so it may be deleted. {_VOID}",
     "log-lost": (
         "Entries of the metadata topic were lost or pruned before the monitor read them. Totals lack them, chains start"
         " anew. If nobody pruned the log, look at the topic's retention and at unclean leader elections."

@@ -16,7 +16,8 @@ create table if not exists head (           -- where the job is, per partition o
     append_ms integer not null,             -- Kafka's time of the last entry read
     merged_ms integer not null,             -- when it was merged: merged_ms - append_ms is the freshness
     state text not null default '{}',       -- the rest of the scan's head, as JSON
-    restarted_at integer                    -- entries before it were lost: user partitions may exist that nobody saw created
+    restarted_at integer,                   -- entries before it were lost: user partitions may exist that nobody saw created
+    snapshot_offset integer                 -- where it last began with a snapshot, which says all that exists; null: it never did
 );
 create table if not exists held_entry (     -- entries of the open transaction
     kpart integer, offset integer, append_ms integer, value blob, primary key (kpart, offset)
@@ -47,7 +48,7 @@ create table if not exists histogram (      -- name: batches_per_file, partition
 ) without rowid;
 create table if not exists total (          -- exact since from_offset: files, batches, records, bytes, file_bytes, entries,
     name text, kpart integer, value integer, primary key (name, kpart)     -- void.<reason>, quarantined, findings, replayed, record.<type>,
-) without rowid;                            -- other.<code> (batches answered with an error or as a duplicate)
+) without rowid;                            -- other.<verdict> (batches refused, or duplicates)
 
 -- what the log says exists
 create table if not exists topic (
@@ -73,7 +74,7 @@ create table if not exists claim (          -- leadership changes, those in forc
     kpart integer, epoch integer, term integer, node_id integer, offset integer, append_ms integer, primary key (kpart, offset)
 ) without rowid;
 create table if not exists node (node_id integer primary key, rack text, endpoints text, schema_level_max integer) without rowid;
-create table if not exists node_directory (node_id integer, directory_id blob, online integer, primary key (node_id, directory_id)) without rowid;
+create table if not exists node_directory (node_id integer, directory_id blob, primary key (node_id, directory_id)) without rowid;
 create table if not exists replica_directory (node_id integer, kpart integer, directory_id blob, primary key (node_id, kpart)) without rowid;
 create table if not exists level_use (      -- entries at a level that partition 0 is not known to have put in force, until it has been read
     kpart integer, offset integer, level integer, seen_ms integer, primary key (kpart, offset, level)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +20,7 @@ import pyarrow as pa
 from spark_jobs.scan.garbage import without_collection
 from spark_jobs.scan.head import Head
 from spark_jobs.scan.summary import (
+    SUMMARY_SCHEMA,
     CountRow,
     EventRow,
     FindingRow,
@@ -33,11 +35,13 @@ from spark_jobs.scan.summary import (
     ScannedFileRow,
     rows_of,
 )
+from spark_jobs.snapshots.content import SnapshotContent
 from spark_jobs.store import findings, merge_orders, merge_sums
 from spark_jobs.store.books import TEMPORARY
 from spark_jobs.store.findings import Findings, write_notes, write_quarantine
 from spark_jobs.store.merge_chains import ChainMerge, group_rows
-from spark_jobs.store.reader import read_heads, read_state
+from spark_jobs.store.reader import knows_all, read_heads, read_state
+from spark_jobs.store.seed import seed
 
 DATABASE = "monitor.db"
 SCHEMA_VERSION = 1
@@ -107,13 +111,37 @@ class Store:
             on conflict do update set partitions = excluded.partitions"""
         self._db.execute(insert, (topic, topic_id, partitions, SCHEMA_VERSION))
 
-    def start_from(self, kpart: int, head: Head, now_ms: int) -> None:
-        """Begin a partition of the metadata topic that was never read at a snapshot's end. Raises StaleHeadsError if it was read."""
-        if kpart in self.heads():
-            raise StaleHeadsError(f"partition {kpart} of the metadata topic was read before; a snapshot is only for a fresh database")
-        self._db.execute(
-            _HEAD, (kpart, head.next_offset, head.epoch, head.term, head.seq, head.next_offset, head.next_offset, 0, now_ms, "{}", None)
-        )
+    def start_from(self, content: SnapshotContent, now_ms: int) -> None:
+        """Begin a partition of the metadata topic with a snapshot that ends behind what was read of it.
+
+        Entries that were lost to reading so are a finding. Raises StaleHeadsError when it was read up to there.
+        """
+        kpart, end = content.head.metadata_partition, content.head.end_offset
+        found = Findings(())
+        with self._transaction():
+            known = read_heads(self._db).get(kpart)
+            if known is not None:
+                if known.next_offset >= end:
+                    raise StaleHeadsError(
+                        f"partition {kpart} of the metadata topic was read up to {known.next_offset}, the snapshot's end is {end}"
+                    )
+                message = (
+                    f"entries {known.next_offset} to {end - 1} were lost or pruned before they were read; a snapshot says what they left"
+                )
+                found.add(FindingRow(kpart, end, "log-lost", message, expected=known.next_offset, found=end))
+            seed(self._db, content, now_ms)
+            found.write(self._db, now_ms)
+            merge_sums.add_totals(self._db, SUMMARY_SCHEMA.empty_table(), found.found)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("begin immediate")
+        try:
+            yield
+            self._db.execute("commit")
+        except BaseException:
+            self._db.execute("rollback")
+            raise
 
     # ---- merging
 
@@ -122,20 +150,14 @@ class Store:
     ) -> None:
         """Take over a summary that was scanned from `heads`. Raises StaleHeadsError and ContradictedError, then nothing has changed."""
         begin_s = time.perf_counter()
-        db = self._db
-        db.execute("begin immediate")
-        try:
-            stored = read_heads(db)
+        with self._transaction():
+            stored = read_heads(self._db)
             if stored != dict(heads):
                 raise StaleHeadsError("the heads moved since the scan began: does another monitor use this folder? stop one of them")
             with without_collection():
                 self._merge(summary, stored, log_ends, now_ms)
             merge_ms = round((time.perf_counter() - begin_s) * 1000)
             self._note_micro_batch(summary, log_ends, now_ms, scan_ms, merge_ms)
-            db.execute("commit")
-        except BaseException:
-            db.execute("rollback")
-            raise
 
     def _merge(self, summary: pa.Table, stored: Mapping[int, Head], log_ends: Mapping[int, int], now_ms: int) -> None:
         db = self._db
@@ -172,9 +194,8 @@ class Store:
         firsts = {row.kpart: row.first_offset for row in heads}
         restarted: dict[int, int | None] = {}
         for kpart, rows in grouped.items():
-            known = self._db.execute("select from_offset, restarted_at from head where kpart = ?", (kpart,)).fetchone()
-            is_complete = firsts[kpart] == 0 if known is None else known == (0, None)
-            merge = ChainMerge(self._db, kpart, rows, found, is_complete=is_complete)
+            is_complete = knows_all(self._db, kpart)
+            merge = ChainMerge(self._db, kpart, rows, found, is_complete=firsts[kpart] == 0 if is_complete is None else is_complete)
             merge.run()
             restarted[kpart] = merge.restarted_at
         return restarted

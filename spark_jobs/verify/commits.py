@@ -1,4 +1,4 @@
-"""The batches of many commits as columns, with user partitions numbered: what the rebuild works on in a few numpy calls."""
+"""The accepted batches of many commits with their user partitions numbered: what the rebuild works on in a few numpy calls."""
 
 from __future__ import annotations
 
@@ -7,12 +7,38 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from records.bulk_expand import IdempotentBatches, expand_batches, expand_idempotent, topics_of_runs
-from records.bulk_files import FileColumns
+from records.files import FileTable, last_sequences
+from records.lines import (
+    BASE_OFFSET,
+    BASE_SEQUENCE,
+    BYTE_OFFSET,
+    BYTE_SIZE,
+    FILE,
+    PARTITION,
+    PRODUCER_EPOCH,
+    PRODUCER_ID,
+    RECORD_COUNT,
+    TIMESTAMP,
+    TIMESTAMP_TYPE,
+    TOPIC_HIGH,
+    TOPIC_LOW,
+    VERDICT,
+)
 
 Int64s = npt.NDArray[np.int64]
 
 LOG_APPEND_TIME = 1
+
+
+@dataclass(slots=True, kw_only=True)
+class Idempotent:
+    """The idempotent ones among some accepted batches; `batch` is the place among all of them."""
+
+    batch: Int64s
+    producer_id: Int64s
+    producer_epoch: Int64s
+    base_sequence: Int64s
+    last_sequence: Int64s
 
 
 @dataclass(slots=True, kw_only=True)
@@ -24,7 +50,7 @@ class Commits:
     file: Int64s
     columns: dict[str, Int64s]
     append_time: Int64s
-    idempotent: IdempotentBatches
+    idempotent: Idempotent
 
     def effective_time(self) -> Int64s:
         """Append time for LogAppendTime batches, else the batch's largest timestamp."""
@@ -32,38 +58,38 @@ class Commits:
         return times
 
 
-def gather(offsets: Int64s, files: FileColumns) -> Commits:
-    """The batches of files, each committed by the entry at its offset."""
-    batches = expand_batches(files)
-    per_file = files.numbers.batches_of_file
-    keys, number_of_run = _number_partitions(files)
-    first = per_file.cumsum() - per_file
+def gather(offsets: Int64s, files: FileTable) -> Commits:
+    """The accepted batches of files, each committed by the entry at its offset."""
+    accepted = (files.lines[:, VERDICT] == 0).nonzero()[0]
+    lines = files.lines[accepted]
+    file = lines[:, FILE]
+    keys, number = _number_partitions(lines)
+    append_times = np.array([head.append_time_ms for head in files.heads], np.int64)
     columns = {
-        "base": batches.base_offset,
-        "count": batches.record_count,
-        "byte_offset": batches.byte_offset,
-        "size": batches.byte_size,
-        "file": offsets[batches.file],
-        "index": np.arange(len(batches.file)) - first[batches.file],
-        "timestamp": batches.timestamp_ms,
-        "type": batches.timestamp_type,
+        "base": lines[:, BASE_OFFSET],
+        "count": lines[:, RECORD_COUNT],
+        "byte_offset": lines[:, BYTE_OFFSET],
+        "size": lines[:, BYTE_SIZE],
+        "file": offsets[file],
+        "index": accepted - np.array(files.first_line, np.int64)[file],
+        "timestamp": lines[:, TIMESTAMP],
+        "type": lines[:, TIMESTAMP_TYPE],
     }
-    return Commits(
-        keys=keys,
-        number=number_of_run[batches.run],
-        file=batches.file,
-        columns=columns,
-        append_time=files.append_time_ms[batches.file],
-        idempotent=expand_idempotent(files.numbers),
+    batch = (lines[:, PRODUCER_ID] >= 0).nonzero()[0]
+    idempotent = Idempotent(
+        batch=batch,
+        producer_id=lines[batch, PRODUCER_ID],
+        producer_epoch=lines[batch, PRODUCER_EPOCH],
+        base_sequence=lines[batch, BASE_SEQUENCE],
+        last_sequence=last_sequences(lines[batch]),
     )
+    return Commits(keys=keys, number=number, file=file, columns=columns, append_time=append_times[file], idempotent=idempotent)
 
 
-def _number_partitions(files: FileColumns) -> tuple[list[bytes], Int64s]:
-    """The keys of all partitions that have runs, and which of them each run is of."""
+def _number_partitions(lines: Int64s) -> tuple[list[bytes], Int64s]:
+    """The keys of all partitions of some batches, and which of them each batch is of."""
+    names = np.empty(len(lines), [("high", ">i8"), ("low", ">i8"), ("partition", ">i4")])
+    names["high"], names["low"], names["partition"] = lines[:, TOPIC_HIGH], lines[:, TOPIC_LOW], lines[:, PARTITION]
     codes: dict[bytes, int] = {}
-    code_of_topic = np.array([codes.setdefault(topic_id, len(codes)) for topic_id in files.topic_id_list()], np.int64)
-    named = code_of_topic[topics_of_runs(files)] << 32 | files.numbers.run_partition
-    found, number_of_run = np.unique(named, return_inverse=True)
-    topics = list(codes)
-    keys = [topics[one >> 32] + (one & 0xFFFF_FFFF).to_bytes(4, "big") for one in found.tolist()]
-    return keys, number_of_run.astype(np.int64)
+    number = np.array([codes.setdefault(name, len(codes)) for name in names.view("V20").tolist()], np.int64)
+    return list(codes), number

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Protocol
 
 from records.state_digest import Digest
+from spark_jobs.log_begin import LogPrunedError
 from spark_jobs.verify.job import Rebuilder, Rebuilt
 from spark_jobs.verify.tally import IDENTITY, Group, Row, RowKind, Tally, differing
 
@@ -63,6 +64,10 @@ class ReplicaComparison:
     offset: int
     digest: str
     agree: bool | None
+    begin: int = 0
+    """The first entry that was read: those before are in a snapshot that it begins with."""
+    is_pruned: bool = False
+    """Whether it could not be found out because the log's beginning is deleted."""
     difference: str = ""
     differences: Sequence[RowDifference] = ()
     batches: int = 0
@@ -73,6 +78,7 @@ class ReplicaComparison:
         """As it is stored and printed."""
         return {
             "kpart": self.kpart,
+            "begin": self.begin,
             "offset": self.offset,
             "digest": self.digest,
             "agree": self.agree,
@@ -83,15 +89,22 @@ class ReplicaComparison:
 
 
 def compare(rebuilder: Rebuilder, replicas: Sequence[ComparedReplica], log_starts: Mapping[int, int]) -> list[ReplicaComparison]:
-    """Compare each replica with the log up to its offset."""
+    """Compare each replica with the log up to its offset; `log_starts` says where the log of each metadata partition begins."""
     results: list[ReplicaComparison] = []
     waiting: list[ComparedReplica] = []
     for replica in replicas:
-        why_not = _why_not(replica, log_starts.get(replica.kpart))
-        if why_not:
-            results.append(_unknown(replica, why_not))
+        log_start = log_starts.get(replica.kpart)
+        if log_start is None:
+            results.append(_unknown(replica, "the metadata topic has no such partition"))
+        elif replica.offset < 0:
+            results.append(_unknown(replica, "it has written no state yet"))
         else:
-            waiting.append(replica)
+            try:
+                rebuilder.begin(replica.kpart, log_start, replica.offset + 1)
+            except LogPrunedError as pruned:
+                results.append(replace(_unknown(replica, f"it cannot be rebuilt: {pruned}"), is_pruned=True))
+            else:
+                waiting.append(replica)
     while waiting:
         # One state per metadata partition and run: replicas at another offset take the next run.
         ends: dict[int, int] = {}
@@ -107,16 +120,6 @@ def contradictions_of(results: Iterable[ReplicaComparison]) -> list[dict[str, ob
     """The entries that contradict the log, below the offsets at which replicas were compared, as they are printed."""
     found = {(one.kpart, offset): why for one in results for offset, why in one.contradictions.items()}
     return [{"kpart": kpart, "offset": offset, "why": why} for (kpart, offset), why in sorted(found.items())]
-
-
-def _why_not(replica: ComparedReplica, log_start: int | None) -> str:
-    if log_start is None:
-        return "the metadata topic has no such partition"
-    if log_start > 0:
-        return f"the log begins at offset {log_start}, it was pruned, and there is no snapshot to start from: it cannot be rebuilt"
-    if replica.offset < 0:
-        return "it has written no state yet"
-    return ""
 
 
 def _unknown(replica: ComparedReplica, why: str) -> ReplicaComparison:
@@ -164,6 +167,7 @@ def _result(replica: ComparedReplica, rebuilt: Rebuilt, groups: Sequence[Group],
         offset=replica.offset,
         digest=rebuilt.digest.to_bytes().hex(),
         agree=not told,
+        begin=rebuilt.begin,
         difference="; ".join(told[:3]) + (f"; and {len(told) - 3} more" if len(told) > 3 else ""),
         differences=differences[:DIFFERENCES_TOLD_MAX],
         batches=rebuilt.batches,

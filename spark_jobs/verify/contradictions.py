@@ -3,8 +3,8 @@
 An entry of the term in force with the next seq, or a whole transaction that ended, contradicts the log when its records are
 no lawful composition, or when a commit or a deletion does not fit the state: an offset that is not the high watermark of its
 partition, a partition that does not exist, a batch that its producer cannot have sent next, an object key that is known or has
-a tombstone, records deleted beyond the high watermark, a file removed or handed over that has live batches. It uses up its seq
-and has no other effect.
+a tombstone, records deleted beyond the high watermark, a file removed or handed over that has live batches, a file fenced that
+was committed. It uses up its seq and has no other effect.
 
 Pure rules over a `Fold`, which says what is known. Apart on purpose from those of replicas and scan (`coordinator.core.contradiction`,
 `records.log`): a fault that they share is found here.
@@ -13,18 +13,19 @@ Pure rules over a `Fold`, which says what is known. Apart on purpose from those 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import zip_longest
 from typing import NamedTuple, Protocol
 
+from records.files import FileCommitted
 from records.log import BrokenRule
 from records.model import (
-    FileCommitted,
-    FileHandedOver,
+    FilesFenced,
+    FilesHandedOver,
     FilesRemoved,
     LeadershipClaimed,
     PartitionCreated,
     Record,
     RecordsDeleted,
+    Restored,
     TopicDeleted,
     TopicPlaced,
     TransactionBegan,
@@ -39,6 +40,9 @@ from spark_jobs.contradiction import (
     position_conflict,
     producer_conflict,
 )
+
+ACCEPTED = 0
+"""The verdict on a batch that got offsets."""
 
 TOPIC_PARTITIONS_MAX = 10_000_000
 """More partitions than that no topic has: every replica would have to make them."""
@@ -81,66 +85,55 @@ class Fold(Protocol):
     def known_key(self, object_key: str) -> WrongEntry | None:
         """Find the fault in committing an object key; None when it is new."""
 
+    def has_file(self, object_key: str) -> bool:
+        """Whether a file of this key was committed, and neither removed nor handed over since."""
+
     def live_batches(self, object_key: str) -> int:
         """How many live batches a known file has, 0 also when it is not known; a fold that does not count them says 1 for some."""
 
 
 def check_file(record: FileCommitted, fold: Fold) -> WrongEntry | None:
     """Find the contradictions of a file that stands alone in its entry."""
-    return _check_positions(record) or fold.known_key(record.object_key) or _check_runs(record, fold) or _check_producers(record, fold)
+    return _check_positions(record) or fold.known_key(record.object_key) or _check_offsets(record, fold) or _check_producers(record, fold)
 
 
 def _check_positions(record: FileCommitted) -> WrongEntry | None:
-    position = 0
-    for size, gap in zip_longest(record.byte_size, record.byte_gap, fillvalue=0):
-        position += gap
-        if position > BATCH_BYTE_MAX:
-            return WrongEntry(position_conflict(record.object_key, position))
-        position += size
+    for batch in record.batches:
+        if batch.verdict == ACCEPTED and batch.byte_offset > BATCH_BYTE_MAX:
+            return WrongEntry(position_conflict(record.object_key, batch.byte_offset))
     return None
 
 
-def _check_runs(record: FileCommitted, fold: Fold) -> WrongEntry | None:
+def _check_offsets(record: FileCommitted, fold: Fold) -> WrongEntry | None:
     following: dict[tuple[bytes, int], int | None] = {}
-    at = 0
-    for topic, partition, length, base in zip(
-        record.run_topic, record.run_partition, record.run_length, record.run_base_offset, strict=True
-    ):
-        name = (record.topic_ids[topic], partition)
+    for batch in record.batches:
+        if batch.verdict != ACCEPTED:
+            continue
+        name = (batch.topic_id, batch.partition)
         if name not in following:
             missing = fold.missing(*name)
             if missing is not None:
                 return missing
             following[name] = fold.high_watermark(*name)
-        end = base + sum(record.record_count_minus_one[at : at + length]) + length
-        expected = following[name]
-        conflict = None if expected is None else offset_conflict(expected, base, end)
+        expected, end = following[name], batch.base_offset + batch.record_count
+        conflict = None if expected is None else offset_conflict(expected, batch.base_offset, end)
         if conflict is not None:
             return WrongEntry(conflict, *name)
         following[name] = end
-        at += length
     return None
 
 
 def _check_producers(record: FileCommitted, fold: Fold) -> WrongEntry | None:
-    if not record.producer_index:
-        return None
-    names = [
-        (record.topic_ids[topic], partition)
-        for topic, partition, length in zip(record.run_topic, record.run_partition, record.run_length, strict=True)
-        for _ in range(length)
-    ]
     following: dict[tuple[bytes, int, int], tuple[int, int] | None] = {}
-    batch = 0
-    columns = (record.producer_index, record.producer_id, record.producer_epoch, record.base_sequence)
-    for distance, producer_id, epoch, first in zip(*columns, strict=True):
-        batch += distance
-        name = (*names[batch], producer_id)
+    for batch in record.batches:
+        if batch.verdict != ACCEPTED or batch.producer_id < 0:
+            continue
+        name = (batch.topic_id, batch.partition, batch.producer_id)
         state = following[name] if name in following else fold.producer(*name)
-        conflict = None if state is None else producer_conflict(producer_id, *state, epoch, first)
+        conflict = None if state is None else producer_conflict(batch.producer_id, *state, batch.producer_epoch, batch.base_sequence)
         if conflict is not None:
-            return WrongEntry(conflict, *names[batch])
-        following[name] = (epoch, (first + record.record_count_minus_one[batch] + 1) & SEQUENCE_MASK)
+            return WrongEntry(conflict, batch.topic_id, batch.partition)
+        following[name] = (batch.producer_epoch, (batch.base_sequence + batch.record_count) & SEQUENCE_MASK)
     return None
 
 
@@ -157,6 +150,8 @@ def check_composition(records: Sequence[Record], *, in_transaction: bool = False
         match record:
             case LeadershipClaimed():
                 return BrokenRule("misplaced-claim", f"a claim of epoch {record.epoch} stands inside a term")
+            case Restored():
+                return BrokenRule("misplaced-restore", f"a restore from topic id {record.old_topic_id.hex()} stands inside a term")
             case PartitionCreated():
                 wrong = _check_range(record.topic_id, record.first_partition, record.num_partitions)
                 if wrong is not None:
@@ -203,11 +198,13 @@ def check_effects(entries: Sequence[tuple[int, Sequence[Record]]], fold: Fold) -
                 case RecordsDeleted():
                     high_watermark = _high_watermark_at(record, fold, gone, created)
                     wrong = None if high_watermark is None else deletion_conflict(record, high_watermark)
-                case FilesRemoved():
-                    conflicts = (live_conflict("live-file-removed", key, fold.live_batches(key)) for key in record.object_keys)
+                case FilesRemoved() | FilesHandedOver():
+                    rule = "live-file-removed" if isinstance(record, FilesRemoved) else "live-file-handed-over"
+                    conflicts = (live_conflict(rule, key, fold.live_batches(key)) for key in record.object_keys)
                     wrong = next(filter(None, conflicts), None)
-                case FileHandedOver():
-                    wrong = live_conflict("live-file-handed-over", record.object_key, fold.live_batches(record.object_key))
+                case FilesFenced():
+                    known = next(filter(fold.has_file, record.object_keys), None)
+                    wrong = None if known is None else BrokenRule("live-file-fenced", f"file {known} is fenced though it was committed")
                 case _:
                     continue
             if wrong is not None:

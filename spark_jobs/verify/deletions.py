@@ -21,6 +21,9 @@ Int64s = npt.NDArray[np.int64]
 NEVER = (1 << 63) - 1
 """The offset at which what stays is deleted, and a log start behind everything."""
 
+IN_SNAPSHOT = -1
+"""Stands for the entry that created a partition of the snapshot at which reading begins."""
+
 
 def _numbers() -> array[int]:
     return array("q")
@@ -48,7 +51,7 @@ class History:
 
 @dataclass(slots=True)
 class Deletions:
-    """The histories of user partitions that have one, by key and by the entry that created the partition."""
+    """The histories of user partitions that have one, by key and by the entry that created the partition, or IN_SNAPSHOT."""
 
     histories: dict[tuple[bytes, int], History] = field(default_factory=dict)
 
@@ -67,13 +70,16 @@ class DeletionScan:
         for entry in unit.entries if unit is not None else ():
             self._take(entry)
 
+    def know(self, topic_id: bytes, key: bytes, created: int) -> None:
+        """A user partition exists since an entry, if it did not before."""
+        self._partitions.setdefault(topic_id, {}).setdefault(key, created)
+
     def _take(self, entry: Effective) -> None:
         for record in entry.records or ():
             match record:
                 case PartitionCreated():
-                    known = self._partitions.setdefault(record.topic_id, {})
                     for one in partitions_of(record):
-                        known.setdefault(key_of(record.topic_id, one), entry.offset)
+                        self.know(record.topic_id, key_of(record.topic_id, one), entry.offset)
                 case TopicDeleted():
                     for gone, created in self._partitions.pop(record.topic_id, {}).items():
                         self._history(gone, created).move(entry.offset, NEVER)

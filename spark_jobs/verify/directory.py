@@ -1,14 +1,32 @@
-"""The directory of metadata partition 0, rebuilt: placements, deletions, nodes, schema level.
+"""The directory of metadata partition 0, rebuilt: placements, settings of topics, deletions, nodes and the directories of
+their replicas, schema level; and of each the newest committed snapshots.
 
 As in replicas, a deletion is dated by the first file behind it: the log has no other clock.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
-from records.model import FeatureLevelSet, NodeRegistered, PlacedRange, Record, TopicDeleting, TopicPlaced
+from records.model import (
+    Endpoint,
+    FeatureLevelSet,
+    NodeRegistered,
+    PlacedRange,
+    Record,
+    ReplicasAssignedToDirs,
+    Restored,
+    RestoreFinished,
+    SnapshotCommitted,
+    TopicConfigured,
+    TopicDeleting,
+    TopicPlaced,
+)
 from spark_jobs.verify.tally import Tally
+
+SNAPSHOTS_REMEMBERED = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,13 +55,18 @@ class RebuiltDirectory:
     """Changed by `apply`, `date` and `forget` only."""
 
     placed: dict[bytes, Placed] = field(default_factory=dict)
+    settings: dict[bytes, dict[str, str]] = field(default_factory=dict)
     deleted: dict[bytes, DeletedTopicName] = field(default_factory=dict)
     nodes: dict[int, NodeRegistered] = field(default_factory=dict)
+    replica_dirs: dict[str, str] = field(default_factory=dict)
     schema_level: int = 1
+    snapshots: list[SnapshotCommitted] = field(default_factory=list)
+    restored: dict[str, object] | None = None
+    """The restore that the log began with: its fields as they are counted, and whether an operator has called it finished."""
     has_changed: bool = False
 
     def apply(self, record: Record, offset: int) -> bool:
-        """Apply a record if it is one of the directory's; returns whether it was."""
+        """Apply a record if it is one of the directory's, or a committed snapshot; returns whether it was."""
         match record:
             case TopicPlaced():
                 known = self.placed.get(record.topic_id)
@@ -56,17 +79,42 @@ class RebuiltDirectory:
                 going = self.deleted.get(record.topic_id)
                 if going is None:
                     placed = self.placed.pop(record.topic_id, None)
+                    self.settings.pop(record.topic_id, None)
                     name, ranges = (placed.name, placed.ranges) if placed is not None else ("", ())
                     going = DeletedTopicName(name=name, ranges=ranges, confirmed=False, order_offset=offset)
                 self.deleted[record.topic_id] = replace(going, confirmed=record.confirmed)
+            case TopicConfigured():
+                self.settings.pop(record.topic_id, None)
+                if record.names and record.topic_id in self.placed:
+                    self.settings[record.topic_id] = dict(zip(record.names, record.values, strict=True))
             case NodeRegistered():
                 self.nodes[record.node_id] = record
+            case ReplicasAssignedToDirs():
+                for one in record.assignments:
+                    for partition in one.partitions:
+                        self.replica_dirs[f"{record.node_id}-{partition}"] = one.directory_id.hex()
             case FeatureLevelSet():
                 self.schema_level = max(self.schema_level, record.level)
+            case RestoreFinished():
+                if self.restored is None or self.restored["restore_id"] != record.restore_id.hex():
+                    return True
+                self.restored = self.restored | {"finished": True}
+            case SnapshotCommitted():
+                if self.snapshots and record.end_offset <= self.snapshots[-1].end_offset:
+                    return True
+                self.snapshots = [*self.snapshots, record][-SNAPSHOTS_REMEMBERED:]
             case _:
                 return False
         self.has_changed = True
         return True
+
+    def restore(self, record: Restored) -> None:
+        """The log goes on from a snapshot of another one: its snapshots are none of this log, and its orders are given once more."""
+        self.restored = _says(record) | {"finished": False}
+        self.snapshots = []
+        self.placed = {topic_id: replace(one, confirmed=False) for topic_id, one in self.placed.items()}
+        self.deleted = {topic_id: replace(one, confirmed=False) for topic_id, one in self.deleted.items()}
+        self.has_changed = True
 
     def date(self, time_ms: int) -> None:
         """A file was appended: deletions before it that have no time get this one."""
@@ -84,9 +132,56 @@ class RebuiltDirectory:
             return
         for topic_id, placed in self.placed.items():
             tally.add_directory("placement", topic_id.hex(), asdict(placed))
+        for topic_id, settings in self.settings.items():
+            tally.add_directory("topic settings", topic_id.hex(), {"settings": settings})
         for topic_id, gone in self.deleted.items():
             tally.add_directory("deletion", topic_id.hex(), asdict(gone))
         for node in self.nodes.values():
-            says = asdict(node) | {"incarnation_id": node.incarnation_id.hex()}
+            says = _says(node) | {"log_dirs": [one.hex() for one in node.log_dirs]}
             tally.add_directory("node", str(says.pop("node_id")), says)
+        for replica, directory_id in self.replica_dirs.items():
+            tally.add_directory("replica directory", replica, {"directory_id": directory_id})
+        for one in self.snapshots:
+            says = _says(one)
+            tally.add_directory("snapshot", str(says.pop("end_offset")), says)
         tally.add_directory("schema level", "", {"level": self.schema_level})
+        if self.restored is not None:
+            tally.add_directory("restored", "", self.restored)
+
+
+def directory_from(content: Mapping[str, Any]) -> RebuiltDirectory:
+    """The directory as a snapshot has it, in JSON. Raises KeyError, TypeError, ValueError when that has other fields."""
+    return RebuiltDirectory(
+        placed={bytes.fromhex(row["topic_id"]): Placed(**_of_topic(row)) for row in content["placements"]},
+        settings={bytes.fromhex(row["topic_id"]): row["settings"] for row in content["topic_settings"]},
+        deleted={bytes.fromhex(row["topic_id"]): DeletedTopicName(**_of_topic(row)) for row in content["deletions"]},
+        nodes={row["node_id"]: _node(row) for row in content["nodes"]},
+        replica_dirs={row["replica"]: row["directory_id"] for row in content["replica_dirs"]},
+        schema_level=content["schema_level"],
+        snapshots=[
+            SnapshotCommitted(**row | {"sha256": bytes.fromhex(row["sha256"]), "digest": bytes.fromhex(row["digest"])})
+            for row in content["snapshots"]
+        ],
+        restored=content["restored"],
+        has_changed=True,
+    )
+
+
+def _says(record: NodeRegistered | Restored | SnapshotCommitted) -> dict[str, object]:
+    """The fields of a record, bytes in hexadecimal digits."""
+    return {name: value.hex() if isinstance(value, bytes) else value for name, value in asdict(record).items()}
+
+
+def _of_topic(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a topic but for its id."""
+    ranges = tuple(PlacedRange(**one) for one in row["ranges"])
+    return {name: value for name, value in row.items() if name != "topic_id"} | {"ranges": ranges}
+
+
+def _node(row: Mapping[str, Any]) -> NodeRegistered:
+    decoded = {
+        "endpoints": [Endpoint(**one) for one in row["endpoints"]],
+        "incarnation_id": bytes.fromhex(row["incarnation_id"]),
+        "log_dirs": [bytes.fromhex(one) for one in row["log_dirs"]],
+    }
+    return NodeRegistered(**{**row, **decoded})

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from records.codec import UndecodableEntry
-from records.fast import PLAIN_COMMIT_PREFIXES
-from records.model import FileCommitted, Record, TransactionAborted, TransactionBegan, TransactionEnded
+from records.files import FileCommitted, begins_like_a_file
+from records.model import Record, TransactionAborted, TransactionBegan, TransactionEnded
 from spark_jobs.verify.contradictions import check_composition, check_marks
 from spark_jobs.verify.judged import PLAIN_COMMIT, TermJudge, records_of
 
@@ -68,13 +68,17 @@ class EffectiveLog:
         judge = self.judge
         epoch = judge.epoch
         if not judge.counts(offset, key, value):
-            if judge.epoch != epoch:
-                self.opened = None
-            return None
+            if judge.epoch == epoch:
+                return None
+            self.opened = None
+            if judge.term:
+                return None
+            # Nobody leads yet: the log begins with a restore.
+            return EffectiveUnit(offset, (Effective(offset, value or b"", records_of(offset, value)),))
         if offset in self.known_void:
             self.opened = None
             return None
-        if self.opened is None and value is not None and value.startswith(PLAIN_COMMIT_PREFIXES):
+        if self.opened is None and value is not None and begins_like_a_file(value):
             return EffectiveUnit(offset, (Effective(offset, value, None),))
         try:
             # Replicas decode every entry when they read it, also those of a transaction that never ends.

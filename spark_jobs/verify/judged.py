@@ -2,7 +2,8 @@
 
 Apart on purpose from `records.log`: `verify` must find out if that gets it wrong. A claim is in
 force iff its seq is 0, its epoch follows the one in force, and its body is a LeadershipClaimed of that epoch and term; any
-other entry counts iff it is the next of the term in force. All else is void. What counts may still contradict the log: see `effective`.
+other entry counts iff it is the next of the term in force. A Restored at offset 0 under a key of zeros sets the epoch that a claim
+follows. All else is void. What counts may still contradict the log: see `effective`.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from records.codec import UndecodableEntry, UnknownSchema, decode_entry, decode_key
-from records.model import LeadershipClaimed, Record
+from records.model import LeadershipClaimed, Record, Restored
 
 PLAIN_COMMIT = b""
-"""Stands for the value of an entry that begins with one of `PLAIN_COMMIT_PREFIXES`, where bodies are not wanted."""
+"""Stands for the value of an entry that begins like a file (`begins_like_a_file`), where bodies are not wanted."""
 
 
 class LogFault(Exception):
@@ -42,27 +43,42 @@ class TermJudge:
         parts = decode_key(key)
         if parts is None:
             return False
+        if offset == 0 and parts == (0, 0, 0) and (floor := _floor(offset, value)) is not None:
+            self.epoch = floor
+            return False
         if parts.seq == 0:
             if parts.epoch == self.epoch + 1 and _is_claim(offset, parts.epoch, parts.term, value):
                 self.epoch, self.term, self.seq = parts
             return False
-        if self.epoch == 0 or (parts.epoch, parts.term, parts.seq) != (self.epoch, self.term, self.seq + 1):
+        if self.term == 0 or (parts.epoch, parts.term, parts.seq) != (self.epoch, self.term, self.seq + 1):
             return False
         self.seq += 1
         return True
 
 
+def _floor(offset: int, value: bytes | None) -> int | None:
+    """The epoch that the first claim of a restored log follows; None when the entry is no restore."""
+    match _records_if_any(offset, value, "restore"):
+        case [Restored(epoch_floor=floor, file_id_base=base)] if floor > 0 and base >= 0:
+            return floor
+    return None
+
+
 def _is_claim(offset: int, epoch: int, term: int, value: bytes | None) -> bool:
-    try:
-        records = decode_entry(value or b"")
-    except UndecodableEntry:
-        return False
-    except UnknownSchema as error:
-        raise LogFault(offset, f"it may be a claim, but {error}") from error
-    match records:
+    match _records_if_any(offset, value, "claim"):
         case [LeadershipClaimed() as claim]:
             return claim.epoch == epoch and claim.term == term
     return False
+
+
+def _records_if_any(offset: int, value: bytes | None, what: str) -> Sequence[Record]:
+    """The records of an entry that may be a `what`, none if it cannot be decoded. Raises `LogFault` when a newer version wrote it."""
+    try:
+        return decode_entry(value or b"")
+    except UndecodableEntry:
+        return ()
+    except UnknownSchema as error:
+        raise LogFault(offset, f"it may be a {what}, but {error}") from error
 
 
 def records_of(offset: int, value: bytes | None) -> Sequence[Record]:

@@ -13,8 +13,11 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from spark_jobs.log_begin import Start
+from spark_jobs.snapshots.content import read_start
 from spark_jobs.verify.deletions import Deletions, DeletionScan
 from spark_jobs.verify.effective import EffectiveLog
+from spark_jobs.verify.from_snapshot import deletions_from, rebuild_from
 from spark_jobs.verify.judged import LogFault
 from spark_jobs.verify.rebuild import Rebuild
 from spark_jobs.verify.tally import Group, Tally
@@ -51,8 +54,11 @@ class Reader(Protocol):
         """Take the next entry. Raises `LogFault`."""
 
 
-def find_deletions(known_void: Mapping[int, Set[int]]) -> Callable[[Batches], Batches]:
-    """First pass: one row for each metadata partition. `known_void` are entries that the second pass found to contradict the log."""
+def find_deletions(known_void: Mapping[int, Set[int]], starts: Mapping[int, Start]) -> Callable[[Batches], Batches]:
+    """First pass: one row for each metadata partition. `known_void` are entries that the second pass found to contradict the log.
+
+    `starts` are where partitions begin that begin with a snapshot.
+    """
 
     def run(batches: Batches) -> Batches:
         readers: dict[int, DeletionScan] = {}
@@ -60,7 +66,8 @@ def find_deletions(known_void: Mapping[int, Set[int]]) -> Callable[[Batches], Ba
 
         def reader_of(kpart: int) -> DeletionScan:
             if kpart not in readers:
-                readers[kpart] = DeletionScan(EffectiveLog(known_void.get(kpart, frozenset())))
+                known, start = known_void.get(kpart, frozenset()), starts.get(kpart)
+                readers[kpart] = DeletionScan(EffectiveLog(known)) if start is None else deletions_from(read_start(start), known)
             return readers[kpart]
 
         walk(batches, reader_of, faults)
@@ -76,7 +83,9 @@ def find_deletions(known_void: Mapping[int, Set[int]]) -> Callable[[Batches], Ba
     return run
 
 
-def rebuild_states(deletions: Mapping[int, bytes], wanted: Mapping[int, Set[Group]]) -> Callable[[Batches], Batches]:
+def rebuild_states(
+    deletions: Mapping[int, bytes], wanted: Mapping[int, Set[Group]], starts: Mapping[int, Start]
+) -> Callable[[Batches], Batches]:
     """Second pass: the sums of every group, and the rows of the wanted ones."""
 
     def run(batches: Batches) -> Batches:
@@ -85,7 +94,7 @@ def rebuild_states(deletions: Mapping[int, bytes], wanted: Mapping[int, Set[Grou
 
         def reader_of(kpart: int) -> Rebuild:
             if kpart not in readers:
-                readers[kpart] = Rebuild(_deletions(deletions, kpart), Tally(wanted.get(kpart, frozenset())))
+                readers[kpart] = begin_rebuild(deletions, starts, kpart, Tally(wanted.get(kpart, frozenset())))
             return readers[kpart]
 
         walk(batches, reader_of, faults)
@@ -96,9 +105,16 @@ def rebuild_states(deletions: Mapping[int, bytes], wanted: Mapping[int, Set[Grou
     return run
 
 
-def _deletions(deletions: Mapping[int, bytes], kpart: int) -> Deletions:
-    found: Deletions = pickle.loads(deletions[kpart]) if kpart in deletions else Deletions()  # our own bytes, from the first pass
-    return found
+def state_at_start(starts: Mapping[int, Start], wanted: Mapping[int, Set[Group]], kpart: int) -> list[dict[str, object]]:
+    """The rows of the second pass where no entry is read: those of the snapshot."""
+    return list(_state_rows(kpart, begin_rebuild({}, starts, kpart, Tally(wanted.get(kpart, frozenset())))))
+
+
+def begin_rebuild(deletions: Mapping[int, bytes], starts: Mapping[int, Start], kpart: int, tally: Tally) -> Rebuild:
+    """The state of a metadata partition before the first entry that is read; `deletions` are those of the first pass."""
+    found: Deletions = pickle.loads(deletions[kpart]) if kpart in deletions else Deletions()  # our own bytes
+    start = starts.get(kpart)
+    return Rebuild(found, tally) if start is None else rebuild_from(read_start(start), found, tally)
 
 
 def walk(batches: Batches, reader_of: Callable[[int], Reader], faults: dict[int, str]) -> None:

@@ -10,34 +10,33 @@ and dropped. With a transaction open the state is that before it, as in replicas
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from records.bulk_decode import decode_file_entries
-from records.bulk_files import FileColumns, files_of, merge_files
 from records.codec import UndecodableEntry
+from records.files import FileCommitted, FileTable, files_of, read_files, table_of
+from records.lines import FILE, VERDICT
 from records.log import BrokenRule
 from records.model import (
-    FileCommitted,
-    FileHandedOver,
     FilesFenced,
+    FilesHandedOver,
     FilesRemoved,
     NoOp,
     PartitionCreated,
     ProducersExpired,
     Record,
     RecordsDeleted,
-    SnapshotCommitted,
+    Restored,
     SnapshotMark,
     TombstonesExpired,
     TopicDeleted,
     TransactionAborted,
 )
-from records.state_digest import PRODUCER_RING, Digest, hash_batches, hash_record, key_lanes
+from records.state_digest import BATCH_COLUMNS, PRODUCER_RING, Digest, hash_batches, hash_record, key_lanes
 from spark_jobs.contradiction import (
     BATCH_BYTE_MAX,
     SEQUENCE_MASK,
@@ -128,6 +127,7 @@ class Rebuild:
     log: EffectiveLog = field(default_factory=EffectiveLog)
     batches: int = 0
     log_time_ms: int = 0
+    file_id_base: int = 0
     partitions: dict[bytes, UserPartition] = field(default_factory=dict)
     topics: dict[bytes, RebuiltTopic] = field(default_factory=dict)
     gone: dict[bytes, Gone] = field(default_factory=dict)
@@ -162,42 +162,31 @@ class Rebuild:
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
         if not waiting:
             return
-        ends = np.cumsum(np.array([len(value) for _, value in waiting], np.int64))
-        starts = np.concatenate((np.zeros(1, np.int64), ends[:-1]))
-        taken, files = decode_file_entries(np.frombuffer(b"".join(value for _, value in waiting), np.uint8), starts, ends)
-        slow = []
-        for at in np.flatnonzero(~taken).tolist():
-            found = self._single_commit(*waiting[at])
-            if found is not None:
-                slow.append((at, found))
-        if slow:
-            files = merge_files(files, files_of(slow))
-        if not len(files):
+        taken, files = read_files([value for _, value in waiting])
+        if len(taken) != len(waiting):
+            # What begins like one commit is none: told now, and left out.
+            for at in sorted(set(range(len(waiting))).difference(taken)):
+                self._tell_unlike(*waiting[at])
+        if not taken:
             return
-        offsets = np.array([offset for offset, _ in waiting], np.int64)[files.message]
-        commits = gather(offsets, files)
+        offsets = np.array([offset for offset, _ in waiting], np.int64)[taken]
+        values = [waiting[at][1] for at in taken]
+        commits = gather(offsets + self.file_id_base, files)
         if self._is_lawful(files, commits):
-            self._commit(offsets, files, commits, [waiting[at][1] for at in files.message.tolist()])
+            self._commit(offsets, files, commits, values)
             return
-        for at in files.message.tolist():
-            offset, value = waiting[at]
-            alone = self._single_commit(offset, value)
-            if alone is not None:
-                self._commit_one(offset, alone, value)
+        for offset, record, value in zip(offsets.tolist(), files_of(files), values, strict=True):
+            self._commit_one(offset, record, value)
 
-    def _single_commit(self, offset: int, value: bytes) -> FileCommitted | None:
-        """The commit of an entry that begins like one alone; None when it is void. Avro lets more records follow."""
+    def _tell_unlike(self, offset: int, value: bytes) -> None:
+        """Tell why an entry that begins like one commit alone is void. Avro lets more records follow."""
         try:
             records = records_of(offset, value)
         except UndecodableEntry as error:
             self.log.contradictions[offset] = f"it cannot be decoded: {error}"
-            return None
-        match records:
-            case [FileCommitted() as record]:
-                return record
+            return
         wrong = check_composition(records)
         self.log.contradictions[offset] = "it is no commit" if wrong is None else wrong.message
-        return None
 
     def _commit_one(self, offset: int, record: FileCommitted, value: bytes) -> None:
         """Commit a file with the entry that holds it, unless it contradicts the log."""
@@ -205,9 +194,9 @@ class Rebuild:
         if wrong is not None:
             self.log.contradictions[offset] = str(wrong)
             return
-        files = files_of([(0, record)])
+        files = table_of([record])
         offsets = np.array([offset], np.int64)
-        self._commit(offsets, files, gather(offsets, files), [value])
+        self._commit(offsets, files, gather(offsets + self.file_id_base, files), [value])
 
     def finish(self) -> Tally:
         """Count everything that is not a batch, and return the tally."""
@@ -274,19 +263,23 @@ class Rebuild:
                 for one in self.partitions.values():
                     one.producers = {key: kept for key, kept in one.producers.items() if kept.last_append_ms >= record.before_ms}
             case TombstonesExpired():
-                self._forget(record.before_ms)
+                self._forget(record)
             case FilesFenced():
                 for object_key, created_ms in zip(record.object_keys, record.created_ms, strict=True):
                     self.tombstones[object_key] = RebuiltTombstone("fenced", self.log_time_ms, created_ms)
             case FilesRemoved():
                 for object_key in record.object_keys:
                     self._bury(object_key, "removed")
-            case FileHandedOver():
-                self._bury(record.object_key, "handed over")
-            case NoOp() | SnapshotMark() | SnapshotCommitted() | TransactionAborted():
+            case FilesHandedOver():
+                for object_key in record.object_keys:
+                    self._bury(object_key, "handed over")
+            case NoOp() | SnapshotMark() | TransactionAborted():
                 pass
+            case Restored():
+                self.file_id_base = record.file_id_base
+                self.directory.restore(record)
             case _:
-                if not self.directory.apply(record, offset):
+                if not self.directory.apply(record, offset + self.file_id_base):
                     raise LogFault(offset, f"it holds a {type(record).__name__}, which replicas of this version cannot apply")
 
     def _create(self, record: PartitionCreated, offset: int) -> None:
@@ -313,8 +306,10 @@ class Rebuild:
         if one is not None:
             one.log_start = max(one.log_start, record.new_log_start_offset)
 
-    def _forget(self, before_ms: int) -> None:
-        self.tombstones = {key: stone for key, stone in self.tombstones.items() if not 0 <= stone.created_ms < before_ms}
+    def _forget(self, record: TombstonesExpired) -> None:
+        before_ms = record.topics_before_ms
+        kept = {key: stone for key, stone in self.tombstones.items() if not 0 <= stone.created_ms < record.keys_before_ms}
+        self.tombstones = kept
         self.gone = {topic_id: gone for topic_id, gone in self.gone.items() if not 0 < gone.time_ms < before_ms}
         self.directory.forget(before_ms)
 
@@ -349,6 +344,10 @@ class Rebuild:
             return WrongEntry(BrokenRule("file-committed-after-fence", f"the key of file {object_key} has a tombstone ({stone.reason})"))
         return None
 
+    def has_file(self, object_key: str) -> bool:
+        """See `Fold`."""
+        return object_key in self.files
+
     def live_batches(self, object_key: str) -> int:
         """See `Fold`: as of before the entries that are judged, which take effect together."""
         held = self.files.get(object_key)
@@ -356,9 +355,9 @@ class Rebuild:
 
     # ---- commits
 
-    def _is_lawful(self, files: FileColumns, commits: Commits) -> bool:
+    def _is_lawful(self, files: FileTable, commits: Commits) -> bool:
         """Whether no file of many contradicts the log; False means: look at each."""
-        keys = files.object_keys()
+        keys = [head.object_key for head in files.heads]
         if len(set(keys)) != len(keys) or not (self.files.keys().isdisjoint(keys) and self.tombstones.keys().isdisjoint(keys)):
             return False
         if not len(commits.number):
@@ -373,72 +372,72 @@ class Rebuild:
         due[is_first] = np.array([owner.high_watermark for owner in owners], np.int64)[number[is_first]]
         return bool((due == base).all()) and _producers_follow(commits, owners)
 
-    def _commit(self, offsets: Int64s, files: FileColumns, commits: Commits, values: Sequence[bytes]) -> None:
-        self.batches += len(commits.number)
-        self._advance_time(files.append_time_ms)
-        deaths = np.full(len(commits.number), -1, np.int64)
-        # Stable: the batches of a partition stay in the order of the log.
-        order = np.argsort(commits.number, kind="stable")
-        bounds = np.searchsorted(commits.number[order], np.arange(len(commits.keys) + 1))
+    def _commit(self, offsets: Int64s, files: FileTable, commits: Commits, values: Sequence[bytes]) -> None:
+        self._advance_time([head.append_time_ms for head in files.heads])
         owners = [self.partitions[key] for key in commits.keys]
+        order, bounds = by_number(commits.number, len(owners))
         effective = commits.effective_time()
         for number, owner in enumerate(owners):
-            at = order[bounds[number] : bounds[number + 1]]
-            deaths[at] = _take(owner, commits, at, effective)
-        survives = deaths == NEVER
-        self._count_batches(commits, owners, order, bounds, survives)
+            _advance(owner, commits, order[bounds[number] : bounds[number + 1]], effective)
+        deaths = self.take_batches(owners, order, bounds, commits.columns)
         self._remember(commits, owners)
-        live = np.bincount(commits.file, weights=survives, minlength=len(files)).astype(np.int64)
+        live = np.bincount(commits.file, weights=deaths == NEVER, minlength=len(files)).astype(np.int64)
         emptied = np.full(len(files), -1, np.int64)
         np.maximum.at(emptied, commits.file, deaths)
         self._know(offsets, files, live, emptied, values)
 
-    def _advance_time(self, append_times_ms: Int64s) -> None:
+    def _advance_time(self, append_times_ms: Sequence[int]) -> None:
         """The log has no other clock: deletions get the time of the first file behind them."""
-        first_ms = int(append_times_ms[0])
+        first_ms = append_times_ms[0]
         self.gone = {topic_id: gone if gone.time_ms else gone._replace(time_ms=first_ms) for topic_id, gone in self.gone.items()}
         self.directory.date(first_ms)
-        self.log_time_ms = max(self.log_time_ms, int(append_times_ms.max()))
+        self.log_time_ms = max(self.log_time_ms, *append_times_ms)
 
-    def _know(self, offsets: Int64s, files: FileColumns, live: Int64s, emptied: Int64s, values: Sequence[bytes]) -> None:
+    def _know(self, offsets: Int64s, files: FileTable, live: Int64s, emptied: Int64s, values: Sequence[bytes]) -> None:
         """Remember the files with their live batches; `values` are their entries."""
-        stops = files.owners_of_file.cumsum().tolist()
-        owner_ids = list(map(str, files.owner_ids.tolist()))
         rows = zip(
-            files.object_keys(),
-            offsets.tolist(),
-            files.hash_list(),
-            files.file_size.tolist(),
-            files.append_time_ms.tolist(),
-            files.numbers.batches_of_file.tolist(),
-            files.object_format.tolist(),
-            files.uploader_broker_id.tolist(),
-            [",".join(owner_ids[start:stop]) for start, stop in zip([0, *stops[:-1]], stops, strict=True)],
-            files.created_ms.tolist(),
-            map(hash_record, values),
-            strict=True,
+            files.heads, (offsets + self.file_id_base).tolist(), _accepted(files), values, live.tolist(), emptied.tolist(), strict=True
         )
-        for row, live_batches, emptied_at in zip(rows, live.tolist(), emptied.tolist(), strict=True):
-            self.files[row[0]] = Held(TalliedFile(*row), live_batches, emptied_at)
+        for head, file_id, batches, value, live_batches, emptied_at in rows:
+            file = TalliedFile(
+                head.object_key,
+                file_id,
+                head.content_hash,
+                head.file_size,
+                head.append_time_ms,
+                batches,
+                head.object_format,
+                head.uploader_broker_id,
+                ",".join(map(str, head.owner_ids)),
+                head.created_ms,
+                hash_record(value),
+            )
+            self.files[head.object_key] = Held(file, live_batches, emptied_at)
 
-    def _count_batches(
-        self, commits: Commits, owners: list[UserPartition], order: Int64s, bounds: Int64s, survives: npt.NDArray[np.bool_]
-    ) -> None:
-        """Hash all surviving batches at once and add them up by partition."""
-        lanes = np.array([owner.lanes for owner in owners], np.int64)[commits.number[order]] if owners else np.zeros((0, 2), np.int64)
-        rows = {name: column[order] for name, column in commits.columns.items()}
+    def take_batches(self, owners: Sequence[UserPartition], order: Int64s, bounds: Int64s, columns: Mapping[str, Int64s]) -> Int64s:
+        """Count batches but those that the log deletes, all at once; returns the entry that deletes each of them, or NEVER.
+
+        `order[bounds[n] : bounds[n + 1]]` are those of owner n.
+        """
+        self.batches += len(order)
+        deaths = np.full(len(order), NEVER, np.int64)
+        lanes = np.repeat(np.array([owner.lanes for owner in owners], np.int64).reshape(-1, 2), np.diff(bounds), axis=0)
+        rows = {name: columns[name][order] for name in BATCH_COLUMNS}
         low, high = hash_batches(lanes[:, 0], lanes[:, 1], rows)
-        kept = survives[order]
-        low[~kept] = 0
-        high[~kept] = 0
+        ends = rows["base"] + rows["count"]
         for number, owner in enumerate(owners):
             part = slice(bounds[number], bounds[number + 1])
-            count = int(kept[part].sum())
+            dies = owner.history.deaths(ends[part])
+            deaths[order[part]] = dies
+            kept = dies == NEVER
+            count = int(kept.sum())
             if not count:
                 continue
             is_wanted = (RowKind.BATCH, owner.key) in self.tally.wanted
-            wanted = {name: column[part][kept[part]] for name, column in rows.items()} if is_wanted else None
-            self.tally.add_hashed_batches(owner.key, Digest(int(low[part].sum()), int(high[part].sum())), count, wanted)
+            wanted = {name: column[part][kept] for name, column in rows.items()} if is_wanted else None
+            digest = Digest(int(low[part][kept].sum()), int(high[part][kept].sum()))
+            self.tally.add_hashed_batches(owner.key, digest, count, wanted)
+        return deaths
 
     def _remember(self, commits: Commits, owners: list[UserPartition]) -> None:
         idempotent = commits.idempotent
@@ -467,15 +466,28 @@ class Rebuild:
             producer.ring.append((first, last, base, time_ms))
 
 
-def _take(owner: UserPartition, commits: Commits, at: Int64s, effective: Int64s) -> Int64s:
-    """Move a partition's high watermark past its batches, which follow it; returns the entry that deletes each of them."""
+def _accepted(files: FileTable) -> list[int]:
+    """How many accepted batches each file has."""
+    lines = files.lines
+    counts: list[int] = np.bincount(lines[lines[:, VERDICT] == 0, FILE], minlength=len(files)).tolist()
+    return counts
+
+
+def by_number(numbers: Int64s, count: int) -> tuple[Int64s, Int64s]:
+    """Sort places by their number, of which there are so many: the order, and where each number begins in it, and ends."""
+    # Stable: the batches of a partition stay in the order of the log.
+    order = np.argsort(numbers, kind="stable")
+    return order, np.searchsorted(numbers[order], np.arange(count + 1))
+
+
+def _advance(owner: UserPartition, commits: Commits, at: Int64s, effective: Int64s) -> None:
+    """Move a partition's high watermark past its batches, which follow it."""
     end = commits.columns["base"][at] + commits.columns["count"][at]
     owner.high_watermark = int(end[-1])
     times = effective[at]
     newest = int(times.argmax())
     if times[newest] > owner.max_timestamp_ms:
         owner.max_timestamp_ms, owner.max_timestamp_offset = int(times[newest]), int(end[newest]) - 1
-    return owner.history.deaths(end)
 
 
 def _producers_follow(commits: Commits, owners: Sequence[UserPartition]) -> bool:

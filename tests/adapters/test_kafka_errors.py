@@ -7,7 +7,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from coordinator.adapters.kafka.cluster import KafkaCluster
+from coordinator.adapters.kafka.cluster import KafkaAdmin
 from coordinator.runtime.ports import ClusterRefused, KafkaUnavailable, TopicMissing
 
 TOO_FEW = "The target replication factor of 3 cannot be reached because only 1 broker(s) are registered."
@@ -26,7 +26,7 @@ TOO_FEW = "The target replication factor of 3 cannot be reached because only 1 b
     ],
 )
 async def test_what_brokers_answer(error: Exception, becomes: type[Exception], asked: int) -> None:
-    cluster = KafkaCluster(bootstrap_servers="127.0.0.1:1", topic="t", client_id="c")
+    cluster = KafkaAdmin(bootstrap_servers="127.0.0.1:1", topic="t", client_id="c")
     calls = []
 
     def call() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.adapters.kafka.cluster import KafkaCluster
+from coordinator.adapters.kafka.cluster import KafkaAdmin
 from coordinator.runtime.ports import ClusterRefused, KafkaUnavailable
 
 API_VERSIONS, METADATA, CREATE_TOPICS = 18, 3, 19
@@ -20,11 +20,11 @@ UNSUPPORTED_VERSION, UNKNOWN_TOPIC_OR_PARTITION, INVALID_REPLICATION_FACTOR = 35
 APIS = ((API_VERSIONS, 0, 0), (METADATA, 0, 4), (CREATE_TOPICS, 0, 2))
 DESCRIBES = """
 import asyncio, sys
-from coordinator.adapters.kafka.cluster import KafkaCluster
+from coordinator.adapters.kafka.cluster import KafkaAdmin
 from coordinator.runtime.ports import TopicMissing
 
 async def describe():
-    cluster = KafkaCluster(bootstrap_servers=sys.argv[1], topic="t", client_id="c")
+    cluster = KafkaAdmin(bootstrap_servers=sys.argv[1], topic="t", client_id="c")
     cluster.start()
     try:
         await cluster.describe_topic()
@@ -76,7 +76,7 @@ class Broker(socketserver.StreamRequestHandler):
         if topics <= 0:
             type(self).asked_for_brokers += 1
         if topics > 0 or self.is_in_service or type(self).asked_for_brokers == 1:
-            host, port = self.server.server_address[:2]
+            host, port = self.request.getsockname()[:2]
             brokers = struct.pack(">i", 1) + text(str(host)) + struct.pack(">ih", port, -1)
         found = struct.pack(">ii", 0, 1 if brokers else 0) + brokers + text("cluster") + struct.pack(">i", 1)
         unknown = struct.pack(">h", UNKNOWN_TOPIC_OR_PARTITION) + text("t") + struct.pack(">?i", False, 0)
@@ -113,7 +113,7 @@ def test_describing_the_topic_does_not_end_the_process(kafka: str) -> None:
 
 
 async def create(kafka: str) -> None:
-    cluster = KafkaCluster(bootstrap_servers=kafka, topic="t", client_id="c", request_timeout_s=1.0)
+    cluster = KafkaAdmin(bootstrap_servers=kafka, topic="t", client_id="c", request_timeout_s=1.0)
     cluster.start()
     try:
         await cluster.create_topic(partitions=1, replication_factor=3, config={})

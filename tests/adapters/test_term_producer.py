@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, cimpl
 
 from coordinator.adapters.kafka.in_flight_window import FEW_MAX, IN_FLIGHT_MAX
 from coordinator.adapters.kafka.producer import KafkaTermProducer, KafkaTermProducers
 from coordinator.core.events import NewEntry
 from coordinator.runtime.ports import ProduceRefused, Report
 
+PRODUCE_API_KEY = 0
 ROUND_TRIP_MS = 150
 """Long enough for everything that a test hands over meanwhile, and short enough for a test."""
 
@@ -49,9 +52,20 @@ class World:
         self._seq += size
         self.producer.produce(entries)
 
+    def answer_next_produce(self, error: int) -> None:
+        """Let librdkafka's own broker answer the next produce request with an error of Kafka."""
+        library = ctypes.CDLL(cimpl.__file__)
+        library.rd_kafka_handle_mock_cluster.argtypes = [ctypes.c_void_p]
+        library.rd_kafka_handle_mock_cluster.restype = ctypes.c_void_p
+        # The client's handle is the first field of its object, as for `report_signal`.
+        handle = ctypes.c_void_p.from_address(id(self.producer._producer) + object.__basicsize__).value
+        cluster = ctypes.c_void_p(library.rd_kafka_handle_mock_cluster(handle))
+        errors = (ctypes.c_int * 1)(error)
+        library.rd_kafka_mock_push_request_errors_array(cluster, ctypes.c_int16(PRODUCE_API_KEY), ctypes.c_size_t(1), errors)
+
     async def until(self, condition: Callable[[], object]) -> None:
         """Wait for it."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not condition():  # noqa: ASYNC110 - the producer knows no events
                 await asyncio.sleep(0.005)
 
@@ -151,6 +165,14 @@ async def test_behind_entries_that_are_refused_nothing_is_sent(signals: bool) ->
         made.refusal = None
         await made.until(lambda: len(made.reports) == IN_FLIGHT_MAX)
         assert made.calls == [IN_FLIGHT_MAX - 1]
+
+
+async def test_a_repeated_request_that_the_broker_does_not_remember_is_reported_without_an_offset(signals: bool) -> None:
+    async with world(signals) as made:
+        made.answer_next_produce(KafkaError.DUPLICATE_SEQUENCE_NUMBER)
+        made.group(1)
+        await made.until(lambda: len(made.reports) == 2)
+        assert made.reports[1] == Report(1, None, None)
 
 
 async def test_an_abandoned_producer_leaves_no_descriptor_behind(signals: bool) -> None:

@@ -46,6 +46,15 @@ class Scene:
         self.cpu_s = 0.0
         self.reads = FairReads(cpu_s=lambda: self.cpu_s)
 
+    def attempt(self, connection_id: int, seconds: float = 0.0) -> bool:
+        """Whether a read of so much CPU time was done at once."""
+
+        def work() -> bool:
+            self.cpu_s += seconds
+            return True
+
+        return self.reads.attempt(connection_id, work)
+
     async def read(self, seconds: float, begun: list[float]) -> float:
         """A read that holds the loop for so long."""
         begun.append(self.loop.now_s)
@@ -106,17 +115,16 @@ def test_the_loop_runs_between_any_two_reads() -> None:
 def test_one_read_of_an_iteration_starts_at_once_and_the_next_waits() -> None:
     async def story(scene: Scene) -> None:
         begun: list[float] = []
-        assert scene.reads.begin(1)
-        assert not scene.reads.begin(2)
-        scene.reads.end(1, 0.0)
-        assert not scene.reads.begin(1)
+        assert scene.attempt(1)
+        assert not scene.attempt(2)
+        assert not scene.attempt(1)
         waiting = [asyncio.create_task(scene.reads.take(connection, scene.read(0.0, begun))) for connection in (1, 2)]
         await asyncio.sleep(0)
-        assert not scene.reads.begin(3)
+        assert not scene.attempt(3)
         await asyncio.gather(*waiting)
         assert len(begun) == 2
         await asyncio.sleep(0)
-        assert scene.reads.begin(3)
+        assert scene.attempt(3)
 
     live(story)
 
@@ -126,13 +134,11 @@ def test_after_a_long_read_only_connections_known_to_be_quick_start_at_once() ->
         begun: list[float] = []
         await scene.reads.take(7, scene.read(0.0, begun))
         await asyncio.sleep(0)
-        assert scene.reads.begin(1)
-        scene.reads.end(1, 0.05)
+        assert scene.attempt(1, 0.05)
         await asyncio.sleep(0)
-        assert not scene.reads.begin(1)
-        assert not scene.reads.begin(2)
-        assert scene.reads.begin(7)
-        scene.reads.end(7, 0.0)
+        assert not scene.attempt(1)
+        assert not scene.attempt(2)
+        assert scene.attempt(7)
         started_s = scene.loop.now_s
         await scene.reads.take(1, scene.read(0.0, begun))
         assert scene.loop.now_s - started_s >= 0.05 - 1e-9
@@ -160,8 +166,7 @@ def test_a_pause_is_slept_through(part: int) -> None:
     pause_s = 0.01 + part / 10_000
 
     async def story(scene: Scene) -> None:
-        assert scene.reads.begin(1)
-        scene.reads.end(1, pause_s)
+        assert scene.attempt(1, pause_s)
         started_s = scene.loop.now_s
         await scene.reads.take(1, scene.read(0.0, []))
         assert pause_s - 1e-9 <= scene.loop.now_s - started_s <= pause_s + 0.002

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from coordinator.adapters.metrics.registry import Metrics
-from coordinator.adapters.server.contract import Request
+from coordinator.adapters.server.contract import IncomingRequest, Peer
 from coordinator.app import reads
 from coordinator.app.dispatch import Dispatcher
 from coordinator.core.commands import FoundOffset, OffsetQuery
@@ -36,6 +36,8 @@ from coordinator.protocol.messages import (
     ListOffsetsTopic,
 )
 from coordinator.protocol.wire import MalformedMessage
+from coordinator.security.acls import Everything
+from coordinator.security.principal import ANONYMOUS
 from coordinator.testing.state_store import MemoryStateStores
 from tests.core.build import batch, commit, result_of
 from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, running
@@ -55,7 +57,7 @@ async def serving(*, partitions: int = 2) -> AsyncIterator[tuple[Running, Dispat
         )
         outcomes = await started.node.directory.create_topics(wanted_topics(CreatePartitionsRequest(topics=topics)), TIMEOUT_MS)
         assert [outcome.error for outcome in outcomes] == [ErrorCode.NONE] * 2
-        dispatcher = Dispatcher(started.node, Metrics())
+        dispatcher = Dispatcher(started.node, Metrics(), Everything())
         try:
             yield started, dispatcher
         finally:
@@ -66,7 +68,10 @@ def send(dispatcher: Dispatcher, key: ApiKey, body: bytes, *, connection_id: int
     """Hand a request over as a connection does; its answer."""
     answer: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
     head = b"head"
-    dispatcher.handle(Request(key, 0, 1, "test", head + body, len(head), connection_id, key, 0.0, "PLAINTEXT", "peer"), answer.set_result)
+    dispatcher.handle(
+        IncomingRequest(key, 0, 1, "test", head + body, len(head), key, 0.0, Peer(connection_id, "PLAINTEXT", "peer", ANONYMOUS)),
+        answer.set_result,
+    )
     return answer
 
 

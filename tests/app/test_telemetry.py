@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import time
+from pathlib import Path
 
 from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.adapters.metrics import TABLE, Metrics
 from coordinator.app.telemetry import LoopLag, kafka_samples, node_samples, request_samples
+from coordinator.app.version import installed_version
 from coordinator.core.commands import OK, CommitResult, FoundBatches, Outcome
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.first_error import first_commit_error, first_error, first_found_error
 from coordinator.protocol.messages import ListOffsetsPartitionResponse, ListOffsetsResponse, ListOffsetsTopicResponse, RegisterNodeResponse
 from coordinator.testing.state_store import MemoryStateStores
 from tests.core.build import batch, commit, place
+from tests.runtime.data_directories import over
 from tests.runtime.nodes import in_memory, running
 
 
@@ -48,7 +52,7 @@ async def test_a_leader_shows_its_epoch_and_replicas_their_digest() -> None:
         replica = started.node.replicas[1]
         shard = replica.view
         assert shard is not None
-        await started.until(lambda: replica.written_offset == shard.state.applied_offset, "the state to be written")
+        await started.until(lambda: replica.writer.written_offset == shard.state.applied_offset, "the state to be written")
         found = {(one.name, one.labels): one.value for one in node_samples(started.node, lambda: 0)}
     assert found[("leading", (1,))] == 1
     assert found[("leader_epoch", (1,))] == 1
@@ -58,8 +62,8 @@ async def test_a_leader_shows_its_epoch_and_replicas_their_digest() -> None:
     assert found[("state_applied_offset", (1,))] == found[("log_end_offset", (1,))]
     assert found[("state_digest", (0,))] != found[("state_digest", (1,))]
     # Prometheus keeps floats: no bit may be lost.
-    assert int(float(found[("state_digest", (1,))])).to_bytes(6) == replica.digest.to_bytes()[:6]
-    assert found[("node_info", (1, ""))] == 1
+    assert int(float(found[("state_digest", (1,))])).to_bytes(6) == replica.writer.digest.to_bytes()[:6]
+    assert found[("node_info", (1, "", installed_version()))] == 1
 
 
 async def test_a_replica_that_could_not_be_loaded_counts_as_failed() -> None:
@@ -77,13 +81,40 @@ def test_kafka_counters_are_there_before_the_first_error() -> None:
     assert found <= {metric.name for metric in TABLE}
 
 
-async def test_a_blocked_event_loop_is_seen() -> None:
+def test_a_blocked_event_loop_is_seen() -> None:
     metrics = Metrics()
-    lag = LoopLag(metrics)
-    lag.start()
-    time.sleep(0.3)  # noqa: ASYNC251 - blocks the loop on purpose
-    while b"event_loop_lag_seconds_count 0.0" in metrics.render():  # noqa: ASYNC110 - the next round of the loop comes to the timer
-        await asyncio.sleep(0.01)
-    lag.stop()
+
+    async def blocked() -> None:
+        lag = LoopLag(metrics)
+        lag.start()
+        time.sleep(0.3)  # noqa: ASYNC251 - blocks the loop on purpose
+        while b"event_loop_lag_seconds_count 0.0" in metrics.render():  # noqa: ASYNC110 - the next round of the loop comes to the timer
+            await asyncio.sleep(0.01)
+        lag.stop()
+
+    # The loops of the other tests do not see that they stand still.
+    with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
+        runner.run(blocked())
     late_s = next(float(line.split()[1]) for line in metrics.render().decode().splitlines() if "lag_seconds_sum" in line)
     assert late_s > 0.15
+
+
+async def test_data_directories_and_their_assignments_are_measured(tmp_path: Path) -> None:
+    kafka = in_memory()
+    async with over(kafka, tmp_path / "one", tmp_path / "two") as started:
+        await started.leads()
+
+        def value(name: str, *labels: str) -> float | None:
+            found = {one.labels: one.value for one in node_samples(started.node, lambda: 0) if one.name == name}
+            return found.get(labels)
+
+        await started.until(lambda: value("queued_replica_to_dir_assignments") == 0, "the homes to be recorded")
+        await started.until(lambda: value("log_directory_free_bytes", str(tmp_path / "two")) is not None, "the sizes to be known")
+        assert value("offline_log_directories") == 0
+        assert value("log_directory_bytes", str(tmp_path / "two")) == shutil.disk_usage(tmp_path).total
+        (tmp_path / "two").rename(tmp_path / "gone")
+        await started.until(lambda: value("offline_log_directories") == 1, "the loss to be found")
+        assert value("log_directory_offline", str(tmp_path / "one")) == 0
+        assert value("log_directory_offline", str(tmp_path / "two")) == 1
+        assert value("log_directory_free_bytes", str(tmp_path / "two")) is None
+        await started.until(lambda: value("replica_to_dir_assignment_wait_seconds") == 0, "the new homes to be recorded")

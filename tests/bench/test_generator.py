@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 
 import pytest
@@ -46,7 +46,7 @@ def node(answers_max: int | None = None, *, is_duplicate: bool = False) -> Itera
         thread = threading.Thread(target=serve, args=(listener,), daemon=True)
         thread.start()
         yield Target(host="127.0.0.1", port=listener.getsockname()[1], coordinator_id=0, partition_keys=KEYS)
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()
 
 
@@ -55,27 +55,33 @@ def run(target: Target, *, window_s: float = 0.3, **options: float) -> Measured:
     return run_load(Load(shape=shape, targets=[target], warm_up_s=0.05, window_s=window_s, **options))  # type: ignore[arg-type]
 
 
+def counted(options: Mapping[str, float], *, is_duplicate: bool = False) -> tuple[Measured, float]:
+    """What is measured, and how long that took (s); again when this process stood still for the whole window."""
+    for _ in range(20):
+        with node(is_duplicate=is_duplicate) as target:
+            started_s = time.perf_counter()
+            measured = run(target, **options)
+            took_s = time.perf_counter() - started_s
+        if measured.requests:
+            return measured, took_s
+    raise AssertionError("nothing was counted in 20 windows")
+
+
 def test_a_closed_loop_counts_what_is_answered_in_the_window() -> None:
-    with node() as target:
-        measured = run(target, depth=3)
-    assert measured.requests > 0
+    measured, _ = counted({"depth": 3})
     assert measured.batches == 4 * measured.requests == 4 * len(measured.latencies_s)
     assert (measured.errors, measured.duplicates) == (0, 0)
     assert 0 < measured.percentile_ms(0.5) <= measured.percentile_ms(1)
 
 
 def test_an_open_loop_sends_at_its_rate_whatever_is_answered() -> None:
-    with node() as target:
-        started_s = time.perf_counter()
-        measured = run(target, rate=400)
-        took_s = time.perf_counter() - started_s
+    measured, took_s = counted({"rate": 400})
     # As many as the answers allow would be thousands. A Poisson process exceeds its mean by so much less than once in a million times.
-    assert 0 < measured.requests <= 1.5 * 400 * took_s
+    assert measured.requests <= 1.5 * 400 * took_s
 
 
 def test_duplicates_are_counted() -> None:
-    with node(is_duplicate=True) as target:
-        measured = run(target, depth=1)
+    measured, _ = counted({"depth": 1}, is_duplicate=True)
     assert measured.duplicates == measured.batches > 0
 
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from cli.main import root
 from cli.outcome import Exit
-from tests.spark.test_verify_rebuild import change, write
+from tests.spark.written_states import change, write
 
 
 def run(*args: str | Path) -> Result:

@@ -20,9 +20,12 @@ from cli.diagnosis import (
     diagnose_topic,
     diagnose_versions,
 )
+from cli.file_diagnosis import diagnose_files, diagnose_orphan_scan
 from cli.node_diagnosis import diagnose_narrow_topics
 from cli.overview import NodeView, node_rows, replica_rows, status_rows
-from coordinator.client.model import Node
+from cli.snapshot_diagnosis import diagnose_snapshots
+from coordinator.client.model import ServiceNode
+from coordinator.client.orphan_calls import OrphanScanState
 from coordinator.protocol.messages import DescribeCoordinatorsCoordinator
 from coordinator.runtime.ports import PartitionFacts, TopicFacts
 from coordinator.runtime.topic_rules import TOPIC_CONFIG, TopicExpectations
@@ -47,11 +50,12 @@ def replica(
         live_partitions=3,
         digest=digest,
         is_local=leads,
+        directory_id=bytes(16),
     )
 
 
 def view(node_id: int, *coordinators: DescribeCoordinatorsCoordinator, error: str = "", cluster: str = "c") -> NodeView:
-    return NodeView(node=Node(node_id, "h", 9192 + node_id, None), cluster_id=cluster, coordinators=coordinators, error=error)
+    return NodeView(node=ServiceNode(node_id, "h", 9192 + node_id, None), cluster_id=cluster, coordinators=coordinators, error=error)
 
 
 HEALTHY = [view(1, replica(0, leads=True), replica(1)), view(2, replica(0), replica(1, leads=True))]
@@ -85,9 +89,13 @@ def test_a_healthy_service_has_no_trouble() -> None:
         *diagnose_clocks([LastEntry(partition=0, log_end=10, timestamp_ms=1000, now_ms=900)], 5000),
         *diagnose_progress(HEALTHY, [LastEntry(partition=0, log_end=10, timestamp_ms=1000, now_ms=900)], 0),
         *diagnose_space([Space(path="/d", total_bytes=100 * 1024**3, free_bytes=50 * 1024**3)]),
+        *diagnose_snapshots([], 1024, 1000),
+        *diagnose_files([], 1000),
+        *diagnose_orphan_scan(OrphanScanState(), 1000),
     ]
     assert troubles(found) == []
-    assert len({one.check for one in found}) == len(CHECK_ORDER) - 1  # all but the object store, which is asked, not judged
+    # The object store is asked, not judged; nothing is said of a restore where there was none.
+    assert {one.check for one in found} == {*CHECK_ORDER} - {"object store", "restore"}
 
 
 @pytest.mark.parametrize(

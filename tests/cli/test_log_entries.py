@@ -5,9 +5,22 @@ from __future__ import annotations
 import json
 
 from cli.log_entries import EntryJudge, JudgedEntry, LogMessage, entry_row, entry_summary
+from cli.log_fold import FoldedReplica
 from records.codec import encode_entry, encode_key
 from records.entry_key import EntryKey
-from records.model import LeadershipClaimed, NoOp, Record, TopicDeleted, TransactionAborted, TransactionBegan, TransactionEnded
+from records.log import RESTORED_KEY
+from records.model import (
+    LeadershipClaimed,
+    NoOp,
+    PartitionCreated,
+    Record,
+    RecordsDeleted,
+    TopicDeleted,
+    TransactionAborted,
+    TransactionBegan,
+    TransactionEnded,
+)
+from tests.records.examples import RESTORED
 
 TERM = 7
 RIVAL = -5
@@ -159,3 +172,20 @@ def test_a_row_is_json_and_shows_ids_as_kafka_does() -> None:
         "error": "",
         "records": [{"type": "TopicDeleted", "topic_id": "AAAAAAAAAAAAAAAAAAAAAQ", "order_offset": 3}],
     }
+
+
+def test_a_restored_log_is_judged_without_the_state_that_it_begins_with() -> None:
+    created = PartitionCreated(topic_id=bytes(16), name="t", first_partition=0, num_partitions=1, order_offset=1)
+    deleted = RecordsDeleted(topic_id=bytes(16), partition=0, new_log_start_offset=5)
+    floor = RESTORED.epoch_floor
+    claim = LeadershipClaimed(epoch=floor + 1, term=7, node_id=1, rack="", endpoints=[])
+    log = [(RESTORED_KEY, [RESTORED]), (EntryKey(floor + 1, 7, 0), [claim])]
+    log += [(EntryKey(floor + 1, 7, seq), [record]) for seq, record in enumerate([created, deleted, RESTORED], 1)]
+    with FoldedReplica(0) as fold:
+        judge = EntryJudge(from_start=True, fold=fold)
+        judged = [judge.judge(LogMessage(0, at, 0, encode_key(key), encode_entry(records))) for at, (key, records) in enumerate(log)]
+        assert fold.failure is None
+        assert not judge.is_folding
+    # The snapshot may have had records up to there: only its form can make an entry void.
+    assert [one.verdict for one in judged] == ["restored", "claim", "apply", "apply", "void"]
+    assert "stands behind the beginning" in judged[-1].reason

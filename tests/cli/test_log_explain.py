@@ -8,7 +8,7 @@ import pytest
 
 from cli.log_entries import EntryJudge, LogMessage
 from cli.log_explain import Explanation, _explain, parse_place
-from cli.log_fold import Bounds, LogFold
+from cli.log_fold import Bounds, FoldedReplica
 from cli.outcome import Failed
 from coordinator.testing.shard_harness import World
 from records.codec import decode_entry, encode_entry, encode_key
@@ -35,7 +35,7 @@ def messages(world: World) -> list[LogMessage]:
 
 
 def explain(world: World, offset: int) -> Explanation:
-    with LogFold(0) as fold:
+    with FoldedReplica(0) as fold:
         return _explain(iter(messages(world)), fold, offset, lambda: None)
 
 
@@ -88,7 +88,7 @@ def test_an_entry_that_this_version_cannot_read_stops_replicas() -> None:
 
 def test_dumped_verdicts_are_those_of_the_fold() -> None:
     world = log_of(deleted_to(4), [TransactionEnded(num_chunks=1)], deleted_to(1))
-    with LogFold(0) as fold:
+    with FoldedReplica(0) as fold:
         judge = EntryJudge(from_start=True, fold=fold)
         judged = [judge.judge(message) for message in messages(world)]
     assert [entry.verdict for entry in judged] == ["claim", "apply", "apply", "void", "void", "apply"]

@@ -7,14 +7,14 @@ import pytest
 from cli.diagnosis import Diagnosis, Health
 from cli.node_diagnosis import diagnose_doubled_ids, diagnose_narrow_topics, diagnose_node_clocks, diagnose_withheld
 from cli.overview import NodeView
-from coordinator.client.model import Node
+from coordinator.client.model import ServiceNode
 
 A, B = b"a" * 16, b"b" * 16
 
 
 def view(node_id: int, *, ahead_s: float = 0.0, own: bytes = A, registered: bytes = A, withheld: str | None = None) -> NodeView:
     return NodeView(
-        node=Node(node_id, "h", 9192 + node_id, None),
+        node=ServiceNode(node_id, "h", 9192 + node_id, None),
         cluster_id="c",
         coordinators=(),
         error="",

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.outcome import Exit, Failed
-from cli.upload import choose_key, record_path, upload
-from coordinator.adapters.objectstore import open_store
+from cli.outcome import Failed
+from cli.upload import choose_key, record_path
 from coordinator.kafka.object_key import created_ms_of_key
 
 NOW_MS = 1_700_000_000_000
@@ -59,20 +58,3 @@ def test_a_damaged_record_is_an_error_not_a_new_key(wal: Path) -> None:
     record_path(wal).write_text("{")
     with pytest.raises(Failed, match="not the record of an upload"):
         choose_key(wal, now_ms=NOW_MS)
-
-
-async def test_an_upload_happens_once_and_never_overwrites(wal: Path, tmp_path: Path) -> None:
-    store = open_store(f"file://{tmp_path / 'objects'}")
-    key = choose_key(wal, now_ms=NOW_MS).object_key
-    size = wal.stat().st_size
-    assert await upload(store, key, wal, size) is True
-    assert await upload(store, key, wal, size) is False
-    assert await store.get(key) == b"content"
-
-
-async def test_another_object_under_the_key_is_an_error(wal: Path, tmp_path: Path) -> None:
-    store = open_store(f"file://{tmp_path / 'objects'}")
-    await store.put("wal/x", b"something else")
-    with pytest.raises(Failed, match="holds 14 bytes") as caught:
-        await upload(store, "wal/x", wal, wal.stat().st_size)
-    assert caught.value.status is Exit.FAILURE

@@ -10,25 +10,30 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import cast
 
-from coordinator.adapters.server.contract import Request, Respond
+from coordinator.adapters.server.contract import IncomingRequest, Respond
 from coordinator.adapters.server.server import Server
-from coordinator.core.commands import OK, Outcome, RaiseSchemaLevel
-from coordinator.core.directory.directory import Directory, apply_directory, decide_raise
+from coordinator.core.commands import OK, FileStanding, Outcome, RaiseSchemaLevel
+from coordinator.core.directory.decisions import decide_raise
+from coordinator.core.directory.directory import Directory, apply_directory
 from coordinator.kafka.errors import ErrorCode
+from coordinator.kafka.timestamps import EARLIEST
 from coordinator.operations import discovery
 from coordinator.operations.nodes import update_schema_level_response
 from coordinator.operations.table import decode_request
 from coordinator.protocol import messages as m
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import Message, encode
-from coordinator.protocol.commit_file import CommitFile, decode_commit_file, encode_commit_response
+from coordinator.protocol.commit_file import CommitFileBody, decode_commit_file, encode_commit_response
 from records.levels import LEVEL_LATEST
 from records.model import Endpoint, NodeRegistered
 
-Trouble = Callable[["ScriptedNode", Request, Respond], bool]
+Trouble = Callable[["ScriptedNode", IncomingRequest, Respond], bool]
 """Sees each request first; True if it has dealt with it."""
 
 Result = tuple[int, int]
+
+BATCHES_PER_ANSWER = 3
+"""So that a reader asks more than once."""
 
 
 @dataclass(slots=True)
@@ -41,10 +46,16 @@ class ScriptedCluster:
     epochs: dict[int, int] = field(default_factory=dict)
     nodes: dict[int, ScriptedNode] = field(default_factory=dict)
     ends: dict[bytes, int] = field(default_factory=dict)
-    files: dict[tuple[str, int], tuple[CommitFile, list[Result]]] = field(default_factory=dict)
+    logs: dict[bytes, list[m.FindBatchesBatchInfo]] = field(default_factory=dict)
+    """The batches of each partition, by the key of the partition."""
+    files: dict[tuple[str, int], tuple[CommitFileBody, list[Result]]] = field(default_factory=dict)
+    fenced: set[tuple[str, int]] = field(default_factory=set)
+    """Files that coordinators have promised never to take."""
     emptied: set[str] = field(default_factory=set)
-    commits: list[tuple[int, CommitFile]] = field(default_factory=list)
+    commits: list[tuple[int, CommitFileBody]] = field(default_factory=list)
     directory: Directory = field(default_factory=Directory)
+    gateways: list[m.DescribeGatewaysResponse] = field(default_factory=list)
+    """The answers to DescribeGateways, one after the other; the last one stays."""
     remark: str | None = None
     """What creations that succeed are answered besides."""
 
@@ -54,7 +65,15 @@ class ScriptedCluster:
     def register(self, *levels: tuple[int, int]) -> None:
         """Enter nodes in the directory: (node id, highest schema level)."""
         for node_id, level_max in levels:
-            node = NodeRegistered(node_id=node_id, rack="", endpoints=[], schema_level_max=level_max, incarnation_id=bytes(16))
+            node = NodeRegistered(
+                node_id=node_id,
+                rack="",
+                endpoints=[],
+                schema_level_max=level_max,
+                incarnation_id=bytes(16),
+                log_dirs=[],
+                is_any_dir_offline=False,
+            )
             apply_directory(self.directory, node, 0)
 
     def owner(self, key: bytes) -> int | None:
@@ -79,19 +98,19 @@ class ScriptedNode:
         self.port = 0
         self.server = Server(self, listener=f"node-{node_id}")
         self.trouble: list[Trouble] = []
-        self.seen: list[Request] = []
+        self.seen: list[IncomingRequest] = []
         self.told: dict[int, int] = {}
         self.has_failed = False
 
     def count(self, api: ApiKey) -> int:
         return sum(request.api_key == api for request in self.seen)
 
-    def handle(self, request: Request, respond: Respond) -> None:
+    def handle(self, request: IncomingRequest, respond: Respond) -> None:
         self.seen.append(request)
         if not any(trouble(self, request, respond) for trouble in list(self.trouble)):
             respond(self.answer(request))
 
-    def answer(self, request: Request) -> bytes:
+    def answer(self, request: IncomingRequest) -> bytes:
         if request.api_key == ApiKey.COMMIT_FILE:
             return self._commit(decode_commit_file(request.data, request.body_offset))
         message = decode_request(request.wire_api_key, request.api_version, request.data, request.body_offset)
@@ -103,6 +122,9 @@ class ScriptedNode:
                 return m.DescribeTopicsResponse(topics=tuple(map(self._topic, message.topics)))
             case m.DescribeCoordinatorsRequest():
                 return self._coordinators()
+            case m.DescribeGatewaysRequest():
+                answers = self.cluster.gateways
+                return answers.pop(0) if len(answers) > 1 else answers[0]
             case m.ListOffsetsRequest():
                 return self._list_offsets(message)
             case m.FindBatchesRequest():
@@ -111,6 +133,8 @@ class ScriptedNode:
                 return self._create(message)
             case m.DescribeFilesRequest():
                 return self._describe_files(message)
+            case m.FenceFilesRequest():
+                return self._fence_files(message)
             case m.UpdateSchemaLevelRequest():
                 return self._update_schema_level(message)
         if type(message).__name__ == "MetadataRequest":
@@ -120,7 +144,15 @@ class ScriptedNode:
 
     def _registered(self, node: ScriptedNode) -> NodeRegistered:
         endpoints = [Endpoint(listener="i", host="127.0.0.1", port=node.port)]
-        return NodeRegistered(node_id=node.node_id, rack="", endpoints=endpoints, schema_level_max=1, incarnation_id=bytes(16))
+        return NodeRegistered(
+            node_id=node.node_id,
+            rack="",
+            endpoints=endpoints,
+            schema_level_max=1,
+            incarnation_id=bytes(16),
+            log_dirs=[],
+            is_any_dir_offline=False,
+        )
 
     def _find(self, key: str) -> discovery.FoundCoordinator:
         leader = self.told.get(int(key), self.cluster.leaders.get(int(key), -1))
@@ -132,7 +164,7 @@ class ScriptedNode:
         found = {name: topic_id for topic_id, (name, _) in self.cluster.topics.items()}
         topic_id = asked.topic_id if any(asked.topic_id) else found.get(asked.name or "", bytes(16))
         if topic_id not in self.cluster.topics:
-            return m.DescribeTopicsTopicResult(error_code=100, topic_id=asked.topic_id, name=asked.name, partitions=())
+            return m.DescribeTopicsTopicResult(error_code=100, topic_id=asked.topic_id, name=asked.name, partitions=(), configs=())
         name, owners = self.cluster.topics[topic_id]
         partitions = tuple(
             m.DescribeTopicsPartitionResult(
@@ -140,7 +172,7 @@ class ScriptedNode:
             )
             for index, owner in enumerate(owners)
         )
-        return m.DescribeTopicsTopicResult(error_code=0, topic_id=topic_id, name=name, partitions=partitions)
+        return m.DescribeTopicsTopicResult(error_code=0, topic_id=topic_id, name=name, partitions=partitions, configs=())
 
     def _coordinators(self) -> m.DescribeCoordinatorsResponse:
         described = tuple(
@@ -153,6 +185,7 @@ class ScriptedNode:
                 host="",
                 digest=b"",
                 is_local=leader == self.node_id,
+                directory_id=bytes(16),
             )
             for i, leader in self.cluster.leaders.items()
         )
@@ -163,6 +196,7 @@ class ScriptedNode:
             incarnation_id=bytes(16),
             time_ms=0,
             coordinators=described,
+            directories=(),
             nodes=tuple(
                 m.DescribeCoordinatorsNode(node_id=node.node_id, host="127.0.0.1", port=node.port, incarnation_id=bytes(16))
                 for node in self.cluster.nodes.values()
@@ -182,7 +216,8 @@ class ScriptedNode:
             for one in topic.partitions:
                 key = topic.topic_id + one.partition_index.to_bytes(4, "big")
                 code = self._refusal(key)
-                offset = self.cluster.ends.get(key, 0) if code is ErrorCode.NONE else -1
+                end = 0 if one.timestamp == EARLIEST else self.cluster.ends.get(key, 0)
+                offset = end if code is ErrorCode.NONE else -1
                 results.append(
                     m.ListOffsetsPartitionResponse(
                         partition_index=one.partition_index, error_code=code, timestamp=one.timestamp, offset=offset
@@ -199,9 +234,14 @@ class ScriptedNode:
             for one in topic.partitions:
                 key = topic.topic_id + one.partition_index.to_bytes(4, "big")
                 code = ErrorCode.NOT_COORDINATOR if self.has_failed else ErrorCode.NONE
+                found = [batch for batch in self.cluster.logs.get(key, ()) if batch.last_offset >= one.offset and code is ErrorCode.NONE]
                 results.append(
                     m.FindBatchesPartitionResponse(
-                        partition_index=one.partition_index, error_code=code, high_watermark=self.cluster.ends.get(key, 0), batches=()
+                        partition_index=one.partition_index,
+                        error_code=code,
+                        log_start_offset=0,
+                        high_watermark=self.cluster.ends.get(key, 0),
+                        batches=tuple(found[:BATCHES_PER_ANSWER]),
                     )
                 )
             topics.append(m.FindBatchesTopicResponse(topic_id=topic.topic_id, partitions=tuple(results)))
@@ -240,7 +280,23 @@ class ScriptedNode:
             results.append(m.DescribeFileResult(object_key=one.object_key, error_code=code, has_live_batches=is_live))
         return m.DescribeFilesResponse(files=tuple(results))
 
-    def _commit(self, file: CommitFile) -> bytes:
+    def _fence_files(self, message: m.FenceFilesRequest) -> m.FenceFilesResponse:
+        if self.cluster.leaders[message.coordinator_id] != self.node_id:
+            files = tuple(m.FenceFilesResult(error_code=ErrorCode.NOT_COORDINATOR, standing=0) for _ in message.files)
+            return m.FenceFilesResponse(error_code=0, files=files)
+        results = []
+        for one in message.files:
+            if (one.object_key, message.coordinator_id) in self.cluster.files:
+                standing = FileStanding.EMPTY if one.object_key in self.cluster.emptied else FileStanding.LIVE
+            elif message.only_tell:
+                standing = FileStanding.UNKNOWN
+            else:
+                self.cluster.fenced.add((one.object_key, message.coordinator_id))
+                standing = FileStanding.FENCED
+            results.append(m.FenceFilesResult(error_code=0, standing=standing))
+        return m.FenceFilesResponse(error_code=0, files=tuple(results))
+
+    def _commit(self, file: CommitFileBody) -> bytes:
         self.cluster.commits.append((self.node_id, file))
         keys = cast(list[bytes], file.batches["topic_partition"].tolist())
         owners = [self.cluster.owner(key) for key in keys]
@@ -256,16 +312,32 @@ class ScriptedNode:
                     results[row] = result
         return _commit_body(results)
 
-    def _commit_share(self, owner: int, share: CommitFile) -> list[Result]:
+    def _commit_share(self, owner: int, share: CommitFileBody) -> list[Result]:
         if (share.object_key, owner) in self.cluster.files:
             known, results = self.cluster.files[share.object_key, owner]
             same = (known.owner_ids, known.batches.tobytes()) == (share.owner_ids, share.batches.tobytes())
             return results if same else [(92, -1)] * len(results)
+        if (share.object_key, owner) in self.cluster.fenced:
+            return [(42, -1)] * len(share.batches)
         results = []
         for batch in share.batches:
             key = bytes(batch["topic_partition"])
             results.append((0, self.cluster.ends.get(key, 0)))
             self.cluster.ends[key] = results[-1][1] + int(batch["last_offset"]) - int(batch["base_offset"]) + 1
+            self.cluster.logs.setdefault(key, []).append(
+                m.FindBatchesBatchInfo(
+                    batch_id=len(self.cluster.files),
+                    object_key=share.object_key,
+                    magic=2,
+                    byte_offset=int(batch["byte_offset"]),
+                    byte_size=int(batch["size"]),
+                    base_offset=results[-1][1],
+                    last_offset=self.cluster.ends[key] - 1,
+                    log_append_timestamp=-1,
+                    batch_max_timestamp=int(batch["max_timestamp"]),
+                    timestamp_type=int(batch["timestamp_type"]),
+                )
+            )
         self.cluster.files[share.object_key, owner] = (share, results)
         return results
 

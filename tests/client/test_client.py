@@ -9,15 +9,16 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from coordinator.adapters.server.contract import Request, Respond
+from coordinator.adapters.server.contract import IncomingRequest, Respond
 from coordinator.client.client import DisklessClient, parse_servers
 from coordinator.client.errors import AlreadyExists, InvalidRequest, NotFound, TimedOut, Unavailable
-from coordinator.client.model import FetchFrom, Node, PartitionId
+from coordinator.client.model import FetchFrom, PartitionId, ServiceNode
 from coordinator.client.retry import RetryPolicy
+from coordinator.core.commands import FileStanding
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import LATEST
 from coordinator.protocol.api_keys import ApiKey
-from coordinator.protocol.commit_file import BATCH, CommitFile
+from coordinator.protocol.commit_file import BATCH, CommitFileBody
 from coordinator.protocol.messages import CommitBatch
 from records.levels import LEVEL_LATEST
 from tests.client.scripted import ScriptedCluster, ScriptedNode, Trouble, scripted
@@ -58,11 +59,11 @@ def client_of(cluster: ScriptedCluster, *, api_timeout_ms: int = 20_000, request
     )
 
 
-def once(api: ApiKey, do: Callable[[ScriptedNode, Request, Respond], None]) -> Trouble:
+def once(api: ApiKey, do: Callable[[ScriptedNode, IncomingRequest, Respond], None]) -> Trouble:
     """Trouble for the first request of a kind."""
     done: list[bool] = []
 
-    def trouble(node: ScriptedNode, request: Request, respond: Respond) -> bool:
+    def trouble(node: ScriptedNode, request: IncomingRequest, respond: Respond) -> bool:
         if request.api_key != api or done:
             return False
         done.append(True)
@@ -72,11 +73,11 @@ def once(api: ApiKey, do: Callable[[ScriptedNode, Request, Respond], None]) -> T
     return trouble
 
 
-def hang_up(_node: ScriptedNode, _request: Request, respond: Respond) -> None:
+def hang_up(_node: ScriptedNode, _request: IncomingRequest, respond: Respond) -> None:
     respond(None)
 
 
-def process_and_hang_up(node: ScriptedNode, request: Request, respond: Respond) -> None:
+def process_and_hang_up(node: ScriptedNode, request: IncomingRequest, respond: Respond) -> None:
     node.answer(request)
     respond(None)
 
@@ -142,7 +143,7 @@ async def test_shares_that_meet_again_on_one_node_are_the_same_shares() -> None:
     async with scripted() as cluster, client_of(cluster) as client:
         cluster.add_topic(TOPIC, "t", 4)
 
-        def move(node: ScriptedNode, request: Request, respond: Respond) -> None:
+        def move(node: ScriptedNode, request: IncomingRequest, respond: Respond) -> None:
             node.answer(request)
             cluster.leaders = dict.fromkeys(range(4), 2)
             respond(None)
@@ -168,10 +169,10 @@ async def test_a_dead_leader_does_not_hold_up_others() -> None:
 
 
 async def test_a_node_that_accepts_and_never_answers_is_left_at_the_deadline_of_the_attempt() -> None:
-    async with scripted() as cluster, client_of(cluster, request_timeout_ms=200) as client:
+    async with scripted() as cluster, client_of(cluster, request_timeout_ms=1_000) as client:
         cluster.add_topic(TOPIC, "t", 4)
 
-        def swallow(_node: ScriptedNode, request: Request, _respond: Respond) -> bool:
+        def swallow(_node: ScriptedNode, request: IncomingRequest, _respond: Respond) -> bool:
             if request.api_key == ApiKey.COMMIT_FILE:
                 cluster.leaders = dict.fromkeys(range(4), 2)
             return True
@@ -187,8 +188,8 @@ async def test_bootstrap_needs_one_node_that_answers() -> None:
         dead = f"127.0.0.1:{taken.getsockname()[1]}"
         async with scripted() as cluster, DisklessClient([dead, cluster.addresses[1]]) as client:
             nodes = await client.nodes()
-            assert nodes == tuple(Node(i, "127.0.0.1", cluster.nodes[i].port) for i in (1, 2))
-        async with DisklessClient(dead, api_timeout_ms=300, retry=RetryPolicy(backoff_ms=1)) as client:
+            assert nodes == tuple(ServiceNode(i, "127.0.0.1", cluster.nodes[i].port) for i in (1, 2))
+        async with DisklessClient(dead, api_timeout_ms=1_000, retry=RetryPolicy(backoff_ms=1)) as client:
             with pytest.raises(Unavailable, match="no node answers MetadataRequest: .*" + dead):
                 await client.nodes()
             outcome = await client.commit_file("k", 100, batches(0))
@@ -264,7 +265,7 @@ async def test_a_node_that_lags_behind_does_not_make_topics_or_partitions_unknow
         cluster.add_topic(TOPIC, "t", 2)
         known: list[int] = []
 
-        def lag(node: ScriptedNode, request: Request, respond: Respond) -> bool:
+        def lag(node: ScriptedNode, request: IncomingRequest, respond: Respond) -> bool:
             if request.api_key != ApiKey.DESCRIBE_TOPICS:
                 return False
             now, cluster.topics = cluster.topics, {}
@@ -336,7 +337,7 @@ async def test_files_are_described_by_all_coordinators() -> None:
             ("k", ErrorCode.NONE, True),
         ]
 
-        def refuse(_node: ScriptedNode, request: Request, respond: Respond) -> bool:
+        def refuse(_node: ScriptedNode, request: IncomingRequest, respond: Respond) -> bool:
             if request.api_key != ApiKey.DESCRIBE_FILES:
                 return False
             respond(None)
@@ -352,6 +353,23 @@ async def test_files_are_described_by_all_coordinators() -> None:
         cluster.nodes[1].trouble.remove(refuse)
         (one,) = await client.describe_files(["k"])
         assert (one.error, one.has_live_batches) == (ErrorCode.NONE, False)
+
+
+async def test_files_are_fenced_at_the_leader_of_a_coordinator_also_when_it_moves_or_hangs_up() -> None:
+    async with scripted() as cluster, client_of(cluster) as client:
+        cluster.add_topic(TOPIC, "t", 4)
+        await client.commit_file("k", 100, batches(3))
+        told = await client.fence_files(3, ["none", "k"], [7, 8], only_tell=True)
+        assert [(one.object_key, one.error, one.standing) for one in told] == [
+            ("none", ErrorCode.NONE, FileStanding.UNKNOWN),
+            ("k", ErrorCode.NONE, FileStanding.LIVE),
+        ]
+        for node in cluster.nodes.values():
+            node.trouble.append(once(ApiKey.FENCE_FILES, process_and_hang_up))
+        cluster.leaders[3] = 1 if cluster.leaders[3] != 1 else 2
+        fenced = await client.fence_files(3, ["none", "k"], [7, 8])
+        assert [one.standing for one in fenced] == [FileStanding.FENCED, FileStanding.LIVE]
+        assert cluster.fenced == {("none", 3)}
 
 
 async def test_a_node_that_lost_a_coordinator_cannot_call_its_files_unknown() -> None:
@@ -371,7 +389,7 @@ async def test_a_leadership_that_began_during_the_question_does_not_vouch_for_it
         cluster.add_topic(TOPIC, "t", 4)
         cluster.leaders.update(dict.fromkeys(cluster.leaders, 1))
 
-        def lead_again(_node: ScriptedNode, request: Request, _respond: Respond) -> bool:
+        def lead_again(_node: ScriptedNode, request: IncomingRequest, _respond: Respond) -> bool:
             if request.api_key == ApiKey.DESCRIBE_FILES and not cluster.epochs:
                 cluster.epochs[3] = 2
             return False
@@ -387,7 +405,7 @@ async def test_nodes_that_know_of_no_coordinator_yet_are_asked_again() -> None:
         leaders = dict(cluster.leaders)
         cluster.leaders.clear()
         with pytest.raises(Unavailable):
-            await client.describe_files(["k"], timeout_ms=300)
+            await client.describe_files(["k"], timeout_ms=1_000)
         asked = asyncio.create_task(client.describe_files(["k"]))
         before = sum(node.count(ApiKey.DESCRIBE_COORDINATORS) for node in cluster.nodes.values())
         while sum(node.count(ApiKey.DESCRIBE_COORDINATORS) for node in cluster.nodes.values()) == before:  # noqa: ASYNC110
@@ -402,7 +420,7 @@ async def test_one_node_can_be_spoken_to_without_retries() -> None:
         rows = np.zeros(2, BATCH)
         rows["topic_id"], rows["partition"], rows["magic"] = TOPIC, [0, 1], 2
         node = client.node("127.0.0.1", cluster.nodes[1].port)
-        answer = await node.commit_raw(CommitFile("k", 1, 0, [0, 1], rows))
+        answer = await node.commit_raw(CommitFileBody("k", 1, 0, [0, 1], rows))
         assert answer.results["error_code"].tolist() == [0, 16]
         assert len(cluster.commits) == 1
 
@@ -437,7 +455,7 @@ async def test_a_level_that_nobody_can_raise_now_was_not_raised() -> None:
     async with scripted() as cluster, client_of(cluster) as client:
         cluster.leaders[0] = -1
         with pytest.raises(Unavailable):
-            await client.raise_schema_level(LEVEL_LATEST, timeout_ms=200)
+            await client.raise_schema_level(LEVEL_LATEST, timeout_ms=1_000)
         assert cluster.directory.schema_level == 1
 
 
@@ -474,6 +492,6 @@ async def test_a_closed_client_says_so_at_once() -> None:
             await operation
     with pytest.raises(RuntimeError, match="is closed"):
         await anext(client.list_files())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         with pytest.raises(Unavailable):
             await under_way

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from coordinator.adapters.server.contract import Request, Respond
+from coordinator.adapters.server.contract import IncomingRequest, Respond
 from coordinator.client.committer import Committer, EarlierOutcomeUnknown
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.commit_file import decode_commit_file
@@ -19,9 +19,9 @@ class Hold:
     """Holds commits back until the test lets them go."""
 
     def __init__(self) -> None:
-        self.held: dict[str, tuple[ScriptedNode, Request, Respond]] = {}
+        self.held: dict[str, tuple[ScriptedNode, IncomingRequest, Respond]] = {}
 
-    def __call__(self, node: ScriptedNode, request: Request, respond: Respond) -> bool:
+    def __call__(self, node: ScriptedNode, request: IncomingRequest, respond: Respond) -> bool:
         if request.api_key != ApiKey.COMMIT_FILE:
             return False
         self.held[decode_commit_file(request.data, request.body_offset).object_key] = (node, request, respond)
@@ -112,3 +112,33 @@ async def test_a_file_this_client_refuses_blocks_nothing() -> None:
             await committer.submit("a", 1 << 70, batches(0))
         assert (await committer.submit("b", 100, batches(0))).is_ok
         await committer.flush()
+
+
+@pytest.mark.parametrize("is_sent", [True, False], ids=["the file before is sent", "the file before waits to be sent"])
+@pytest.mark.parametrize("is_behind", [True, False], ids=["a later file waits already", "a later file comes afterwards"])
+async def test_no_file_overtakes_those_before_one_that_is_cancelled_before_its_turn(is_sent: bool, is_behind: bool) -> None:
+    async with scripted(nodes=1, coordinators=1) as cluster, client_of(cluster) as client, Committer(client, in_flight_max=2) as committer:
+        cluster.add_topic(TOPIC, "t", 3)
+        hold = Hold()
+        cluster.nodes[1].trouble.append(hold)
+        others = [] if is_sent else [committer.submit(key, 100, batches(partition)) for key, partition in (("y", 1), ("z", 2))]
+        before = committer.submit("a", 100, batches(0))
+        await until(lambda: set(hold.held) == ({"a"} if is_sent else {"y", "z"}))
+        cancelled = committer.submit("b", 100, batches(0))
+        later = [committer.submit("c", 100, batches(0))] if is_behind else []
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        await asyncio.wait([cancelled])
+        later = later or [committer.submit("c", 100, batches(0))]
+        for key in () if is_sent else ("y", "z"):
+            hold.release(key)
+        await asyncio.gather(*others)
+        await until(lambda: "a" in hold.held)
+        await asyncio.sleep(0.05)  # the time in which it would overtake
+        assert set(hold.held) == {"a"}
+        hold.release("a")
+        assert (await before).base_offsets.tolist() == [0]
+        await until(lambda: set(hold.held) == {"c"})
+        hold.release("c")
+        assert (await later[0]).base_offsets.tolist() == [1]
+        assert cancelled.cancelled()

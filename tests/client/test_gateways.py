@@ -1,135 +1,71 @@
-"""Produce gateways: the six scenarios of KIP-1164, balance, determinism, and how little moves."""
+"""Producers ask which brokers to send the batches of a partition to."""
 
 from __future__ import annotations
 
-import random
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from coordinator.client.errors import NotFound
-from coordinator.client.gateways import Broker, CoordinatorPlace, GatewayPlan, plan_gateways, preferred_produce_brokers
-from coordinator.client.model import PartitionId
+from coordinator.client.errors import InvalidRequest, NotFound, Unavailable
+from coordinator.client.gateway_calls import GatewayBroker
+from coordinator.kafka.errors import ErrorCode
+from coordinator.protocol.messages import DescribeGatewaysBroker, DescribeGatewaysCoordinator, DescribeGatewaysResponse
 from tests.client.scripted import scripted
 from tests.client.test_client import TOPIC, client_of
 
-
-def _brokers(count: int, racks: int) -> list[Broker]:
-    return [Broker(broker_id, f"rack-{broker_id % racks}") for broker_id in range(count)]
-
-
-def _places(count: int, nodes: int, *, on_brokers: bool = False) -> list[CoordinatorPlace]:
-    return [CoordinatorPlace(coordinator_id=i, node_id=i % nodes, broker_id=i % nodes if on_brokers else None) for i in range(count)]
-
-
-def _loads(plan: GatewayPlan, brokers: list[Broker]) -> set[int]:
-    served = plan.coordinators_of()
-    return {len(served.get(broker.broker_id, ())) for broker in brokers}
-
-
-def _nodes_by_file(plan: GatewayPlan, nodes: int) -> int:
-    """How many nodes a file of the worst broker is committed to."""
-    return max(len({coordinator % nodes for coordinator in served}) for served in plan.coordinators_of().values())
-
-
-@pytest.mark.parametrize(
-    ("brokers", "per_rack", "loads", "nodes_by_file"),
-    [(3, 1, {12}, 3), (6, 1, {6}, 3), (12, 1, {3}, 3), (24, 1, {1, 2}, 2), (36, 1, {1}, 1), (108, 3, {1}, 1)],
-    ids=["fewer brokers", "more brokers", "as many", "more than coordinators", "saturated", "beyond saturation"],
-)
-def test_scenarios_of_the_kip(brokers: int, per_rack: int, loads: set[int], nodes_by_file: int) -> None:
-    members, nodes = _brokers(brokers, 3), min(brokers, 12)
-    plan = plan_gateways(members, _places(12, nodes, on_brokers=True))
-    assert plan.gateways_per_rack == per_rack
-    assert all(len(plan.gateways_of(i, f"rack-{rack}")) == per_rack for i in range(12) for rack in range(3))
-    assert _loads(plan, members) == loads
-    assert _nodes_by_file(plan, nodes) == nodes_by_file
-    # A coordinator that runs where a broker runs has that broker as its gateway, as far as it goes.
-    assert all(i % nodes in plan.gateways_of(i) for i in range(12))
-
-
-SETUPS = st.tuples(
-    st.dictionaries(st.integers(0, 500), st.sampled_from(["", "a", "b", "c"]), min_size=1, max_size=40),
-    st.dictionaries(st.integers(0, 60), st.tuples(st.integers(-1, 9), st.none() | st.integers(0, 500)), min_size=1, max_size=50),
-    st.integers(0, 2**32),
+BROKERS = tuple(GatewayBroker(broker_id, "ab"[broker_id % 2], f"kafka-{broker_id}", 9092) for broker_id in range(4))
+PLAN = DescribeGatewaysResponse(
+    error_code=0,
+    node_id=1,
+    gateways_per_rack=1,
+    brokers_age_ms=5,
+    brokers=tuple(DescribeGatewaysBroker(broker_id=one.broker_id, rack=one.rack, host=one.host, port=one.port) for one in BROKERS),
+    coordinators=tuple(
+        DescribeGatewaysCoordinator(coordinator_id=i, leader_id=1, broker_ids=broker_ids) for i, broker_ids in enumerate([(0, 1), (2, 3)])
+    ),
 )
 
 
-@given(SETUPS)
-def test_every_plan_is_balanced_complete_and_independent_of_order(
-    setup: tuple[dict[int, str], dict[int, tuple[int, int | None]], int],
-) -> None:
-    racks, nodes, seed = setup
-    brokers = [Broker(broker_id, rack) for broker_id, rack in racks.items()]
-    places = [CoordinatorPlace(coordinator_id=i, node_id=node, broker_id=home) for i, (node, home) in nodes.items()]
-    plan = plan_gateways(brokers, places)
-    per_rack = max(1, len(brokers) // len(places) // len(set(racks.values())))
-    for rack in set(racks.values()):
-        members = [broker for broker in brokers if broker.rack == rack]
-        loads = _loads(plan, members)
-        assert max(loads) - min(loads) <= 1, loads
-        for place in places:
-            gateways = plan.gateways_of(place.coordinator_id, rack)
-            assert len(gateways) == min(per_rack, len(members))
-            assert {racks[gateway] for gateway in gateways} == {rack}
-    shuffled = random.Random(seed)
-    shuffled.shuffle(brokers)
-    shuffled.shuffle(places)
-    assert plan_gateways(brokers, places) == plan
-
-
-def _moved(before: GatewayPlan, after: GatewayPlan) -> int:
-    """Gateways that came in place of others; those that a larger number of gateways adds do not count."""
-    changes = [(set(before.gateways.get(key, ())), set(gateways)) for key, gateways in after.gateways.items()]
-    return sum(min(len(old - new), len(new - old)) for old, new in changes)
-
-
-@pytest.mark.parametrize(
-    ("brokers", "racks", "coordinators", "nodes"),
-    [(12, 3, 12, 12), (24, 3, 12, 12), (36, 3, 12, 12), (108, 3, 12, 12), (30, 3, 120, 6), (50, 5, 100, 10)],
-)
-def test_little_moves_when_a_broker_leaves_or_joins(brokers: int, racks: int, coordinators: int, nodes: int) -> None:
-    members, places = _brokers(brokers, racks), _places(coordinators, nodes)
-    whole = plan_gateways(members, places)
-    slots = sum(map(len, whole.gateways.values()))
-    without = [plan_gateways([b for b in members if b.broker_id != gone], places) for gone in range(brokers)]
-    # Nothing can move less than what the broker that left had; three times that is what we allow on average.
-    assert sum(_moved(whole, plan) for plan in without) / brokers <= 3 * slots / brokers
-    assert sum(_moved(plan, whole) for plan in without) / brokers <= 3 * slots / brokers
-
-
-def test_other_racks_do_not_notice_a_broker_that_leaves() -> None:
-    members, places = _brokers(30, 3), _places(20, 5)
-    before = plan_gateways(members, places)
-    after = plan_gateways(members[1:], places)
-    assert [before.gateways_of(i, "rack-1") for i in range(20)] == [after.gateways_of(i, "rack-1") for i in range(20)]
-    assert [before.gateways_of(i, "rack-0") for i in range(20)] != [after.gateways_of(i, "rack-0") for i in range(20)]
-
-
-def test_a_rack_without_brokers_is_served_by_the_others() -> None:
-    plan = plan_gateways(_brokers(4, 2), _places(2, 2))
-    assert (
-        plan.gateways_of(0, "elsewhere")
-        == plan.gateways_of(0)
-        == tuple(sorted(plan.gateways_of(0, "rack-0") + plan.gateways_of(0, "rack-1")))
-    )
-
-
-@pytest.mark.parametrize(("brokers", "places"), [([], _places(2, 1)), (_brokers(2, 1), [])])
-def test_nothing_to_plan(brokers: list[Broker], places: list[CoordinatorPlace]) -> None:
-    plan = plan_gateways(brokers, places)
-    assert plan.gateways_of(0) == ()
-    assert plan.coordinators_of() == {}
+def refusal(error: ErrorCode) -> DescribeGatewaysResponse:
+    return DescribeGatewaysResponse(error_code=error, error_message="no", node_id=1, brokers=(), coordinators=())
 
 
 async def test_producers_are_told_the_gateways_of_their_partition() -> None:
-    members = _brokers(12, 3)
-    async with scripted(nodes=3, coordinators=4) as cluster, client_of(cluster) as client:
-        cluster.add_topic(TOPIC, "t", 6)
-        plan = plan_gateways(members, [CoordinatorPlace(coordinator_id=i, node_id=node) for i, node in cluster.leaders.items()])
-        for partition in range(6):
-            preferred = await preferred_produce_brokers(client, members, PartitionId(TOPIC, partition), "rack-2")
-            assert preferred == plan.gateways_of(partition % 4, "rack-2") != ()
-        with pytest.raises(NotFound, match="has no partition 6; it has 6"):
-            await preferred_produce_brokers(client, members, PartitionId(TOPIC, 6))
+    async with scripted(coordinators=2) as cluster, client_of(cluster) as client:
+        cluster.add_topic(TOPIC, "t", 3)
+        cluster.gateways = [PLAN]
+        for topic in ("t", TOPIC):
+            told = [await client.preferred_produce_brokers(topic, partition, "a") for partition in range(3)]
+            assert told == [(BROKERS[0],), (BROKERS[2],), (BROKERS[0],)]
+        assert await client.preferred_produce_brokers("t", 1, "b") == (BROKERS[3],)
+        # Nobody is near: any gateway is better than any broker.
+        assert await client.preferred_produce_brokers("t", 1, "elsewhere") == (BROKERS[2], BROKERS[3])
+        assert await client.preferred_produce_brokers("t", 1) == (BROKERS[2], BROKERS[3])
+        with pytest.raises(NotFound, match="has no partition 3; it has 3"):
+            await client.preferred_produce_brokers("t", 3)
+        with pytest.raises(NotFound, match="does not exist"):
+            await client.preferred_produce_brokers("other", 0)
+
+
+async def test_a_node_that_has_no_plan_yet_is_asked_again() -> None:
+    async with scripted(coordinators=2) as cluster, client_of(cluster) as client:
+        cluster.gateways = [refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE), PLAN]
+        described = await client.describe_gateways()
+        assert described.brokers == BROKERS
+        assert [one.brokers for one in described.coordinators] == [BROKERS[:2], BROKERS[2:]]
+
+
+async def test_a_final_refusal_and_the_deadline_end_the_asking() -> None:
+    async with scripted(coordinators=2) as cluster, client_of(cluster) as client:
+        cluster.gateways = [refusal(ErrorCode.INVALID_REQUEST)]
+        with pytest.raises(InvalidRequest):
+            await client.describe_gateways()
+        cluster.gateways = [refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)]
+        with pytest.raises(Unavailable):
+            await client.describe_gateways(timeout_ms=1_000)
+
+
+async def test_a_coordinator_that_the_node_does_not_know_yet_has_no_gateways_to_tell() -> None:
+    async with scripted(coordinators=4) as cluster, client_of(cluster) as client:
+        cluster.add_topic(TOPIC, "t", 4)
+        cluster.gateways = [PLAN]
+        with pytest.raises(Unavailable, match="does not know coordinator 3 yet"):
+            await client.preferred_produce_brokers("t", 3)

@@ -8,29 +8,38 @@ import socket
 import pytest
 
 from coordinator.adapters.peers import PooledPeers
-from coordinator.adapters.server.contract import Handler, Request, Respond
+from coordinator.adapters.server.contract import Handler, IncomingRequest, Respond
 from coordinator.client.connection import ClientConnection, ConnectionLost, RequestTimedOut
-from coordinator.client.pool import ConnectionPool, Lane
+from coordinator.client.pool import ConnectionPool, Line
 from coordinator.protocol.codec import encode
 from coordinator.protocol.messages import DeleteTopicsResponse, RegisterNodeRequest, RegisterNodeResponse
 from coordinator.runtime.ports import PeerUnavailable
 from tests.server.lines import KEY, REMAINS_S, Echo, Held, serving, until
 
-REGISTER = RegisterNodeRequest(node_id=1, rack=None, endpoints=(), schema_level_max=1, incarnation_id=bytes(16), replaced_id=bytes(16))
+REGISTER = RegisterNodeRequest(
+    node_id=1,
+    rack=None,
+    endpoints=(),
+    schema_level_max=1,
+    incarnation_id=bytes(16),
+    replaced_id=bytes(16),
+    log_dirs=(),
+    is_any_dir_offline=False,
+)
 
 
 class Registers:
-    def handle(self, _request: Request, respond: Respond) -> None:
+    def handle(self, _request: IncomingRequest, respond: Respond) -> None:
         respond(encode(RegisterNodeResponse(error_code=0)))
 
 
 class Garbles:
-    def handle(self, _request: Request, respond: Respond) -> None:
+    def handle(self, _request: IncomingRequest, respond: Respond) -> None:
         respond(encode(DeleteTopicsResponse(responses=())) + b"more")
 
 
 class HangsUp:
-    def handle(self, _request: Request, respond: Respond) -> None:
+    def handle(self, _request: IncomingRequest, respond: Respond) -> None:
         respond(None)
 
 
@@ -38,15 +47,15 @@ def _pool(connect_timeout_s: float = REMAINS_S) -> ConnectionPool:
     return ConnectionPool(client_id="c", connect_timeout_s=connect_timeout_s)
 
 
-async def test_requests_of_one_lane_share_a_connection() -> None:
+async def test_requests_of_one_line_share_a_connection() -> None:
     echo = Echo()
     async with serving(echo) as (server, port):
         pool = _pool()
-        lane = Lane("127.0.0.1", port, "a")
+        line = Line("127.0.0.1", port, "a")
         bodies = [b"%d" % i for i in range(20)]
-        assert await asyncio.gather(*(pool.request(lane, KEY, 0, body, REMAINS_S) for body in bodies)) == bodies
+        assert await asyncio.gather(*(pool.request(line, KEY, 0, body, REMAINS_S) for body in bodies)) == bodies
         assert server.stats.connections_opened == 1
-        await pool.request(lane._replace(name="b"), KEY, 0, b"", REMAINS_S)
+        await pool.request(line._replace(purpose="b"), KEY, 0, b"", REMAINS_S)
         assert server.stats.connections_opened == 2
         await pool.close()
 
@@ -54,16 +63,16 @@ async def test_requests_of_one_lane_share_a_connection() -> None:
 async def test_a_lost_connection_is_made_again() -> None:
     async with serving(Echo()) as (server, port):
         pool = _pool()
-        lane = Lane("127.0.0.1", port, "a")
-        await pool.request(lane, KEY, 0, b"", REMAINS_S)
+        line = Line("127.0.0.1", port, "a")
+        await pool.request(line, KEY, 0, b"", REMAINS_S)
         await server.stop(0)
         await until(lambda: not any(connection.is_open for connection in pool._open.values()))
         with pytest.raises(ConnectionLost) as refused:
-            await pool.request(lane, KEY, 0, b"", REMAINS_S)
+            await pool.request(line, KEY, 0, b"", REMAINS_S)
         assert not refused.value.was_sent
         again = type(server)(Echo(), listener="test")
         assert await again.start("127.0.0.1", port) == port
-        assert await pool.request(lane, KEY, 0, b"x", REMAINS_S) == b"x"
+        assert await pool.request(line, KEY, 0, b"x", REMAINS_S) == b"x"
         await pool.close()
         await again.stop(0)
 
@@ -72,15 +81,15 @@ async def test_a_silent_node_is_asked_over_a_new_connection() -> None:
     held = Held()
     async with serving(held) as (server, port):
         pool = _pool()
-        lane = Lane("127.0.0.1", port, "a")
+        line = Line("127.0.0.1", port, "a")
         # The connection is there before the short time begins, which on a busy machine may be over before one is made.
-        first = asyncio.ensure_future(pool.request(lane, KEY, 0, b"", REMAINS_S))
+        first = asyncio.ensure_future(pool.request(line, KEY, 0, b"", REMAINS_S))
         await held.wait_for(1)
         held.requests[0][1](b"x")
         assert await first == b"x"
         with pytest.raises(RequestTimedOut):
-            await pool.request(lane, KEY, 0, b"", 0.01)
-        again = asyncio.ensure_future(pool.request(lane, KEY, 0, b"", REMAINS_S))
+            await pool.request(line, KEY, 0, b"", 0.01)
+        again = asyncio.ensure_future(pool.request(line, KEY, 0, b"", REMAINS_S))
         await held.wait_for(3)
         assert server.stats.connections_opened == 2
         held.requests[2][1](b"y")
@@ -92,13 +101,13 @@ async def test_closing_ends_what_waits() -> None:
     held = Held()
     async with serving(held) as (_, port):
         pool = _pool()
-        waiting = asyncio.ensure_future(pool.request(Lane("127.0.0.1", port, "a"), KEY, 0, b"", REMAINS_S))
+        waiting = asyncio.ensure_future(pool.request(Line("127.0.0.1", port, "a"), KEY, 0, b"", REMAINS_S))
         await held.wait_for(1)
         await pool.close()
         with pytest.raises(ConnectionLost):
             await waiting
         with pytest.raises(ConnectionLost, match="closed"):
-            await pool.request(Lane("127.0.0.1", port, "a"), KEY, 0, b"", REMAINS_S)
+            await pool.request(Line("127.0.0.1", port, "a"), KEY, 0, b"", REMAINS_S)
 
 
 async def test_closing_ends_an_attempt_to_connect() -> None:
@@ -112,10 +121,10 @@ async def test_closing_ends_an_attempt_to_connect() -> None:
             filler.setblocking(False)
             filler.connect_ex(("127.0.0.1", port))
         pool = _pool()
-        waiting = asyncio.ensure_future(pool.request(Lane("127.0.0.1", port, "a"), KEY, 0, b"", REMAINS_S))
+        waiting = asyncio.ensure_future(pool.request(Line("127.0.0.1", port, "a"), KEY, 0, b"", REMAINS_S))
         await until(lambda: bool(pool._connecting))
         with pytest.raises(ConnectionLost, match="no connection in time"):
-            await pool.request(Lane("127.0.0.1", port, "a"), KEY, 0, b"", 0.01)
+            await pool.request(Line("127.0.0.1", port, "a"), KEY, 0, b"", 0.01)
         await pool.close()
         with pytest.raises(ConnectionLost):
             await waiting

@@ -53,7 +53,7 @@ def test_attribute_and_key_are_the_same_words() -> None:
 def test_every_key_has_a_reason_and_a_distinct_variable() -> None:
     assert all(len(key.why) > 60 and key.why.endswith((".", "only.")) for key in KEYS.values())
     assert len({environment_name(key) for key in KEYS}) == len(KEYS)
-    assert {row.key for row in document_keys()} == set(KEYS) | {"kafka.*", "object.store.option.*"}
+    assert {row.key for row in document_keys()} == set(KEYS) | {"kafka.*", "object.store.option.*", "listener.name.*"}
 
 
 def test_flag_beats_environment_beats_file_beats_default(tmp_path: Path) -> None:
@@ -130,6 +130,7 @@ def test_all_problems_come_at_once() -> None:
         )
     text = str(caught.value)
     assert text.startswith("7 problems in the configuration:")
+    assert "docs/configuration.md explain every key" in text
     assert "node.id = '-1' (--property): must be a whole number from 0 to 2147483647" in text
     assert "did you mean session.timeout.ms?" in text
     assert "must be one of classic, consumer" in text
@@ -151,15 +152,64 @@ def test_all_problems_come_at_once() -> None:
             "least 3605001",
         ),
         ("deleted.topic.retention.ms", {"deleted.topic.retention.ms": "1900000", "clock.skew.max.ms": "100001"}, "at least 1900001"),
+        ("file.fence.retention.ms", {"file.fence.retention.ms": "1804999"}, "must be at least 1805000"),
+        ("file.fence.retention.ms", {"file.commit.max.age.ms": "900000", "clock.skew.max.ms": "1800001"}, "must be at least 3600001"),
         ("leader.load.timeout.ms", {"leader.load.timeout.ms": "44999"}, "must be at least 45000 (leader.term.timeout.ms)"),
         ("leader.load.timeout.ms", {"leader.load.timeout.ms": "50000", "session.timeout.ms": "50001"}, "least 50001 (session.timeout.ms)"),
         ("file.commit.max.age.ms", {"file.commit.max.age.ms": "5000"}, "must be above 5000 (clock.skew.max.ms)"),
+        ("snapshots.prefix", {"snapshots.prefix": "wal/snapshots"}, "must be apart from object.store.wal.prefix = wal/"),
+        ("snapshots.prefix", {"snapshots.prefix": "a", "object.store.wal.prefix": "a/b/"}, "must be apart"),
         ("producer.id.expiration.ms", {"producer.id.expiration.ms": "1000"}, "must be at least 900000"),
         ("diskless.metadata.topic.min.insync.replicas", {"diskless.metadata.topic.replication.factor": "1"}, "must not exceed"),
         ("heartbeat.interval.ms", {"heartbeat.interval.ms": "2001"}, "at most a third of session.timeout.ms = 6000"),
         ("object.store.wal.prefix", {"object.store.wal.prefix": "wal"}, "a relative path that ends with a slash"),
-        ("listeners", {"listeners": "INSIDE://:9192,SASL_SSL://:9195"}, "SASL_SSL is not served by this version"),
-        ("listeners", {"listeners": "SSL://:9192"}, "a listener must not promise it"),
+        (
+            "listener.security.protocol.map",
+            {"listeners": "INSIDE://:9192"},
+            "protocol of listener INSIDE; add INSIDE:PROTOCOL",
+        ),
+        ("listener.security.protocol.map", {"listener.security.protocol.map": "A:TLS"}, "must be NAME:PROTOCOL"),
+        ("listener.security.protocol.map", {"listener.security.protocol.map": "A:SSL,a:PLAINTEXT"}, "must name each listener once"),
+        ("ssl.keystore.location", {"listeners": "SSL://:9192"}, "must be given: listener SSL is SSL"),
+        (
+            "ssl.keystore.location",
+            {"listeners": "SSL://:9192", "ssl.keystore.location": "/a", "ssl.key.location": "/b"},
+            "must not be given beside ssl.certificate.location",
+        ),
+        ("ssl.keystore.location", {"listeners": "SSL://:9192", "ssl.key.location": "/b"}, "must be given"),
+        (
+            "ssl.truststore.location",
+            {"listeners": "SSL://:9192", "ssl.keystore.location": "/a", "ssl.client.auth": "requested"},
+            "must be given: listener SSL is SSL and ssl.client.auth=requested",
+        ),
+        ("ssl.keystore.type", {"ssl.keystore.type": "JKS"}, "must be one of PEM"),
+        ("ssl.enabled.protocols", {"ssl.enabled.protocols": "TLSv1.1"}, "some of TLSv1.3, TLSv1.2"),
+        ("ssl.principal.mapping.rules", {"ssl.principal.mapping.rules": "RULE:a"}, "DEFAULT or RULE:pattern/replacement/"),
+        ("ssl.principal.mapping.rules", {"ssl.principal.mapping.rules": "RULE:a/$1/"}, "names a group that its pattern has not"),
+        ("sasl.enabled.mechanisms", {"listeners": "SASL_PLAINTEXT://:9192"}, "must name a mechanism: listener SASL_PLAINTEXT"),
+        ("sasl.enabled.mechanisms", {"sasl.enabled.mechanisms": "GSSAPI"}, "some of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER"),
+        (
+            "users.file",
+            {"listeners": "SASL_PLAINTEXT://:9192", "sasl.enabled.mechanisms": "PLAIN"},
+            "must be given: listener SASL_PLAINTEXT",
+        ),
+        (
+            "sasl.oauthbearer.jwks.endpoint.url",
+            {"listeners": "SASL_PLAINTEXT://:9192", "sasl.enabled.mechanisms": "OAUTHBEARER"},
+            "must be given: listener SASL_PLAINTEXT is SASL_PLAINTEXT with OAUTHBEARER",
+        ),
+        (
+            "sasl.oauthbearer.jwks.endpoint.url",
+            {"sasl.oauthbearer.jwks.endpoint.url": "http://keys/"},
+            "file:///folder/keys.json or https://",
+        ),
+        ("listener.name.other.users.file", {"listener.name.other.users.file": "/a"}, "other is not one of listeners"),
+        ("listener.name.plaintext.ssl.client.auth", {"listener.name.plaintext.ssl.client.auth": "some"}, "must be one of none, requested"),
+        (
+            "listener.name.plaintext.user.file",
+            {"listener.name.plaintext.user.file": "/a"},
+            "did you mean listener.name.plaintext.users.file?",
+        ),
         ("listeners", {"listeners": "PLAINTEXT://:9192,PLAINTEXT://:9195"}, "must have distinct names"),
         ("http.listener", {"http.listener": "localhost:9192"}, "port 9192 is taken"),
         ("advertised.listeners", {"advertised.listeners": "SSL://coordinator:9192"}, "SSL is not one of listeners"),
@@ -220,6 +270,7 @@ def test_secrets_are_not_in_error_messages() -> None:
 def test_rendered_values_load_to_equal_settings() -> None:
     given = {
         "listeners": "INSIDE://[::1]:9192,OUTSIDE://0.0.0.0:9194",
+        "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
         "advertised.listeners": "INSIDE://inside:9192,OUTSIDE://outside:443",
         "http.listener": "",
         "data.dirs": "/a, /b",
@@ -275,3 +326,54 @@ def test_the_highest_schema_level_is_the_newest_of_the_records_and_can_be_held_l
     for value in ("0", str(LEVEL_LATEST + 1), "newest"):
         with pytest.raises(ConfigError, match=rf"schema\.level\.max = '{value}'.*must be a whole number from 1 to {LEVEL_LATEST}"):
             load_settings(env={}, overrides=ESSENTIAL | {"schema.level.max": value})
+
+
+@pytest.mark.parametrize("text", ["0", "1", "0.25", "1e-3"])
+def test_a_ratio_is_a_number(text: str) -> None:
+    assert load(metadata__snapshot__min__changed_records__ratio=text).metadata_snapshot_min_changed_records_ratio == float(text)
+
+
+@pytest.mark.parametrize("text", ["-0.1", "1.1", "nan", "inf", "half", ""])
+def test_a_ratio_out_of_bounds_is_refused(text: str) -> None:
+    key = "metadata.snapshot.min.changed_records.ratio"
+    assert "must be a number from 0 to 1" in problems_of({key: text})[key]
+
+
+@pytest.mark.parametrize("prefix", ["/a", "a/", "a//b", "..", "a/./b", "a b", "é", "", "a" * 201])
+def test_a_snapshot_prefix_that_makes_no_keys_is_refused(prefix: str) -> None:
+    assert "snapshots.prefix" in problems_of({"snapshots.prefix": prefix})
+
+
+def test_names_that_only_begin_alike_are_apart() -> None:
+    assert load(snapshots__prefix="wal-snapshots").snapshots_prefix == "wal-snapshots"
+
+
+@pytest.mark.parametrize(
+    ("given", "key", "part"),
+    [
+        ({"listeners": "SASL_SSL://:9192"}, "authorizer", "must be given, since listener SASL_SSL is SASL_SSL"),
+        ({"acls": "User:a:ALTER"}, "acls", "set authorizer=acls"),
+        ({"acls": "User:a:ALTER", "authorizer": "kafka"}, "acls", "authorizer is kafka"),
+        ({"super.users": "User:a"}, "super.users", "set authorizer=acls"),
+        ({"authorizer": "acls", "acls": "User:a:FLY"}, "acls", "CLUSTER_ACTION"),
+        ({"authorizer": "acls", "acls": "Group:a:ALTER"}, "acls", "User:name"),
+        ({"authorizer": "acls", "acls": "User::ALTER"}, "acls", "User:name"),
+        ({"authorizer": "acls", "acls": "ALTER"}, "acls", "User:name"),
+        ({"authorizer": "acls", "super.users": "a"}, "super.users", "User:name"),
+        ({"authorizer": "acls", "super.users": "User:a;User:a"}, "super.users", "repeated"),
+        ({"authorizer": "opa"}, "authorizer", "acls, kafka, or empty"),
+    ],
+)
+def test_rules_of_who_may_do_what_that_do_not_fit_are_refused(given: dict[str, str], key: str, part: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_settings(overrides=ESSENTIAL | given)
+    assert any(one.key == key and part in str(one) for one in caught.value.problems), str(caught.value)
+
+
+def test_acls_are_written_as_they_are_given() -> None:
+    text = "User:CN=a,O=b:c:CLUSTER_ACTION;User:*:ALTER,DESCRIBE"
+    settings = load_settings(overrides=ESSENTIAL | {"authorizer": "acls", "acls": text + " ;", "super.users": "User:x; User:y"})
+    shown = {one.key: one.value for one in render(settings)}
+    assert shown["acls"] == text
+    assert shown["super.users"] == "User:x;User:y"
+    assert [entry.principal for entry in settings.acls] == ["User:CN=a,O=b:c", "User:*"]

@@ -9,23 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.config.directories import (
-    LOST,
     META_PROPERTIES,
-    MIGRATING,
-    UNASSIGNED,
     DirectoryError,
     MetaProperties,
-    directory_id_text,
+    OpenedDirectories,
     format_directories,
     format_meta_properties,
-    is_reserved,
     lock_directory,
     open_directories,
-    parse_directory_id,
     parse_meta_properties,
     random_directory_id,
     read_meta_properties,
 )
+from coordinator.kafka.directory_ids import LOST, MIGRATING, UNASSIGNED, directory_id_text, is_online, is_reserved, parse_directory_id
 
 CLUSTER = "4L6g3nShT-eMCtK--X86sw"
 
@@ -36,18 +32,24 @@ def write_meta(path: Path, **changes: str) -> None:
     (path / META_PROPERTIES).write_text("".join(f"{key.replace('_', '.')}={value}\n" for key, value in values.items()))
 
 
+def open_and_unlock(*paths: Path) -> OpenedDirectories:
+    opened = open_directories(paths, cluster_id=CLUSTER, node_id=1)
+    opened.unlock()
+    return opened
+
+
 def test_missing_directories_are_created_and_reopened_with_the_same_ids(tmp_path: Path) -> None:
     paths = [tmp_path / "a", tmp_path / "b"]
-    opened = open_directories(paths, cluster_id=CLUSTER, node_id=1)
+    opened = open_and_unlock(*paths)
     assert [one.path for one in opened.online] == paths
     assert opened.online[0].directory_id != opened.online[1].directory_id
-    assert open_directories(paths, cluster_id=CLUSTER, node_id=1) == opened
+    assert open_and_unlock(*paths) == opened
     assert (paths[0] / META_PROPERTIES).read_text().startswith(f"version=1\ncluster.id={CLUSTER}\nnode.id=1\ndirectory.id=")
 
 
 def test_missing_directory_id_is_generated_and_unknown_keys_stay(tmp_path: Path) -> None:
     write_meta(tmp_path / "a", note="kept")
-    opened = open_directories([tmp_path / "a"], cluster_id=CLUSTER, node_id=1)
+    opened = open_and_unlock(tmp_path / "a")
     meta = read_meta_properties(tmp_path / "a")
     assert meta == MetaProperties(cluster_id=CLUSTER, node_id=1, directory_id=opened.online[0].directory_id, other={"note": "kept"})
 
@@ -70,7 +72,7 @@ def test_foreign_or_broken_directory_is_refused_by_path(tmp_path: Path, changes:
         open_directories([tmp_path / "good", tmp_path / "bad"], cluster_id=CLUSTER, node_id=1)
     assert message in str(caught.value)
     assert str(tmp_path / "bad") in str(caught.value)
-    assert not (tmp_path / "good" / META_PROPERTIES).exists(), "nothing is written when anything is wrong"
+    assert not any((tmp_path / "good").iterdir()), "nothing is written when anything is wrong"
 
 
 def test_missing_keys_are_named(tmp_path: Path) -> None:
@@ -88,7 +90,7 @@ def test_copied_directory_is_refused_with_both_paths(tmp_path: Path) -> None:
 
 def test_unusable_directory_is_offline_while_another_is_online(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
-    opened = open_directories([tmp_path / "file", tmp_path / "a"], cluster_id=CLUSTER, node_id=1)
+    opened = open_and_unlock(tmp_path / "file", tmp_path / "a")
     assert [one.path for one in opened.online] == [tmp_path / "a"]
     assert [one.path for one in opened.offline] == [tmp_path / "file"]
     with pytest.raises(DirectoryError, match=f"{tmp_path}/file is unusable"):
@@ -111,11 +113,13 @@ def test_format_needs_every_directory(tmp_path: Path) -> None:
 
 
 def test_directory_has_one_user(tmp_path: Path) -> None:
-    lock = lock_directory(tmp_path)
-    with pytest.raises(DirectoryError, match="in use by another process"):
-        lock_directory(tmp_path)
-    lock.close()
-    lock_directory(tmp_path).close()
+    opened = open_directories([tmp_path / "a"], cluster_id=CLUSTER, node_id=1)
+    with pytest.raises(DirectoryError, match=f"{tmp_path}/a is in use by another process"):
+        open_directories([tmp_path / "b", tmp_path / "a"], cluster_id=CLUSTER, node_id=1)
+    assert not (tmp_path / "b" / META_PROPERTIES).exists()
+    lock_directory(tmp_path / "b").close()  # no lock is left by the one that was refused
+    opened.unlock()
+    open_and_unlock(tmp_path / "a")
 
 
 def test_random_ids_avoid_reserved_values_and_dashes() -> None:
@@ -141,3 +145,11 @@ def test_meta_properties_round_trip(raw: bytes, other: dict[str, str]) -> None:
     assert parse_meta_properties(format_meta_properties(meta), "x") == meta
     if directory_id is not None:
         assert parse_directory_id(directory_id_text(directory_id)) == directory_id
+
+
+@pytest.mark.parametrize(
+    ("directory_id", "online"),
+    [(UNASSIGNED, True), (MIGRATING, True), (LOST, False), (b"1" * 16, True), (b"3" * 16, False)],
+)
+def test_a_replica_is_online_where_its_node_has_its_directory_online(directory_id: bytes, online: bool) -> None:
+    assert is_online(directory_id, [b"1" * 16, b"2" * 16]) is online

@@ -18,12 +18,12 @@ from coordinator.core.commands import (
     PlacePartitions,
     TopicShare,
 )
-from coordinator.core.files.block import BlockShare
+from coordinator.core.files.answers import FileAnswer
 from coordinator.core.reads.queries import FetchBudget, find_batches
 from coordinator.core.state.replica_state import ShardState
 from coordinator.core.tables.in_memory import HotState
 from coordinator.kafka.batches import BATCH, BatchArray, partition_key
-from coordinator.testing.shard_harness import Replica, World
+from coordinator.testing.shard_harness import HarnessReplica, World
 
 TOPIC = bytes([7] * 16)
 OTHER_TOPIC = bytes([8] * 16)
@@ -98,7 +98,7 @@ def list_offsets(*queries: tuple[int, int], topic_id: bytes = TOPIC) -> ListOffs
     return ListOffsets(queries=[OffsetQuery(topic_id=topic_id, partition=p, timestamp=t) for p, t in queries])
 
 
-def leading(count: int = 2) -> tuple[World, Replica]:
+def leading(count: int = 2) -> tuple[World, HarnessReplica]:
     """A world with one replica that leads and has a topic with `count` partitions."""
     world = World()
     replica = world.add_replica()
@@ -108,7 +108,7 @@ def leading(count: int = 2) -> tuple[World, Replica]:
 
 
 def result_of(answer: object) -> CommitResult:
-    assert isinstance(answer, CommitResult | BlockShare), answer
+    assert isinstance(answer, CommitResult | FileAnswer), answer
     return answer.result()
 
 
@@ -126,16 +126,16 @@ def view_of(hot: HotState) -> dict[str, object]:
     producers = hot.producers
     return {
         "partitions": {
-            key: (partitions.high_watermark.cells[row], partitions.log_start.cells[row]) for key, row in partitions.index.items()
+            partitions.keys[row]: (partitions.high_watermark.cells[row], partitions.log_start.cells[row])
+            for row in partitions.rows.rows().tolist()
         },
         "producers": {
-            (partitions.keys[row], producer_id): (
+            (partitions.keys[producers.owner.cells[at]], producers.producer.cells[at]): (
                 producers.epoch.cells[at],
                 producers.last_append.cells[at],
                 [tuple(known) for known in producers.remembered(at)],
             )
-            for row, of_partition in producers.index.items()
-            for producer_id, at in of_partition.items()
+            for at in producers.rows.rows().tolist()
         },
         "topics": {topic_id: (topic.name, topic.order_offset, set(topic.partitions)) for topic_id, topic in hot.topics.items()},
         "deleted": {topic_id: (gone.order_offset, gone.time_ms) for topic_id, gone in hot.deleted_topics.items()},
@@ -151,9 +151,9 @@ def state_of(state: ShardState) -> dict[str, object]:
     """What a whole state says: the hot part, every live batch, and the known files."""
     view = view_of(state.hot)
     view["batches"] = {
-        key: [tuple(row) for rows in state.rows_from(row_number, 0) for row in rows.tolist()]
-        for key, row_number in state.hot.partitions.index.items()
+        state.hot.partitions.keys[number]: [tuple(row) for rows in state.rows_from(number, 0) for row in rows.tolist()]
+        for number in state.hot.partitions.rows.rows().tolist()
     }
-    view["files"] = {key: block.file_row() for key, block in state.active.files.items()}
+    view["files"] = {file.object_key: file for file in state.active.files()}
     view["tombstones"] = dict(state.active.tombstones)
     return view

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from coordinator.core import group
 from coordinator.core.commands import Answer, Command, CommitResult, DeletedTo, FoundBatch, FoundOffset
-from coordinator.core.files.commit import answer_of
-from coordinator.testing.shard_harness import Replica, World
+from coordinator.core.files.answers import result_of as logged_result
+from coordinator.testing.shard_harness import HarnessReplica, World
 from records.codec import decode_entry
-from records.model import FileCommitted
+from records.files import FileCommitted, table_of
 from tests.core.build import (
     MASK,
     OTHER_TOPIC,
@@ -258,12 +256,15 @@ class Run:
         for _, value in self.world.log:
             for record in decode_entry(value or b""):
                 if isinstance(record, FileCommitted):
-                    assert _elements(answer_of(record)) == self.model.files[record.object_key].answer
+                    assert (
+                        _elements(logged_result(table_of([record]), 0, self.replica.view.state.hot))
+                        == self.model.files[record.object_key].answer
+                    )
 
 
-def straight_replay(world: World) -> Replica:
+def straight_replay(world: World) -> HarnessReplica:
     """A new replica that has read the whole log in one go."""
-    replica = Replica(World(log=world.log), 99, world.replicas[0].limits, 0, 4)
+    replica = HarnessReplica(World(log=world.log), 99, world.replicas[0].limits, 0, 4)
     replica.read()
     return replica
 
@@ -307,11 +308,3 @@ def check_run(taken: list[dict[str, object]]) -> None:
 @given(steps)
 def test_a_leader_answers_and_ends_up_as_the_oracle_does(taken: list[dict[str, object]]) -> None:
     check_run(taken)
-
-
-@SETTINGS
-@given(steps)
-def test_a_leader_that_decides_every_commit_by_the_readable_path_does_too(taken: list[dict[str, object]]) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(group, "BLOCK_BATCHES_MIN", 1 << 60)
-        check_run(taken)

@@ -1,4 +1,4 @@
-"""Plain commits are answered before they are applied, and handed over before the overlay has them: nobody may notice.
+"""Commits are answered before they are applied to the committed tables: nobody may notice.
 
 The reference is the same shard made to settle after every event.
 """
@@ -11,25 +11,24 @@ from collections.abc import Callable
 import pytest
 
 from coordinator.core.commands import Command, CommitFile
-from coordinator.core.events import Append, Delivered, Delivery, Effect, Reply, StateChanged, Submitted, Ticked
-from coordinator.core.events import Request as Asked
+from coordinator.core.events import Delivered, Delivery, Effect, Reply, StateChanged, Submitted, Ticked
 from coordinator.core.leadership.states import State
 from coordinator.core.limits import Limits
 from coordinator.core.shard import Shard
 from coordinator.core.state.replica_state import ShardState
 from coordinator.core.tables.in_memory import BrokenInvariant
-from coordinator.testing.shard_harness import Replica, World
+from coordinator.testing.shard_harness import HarnessReplica, World
 from tests.core.build import batch, commit, delete_records, leading, list_offsets, place, result_of, state_of, view_of
 
 
-def deferring() -> tuple[World, Replica]:
+def deferring() -> tuple[World, HarnessReplica]:
     """A leader with a topic, which leaves what its shard deferred to the next event."""
     world, replica = leading()
     world.defers = True
     return world, replica
 
 
-def answered(*, count: int = 1) -> tuple[World, Replica]:
+def answered(*, count: int = 1) -> tuple[World, HarnessReplica]:
     """A leader whose last event acknowledged a group of commits to partition 0."""
     world, replica = deferring()
     replica.submit(*[commit(f"file {number}", [batch(0, 3)]) for number in range(count)])
@@ -41,8 +40,6 @@ def answered(*, count: int = 1) -> tuple[World, Replica]:
 def test_the_answer_comes_first() -> None:
     world, replica = deferring()
     [token] = replica.submit(commit("a", [batch(0, 3)]))
-    assert not replica.view.is_settled
-    assert replica.shard.settle() == []
     assert replica.view.is_settled
     replica.land()
     before = replica.view.applied_offset
@@ -55,7 +52,7 @@ def test_the_answer_comes_first() -> None:
     assert (replica.view.commit_counts.commits, replica.view.commit_counts.records) == (1, 3)
 
 
-EVENTS: list[Callable[[Replica], object]] = [
+EVENTS: list[Callable[[HarnessReplica], object]] = [
     lambda replica: result_of(replica.ask(commit("next", [batch(0, 2)]))[0]).base_offsets,
     lambda replica: result_of(replica.ask(commit("file 0", [batch(0, 3)]))[0]),
     lambda replica: result_of(replica.ask(commit("file 0", [batch(0, 4)]))[0]),
@@ -66,7 +63,7 @@ EVENTS: list[Callable[[Replica], object]] = [
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=range(len(EVENTS)))
-def test_an_event_sees_what_was_answered(event: Callable[[Replica], object]) -> None:
+def test_an_event_sees_what_was_answered(event: Callable[[HarnessReplica], object]) -> None:
     seen = []
     for settles in (False, True):
         _, replica = answered(count=2)
@@ -142,10 +139,10 @@ def test_nothing_depends_on_when_it_is_applied(seed: int) -> None:
 
 
 def fail_to_apply(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    def apply_block(*_: object) -> None:
+    def apply_files(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(ShardState, "apply_block", apply_block)
+    monkeypatch.setattr(ShardState, "apply_files", apply_files)
 
 
 @pytest.mark.parametrize(
@@ -199,13 +196,3 @@ def test_what_is_answered_before_the_term_ends_is_applied() -> None:
     assert replica.view.overlay is None
     assert replica.view.state.applied_offset == len(world.log) - 2
     assert replica.cursor == len(world.log) - 1
-
-
-def test_the_overlay_of_a_term_that_ended_takes_nothing_more() -> None:
-    _, replica = leading()
-    effects = replica.shard.feed(Submitted([Asked("token", commit("a", [batch()]), 10**15)]), 0)
-    assert any(isinstance(effect, Append) for effect in effects)
-    assert not replica.shard.is_settled
-    replica.shard.break_off("the process has enough")
-    assert replica.shard.is_settled
-    assert replica.view.overlay is None

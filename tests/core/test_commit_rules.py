@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
-
+import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from coordinator.core import group
 from coordinator.core.commands import CommitFile
-from coordinator.core.files import commit as commit_module
-from coordinator.core.files import commit_vector
+from coordinator.core.files import answers, decide
+from coordinator.core.files.requests import RECORDS_PER_BATCH_MAX, read_lines
 from coordinator.core.limits import Limits
-from coordinator.kafka.batches import BatchArray, content_hash, join_batches, partition_key, split_partition_key
+from coordinator.kafka.batches import BATCH, partition_key, split_partition_key
 from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.codec import ELEMENTS_MAX
-from coordinator.testing.shard_harness import Replica, World
+from coordinator.testing.shard_harness import HarnessReplica, World
 from records.codec import decode_entry
-from records.model import FileCommitted, FilesFenced, FilesRemoved, ProducersExpired
+from records.files import FileCommitted
+from records.lines import BatchVerdict
+from records.model import FilesFenced, FilesRemoved, ProducersExpired
 from tests.core.build import (
     MASK,
     OTHER_TOPIC,
@@ -37,13 +35,7 @@ E = ErrorCode
 MAX = 2147483647
 
 
-@pytest.fixture(autouse=True, params=[1 << 60, group.BLOCK_BATCHES_MIN], ids=["alone", "together"])
-def deciding(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every rule holds for commits that are decided alone, by the readable path, and for those that are decided together."""
-    monkeypatch.setattr(group, "BLOCK_BATCHES_MIN", request.param)
-
-
-def errors(replica: Replica, command: CommitFile) -> list[int]:
+def errors(replica: HarnessReplica, command: CommitFile) -> list[int]:
     return result_of(replica.ask(command)[0]).errors
 
 
@@ -173,19 +165,18 @@ def test_offsets_are_dense_over_accepted_batches_and_the_clients_offsets_only_co
 
 
 def test_offsets_never_pass_the_greatest_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (commit_module, commit_vector):
-        monkeypatch.setattr(module, "OFFSETS_MAX", 5)
+    monkeypatch.setattr(decide, "OFFSETS_MAX", 5)
     world, replica = leading()
     rows = [batch(0, 3), batch(1, 6), batch(0, 2), batch(0, 1)]
     assert errors(replica, commit("a", rows)) == [0, E.INVALID_REQUEST, 0, E.INVALID_REQUEST]
     result = result_of(replica.ask(commit("b", [batch(0), batch(1, 5)]))[0])
     assert result.errors == [E.INVALID_REQUEST, 0]
     assert result.base_offsets == [-1, 0]
-    assert [file.run_base_offset for file in files_logged(world)] == [[0], [0]]
+    assert [[one.base_offset for one in file.batches] for file in files_logged(world)] == [[0, -1, 3, -1], [-1, 0]]
 
 
 def test_no_file_reaches_the_end_of_64_bits() -> None:
-    assert commit_module.OFFSETS_MAX + ELEMENTS_MAX * commit_module.RECORDS_PER_BATCH_MAX < 2**63
+    assert answers.OFFSETS_MAX + ELEMENTS_MAX * RECORDS_PER_BATCH_MAX < 2**63
 
 
 def test_append_time_is_one_reading_per_file_and_only_for_log_append_time() -> None:
@@ -210,7 +201,7 @@ def test_the_answer_carries_the_log_start_of_now() -> None:
 # ---- idempotence: producer 5 in epoch 3 wrote sequences 10 to 12, then 13, unless a test says otherwise
 
 
-def with_producer() -> Replica:
+def with_producer() -> HarnessReplica:
     _, replica = leading()
     assert errors(replica, commit("first", [_write(10, 3), _write(13, 1)])) == [0, 0]
     return replica
@@ -337,9 +328,9 @@ def test_an_expired_producer_may_start_anywhere() -> None:
     hot = replica.view.state.hot
     time = hot.log_time_ms
     hot.apply(ProducersExpired(before_ms=time), 50)
-    assert hot.producers.index
+    assert len(hot.producers)
     hot.apply(ProducersExpired(before_ms=time + 1), 51)
-    assert not hot.producers.index
+    assert not len(hot.producers)
 
 
 # ---- the same key again
@@ -418,7 +409,7 @@ def test_a_key_with_a_tombstone_is_refused(known_before: bool) -> None:
         replica.ask(commit("a", [batch()]))
     state = replica.view.state
     record = FilesRemoved(object_keys=["a"]) if known_before else FilesFenced(object_keys=["a"], created_ms=[-1])
-    state.apply_entry([record], state.applied_offset + 1, b"")
+    state.apply_entry([record], state.applied_offset + 1)
     result = result_of(replica.ask(commit("a", [batch()]))[0])
     assert result.errors == [E.INVALID_REQUEST]
     assert "fenced for deletion" in (result.messages[0] or "")
@@ -430,7 +421,7 @@ def test_a_file_removed_while_its_commit_is_being_written_is_gone() -> None:
     state = replica.view.state
     state.freeze(replica.shard.header("cluster", bytes(16)))
     assert state.find_file("a") is not None
-    state.apply_entry([FilesRemoved(object_keys=["a"])], state.applied_offset + 1, b"")
+    state.apply_entry([FilesRemoved(object_keys=["a"])], state.applied_offset + 1)
     assert state.find_file("a") is None
     assert errors(replica, commit("a", [batch()])) == [E.INVALID_REQUEST]
 
@@ -438,13 +429,20 @@ def test_a_file_removed_while_its_commit_is_being_written_is_gone() -> None:
 # ---- shapes
 
 
-def test_consecutive_batches_of_a_partition_share_a_run() -> None:
+def test_a_record_has_every_batch_of_the_request_in_its_order() -> None:
     world, replica = leading()
     rows = [batch(0, 2), batch(0, 3), batch(1, 1), batch(0, 1, sequence=4), batch(0, 1, sequence=4), batch(0, 5)]
     replica.ask(commit("a", rows))
     [record] = files_logged(world)
-    assert (record.run_partition, record.run_length, record.run_base_offset) == ([0, 1, 0], [2, 1, 2], [0, 0, 5])
-    assert len(record.topic_ids) == 1
+    described = [(one.partition, BatchVerdict(one.verdict).name, one.base_offset, one.record_count) for one in record.batches]
+    assert described == [
+        (0, "ACCEPTED", 0, 2),
+        (0, "ACCEPTED", 2, 3),
+        (1, "ACCEPTED", 0, 1),
+        (0, "ACCEPTED", 5, 1),
+        (0, "DUPLICATE", 5, 1),
+        (0, "ACCEPTED", 6, 5),
+    ]
 
 
 def test_the_wire_layout_of_a_batch_is_77_bytes() -> None:
@@ -458,20 +456,46 @@ def test_a_partition_key_splits_into_what_it_was_made_of() -> None:
         assert split_partition_key(partition_key(OTHER_TOPIC, partition)) == (OTHER_TOPIC, partition)
 
 
-def hashed(batches: BatchArray) -> bytes:
-    return content_hash(1, 1, [0], memoryview(join_batches([batches])))
+def hashed(command: CommitFile) -> bytes | None:
+    """The content hash of a commit, None when its batches are not lawful."""
+    read = read_lines(command.batches.tobytes(), [command])
+    return None if read.faults[0, 1] else read.hashes[0]
 
 
-def test_the_content_hash_knows_no_request_ids_and_does_not_change_the_batches() -> None:
-    array, other = (
-        batch_array([batch(request_id=7), batch(1, request_id=8)]),
-        batch_array([batch(request_id=-1), batch(1, request_id=2**31 - 1)]),
-    )
-    assert hashed(array) == hashed(other)
-    assert array["request_id"].tolist() == [7, 8]
+def test_the_content_hash_knows_neither_request_ids_nor_the_clients_offsets_nor_what_a_retry_may_change() -> None:
+    rows = [batch(0, 3, sequence=4, request_id=7), batch(1, 2, request_id=8)]
+    again = [batch(0, 3, sequence=4, request_id=-1, base_offset=70), batch(1, 2, request_id=2**31 - 1)]
+    assert hashed(commit("a", rows)) == hashed(commit("b", again, created_ms=77, uploader_broker_id=9))
 
 
-@given(st.integers(1, 60))
-def test_the_content_hash_is_that_of_all_the_bytes(count: int) -> None:
-    array = batch_array([batch(place, request_id=0) for place in range(count)])
-    assert hashed(array) == sha256(b"1 1 0 " + array.tobytes()).digest()[:16]
+@pytest.mark.parametrize(
+    "change", [{"object_format": 2}, {"file_size": 1 << 21}, {"owner_ids": [1]}, {"owner_ids": [0, 1]}, {"owner_ids": []}]
+)
+def test_the_content_hash_is_that_of_the_head(change: dict[str, object]) -> None:
+    rows = [batch(0, 3, sequence=4)]
+    assert hashed(commit("a", rows, **change)) != hashed(commit("a", rows))
+
+
+def test_the_content_hash_knows_order_number_and_repetition_of_batches() -> None:
+    one, other = batch(0, 1, byte_offset=0), batch(0, 1, byte_offset=10)
+    contents = [[], [one], [other], [one, other], [one, other, batch(0, 1, byte_offset=20)], [one, batch(1, 1, byte_offset=10)]]
+    assert len({hashed(commit("a", rows)) for rows in contents}) == len(contents)
+
+
+def test_a_retry_with_one_more_batch_is_another_content_even_if_that_batch_is_not_lawful() -> None:
+    _, replica = leading()
+    rows = [batch(0, 1), batch(1, 2)]
+    assert errors(replica, commit("a", rows)) == [0, 0]
+    assert errors(replica, commit("a", [*rows, batch(0, 1, magic=1)])) == [E.DUPLICATE_RESOURCE] * 3
+
+
+def test_every_bit_of_an_idempotent_batch_is_in_the_content_hash() -> None:
+    command = commit("a", [batch(0, 3, sequence=4, producer_id=77), batch(1, 5, sequence=9)])
+    raw, content = command.batches.tobytes(), hashed(command)
+    for at in range(len(raw)):
+        for bit in range(8):
+            changed = bytearray(raw)
+            changed[at] ^= 1 << bit
+            other = hashed(command._replace(batches=np.frombuffer(bytes(changed), BATCH)))
+            is_request_id, is_tag = 1 <= at % BATCH.itemsize < 5, at % BATCH.itemsize == BATCH.itemsize - 1
+            assert (other == content) == (is_request_id or is_tag), (at, bit)

@@ -12,14 +12,14 @@ from coordinator.core.events import Accused, Contradicted
 from coordinator.core.leadership.states import State
 from coordinator.core.limits import Limits
 from coordinator.core.log_entry import ContradictoryEntry
-from coordinator.testing.shard_harness import Replica, World
-from records.codec import decode_entry, encode_entry, encode_key
-from records.entry_key import EntryKey
+from coordinator.testing.shard_harness import HarnessReplica, World
+from records.codec import decode_entry, encode_entry
+from records.entry_key import EntryKey, encode_key
+from records.files import FileCommitted
 from records.log import TOPIC_PARTITIONS_MAX
 from records.model import (
-    FileCommitted,
-    FileHandedOver,
     FilesFenced,
+    FilesHandedOver,
     FilesRemoved,
     LeadershipClaimed,
     NoOp,
@@ -35,7 +35,7 @@ from tests.core.build import TOPIC, batch, commit, place, result_of, state_of
 OTHER = b"o" * 16
 
 
-def led() -> tuple[World, Replica, Replica]:
+def led() -> tuple[World, HarnessReplica, HarnessReplica]:
     """The first of two replicas leads; partition 0 has 3 records of producer 7 and 2 of nobody."""
     world = World()
     first, second = world.add_replica(), world.add_replica()
@@ -54,19 +54,18 @@ def record_of(world: World, key: str) -> FileCommitted:
     raise AssertionError(f"no file {key}")
 
 
-def forge(world: World, leader: Replica, *entries: Sequence[Record]) -> None:
+def forge(world: World, leader: HarnessReplica, *entries: Sequence[Record]) -> None:
     """Append entries as the leader's producer would, behind what it has written."""
     fence = leader.view.fence
     for seq, records in enumerate(entries, fence.seq + 1):
         world.append(encode_key(EntryKey(fence.epoch, fence.term, seq)), encode_entry(list(records), 2))
 
 
-def next_file(world: World, **fields: object) -> FileCommitted:
+def next_file(world: World, key: str = "c", **fields: int) -> FileCommitted:
     """A lawful next file of partition 0, or one that is not."""
-    lawful = dataclasses.replace(
-        record_of(world, "a"), object_key="c", run_base_offset=[5], base_sequence=[13], producer_id=[7], producer_epoch=[1]
-    )
-    return dataclasses.replace(lawful, **fields)  # type: ignore[arg-type]
+    known = record_of(world, "a")
+    lawful = known.batches[0]._replace(base_offset=5, base_sequence=13, producer_id=7, producer_epoch=1)
+    return dataclasses.replace(known, object_key=key, batches=[lawful._replace(**fields)])
 
 
 def created(first: int, count: int, topic: bytes = OTHER) -> PartitionCreated:
@@ -78,18 +77,18 @@ def deleted_to(offset: int, partition: int = 0, topic: bytes = TOPIC) -> Records
 
 
 CONTRADICTIONS: dict[str, Callable[[World], list[Record]]] = {
-    "offset 4, 5 is next": lambda w: [next_file(w, run_base_offset=[4])],
-    "offset 6, 5 is next": lambda w: [next_file(w, run_base_offset=[6])],
-    "-9, which does not exist here": lambda w: [next_file(w, run_partition=[9])],
-    "epoch 0 after epoch 1": lambda w: [next_file(w, producer_epoch=[0])],
-    "sequence 12 of epoch 1, 13 is next": lambda w: [next_file(w, base_sequence=[12])],
-    "sequence 14 of epoch 1, 13 is next": lambda w: [next_file(w, base_sequence=[14])],
-    "sequence 13 of epoch 2, 0 is next": lambda w: [next_file(w, producer_epoch=[2])],
-    "file a was committed by entry": lambda w: [next_file(w, object_key="a")],
+    "offset 4, 5 is next": lambda w: [next_file(w, base_offset=4)],
+    "offset 6, 5 is next": lambda w: [next_file(w, base_offset=6)],
+    "-9, which does not exist here": lambda w: [next_file(w, partition=9)],
+    "epoch 0 after epoch 1": lambda w: [next_file(w, producer_epoch=0)],
+    "sequence 12 of epoch 1, 13 is next": lambda w: [next_file(w, base_sequence=12)],
+    "sequence 14 of epoch 1, 13 is next": lambda w: [next_file(w, base_sequence=14)],
+    "sequence 13 of epoch 2, 0 is next": lambda w: [next_file(w, producer_epoch=2)],
+    "file a was committed by entry": lambda w: [next_file(w, key="a")],
     "a file is alone in its entry": lambda w: [next_file(w), NoOp()],
     "file c is committed beside other records": lambda w: [
         next_file(w),
-        next_file(w, object_key="d", run_base_offset=[8], base_sequence=[16]),
+        next_file(w, key="d", base_offset=8, base_sequence=16),
     ],
     "stands behind seq 0": lambda w: [LeadershipClaimed(epoch=2, term=5, node_id=1, rack="", endpoints=[])],
     "up to 6, past the high watermark 5": lambda w: [deleted_to(6)],
@@ -106,7 +105,8 @@ CONTRADICTIONS: dict[str, Callable[[World], list[Record]]] = {
         )
     ],
     "file a is removed though 1 of its batches are live": lambda w: [FilesRemoved(object_keys=["x", "a"])],
-    "file b is handed over though 2 of its batches are live": lambda w: [FileHandedOver(object_key="b", next_owner_id=1)],
+    "file b is fenced though entry 3 committed it": lambda w: [FilesFenced(object_keys=["b"], created_ms=[5])],
+    "file b is handed over though 2 of its batches are live": lambda w: [FilesHandedOver(object_keys=["x", "b"], next_owner_ids=[1, 1])],
 }
 
 
@@ -131,8 +131,8 @@ def test_an_entry_that_contradicts_the_state_changes_nothing(reason: str) -> Non
 
 LAWFUL: dict[str, Callable[[World], list[Record]]] = {
     "the next sequence": lambda w: [next_file(w)],
-    "a new epoch from 0 on": lambda w: [next_file(w, producer_epoch=[2], base_sequence=[0])],
-    "any sequence of a producer that is not known": lambda w: [next_file(w, producer_id=[8], base_sequence=[77])],
+    "a new epoch from 0 on": lambda w: [next_file(w, producer_epoch=2, base_sequence=0)],
+    "any sequence of a producer that is not known": lambda w: [next_file(w, producer_id=8, base_sequence=77)],
     "records deleted up to the end": lambda w: [deleted_to(5)],
     "records deleted in an unknown partition": lambda w: [deleted_to(9, 9)],
     "records deleted in a topic deleted by the same entry": lambda w: [TopicDeleted(topic_id=TOPIC, order_offset=0), deleted_to(9)],
@@ -168,15 +168,15 @@ def test_a_file_is_removed_once_all_of_it_is_deleted_however_far_the_counting_is
     assert second.view.state.find_file("a") is None
 
 
-def reloaded(replica: Replica) -> Replica:
+def reloaded(replica: HarnessReplica) -> HarnessReplica:
     """A replica with the state of another, as a database would give it back; it reads on from there."""
-    return Replica(replica.world, 9, Limits(), 0, 4, loaded_from=replica.view)
+    return HarnessReplica(replica.world, 9, Limits(), 0, 4, loaded_from=replica.view)
 
 
 def test_a_state_that_was_loaded_is_suspected_first_and_a_folded_one_decides() -> None:
     world, first, second = led()
     loaded = reloaded(second)
-    forge(world, first, [next_file(world, run_base_offset=[4])], [next_file(world)])
+    forge(world, first, [next_file(world, base_offset=4)], [next_file(world)])
     loaded.read()
     assert loaded.view.phase is State.FAILED
     assert "contradicts this state, which is built anew" in (loaded.view.failure or "")
@@ -213,7 +213,7 @@ def test_an_accusation_of_another_term_is_nothing(epoch: int, term: int | None) 
 
 def test_a_leader_whose_entry_a_stranger_forged_ends_its_term_and_goes_on_behind_it() -> None:
     world, first, second = led()
-    forge(world, first, [next_file(world, run_base_offset=[4])])
+    forge(world, first, [next_file(world, base_offset=4)])
     [token] = first.submit(commit("c", [batch(0, 2)]))
     world.settle()
     # Its own entry with the forged seq is void; it claims again, and a retry is accepted where it belongs.

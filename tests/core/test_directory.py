@@ -24,7 +24,8 @@ from coordinator.core.commands import (
     WantedTopic,
 )
 from coordinator.core.decide import decide_write
-from coordinator.core.directory.directory import decide_confirm, decide_create, decide_delete, decide_register, working_nodes
+from coordinator.core.directory.decisions import decide_confirm, decide_create, decide_delete, decide_register
+from coordinator.core.directory.directory import working_nodes
 from coordinator.core.events import SchemaLevel
 from coordinator.core.limits import Limits
 from coordinator.core.tables.in_memory import BrokenInvariant, HotState
@@ -34,7 +35,7 @@ from records.codec import decode_entry
 from records.history import schema_of_header
 from records.levels import LEVEL_LATEST
 from records.model import Endpoint, FeatureLevelSet, NodeRegistered, PlacedRange, Record, TopicDeleting, TopicPlaced
-from tests.core.build import TOPIC, batch, commit, leading, list_offsets
+from tests.core.build import TOPIC, batch, commit, leading, list_offsets, view_of
 
 LIMITS = Limits(partitions_per_topic_max=50)
 A, B, GONE = bytes([1] * 16), bytes([2] * 16), bytes([3] * 16)
@@ -49,14 +50,14 @@ def wanted(topic_id: bytes, name: str, count: int) -> WantedTopic:
 def create(hot: HotState, *topics: WantedTopic, eligible: dict[int, int] | None = None, offset: int = 100) -> list[tuple[ErrorCode, str]]:
     """Decide and apply; returns (error, message) per topic."""
     command = CreateTopics(topics=list(topics), eligible={0: 0, 1: 0} if eligible is None else eligible)
-    outcomes, records = decide_create(hot.directory, command, LIMITS, hot.log_time_ms)
+    records, outcomes = decide_create(hot.directory, command, LIMITS, hot.log_time_ms)
     for record in records:
         hot.apply(record, offset)
     return [(outcome.error, outcome.message or "") for outcome in outcomes]
 
 
 def delete(hot: HotState, *ids: bytes, offset: int = 200) -> list[ErrorCode]:
-    outcomes, records = decide_delete(hot.directory, DeleteTopics(topic_ids=list(ids)), LIMITS, hot.log_time_ms)
+    records, outcomes = decide_delete(hot.directory, DeleteTopics(topic_ids=list(ids)), LIMITS, hot.log_time_ms)
     for record in records:
         hot.apply(record, offset)
     return [outcome.error for outcome in outcomes]
@@ -162,7 +163,7 @@ def test_new_partitions_are_spread_evenly_the_odd_ones_to_the_least_loaded(loads
 def test_a_topic_placed_while_coordinators_are_unclaimed_is_told_so() -> None:
     hot = HotState()
     command = CreateTopics(topics=[wanted(A, "wide", 8), wanted(B, "narrow", 2)], eligible={0: 0, 3: 0}, without=[2, 1])
-    (wide, narrow), records = decide_create(hot.directory, command, LIMITS, 0)
+    records, (wide, narrow) = decide_create(hot.directory, command, LIMITS, 0)
     assert len(records) == 2
     assert wide.error is ErrorCode.NONE
     assert "live on 2 of 4 coordinators, since nobody has claimed coordinators 1, 2 yet" in str(wide.message)
@@ -273,7 +274,18 @@ def with_nodes(*levels_max: int, level: int = 1) -> HotState:
     """Nodes 1, 2, ... and the highest schema level of each."""
     hot = HotState()
     for node_id, level_max in enumerate(levels_max, 1):
-        hot.apply(NodeRegistered(node_id=node_id, rack="", endpoints=[], schema_level_max=level_max, incarnation_id=FIRST), node_id)
+        hot.apply(
+            NodeRegistered(
+                node_id=node_id,
+                rack="",
+                endpoints=[],
+                schema_level_max=level_max,
+                incarnation_id=FIRST,
+                log_dirs=[],
+                is_any_dir_offline=False,
+            ),
+            node_id,
+        )
     hot.apply(FeatureLevelSet(level=level), 100)
     return hot
 
@@ -289,7 +301,7 @@ def test_the_schema_level_is_part_of_the_directory_and_only_rises() -> None:
     assert hot.directory.schema_level == 1
     hot.apply(FeatureLevelSet(level=2), 1)
     assert hot.directory.schema_level == 2
-    assert hot.touched.directory
+    assert hot.touched.content
     hot.apply(FeatureLevelSet(level=1), 2)
     assert hot.directory.schema_level == 2
     assert hot.copy().directory.schema_level == 2
@@ -369,7 +381,7 @@ def test_entries_are_written_at_the_level_that_the_replica_was_told() -> None:
     follower = world.add_replica()
     world.settle()
     assert follower.view.state.hot.directory.schema_level == 2
-    assert follower.view.state.hot.partitions.index == replica.view.state.hot.partitions.index
+    assert view_of(follower.view.state.hot)["partitions"] == view_of(replica.view.state.hot)["partitions"]
 
 
 # ---- the owners' side
@@ -431,7 +443,7 @@ def test_a_deleted_topic_takes_its_partitions_and_producers_along_at_once() -> N
     assert isinstance(found, list)
     assert getattr(found[0], "outcome", OK).error == ErrorCode.UNKNOWN_TOPIC_ID
     hot = replica.view.state.hot
-    assert (dict(hot.partitions.index), dict(hot.producers.index), dict(hot.topics)) == ({}, {}, {})
+    assert (len(hot.partitions), len(hot.producers), dict(hot.topics)) == (0, 0, {})
 
 
 def test_placements_of_records_are_complete_not_a_difference() -> None:

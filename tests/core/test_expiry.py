@@ -17,13 +17,14 @@ from coordinator.core.commands import (
 )
 from coordinator.core.limits import Limits
 from coordinator.core.state import expiry
+from coordinator.core.state.expiry import decide_expiry
 from coordinator.core.state.packing import Packer
 from coordinator.core.state.replica_state import ShardState
 from coordinator.kafka.errors import ErrorCode
-from coordinator.testing.shard_harness import Replica, World
+from coordinator.testing.shard_harness import EmptyColdStore, HarnessReplica, World
 from coordinator.testing.state_store import MemoryStateStore
-from records.codec import decode_entry, encode_entry
-from records.model import NoOp, ProducersExpired, Record, TombstonesExpired
+from records.codec import decode_entry
+from records.model import FilesFenced, NoOp, ProducersExpired, Record, TombstonesExpired
 from tests.core.build import OTHER_TOPIC, TOPIC, batch, commit, place, result_of, view_of
 
 DAY_MS = 86_400_000
@@ -32,7 +33,7 @@ MINUTE_MS = 60_000
 E = ErrorCode
 
 
-def started(limits: Limits | None = None) -> tuple[World, Replica]:
+def started(limits: Limits | None = None) -> tuple[World, HarnessReplica]:
     """A replica that leads, has a topic, and has looked for what is old just now."""
     world = World()
     replica = world.add_replica(limits=limits)
@@ -48,14 +49,15 @@ def expiries(world: World) -> list[list[Record]]:
     return [records for records in entries if any(isinstance(record, ProducersExpired | TombstonesExpired) for record in records)]
 
 
-def advance(replica: Replica, passed_ms: int, key: str) -> None:
+def advance(replica: HarnessReplica, passed_ms: int, key: str) -> None:
     """Time passes, and a commit shows the log that it did."""
     replica.world.now_ms += passed_ms
     assert result_of(replica.ask(commit(key, [batch(1, 1)]))[0]).errors == [0]
 
 
-def producers_of(replica: Replica) -> set[int]:
-    return {producer for rows in replica.view.state.hot.producers.index.values() for producer in rows}
+def producers_of(replica: HarnessReplica) -> set[int]:
+    producers = replica.view.state.hot.producers
+    return {producers.producer.cells[row] for row in producers.rows.rows().tolist()}
 
 
 def errors_of(answer: Answer) -> list[int]:
@@ -195,10 +197,53 @@ def test_a_follower_and_a_replica_from_the_database_hold_what_the_leader_holds()
     assert [topic.topic_id for topic in stored.topics] == [TOPIC]
 
 
-def flush(replica: Replica, store: MemoryStateStore, packer: Packer) -> None:
+def flush(replica: HarnessReplica, store: MemoryStateStore, packer: Packer) -> None:
     state = replica.view.state
     store.write(packer.pack(state.freeze(replica.shard.header("cluster", b"t" * 16))))
     state.written()
+
+
+# ---- tombstones of files
+
+
+@pytest.mark.parametrize(("age_ms", "is_known"), [(HOUR_MS, True), (HOUR_MS + 1, False)])
+def test_a_fenced_key_is_forgotten_when_its_file_is_older_than_the_retention(age_ms: int, is_known: bool) -> None:
+    state = ShardState(cold=EmptyColdStore())
+    state.hot.log_time_ms = 10 * DAY_MS
+    record = FilesFenced(object_keys=["old", "timeless"], created_ms=[10 * DAY_MS - age_ms, -1])
+    state.apply_entry([record], 0)
+    records, has_more = decide_expiry(state.hot, state.tombstone_ages, Limits())
+    assert not has_more
+    assert bool(records) is not is_known
+    if records:
+        state.apply_entry(records, 1)
+    assert (state.find_tombstone("old") is not None) is is_known
+    assert state.may_know("old") is is_known, "known keys do not grow for ever"
+    assert state.find_tombstone("timeless") is not None
+    assert len(state.tombstone_ages) == 1 + is_known
+
+
+def test_a_key_that_is_fenced_again_expires_by_its_newest_tombstone() -> None:
+    state = ShardState(cold=EmptyColdStore())
+    for offset, created_ms in enumerate((5, 500)):
+        state.apply_entry([FilesFenced(object_keys=["k"], created_ms=[created_ms])], offset)
+    state.apply_entry([TombstonesExpired(keys_before_ms=100, topics_before_ms=0)], 2)
+    assert state.find_tombstone("k") is not None
+    state.apply_entry([TombstonesExpired(keys_before_ms=501, topics_before_ms=0)], 3)
+    assert not state.may_know("k")
+
+
+def test_one_entry_forgets_a_bounded_number_of_keys_the_oldest_first() -> None:
+    state = ShardState(cold=EmptyColdStore())
+    state.hot.log_time_ms = 10 * DAY_MS
+    count = expiry.TOMBSTONES_PER_ENTRY + 1
+    state.apply_entry([FilesFenced(object_keys=[f"k{n}" for n in range(count)], created_ms=list(range(count)))], 0)
+    for offset, left in ((1, 1), (2, 0)):
+        records, has_more = decide_expiry(state.hot, state.tombstone_ages, Limits())
+        assert has_more == bool(left)
+        state.apply_entry(records, offset)
+        assert len(state.known_keys) == len(state.tombstone_ages) == left
+    assert decide_expiry(state.hot, state.tombstone_ages, Limits()) == ([], False)
 
 
 # ---- deleted topics
@@ -215,7 +260,7 @@ def test_an_owner_forgets_a_deleted_id_after_its_retention_and_may_then_have_it_
     advance(replica, MINUTE_MS, "c")
     replica.tick()
     world.settle()
-    assert expiries(world) == [[TombstonesExpired(before_ms=world.now_ms - 7 * DAY_MS)]]
+    assert expiries(world) == [[TombstonesExpired(keys_before_ms=0, topics_before_ms=world.now_ms - 7 * DAY_MS)]]
     assert OTHER_TOPIC not in replica.view.state.hot.deleted_topics
     [answer] = replica.ask(place(OTHER_TOPIC, name="again", order=12))
     assert errors_of(answer) == [E.NONE]
@@ -272,7 +317,7 @@ def test_what_waits_for_its_time_survives_a_restart_from_the_database() -> None:
     assert restored.hot.directory.undated == {OTHER_TOPIC}
     for state in (replica.view.state, restored):
         state.hot.advance_time(77_000, 78_000)
-        state.apply_entry([NoOp()], state.applied_offset + 1, encode_entry([NoOp()]))
+        state.apply_entry([NoOp()], state.applied_offset + 1)
     assert view_of(restored.hot) == view_of(replica.view.state.hot)
     assert restored.hot.deleted_topics[OTHER_TOPIC].time_ms == 77_000
     assert restored.hot.directory.deletions[OTHER_TOPIC].time_ms == 77_000

@@ -13,23 +13,28 @@ from types import ModuleType
 from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
-from hypothesis import example, given, settings
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.core.files import commit_loops
-from coordinator.core.tables import scratch
+from coordinator.core.files import request_loops
+from coordinator.core.tables import keyed_loops
+from coordinator.core.tables.cells import PARTITION_WIDTH, PRODUCER_WIDTH
+from coordinator.core.tables.keyed_loops import KeyedRows
 from coordinator.kafka.batches import BATCH, BatchArray, partition_key
+from coordinator.protocol import commit_loops as wire_loops
 from coordinator.runtime import owner_loops
-from records import file_tables
+from records.files import topic_halves
+from records.lines import LINE_WIDTH, VERDICT
 from tests.compiled import REPOSITORY, loop_modules, plain
+from tests.core.loops_of_files import COMPILED, INTERPRETED
 
-PLAIN_COMMIT = plain(commit_loops)
 PLAIN_OWNER = plain(owner_loops)
-SLOTS = 8
+PLAIN_ROWS = plain(keyed_loops)
+PLAIN_WIRE = plain(wire_loops)
 KEYS = [partition_key(bytes([topic]) * 16, partition) for topic, partition in ((1, 0), (1, 1), (2, 0), (2, 2**31 - 1))]
-INDEX = {key: row for row, key in enumerate(KEYS)}
 FILE_SIZE = 10_000
+NOW_MS = 1_000
 
 Outcome: TypeAlias = tuple[object, ...]
 Damage: TypeAlias = tuple[str, int, int]
@@ -39,8 +44,6 @@ BATCHES = st.lists(
     st.tuples(st.integers(0, len(KEYS) - 1), st.integers(1, 40), st.integers(1, 100), PRODUCERS, st.sampled_from([0, 0, 0, 1, 2**31 - 3])),
     max_size=12,
 )
-PLACES = st.sampled_from([0, 0, 0, 0, -1, 1])
-"""How many places the columns have more than there are batches."""
 DAMAGES = st.lists(
     st.one_of(
         st.tuples(st.just("byte"), st.integers(0, 2000), st.sampled_from([0, 1, 2, 0x7F, 0x80, 0xFF]) | st.integers(0, 255)),
@@ -48,7 +51,6 @@ DAMAGES = st.lists(
         st.tuples(st.just("int64"), st.integers(0, 200), st.sampled_from([33, 41, 49, 58])),
         st.tuples(st.just("int32"), st.integers(0, 200), st.sampled_from([25, 29, 68, 72])),
         st.tuples(st.just("cut"), st.integers(0, 200), st.just(0)),
-        st.tuples(st.just("count"), st.integers(0, 5), st.sampled_from([-(2**63), -1, 0, 1, 2, 100, 2**31, 2**62, 2**63 - 1])),
     ),
     max_size=3,
 )
@@ -65,12 +67,10 @@ def _batches(drawn: list[tuple[int, int, int, int, int]]) -> BatchArray:
     return batches
 
 
-def _damaged(raw: bytes, counts: list[int], damages: list[Damage]) -> tuple[bytes, list[int]]:
-    data, counts = bytearray(raw), list(counts)
+def _damaged(raw: bytes, damages: list[Damage]) -> bytes:
+    data = bytearray(raw)
     for kind, where, value in damages:
-        if kind == "count" and counts:
-            counts[where % len(counts)] = value
-        elif kind == "cut":
+        if kind == "cut":
             del data[max(0, len(data) - where) :]
         elif data:
             at = where % len(data)
@@ -84,7 +84,7 @@ def _damaged(raw: bytes, counts: list[int], damages: list[Damage]) -> tuple[byte
                 start = where % (len(data) // BATCH.itemsize + 1) * BATCH.itemsize + value
                 if start + (bits + 1) // 8 <= len(data):
                     struct.pack_into(form, data, start, (-(2**bits), 2**bits - 1, -1)[where % 3])
-    return bytes(data), counts
+    return bytes(data)
 
 
 def _outcome(run: Callable[[], Outcome]) -> Outcome:
@@ -94,90 +94,112 @@ def _outcome(run: Callable[[], Outcome]) -> Outcome:
         return (IndexError,)
 
 
-def _numbers(length: int) -> memoryview[int]:
-    return memoryview(bytearray(8 * length)).cast("q")
+def _partitions(kind: type[KeyedRows]) -> KeyedRows:
+    table = kind(PARTITION_WIDTH)
+    for key in KEYS:
+        table.set_key(table.take_row(), *topic_halves(key[:16]), int.from_bytes(key[16:]))
+    return table
 
 
-def _table(rows: int, places: int) -> npt.NDArray[np.int64]:
-    return np.zeros((rows, places), np.int64)
-
-
-def _read(loops: ModuleType, raw: bytes, counts: list[int], places: int, index: dict[bytes, int] | None) -> Outcome:
-    topics: list[list[bytes]] = []
-    files = _table(scratch.FILE_ROWS, len(counts))
-    files[file_tables.BATCHES_OF_FILE], files[scratch.FILE_SIZE] = counts, FILE_SIZE
-    tables = [_table(rows, places) for rows in (scratch.COLUMNS, scratch.BATCH_ROWS, scratch.RUN_ROWS)]
-    made = [table.data for table in (files, *tables)]
-    found = loops.read_batches(raw, len(counts), 1_000, index, _numbers(256), *made, topics)
-    return found, topics, *[table.tolist() for table in (files, *tables)]
-
-
-def _produce(loops: ModuleType, raw: bytes, file_of: list[int], row: list[int], count: list[int], table: list[int]) -> Outcome:
-    places = len(file_of)
-    known = {0: {0: 3, 2**63 - 1: 5}, 1: {1: 6, 2**62: 0}}
-    owner, producer = [1, 0, 0, 0, 0, 0, 1, 0], [2**62, 0, 0, 0, 0, 2**63 - 1, 1, 0]
-    epochs, heads, last = [0] * SLOTS, [slot % 5 for slot in range(SLOTS)], (table * 5 * SLOTS)[: 5 * SLOTS]
-    tables = [np.array(column, np.int64).data for column in (owner, producer, epochs, heads, last)]
-    guesses, mark = np.arange(4).data, _numbers(SLOTS)
-    files, columns = _table(scratch.FILE_ROWS, max(file_of, default=0) + 1), _table(scratch.COLUMNS, places)
-    batches, idempotent = _table(scratch.BATCH_ROWS, places), _table(scratch.IDEMPOTENT_ROWS, places)
-    producers = _table(scratch.PRODUCER_ROWS, places + 1)
-    columns[scratch.FILE_OF], columns[scratch.COUNT], batches[scratch.ROW] = file_of, count, row
-    made = [table.data for table in (files, columns, batches, idempotent, producers)]
-    found = loops.read_producers(raw, known, guesses, *tables, mark, *made)
-    return found, *[table.tolist() for table in (guesses, mark, files, idempotent, producers)]
+def _read(loops: ModuleType, kind: type[KeyedRows], raw: bytes, counts: list[int]) -> Outcome:
+    """Read requests, and decide them if they are lawful."""
+    bounds, files = np.cumsum([0, *counts]), len(counts)
+    heads, owners = np.array([(1, FILE_SIZE)] * files, np.int64), [[0]] * files
+    lines, faults = np.full((bounds[-1], LINE_WIDTH), 77, np.int64), np.full((files, 2), 77, np.int64)
+    hashes = np.zeros((files, 2), np.uint64)
+    loops.read_requests(raw, bounds.data, heads.data, owners, lines.data, faults.data, hashes.data)
+    said: Outcome = (lines.tolist(), faults.tolist(), hashes.tolist())
+    if faults[:, 1].any():
+        return said
+    partitions, producers, outcomes = _partitions(kind), kind(PRODUCER_WIDTH), np.full(files, 77)
+    producers.reserve(len(lines))
+    loops.decide_files(lines.data, bounds.data, NOW_MS, 1 << 62, partitions, producers, outcomes.data)
+    return (*said, lines.tolist(), outcomes.tolist(), partitions.array.tolist(), producers.array.tolist())
 
 
 def _own(loops: ModuleType, raw: bytes, owners: dict[bytes, int]) -> Outcome:
     return (loops.common_owner(raw, owners),)
 
 
-@given(BATCHES, st.lists(st.integers(1, 5), max_size=4), DAMAGES, st.booleans(), PLACES)
-@example([(0, 1, 1, -1, 0)], [1], [("count", 0, 2)], True, 0)
-@settings(max_examples=300)
-def test_batches_are_read_alike(
-    drawn: list[tuple[int, int, int, int, int]], cuts: list[int], damages: list[Damage], knows: bool, more_places: int
-) -> None:
+@given(BATCHES, st.lists(st.integers(1, 5), max_size=3), DAMAGES, st.sampled_from([0, 0, 0, 1, -1]))
+@settings(max_examples=200)
+def test_batches_are_read_alike(drawn: list[tuple[int, int, int, int, int]], cuts: list[int], damages: list[Damage], more: int) -> None:
     counts, left = [], len(drawn)
     for cut in cuts:
         counts.append(min(cut, left))
         left -= counts[-1]
     counts.append(left)
-    raw, counts = _damaged(_batches(drawn).tobytes(), counts, damages)
-    places = max(0, len(raw) // BATCH.itemsize + more_places)
-    index = INDEX if knows else None
-    compiled, interpreted = (_outcome(partial(_read, loops, raw, counts, places, index)) for loops in (commit_loops, PLAIN_COMMIT))
+    raw = _damaged(_batches(drawn).tobytes(), damages)
+    raw = raw + bytes(BATCH.itemsize * more) if more >= 0 else raw[: -BATCH.itemsize]
+    compiled, interpreted = (
+        _outcome(partial(_read, loops, kind, raw, counts)) for loops, kind in ((COMPILED, KeyedRows), (INTERPRETED, PLAIN_ROWS.KeyedRows))
+    )
     assert compiled == interpreted
-    if not damages and not more_places:
-        assert isinstance(compiled[0], int)
-        assert compiled[0] >= 0
-
-
-@given(BATCHES, DAMAGES, st.lists(st.integers(0, 2), min_size=12, max_size=12), PLACES, st.integers(0, 2**31 - 1), st.booleans())
-@settings(max_examples=300)
-def test_producers_are_read_alike(
-    drawn: list[tuple[int, int, int, int, int]], damages: list[Damage], steps: list[int], more_places: int, sequence: int, believes: bool
-) -> None:
-    raw, _ = _damaged(_batches(drawn).tobytes(), [], damages)
-    places = max(0, min(len(raw) // BATCH.itemsize + more_places, len(drawn)))
-    file_of = np.cumsum([0, *steps])[:places].tolist()
-    row, count = [one[0] for one in drawn[:places]], [one[2] for one in drawn[:places]]
-    # What the table remembers is what is sent next, or not.
-    table = [(drawn[0][4] - 1 if believes and drawn else sequence) & 0x7FFFFFFF]
-    compiled, interpreted = (_outcome(partial(_produce, loops, raw, file_of, row, count, table)) for loops in (commit_loops, PLAIN_COMMIT))
-    assert compiled == interpreted
+    assert (compiled == (IndexError,)) == (len(raw) != len(drawn) * BATCH.itemsize)
 
 
 @given(BATCHES, DAMAGES, st.lists(st.integers(0, 2), min_size=len(KEYS), max_size=len(KEYS)))
 @settings(max_examples=200)
 def test_owners_are_found_alike(drawn: list[tuple[int, int, int, int, int]], damages: list[Damage], owner_of: list[int]) -> None:
-    raw, _ = _damaged(_batches(drawn).tobytes(), [], damages)
+    raw = _damaged(_batches(drawn).tobytes(), damages)
     owners = dict(zip(KEYS, owner_of, strict=True))
     compiled, interpreted = (_outcome(partial(_own, loops, raw, owners)) for loops in (owner_loops, PLAIN_OWNER))
     assert compiled == interpreted
 
 
+def _of(**wrong: int) -> dict[str, int]:
+    """How long the arrays of two files of two batches each are, but for what is wrong."""
+    return {"lines": 4, "heads": 2, "faults": 2, "owners": 2, "hashes": 2, "outcomes": 2, "room": 4, "undo": 2, "accepted": 2} | wrong
+
+
+BOTH = pytest.mark.parametrize("both", [(COMPILED, KeyedRows), (INTERPRETED, PLAIN_ROWS.KeyedRows)], ids=["compiled", "interpreted"])
+
+
+def _all(loops: ModuleType, kind: type[KeyedRows], size: dict[str, int]) -> None:
+    """Read, decide and apply two files of 40 batches each of a new producer."""
+    raw = _batches([(0, 1, 1, producer, 0) for producer in range(80)]).tobytes()
+    bounds = np.array([0, 40, 80])
+    lines, faults = np.zeros((20 * size["lines"], LINE_WIDTH), np.int64), np.zeros((2, 2), np.int64)
+    heads, hashes = np.full((size["heads"], 2), FILE_SIZE), np.zeros((size["hashes"], 2), np.uint64)
+    loops.read_requests(raw, bounds.data, heads.data, [[0]] * size["owners"], lines.data, faults.data, hashes.data)
+    assert not faults.any()
+    speculative, committed = _partitions(kind), _partitions(kind)
+    producers, twins = kind(PRODUCER_WIDTH), kind(PRODUCER_WIDTH)
+    producers.reserve(20 * size["room"])
+    twins.reserve(80)
+    outcomes = np.zeros(size["outcomes"], np.int64)
+    loops.decide_files(lines.data, bounds.data, NOW_MS, 1 << 62, speculative, producers, outcomes.data)
+    assert not outcomes.any()
+    assert not lines[:, VERDICT].any()
+    accepted, undo, fault = np.zeros(size["accepted"], np.int64), np.zeros((20 * size["undo"], 14), np.int64), np.zeros(3, np.int64)
+    times = np.array([NOW_MS, NOW_MS])
+    stop = loops.apply_files(
+        lines.data, bounds.data, 0, 2, times.data, committed, twins, accepted.data, undo.data, fault.data
+    )  # fmt: skip
+    assert stop == 2
+
+
+@BOTH
+@pytest.mark.parametrize("wrong", ["lines", "heads", "owners", "hashes", "outcomes", "room", "undo", "accepted"])
+def test_arrays_that_are_too_short_are_an_index_error(both: tuple[ModuleType, type[KeyedRows]], wrong: str) -> None:
+    _all(*both, _of())
+    with pytest.raises(IndexError):
+        _all(*both, _of(**{wrong: 3 if wrong in ("lines", "outcomes", "room") else 1}))
+
+
+@pytest.mark.parametrize("loops", [wire_loops, PLAIN_WIRE], ids=["compiled", "interpreted"])
+@pytest.mark.parametrize("wrong", ["lines", "cell", "times", "out"])
+def test_answers_that_do_not_fit_are_an_index_error(loops: ModuleType, wrong: str) -> None:
+    lines, times = np.zeros((2 if wrong == "lines" else 3, LINE_WIDTH), np.int64), np.zeros(1 if wrong == "times" else 2, np.int64)
+    lines[:, 3] = 1
+    cells = (1, 2, 3, 4, LINE_WIDTH if wrong == "cell" else 5)
+    lines[-1, 1] = 1
+    out = bytearray(3 * wire_loops.RESULT_BYTES + 2 * wire_loops.ANSWER_BYTES - (14 if wrong == "out" else 0))
+    with pytest.raises(IndexError):
+        loops.write_answers(lines.data, *cells, times.data, [0, 2, 3], out)
+
+
 def test_every_loop_that_reads_by_address_is_tried_here() -> None:
-    by_address = [source for source in loop_modules() if "*" in source.with_suffix(".pxd").read_text("utf-8")]
-    here = [REPOSITORY / loops.__name__.replace(".", "/") for loops in (commit_loops, owner_loops)]
+    by_address = [source for source in loop_modules() if "char*" in source.with_suffix(".pxd").read_text("utf-8")]
+    here = [REPOSITORY / loops.__name__.replace(".", "/") for loops in (request_loops, owner_loops)]
     assert by_address == [path.with_suffix(".py") for path in here]

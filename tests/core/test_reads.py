@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.core import group
 from coordinator.core.commands import (
     DeletedTo,
     DescribedFile,
@@ -15,33 +14,27 @@ from coordinator.core.commands import (
 )
 from coordinator.core.reads.queries import FetchBudget, batch_id, find_batches, past_the_end
 from coordinator.kafka.errors import ErrorCode
-from coordinator.testing.shard_harness import Replica
+from coordinator.testing.shard_harness import HarnessReplica
 from tests.core.build import TOPIC, UNKNOWN_TOPIC, batch, commit, delete_records, found, leading, list_offsets
 
 E = ErrorCode
 
 
-@pytest.fixture(autouse=True, params=[1 << 60, group.BLOCK_BATCHES_MIN], ids=["alone", "together"])
-def deciding(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every rule holds for commits that are decided alone, by the readable path, and for those that are decided together."""
-    monkeypatch.setattr(group, "BLOCK_BATCHES_MIN", request.param)
-
-
-def offsets(replica: Replica, *queries: tuple[int, int], topic_id: bytes = TOPIC) -> list[tuple[int, int, int]]:
+def offsets(replica: HarnessReplica, *queries: tuple[int, int], topic_id: bytes = TOPIC) -> list[tuple[int, int, int]]:
     """(error, timestamp, offset) per (partition, timestamp)."""
     [answer] = replica.ask(list_offsets(*queries, topic_id=topic_id))
     assert isinstance(answer, list)
     return [(int(e.outcome.error), e.timestamp, e.offset) for e in answer if isinstance(e, FoundOffset)]
 
 
-def deleted(replica: Replica, *points: tuple[int, int], topic_id: bytes = TOPIC) -> list[tuple[int, int]]:
+def deleted(replica: HarnessReplica, *points: tuple[int, int], topic_id: bytes = TOPIC) -> list[tuple[int, int]]:
     """(error, low watermark) per (partition, offset)."""
     [answer] = replica.ask(delete_records(*points, topic_id=topic_id))
     assert isinstance(answer, list)
     return [(int(e.outcome.error), e.low_watermark) for e in answer if isinstance(e, DeletedTo)]
 
 
-def filled() -> Replica:
+def filled() -> HarnessReplica:
     """Partition 0: offsets 0-2 at 500, 3-4 at 900, 5-9 at 200, 10-11 at 900, 12 at 300. Partition 1 is empty."""
     _, replica = leading()
     replica.ask(
@@ -324,7 +317,7 @@ def test_a_follower_finds_what_the_leader_finds() -> None:
 # ---- DescribeFiles
 
 
-def described(replica: Replica, *keys: str) -> list[tuple[int, bool]]:
+def described(replica: HarnessReplica, *keys: str) -> list[tuple[int, bool]]:
     [token] = replica.submit(DescribeFiles(object_keys=list(keys)))
     replica.world.settle()
     replica.tick()

@@ -2,294 +2,310 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
-from collections.abc import Iterator
-from itertools import islice
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
-import numpy as np
 import pytest
 
-import coordinator.core.follower as follower_module
-from benchmarks.replay import START_MS, Log, new_shard
-from coordinator.core.events import EntriesRead
-from coordinator.core.files import read_block, replay, replay_loops
-from coordinator.core.files.read_block import ReadBlock
-from coordinator.core.files.replay import UNUSUAL_MAX, blocks_of
+from coordinator.core import due_loops
+from coordinator.core.leadership.transaction import Chunk, enclose
 from coordinator.core.log_entry import ReadEntry
-from coordinator.core.shard import Shard
-from coordinator.core.state.packing import Flush, Packer
-from coordinator.core.state.replica_state import ShardState
-from coordinator.core.view import ShardView
-from coordinator.testing.state_store import MemoryStateStore
-from records.codec import decode_entry, decode_key, encode_entry, encode_key
-from records.entry_key import EntryKey
-from records.model import FileCommitted, NoOp
+from coordinator.core.state.packing import Packer
+from coordinator.testing.shard_harness import HarnessReplica, World
+from records.codec import HEADER_SIZE_BYTES, encode_entry
+from records.entry_key import EntryKey, encode_key
+from records.files import FileCommitted
+from records.levels import LEVEL_LATEST
+from records.model import FilesFenced, LeadershipClaimed, NoOp, Record, TransactionBegan
 from tests.compiled import plain
+from tests.core.build import state_of
+from tests.records.plain_files import varint
+from tests.sqlite.random_log import LogModel
 
-BATCHES_PER_FILE = 10
-
-
-@pytest.fixture
-def log() -> list[ReadEntry]:
-    """A claim, ten topics and sixty files."""
-    return Log(BATCHES_PER_FILE).entries(60 * BATCHES_PER_FILE)
+TERM = 77
+PLAIN = plain(due_loops)
 
 
-def follow(entries: list[ReadEntry], patch: pytest.MonkeyPatch, *, together: bool) -> Shard:
-    """A shard that read everything at once, deciding by blocks or entry by entry."""
-    with patch.context() as limits:
-        limits.setattr(follower_module, "REPLAY_BLOCK_BYTES_MIN", 1 if together else 1 << 60)
-        shard = new_shard(ShardState(cold=MemoryStateStore().reader()))
-        shard.feed(EntriesRead(entries), START_MS)
-    return shard
+@dataclass
+class Log:
+    """Writes a log of one term; keeps count of the entries in it that are void, by reason."""
+
+    world: World = field(default_factory=World)
+    epoch: int = 1
+    seq: int = -1
+    void: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.claim()
+
+    def claim(self) -> None:
+        """Append the claim of the next term."""
+        self.add(encode_entry([LeadershipClaimed(epoch=self.epoch, term=TERM, node_id=1, rack="", endpoints=[])]))
+
+    @property
+    def next_key(self) -> EntryKey:
+        return EntryKey(self.epoch, TERM, self.seq + 1)
+
+    def add(self, value: bytes | None) -> int:
+        """Append an entry with the next key; returns its offset."""
+        self.seq += 1
+        return self.world.append(encode_key(EntryKey(self.epoch, TERM, self.seq)), value)
+
+    def add_records(self, *records: Record) -> int:
+        return self.add(encode_entry(list(records)))
+
+    def claim_again(self, begun: bytes) -> None:
+        """Begin a transaction that the claim of the next term cuts off."""
+        self.add(begun)
+        self.epoch, self.seq = self.epoch + 1, -1
+        self.claim()
+        self.add_records(NoOp())
+
+    def add_void(self, value: bytes | None) -> None:
+        """Append an entry with the next key that contradicts the log before it."""
+        self.void["contradiction"] += 1
+        self.add(value)
+
+    def add_foreign(self, rng: random.Random) -> None:
+        """Append an entry that does not count, whatever it holds."""
+        key, value = self.next_key, rng.choice([b"not read", encode_entry([NoOp()]), None])
+        reason, written = rng.choice(
+            [
+                ("gap", encode_key(key._replace(seq=key.seq + 1))),
+                ("duplicate", encode_key(key._replace(seq=key.seq - 1))),
+                ("stale", encode_key(key._replace(term=3))),
+                ("foreign", None),
+                ("foreign", b"\1" * 19),
+            ]
+        )
+        self.void[reason] += 1
+        self.world.append(written, value)
 
 
-def state_of(shard: Shard) -> object:
-    state, view = shard.committed.state, ShardView(shard)
-    hot = state.hot
-    table = hot.partitions
-    partitions = {
-        key: tuple(column.cells[row] for column in (table.high_watermark, table.max_timestamp, table.max_timestamp_offset))
-        for key, row in hot.partitions.index.items()
+def outcome(world: World, pieces: Iterable[int | None]) -> dict[str, object]:
+    """What a replica says of a log that it read in pieces of these sizes (None: all that is left)."""
+    replica = HarnessReplica(world, 9, world.add_replica().limits, 0, 4)
+    for size in pieces:
+        if replica.cursor == len(world.log):
+            break
+        replica.read(size)
+    assert replica.cursor == len(world.log)
+    view = replica.view
+    while view.state.trim_step():
+        pass
+    return {
+        "state": state_of(view.state),
+        "times": times_of(replica),
+        "void": dict(view.void_entries),
+        "contradiction": view.contradiction,
+        "last": view.last_entry,
+        "applied": view.applied_offset,
+        "next": view.next_offset,
+        "fences": (view.fence, view.written_fence),
+        "failure": view.failure,
+        "effects": replica.effects,
+        "flush": Packer().pack(replica.shard.freeze(replica.shard.header("cluster", b"t" * 16))),
     }
-    producers = {
-        (hot.partitions.keys[owner], producer): (hot.producers.epoch.cells[row], list(hot.producers.remembered(row)))
-        for owner, rows in hot.producers.index.items()
-        for producer, row in rows.items()
-    }
-    rows = {key: [row for part in state.rows_from(at, 0) for row in part.tolist()] for key, at in hot.partitions.index.items()}
-    files = state.files_after("", 10_000)
-    return partitions, producers, rows, files, view.fence, view.last_entry, view.applied_offset, view.void_entries, view.failure
 
 
-def placed(entries: list[ReadEntry]) -> list[ReadEntry]:
-    """The entries at the offsets where they stand."""
-    return [entry._replace(offset=offset) for offset, entry in enumerate(entries)]
+def times_of(replica: HarnessReplica) -> object:
+    table = replica.view.state.hot.partitions
+    columns = (table.first_offset, table.max_timestamp, table.max_timestamp_offset)
+    return {table.keys[row]: [column.cells[row] for column in columns] for row in table.rows.rows().tolist()}
 
 
-def changed(entry: ReadEntry, **fields: object) -> ReadEntry:
-    """The entry of a file with other fields."""
-    (record,) = decode_entry(entry.value or b"")
-    assert isinstance(record, FileCommitted)
-    values = {name: getattr(record, name) for name in record.__dataclass_fields__} | fields
-    return entry._replace(value=encode_entry([FileCommitted(**values)]))
+def agreed(log: Log, seed: int = 0) -> dict[str, object]:
+    """What a replica says of a log, however it reads it."""
+    rng = random.Random(seed)
+    size = len(log.world.log)
+    together = outcome(log.world, [None])
+    assert together == outcome(log.world, [1] * size)
+    for longest in (3, 40):
+        assert together == outcome(log.world, [rng.randint(1, longest) for _ in range(size)])
+    assert together["failure"] is None
+    assert together["void"] == dict(log.void)
+    return together
 
 
-def file_at(entries: list[ReadEntry], place: int) -> FileCommitted:
-    (record,) = decode_entry(entries[place].value or b"")
-    assert isinstance(record, FileCommitted)
-    return record
+def batch_by_batch(rng: random.Random) -> tuple[Log, LogModel]:
+    """A log with nothing but partitions and files, more bytes than are applied together."""
+    log, model = Log(), LogModel(rng, files_per_record=1)
+    while sum(len(value or b"") for _, value in log.world.log) < 100_000:
+        log.add_records(model.next_record())
+    return log, model
 
 
-def files_with_producers(entries: list[ReadEntry]) -> Iterator[int]:
-    """Where files with idempotent batches stand."""
-    for place, entry in enumerate(entries):
-        (record,) = decode_entry(entry.value or b"")
-        if isinstance(record, FileCommitted) and record.producer_index:
-            yield place
+def test_plain_files() -> None:
+    log, model = batch_by_batch(random.Random(1))
+    found = agreed(log)
+    assert found["applied"] == len(log.world.log) - 1
+    assert found["last"] == log.world.log[-1]
+    assert live_of(found) == model.live
 
 
-def test_void_entries_among_files(log: list[ReadEntry], monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = random.Random(1)
-    mixed = log[:15]
-    for entry in log[15:]:
-        key = decode_key(entry.key)
-        assert key is not None
-        voids = [
-            entry._replace(key=encode_key(key._replace(seq=key.seq + 1))),
-            entry._replace(key=encode_key(key._replace(seq=key.seq - 1)), value=b"not read"),
-            entry._replace(key=encode_key(key._replace(term=3))),
-            entry._replace(key=None, value=None),
-        ]
-        mixed += rng.sample(voids, rng.choice([0, 0, 1, 2]))
-        mixed.append(entry)
-    together = follow(placed(mixed), monkeypatch, together=True)
-    assert state_of(together) == state_of(follow(placed(mixed), monkeypatch, together=False))
-    assert together.failure is None
-    assert set(ShardView(together).void_entries) == {"gap", "duplicate", "stale", "foreign"}
+@pytest.mark.parametrize("seed", range(6))
+def test_files_among_void_entries_other_records_and_transactions(seed: int) -> None:
+    rng = random.Random(seed)
+    log, model = Log(), LogModel(random.Random(seed + 100), files_per_record=0.85)
+    while len(log.world.log) < 250:
+        for _ in range(rng.choice([0, 0, 0, 1, 2])):
+            log.add_foreign(rng)
+        chance = rng.random()
+        if chance < 0.05:
+            add_transaction(log, model, rng)
+        elif chance < 0.1:
+            add_broken_transaction(log, rng)
+        elif chance < 0.12:
+            log.claim_again(encode_entry([TransactionBegan(name="cut off", num_chunks=2)]))
+        record = model.next_record()
+        if isinstance(record, FileCommitted) and chance > 0.8:
+            log.add_void(contradicting(record, sorted(set(model.live) - {record.object_key}), rng))
+        log.add_records(record)
+    assert set(log.void) == {"gap", "duplicate", "stale", "foreign", "contradiction"}
+    assert live_of(agreed(log, seed)) == model.live
 
 
-def test_other_records_among_files(log: list[ReadEntry], monkeypatch: pytest.MonkeyPatch) -> None:
-    no_op = encode_entry([NoOp()])
-    rejected = {"other_index": [BATCHES_PER_FILE], "other_code": [3], "other_base_offset": [-1], "other_time": [-1]}
-    log = [*log[:30], *(log[30]._replace(value=no_op) for _ in range(3)), *log[30:]]
-    keys = [encode_key(key._replace(seq=offset)) for offset, entry in enumerate(log) if (key := decode_key(entry.key))]
-    log = placed([entry._replace(key=key) for entry, key in zip(log, keys, strict=True)])
-    log[40] = changed(log[40], **rejected, other_log_start=[-1], other_message=["unknown topic"])
-    log[41] = changed(log[41], **{**rejected, "other_code": [0]}, other_log_start=[0], other_message=[""])
-    together = follow(log, monkeypatch, together=True)
-    assert together.failure is None
-    assert state_of(together) == state_of(follow(log, monkeypatch, together=False))
+@pytest.mark.parametrize("seed", range(3))
+def test_files_that_break_the_order_of_a_producer_are_void(seed: int) -> None:
+    rng = random.Random(seed)
+    log, model = Log(), LogModel(random.Random(seed), files_per_record=1)
+    while len(log.world.log) < 200:
+        record = model.next_record()
+        if isinstance(record, FileCommitted):
+            # Its producer is known: the epoch did not begin with it.
+            late = [at for at, one in enumerate(record.batches) if one.base_sequence > 0]
+            if late:
+                at = rng.choice(late)
+                one = record.batches[at]
+                wrong = [{"base_sequence": one.base_sequence + 7}, {"base_sequence": 0}, {"producer_epoch": one.producer_epoch + 1}]
+                log.add_void(encode_entry([with_batch(record, at, **rng.choice(wrong))]))
+        log.add_records(record)
+    assert log.void["contradiction"] > 10
+    assert live_of(agreed(log, seed)) == model.live
 
 
-def check_void(log: list[ReadEntry], monkeypatch: pytest.MonkeyPatch, reason: str, void: int = 1) -> None:
-    """Entry 40 is void, and so is what follows from that, in the same way however entries are applied."""
-    together, alone = follow(log, monkeypatch, together=True), follow(log, monkeypatch, together=False)
-    assert together.failure is None
-    assert ShardView(together).void_entries == {"contradiction": void}
-    assert ShardView(together).contradiction == ShardView(alone).contradiction
-    assert reason in str(ShardView(together).contradiction)
-    assert ShardView(together).state.applied_offset == log[-1].offset
-    assert state_of(together) == state_of(alone)
-    assert ShardView(together).state.file_name(40) is None
+def test_the_same_key_again_is_void_also_among_files_that_are_applied_together() -> None:
+    log, model = batch_by_batch(random.Random(3))
+    reason = ""
+    for _ in range(3):
+        record = model.next_record()
+        assert isinstance(record, FileCommitted)
+        reason = f"file {record.object_key} was committed by entry {log.add_records(record)} already"
+        following = model.next_record()
+        assert isinstance(following, FileCommitted)
+        log.add_void(encode_entry([replace(following, object_key=record.object_key)]))
+        log.add_records(following)
+    found = agreed(log)
+    assert live_of(found) == model.live
+    assert reason in str(found["contradiction"])
+
+
+def test_files_behind_a_void_one_do_not_follow_it() -> None:
+    """A leader that gave out a wrong offset goes on from there: all that it builds on it is void too, and nothing else."""
+    log, model = batch_by_batch(random.Random(4))
+    lost: set[tuple[bytes, int]] = set()
+    producers: set[tuple[bytes, int, int]] = set()
+    counted = dict(model.live)
+    for number in range(30):
+        record = model.next_record()
+        assert isinstance(record, FileCommitted)
+        value = encode_entry([record])
+        if number == 0:
+            lost.add(record.batches[0][:2])
+            value = encode_entry([with_batch(record, 0, base_offset=record.batches[0].base_offset + 1)])
+        places = {one[:2] for one in record.batches}
+        named = {(*one[:2], one.producer_id) for one in record.batches if one.producer_id >= 0}
+        if places & lost or named & producers:
+            lost |= places
+            producers |= named
+            log.add_void(value)
+        else:
+            counted[record.object_key] = len(record.batches)
+            log.add(value)
+    assert 1 < log.void["contradiction"] <= 30
+    assert live_of(agreed(log)) == counted
 
 
 @pytest.mark.parametrize("value", [b"", b"\xc3\x01", None])
-def test_an_entry_that_cannot_be_decoded_is_void(log: list[ReadEntry], value: bytes | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    check_void([*log[:40], log[40]._replace(value=value)], monkeypatch, "does not start with C3 01")
+def test_an_entry_that_cannot_be_decoded_is_void(value: bytes | None) -> None:
+    log, model = batch_by_batch(random.Random(2))
+    log.add_void(value)
+    log.add_records(model.next_record())
+    found = agreed(log)
+    assert live_of(found) == model.live
+    assert "does not start with C3 01" in str(found["contradiction"])
 
 
-def test_an_offset_that_is_not_the_next_makes_an_entry_void(log: list[ReadEntry], monkeypatch: pytest.MonkeyPatch) -> None:
-    (record,) = decode_entry(log[40].value or b"")
-    assert isinstance(record, FileCommitted)
-    log[40] = changed(log[40], run_base_offset=[*record.run_base_offset[:-1], record.run_base_offset[-1] + 1])
-    check_void(log[:41], monkeypatch, f"offset {record.run_base_offset[-1] + 1}, {record.run_base_offset[-1]} is next")
+def live_of(found: dict[str, object]) -> dict[str, int]:
+    """The known files, and how many batches of each are live."""
+    state = found["state"]
+    assert isinstance(state, dict)
+    return {key: file.live_batches for key, file in state["files"].items()}
 
 
-def test_files_behind_a_void_one_do_not_follow_it(log: list[ReadEntry], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A leader that gave out a wrong offset goes on from there: all that it builds on it is void too, and nothing else."""
-    (record,) = decode_entry(log[40].value or b"")
-    assert isinstance(record, FileCommitted)
-    log[40] = changed(log[40], run_base_offset=[offset + 1 for offset in record.run_base_offset])
-    together, alone = follow(log, monkeypatch, together=True), follow(log, monkeypatch, together=False)
-    assert together.failure is None
-    assert ShardView(together).void_entries == ShardView(alone).void_entries
-    assert state_of(together) == state_of(alone)
+def add_transaction(log: Log, model: LogModel, rng: random.Random) -> None:
+    """Some records that take effect together; entries in between that do not count change nothing of that."""
+    model.may_remove, model.files_per_record = False, 0
+    chunks = []
+    for _ in range(rng.randrange(1, 4)):
+        records = [model.next_record() for _ in range(rng.randrange(1, 4))]
+        chunks.append(Chunk(records, encode_entry(records)))
+    model.may_remove, model.files_per_record = True, 0.85
+    for value in enclose(chunks, "some", LEVEL_LATEST):
+        log.add(value)
+        if rng.random() < 0.3:
+            log.add_foreign(rng)
 
 
-def test_a_file_for_an_unknown_partition_is_void(log: list[ReadEntry], monkeypatch: pytest.MonkeyPatch) -> None:
-    log[40] = changed(log[40], topic_ids=[b"?" * 16] * 10)
-    check_void(log[:41], monkeypatch, "which does not exist here")
+def add_broken_transaction(log: Log, rng: random.Random) -> None:
+    """A transaction that an entry ends which cannot be read: nothing of it counts."""
+    fenced = FilesFenced(object_keys=["never"], created_ms=[1])
+    values = enclose([Chunk([fenced], encode_entry([fenced]))], "broken", LEVEL_LATEST)
+    for value in values[: rng.choice([1, 2])]:
+        log.add(value)
+    log.add_void(b"no entry")
 
 
-@pytest.mark.parametrize("sequence", [1, 2**31 - 1])
-def test_a_sequence_that_is_not_the_next_makes_an_entry_void(log: list[ReadEntry], sequence: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The newest file whose last idempotent batch is of a producer that wrote before.
-    place = [at for at in files_with_producers(log) if file_at(log, at).base_sequence[-1] > 1][-1]
-    record = file_at(log, place)
-    log[place] = changed(log[place], base_sequence=[*record.base_sequence[:-1], sequence])
-    together, alone = follow(log[: place + 1], monkeypatch, together=True), follow(log[: place + 1], monkeypatch, together=False)
-    assert ShardView(together).void_entries == ShardView(alone).void_entries == {"contradiction": 1}
-    assert f"sequence {sequence} of epoch" in str(ShardView(together).contradiction)
-    assert state_of(together) == state_of(alone)
+def with_batch(file: FileCommitted, at: int, **fields: object) -> FileCommitted:
+    """A file, one of whose batches is another."""
+    batches = list(file.batches)
+    batches[at] = batches[at]._replace(**fields)  # type: ignore[arg-type]
+    return replace(file, batches=batches)
 
 
-@pytest.mark.parametrize("copies", [1, 3])
-def test_a_file_that_was_committed_before_is_void(log: list[ReadEntry], copies: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also inside one block: the same key, but offsets that follow."""
-    (first,) = decode_entry(log[40].value or b"")
-    assert isinstance(first, FileCommitted)
-    for place in range(41, 41 + copies):
-        log[place] = changed(
-            log[place], object_key=first.object_key, producer_index=[], producer_id=[], producer_epoch=[], base_sequence=[]
-        )
-    log = log[: 41 + copies]
-    together, alone = follow(log, monkeypatch, together=True), follow(log, monkeypatch, together=False)
-    assert ShardView(together).void_entries == ShardView(alone).void_entries == {"contradiction": copies}
-    assert f"file {first.object_key} was committed by entry 40 already" in str(ShardView(together).contradiction)
-    assert state_of(together) == state_of(alone)
+def contradicting(file: FileCommitted, known: list[str], rng: random.Random) -> bytes:
+    """An entry that would be the next file but for one thing."""
+    at = rng.randrange(len(file.batches))
+    base = file.batches[at].base_offset
+    wrong: list[dict[str, object]] = [
+        {"base_offset": base + 1},
+        {"base_offset": base + 2**40},
+        {"partition": 2**31 - 1},
+        {"topic_id": b"?" * 16},
+        {"byte_offset": 2**31},
+    ]
+    value = encode_entry([file])
+    values = [encode_entry([with_batch(file, at, **fields)]) for fields in wrong]
+    values += [encode_entry([replace(file, object_key=rng.choice(known))])] if known else []
+    return rng.choice([*values, value[:-1], value + b"\0", encode_entry([file, NoOp()]), in_a_sized_block(value)])
 
 
-@pytest.mark.parametrize("position", [(1 << 31) - 1, 1 << 31, 1 << 32])
-def test_a_batch_beyond_what_requests_can_name_makes_an_entry_void(
-    log: list[ReadEntry], position: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (record,) = decode_entry(log[40].value or b"")
-    assert isinstance(record, FileCommitted)
-    before_last = sum(record.byte_size[:-1])
-    log[40] = changed(log[40], byte_gap=[0] * (BATCHES_PER_FILE - 1) + [position - before_last])
-    if position < 1 << 31:
-        shard = follow(log[:41], monkeypatch, together=True)
-        assert state_of(shard) == state_of(follow(log[:41], monkeypatch, together=False))
-        assert not ShardView(shard).void_entries
-        return
-    check_void(log[:41], monkeypatch, f"has a batch at byte {position}")
+def in_a_sized_block(value: bytes) -> bytes:
+    """The same records to a reader of Avro, in a form that is not that of the log: a block says how many bytes it has."""
+    block = value[HEADER_SIZE_BYTES + 1 : -1]
+    return value[:HEADER_SIZE_BYTES] + varint(-1) + varint(len(block)) + block + b"\0"
 
 
-@pytest.mark.parametrize("epochs_raised", [1, UNUSUAL_MAX, 12])
-def test_files_that_raise_an_epoch_cut_the_block(log: list[ReadEntry], epochs_raised: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    raising = random.Random(epochs_raised).sample(list(files_with_producers(log)), epochs_raised)
-    epoch = 0
-    for place in range(len(log)):
-        if place in raising:
-            epoch += 1
-        (record,) = decode_entry(log[place].value or b"")
-        if epoch and isinstance(record, FileCommitted):
-            log[place] = changed(log[place], producer_epoch=[epoch] * len(record.producer_index))
-    together = follow(log, monkeypatch, together=True)
-    assert together.failure is None
-    assert state_of(together) == state_of(follow(log, monkeypatch, together=False))
+# ---- the keys of entries
 
 
-def numbers_of(part: object) -> object:
-    """A block, or columns, with lists for arrays."""
-    if part is None or isinstance(part, list):
-        return part
-    if isinstance(part, np.ndarray):
-        return part.tolist()
-    return {field.name: numbers_of(getattr(part, field.name)) for field in dataclasses.fields(part)}  # type: ignore[arg-type]
-
-
-def first_parts(shard: Shard, entries: list[ReadEntry]) -> list[tuple[object, list[ReadEntry]]]:
-    """The first two parts of entries, nothing of which is applied."""
-    return [(numbers_of(block), list(part)) for block, part in islice(blocks_of(shard.committed.state.hot, entries, 1), 2)]
-
-
-@pytest.mark.parametrize("unusual", [None, "offset", "partition", "epoch"])
-def test_loops_do_the_same_when_they_are_not_compiled(log: list[ReadEntry], unusual: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    at = next(place for place in files_with_producers(log) if place >= 40)
-    (record,) = decode_entry(log[at].value or b"")
-    assert isinstance(record, FileCommitted)
-    changes: dict[str, dict[str, object]] = {
-        "offset": {"run_base_offset": [*record.run_base_offset[:-1], record.run_base_offset[-1] + 1]},
-        "partition": {"topic_ids": [b"?" * 16] * 10},
-        "epoch": {"producer_epoch": [7] * len(record.producer_index)},
-    }
-    if unusual is not None:
-        log[at] = changed(log[at], **changes[unusual])
-    shard = new_shard(ShardState(cold=MemoryStateStore().reader()))
-    shard.feed(EntriesRead(log[:20]), START_MS)
-    parts = [first_parts(shard, log[20:])]
-    for name in ("place_batches", "place_producers"):
-        monkeypatch.setattr(replay, name, getattr(plain(replay_loops), name))
-    parts.append(first_parts(shard, log[20:]))
-    assert parts[0] == parts[1]
-    assert [len(entries) for _, entries in parts[0]] == ([len(log) - 20] if unusual is None else [at - 20, 1])
-    assert not any(shard.committed.state.hot.producers.mark.cells)
-
-
-@pytest.mark.parametrize("are_plain", [False, True])
-def test_what_is_applied_together_is_packed_as_if_it_had_come_entry_by_entry(
-    log: list[ReadEntry], are_plain: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rng = random.Random(5)
-    for at in range(20, len(log)):
-        (record,) = decode_entry(log[at].value or b"")
-        assert isinstance(record, FileCommitted)
-        log[at] = changed(
-            log[at],
-            owner_ids=list(range(at % 4)),
-            object_key=f"schlüssel/{at}",
-            byte_gap=[rng.randrange(9) for _ in record.byte_size],
-            timestamp_type=[rng.randrange(2) for _ in record.byte_size],
-        )
-    alone = follow(log, monkeypatch, together=False)
-    if are_plain:
-        for name in ("advance_partitions", "remember_rows", "copy_rows"):
-            monkeypatch.setattr(read_block, name, getattr(plain(replay_loops), name))
-    together = follow(log, monkeypatch, together=True)
-    assert together.failure is None
-    assert state_of(together) == state_of(alone)
-    assert [type(block).__name__ for block in ShardView(together).state.active.blocks] == ["AppliedRead"]
-    for file_id, file in ShardView(together).state.active.files_by_id.items():
-        assert file.file_row() == ShardView(alone).state.active.files_by_id[file_id].file_row()
-    assert packed(together) == packed(alone)
-
-
-def packed(shard: Shard) -> Flush:
-    """What would be written now."""
-    return Packer().pack(shard.freeze(shard.header("cluster", b"t" * 16)))
+def due(entries: list[ReadEntry], head: bytes, seq: int, offset: int) -> int:
+    """What both loops say."""
+    compiled, interpreted = (loops.count_due(entries, head, seq, offset) for loops in (due_loops, PLAIN))
+    assert compiled == interpreted
+    return int(compiled)
 
 
 KEYS_NOT_DUE = [
@@ -297,28 +313,24 @@ KEYS_NOT_DUE = [
     b"",
     b"\1" * 19,
     b"\1" * 20,
-    encode_key(EntryKey(2, 77, 11)),
-    encode_key(EntryKey(1, 78, 11)),
-    encode_key(EntryKey(1, 77, 12)),
+    encode_key(EntryKey(2, TERM, 11)),
+    encode_key(EntryKey(1, TERM + 1, 11)),
+    encode_key(EntryKey(1, TERM, 12)),
+    encode_key(EntryKey(1, TERM, 11)) + b"\0",
 ]
 
 
 @pytest.mark.parametrize("key", KEYS_NOT_DUE)
-def test_entries_are_due_up_to_the_first_that_is_not(log: list[ReadEntry], key: bytes | None) -> None:
-    head = encode_key(EntryKey(1, 77, 0))[:12]
-    for count_due in (replay_loops.count_due, plain(replay_loops).count_due):
-        assert count_due(log, head, 0, 0) == len(log)
-        assert count_due(log, head, 1, 0) == count_due(log, head, 0, 1) == 0
-        assert count_due([*log[:11], log[11]._replace(key=key)], head, 0, 0) == 11
-        assert count_due([*log[:11], log[12]], head, 0, 0) == 11
-        assert count_due([log[11]._replace(key=encode_key(EntryKey(1, 77, 1 << 56)))], head, 1 << 56, 11) == 0
-
-
-def test_plain_files_make_one_block(log: list[ReadEntry]) -> None:
-    shard = new_shard(ShardState(cold=MemoryStateStore().reader()))
-    shard.feed(EntriesRead(log[:11]), START_MS)
-    ((block, entries),) = blocks_of(shard.committed.state.hot, log[11:], 1)
-    assert isinstance(block, ReadBlock)
-    assert list(entries) == log[11:]
-    assert block.encoded == [entry.value for entry in log[11:]]
-    assert block.batches == 60 * BATCHES_PER_FILE
+def test_entries_are_due_up_to_the_first_that_is_not(key: bytes | None) -> None:
+    log = Log()
+    for _ in range(29):
+        log.add_records(NoOp())
+    entries = log.world.entries(0, 30)
+    head = encode_key(EntryKey(1, TERM, 0))[:12]
+    assert due(entries, head, 0, 0) == 30
+    assert due(entries[7:], head, 7, 7) == 23
+    assert due(entries, head, 1, 0) == due(entries, head, 0, 1) == due([], head, 0, 0) == 0
+    assert due([*entries[:11], entries[11]._replace(key=key)], head, 0, 0) == 11
+    assert due([*entries[:11], entries[12]], head, 0, 0) == 11
+    assert due([entries[11]._replace(key=encode_key(EntryKey(1, TERM, 1 << 56)))], head, 1 << 56, 11) == 0
+    assert due([entries[11]._replace(key=encode_key(EntryKey(1, TERM, (1 << 56) - 1)))], head, (1 << 56) - 1, 11) == 1

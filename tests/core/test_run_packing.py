@@ -1,108 +1,98 @@
-"""Packed runs, their digests and frozen rows are those of a readable reference, with loops compiled and not."""
+"""Packed runs, their digests and frozen rows are those of a readable reference, and compiled loops do what their source does."""
 
 from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from unittest.mock import patch
+from collections.abc import Sequence
+from types import ModuleType
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.core.files import block as block_module
-from coordinator.core.files.block import AppliedBlock, BlockFile, CommitBlock, GatheredFiles, Int64s
-from coordinator.core.state import frozen, packing_loops, run_packing
-from coordinator.core.state import unwritten as tail_module
-from coordinator.core.state.frozen import FrozenProducers, freeze_partitions, freeze_producers
+from coordinator.core.files.logged import AppliedFiles, LoggedFiles
+from coordinator.core.state import packing_loops
+from coordinator.core.state.frozen import freeze_partitions, freeze_producers
 from coordinator.core.state.packing import unpack_ring
-from coordinator.core.state.run_packing import INT32_MAX, UINT32_MAX, batches_sum, pack_runs
-from coordinator.core.state.unwritten import FileBlock
-from coordinator.core.tables import row_loops, scratch
-from coordinator.core.tables.stored_rows import ROW, Rows, RunRow, numbers_of, unpack
-from coordinator.core.tables.tables import PartitionTable, ProducerTable, RememberedBatch
-from records.file_columns import iterate
+from coordinator.core.state.run_packing import INT32_MAX, RUN_ROWS_MAX, UINT32_MAX, batches_sum, pack_runs
+from coordinator.core.tables import keyed_loops
+from coordinator.core.tables.cells import PRODUCER_WIDTH, REMEMBERED_BATCHES
+from coordinator.core.tables.keyed_loops import KeyedRows
+from coordinator.core.tables.stored_rows import PACKED, ROW, FileName, Rows, RunRow, numbers_of, unpack
+from coordinator.core.tables.tables import PartitionTable, ProducerTable
 from records.file_head import FileHead
-from records.model import FileCommitted
-from records.state_digest import U64, Digest, hash_batches, key_lanes
-from tests.compiled import plain
-from tests.records.strategies import files_committed
-
-KEYS = {row: bytes([row]) * 20 for row in range(8)}
-INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
-START_MS = 1_760_000_000_000
-
-times = st.one_of(
-    st.integers(START_MS, START_MS + 50), st.sampled_from([-1, 0, INT64_MIN, INT64_MAX, START_MS + INT32_MAX, START_MS + INT32_MAX + 1])
+from records.files import FileTable
+from records.lines import (
+    BASE_OFFSET,
+    BYTE_OFFSET,
+    BYTE_SIZE,
+    FILE,
+    LINE_WIDTH,
+    RECORD_COUNT,
+    TIMESTAMP,
+    TIMESTAMP_TYPE,
+    VERDICT,
+    BatchVerdict,
 )
+from records.lines import ROW as PARTITION_ROW
+from records.state_digest import PRODUCER_RING, U64, Digest, hash_batches, key_lanes
+from tests.compiled import plain
+
+PLAIN, PLAIN_ROWS = plain(packing_loops), plain(keyed_loops)
+KEYS = {row: bytes([row]) * 20 for row in range(8)}
+START_MS = 1_760_000_000_000
+FAR_TIMES = [-1, 0, -(1 << 63), (1 << 63) - 1, START_MS + INT32_MAX, START_MS + INT32_MAX + 1]
 
 
-@contextmanager
-def loops(are_plain: bool) -> Iterator[None]:
-    """Run with the loops as they are in the source, or as they are installed."""
-    packing, rows = (plain(packing_loops), plain(row_loops)) if are_plain else (packing_loops, row_loops)
-    with (
-        patch.object(run_packing, "pack_stretches", packing.pack_stretches),
-        patch.object(run_packing, "add_hashes", packing.add_hashes),
-        patch.object(frozen, "copy_rings", packing.copy_rings),
-        patch.object(block_module, "place_columns", rows.place_columns),
-        patch.object(tail_module, "place_record", rows.place_record),
-    ):
-        yield
+class Written:
+    """Writes files with random batches as they are when they were applied, and the rows of their accepted batches, one by one."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.next_offset = dict.fromkeys(KEYS, 0)
+        self.file_id = self.random.randrange(5)
+        self.rows: dict[int, list[tuple[int, ...]]] = {}
+
+    def files(self, counts: Sequence[int], *, far: float = 0.02) -> AppliedFiles:
+        """Files with so many batches each; a share of times and files is far from the others."""
+        rng = self.random
+        heads: list[FileHead] = []
+        file_ids: list[int] = []
+        lines = np.full((sum(counts), LINE_WIDTH), 77, np.int64)
+        at = 0
+        for file, count in enumerate(counts):
+            self.file_id += UINT32_MAX if rng.random() < far else rng.randrange(1, 4)
+            file_ids.append(self.file_id)
+            owners = rng.sample(sorted(KEYS), rng.randrange(1, 4))
+            head = FileHead(f"key{self.file_id}", 1, 10, 2, list(range(file % 3)), 5, START_MS + rng.randrange(9), bytes([file]) * 16)
+            heads.append(head)
+            for index in range(count):
+                owner, verdict = rng.choice(owners), rng.choice([BatchVerdict.ACCEPTED] * 9 + list(BatchVerdict))
+                records = rng.choice([1, 1, 3, INT32_MAX, INT32_MAX + 1])
+                place, size, kind = rng.randrange(INT32_MAX + 1), rng.randrange(1, INT32_MAX + 1), rng.randrange(2)
+                time = rng.choice(FAR_TIMES) if rng.random() < far else START_MS + rng.randrange(50)
+                row = (self.next_offset[owner], records, place, size, self.file_id, index, time, head.append_time_ms, kind)
+                cells = (BASE_OFFSET, RECORD_COUNT, BYTE_OFFSET, BYTE_SIZE, TIMESTAMP, TIMESTAMP_TYPE, FILE, PARTITION_ROW, VERDICT)
+                lines[at, cells] = (*row[:4], time, kind, file, owner, verdict)
+                at += 1
+                if verdict == BatchVerdict.ACCEPTED:
+                    self.rows.setdefault(owner, []).append(row)
+                    self.next_offset[owner] += records
+        files = LoggedFiles(FileTable(heads, [0, *np.cumsum(counts).tolist()], lines), [bytes([file]) for file in range(len(counts))])
+        files.file_ids[:] = file_ids
+        for file in range(len(counts)):
+            files.accepted[file] = int((files.table.lines_of(file)[:, VERDICT] == BatchVerdict.ACCEPTED).sum())
+        return AppliedFiles(files, 0, len(counts), files.accepted.tolist())
 
 
-@dataclass
-class Segments:
-    """A block that has its rows already."""
-
-    partition_rows: list[int]
-    parts: list[Rows]
-
-    def lengths(self) -> Int64s:
-        return np.array([len(part) for part in self.parts], np.int64)
-
-    def place(self, targets: memoryview[int], rows: memoryview[int]) -> None:
-        for target, part in zip(targets.tolist(), self.parts, strict=True):
-            np.asarray(rows)[target : target + len(part)] = numbers_of(part)
-
-
-@st.composite
-def blocks(draw: st.DrawFn) -> list[Segments]:
-    """Blocks in log order: offsets go on in each partition, file ids never go back."""
-    next_offset = dict.fromkeys(KEYS, 0)
-    made, file_id = [], draw(st.integers(0, 5))
-    for _ in range(draw(st.integers(0, 4))):
-        parts, owners = [], draw(st.lists(st.sampled_from(sorted(KEYS)), max_size=5))
-        for owner in owners:
-            rows = np.zeros(draw(st.integers(1, 12)), ROW)
-            for row in rows:
-                count = draw(st.sampled_from([1, 1, 3, INT32_MAX, INT32_MAX + 1]))
-                row["base"], row["count"] = next_offset[owner], count
-                next_offset[owner] += count
-                row["byte_offset"], row["size"] = draw(st.integers(0, INT32_MAX)), draw(st.integers(1, INT32_MAX))
-                row["file"], row["index"] = file_id, draw(st.integers(0, 1 << 20))
-                row["timestamp"], row["append_time"], row["type"] = draw(times), START_MS + draw(st.integers(0, 9)), draw(st.integers(0, 1))
-                file_id += draw(st.sampled_from([0, 0, 0, 1, 1, UINT32_MAX]))
-            parts.append(rows)
-        made.append(Segments(owners, parts))
-    return made
-
-
-def expected_runs(made: Sequence[Segments], rows_max: int) -> list[RunRow]:
+def expected_runs(rows: dict[int, list[tuple[int, ...]]]) -> list[RunRow]:
     """Partition by partition, run by run, batch by batch."""
-    of_partition: dict[int, list[dict[str, int]]] = {}
-    for one in made:
-        for owner, part in zip(one.partition_rows, one.parts, strict=True):
-            names = ROW.names or ()
-            of_partition.setdefault(owner, []).extend(dict(zip(names, row, strict=True)) for row in part.tolist())
     runs = []
-    for owner, batches in sorted(of_partition.items()):
-        for at in range(0, len(batches), rows_max):
-            piece = batches[at : at + rows_max]
+    for owner, batches in sorted(rows.items()):
+        for at in range(0, len(batches), RUN_ROWS_MAX):
+            piece = [dict(zip(ROW.names or (), row, strict=True)) for row in batches[at : at + RUN_ROWS_MAX]]
             stamps, files = [one["timestamp"] for one in piece], [one["file"] for one in piece]
             fits = max(stamps) - min(stamps) <= INT32_MAX and max(files) - min(files) <= UINT32_MAX
             runs += [expected_run(owner, piece)] if fits else [expected_run(owner, [one]) for one in piece]
@@ -140,129 +130,87 @@ def digest_of(lanes: U64) -> Digest:
     return Digest(int(lanes[1]), int(lanes[0]))
 
 
-@pytest.mark.parametrize("are_plain", [False, True])
-@settings(max_examples=80, deadline=None)
-@given(made=blocks(), rows_max=st.integers(1, 9), slice_rows=st.integers(1, 20))
-def test_packed_runs_are_those_of_the_reference(are_plain: bool, made: list[Segments], rows_max: int, slice_rows: int) -> None:
-    with loops(are_plain), patch.object(run_packing, "RUN_ROWS_MAX", rows_max), patch.object(run_packing, "_SLICE_ROWS", slice_rows):
-        packed = pack_runs(made, KEYS)
-        digests = dict(zip(packed.partition_rows.tolist(), map(digest_of, packed.sums), strict=True))
-        assert packed.runs == expected_runs(made, rows_max)
-        for owner in {owner for one in made for owner in one.partition_rows}:
-            pairs = [pair for one in made for pair in zip(one.partition_rows, one.parts, strict=True)]
-            rows = np.concatenate([part for partition_row, part in pairs if partition_row == owner])
-            assert digests.pop(owner) == expected_digest(KEYS[owner], rows) == digest_of(batches_sum(KEYS[owner], rows)[0])
-        assert not digests
+def check_packed(written: Written, applied: Sequence[AppliedFiles]) -> None:
+    packed = pack_runs(applied, KEYS)
+    assert packed.runs == expected_runs(written.rows)
+    assert packed.partition_rows.tolist() == sorted(written.rows)
+    for owner, sums in zip(packed.partition_rows.tolist(), packed.sums, strict=True):
+        rows = np.array(written.rows[owner], ROW)
+        assert digest_of(sums) == expected_digest(KEYS[owner], rows) == digest_of(batches_sum(KEYS[owner], rows)[0])
+
+
+@settings(max_examples=80)
+@given(
+    seed=st.integers(0, 2**32),
+    counts=st.lists(st.lists(st.integers(0, 8), min_size=1, max_size=5), max_size=4),
+    far=st.sampled_from([0, 0.1]),
+)
+def test_packed_runs_are_those_of_the_reference(seed: int, counts: list[list[int]], far: float) -> None:
+    written = Written(seed)
+    check_packed(written, [written.files(each, far=far) for each in counts])
+
+
+@pytest.mark.parametrize("far", [0, 0.0005])
+def test_partitions_of_many_runs_are_packed_in_pieces(far: float) -> None:
+    written = Written(7)
+    check_packed(written, [written.files([100] * 20, far=far) for _ in range(13)])
+    assert max(map(len, written.rows.values())) > 2 * RUN_ROWS_MAX
+
+
+@settings(max_examples=60)
+@given(seed=st.integers(0, 2**32), counts=st.lists(st.integers(0, 8), min_size=1, max_size=5))
+def test_batches_are_sorted_by_partition(seed: int, counts: list[int]) -> None:
+    written = Written(seed)
+    found = written.files(counts).sorted()
+    ends = [*found.starts, len(found.rows)][1:]
+    assert found.partition_rows == sorted(written.rows)
+    assert {
+        row: found.rows[start:end].tolist() for row, start, end in zip(found.partition_rows, found.starts, ends, strict=True)
+    } == written.rows  # fmt: skip
+
+
+def test_a_part_of_the_files_is_packed_by_itself() -> None:
+    """A file that contradicts the log stands between the others."""
+    written = Written(5)
+    whole = written.files([3, 4, 5, 2])
+    dropped = int(whole.files.file_ids[2])
+    parts = [AppliedFiles(whole.files, 0, 2, whole.live_batches[:2]), AppliedFiles(whole.files, 3, 4, whole.live_batches[3:])]
+    left = {owner: [row for row in rows if row[4] != dropped] for owner, rows in written.rows.items()}
+    assert pack_runs(parts, KEYS).runs == expected_runs({owner: rows for owner, rows in left.items() if rows})
+    assert [one.object_keys() for one in parts] == [[f"key{file_id}" for file_id in whole.files.file_ids[some]] for some in ([0, 1], [3])]
+    assert [one.lines for one in parts] == [7, 2]
+    assert parts[1].file_name(3) == FileName(f"key{whole.files.file_ids[3]}", whole.files.table.heads[3].append_time_ms)
 
 
 def test_what_was_packed_is_unpacked() -> None:
-    rows = np.zeros(2500, ROW)
-    rows["count"] = np.arange(2500) % 7 + 1
-    rows["base"] = rows["count"].cumsum() - rows["count"]
-    rows["timestamp"], rows["type"], rows["file"] = START_MS - np.arange(2500), np.arange(2500) % 2, 40 + np.arange(2500) // 9
-    runs = pack_runs([Segments([3], [rows])], KEYS).runs
-    assert [len(unpack(run)) for run in runs] == [1000, 1000, 500]
-    assert np.concatenate([unpack(run) for run in runs]).tolist() == rows.tolist()
+    written = Written(3)
+    applied = [written.files([500, 700, 1300], far=0)]
+    for owner, rows in written.rows.items():
+        runs = [run for run in pack_runs(applied, KEYS).runs if run.partition_row == owner]
+        again = np.concatenate([unpack(run) for run in runs])
+        again["append_time"] = [row[7] for row in rows]  # not in the packed form
+        assert again.tolist() == rows
 
 
-@pytest.mark.parametrize("are_plain", [False, True])
-@settings(max_examples=60, deadline=None)
-@given(record=files_committed())
-def test_rows_of_a_record_are_its_batches(are_plain: bool, record: FileCommitted) -> None:
-    block = FileBlock(77, record, list(range(len(record.run_length))), b"", len(record.byte_size))
-    with loops(are_plain):
-        rows = block.rows().tolist()
-    assert rows == [
-        (
-            one.base_offset, one.record_count, one.byte_offset, one.byte_size, 77, index, one.timestamp_ms, record.append_time_ms,
-            one.timestamp_type,
-        )
-        for index, one in enumerate(iterate(record))
-    ]  # fmt: skip
+def test_files_as_columns_are_their_rows_one_by_one() -> None:
+    written = Written(4)
+    whole = written.files([2, 3, 1, 4])
+    for part in (whole, AppliedFiles(whole.files, 1, 3, whole.live_batches[1:3])):
+        part.live_batches[0] -= 1
+        rows = part.file_lists().rows()
+        assert rows == [part.file_row(file) for file in range(part.first, part.stop)]
+        heads = whole.files.table.heads[part.first : part.stop]
+        assert [row.owner_ids for row in rows] == [",".join(map(str, head.owner_ids)) for head in heads]
+        assert [row.live_batches for row in rows] == part.live_batches
+        assert [row.batch_count for row in rows] == whole.files.accepted[part.first : part.stop].tolist()
 
 
-def random_block(rng: random.Random) -> AppliedBlock:
-    """Columns of random numbers, sorted by random partitions."""
-    of_file = [rng.randrange(1, 6) for _ in range(rng.randrange(1, 5))]
-    n = sum(of_file)
-    partition = np.array([rng.randrange(4) for _ in range(n)], np.int64)
-    order = np.argsort(partition, kind="stable")
-    rows, starts = np.unique(partition[order], return_index=True)
-    columns = np.array([numbers(rng, n) for _ in range(scratch.COLUMNS)])
-    columns[scratch.FILE_OF], columns[scratch.ORDER] = np.arange(len(of_file)).repeat(of_file), order
-    columns[scratch.STARTS, : len(rows)], columns[scratch.STOPS, : len(rows)] = starts, np.append(starts[1:], n)
-    block = CommitBlock(
-        heads=[FileHead(f"key{at}", 1, 10 + at, 2, list(range(at)), 5, 7, bytes([at]) * 16) for at in range(len(of_file))],
-        append_time_ms=7,
-        batches_of_file=of_file,
-        keys=[KEYS[row] for row in rows.tolist()],
-        columns=columns,
-        producers=None,
-        encoded=[bytes([at]) for at in range(len(of_file))],
-    )
-    files = [BlockFile(block, at, 100 + 3 * at, of_file[at] - 1) for at in range(len(of_file))]
-    return AppliedBlock(block, rows.tolist(), files)
-
-
-def numbers(rng: random.Random, n: int) -> Int64s:
-    return np.array([rng.randrange(-(1 << 40), 1 << 40) for _ in range(n)], np.int64)
-
-
-@pytest.mark.parametrize("are_plain", [False, True])
-@pytest.mark.parametrize("seed", range(20))
-def test_rows_of_a_block_are_its_columns(are_plain: bool, seed: int) -> None:
-    applied = random_block(random.Random(seed))
-    block = applied.block
-    with loops(are_plain):
-        rows = applied.rows().tolist()
-    expected = []
-    for at in block.order.tolist():
-        numbers_of_batch = block.columns[:, at].tolist()
-        file = numbers_of_batch[scratch.FILE_OF]
-        kinds = (scratch.BASE, scratch.COUNT, scratch.BYTE_OFFSET, scratch.SIZE)
-        place = at - sum(block.batches_of_file[:file])
-        times = (numbers_of_batch[scratch.TIMESTAMP], block.append_time_ms, numbers_of_batch[scratch.TYPE])
-        expected.append((*(numbers_of_batch[kind] for kind in kinds), applied.files[file].file_id, place, *times))
-    assert rows == expected
-
-
-def test_files_of_a_block_are_its_rows_one_by_one() -> None:
-    for seed in range(20):
-        blocks_of_both = [random_block(random.Random(seed)), random_block(random.Random(-seed - 1))]
-        gathered = GatheredFiles()
-        for applied in blocks_of_both:
-            applied.add_files(gathered)
-        assert gathered.lists().rows() == [file.file_row() for applied in blocks_of_both for file in applied.files]
-        files = len(blocks_of_both[0].files)
-        assert [row.owner_ids for row in gathered.lists().rows()][: min(3, files)] == ["", "0", "0,1"][:files]
-
-
-@pytest.mark.parametrize("are_plain", [False, True])
-@pytest.mark.parametrize("seed", range(10))
-def test_frozen_producers_are_those_of_the_table(are_plain: bool, seed: int) -> None:
-    rng, table = random.Random(seed), ProducerTable()
-    for at in range(200):
-        row = table.add(rng.randrange(9), rng.randrange(9) << 40)
-        batch = RememberedBatch(rng.randrange(1 << 31), rng.randrange(1 << 31), rng.randrange(1 << 60), rng.choice([-1, START_MS + at]))
-        table.remember(row, rng.choice([3, 3, 3, 4]), batch, START_MS + at)
-    touched = {row for rows in table.index.values() for row in rows.values() if rng.random() < 0.7}
-    with loops(are_plain):
-        producers = freeze_producers(table, touched).stored().rows()
-    assert [one.row for one in producers] == sorted(touched)
-    for one in producers:
-        cells = [column.cells[one.row] for column in (table.owner, table.producer, table.epoch, table.last_append)]
-        assert list(one) == [one.row, *cells, one.ring]
-        assert unpack_ring(one.ring) == list(reversed([tuple(batch) for batch in table.remembered(one.row)]))
-
-
-@pytest.mark.parametrize("are_plain", [False, True])
-def test_nothing_frozen_is_nothing(are_plain: bool) -> None:
-    with loops(are_plain):
-        producers: FrozenProducers = freeze_producers(ProducerTable(), set())
-        assert producers.stored().rows() == []
-        assert list(freeze_partitions(PartitionTable(), set(), [], {}).stored()) == []
-        assert pack_runs([], KEYS).runs == []
-        assert not len(pack_runs([Segments([], [])], KEYS).partition_rows)
+def test_nothing_frozen_is_nothing() -> None:
+    none = np.empty(0, np.int64)
+    assert freeze_producers(ProducerTable(), none).stored().rows() == []
+    assert list(freeze_partitions(PartitionTable(), none, [], {}).stored()) == []
+    assert pack_runs([], KEYS).runs == []
+    assert not len(pack_runs([Written(1).files([0, 0])], KEYS).partition_rows)
 
 
 def test_frozen_partitions_are_those_of_the_table() -> None:
@@ -272,10 +220,78 @@ def test_frozen_partitions_are_those_of_the_table() -> None:
         for number, column in enumerate((table.high_watermark, table.log_start, table.first_offset, table.max_timestamp)):
             column.cells[row] = 100 * row + number
         table.max_timestamp_offset.cells[row] = 100 * row + 9
-    found = list(freeze_partitions(table, {5, 1, 2}, [4, 0], {2: 17, 4: 18, 7: 19}).stored())
+    found = freeze_partitions(table, np.array([1, 2, 5]), [4, 0], {2: 17, 4: 18, 7: 19})
     table.high_watermark.cells[1] = 0  # what was frozen stays
-    assert [row[0] for row in found] == [1, 2, 5, 4, 0]
-    assert found[0] == (1, KEYS[1], 100, 101, 102, 103, 109, 101, False)
-    assert found[1].trimmed_to == 17
-    assert found[3] == (4, KEYS[4], 400, 401, 402, 403, 409, 18, True)
-    assert found[4].trimmed_to == 0
+    rows = list(found.stored())
+    assert [row[0] for row in rows] == [1, 2, 5, 4, 0]
+    assert rows[0] == (1, KEYS[1], 100, 101, 102, 103, 109, 101, False)
+    assert rows[1].trimmed_to == 17
+    assert rows[3] == (4, KEYS[4], 400, 401, 402, 403, 409, 18, True)
+    assert rows[4].trimmed_to == 0
+
+
+def remembering(seed: int) -> ProducerTable:
+    """A table of producers with rings of every length, some of which are full and begin anywhere."""
+    rng, table = random.Random(seed), ProducerTable()
+    for row in rng.sample(range(90), 60):
+        ring = [
+            (rng.randrange(1 << 31), rng.randrange(1 << 31), rng.randrange(1 << 60), rng.choice([-1, START_MS])) for _ in range(row % 6)
+        ]
+        table.restore(row, rng.randrange(9), row << 40, rng.randrange(9), START_MS + row, np.array(ring, np.int64).reshape(-1, 4))
+    table.restored()
+    return table
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_frozen_producers_are_those_of_the_table(seed: int) -> None:
+    table = remembering(seed)
+    rows = np.sort(random.Random(seed).sample(table.rows.rows().tolist(), 40))
+    producers = freeze_producers(table, rows).stored().rows()
+    assert [one.row for one in producers] == rows.tolist()
+    for one in producers:
+        cells = [column.cells[one.row] for column in (table.owner, table.producer, table.epoch, table.last_append)]
+        assert list(one) == [one.row, *cells, one.ring]
+        assert unpack_ring(one.ring) == list(reversed([tuple(batch) for batch in table.remembered(one.row)]))
+
+
+# ---- compiled and interpreted
+
+
+def packed_by(loops: ModuleType, rows: Rows, stretches: Sequence[int]) -> object:
+    starts, stops = np.array(stretches[:-1]), np.array(stretches[1:])
+    partition = np.arange(len(starts)) % len(KEYS)
+    lanes = np.array([key_lanes(key) for key in KEYS.values()], np.int64)
+    packed, runs = np.zeros((len(rows), PACKED.itemsize // 4), np.uint32), np.zeros((len(rows), 8), np.int64)
+    sums = np.zeros((len(KEYS), 2), np.uint64)
+    found = loops.pack_stretches(
+        numbers_of(rows).data, starts.data, stops.data, partition.data, lanes.data, packed.data, runs.data, sums.data
+    )
+    return found, packed.tolist(), runs.tolist(), sums.tolist()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_stretches_are_packed_alike(seed: int) -> None:
+    written = Written(seed)
+    written.files([20, 30, 40], far=0.05)
+    rows = np.array([row for of_partition in written.rows.values() for row in of_partition], ROW)
+    cuts = sorted(random.Random(seed).sample(range(1, len(rows)), 9))
+    assert packed_by(packing_loops, rows, [0, *cuts, len(rows)]) == packed_by(PLAIN, rows, [0, *cuts, len(rows)])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rings_are_copied_alike(seed: int) -> None:
+    table = remembering(seed)
+    rows = np.sort(table.rows.rows())
+
+    def copied(loops: ModuleType, kind: type[KeyedRows]) -> object:
+        same = kind(PRODUCER_WIDTH)
+        for row in rows.tolist():
+            same.restore(row, *table.rows.array[row, :3].tolist())
+            same.array[row] = table.rows.array[row]
+        rings, ends = np.zeros(len(rows) * REMEMBERED_BATCHES, PRODUCER_RING), np.zeros(len(rows), np.int64)
+        end = loops.copy_rings(
+            rows.data, same, rings.view(np.int32).reshape(-1, 6).data, rings.view(np.int64).reshape(-1, 3).data, ends.data
+        )
+        return end, rings.tolist(), ends.tolist()
+
+    assert copied(packing_loops, KeyedRows) == copied(PLAIN, PLAIN_ROWS.KeyedRows)

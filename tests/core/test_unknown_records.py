@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from coordinator.core.tables.in_memory import BrokenInvariant, HotState
-from records.model import NoOp, Record, Restored, SnapshotMark, TransactionBegan
+from records.model import DisklessLogReset, NoOp, Record, SnapshotMark, TransactionBegan
 
 
-@pytest.mark.parametrize("record", [TransactionBegan(name="t"), Restored(old_topic_id=bytes(16), old_end_offset=1, epoch_floor=1001)])
+@pytest.mark.parametrize("record", [TransactionBegan(name="t"), DisklessLogReset(topic_id=bytes(16), partition=0, leader_epoch=1)])
 def test_record_of_a_later_capability_is_refused(record: Record) -> None:
     with pytest.raises(BrokenInvariant, match=type(record).__name__):
         HotState().apply(record, 7)

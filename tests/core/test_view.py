@@ -30,6 +30,8 @@ def read(view: ShardView, rng: random.Random) -> None:
         view.find_batches(point, FetchBudget(1000, 0))
         view.past_the_end(point, is_certain=rng.random() < 0.5)
     view.files_after(rng.choice(["", "3"]), rng.randrange(1, 20))
+    view.tombstones_after(rng.choice(["", "3"]), rng.randrange(1, 20))
+    view.file(str(rng.randrange(80)))
 
 
 def live(seed: int, *, reads_share: float) -> tuple[list[object], object, World]:

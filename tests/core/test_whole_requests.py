@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from coordinator.core.commands import OK, CommitFile, Outcome
-from coordinator.core.files.commit import Batch, CommitContext, check_request
-from coordinator.core.files.commit_vector import check_whole
+from coordinator.core.files.requests import CommitContext, check_head, check_whole
 from coordinator.core.limits import Limits
 from coordinator.kafka.batches import BATCH, partition_key
 from coordinator.kafka.errors import ErrorCode
@@ -34,8 +33,8 @@ def command(*places: int, owners: tuple[int, ...] = (0, 1), checked: Outcome | N
 
 
 def share_check(share: CommitFile) -> ErrorCode:
-    problem = check_request(share, [Batch._make(row) for row in share.batches.tolist()], CONTEXT)
-    return ErrorCode.NONE if problem is None else problem[0]
+    problem = check_head(share, CONTEXT)
+    return ErrorCode.NONE if problem is None else problem.error
 
 
 def test_overlapping_shares_are_seen_in_the_whole_request_only() -> None:
@@ -48,7 +47,7 @@ def test_offsets_that_are_no_batch_are_refused_however_their_difference_wraps(ba
     bad = command(0, 100)
     bad.batches["base_offset"][1], bad.batches["last_offset"][1] = base, last
     assert check_whole(bad, (0, 1), 3).error is ErrorCode.INVALID_REQUEST
-    assert share_check(bad) is ErrorCode.INVALID_REQUEST
+    assert share_check(command(0, 100, checked=check_whole(bad, (0, 1), 3))) is ErrorCode.INVALID_REQUEST
 
 
 def test_batches_may_stand_in_any_order_in_the_file() -> None:

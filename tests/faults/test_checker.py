@@ -40,7 +40,8 @@ from integration_tests.history import (
 from integration_tests.metadata_log import read_log
 from records.codec import encode_entry, encode_key
 from records.entry_key import EntryKey
-from records.model import Endpoint, FileCommitted, LeadershipClaimed, NoOp, PartitionCreated, RecordsDeleted
+from records.files import CommittedBatch, FileCommitted
+from records.model import Endpoint, LeadershipClaimed, NoOp, PartitionCreated, RecordsDeleted
 
 WHERE = UserPartition(bytes(range(16)), 0)
 TERMS = {1: 111, 2: 222}
@@ -78,8 +79,7 @@ def claim(epoch: int) -> tuple[EntryKey, bytes]:
 def committed(
     epoch: int, seq: int, key: str, base_offset: int, records: int, *, is_duplicate: bool = False, time_ms: int = 1_000
 ) -> tuple[EntryKey, bytes]:
-    accepted = [] if is_duplicate else [0]
-    other = [0] if is_duplicate else []
+    batch = CommittedBatch(*WHERE, 1 if is_duplicate else 0, base_offset, records, 0, 100, time_ms, detail=-1 if is_duplicate else 0)
     record = FileCommitted(
         object_key=key,
         object_format=1,
@@ -89,27 +89,7 @@ def committed(
         created_ms=-1,
         append_time_ms=time_ms,
         content_hash=bytes(16),
-        topic_ids=[WHERE.topic_id for _ in accepted],
-        run_topic=accepted,
-        run_partition=accepted,
-        run_length=[1 for _ in accepted],
-        run_base_offset=[base_offset for _ in accepted],
-        run_log_start=[],
-        byte_gap=[],
-        byte_size=[100 for _ in accepted],
-        record_count_minus_one=[records - 1 for _ in accepted],
-        timestamp_age=accepted,
-        timestamp_type=[],
-        producer_index=[],
-        producer_id=[],
-        producer_epoch=[],
-        base_sequence=[],
-        other_index=other,
-        other_code=other,
-        other_base_offset=[base_offset for _ in other],
-        other_time=[-1 for _ in other],
-        other_log_start=other,
-        other_message=["" for _ in other],
+        batches=[batch],
     )
     return EntryKey(epoch, TERMS[epoch], seq), encode_entry([record])
 
@@ -451,6 +431,16 @@ SPOILED: dict[str, tuple[Spoil, str]] = {
 
 def test_a_good_history_passes() -> None:
     assert check(*good()) == []
+
+
+def test_entries_under_way_behind_one_that_a_forgery_robbed_may_contradict() -> None:
+    history, final = good()
+    robbed, next_one = committed(2, 5, "e", 17, 2), committed(2, 6, "f", 19, 2)
+    assert check(history, with_log(final, *ENTRIES, *FORGED, robbed, next_one)) == []
+    problems = check(history, with_log(final, *ENTRIES, *FORGED, next_one))
+    assert problems == [
+        "coordinator 0: the entry at 12 contradicts the log before it: offset 19 of partition 00010203-0 is given where 17 is due"
+    ]
 
 
 @pytest.mark.parametrize("name", SPOILED)

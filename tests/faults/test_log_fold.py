@@ -10,9 +10,9 @@ from integration_tests.history import LogMessage
 from integration_tests.metadata_log import ReadLog, read_log
 from records.codec import encode_entry, encode_key
 from records.entry_key import EntryKey
+from records.files import CommittedBatch, FileCommitted
 from records.model import (
     Endpoint,
-    FileCommitted,
     FilesFenced,
     FilesRemoved,
     LeadershipClaimed,
@@ -50,32 +50,21 @@ def file(
     time_ms: int = 1_000,
 ) -> FileCommitted:
     """A file with a run of one batch at each of these offsets; `producer` is id, epoch and sequence of the first batch."""
-    count = len(base_offsets)
-    given = [] if producer is None else [producer]
+    batches = [
+        CommittedBatch(TOPIC, partition, 0, base, records, at * size_bytes, size_bytes, time_ms) for at, base in enumerate(base_offsets)
+    ]
+    if producer is not None:
+        batches[0] = batches[0]._replace(producer_id=producer[0], producer_epoch=producer[1], base_sequence=producer[2])
     return FileCommitted(
         object_key=key,
         object_format=1,
-        file_size=size_bytes * count,
+        file_size=size_bytes * len(batches),
         uploader_broker_id=-1,
         owner_ids=[0],
         created_ms=50,
         append_time_ms=time_ms,
         content_hash=bytes(16),
-        topic_ids=[TOPIC] if count else [],
-        run_topic=[0] * count,
-        run_partition=[partition] * count,
-        run_length=[1] * count,
-        run_base_offset=list(base_offsets),
-        run_log_start=[],
-        byte_gap=[],
-        byte_size=[size_bytes] * count,
-        record_count_minus_one=[records - 1] * count,
-        timestamp_age=[0] * count,
-        timestamp_type=[],
-        producer_index=[0 for _ in given],
-        producer_id=[one[0] for one in given],
-        producer_epoch=[one[1] for one in given],
-        base_sequence=[one[2] for one in given],
+        batches=batches,
     )
 
 
@@ -152,7 +141,7 @@ LAWFUL: dict[str, tuple[Record | tuple[Record, ...] | bytes, ...]] = {
     ),
     "an expired tombstone is forgotten": (
         FilesFenced(object_keys=["a"], created_ms=[5]),
-        TombstonesExpired(before_ms=6),
+        TombstonesExpired(keys_before_ms=6, topics_before_ms=0),
         file("a", 0),
     ),
     "a deletion reaches the watermark": (file("a", 0), deleted(10)),
@@ -170,7 +159,8 @@ def test_what_is_lawful_is_not_taken_for_a_contradiction(name: str) -> None:
 
 def test_a_file_that_contradicts_leaves_nothing_behind() -> None:
     """Neither its key, nor its first run, nor its producer."""
-    bad = replace(file("a", 0, 99, producer=(5, 4, 50)), run_partition=[0, 1])
+    bad = file("a", 0, 99, producer=(5, 4, 50))
+    bad = replace(bad, batches=[bad.batches[0], bad.batches[1]._replace(partition=1)])
     log = read(bad, file("a", 0, producer=(5, 0, 7)), file("b", 0, partition=1))
     assert [void.offset for void in log.contradictions] == [2]
     assert [commit.object_key for commit in log.commits] == ["a", "b"]

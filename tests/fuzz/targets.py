@@ -10,7 +10,6 @@ import dataclasses
 import json
 import random
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -18,8 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.records_codec import make_file
-from coordinator.client import compression
-from coordinator.client.record_batch import CorruptBatch, decode_records, encode_batch, parse_header, parse_headers
 from coordinator.client.wal_input import InputError, parse_lines
 from coordinator.client.wal_manifest import Manifest, ManifestBatch, ManifestError, decode_manifest, encode_manifest
 from coordinator.operations.table import APIS, decode_request
@@ -30,17 +27,17 @@ from coordinator.protocol.framing import FrameReader, read_correlation_id, read_
 from coordinator.protocol.list_offsets import decode_list_offsets
 from coordinator.protocol.messages import CommitFileRequest, CommitFileResponse, FindBatchesRequest, ListOffsetsRequest
 from coordinator.protocol.wire import MalformedMessage
-from records import fast
-from records.bulk_decode import decode_file_entries
-from records.bulk_files import files_of
 from records.codec import decode_entry, decode_key, encode_entry, encode_key
 from records.errors import UnreadableEntry
-from records.file_columns import expand, iterate, request_order
-from records.general import decode_generally, encode_generally
-from records.history import NEWEST, levels
-from records.model import FileCommitted, Record
+from records.files import FileCommitted, files_of, read_files, read_files_at
+from records.history import levels, schema_of_header
+from records.record_batch import CorruptBatch, decode_records, encode_batch, parse_header, parse_headers
+from records.snapshot.errors import MalformedRecord, NewerFormat
+from records.snapshot.head import decode_head, encode_head
+from records.snapshot.rows import RowChunk, decode_rows, encode_rows
 from tests.fuzz.engine import Target
-from tests.records.plain_files import assert_equal_columns, plain_file, without_messages
+from tests.records import plain_files
+from tests.snapshot.files import HEAD, SMALL
 
 T = TypeVar("T")
 
@@ -212,35 +209,13 @@ def _list_offsets(data: bytes) -> None:
 
 
 def _entry(data: bytes) -> None:
-    general = _result(UnreadableEntry, lambda: decode_generally(data))
-    for vector_min in (1, fast.COLUMN_BYTES_VECTOR_MIN, 1 << 60):
-        with _changed(fast, "COLUMN_BYTES_VECTOR_MIN", vector_min):
-            assert _result(UnreadableEntry, lambda: decode_entry(data)) == general, f"vectorised from {vector_min} bytes on"
-    for record in general or ():
-        _written_alike(record)
-
-
-def _written_alike(record: Record) -> None:
-    raw = encode_generally([record], NEWEST)
-    assert decode_generally(raw) == [record]
-    for vector_min in (1, 1 << 60):
-        with _changed(fast, "NUMBERS_VECTOR_MIN", vector_min):
-            assert encode_entry([record]) == raw, f"vectorised from {vector_min} numbers on"
-    if isinstance(record, FileCommitted):
-        batches = expand(record)
-        columns = [getattr(batches, name).tolist() for name in batches.__dataclass_fields__]
-        assert list(zip(*columns, strict=True)) == list(iterate(record)), "the columns and the batches one by one differ"
-        assert sum(place.is_accepted for place in request_order(record)) == len(batches)
-
-
-@contextmanager
-def _changed(module: Any, name: str, value: int) -> Iterator[None]:
-    before = getattr(module, name)
-    setattr(module, name, value)
-    try:
-        yield
-    finally:
-        setattr(module, name, before)
+    records = _result(UnreadableEntry, lambda: decode_entry(data))
+    file = _result(plain_files.NotAFile, lambda: plain_files.read(data))
+    if file is not None:
+        assert records == [file], "the codec and the plain codec differ"
+    if records is not None:
+        assert file is not None or len(records) != 1 or not isinstance(records[0], FileCommitted), "the plain codec reads no such file"
+        assert encode_entry(records, schema_of_header(data[:10]).level) == data, "the records have another form"
 
 
 def _golden_entries() -> list[bytes]:
@@ -262,24 +237,42 @@ def _entries(data: bytes) -> None:
         at += 2 + size
     sizes = np.array(list(map(len, values)), np.int64)
     ends = sizes.cumsum()
-    taken, files = decode_file_entries(np.frombuffer(b"".join(values), np.uint8), ends - sizes, ends)
-    plain = [plain_file(value) for value in values]
-    assert taken.tolist() == [record is not None for record in plain], "the bulk decoder does not take what the codec reads as plain files"
-    assert_equal_columns(files, files_of([(index, record) for index, record in enumerate(plain) if record is not None]))
+    expected = [_result(plain_files.NotAFile, lambda value=value: plain_files.read(value)) for value in values]  # type: ignore[misc]
+    for taken, table in (read_files(values), read_files_at(b"".join(values), ends - sizes, ends)):
+        assert taken == [at for at, file in enumerate(expected) if file is not None], "the loops do not take what the plain codec reads"
+        assert files_of(table) == [file for file in expected if file is not None]
 
 
 def _entries_seeds() -> Iterator[bytes]:
     golden = _golden_entries()
-    files = [make_file(random.Random(count), count) for count in (1, 3, 30)]
-    examples = [record for raw in golden for record in decode_entry(raw) if isinstance(record, FileCommitted)]
-    plain = [encode_entry([without_messages(record)]) for record in (*files, *examples)]
-    for values in (golden[:6] + plain[:1], plain, plain[3:] + golden[6:9] + plain[1:2]):
+    plain = [encode_entry([make_file(random.Random(count), count)]) for count in (1, 3, 30)]
+    for values in (golden[:6] + plain[:1], plain, plain[2:] + golden[6:9] + plain[1:2]):
         yield b"".join(len(value).to_bytes(2) + value for value in values)
 
 
 def _entry_key(data: bytes) -> None:
     key = decode_key(data)
     assert key is None or encode_key(key) == data
+
+
+# --- snapshots ---
+
+
+def _snapshot_head(data: bytes) -> None:
+    assert encode_head(decode_head(data)) == data
+
+
+def _snapshot_rows(data: bytes) -> None:
+    """The size of the key in two bytes, the key, the columns."""
+    key_end = 2 + int.from_bytes(data[:2])
+    rows = decode_rows(RowChunk(data[2:key_end], data[key_end:]))
+    assert [decode_rows(chunk) for chunk in encode_rows(rows)] == [rows]
+
+
+def _snapshot_rows_seeds() -> Iterator[bytes]:
+    for rows in SMALL:
+        for chunk in encode_rows(rows):
+            yield len(chunk.key).to_bytes(2) + chunk.key + chunk.value
 
 
 # --- WAL files ---
@@ -289,11 +282,10 @@ _DECOMPRESSED_BYTES_MAX: Final = 1 << 20
 
 def _record_batches(data: bytes) -> None:
     """Without their checksums, or no damage would get past them; the small limit makes what is above it cheap."""
-    with _changed(compression, "DECOMPRESSED_BYTES_MAX", _DECOMPRESSED_BYTES_MAX):
-        for header in parse_headers(data, verify=False):
-            records = decode_records(data, header)
-            assert len(records) == header.record_count
-            assert all(record.timestamp_ms is not None for record in records)
+    for header in parse_headers(data, verify=False):
+        records = decode_records(data, header, bytes_max=_DECOMPRESSED_BYTES_MAX)
+        assert len(records) == header.record_count
+        assert all(record.timestamp_ms is not None for record in records)
     checked = _result(CorruptBatch, lambda: parse_headers(data))
     assert checked is None or checked == parse_headers(data, verify=False)
 
@@ -327,7 +319,7 @@ def _wal_input_seeds() -> Iterator[bytes]:
 
 
 def _kafka_batches() -> Iterator[bytes]:
-    return (bytes.fromhex(raw) for raw in _read_json("wal/kafka_batches.json").values())
+    return (bytes.fromhex(raw) for raw in _read_json("records/kafka_batches.json").values())
 
 
 _MALFORMED: Final = (MalformedMessage,)
@@ -352,6 +344,8 @@ TARGETS: Final = {
             seeds=_kafka_batches,
             memory_bytes=4 * _DECOMPRESSED_BYTES_MAX,
         ),
+        Target(name="snapshot_head", run=_snapshot_head, declared=(MalformedRecord, NewerFormat), seeds=lambda: [encode_head(HEAD)]),
+        Target(name="snapshot_rows", run=_snapshot_rows, declared=(MalformedRecord,), seeds=_snapshot_rows_seeds),
         Target(name="manifest", run=_manifest, declared=(ManifestError, UnicodeDecodeError), seeds=_manifest_seeds),
         Target(name="wal_input", run=_wal_input, declared=(InputError, UnicodeDecodeError), seeds=_wal_input_seeds),
     )

@@ -19,7 +19,7 @@ from coordinator.config.values import HttpAddress
 async def serving(
     ready: Callable[[], tuple[bool, Mapping[str, object]]] = lambda: (True, {}),
     metrics: Metrics | None = None,
-    request_timeout_ms: int = 5_000,
+    request_timeout_ms: int = 60_000,
 ) -> AsyncIterator[int]:
     server = HttpServer(HttpAddress("127.0.0.1", 0), ready=ready, metrics=metrics or Metrics(), request_timeout_ms=request_timeout_ms)
     address = await server.start()
@@ -36,7 +36,7 @@ async def ask(port: int, request: bytes, *, close_writing: bool = False) -> tupl
         writer.write(request)
         if close_writing:
             writer.write_eof()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             answer = await reader.read()
     finally:
         writer.close()
@@ -138,12 +138,12 @@ async def test_connections_are_bounded_and_become_free_again() -> None:
     async with serving() as port:
         idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(CONNECTIONS_MAX)]
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             assert await reader.read() == b""
         writer.close()
         for _reader, opened in idle:
             opened.transport.abort()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while True:
                 try:
                     answer = await ask(port, get("/healthy"))
@@ -169,7 +169,7 @@ async def test_stop_ends_requests_under_way() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET /he")
         await writer.drain()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         with suppress(ConnectionResetError):
             assert await reader.read() == b""
     writer.close()

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from coordinator.adapters.metrics import PREFIX, TABLE, Kind, Metric, Metrics, Sample
+from coordinator.adapters.metrics import PREFIX, TABLE, Metric, MetricKind, Metrics, Sample
 
 
 def values(metrics: Metrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -24,25 +24,28 @@ def test_names_follow_prometheus() -> None:
     assert len({metric.name for metric in TABLE}) == len(TABLE)
     for metric in TABLE:
         assert re.fullmatch(r"[a-z][a-z_]*[a-z]", metric.name), metric.name
-        assert (metric.kind is Kind.COUNTER) == metric.name.endswith("_total"), metric.name
+        assert (metric.kind is MetricKind.COUNTER) == metric.name.endswith("_total"), metric.name
         assert not re.search(r"_(ms|millis|us|mb|kb|percent)(_|$)", metric.name), metric.name
         assert metric.help.endswith("."), metric.name
         assert set(metric.labels) <= {
             "partition",
+            "version",
             "state",
             "reason",
             "error",
             "api",
             "listener",
             "client",
+            "directory",
             "loop",
             "event",
             "node_id",
             "rack",
             "clock",
             "kind",
+            "step",
         }, metric.name
-        assert (metric.kind is Kind.HISTOGRAM) == bool(metric.buckets), metric.name
+        assert (metric.kind is MetricKind.HISTOGRAM) == bool(metric.buckets), metric.name
         assert metric.buckets == tuple(sorted(metric.buckets)), metric.name
 
 
@@ -56,7 +59,7 @@ def test_every_declared_metric_is_exported() -> None:
 
 
 def test_told_metrics() -> None:
-    metrics = Metrics([*TABLE, Metric(name="level", kind=Kind.GAUGE, help="A level.")])
+    metrics = Metrics([*TABLE, Metric(name="level", kind=MetricKind.GAUGE, help="A level.")])
     metrics.add("leader_changes_total", 1, 3)
     metrics.add("leader_changes_total", 2, 3)
     metrics.add("appended_bytes_total", 17, 0)

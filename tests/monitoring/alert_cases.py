@@ -12,6 +12,7 @@ TWO = 'job="diskless-coordinator", instance="two:9193"'
 WATCH = 'job="diskless-monitor", instance="three:9194"'
 COMMIT = f'{ONE}, api="COMMIT_FILE"'
 PARTITION = ', partition="3"'
+DIRECTORY = ', directory="/data"'
 PREFIX = "diskless_coordinator_"
 
 
@@ -224,6 +225,136 @@ CASES = (
         ),
         labels={**SERVICE, "partition": "3"},
         description="Replicas of metadata partition 3 of diskless-coordinator that have written up to the same offset differ.",
+    ),
+    Case(
+        alert="DisklessSnapshotBad",
+        at=4,
+        fires=(single("snapshot_digest_mismatches_total", "0 1x9", PARTITION),),
+        quiet=(single("snapshot_digest_mismatches_total", "0x9", PARTITION),),
+        labels={**ON_ONE, "partition": "3"},
+        description="one:9193 refused a snapshot of metadata partition 3 within the last 30 minutes.",
+    ),
+    Case(
+        alert="DisklessSnapshotsFail",
+        at=40,
+        fires=(single("snapshot_failures_total", "0+1x50", f'{PARTITION}, step="upload"'),),
+        quiet=(
+            single("snapshot_failures_total", "9x50", f'{PARTITION}, step="upload"'),
+            single("snapshot_failures_total", "0x30 1 2x30", f'{PARTITION}, step="upload"'),
+        ),
+        labels={**ON_ONE, "partition": "3", "step": "upload"},
+        description="one:9193: the step upload for snapshots of metadata partition 3 keeps failing.",
+    ),
+    Case(
+        alert="DisklessSnapshotOld",
+        at=15,
+        fires=({**pair("snapshot_age_seconds", "25200x20", "25200x20"), **pair("snapshot_lag_entries", "5000x20", "4000x20")},),
+        quiet=(
+            {**pair("snapshot_age_seconds", "25200x20", "25200x20"), **pair("snapshot_lag_entries", "3x20", "3x20")},
+            # One that has just read the record of the newest snapshot.
+            {**pair("snapshot_age_seconds", "25200x20", "60x20"), **pair("snapshot_lag_entries", "5000x20", "5000x20")},
+        ),
+        labels={**SERVICE, "partition": "3"},
+        description="The newest snapshot of metadata partition 3 of diskless-coordinator is 7h 0m 0s old, and the log has grown since.",
+    ),
+    Case(
+        alert="DisklessRestoreUnfinished",
+        at=65,
+        fires=(single("restore_unfinished", "1x80"),),
+        quiet=(single("restore_unfinished", "0x80"), single("restore_unfinished", "1x30 0x50")),
+        labels=SERVICE,
+        description="The log of diskless-coordinator begins with a restore that no operator has called finished.",
+    ),
+    Case(
+        alert="DisklessFileDeletionsFail",
+        at=40,
+        fires=(single("file_delete_failures_total", "0+1x50", PARTITION),),
+        quiet=(single("file_delete_failures_total", "9x50", PARTITION), single("file_delete_failures_total", "0x30 1 2x30", PARTITION)),
+        labels={**ON_ONE, "partition": "3"},
+        description="one:9193: the object store keeps refusing deletions for metadata partition 3.",
+    ),
+    Case(
+        alert="DisklessFilesNotDeleted",
+        at=40,
+        fires=(
+            single("files", "7x50", f'{PARTITION}, state="deletable"'),
+            # The other process leads since minute 20.
+            pair("files", "7x19 stale", "_x19 9x40", f'{PARTITION}, state="deletable"'),
+        ),
+        quiet=(
+            single("files", "7x20 0 7x30", f'{PARTITION}, state="deletable"'),
+            single("files", "0x20 7x30", f'{PARTITION}, state="deletable"'),
+            single("files", "7x50", f'{PARTITION}, state="waiting"'),
+        ),
+        labels={**SERVICE, "partition": "3"},
+        description="Metadata partition 3 of diskless-coordinator had files for half an hour that only the object store keeps:"
+        " 7 at the least.",
+    ),
+    Case(
+        alert="DisklessFilesWaitLong",
+        at=65,
+        fires=(
+            {**single("file_oldest_empty_age_seconds", "691200x90", PARTITION), **single("files", "4x90", f'{PARTITION}, state="waiting"')},
+        ),
+        quiet=(
+            {**single("file_oldest_empty_age_seconds", "86400x90", PARTITION), **single("files", "4x90", f'{PARTITION}, state="waiting"')},
+            # Nothing waits for another owner: it is the store that does not delete, which another alert tells.
+            {**single("file_oldest_empty_age_seconds", "691200x90", PARTITION), **single("files", "0x90", f'{PARTITION}, state="waiting"')},
+        ),
+        labels={**SERVICE, "partition": "3"},
+        description="A file that metadata partition 3 of diskless-coordinator is done with is empty for 8d 0h 0m 0s and was not deleted.",
+    ),
+    Case(
+        alert="DisklessOrphanScansFail",
+        at=80,
+        fires=(single("orphan_scan_failures_total", "0+1x90"),),
+        quiet=(single("orphan_scan_failures_total", "9x90"), single("orphan_scan_failures_total", "0x40 1 2x50")),
+        labels=ON_ONE,
+        description="one:9193: the scan of the object store for orphans was interrupted at least 3 times within an hour.",
+    ),
+    Case(
+        alert="DisklessOrphanScanUnfinished",
+        at=420,
+        fires=(
+            {**single("orphan_scan_last_finished_timestamp_seconds", "0x430"), **single("orphan_scan_running", "1x430")},
+            # It is interrupted now and then.
+            {**single("orphan_scan_last_finished_timestamp_seconds", "0x430"), **single("orphan_scan_running", "0x390 1 0x40")},
+        ),
+        quiet=(
+            {**single("orphan_scan_last_finished_timestamp_seconds", "0x300 18000x130"), **single("orphan_scan_running", "1x430")},
+            # Nobody wants scans: the interval is 0.
+            {**single("orphan_scan_last_finished_timestamp_seconds", "0x430"), **single("orphan_scan_running", "0x430")},
+        ),
+        labels=SERVICE,
+        description="diskless-coordinator scans the object store for orphans, and finished that 7h 0m 0s ago last.",
+    ),
+    Case(
+        alert="DisklessLogDirectoryOffline",
+        at=5,
+        fires=(single("log_directory_offline", "0 1x9", DIRECTORY),),
+        quiet=(single("log_directory_offline", "0x9", DIRECTORY),),
+        labels={**ON_ONE, "directory": "/data"},
+        description="one:9193 has taken /data offline.",
+    ),
+    Case(
+        alert="DisklessLogDirectoryFull",
+        at=15,
+        fires=({**single("log_directory_free_bytes", "30x20", DIRECTORY), **single("log_directory_bytes", "1000x20", DIRECTORY)},),
+        quiet=(
+            {**single("log_directory_free_bytes", "60x20", DIRECTORY), **single("log_directory_bytes", "1000x20", DIRECTORY)},
+            # Somebody made room.
+            {**single("log_directory_free_bytes", "30x10 400x10", DIRECTORY), **single("log_directory_bytes", "1000x20", DIRECTORY)},
+        ),
+        labels={**ON_ONE, "directory": "/data"},
+        description="/data of one:9193 has 3% left.",
+    ),
+    Case(
+        alert="DisklessAssignmentsNotRecorded",
+        at=5,
+        fires=(single("replica_to_dir_assignment_wait_seconds", "0 60 120 180 240 300 360"),),
+        quiet=(single("replica_to_dir_assignment_wait_seconds", "0 20 0 30 2 0 0"),),
+        labels=ON_ONE,
+        description="one:9193 has waited for 5m 0s until metadata partition 0 records the data directory of a replica.",
     ),
     Case(
         alert="DisklessEntriesUnacknowledged",

@@ -45,7 +45,7 @@ class Scene:
         """Look until nothing runs; how many runs there were so far."""
         deadline_s = time.monotonic() + 60
         self.checks.look()
-        while self.checks._running is not None:
+        while self.checks.running is not None:
             assert time.monotonic() < deadline_s
             time.sleep(0.01)
             self.checks.look()
@@ -77,8 +77,8 @@ def test_one_at_a_time_the_longest_due_first(tmp_path: Path) -> None:
     scene = Scene(tmp_path, [("verify", 3600, 0), ("orphans", 7200, 0)])
     scene.checks.start({"last_verify": json.dumps({"at_ms": 0}), "last_orphans": json.dumps({"at_ms": 0})})
     scene.checks.look()
-    assert scene.checks._running is not None
-    assert scene.checks._running[0].name == "verify"
+    assert scene.checks.running is not None
+    assert scene.checks.running[0].name == "verify"
     assert scene.settle() == 2, "the other follows when the first has ended"
 
 
@@ -117,8 +117,8 @@ def test_the_end_of_the_monitor_ends_its_job(tmp_path: Path) -> None:
     checks = Checks([endless], tmp_path, scene.failed.append)
     checks.start({})
     checks.look()
-    assert checks._running is not None
-    process = checks._running[1]
+    assert checks.running is not None
+    process = checks.running[1]
     checks.stop()
     assert process.returncode is not None
     with pytest.raises(ProcessLookupError):

@@ -18,13 +18,13 @@ from grafana_foundation_sdk.models.dashboard import Dashboard, Panel, RowPanel
 from grafana_foundation_sdk.models.prometheus import Dataquery
 
 from cli.main import root
-from cli.monitoring.__main__ import main, stale
-from cli.monitoring.alerts import ALERTS
-from cli.monitoring.catalogue import metric_names, names_in
-from cli.monitoring.model import Alert, Board
-from cli.monitoring.recording import RECORDINGS
-from cli.monitoring.write import BOARDS, FOLDER
 from coordinator.adapters.metrics import PREFIX, TABLE
+from helm.generator.__main__ import main, stale
+from helm.generator.alerts import ALERTS
+from helm.generator.catalogue import metric_names, names_in
+from helm.generator.model import Alert, Board
+from helm.generator.recording import RECORDINGS
+from helm.generator.write import BOARDS, FOLDER
 from spark_jobs.monitor.metrics import METRICS
 from tests.monitoring.prometheus_tools import program
 
@@ -47,7 +47,7 @@ def every_expression() -> list[str]:
 
 
 def test_the_checked_in_files_are_up_to_date() -> None:
-    assert stale(FOLDER) == [], "run `python -m cli.monitoring`"
+    assert stale(FOLDER) == [], "run `python -m helm.generator`"
 
 
 def test_a_changed_a_missing_and_a_stray_file_are_noticed(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_every_metric_that_is_used_exists() -> None:
 
 def test_every_metric_of_a_process_is_on_a_dashboard() -> None:
     shown = {re.sub(r"_(bucket|sum|count)$", "", name) for board in BOARDS.values() for expr in queries(board) for name in names_in(expr)}
-    remedy = "show it in cli/monitoring/*_board.py, then run `python -m cli.monitoring`"
+    remedy = "show it in helm/generator/*_board.py, then run `python -m helm.generator`"
     assert {PREFIX + metric.name for metric in TABLE} - shown == set(), remedy
     assert set(METRICS) - shown == set(), remedy
 

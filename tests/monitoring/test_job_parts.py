@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -106,15 +109,23 @@ def scraped(metrics: JobMetrics) -> dict[str, dict[tuple[str, ...], float]]:
     return found
 
 
+@contextmanager
+def written(folder: Path) -> Iterator[sqlite3.Connection]:
+    """The database of a store, for rows that no job of this test writes."""
+    with closing(sqlite3.connect(folder / sink.DATABASE)) as db, db:
+        yield db
+
+
 def test_the_endpoint_shows_exactly_the_metrics_of_the_list(folder: Path) -> None:
     with sink.Store.open(folder) as store:
         store.adopt_log("metadata", "id", 2)
+    with written(folder) as db:
         insert = "INSERT INTO total (name, kpart, value) VALUES (?, ?, ?)"
         rows = [("entries", 0, 5), ("entries", 1, 7), ("void.stale", 0, 2), ("void.gap", 1, 3), ("batches", 0, 100), ("quarantined", 0, 1)]
-        store._db.executemany(insert, rows)
+        db.executemany(insert, rows)
         finding = "INSERT INTO finding (kpart, offset, rule, message, seen_ms) VALUES (0, ?, ?, 'm', 1)"
-        store._db.executemany(finding, [(1, "offset-gap"), (2, "offset-gap"), (3, "log-lost")])
-        store._db.execute("INSERT INTO head VALUES (0, 40, 1, 1, 1, 0, 40, 1, 1, '{}', NULL)")
+        db.executemany(finding, [(1, "offset-gap"), (2, "offset-gap"), (3, "log-lost")])
+        db.execute("INSERT INTO head VALUES (0, 40, 1, 1, 1, 0, 40, 1, 1, '{}', NULL, NULL)")
     metrics = JobMetrics(folder, lambda: {0: 50, 1: 6}, {"verify": 3600})
     metrics.on_check_failure("verify")
     metrics.on_up(True)
@@ -143,10 +154,10 @@ def test_the_endpoint_shows_exactly_the_metrics_of_the_list(folder: Path) -> Non
     record_job(folder, last_verify='{"agree": false, "at_ms": 5000, "partitions": [{"agree": true}, {"agree": false}]}')
     record_job(folder, last_orphans='{"missing_files": 2, "orphans": 3, "orphan_bytes": 44, "at_ms": 7000}')
     acknowledge_findings(folder, Choice(rule="offset-gap"), who="ann", reason="known", now_ms=1)
-    with sink.Store.open(folder) as store:
+    with written(folder) as db:
         insert = "INSERT INTO open_transaction VALUES (?, 'move', 5, ?)"
         now_ms = time.time_ns() // 1_000_000
-        store._db.executemany(insert, [(0, now_ms - 90_000), (1, now_ms)])
+        db.executemany(insert, [(0, now_ms - 90_000), (1, now_ms)])
     later = scraped(metrics)
     assert later[PREFIX + "verify_disagrees"] == {(): 1}
     assert later[PREFIX + "last_verify_timestamp_seconds"] == {(): 5}

@@ -14,24 +14,21 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.adapters.objectstore import (
-    InvalidKey,
-    ObjectExists,
-    ObjectMissing,
-    ObjectStore,
-    StoreError,
-    StoreOptionError,
-    StoreUnavailable,
-    open_store,
-)
+from coordinator.adapters.objectstore import StoreOptionError, open_store
+from coordinator.adapters.objectstore.local import LocalFolderStore
 from coordinator.config.values import OutOfBounds
+from coordinator.object_store import InvalidKey, ObjectExists, ObjectMissing, ObjectStore, StoreError, StoreUnavailable
+from coordinator.testing.objects import FakeObjectStore
+from coordinator.testing.snapshots import FakeObjects
 
 S3_URL = os.environ.get("DISKLESS_TEST_S3_URL")
 S3_OPTIONS = dict(pair.split("=", 1) for pair in os.environ.get("DISKLESS_TEST_S3_OPTIONS", "").split(",") if pair)
 
 
-@pytest.fixture(params=["memory", "local", *(["s3"] if S3_URL else [])])
+@pytest.fixture(params=["memory", "local", "fake", *(["s3"] if S3_URL else [])])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
+    if request.param == "fake":
+        return FakeObjectStore(FakeObjects(now_ms=lambda: 1_700_000_000_000))
     urls = {"memory": "memory://", "local": f"file://{tmp_path}/objects", "s3": f"{S3_URL}/{uuid.uuid4().hex}"}
     return open_store(urls[request.param], S3_OPTIONS if request.param == "s3" else None)
 
@@ -64,6 +61,22 @@ def test_range_past_the_end_is_an_error(store: ObjectStore) -> None:
                 await store.get_range("k", start, size)
         with pytest.raises(ValueError, match="size positive"):
             await store.get_range("k", 0, 0)
+
+    asyncio.run(story())
+
+
+def test_ranges_of_an_object_come_in_the_order_asked_for(store: ObjectStore) -> None:
+    data = os.urandom(3 * 1024 * 1024)
+    asked = [(2_500_000, 1_000), (0, 10), (5, 10), (len(data) - 1, 1), (1_048_576, 1_048_576)]
+
+    async def story() -> None:
+        await store.put("k", data)
+        assert await store.get_ranges("k", asked) == [data[start : start + size] for start, size in asked]
+        assert await store.get_ranges("k", []) == []
+        with pytest.raises(StoreError, match="k"):
+            await store.get_ranges("k", [(0, 10), (len(data) - 5, 10)])
+        with pytest.raises(ObjectMissing, match="none"):
+            await store.get_ranges("none", asked)
 
     asyncio.run(story())
 
@@ -140,6 +153,19 @@ def test_listing_is_in_key_order_and_resumes_after_a_key(store: ObjectStore) -> 
         for place, key in enumerate(below):
             assert await listed(store, "wal/", key) == below[place + 1 :]
         assert await listed(store, "none/") == []
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("sorted_max", [1, 7, 39, 40, 41])
+def test_a_folder_with_more_objects_than_are_held_is_listed_in_order(tmp_path: Path, sorted_max: int) -> None:
+    async def story() -> None:
+        store = LocalFolderStore(tmp_path / "objects", request_timeout_ms=30_000, sorted_max=sorted_max)
+        keys = sorted(f"wal/{number % 4}/{number * 7919 % 1000:03}" for number in range(40))
+        for key in keys:
+            await store.put(key, b"x")
+        assert await listed(store, "wal/") == keys
+        assert await listed(store, "wal/", keys[10]) == keys[11:]
 
     asyncio.run(story())
 

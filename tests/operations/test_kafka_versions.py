@@ -20,10 +20,10 @@ print(sorted(name for name in sys.modules if name.startswith("kio.schema.metadat
 """
 
 
-def test_a_client_imports_the_versions_it_speaks_and_a_server_all() -> None:
+def test_a_client_imports_a_version_when_it_speaks_it_and_a_server_all() -> None:
     done = subprocess.run([sys.executable, "-c", CLIENT], capture_output=True, text=True, check=True, timeout=120)
     client, server = done.stdout.splitlines()
-    assert client == "['kio.schema.metadata.v12']"
+    assert client == "[]"
     assert server == str(sorted(f"kio.schema.metadata.v{version}" for version in METADATA.versions))
 
 

@@ -12,10 +12,11 @@ from coordinator.app.dispatch import Dispatcher
 from coordinator.client.connection import ClientConnection
 from coordinator.core.commands import FoundOffset, ListOffsets, OffsetQuery, WantedTopic
 from coordinator.kafka.errors import ErrorCode
-from coordinator.operations.declaration import AnsweredBy, Lane, Operation, Translation, declare
+from coordinator.operations.declaration import CLUSTER_ACTION, AnsweredBy, Lane, Operation, Translation, declare
 from coordinator.operations.table import OPERATIONS, ApiTable
 from coordinator.protocol import messages
 from coordinator.protocol.codec import decode, encode
+from coordinator.security.acls import Everything
 from coordinator.testing.state_store import MemoryStateStores
 from tests.runtime.nodes import TIMEOUT_MS, in_memory, running
 from tests.server.lines import REMAINS_S
@@ -58,6 +59,7 @@ COUNT_RECORDS: Operation = declare(
     MADE["CountRecordsRequest"],
     MADE["CountRecordsResponse"],
     answered_by=AnsweredBy.PARTITION,
+    acl=CLUSTER_ACTION,
     translation=Translation(elements=queries, refused=FoundOffset, response=response, command=lambda asked: ListOffsets(queries=asked)),
 )
 
@@ -69,7 +71,7 @@ async def serving() -> AsyncIterator[tuple[Dispatcher, ClientConnection]]:
         await started.leads()
         [outcome] = await started.node.directory.create_topics([WantedTopic(topic_id=ORDERS, name="orders", num_partitions=4)], TIMEOUT_MS)
         assert outcome.error is ErrorCode.NONE
-        dispatcher = Dispatcher(started.node, Metrics(), operations)
+        dispatcher = Dispatcher(started.node, Metrics(), Everything(), operations)
         async with listening(dispatcher, table=ApiTable(operations)) as (_, port):
             connection = await ClientConnection.connect("127.0.0.1", port, client_id="made-up", timeout_s=REMAINS_S)
             try:

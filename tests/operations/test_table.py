@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from coordinator.operations import discovery, files
@@ -13,7 +15,7 @@ from coordinator.protocol.wire import MalformedMessage
 from coordinator.runtime.serving import ANSWERS, PROCEDURES
 
 KIP_KEYS = {93, 94, 95, 96, 97, 98, 100}
-INTERNAL = {10210, 10211, 10212, 10213, 10214}
+INTERNAL = {59, 73, 10210, 10211, 10212, 10213, 10214}
 
 
 def test_kip_operations_are_served_under_both_numbers() -> None:
@@ -30,7 +32,7 @@ def test_hidden_requests_are_neither_served_nor_listed(kip: bool, internal: bool
     hidden = (set() if kip else KIP_KEYS) | (set() if internal else INTERNAL)
     assert {key for key, _, _ in table.ranges()} == set(APIS) - hidden
     assert {key for key in APIS if table.find(key) is None} == hidden
-    answer = decode(APIS[18].versions[3].response_type, table.api_versions_body(3))
+    answer: Any = decode(APIS[18].versions[3].response_type, table.api_versions_body(3))
     assert [(one.api_key, one.min_version, one.max_version) for one in answer.api_keys] == table.ranges()
 
 
@@ -38,7 +40,7 @@ def test_hidden_requests_are_neither_served_nor_listed(kip: bool, internal: bool
 def test_api_versions_is_answered_in_each_version(version: int) -> None:
     table = ApiTable()
     body = table.api_versions_body(version)
-    answer = decode(APIS[18].versions[version].response_type, body)
+    answer: Any = decode(APIS[18].versions[version].response_type, body)
     assert encode(answer) == body
     assert answer.error_code == 0
     assert [(one.api_key, one.min_version, one.max_version) for one in answer.api_keys] == table.ranges()
@@ -48,7 +50,7 @@ def test_api_versions_is_answered_in_each_version(version: int) -> None:
 
 @pytest.mark.parametrize("version", [5, 100, -1])
 def test_unknown_versions_of_api_versions_get_35_and_the_range(version: int) -> None:
-    answer = decode(APIS[18].versions[0].response_type, ApiTable().api_versions_body(version))
+    answer: Any = decode(APIS[18].versions[0].response_type, ApiTable().api_versions_body(version))
     assert answer.error_code == 35
     assert [(one.api_key, one.min_version, one.max_version) for one in answer.api_keys] == [(18, 0, 4)]
 
@@ -85,7 +87,7 @@ def test_unknown_requests_and_versions_are_refused(key: int, version: int) -> No
 
 def test_bytes_after_the_end_are_ignored_in_kafka_s_own_requests_only() -> None:
     # What librdkafka 2.16 sends to ask for all topics: null, two false, no tags, and three bytes more.
-    request = decode_request(3, 12, bytes.fromhex("00000000010000"))
+    request: Any = decode_request(3, 12, bytes.fromhex("00000000010000"))
     assert (request.topics, request.allow_auto_topic_creation, request.include_topic_authorized_operations) == (None, False, False)
     with pytest.raises(MalformedMessage, match="3 bytes follow the end of DeleteTopicsRequest"):
         decode_request(10094, 0, encode(messages.DeleteTopicsRequest(topics=())) + bytes(3))

@@ -53,13 +53,17 @@ def from_json(message_type: type, values: Mapping[str, typing.Any], fields: list
             (inner, _) = typing.get_args(hints[snake(field["name"])])
             value = tuple(from_json(inner, one, field["fields"]) for one in value)
         elif field["type"].startswith("[]"):
-            value = tuple(value)
+            value = tuple(_raw_uuid(one) if kind == "uuid" else one for one in value)
         elif kind == "uuid":
-            value = base64.urlsafe_b64decode(value + "==")
+            value = _raw_uuid(value)
         elif kind == "bytes":
             value = base64.b64decode(value)
         arguments[snake(field["name"])] = value
     return message_type(**arguments)
+
+
+def _raw_uuid(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "==")
 
 
 _INTEGERS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}

@@ -34,7 +34,7 @@ def _kio_twin(message_type: type) -> type:
     for item in dataclasses.fields(message_type):
         declared: typing.Any = item.type
         if item.metadata.get("kafka_type") == "uuid":
-            declared = uuid.UUID | None
+            declared = tuple[uuid.UUID | None, ...] if typing.get_origin(declared) is tuple else uuid.UUID | None
         elif typing.get_origin(declared) is tuple and dataclasses.is_dataclass(inner := typing.get_args(declared)[0]):
             declared = tuple[_kio_twin(inner), ...]
         columns.append((item.name, declared, dataclasses.field(default=item.default, metadata=item.metadata)))
@@ -42,12 +42,16 @@ def _kio_twin(message_type: type) -> type:
     return dataclasses.make_dataclass(message_type.__name__, columns, namespace=namespace, frozen=True, kw_only=True)
 
 
+def _to_uuid(raw: bytes) -> uuid.UUID | None:
+    return uuid.UUID(bytes=raw) if any(raw) else None
+
+
 def _to_kio(message: typing.Any) -> typing.Any:
     values = {}
     for item in dataclasses.fields(message):
         value = getattr(message, item.name)
         if item.metadata.get("kafka_type") == "uuid":
-            value = uuid.UUID(bytes=value) if any(value) else None
+            value = tuple(map(_to_uuid, value)) if isinstance(value, tuple) else _to_uuid(value)
         elif isinstance(value, tuple) and value and dataclasses.is_dataclass(value[0]):
             value = tuple(map(_to_kio, value))
         values[item.name] = value
@@ -182,7 +186,7 @@ def test_the_number_of_elements_is_limited() -> None:
         (messages.DescribeFilesRequest(files=(messages.DescribeFileEntry(object_key="\ud800"),)), "surrogate"),
         (messages.DescribeFilesRequest(files=(messages.DescribeFileEntry(object_key=typing.cast(str, None)),)), "None is not allowed"),
         (messages.DeleteTopicsRequest(topics=(messages.DeletableTopicState(topic_id=b"short"),)), "a uuid has 16"),
-        (messages.ListFilesRequest(coordinator_ids=(1 << 31,)), "ListFilesRequest.coordinator_ids"),
+        (messages.ListFilesRequest(coordinator_ids=(1 << 31,), states=(), object_keys=()), "ListFilesRequest.coordinator_ids"),
     ],
 )
 def test_values_that_do_not_fit_are_named(message: Message, text: str) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from coordinator.protocol.codec import ELEMENTS_MAX, decode, encode
 from coordinator.protocol.commit_file import (
     BATCH,
-    CommitFile,
+    CommitFileBody,
     batch_rows,
     decode_commit_file,
     decode_commit_response,
@@ -28,7 +28,7 @@ from tests.protocol.forms import messages_of
 COLUMNS = {"topic_id": "topic_id", "partition_index": "partition", "batch_max_timestamp": "max_timestamp"}
 
 
-def _same(fast: CommitFile, request: CommitFileRequest) -> None:
+def _same(fast: CommitFileBody, request: CommitFileRequest) -> None:
     assert fast.owner_ids == list(request.owner_ids)
     for name in ("object_key", "object_format", "file_size", "timeout_ms", "uploader_broker_id", "created_ms"):
         assert getattr(fast, name) == getattr(request, name)
@@ -132,18 +132,18 @@ def test_what_does_not_fit_is_refused() -> None:
         encode_commit_response([1 << 15], [0], [0], [0], [False])
     rows = batch_rows(()).copy()
     with pytest.raises(UnencodableMessage, match="BATCH"):
-        encode_commit_file(CommitFile("k", 1, 1, [0], np.zeros(1)))
+        encode_commit_file(CommitFileBody("k", 1, 1, [0], np.zeros(1)))
     with pytest.raises(UnencodableMessage, match="CommitFileRequest of 'k'"):
-        encode_commit_file(CommitFile("k", 1, 1, [1 << 31], rows))
+        encode_commit_file(CommitFileBody("k", 1, 1, [1 << 31], rows))
     rows = np.zeros(1, BATCH)
     rows["tags"] = 1
     with pytest.raises(UnencodableMessage, match="tags 0"):
-        encode_commit_file(CommitFile("k", 1, 1, [0], rows))
+        encode_commit_file(CommitFileBody("k", 1, 1, [0], rows))
 
 
 def test_batches_are_a_view_of_the_received_bytes() -> None:
     rows = np.zeros(1000, BATCH)
-    raw = encode_commit_file(CommitFile("k", 1, 1, [0], rows))
+    raw = encode_commit_file(CommitFileBody("k", 1, 1, [0], rows))
     assert decode_commit_file(raw).batches.base is not None
     assert not decode_commit_file(raw).batches.flags.owndata
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from coordinator.protocol import commit_loops
 from coordinator.protocol.codec import ELEMENTS_MAX, encode
-from coordinator.protocol.commit_file import encode_commit_answers, encode_commit_response
+from coordinator.protocol.commit_file import AnswerCells, encode_commit_answers, encode_commit_response
 from coordinator.protocol.messages import CommitFileRequest
 from coordinator.protocol.wire import STRING_BYTES_MAX
 from tests.compiled import plain
@@ -45,18 +45,22 @@ def test_bodies_whole_and_damaged_are_read_alike(request: CommitFileRequest, bef
     assert compiled == interpreted
 
 
-@given(INT64, st.lists(st.lists(st.tuples(INT64, st.integers(0, 1), INT64), max_size=200), min_size=1, max_size=5))
-def test_answers_are_those_of_the_other_encoder(time: int, files: list[list[tuple[int, int, int]]]) -> None:
-    rows = [row for file in files for row in file]
-    columns = np.array([[row[place] for row in rows] for place in (2, 0, 1)], np.int64)
-    first_batch = [0, *np.cumsum([len(file) for file in files]).tolist()]
-    made = encode_commit_answers(columns, (1, 2, 0), time, first_batch)
-    for file, answer in zip(files, made, strict=True):
-        told = [time if row[1] == LOG_APPEND_TIME else -1 for row in file]
+LINE = st.tuples(st.integers(0, 1), INT64, st.integers(0, 1), INT64, INT64)
+"""Verdict, base offset, timestamp type, log start offset, append time of a duplicate."""
+
+
+@given(st.lists(st.tuples(INT64, st.lists(LINE, max_size=200)), min_size=1, max_size=5))
+def test_answers_are_those_of_the_other_encoder(files: list[tuple[int, list[tuple[int, int, int, int, int]]]]) -> None:
+    lines = np.array([line for _, file in files for line in file], np.int64).reshape(-1, 5)
+    times = np.array([time for time, _ in files], np.int64)
+    first_line = [0, *np.cumsum([len(file) for _, file in files]).tolist()]
+    made = encode_commit_answers(lines, AnswerCells(0, 1, 2, 3, 4), times, first_line)
+    for (time, file), answer in zip(files, made, strict=True):
+        told = [known if verdict else time if kind == LOG_APPEND_TIME else -1 for verdict, _, kind, _, known in file]
         assert answer == encode_commit_response(
-            [0] * len(file), [row[0] for row in file], told, [row[2] for row in file], [False] * len(file)
+            [0] * len(file), [line[1] for line in file], told, [line[3] for line in file], [bool(line[0]) for line in file]
         )
-    out = bytearray(commit_loops.RESULT_BYTES * len(rows) + commit_loops.ANSWER_BYTES * len(files))
-    starts = PLAIN.write_answers(columns.data, 1, 2, 0, time, first_batch, out)
+    out = bytearray(commit_loops.RESULT_BYTES * len(lines) + commit_loops.ANSWER_BYTES * len(files))
+    starts = PLAIN.write_answers(lines.data, 0, 1, 2, 3, 4, times.data, first_line, out)
     assert bytes(out[: starts[-1]]) == b"".join(made)
     assert starts == np.cumsum([0, *map(len, made)]).tolist()

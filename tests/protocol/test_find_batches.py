@@ -9,18 +9,24 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from coordinator.protocol.codec import ELEMENTS_MAX, decode, encode
-from coordinator.protocol.find_batches import FindBatches, FoundBatch, FoundPartition, decode_find_batches, encode_find_batches_response
+from coordinator.protocol.find_batches import (
+    BatchLocation,
+    FindBatchesBody,
+    FoundPartition,
+    decode_find_batches,
+    encode_find_batches_response,
+)
 from coordinator.protocol.messages import FindBatchesRequest, FindBatchesResponse
 from coordinator.protocol.wire import MalformedMessage, UnencodableMessage, varint
 from tests.protocol.forms import messages_of
 
 
-def _plain(request: FindBatchesRequest) -> FindBatches:
+def _plain(request: FindBatchesRequest) -> FindBatchesBody:
     topics = [
         (topic.topic_id, [(one.partition_index, one.offset, one.max_partition_fetch_bytes) for one in topic.partitions])
         for topic in request.topics
     ]
-    return FindBatches(request.fetch_max_bytes, request.max_batches_per_partition, topics, request.timeout_ms)
+    return FindBatchesBody(request.fetch_max_bytes, request.max_batches_per_partition, topics, request.timeout_ms)
 
 
 @given(messages_of(FindBatchesRequest), st.binary(max_size=3))
@@ -68,7 +74,7 @@ def test_the_number_of_partitions_is_limited() -> None:
 
 @given(messages_of(FindBatchesResponse))
 def test_find_batches_responses_are_made_like_the_general_codec(response: FindBatchesResponse) -> None:
-    names = FoundBatch._fields
+    names = BatchLocation._fields
     topics = [
         (
             topic.topic_id,
@@ -78,7 +84,7 @@ def test_find_batches_responses_are_made_like_the_general_codec(response: FindBa
                     one.error_code,
                     one.log_start_offset,
                     one.high_watermark,
-                    [FoundBatch(*(getattr(batch, name) for name in names)) for batch in one.batches],
+                    [BatchLocation(*(getattr(batch, name) for name in names)) for batch in one.batches],
                 )
                 for one in topic.partitions
             ],
@@ -92,13 +98,13 @@ def test_found_batches_have_the_schema_s_order() -> None:
     response = next(item.type for item in dataclasses.fields(FindBatchesResponse) if item.name == "topics")
     (partitions,) = (item.type for item in dataclasses.fields(response.__args__[0]) if item.name == "partitions")
     (batches,) = (item.type for item in dataclasses.fields(partitions.__args__[0]) if item.name == "batches")
-    assert tuple(item.name for item in dataclasses.fields(batches.__args__[0])) == FoundBatch._fields
+    assert tuple(item.name for item in dataclasses.fields(batches.__args__[0])) == BatchLocation._fields
 
 
 def test_a_find_batches_response_that_does_not_fit_is_refused() -> None:
     with pytest.raises(UnencodableMessage, match="uuid"):
         encode_find_batches_response([(b"short", [])])
-    batch = FoundBatch(0, "k", 2, 0, 0, 0, 0, 0, 0, 0)
+    batch = BatchLocation(0, "k", 2, 0, 0, 0, 0, 0, 0, 0)
     with pytest.raises(UnencodableMessage, match="FindBatchesResponse"):
         encode_find_batches_response([(bytes(16), [FoundPartition(0, 0, 0, 0, [batch._replace(magic=200)])])])
     with pytest.raises(UnencodableMessage, match="longer than"):

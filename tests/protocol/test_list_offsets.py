@@ -7,15 +7,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from coordinator.protocol.codec import ELEMENTS_MAX, decode, encode
-from coordinator.protocol.list_offsets import ListOffsets, decode_list_offsets, encode_list_offsets_response
+from coordinator.protocol.list_offsets import ListOffsetsBody, decode_list_offsets, encode_list_offsets_response
 from coordinator.protocol.messages import ListOffsetsRequest, ListOffsetsResponse
 from coordinator.protocol.wire import MalformedMessage, UnencodableMessage, varint
 from tests.protocol.forms import messages_of
 
 
-def _plain(request: ListOffsetsRequest) -> ListOffsets:
+def _plain(request: ListOffsetsRequest) -> ListOffsetsBody:
     topics = [(topic.topic_id, [(one.partition_index, one.timestamp) for one in topic.partitions]) for topic in request.topics]
-    return ListOffsets(topics, request.timeout_ms)
+    return ListOffsetsBody(topics, request.timeout_ms)
 
 
 @given(messages_of(ListOffsetsRequest), st.binary(max_size=3))

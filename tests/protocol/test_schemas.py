@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
+from typing import Any
 
 import pytest
 from kio.static.constants import EntityType
@@ -40,6 +41,8 @@ def _defined(fields: list[dict]) -> list[tuple]:
             default = int(default)
         if field["name"] == "ThrottleTimeMs":
             default = 0  # Kafka's default for a field without one; ours is explicit, because we never throttle
+        if default is ... and "tag" in field and field["type"].startswith("[]"):
+            default = ()  # Kafka's default for an array
         children = _defined(field.get("fields", []))
         assert field["versions"] == "0+"
         assert field.get("nullableVersions", "0+") == "0+"
@@ -55,10 +58,10 @@ def test_dataclass_and_json_agree(name: str) -> None:
     assert definition["name"] == f"Diskless{name}"
     assert (definition["validVersions"], definition["flexibleVersions"]) == ("0", "0+")
     assert message_type.__type__ is EntityType[definition["type"]]
+    part: Any
     for part in structures(message_type):
         assert part.__api_key__ == definition["apiKey"]
         assert (part.__version__, part.__flexible__) == (0, True)
-        assert part.__dataclass_params__.frozen
         assert not hasattr(part.__new__(part), "__dict__"), f"{part.__name__} has no slots"
 
 

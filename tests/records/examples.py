@@ -5,17 +5,18 @@ from __future__ import annotations
 import dataclasses
 
 from records.entry_key import EntryKey
+from records.files import CommittedBatch, FileCommitted
+from records.lines import BatchVerdict
 from records.model import (
+    DirectoryAssignment,
     DisklessLogInitialized,
     DisklessLogReset,
     Endpoint,
     FeatureLevelSet,
-    FileCommitted,
-    FileHandedOver,
     FilesFenced,
+    FilesHandedOver,
     FilesRemoved,
     LeadershipClaimed,
-    NodeDirectoriesChanged,
     NodeRegistered,
     NoOp,
     PartitionCreated,
@@ -23,12 +24,14 @@ from records.model import (
     ProducersExpired,
     Record,
     RecordsDeleted,
-    ReplicaDirectoryAssigned,
+    ReplicasAssignedToDirs,
     Restored,
+    RestoreFinished,
     SeededProducerBatch,
     SnapshotCommitted,
     SnapshotMark,
     TombstonesExpired,
+    TopicConfigured,
     TopicDeleted,
     TopicDeleting,
     TopicPlaced,
@@ -53,29 +56,29 @@ FILE = FileCommitted(
     created_ms=NOW_MS - 400,
     append_time_ms=NOW_MS,
     content_hash=bytes(range(32, 48)),
-    topic_ids=[TOPIC_A, TOPIC_B],
-    run_topic=[0, 1],
-    run_partition=[5, 300],
-    run_length=[2, 1],
-    run_base_offset=[1_000_000, 2**40],
-    run_log_start=[10, 0],
-    byte_gap=[0, 100, 0],
-    byte_size=[1024, 9000, 40_000],
-    record_count_minus_one=[0, 99, 10_000],
-    timestamp_age=[5, -3, 70_000],
-    timestamp_type=[0, 0, 1],
-    producer_index=[0, 2],
-    producer_id=[4711, 2**33],
-    producer_epoch=[0, 12],
-    base_sequence=[0, 2**31 - 5],
-    other_index=[1, 2],
-    other_code=[0, 45],
-    other_base_offset=[77, -1],
-    other_time=[NOW_MS - 1000, -1],
-    other_log_start=[10, -1],
-    other_message=["", "séquence"],
+    batches=[
+        CommittedBatch(TOPIC_A, 5, 0, 1_000_000, 1, 0, 1024, NOW_MS - 5, 0, 4711, 0, 0, 10, 0),
+        CommittedBatch(TOPIC_A, 5, BatchVerdict.DUPLICATE, 77, 3, 1024, 100, NOW_MS - 9, 1, 4711, 0, 7, 10, NOW_MS - 1000),
+        CommittedBatch(TOPIC_A, 5, 0, 1_000_001, 100, 1124, 9000, NOW_MS + 3, 0, -1, -1, -1, 10, 0),
+        CommittedBatch(TOPIC_B, 300, BatchVerdict.SEQUENCE_GAP, -1, 2, 10_124, 60, NOW_MS, 0, 8, 1, 40, 0, 12),
+        CommittedBatch(TOPIC_B, 300, 0, 2**40, 10_001, 10_300, 40_000, NOW_MS - 70_000, 1, 2**33, 12, 2**31 - 5, 0, 0),
+    ],
 )
 
+RESTORED = Restored(
+    restore_id=TOPIC_A,
+    old_cluster_id="MkU3OEVBNTcwNTJENDM2Qg",
+    old_topic_id=TOPIC_B,
+    metadata_partition=3,
+    partition_count=8,
+    old_end_offset=12_345,
+    epoch_floor=1007,
+    file_id_base=12_345 + (1 << 24),
+    location="file:///store/12345.checkpoint",
+    size_bytes=10_000,
+    sha256=bytes(range(32)),
+    digest=bytes(range(16)),
+)
 EXAMPLES: list[Record] = [
     LeadershipClaimed(epoch=7, term=-0x0123456789ABCDEF, node_id=1, rack="a", endpoints=ENDPOINTS),
     PartitionCreated(topic_id=TOPIC_A, name="orders", first_partition=0, num_partitions=12, order_offset=99),
@@ -83,9 +86,9 @@ EXAMPLES: list[Record] = [
     FILE,
     RecordsDeleted(topic_id=TOPIC_A, partition=3, new_log_start_offset=5_000_000_000),
     FilesFenced(object_keys=["wal/a", "wal/b"], created_ms=[NOW_MS, NOW_MS + 1]),
-    FileHandedOver(object_key="wal/a", next_owner_id=2),
+    FilesHandedOver(object_keys=["wal/a", "wal/b"], next_owner_ids=[2, 3]),
     FilesRemoved(object_keys=["wal/a"]),
-    TombstonesExpired(before_ms=NOW_MS),
+    TombstonesExpired(keys_before_ms=NOW_MS, topics_before_ms=NOW_MS - 1),
     ProducersExpired(before_ms=NOW_MS + 1),
     DisklessLogInitialized(
         topic_id=TOPIC_A,
@@ -106,7 +109,7 @@ EXAMPLES: list[Record] = [
     TransactionEnded(num_chunks=3),
     TransactionAborted(reason="claim of epoch 8"),
     NoOp(),
-    Restored(old_topic_id=TOPIC_B, old_end_offset=12_345, epoch_floor=7),
+    RESTORED,
     TopicPlaced(
         topic_id=TOPIC_A,
         name="orders",
@@ -117,10 +120,20 @@ EXAMPLES: list[Record] = [
         confirmed=True,
     ),
     TopicDeleting(topic_id=TOPIC_A, confirmed=False),
-    NodeRegistered(node_id=1, rack="", endpoints=ENDPOINTS, schema_level_max=1, incarnation_id=TOPIC_B),
-    NodeDirectoriesChanged(node_id=1, online=[TOPIC_A], offline=[TOPIC_B]),
-    ReplicaDirectoryAssigned(node_id=1, metadata_partition=4, directory_id=TOPIC_B),
+    NodeRegistered(
+        node_id=1, rack="", endpoints=ENDPOINTS, schema_level_max=1, incarnation_id=TOPIC_B, log_dirs=[TOPIC_A], is_any_dir_offline=True
+    ),
+    ReplicasAssignedToDirs(
+        node_id=1,
+        incarnation_id=TOPIC_B,
+        assignments=[
+            DirectoryAssignment(directory_id=TOPIC_A, partitions=[0, 4]),
+            DirectoryAssignment(directory_id=bytes(15) + b"\x02", partitions=[7]),
+        ],
+    ),
     FeatureLevelSet(level=1),
+    RestoreFinished(restore_id=TOPIC_A),
+    TopicConfigured(topic_id=TOPIC_A, names=["retention.bytes", "retention.ms"], values=["-1", "604800000"]),
 ]
 
 

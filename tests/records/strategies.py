@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import assert_never
 
 from hypothesis import strategies as st
 
 from records import model
-from records.avro import Array, AvroType, Fixed, Primitive, RecordType, Union
+from records.avro import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, Array, AvroType, Fixed, Primitive, RecordType, Union
 from records.entry_key import EntryKey
+from records.files import CommittedBatch, FileCommitted
 from records.history import NEWEST
-from records.model import FileCommitted, FilesFenced, Record
+from records.lines import BatchVerdict
+from records.model import FilesFenced, FilesHandedOver, Record, TopicConfigured
 from records.shapes import RECORD_CLASSES
-from records.wire import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN
 
 INTS = st.integers(INT_MIN, INT_MAX)
 LONGS = st.integers(LONG_MIN, LONG_MAX)
@@ -53,33 +53,67 @@ def files_fenced(draw: st.DrawFn) -> FilesFenced:
     return FilesFenced(object_keys=[key for key, _ in pairs], created_ms=[created_ms for _, created_ms in pairs])
 
 
+@st.composite
+def topic_configured(draw: st.DrawFn) -> TopicConfigured:
+    """TopicConfigured with columns of one length."""
+    pairs = draw(st.lists(st.tuples(TEXTS, TEXTS), max_size=3))
+    return TopicConfigured(
+        topic_id=draw(st.binary(min_size=16, max_size=16)), names=[name for name, _ in pairs], values=[value for _, value in pairs]
+    )
+
+
+@st.composite
+def files_handed_over(draw: st.DrawFn) -> FilesHandedOver:
+    """FilesHandedOver with columns of one length."""
+    pairs = draw(st.lists(st.tuples(TEXTS, INTS), max_size=4))
+    return FilesHandedOver(object_keys=[key for key, _ in pairs], next_owner_ids=[owner_id for _, owner_id in pairs])
+
+
 def _mixed(high: int) -> st.SearchStrategy[int]:
     """Numbers from 0 on whose varints have all lengths."""
     return st.integers(0, high) | st.sampled_from([size for bits in range(1, 63) for size in (2**bits - 1, 2**bits) if size <= high])
 
 
-def _distances(indexes: list[int]) -> list[int]:
-    return [index - before for before, index in zip([0, *indexes], indexes, strict=False)]
+IDEMPOTENT = st.tuples(_mixed(LONG_MAX), _mixed(INT_MAX), _mixed(INT_MAX))
+REFUSED = st.tuples(_mixed(LONG_MAX), _mixed(INT_MAX), INTS)
 
 
 @st.composite
-def files_committed(draw: st.DrawFn, max_batches: int = 12) -> FileCommitted:
-    """FileCommitted whose columns agree: some accepted batches in runs, some idempotent, some others in between."""
-    accepted = draw(st.integers(0, max_batches))
-    others = draw(st.integers(0, 3))
+def files_committed(draw: st.DrawFn, max_batches: int = 8) -> FileCommitted:
+    """FileCommitted that may be written: runs of partitions, accepted batches and others, gaps in offsets and in bytes."""
+    append_time_ms = draw(_mixed(2**62))
     topic_ids = draw(st.lists(IDS, min_size=1, max_size=3))
-    cuts = sorted(draw(st.sets(st.integers(1, accepted - 1)))) if accepted > 1 else []
-    edges = [0, *cuts, accepted] if accepted else [0]
-    runs = len(edges) - 1
-
-    def column(values: st.SearchStrategy[int], size: int) -> list[int]:
-        return draw(st.lists(values, min_size=size, max_size=size))
-
-    def sparse(values: st.SearchStrategy[int], size: int) -> list[int]:
-        return column(values, size) if draw(st.booleans()) else []
-
-    idempotent = sorted(draw(st.sets(st.integers(0, accepted - 1)))) if accepted else []
-    places = sorted(draw(st.sets(st.integers(0, accepted + others - 1), min_size=others, max_size=others))) if others else []
+    places = st.tuples(st.sampled_from(topic_ids), _mixed(INT_MAX), st.just(0) | _mixed(LONG_MAX))
+    batches: list[CommittedBatch] = []
+    place, due, end = draw(places), draw(_mixed(2**62)), 0
+    gaps = st.just(0) | st.integers(-end, 2**40) if draw(st.booleans()) else st.just(0)
+    types = st.integers(0, 1) if draw(st.booleans()) else st.just(0)
+    for _ in range(draw(st.integers(0, max_batches))):
+        if draw(st.booleans()):
+            place, due = draw(places), draw(_mixed(2**62))
+        topic_id, partition, log_start = place
+        count = draw(_mixed(INT_MAX)) + 1
+        verdict = draw(st.just(0) | st.sampled_from(BatchVerdict))
+        base = due if verdict == 0 else draw(_mixed(2**62)) if verdict == BatchVerdict.DUPLICATE else -1
+        due += count if verdict == 0 else 0
+        byte_offset, byte_size = max(0, end + draw(gaps)), draw(_mixed(INT_MAX))
+        end = byte_offset + byte_size
+        batches.append(
+            CommittedBatch(
+                topic_id=topic_id,
+                partition=partition,
+                verdict=int(verdict),
+                base_offset=base,
+                record_count=count,
+                byte_offset=byte_offset,
+                byte_size=byte_size,
+                timestamp_ms=append_time_ms - draw(st.integers(-(2**61), 2**61) | st.integers(-300, 300)),
+                timestamp_type=draw(types),
+                **dict(zip(_PRODUCER, draw(st.just((-1, -1, -1)) | (REFUSED if verdict > 1 else IDEMPOTENT)), strict=True)),
+                log_start=log_start,
+                detail=0 if verdict == 0 else draw(LONGS),
+            )
+        )
     return FileCommitted(
         object_key=draw(TEXTS),
         object_format=draw(INTS),
@@ -87,38 +121,25 @@ def files_committed(draw: st.DrawFn, max_batches: int = 12) -> FileCommitted:
         uploader_broker_id=draw(INTS),
         owner_ids=draw(st.lists(INTS, max_size=3)),
         created_ms=draw(LONGS),
-        append_time_ms=draw(_mixed(2**62)),
+        append_time_ms=append_time_ms,
         content_hash=draw(IDS),
-        topic_ids=topic_ids,
-        run_topic=column(st.integers(0, len(topic_ids) - 1), runs),
-        run_partition=column(_mixed(INT_MAX), runs),
-        run_length=[end - start for start, end in pairwise(edges)],
-        run_base_offset=column(_mixed(2**62), runs),
-        run_log_start=sparse(_mixed(LONG_MAX), runs),
-        byte_gap=sparse(_mixed(2**40), accepted),
-        byte_size=column(_mixed(INT_MAX), accepted),
-        record_count_minus_one=column(_mixed(INT_MAX), accepted),
-        timestamp_age=column(st.integers(-(2**61), 2**61) | st.integers(-300, 300), accepted),
-        timestamp_type=sparse(st.integers(0, 1), accepted),
-        producer_index=_distances(idempotent),
-        producer_id=column(_mixed(LONG_MAX), len(idempotent)),
-        producer_epoch=column(_mixed(32767), len(idempotent)),
-        base_sequence=column(_mixed(INT_MAX), len(idempotent)),
-        other_index=_distances(places),
-        other_code=column(INTS, others),
-        other_base_offset=column(LONGS, others),
-        other_time=column(LONGS, others),
-        other_log_start=column(LONGS, others),
-        other_message=draw(st.lists(TEXTS, min_size=others, max_size=others)),
+        batches=batches,
     )
+
+
+_PRODUCER = ("producer_id", "producer_epoch", "base_sequence")
 
 
 def records_of(name: str) -> st.SearchStrategy[Record]:
     """Any consistent record of a type."""
     if name == "FileCommitted":
         return files_committed()
+    if name == "FilesHandedOver":
+        return files_handed_over()
     if name == "FilesFenced":
         return files_fenced()
+    if name == "TopicConfigured":
+        return topic_configured()
     return values(NEWEST.record_types[name])  # type: ignore[return-value]
 
 

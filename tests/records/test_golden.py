@@ -19,7 +19,7 @@ def test_every_record_type_has_golden_bytes() -> None:
     assert set(GOLDEN) == {"EntryKey"} | {f"level {level}" for level in levels()}
     for golden in GOLDEN_OF_LEVEL.values():
         assert set(golden) == {type(record).__name__ for record in EXAMPLES} | {"all records"}
-    assert len(EXAMPLES) == 25
+    assert len(EXAMPLES) == 26
 
 
 @pytest.mark.parametrize("level", levels())

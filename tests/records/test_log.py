@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from records.entry_key import EntryKey
 from records.errors import UndecodableEntry, UnknownSchema, UnreadableEntry
 from records.log import (
+    RESTORED_KEY,
     TOPIC_PARTITIONS_MAX,
     BrokenRule,
     EntryRecords,
@@ -31,7 +33,7 @@ from records.model import (
     TransactionBegan,
     TransactionEnded,
 )
-from tests.records.examples import FILE
+from tests.records.examples import FILE, RESTORED
 
 TERM = 30
 CLAIM = LeadershipClaimed(epoch=1, term=TERM, node_id=1, rack="", endpoints=[])
@@ -61,6 +63,7 @@ ROLES: dict[str, tuple[Sequence[Record], Role | str, Role | str]] = {
     "a file among others": ([FILE, NoOp()], "misplaced-file", Role.CHUNK),
     "two files": ([FILE, FILE], "misplaced-file", Role.CHUNK),
     "a claim": ([CLAIM], "misplaced-claim", Role.CHUNK),
+    "a restore": ([NoOp(), RESTORED], "misplaced-restore", Role.CHUNK),
     "all partitions": ([created(0, TOPIC_PARTITIONS_MAX)], Role.ALONE, Role.CHUNK),
     "more than all": ([NoOp(), created(1, TOPIC_PARTITIONS_MAX)], "absurd-partition-count", Role.CHUNK),
     "a negative partition": ([created(-1, 1)], "absurd-partition-count", Role.CHUNK),
@@ -165,3 +168,42 @@ def test_what_only_a_newer_version_reads_is_raised_where_it_counts() -> None:
     for key in (EntryKey(1, TERM, 1), EntryKey(2, 31, 0)):
         with pytest.raises(UnknownSchema):
             grammar.read(3, key, unknown)
+
+
+@pytest.mark.parametrize(
+    ("offset", "key", "records", "is_in_force"),
+    [
+        (0, RESTORED_KEY, [RESTORED], True),
+        (1, RESTORED_KEY, [RESTORED], False),
+        (0, EntryKey(RESTORED.epoch_floor, TERM, 0), [RESTORED], False),
+        (0, RESTORED_KEY, [RESTORED, NoOp()], False),
+        (0, RESTORED_KEY, [replace(RESTORED, epoch_floor=0)], False),
+        (0, RESTORED_KEY, [replace(RESTORED, file_id_base=-1)], False),
+        (0, RESTORED_KEY, UndecodableEntry("?"), False),
+        (0, None, [RESTORED], False),
+    ],
+)
+def test_a_restore_counts_only_as_the_first_entry(
+    offset: int, key: EntryKey | None, records: Sequence[Record] | UnreadableEntry, is_in_force: bool
+) -> None:
+    grammar = LogGrammar()
+    verdict = grammar.read(offset, key, records).verdict
+    assert (verdict is Verdict.RESTORED) is is_in_force
+    assert grammar.fence == (Fence(RESTORED.epoch_floor) if is_in_force else Fence())
+
+
+def test_a_restored_log_is_nobodys_until_the_epoch_behind_its_floor_is_claimed() -> None:
+    grammar, floor = LogGrammar(), RESTORED.epoch_floor
+    grammar.read(0, RESTORED_KEY, [RESTORED])
+    early = LeadershipClaimed(epoch=floor, term=TERM, node_id=1, rack="", endpoints=[])
+    claim = replace(early, epoch=floor + 1)
+    assert grammar.read(1, EntryKey(floor, 0, 1), [NoOp()]).verdict is Verdict.VOID_STALE
+    assert grammar.read(2, EntryKey(1, TERM, 0), [CLAIM]).verdict is Verdict.VOID_STALE
+    assert grammar.read(3, EntryKey(floor, TERM, 0), [early]).verdict is Verdict.VOID_STALE
+    assert grammar.read(4, EntryKey(floor + 1, TERM, 0), [claim]).verdict is Verdict.CLAIM
+    assert grammar.read(5, EntryKey(floor + 1, TERM, 1), [NoOp()]).verdict is Verdict.APPLY
+
+
+def test_a_newer_versions_restore_stops_readers() -> None:
+    with pytest.raises(UnknownSchema):
+        LogGrammar().read(0, RESTORED_KEY, UnknownSchema(7))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from coordinator.core.state.damage import DirectoryFailed
 from coordinator.core.state.packing import Flush
 from coordinator.core.state.replica_state import Stored
 from coordinator.core.tables.stored_rows import ColdStore
 from coordinator.core.yielding import Rest, no_rest
-from coordinator.runtime.ports import StateStore, StateStores
+from coordinator.runtime.ports import PinnedState, StateStore, StateStores
+from records.snapshot import SnapshotHead, TableRows
 
 
 class DiskFull(Exception):
@@ -27,6 +31,12 @@ class FailingStores:
         self.failing.discard(partition)
         self.opened.append(partition)
         return FailingStore(self, partition, self.stores.open(partition, cluster_id, topic_id))
+
+    def build(self, partition: int, head: SnapshotHead, rows: Iterable[TableRows], rest: Rest = no_rest) -> Stored:
+        return self.stores.build(partition, head, rows, rest)
+
+    def prove(self, head: SnapshotHead, rows: Iterable[TableRows], rest: Rest = no_rest) -> None:
+        self.stores.prove(head, rows, rest)
 
     def set_aside(self, partition: int) -> str | None:
         """Keep as evidence, and remember under which name."""
@@ -51,8 +61,36 @@ class FailingStore:
             raise DiskFull("no space left on device")
         self._store.write(flush, rest)
 
+    def pin(self) -> PinnedState:
+        return self._store.pin()
+
     def reader(self) -> ColdStore:
         return self._store.reader()
 
     def close(self, *, clean: bool) -> None:
         self._store.close(clean=clean)
+
+
+class TroubledStores(FailingStores):
+    """Stores of which so many writes fail as those of a directory do that is lost."""
+
+    troubles = 0
+
+    def open(self, partition: int, cluster_id: str, topic_id: bytes) -> TroubledStore:
+        """Open."""
+        return TroubledStore(self, partition, self.stores.open(partition, cluster_id, topic_id))
+
+
+class TroubledStore(FailingStore):
+    """One store of these."""
+
+    def __init__(self, stores: TroubledStores, partition: int, store: StateStore) -> None:
+        super().__init__(stores, partition, store)
+        self._troubled = stores
+
+    def write(self, flush: Flush, rest: Rest = no_rest) -> None:
+        """Raises `DirectoryFailed` while troubles are left."""
+        if self._troubled.troubles:
+            self._troubled.troubles -= 1
+            raise DirectoryFailed("the state database cannot be used (disk I/O error): check the disk")
+        super().write(flush, rest)

@@ -8,23 +8,32 @@ import uuid
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 from coordinator.core.commands import Answer, CommitFile, FoundOffset, ListOffsets, OffsetQuery, PlacePartitions
 from coordinator.core.limits import Limits
+from coordinator.core.yielding import Rest, no_rest
+from coordinator.object_store import ObjectStore
 from coordinator.protocol.codec import Message
-from coordinator.runtime.clock import wall_ms
-from coordinator.runtime.node import FatalError, Node, NodeConfig, NodePorts
-from coordinator.runtime.ports import Peers, PeerUnavailable, StateStores
-from coordinator.runtime.telemetry import NoTelemetry
+from coordinator.runtime.directories.port import OpenDirectories
+from coordinator.runtime.failures import FatalError
+from coordinator.runtime.node import Node
+from coordinator.runtime.node_config import NodeConfig, NodePorts
+from coordinator.runtime.ports import DurableSnapshots, Peers, PeerUnavailable, StateStores
+from coordinator.runtime.telemetry import NoTelemetry, Telemetry
 from coordinator.runtime.topic_rules import TopicExpectations
+from coordinator.testing.directories import FakeDirectory
 from coordinator.testing.kafka import FakeKafka
-from records.levels import LEVEL_LATEST
 from records.model import Endpoint
 from tests.core.build import TOPIC
+from tests.patient_loop import loop_ms
 
-PATIENCE_S = 20
+PATIENCE_S = 60
 LOOK_EVERY_S = 0.005
-TIMEOUT_MS = 5_000
+TIMEOUT_MS = 60_000
 
 
 class NoPeers:
@@ -35,48 +44,37 @@ class NoPeers:
 
 
 NO_PEERS = NoPeers()
+NO_TELEMETRY = NoTelemetry()
+
+
+def _config(kafka: FakeKafka) -> NodeConfig:
+    return NodeConfig(
+        node_id=1,
+        rack="",
+        endpoints=[Endpoint(listener="PLAINTEXT", host="one", port=9192)],
+        topic=kafka.topic,
+        topic_partitions=2,
+        topic_auto_create=True,
+        expectations=TopicExpectations(),
+        limits=Limits(),
+        flush_interval_ms=10,
+        flush_batches_max=1000,
+        topic_check_interval_ms=10,
+        load_timeout_ms=60_000,
+        shutdown_timeout_ms=0,
+        incarnation_id=uuid.uuid4().bytes,
+    )
 
 
 class Running:
     """A node that was started; `fatal` is what stopped it."""
 
-    def __init__(self, kafka: FakeKafka, stores: StateStores, writer: ThreadPoolExecutor, schema_level_max: int, peers: Peers) -> None:
+    def __init__(
+        self, kafka: FakeKafka, *, config: NodeConfig, ports: NodePorts, clock_ms: Callable[[], int], wall_ms: Callable[[], int]
+    ) -> None:
         self.kafka = kafka
         self.fatal: list[FatalError] = []
-        ports = kafka.node("1")
-        self.node = Node(
-            config=NodeConfig(
-                node_id=1,
-                rack="",
-                endpoints=[Endpoint(listener="PLAINTEXT", host="one", port=9192)],
-                topic=kafka.topic,
-                topic_partitions=2,
-                topic_auto_create=True,
-                expectations=TopicExpectations(),
-                limits=Limits(),
-                flush_interval_ms=10,
-                flush_batches_max=1000,
-                topic_check_interval_ms=10,
-                load_timeout_ms=60_000,
-                shutdown_timeout_ms=0,
-                incarnation_id=uuid.uuid4().bytes,
-                schema_level_max=schema_level_max,
-            ),
-            ports=NodePorts(
-                cluster=ports.cluster,
-                membership=ports.membership,
-                open_reader=ports.reader,
-                open_producers=lambda _message_max_bytes: ports.producers,
-                open_stores=lambda _cluster_id: stores,
-                peers=peers,
-                writer=writer,
-                telemetry=NoTelemetry(),
-            ),
-            clock_ms=wall_ms,
-            wall_ms=wall_ms,
-            rng=random.Random(1),
-            on_fatal=self.fatal.append,
-        )
+        self.node = Node(config=config, ports=ports, clock_ms=clock_ms, wall_ms=wall_ms, rng=random.Random(1), on_fatal=self.fatal.append)
         self.node.start()
 
     async def until(self, condition: Callable[[], bool], what: str) -> None:
@@ -108,18 +106,54 @@ class Running:
 def in_memory(*, partitions: int = 2, topic_exists: bool = True) -> FakeKafka:
     """A Kafka on the running loop."""
     return FakeKafka(
-        loop=asyncio.get_running_loop(), rng=random.Random(2), partitions=partitions, topic_exists=topic_exists, clock_ms=wall_ms
+        loop=asyncio.get_running_loop(), rng=random.Random(2), partitions=partitions, topic_exists=topic_exists, clock_ms=loop_ms
     )
 
 
 @asynccontextmanager
 async def running(
-    kafka: FakeKafka, stores: StateStores, *, schema_level_max: int = LEVEL_LATEST, peers: Peers = NO_PEERS
+    kafka: FakeKafka,
+    stores: StateStores,
+    *,
+    name: str = "1",
+    peers: Peers = NO_PEERS,
+    durable: DurableSnapshots | None = None,
+    objects: ObjectStore | None = None,
+    telemetry: Telemetry = NO_TELEMETRY,
+    rest: Rest = no_rest,
+    on_written: Callable[[], None] = lambda: None,
+    clock_ms: Callable[[], int] = loop_ms,
+    wall_clock_ms: Callable[[], int] = loop_ms,
+    open_directories: Callable[[str], OpenDirectories] | None = None,
+    **config: Any,
 ) -> AsyncIterator[Running]:
-    """Run a node until the end of the block."""
-    with ThreadPoolExecutor(max_workers=1) as writer:
-        started = Running(kafka, stores, writer, schema_level_max, peers)
+    """Run a node until the end of the block; `name` is that of its process, `config` are fields of `NodeConfig`.
+
+    `open_directories` takes the place of one directory with the stores.
+    """
+    node = kafka.node(name)
+    with (
+        ThreadPoolExecutor(max_workers=1) as writer,
+        ThreadPoolExecutor(max_workers=1) as background,
+        TemporaryDirectory(prefix="diskless-snapshots-") as folder,
+    ):
+        ports = NodePorts(
+            cluster=node.cluster,
+            membership=node.membership,
+            open_reader=node.reader,
+            open_producers=lambda _message_max_bytes: node.producers,
+            open_directories=open_directories or (lambda _cluster_id: OpenDirectories([FakeDirectory(stores, Path(folder))])),
+            peers=peers,
+            writer=writer,
+            background=background,
+            snapshots=durable,
+            objects=objects,
+            telemetry=telemetry,
+            rest=rest,
+            on_written=on_written,
+        )
+        started = Running(kafka, config=replace(_config(kafka), **config), ports=ports, clock_ms=clock_ms, wall_ms=wall_clock_ms)
         try:
             yield started
         finally:
-            await started.node.stop()
+            await started.node.stop(hand_over=False)

@@ -9,15 +9,17 @@ import pytest
 
 from coordinator.app.main import readiness
 from coordinator.core.leadership.states import State
-from coordinator.runtime import abstention
-from coordinator.testing.kafka import FakeCluster, FakeKafka
+from coordinator.runtime.pauses import Pauses
+from coordinator.testing.kafka import FakeKafka
+from coordinator.testing.kafka_cluster import FakeCluster
 from coordinator.testing.state_store import MemoryStateStores
-from records.codec import encode_entry, encode_key
-from records.entry_key import EntryKey
-from records.model import Endpoint, LeadershipClaimed, NoOp, Record, Restored
+from records.codec import encode_entry
+from records.entry_key import EntryKey, encode_key
+from records.model import DisklessLogReset, Endpoint, LeadershipClaimed, NoOp, Record
 from tests.runtime.nodes import Running, in_memory, running
 
 EVERYTHING = frozenset({0, 1})
+SHORT_LOOKS = Pauses(group_look_s=(0.005, 0.02))
 UNKNOWN_SCHEMA = b"\xc3\x01" + b"unknown!" + b"body"
 
 
@@ -30,11 +32,6 @@ class Heard:
     def on_assignment(self, partitions: frozenset[int]) -> None:
         """What the group assigns to it now."""
         self.assignments.append(partitions)
-
-
-@pytest.fixture(autouse=True)
-def short_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(abstention, "LOOK_S", (0.005, 0.02))
 
 
 def newer_leader_wrote(kafka: FakeKafka, value: bytes) -> int:
@@ -53,7 +50,7 @@ async def unable(value: bytes) -> AsyncIterator[tuple[Running, FakeKafka, int]]:
     kafka = in_memory()
     end = newer_leader_wrote(kafka, value)
     stores = MemoryStateStores()
-    async with running(kafka, stores) as started:
+    async with running(kafka, stores, pauses=SHORT_LOOKS) as started:
         node = started.node
         await started.until(lambda: node.assignment == EVERYTHING and node.view.led() == [0], "leadership of partition 0")
         await started.until(lambda: node.withheld_reason is not None, "the reason")
@@ -65,7 +62,10 @@ async def unable(value: bytes) -> AsyncIterator[tuple[Running, FakeKafka, int]]:
     ("value", "reason"),
     [
         (UNKNOWN_SCHEMA, "cannot be read by this version"),
-        (encode_entry([Restored(old_topic_id=bytes(16), old_end_offset=1, epoch_floor=9)], 1), "Restored, which this version cannot apply"),
+        (
+            encode_entry([DisklessLogReset(topic_id=bytes(16), partition=0, leader_epoch=1)], 1),
+            "DisklessLogReset, which",
+        ),
     ],
     ids=["schema", "record"],
 )
@@ -102,7 +102,7 @@ async def test_who_is_not_fit_stays_out_while_others_are_there_and_comes_back_wh
         return looked[-1]
 
     monkeypatch.setattr(FakeCluster, "group_members", noted)
-    async with running(kafka, MemoryStateStores()) as started:
+    async with running(kafka, MemoryStateStores(), pauses=SHORT_LOOKS) as started:
         await started.leads()
         abstaining = started.node.abstention
         abstaining.withhold("unsupported", "for the test")
@@ -122,12 +122,12 @@ async def test_who_is_not_fit_stays_out_while_others_are_there_and_comes_back_wh
 
 async def test_a_log_that_lost_entries_is_given_back_too() -> None:
     kafka, stores = in_memory(), MemoryStateStores()
-    async with running(kafka, stores) as started:
+    async with running(kafka, stores, pauses=SHORT_LOOKS) as started:
         await started.leads()
     # The topic comes back shorter than what the state has applied.
-    del kafka.logs[1]._slots[:]
+    kafka.logs[1].cut(0)
     other = Heard()
-    async with running(kafka, stores) as started:
+    async with running(kafka, stores, pauses=SHORT_LOOKS) as started:
         await started.until(lambda: started.node.withheld_reason is not None, "the reason")
         assert "Acknowledged data is missing from the log" in str(started.node.withheld_reason)
         kafka.node("2").membership.join(other)

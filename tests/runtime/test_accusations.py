@@ -15,17 +15,19 @@ from coordinator.core.log_entry import ContradictoryEntry
 from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.codec import Message
 from coordinator.protocol.messages import ReportContradictionRequest, ReportContradictionResponse
-from coordinator.runtime import node as node_module
 from coordinator.runtime.accusations import Accusations
 from coordinator.runtime.descriptions import Descriptions
+from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.ports import PeerUnavailable
-from records.codec import encode_entry, encode_key
-from records.entry_key import EntryKey
+from records.codec import encode_entry
+from records.entry_key import EntryKey, encode_key
 from records.model import Endpoint, LeadershipClaimed, RecordsDeleted
 from tests.core.build import TOPIC, batch, commit, place, result_of
 from tests.runtime.nodes import Running, in_memory, running
 
 ENTRY = ContradictoryEntry(77, 3, 99, "offset 4, 5 is next")
+
+SOON = Pauses(revive_s=(0.05, 1.0), accusation_retry_s=0.001)
 
 
 def claim(node_id: int, term: int = 99) -> LeadershipClaimed:
@@ -48,15 +50,14 @@ class Peer:
 
 
 async def told_by(found: Contradicted, its_claim: LeadershipClaimed | None, peer: Peer) -> Accusations:
-    accusations = Accusations(node_id=1, replicas={}, peers=peer)
+    accusations = Accusations(node_id=1, replicas={}, peers=peer, pauses=SOON)
     accusations.contradicted(4, found, its_claim)
     await accusations.finished()
     return accusations
 
 
 @pytest.mark.parametrize("failures", [0, 1])
-async def test_the_leader_of_the_term_is_told(failures: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coordinator.runtime.accusations.RETRY_S", 0.001)
+async def test_the_leader_of_the_term_is_told(failures: int) -> None:
     peer = Peer(failures)
     await told_by(Contradicted(ENTRY, is_certain=True), claim(2), peer)
     assert len(peer.told) == failures + 1
@@ -89,17 +90,16 @@ async def heals(started: Running, failed: Callable[[], int]) -> None:
     assert not started.fatal
 
 
-async def test_an_accused_leader_sets_its_state_aside_and_leads_on_with_a_new_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_module, "REVIVE_BACKOFF_S", (0.05, 1.0))
-    async with running(in_memory(partitions=1), StateDatabases(tmp_path)) as started:
+async def test_an_accused_leader_sets_its_state_aside_and_leads_on_with_a_new_one(tmp_path: Path) -> None:
+    async with running(in_memory(partitions=1), StateDatabases(tmp_path), pauses=SOON) as started:
         await with_a_file(started)
         node, shard = started.node, started.node.replicas[0].view
         assert shard is not None
         entry = ContradictoryEntry(2, shard.fence.epoch, shard.fence.term, "offset 0, 9 is next")
         assert node.accusations.accused(0, entry, 7).error is ErrorCode.NONE
         assert shard.phase is State.FAILED
-        await heals(started, lambda: node.failures[0].count)
-        assert node.failures[0].evidence
+        await heals(started, lambda: node.keeper.failures[0].count)
+        assert node.keeper.failures[0].evidence
         [told] = Descriptions(node).coordinators([0])
         assert told.contradictions == 1
         assert told.last_contradiction == f"entry 0@2 of epoch {entry.epoch}, found by node 7: offset 0, 9 is next"
@@ -110,10 +110,9 @@ async def test_an_accused_leader_sets_its_state_aside_and_leads_on_with_a_new_on
         assert node.accusations.accused(9, entry, 7).error is ErrorCode.NOT_COORDINATOR
 
 
-async def test_a_forged_entry_is_void_and_what_it_says_is_on_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_module, "REVIVE_BACKOFF_S", (0.05, 1.0))
+async def test_a_forged_entry_is_void_and_what_it_says_is_on_record(tmp_path: Path) -> None:
     kafka = in_memory(partitions=1)
-    async with running(kafka, StateDatabases(tmp_path)) as started:
+    async with running(kafka, StateDatabases(tmp_path), pauses=SOON) as started:
         await with_a_file(started)
         shard = started.node.replicas[0].view
         assert shard is not None
@@ -123,6 +122,6 @@ async def test_a_forged_entry_is_void_and_what_it_says_is_on_record(tmp_path: Pa
         # The leader's own entry of that seq is void. It reads what was forged, builds its state anew, and claims again behind that.
         first = result_of(await started.ask(0, commit("b", [batch(0, 1)])))
         assert first.errors == [ErrorCode.NOT_COORDINATOR]
-        await heals(started, lambda: started.node.failures[0].count)
+        await heals(started, lambda: started.node.keeper.failures[0].count)
         assert started.node.accusations.counts == {(0, "suspected"): 1, (0, "void"): 1}
         assert "up to 1000, past the high watermark 3" in started.node.accusations.newest(0)

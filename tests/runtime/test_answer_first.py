@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pytest
 
 from coordinator.core.commands import Answer, FetchPoint, FoundOffset, OffsetQuery, WantedTopic
-from coordinator.core.files.block import CommitBlock
+from coordinator.core.files.apply import ApplyResult
+from coordinator.core.files.logged import LoggedFiles
 from coordinator.core.leadership.states import State
 from coordinator.core.state.replica_state import ShardState
 from coordinator.core.tables.in_memory import BrokenInvariant
@@ -89,34 +90,35 @@ async def test_the_state_that_is_written_behind_the_answer_has_the_commit(monkey
     async with running(in_memory(partitions=1), MemoryStateStores()) as started:
         await with_topic(started)
         replica = started.node.replicas[0]
-        # Nothing is written by the clock any more.
+        # Nothing is written by the clock of the node any more.
+        tick = Replica.tick
         monkeypatch.setattr(Replica, "tick", lambda *_: False)
-        await started.until(lambda: not replica.writer.is_writing, "writing to end")
+        await started.until(lambda: not replica.writer.is_writing and replica.writer.is_time(), "writing to end")
         frozen: list[tuple[int, bool]] = []
 
         def write(shard: ShardView) -> None:
-            replica._write_if_due()
-            generation = shard.state.frozen
-            frozen.append((shard.state.applied_offset, generation is not None and "a" in generation.files))
+            tick(replica)
+            has_file = any(generation.file("a") is not None for generation in shard.state.frozen)
+            frozen.append((shard.state.applied_offset, has_file))
 
         await commit_and(replica, write)
         [(offset, has_file)] = frozen
         assert has_file
-        await started.until(lambda: replica.written_offset >= offset, "the commit to be written")
+        await started.until(lambda: replica.writer.written_offset >= offset, "the commit to be written")
 
 
 async def test_a_commit_that_cannot_be_applied_stays_answered_and_the_replica_is_rebuilt(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(in_memory(partitions=1), MemoryStateStores()) as started:
         await with_topic(started)
         before = started.node.replicas[0]
-        apply = ShardState.apply_block
+        apply = ShardState.apply_files
 
-        def fails(state: ShardState, block: CommitBlock, offsets: Sequence[int]) -> None:
+        def fails(state: ShardState, files: LoggedFiles, first: int, stop: int) -> ApplyResult:
             if before.view is not None and state is before.view.state:
                 raise BrokenInvariant("it does not fit")
-            apply(state, block, offsets)
+            return apply(state, files, first, stop)
 
-        monkeypatch.setattr(ShardState, "apply_block", fails)
+        monkeypatch.setattr(ShardState, "apply_files", fails)
         answer = await commit_and(started.node.replicas[0], lambda _: None)
         assert result_of(answer).base_offsets == [0]
         await started.until(lambda: before.view is None or before.view.phase is State.FAILED, "the replica to fail")

@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
-import pytest
+from dataclasses import replace
 
 from coordinator.app.main import readiness
 from coordinator.core.commands import CommitResult, RegisterNode
 from coordinator.protocol.codec import Message
 from coordinator.protocol.messages import DescribeNodeResponse
-from coordinator.runtime import abstention, fitness, node_clocks
-from coordinator.runtime.clock import wall_ms
+from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.ports import PeerUnavailable
 from coordinator.testing.kafka import FakeKafka
 from coordinator.testing.kafka_log import Fate
 from coordinator.testing.state_store import MemoryStateStores
 from records.codec import decode_entry
-from records.model import Endpoint, FileCommitted, NodeRegistered
+from records.files import FileCommitted
+from records.model import Endpoint, NodeRegistered
 from tests.core.build import batch, commit, place, result_of
+from tests.patient_loop import loop_ms
 from tests.runtime.nodes import Running, in_memory, running
 from tests.runtime.test_load_timeout import EVERYTHING, Heard
 
 HOUR_MS = 3_600_000
 OTHER = NodeRegistered(
-    node_id=2, rack="", endpoints=[Endpoint(listener="PLAINTEXT", host="two", port=9192)], schema_level_max=1, incarnation_id=b"2" * 16
+    node_id=2,
+    rack="",
+    endpoints=[Endpoint(listener="PLAINTEXT", host="two", port=9192)],
+    schema_level_max=1,
+    incarnation_id=b"2" * 16,
+    log_dirs=[],
+    is_any_dir_offline=False,
 )
 
 
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_clocks, "ASK_EVERY_S", 0.01)
-    monkeypatch.setattr(abstention, "LOOK_S", (0.005, 0.02))
+QUICK = Pauses(clocks_ask_s=0.01, group_look_s=(0.005, 0.02))
 
 
 class OtherNode:
@@ -50,7 +54,7 @@ class OtherNode:
             node_id=2,
             incarnation_id=b"2" * 16,
             is_member=self.is_member,
-            time_ms=wall_ms() + self.shift_ms,
+            time_ms=loop_ms() + self.shift_ms,
             is_kafka_time_known=False,
         )
 
@@ -58,10 +62,11 @@ class OtherNode:
 class Shifted:
     """The clock of the node under test, and how far it is from the truth."""
 
-    def __init__(self, started: Running) -> None:
-        self.ms = 0
-        started.node.wall_ms = started.node.clocks._wall_ms = lambda: wall_ms() + self.ms
-        started.node._clock_ms = lambda: wall_ms() + self.ms
+    def __init__(self, ms: int = 0) -> None:
+        self.ms = ms
+
+    def now_ms(self) -> int:
+        return loop_ms() + self.ms
 
 
 async def register_other(started: Running) -> None:
@@ -80,9 +85,8 @@ async def commit_one(started: Running, key: str) -> CommitResult:
 
 
 async def test_a_leader_whose_clock_jumps_leaves_the_group_leads_on_and_comes_back_when_it_is_right() -> None:
-    kafka, other = in_memory(), OtherNode()
-    async with running(kafka, MemoryStateStores(), peers=other) as started:
-        clock = Shifted(started)
+    kafka, other, clock = in_memory(), OtherNode(), Shifted()
+    async with running(kafka, MemoryStateStores(), peers=other, wall_clock_ms=clock.now_ms, pauses=QUICK) as started:
         await started.leads()
         await register_other(started)
         await started.until(lambda: len(started.node.clocks.comparisons()) == 2, "both other clocks")
@@ -106,41 +110,33 @@ async def test_a_leader_whose_clock_jumps_leaves_the_group_leads_on_and_comes_ba
 
 async def test_times_of_the_log_do_not_run_ahead_of_the_brokers() -> None:
     """Also where nobody knows whose clock is wrong: a lone node leads on."""
-    kafka = in_memory()
-    async with running(kafka, MemoryStateStores()) as started:
-        clock = Shifted(started)
-        clock.ms = 30 * 24 * HOUR_MS
-        for replica in started.node.replicas.values():
-            replica._clock_ms = started.node._clock_ms
+    kafka, clock = in_memory(), Shifted(30 * 24 * HOUR_MS)
+    async with running(kafka, MemoryStateStores(), clock_ms=clock.now_ms, wall_clock_ms=clock.now_ms, pauses=QUICK) as started:
         await started.leads()
-        for replica in started.node.replicas.values():
-            replica._clock_ms = started.node._clock_ms
         await started.until(lambda: started.node.replicas[1].view.log_ahead_ms > 0, "the correction")  # type: ignore[union-attr]
         await started.ask(1, place(count=1))
         assert (await commit_one(started, "a")).errors == [0]
         assert started.node.is_joined
         assert [one.clock for one in started.node.clocks.verdict().far] == ["Kafka"]
     [time_ms] = append_times(kafka, 1)
-    assert abs(time_ms - wall_ms()) < HOUR_MS
+    assert abs(time_ms - loop_ms()) < HOUR_MS
     assert started.fatal == []
 
 
 async def test_a_clock_that_is_behind_is_odd_too() -> None:
-    kafka, other = in_memory(), OtherNode()
-    async with running(kafka, MemoryStateStores(), peers=other) as started:
-        clock = Shifted(started)
+    kafka, other, clock = in_memory(), OtherNode(), Shifted()
+    async with running(kafka, MemoryStateStores(), peers=other, wall_clock_ms=clock.now_ms, pauses=QUICK) as started:
         await started.leads()
         await register_other(started)
         clock.ms = -60_000
         await started.until(lambda: "behind Kafka and node 2" in str(started.node.withheld_reason), "the reason")
 
 
-async def test_a_node_that_does_not_answer_or_is_no_member_has_no_vote(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_clocks, "FORGOTTEN_MS", 100.0)
-    kafka, other = in_memory(), OtherNode()
+async def test_a_node_that_does_not_answer_or_is_no_member_has_no_vote() -> None:
+    kafka, other, clock = in_memory(), OtherNode(), Shifted()
     other.is_member = False
-    async with running(kafka, MemoryStateStores(), peers=other) as started:
-        clock = Shifted(started)
+    pauses = replace(QUICK, clocks_forgotten_s=0.1)
+    async with running(kafka, MemoryStateStores(), peers=other, wall_clock_ms=clock.now_ms, pauses=pauses) as started:
         await started.leads()
         await register_other(started)
         clock.ms = 2 * HOUR_MS
@@ -158,7 +154,7 @@ async def test_a_node_that_is_off_at_the_start_does_not_join() -> None:
     async with running(kafka, stores) as started:
         await started.leads()
         await started.node.replicas[0].ask(_register(OTHER), 5_000)
-    other_kafka_ms = wall_ms()
+    other_kafka_ms = loop_ms()
 
     async def call(host: str, port: int, request: Message, timeout_ms: int) -> Message:
         answer = await OtherNode.call(other, host, port, request, timeout_ms)
@@ -170,13 +166,13 @@ async def test_a_node_that_is_off_at_the_start_does_not_join() -> None:
             is_member=True,
             time_ms=answer.time_ms - 30 * 24 * HOUR_MS,
             is_kafka_time_known=True,
-            kafka_time_ms=max(other_kafka_ms, wall_ms()) - 30 * 24 * HOUR_MS,
+            kafka_time_ms=max(other_kafka_ms, loop_ms()) - 30 * 24 * HOUR_MS,
         )
 
     other.call = call  # type: ignore[method-assign]
     heard = Heard()
     kafka.node("2").membership.join(heard)
-    async with running(kafka, stores, peers=other) as started:
+    async with running(kafka, stores, peers=other, pauses=QUICK) as started:
         await started.until(lambda: started.node.withheld_reason is not None, "the reason")
         assert not started.node.is_joined
         assert "2592000." in str(started.node.withheld_reason)
@@ -198,11 +194,10 @@ def _register(node: NodeRegistered) -> RegisterNode:
     )
 
 
-async def test_a_node_whose_claims_are_refused_gives_the_partition_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fitness, "REFUSED_BACKOFF_S", (0.5, 0.5))
+async def test_a_node_whose_claims_are_refused_gives_the_partition_back() -> None:
     kafka, heard = in_memory(), Heard()
     kafka.faults.fate_of = lambda node, _partition, _seq, _value: Fate.DROP if node == "1" else Fate.DELIVER
-    async with running(kafka, MemoryStateStores()) as started:
+    async with running(kafka, MemoryStateStores(), pauses=replace(QUICK, refused_s=(0.5, 0.5))) as started:
         await started.until(lambda: started.node.assignment == EVERYTHING, "the assignment")
         kafka.node("2").membership.join(heard)
         await started.until(lambda: EVERYTHING in heard.assignments, "the other member's turn")
@@ -216,17 +211,11 @@ async def test_a_node_whose_claims_are_refused_gives_the_partition_back(monkeypa
 
 async def test_a_lone_leader_that_is_behind_writes_the_time_of_the_brokers() -> None:
     """What it wrote of yesterday would be old as soon as the next leader is right: retries would lose their answers."""
-    kafka = in_memory()
-    async with running(kafka, MemoryStateStores()) as started:
-        clock = Shifted(started)
-        clock.ms = -2 * HOUR_MS
-        for replica in started.node.replicas.values():
-            replica._clock_ms = started.node._clock_ms
+    kafka, clock = in_memory(), Shifted(-2 * HOUR_MS)
+    async with running(kafka, MemoryStateStores(), clock_ms=clock.now_ms, wall_clock_ms=clock.now_ms, pauses=QUICK) as started:
         await started.leads()
-        for replica in started.node.replicas.values():
-            replica._clock_ms = started.node._clock_ms
         await started.until(lambda: started.node.replicas[1].view.log_ahead_ms < 0, "the correction")  # type: ignore[union-attr]
         await started.ask(1, place(count=1))
         assert (await commit_one(started, "a")).errors == [0]
     [time_ms] = append_times(kafka, 1)
-    assert abs(time_ms - wall_ms()) < HOUR_MS / 2
+    assert abs(time_ms - loop_ms()) < HOUR_MS / 2

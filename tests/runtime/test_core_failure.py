@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
-import coordinator.core.leader as leader_module
 from coordinator.core.commands import Answer, FoundOffset, ListOffsets, OffsetQuery
+from coordinator.core.reads import queries
+from coordinator.core.reads.queries import list_offset
 from coordinator.core.state.replica_state import ShardState
 from coordinator.kafka.errors import ErrorCode
 from coordinator.testing.state_store import MemoryStateStores
@@ -23,14 +24,13 @@ def reads(timestamp: int) -> ListOffsets:
 
 
 async def test_a_read_that_raises_takes_no_answer_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    look_up = leader_module.list_offset
 
     def fails(state: ShardState, query: OffsetQuery) -> FoundOffset:
         if query.timestamp == BAD:
             raise OSError("the disk is broken")
-        return look_up(state, query)
+        return list_offset(state, query)
 
-    monkeypatch.setattr(leader_module, "list_offset", fails)
+    monkeypatch.setattr(queries, "list_offset", fails)
     async with running(in_memory(partitions=1), MemoryStateStores()) as started:
         await started.leads()
         await started.ask(0, place())

@@ -13,14 +13,15 @@ from coordinator.core.commands import DescribeFiles, FetchPoint, FoundBatches, L
 from coordinator.core.leadership.states import State
 from coordinator.core.state.damage import StateCorrupt
 from coordinator.kafka.errors import ErrorCode
-from coordinator.runtime import node as node_module
 from coordinator.runtime.applied import find_applied_batches
-from coordinator.runtime.descriptions import Descriptions
 from coordinator.runtime.failures import NotReadable
+from coordinator.runtime.file_listing import FILE_STATES, FileListing
+from coordinator.runtime.pauses import Pauses
 from tests.core.build import TOPIC, batch, commit, result_of
 from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, running
 
 FILES = 40
+SOON = Pauses(revive_s=(0.05, 1.0))
 EVERYTHING = [FetchPoint(topic_id=TOPIC, partition=0, offset=0, max_bytes=1 << 30)]
 
 
@@ -55,7 +56,7 @@ async def filled(started: Running) -> None:
         assert result_of(await started.ask(0, commit(f"f{number}", [batch(0, 3)]))).errors == [0]
     replica = started.node.replicas[0]
     await started.until(lambda: replica.view is not None and not replica.view.state.has_unwritten(), "the last flush")
-    await started.until(lambda: replica.view is not None and replica.view.state.frozen is None, "its end")
+    await started.until(lambda: replica.view is not None and not replica.view.state.frozen, "its end")
 
 
 async def find(started: Running) -> FoundBatches:
@@ -69,16 +70,15 @@ async def heals(started: Running) -> None:
     found = await find(started)
     assert found.outcome.error is ErrorCode.NONE
     assert [one.object_key for one in found.batches] == [f"f{number}" for number in range(FILES)]
-    log = started.node.failures[0]
+    log = started.node.keeper.failures[0]
     assert log.count >= 1
     assert log.evidence
     assert not started.fatal
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-async def test_find_batches_on_a_damaged_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: Callable[[Path], None]) -> None:
-    monkeypatch.setattr(node_module, "REVIVE_BACKOFF_S", (0.05, 1.0))
-    async with running(in_memory(partitions=1), StateDatabases(tmp_path)) as started:
+async def test_find_batches_on_a_damaged_database(tmp_path: Path, damage: Callable[[Path], None]) -> None:
+    async with running(in_memory(partitions=1), StateDatabases(tmp_path), pauses=SOON) as started:
         await filled(started)
         damage(tmp_path)
         assert find_applied_batches(started.node.view, EVERYTHING, 1 << 30, 0) is None
@@ -92,15 +92,12 @@ async def test_find_batches_on_a_damaged_database(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-async def test_files_of_a_damaged_database_are_not_listed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: Callable[[Path], None]
-) -> None:
-    monkeypatch.setattr(node_module, "REVIVE_BACKOFF_S", (0.05, 1.0))
-    async with running(in_memory(partitions=1), StateDatabases(tmp_path)) as started:
+async def test_files_of_a_damaged_database_are_not_listed(tmp_path: Path, damage: Callable[[Path], None]) -> None:
+    async with running(in_memory(partitions=1), StateDatabases(tmp_path), pauses=SOON) as started:
         await filled(started)
         damage(tmp_path)
         with pytest.raises(NotReadable):
-            Descriptions(started.node).files([0], "", 10)
+            FileListing(started.node, [0]).after("", 10, FILE_STATES)
         await heals(started)
 
 
@@ -113,10 +110,9 @@ STRICT_READS = [
 @pytest.mark.parametrize("read", STRICT_READS)
 @pytest.mark.parametrize("damage", DAMAGES)
 async def test_strict_reads_of_a_damaged_database_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: Callable[[Path], None], read: DescribeFiles | ListOffsets
+    tmp_path: Path, damage: Callable[[Path], None], read: DescribeFiles | ListOffsets
 ) -> None:
-    monkeypatch.setattr(node_module, "REVIVE_BACKOFF_S", (0.05, 1.0))
-    async with running(in_memory(partitions=1), StateDatabases(tmp_path)) as started:
+    async with running(in_memory(partitions=1), StateDatabases(tmp_path), pauses=SOON) as started:
         await filled(started)
         damage(tmp_path)
         answer = await started.node.replicas[0].ask(read, TIMEOUT_MS)
@@ -126,10 +122,9 @@ async def test_strict_reads_of_a_damaged_database_are_refused(
 
 @pytest.mark.parametrize("damage", DAMAGES)
 async def test_repeated_commits_on_a_damaged_database_are_answered_once_it_is_rebuilt(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: Callable[[Path], None]
+    tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
-    monkeypatch.setattr(node_module, "REVIVE_BACKOFF_S", (0.05, 1.0))
-    async with running(in_memory(partitions=1), StateDatabases(tmp_path)) as started:
+    async with running(in_memory(partitions=1), StateDatabases(tmp_path), pauses=SOON) as started:
         await filled(started)
         damage(tmp_path)
         # One group of several: none of them may be left without an answer.
@@ -145,10 +140,9 @@ async def test_repeated_commits_on_a_damaged_database_are_answered_once_it_is_re
 
 
 async def test_recognised_damage_is_logged_in_one_line_and_the_unforeseen_with_its_traceback(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(node_module, "REVIVE_BACKOFF_S", (0.05, 1.0))
-    async with running(in_memory(partitions=1), StateDatabases(tmp_path)) as started:
+    async with running(in_memory(partitions=1), StateDatabases(tmp_path), pauses=SOON) as started:
         await filled(started)
 
         def trip(state: object, error: Exception) -> None:

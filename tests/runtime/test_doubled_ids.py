@@ -7,22 +7,20 @@ from dataclasses import replace
 
 import pytest
 
+from coordinator.core.commands import RegisterNode
 from coordinator.protocol.codec import Message
 from coordinator.protocol.messages import DescribeNodeResponse
-from coordinator.runtime import registration
+from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.ports import PeerGone, PeerUnavailable, group_client_id
 from coordinator.runtime.registration import Registration
-from coordinator.testing.kafka import FakeKafka, FakeMembership
+from coordinator.testing.kafka import FakeKafka
+from coordinator.testing.kafka_group import FakeMembership
 from coordinator.testing.state_store import MemoryStateStores
 from records.codec import decode_entry
 from records.model import NodeRegistered
 from tests.runtime.nodes import Running, in_memory, running
 
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registration, "CHECK_S", 0.005)
-    monkeypatch.setattr(registration, "GROUP_CHECK_S", 0.005)
+QUICK = Pauses(registration_check_s=0.005, registration_group_s=0.005)
 
 
 class Reached:
@@ -51,12 +49,24 @@ def registered(started: Running) -> bool:
     return known is not None and known.incarnation_id == started.node.config.incarnation_id
 
 
+def registration_of(started: Running) -> RegisterNode:
+    """How the node registers, without a process that it replaces."""
+    config = started.node.config
+    return RegisterNode(
+        node_id=config.node_id,
+        rack=config.rack,
+        endpoints=config.endpoints,
+        schema_level_max=config.schema_level_max,
+        incarnation_id=config.incarnation_id,
+    )
+
+
 async def test_a_second_process_is_refused_before_it_joins_the_group_while_the_first_answers() -> None:
     kafka = in_memory()
-    async with running(kafka, MemoryStateStores()) as first:
+    async with running(kafka, MemoryStateStores(), pauses=QUICK) as first:
         await first.leads()
         await first.until(lambda: registered(first), "the registration")
-        async with running(kafka, MemoryStateStores(), peers=Reached(first)) as second:
+        async with running(kafka, MemoryStateStores(), peers=Reached(first), pauses=QUICK) as second:
             await second.until(lambda: bool(second.fatal), "the refusal")
             assert not second.node.is_joined
         message = str(second.fatal[0])
@@ -69,12 +79,12 @@ async def test_a_second_process_is_refused_before_it_joins_the_group_while_the_f
 
 async def test_a_process_replaces_one_that_has_ended_at_once() -> None:
     kafka, stores = in_memory(), MemoryStateStores()
-    async with running(kafka, stores) as first:
+    async with running(kafka, stores, pauses=QUICK) as first:
         await first.leads()
         await first.until(lambda: registered(first), "the registration")
     # Killed: the group still has it, but its address refuses connections.
     kafka.group.add(FakeMembership(group=kafka.group, node="killed", client_id=group_client_id(1)))
-    async with running(kafka, stores, peers=Reached(None, PeerGone)) as second:
+    async with running(kafka, stores, peers=Reached(None, PeerGone), pauses=QUICK) as second:
         await second.until(lambda: second.node.is_joined, "the group")
         kafka.group.remove("killed")
         await second.until(lambda: registered(second), "the registration")
@@ -83,10 +93,10 @@ async def test_a_process_replaces_one_that_has_ended_at_once() -> None:
 
 async def test_an_address_taken_over_by_oneself_is_that_of_an_ended_process() -> None:
     kafka, stores = in_memory(), MemoryStateStores()
-    async with running(kafka, stores) as first:
+    async with running(kafka, stores, pauses=QUICK) as first:
         await first.until(lambda: registered(first), "the registration")
     itself = Reached()
-    async with running(kafka, stores, peers=itself) as second:
+    async with running(kafka, stores, peers=itself, pauses=QUICK) as second:
         itself.running = second
         await second.until(lambda: registered(second), "the registration")
     assert second.fatal == []
@@ -94,11 +104,11 @@ async def test_an_address_taken_over_by_oneself_is_that_of_an_ended_process() ->
 
 async def test_a_silent_process_is_waited_for_until_the_group_forgets_it() -> None:
     kafka, stores = in_memory(), MemoryStateStores()
-    async with running(kafka, stores) as first:
+    async with running(kafka, stores, pauses=QUICK) as first:
         await first.until(lambda: registered(first), "the registration")
     kafka.group.add(FakeMembership(group=kafka.group, node="silent", client_id=group_client_id(1)))
     silent = Reached(None, PeerUnavailable)
-    async with running(kafka, stores, peers=silent) as second:
+    async with running(kafka, stores, peers=silent, pauses=QUICK) as second:
         await second.until(lambda: silent.calls > 0, "the question")
         assert not second.node.is_joined
         kafka.group.remove("silent")
@@ -106,24 +116,23 @@ async def test_a_silent_process_is_waited_for_until_the_group_forgets_it() -> No
     assert second.fatal == []
 
 
-async def test_a_silent_process_that_stays_a_member_is_in_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registration, "SESSION_MARGIN_S", -5.9)
+async def test_a_silent_process_that_stays_a_member_is_in_the_way() -> None:
     kafka, stores = in_memory(), MemoryStateStores()
-    async with running(kafka, stores) as first:
+    async with running(kafka, stores, pauses=QUICK) as first:
         await first.until(lambda: registered(first), "the registration")
     kafka.group.add(FakeMembership(group=kafka.group, node="silent", client_id=group_client_id(1)))
-    async with running(kafka, stores, peers=Reached(None, PeerUnavailable)) as second:
+    pauses = replace(QUICK, session_margin_s=0.0)
+    async with running(kafka, stores, peers=Reached(None, PeerUnavailable), pauses=pauses, session_timeout_ms=100) as second:
         await second.until(lambda: bool(second.fatal), "the refusal")
     assert "stays a member of the group, though it does not answer at one:9192" in str(second.fatal[0])
 
 
 async def test_who_was_replaced_steps_down_and_does_not_register_again() -> None:
     kafka = in_memory()
-    async with running(kafka, MemoryStateStores()) as started:
+    async with running(kafka, MemoryStateStores(), pauses=QUICK) as started:
         await started.leads()
         await started.until(lambda: registered(started), "the registration")
-        node = started.node.registration._node
-        twin = replace(node, incarnation_id=b"t" * 16, replaced_id=node.incarnation_id)
+        twin = replace(registration_of(started), incarnation_id=b"t" * 16, replaced_id=started.node.config.incarnation_id)
         await started.node.replicas[0].ask(twin, 5_000)
         await started.until(lambda: bool(started.fatal), "the end")
         assert "has registered as node 1 after this one" in str(started.fatal[0])
@@ -146,10 +155,9 @@ async def test_of_two_that_start_together_the_one_registered_later_is_refused(mo
         await look(registration)
 
     monkeypatch.setattr(Registration, "_look", look_later)
-    async with running(kafka, MemoryStateStores(), peers=Twin()) as started:
+    async with running(kafka, MemoryStateStores(), peers=Twin(), pauses=QUICK) as started:
         await started.leads()
-        node = started.node.registration._node
-        await started.node.replicas[0].ask(replace(node, incarnation_id=twin.incarnation_id), 5_000)
+        await started.node.replicas[0].ask(replace(registration_of(started), incarnation_id=twin.incarnation_id), 5_000)
         gate.set()
         await started.until(lambda: bool(started.fatal), "the refusal")
         assert "is in use" in str(started.fatal[0])

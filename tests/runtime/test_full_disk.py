@@ -1,17 +1,15 @@
-"""A disk that fills up under a running node: evidence goes first, then replicas wait for room; no database is thrown away."""
+"""A disk that fills up under a running node: evidence goes first, then its data directory has failed; no database is thrown away."""
 
 from __future__ import annotations
 
 import asyncio
 from pathlib import Path
 
-import pytest
-
 from coordinator.adapters.sqlite import StateDatabases
 from coordinator.kafka.errors import ErrorCode
-from coordinator.runtime import node as node_module
 from coordinator.testing.state_store import MemoryStateStores
 from tests.core.build import batch, commit, place, result_of
+from tests.runtime.data_directories import homes, over
 from tests.runtime.nodes import Running, in_memory, running
 from tests.sqlite.disks import fill, small_disk
 
@@ -25,28 +23,44 @@ async def commit_one(started: Running, number: int) -> set[int]:
     return set(map(int, answer.errors))
 
 
-async def test_replicas_wait_for_room_and_read_their_databases_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_module, "REVIVE_BACKOFF_S", (0.05, 0.2))
+async def test_the_only_disk_that_fills_up_ends_the_process_and_what_was_acknowledged_is_there_later(tmp_path: Path) -> None:
+    kafka = in_memory(partitions=1)
     with small_disk(tmp_path / "disk", DISK_BYTES) as folder:
-        async with running(in_memory(partitions=1), StateDatabases(folder)) as started:
+        async with over(kafka, folder / "data") as started:
             await started.leads()
             await started.ask(0, place())
             assert await commit_one(started, 0) == {0}
             ballast = fill(folder)
             number = 1
-            while not started.node.failures[0].count:
+            while not started.fatal:
                 assert await commit_one(started, number) <= {0, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
                 number += 1
                 await asyncio.sleep(0.01)
-            assert "is full" in started.node.failures[0].last_reason
-            await started.until(lambda: started.node.replicas[0].unloadable is not None, "an attempt that fails for want of room")
-            assert started.node.view.led() == []
-            ballast.unlink()
+            assert f"{folder / 'data'}: the file system of {folder / 'data'} is full" in str(started.fatal[0])
+        ballast.unlink()
+        async with over(kafka, folder / "data") as started:
             await started.leads()
             assert await commit_one(started, 0) == {0}  # the first answer again
-            assert started.node.failures[0].evidence == ""
+            assert started.node.keeper.failures[0].count == 0
+        assert not list(folder.glob("data/*.failed-*"))
+
+
+async def test_replicas_on_a_disk_that_fills_up_go_on_in_another_directory(tmp_path: Path) -> None:
+    kafka = in_memory(partitions=2)
+    with small_disk(tmp_path / "disk", DISK_BYTES) as folder:
+        async with over(kafka, folder / "data", tmp_path / "other") as started:
+            await started.leads()
+            await started.ask(0, place())
+            assert await commit_one(started, 0) == {0}
+            fill(folder)
+            number = 1
+            while homes(started)[0] != "other":
+                assert await commit_one(started, number) <= {0, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+                number += 1
+                await asyncio.sleep(0.01)
+            await started.leads()
+            assert await commit_one(started, 0) == {0}  # the first answer again
             assert not started.fatal
-        assert not list(folder.glob("*.failed-*"))
 
 
 async def test_evidence_goes_before_a_replica_fails(tmp_path: Path) -> None:
@@ -62,7 +76,7 @@ async def test_evidence_goes_before_a_replica_fails(tmp_path: Path) -> None:
                 assert await commit_one(started, number) == {0}
                 number += 1
                 await asyncio.sleep(0.01)
-            assert started.node.failures[0].count == 0
+            assert started.node.keeper.failures[0].count == 0
 
 
 async def test_a_directory_that_cannot_be_used_at_a_start_ends_it_with_the_reason(tmp_path: Path) -> None:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from functools import partial
+from contextlib import AbstractAsyncContextManager
 
 import pytest
 
-import coordinator.runtime.replica as replica_module
 from coordinator.core.commands import Answer
-from coordinator.core.events import Append
-from coordinator.runtime.grouping import FEW_SPACING_S, GROUP_BYTES_MIN, Grouping
-from coordinator.runtime.replica import Replica
+from coordinator.runtime.grouping import GROUP_BYTES_MIN, Grouping
+from coordinator.runtime.pauses import Pauses
+from coordinator.runtime.telemetry import NoTelemetry
 from coordinator.testing.state_store import MemoryStateStores
 from tests.core.build import batch, commit, place, result_of
 from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, running
@@ -20,18 +18,14 @@ from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, running
 FOR_EVER_S = 3600.0
 
 
-@pytest.fixture
-def groups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+class Groups(NoTelemetry):
     """How many entries each group had that was appended."""
-    sizes: list[int] = []
-    append: Callable[[Replica, Append], None] = Replica._append
 
-    def noted(replica: Replica, effect: Append) -> None:
-        sizes.append(len(effect.entries))
-        append(replica, effect)
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
 
-    monkeypatch.setattr(Replica, "_append", noted)
-    return sizes
+    def group_appended(self, partition: int, entries: int, size_bytes: int) -> None:
+        self.sizes.append(entries)
 
 
 class Client:
@@ -58,44 +52,42 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-async def one_in_flight(started: Running, groups: list[int], size_bytes: int = 1) -> Client:
+async def one_in_flight(started: Running, groups: Groups, size_bytes: int = 1) -> Client:
     """Lead, and append a group of so many bytes that is not acknowledged before Kafka is available again."""
     await started.leads()
     await started.ask(0, place())
     client = Client(started)
-    groups.clear()
+    groups.sizes.clear()
     started.kafka.set_available(False)
     client.commit(size_bytes=size_bytes)
-    await started.until(lambda: groups == [1], "the first group")
+    await started.until(lambda: groups.sizes == [1], "the first group")
     return client
 
 
-def space(monkeypatch: pytest.MonkeyPatch, *, few_s: float, many_s: float) -> None:
-    monkeypatch.setattr(replica_module, "Grouping", partial(Grouping, few_spacing_s=few_s, spacing_s=many_s))
+def spaced(groups: Groups, *, few_s: float, many_s: float) -> AbstractAsyncContextManager[Running]:
+    return running(in_memory(), MemoryStateStores(), telemetry=groups, pauses=Pauses(few_spacing_s=few_s, group_spacing_s=many_s))
 
 
-async def test_what_arrives_meanwhile_travels_together_once_nothing_is_in_flight(
-    groups: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    space(monkeypatch, few_s=FOR_EVER_S, many_s=FOR_EVER_S)
-    async with running(in_memory(), MemoryStateStores()) as started:
+async def test_what_arrives_meanwhile_travels_together_once_nothing_is_in_flight() -> None:
+    groups = Groups()
+    async with spaced(groups, few_s=FOR_EVER_S, many_s=FOR_EVER_S) as started:
         client = await one_in_flight(started, groups)
         for _ in range(3):
             client.commit()
             await turns()
-        assert started.node.replicas[0]._spacing is not None
+        assert groups.sizes == [1]
         started.kafka.set_available(True)
         await client.answered()
-    assert groups == [1, 3]
+    assert groups.sizes == [1, 3]
 
 
-async def test_as_much_as_is_in_flight_waits_for_nothing(groups: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    space(monkeypatch, few_s=FOR_EVER_S, many_s=FOR_EVER_S)
-    async with running(in_memory(), MemoryStateStores()) as started:
+async def test_as_much_as_is_in_flight_waits_for_nothing() -> None:
+    groups = Groups()
+    async with spaced(groups, few_s=FOR_EVER_S, many_s=FOR_EVER_S) as started:
         client = await one_in_flight(started, groups)
         client.commit(size_bytes=GROUP_BYTES_MIN - 1)
         client.commit(size_bytes=1)
-        await started.until(lambda: groups == [1, 2], "the second group")
+        await started.until(lambda: groups.sizes == [1, 2], "the second group")
         started.kafka.set_available(True)
         await client.answered()
 
@@ -104,20 +96,18 @@ async def test_as_much_as_is_in_flight_waits_for_nothing(groups: list[int], monk
     ("in_flight_bytes", "few_s", "many_s"),
     [(GROUP_BYTES_MIN - 1, 0.02, FOR_EVER_S), (GROUP_BYTES_MIN, FOR_EVER_S, 0.02)],
 )
-async def test_nobody_waits_longer_than_the_spacing(
-    groups: list[int], monkeypatch: pytest.MonkeyPatch, in_flight_bytes: int, few_s: float, many_s: float
-) -> None:
-    space(monkeypatch, few_s=few_s, many_s=many_s)
-    async with running(in_memory(), MemoryStateStores()) as started:
+async def test_nobody_waits_longer_than_the_spacing(in_flight_bytes: int, few_s: float, many_s: float) -> None:
+    groups = Groups()
+    async with spaced(groups, few_s=few_s, many_s=many_s) as started:
         client = await one_in_flight(started, groups, in_flight_bytes)
         client.commit()
-        await started.until(lambda: groups == [1, 1], "the second group")
+        await started.until(lambda: groups.sizes == [1, 1], "the second group")
         started.kafka.set_available(True)
         await client.answered()
 
 
 def test_a_request_waits_by_what_is_in_flight() -> None:
-    grouping = Grouping(few_spacing_s=1.0, spacing_s=5.0)
+    grouping = Grouping(pauses=Pauses(few_spacing_s=1.0, group_spacing_s=5.0))
     assert grouping.wait_s(10.0) <= 0
     grouping.submitted(100)
     grouping.started(last_seq=3, now_s=10.0)
@@ -134,11 +124,11 @@ def test_a_request_waits_by_what_is_in_flight() -> None:
 
 
 def test_what_was_submitted_in_a_term_that_ended_counts_for_no_group() -> None:
-    grouping = Grouping()
+    grouping = Grouping(pauses=Pauses(few_spacing_s=1.0))
     grouping.submitted(2 * GROUP_BYTES_MIN)
     grouping.started(last_seq=1, now_s=0.0)
     grouping.submitted(2 * GROUP_BYTES_MIN)
     grouping.clear()
     assert grouping.is_idle
     grouping.started(last_seq=1, now_s=0.0)
-    assert grouping.wait_s(0.0) == FEW_SPACING_S
+    assert grouping.wait_s(0.0) == 1.0

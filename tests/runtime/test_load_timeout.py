@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 
 from coordinator.runtime.ports import KafkaUnavailable
-from coordinator.testing.kafka import FakeCluster
+from coordinator.testing.kafka_cluster import FakeCluster
 from coordinator.testing.state_store import MemoryStateStores
 from tests.runtime.nodes import in_memory, running
 
@@ -38,8 +37,7 @@ async def test_who_cannot_lead_leaves_the_group_for_a_while(monkeypatch: pytest.
         return await log_range(cluster, partition)
 
     monkeypatch.setattr(FakeCluster, "log_range", untold)
-    async with running(kafka, MemoryStateStores()) as started:
-        started.node.config = replace(started.node.config, load_timeout_ms=LOAD_TIMEOUT_MS)
+    async with running(kafka, MemoryStateStores(), load_timeout_ms=LOAD_TIMEOUT_MS) as started:
         await started.until(lambda: started.node.assignment == EVERYTHING, "the assignment")
         kafka.node("2").membership.join(other)
         await started.until(lambda: EVERYTHING in other.assignments, "the other member's turn")
@@ -52,8 +50,7 @@ async def test_who_cannot_lead_leaves_the_group_for_a_while(monkeypatch: pytest.
 
 async def test_who_leads_stays_in_the_group() -> None:
     kafka, other = in_memory(), Heard()
-    async with running(kafka, MemoryStateStores()) as started:
-        started.node.config = replace(started.node.config, load_timeout_ms=LOAD_TIMEOUT_MS)
+    async with running(kafka, MemoryStateStores(), load_timeout_ms=LOAD_TIMEOUT_MS) as started:
         await started.leads()
         began_s = asyncio.get_running_loop().time()
         kafka.node("2").membership.join(other)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 
 from coordinator.runtime.ports import TopicMissing
-from coordinator.testing.kafka import FakeCluster
+from coordinator.testing.kafka_cluster import FakeCluster
 from coordinator.testing.state_store import MemoryStateStores
 from tests.runtime.nodes import in_memory, running
 
@@ -34,19 +33,14 @@ async def test_a_new_topic_that_some_brokers_do_not_know_yet_is_waited_for(monke
 
 
 async def test_a_node_that_must_not_be_trusted_leads_no_moment_longer() -> None:
-    async with running(in_memory(), MemoryStateStores()) as started:
-        started.node.config = replace(started.node.config, shutdown_timeout_ms=HAND_OVER_MS)
+    async with running(in_memory(), MemoryStateStores(), shutdown_timeout_ms=HAND_OVER_MS) as started:
         await started.leads()
-        try:
-            async with asyncio.timeout(10):
-                await started.node.stop(hand_over=False)
-        finally:
-            started.node.config = replace(started.node.config, shutdown_timeout_ms=0)
+        async with asyncio.timeout(60):
+            await started.node.stop(hand_over=False)
 
 
 async def test_a_clean_stop_leads_on_for_its_successors() -> None:
-    async with running(in_memory(), MemoryStateStores()) as started:
-        started.node.config = replace(started.node.config, shutdown_timeout_ms=HAND_OVER_MS)
+    async with running(in_memory(), MemoryStateStores(), shutdown_timeout_ms=HAND_OVER_MS) as started:
         await started.leads()
         stopping = asyncio.create_task(started.node.stop())
         await started.until(lambda: started.node.assignment == frozenset(), "the group to take the assignment away")
@@ -54,7 +48,6 @@ async def test_a_clean_stop_leads_on_for_its_successors() -> None:
         assert len(started.node.view.led()) == 2
         stopping.cancel()
         await asyncio.gather(stopping, return_exceptions=True)
-        started.node.config = replace(started.node.config, shutdown_timeout_ms=0)
 
 
 async def test_a_stopped_node_shows_no_state_whose_database_is_closed() -> None:

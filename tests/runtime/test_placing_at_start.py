@@ -9,8 +9,8 @@ import pytest
 
 from coordinator.core.commands import WantedTopic
 from coordinator.kafka.errors import ErrorCode
-from coordinator.runtime import directory_worker
-from coordinator.testing.kafka import FakeCluster
+from coordinator.runtime.pauses import Pauses
+from coordinator.testing.kafka_cluster import FakeCluster
 from coordinator.testing.state_store import MemoryStateStores
 from tests.core.build import TOPIC
 from tests.runtime.nodes import Running, in_memory, running
@@ -54,12 +54,9 @@ async def test_a_topic_waits_for_the_first_claims_and_lives_on_all_coordinators(
         assert owners(started) == {0: 2, 1: 2, 2: 2, 3: 2}
 
 
-async def test_a_topic_that_waited_in_vain_is_placed_on_those_that_lead_and_tells(
-    held: asyncio.Event, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(directory_worker, "CLAIMS_WAIT_MS", 50)
+async def test_a_topic_that_waited_in_vain_is_placed_on_those_that_lead_and_tells(held: asyncio.Event) -> None:
     kafka = in_memory(partitions=4)
-    async with running(kafka, MemoryStateStores()) as started:
+    async with running(kafka, MemoryStateStores(), pauses=Pauses(claims_s=0.05)) as started:
         await started.until(lambda: started.node.view.led() == [0], "the directory's leader")
         [outcome] = await started.node.directory.create_topics([WIDE], 20_000)
         assert outcome.error is ErrorCode.NONE

@@ -7,12 +7,15 @@ from dataclasses import replace
 import pytest
 
 from coordinator.core.commands import OK, Outcome, RegisterNode
+from coordinator.core.directory.directory import Directory, working_nodes
 from coordinator.kafka.errors import ErrorCode
-from coordinator.runtime import directory_worker, registration
+from coordinator.runtime import directory_worker
 from coordinator.runtime import node as node_module
-from coordinator.runtime.node import Node
+from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.ports import group_client_id
-from coordinator.testing.kafka import FakeKafka, FakeMembership
+from coordinator.runtime.replica import Replica
+from coordinator.testing.kafka import FakeKafka
+from coordinator.testing.kafka_group import FakeMembership
 from coordinator.testing.state_store import MemoryStateStores
 from records.codec import decode_entry
 from records.history import schema_of_header
@@ -21,18 +24,12 @@ from records.model import Endpoint, FeatureLevelSet, NodeRegistered
 from tests.core.build import batch, commit, place, result_of
 from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, running
 
-pytestmark = pytest.mark.usefixtures("often")
-
 OTHER = RegisterNode(
     node_id=2, rack="", endpoints=[Endpoint(listener="PLAINTEXT", host="two", port=9192)], schema_level_max=1, incarnation_id=b"2" * 16
 )
 
 
-@pytest.fixture
-def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nodes look every few milliseconds whether they are registered and whether the level can be raised."""
-    monkeypatch.setattr(directory_worker, "LEVEL_CHECK_S", 0.005)
-    monkeypatch.setattr(registration, "CHECK_S", 0.005)
+OFTEN = Pauses(level_check_s=0.005, registration_check_s=0.005, revive_s=(0.01, 0.01))
 
 
 def levels_written(kafka: FakeKafka, partition: int, start: int = 0) -> list[int]:
@@ -61,9 +58,9 @@ async def until_level(started: Running, level: int) -> None:
 async def until_looked(started: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait until the leader has looked several times more whether it can raise the level."""
     looks = 0
-    look = directory_worker.working_nodes
+    look = working_nodes
 
-    def counting(directory: directory_worker.Directory) -> list[NodeRegistered]:
+    def counting(directory: Directory) -> list[NodeRegistered]:
         nonlocal looks
         looks += 1
         return look(directory)
@@ -75,7 +72,7 @@ async def until_looked(started: Running, monkeypatch: pytest.MonkeyPatch) -> Non
 
 async def test_a_fresh_service_comes_to_the_newest_level_by_itself_and_writes_it_everywhere() -> None:
     kafka = in_memory()
-    async with running(kafka, MemoryStateStores()) as started:
+    async with running(kafka, MemoryStateStores(), pauses=OFTEN) as started:
         await started.leads()
         await until_level(started, LEVEL_LATEST)
         assert raises(kafka) == [FeatureLevelSet(level=LEVEL_LATEST)]
@@ -91,14 +88,14 @@ async def test_a_fresh_service_comes_to_the_newest_level_by_itself_and_writes_it
 
 async def test_a_node_that_agrees_only_to_the_old_level_holds_it() -> None:
     kafka, stores = in_memory(), MemoryStateStores()
-    async with running(kafka, stores, schema_level_max=1) as started:
+    async with running(kafka, stores, schema_level_max=1, pauses=OFTEN) as started:
         await started.leads()
         await started.until(lambda: 1 in nodes_of(started), "the registration")
         assert nodes_of(started)[1].schema_level_max == 1
         await started.ask(1, place(count=1))
         assert raises(kafka) == []
     assert set(levels_written(kafka, 1)) == {1}
-    async with running(kafka, stores) as started:  # it may go to the new version now
+    async with running(kafka, stores, pauses=OFTEN) as started:  # it may go to the new version now
         await started.leads()
         await until_level(started, LEVEL_LATEST)
     assert raises(kafka) == [FeatureLevelSet(level=LEVEL_LATEST)]
@@ -112,7 +109,7 @@ def nodes_of(started: Running) -> dict[int, NodeRegistered]:
 async def test_a_registered_node_of_an_earlier_version_holds_the_level_until_it_is_upgraded(monkeypatch: pytest.MonkeyPatch) -> None:
     kafka = in_memory()
     stranger = FakeMembership(group=kafka.group, node="stranger", client_id=group_client_id(2))
-    async with running(kafka, MemoryStateStores()) as started:
+    async with running(kafka, MemoryStateStores(), pauses=OFTEN) as started:
         await started.until(lambda: "1" in kafka.group.members(), "membership")
         kafka.group.add(stranger)
         kafka.group.assign({0: "1", 1: "1"})
@@ -134,7 +131,7 @@ async def test_a_registered_node_of_an_earlier_version_holds_the_level_until_it_
 async def test_a_group_that_does_not_know_this_member_says_nothing_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     kafka = in_memory()
     monkeypatch.setattr(kafka.group, "client_ids", frozenset)
-    async with running(kafka, MemoryStateStores()) as started:
+    async with running(kafka, MemoryStateStores(), pauses=OFTEN) as started:
         await started.leads()
         await until_looked(started, monkeypatch)
         assert (started.node.schema_level, raises(kafka)) == (1, [])
@@ -142,10 +139,10 @@ async def test_a_group_that_does_not_know_this_member_says_nothing_of_the_others
 
 async def test_a_node_that_is_gone_is_named_by_the_operator_and_never_holds_a_level_again(monkeypatch: pytest.MonkeyPatch) -> None:
     kafka, stores = in_memory(), MemoryStateStores()
-    async with running(kafka, stores, schema_level_max=1) as started:
+    async with running(kafka, stores, schema_level_max=1, pauses=OFTEN) as started:
         await started.leads()
         await register(started, OTHER)
-    async with running(kafka, stores) as started:
+    async with running(kafka, stores, pauses=OFTEN) as started:
         await started.leads()
         worker = started.node.directory
         await until_looked(started, monkeypatch)
@@ -155,28 +152,27 @@ async def test_a_node_that_is_gone_is_named_by_the_operator_and_never_holds_a_le
         assert "node 2 supports levels up to 1" in str(refused.message)
         assert await worker.raise_schema_level(LEVEL_LATEST, frozenset({2}), TIMEOUT_MS) == OK
         assert started.node.schema_level == LEVEL_LATEST
-        assert [node.node_id for node in directory_worker.working_nodes(started.node.view.directory or directory_worker.Directory())] == [1]
+        assert [node.node_id for node in working_nodes(started.node.view.directory or Directory())] == [1]
 
 
 async def test_replicas_that_are_loaded_later_write_at_the_level_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_module, "REVIVE_BACKOFF_S", (0.01, 0.01))
     kafka, stores = in_memory(), MemoryStateStores()
-    async with running(kafka, stores) as started:
+    async with running(kafka, stores, pauses=OFTEN) as started:
         await started.leads()
         await until_level(started, LEVEL_LATEST)
     end = kafka.logs[1].end_offset
-    async with running(kafka, stores) as started:
+    async with running(kafka, stores, pauses=OFTEN) as started:
         await started.leads()
         assert started.node.schema_level == LEVEL_LATEST
         assert set(levels_written(kafka, 1, end)) == {LEVEL_LATEST}  # its claim
         told: list[int] = []
-        tell = Node._tell_schema_level
+        use_schema_level = Replica.use_schema_level
 
-        def telling(node: Node) -> None:
-            tell(node)
-            told.append(node.schema_level)
+        def used(replica: Replica, level: int) -> None:
+            told.append(level)
+            use_schema_level(replica, level)
 
-        monkeypatch.setattr(Node, "_tell_schema_level", telling)
+        monkeypatch.setattr(Replica, "use_schema_level", used)
         for partition in (0, 1):
             replica = started.node.replicas[partition]
             replica.invalidate("a test wants it built anew")
@@ -191,10 +187,10 @@ async def test_replicas_that_are_loaded_later_write_at_the_level_in_force(monkey
 
 async def test_a_database_of_a_newer_version_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     kafka, stores = in_memory(), MemoryStateStores()
-    async with running(kafka, stores) as started:
+    async with running(kafka, stores, pauses=OFTEN) as started:
         await started.leads()
         await until_level(started, LEVEL_LATEST)
     monkeypatch.setattr(node_module, "LEVEL_LATEST", LEVEL_LATEST - 1)
-    async with running(kafka, stores) as started:
+    async with running(kafka, stores, pauses=OFTEN) as started:
         await started.until(lambda: bool(started.fatal), "the end")
     assert f"schema level {LEVEL_LATEST} is in force and this version has levels up to {LEVEL_LATEST - 1}" in str(started.fatal[0])

@@ -6,21 +6,21 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from coordinator.adapters.server.contract import Handler, Request, Respond, ServerLimits
+from coordinator.adapters.server.contract import Handler, IncomingRequest, Respond, ServerLimits
 from coordinator.adapters.server.server import Server
 from coordinator.operations.table import ApiTable
 
 KEY = 10100
-REMAINS_S = 20.0
+REMAINS_S = 60.0
 
 
 class Echo:
     """Answers at once with the request's body."""
 
     def __init__(self) -> None:
-        self.seen: list[Request] = []
+        self.seen: list[IncomingRequest] = []
 
-    def handle(self, request: Request, respond: Respond) -> None:
+    def handle(self, request: IncomingRequest, respond: Respond) -> None:
         self.seen.append(request)
         respond(request.data[request.body_offset :])
 
@@ -29,10 +29,10 @@ class Held:
     """Keeps requests until the test answers them."""
 
     def __init__(self) -> None:
-        self.requests: list[tuple[Request, Respond]] = []
+        self.requests: list[tuple[IncomingRequest, Respond]] = []
         self._changed = asyncio.Event()
 
-    def handle(self, request: Request, respond: Respond) -> None:
+    def handle(self, request: IncomingRequest, respond: Respond) -> None:
         self.requests.append((request, respond))
         self._changed.set()
 

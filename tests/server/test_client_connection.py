@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
-from coordinator.adapters.server.contract import Request, Respond
+from coordinator.adapters.server.contract import IncomingRequest, Respond
 from coordinator.client.connection import ClientConnection, ConnectionLost, RequestTimedOut
 from coordinator.operations.table import APIS, ApiTable, decode_request
 from coordinator.protocol import messages
@@ -42,7 +43,7 @@ async def test_messages_are_encoded_and_decoded() -> None:
         def __init__(self) -> None:
             self.keys: list[int] = []
 
-        def handle(self, request: Request, respond: Respond) -> None:
+        def handle(self, request: IncomingRequest, respond: Respond) -> None:
             self.keys.append(request.wire_api_key)
             message = decode_request(request.api_key, request.api_version, request.data, request.body_offset)
             assert isinstance(message, messages.DeleteTopicsRequest)
@@ -57,8 +58,8 @@ async def test_messages_are_encoded_and_decoded() -> None:
         assert await connection.call(request, REMAINS_S) == expected
         assert await connection.call(request, REMAINS_S, api_key=ApiKey.KIP_DELETE_TOPICS) == expected
         assert service.keys == [10094, 94]
-        versions = APIS[18].versions[4]
-        answer = await connection.call(versions.request_type(client_software_name="n", client_software_version="1"), REMAINS_S)
+        request_type: Any = APIS[18].versions[4].request_type
+        answer = await connection.call(request_type(client_software_name="n", client_software_version="1"), REMAINS_S)
         assert encode(answer) == ApiTable().api_versions_body(4)
         await connection.close()
 

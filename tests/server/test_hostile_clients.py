@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from coordinator.adapters.server.close_log import LINES_AT_ONCE, CloseLog
 from coordinator.adapters.server.contract import CloseReason, ServerLimits
 from coordinator.protocol.api_keys import ApiKey
@@ -58,7 +60,7 @@ async def test_a_request_that_trickles_in_does_not_keep_its_connection_open() ->
         writer.close()
 
 
-def test_a_flood_of_ends_makes_few_lines_and_says_how_many_it_left_out(caplog) -> None:
+def test_a_flood_of_ends_makes_few_lines_and_says_how_many_it_left_out(caplog: pytest.LogCaptureFixture) -> None:
     log = CloseLog("test")
     for index in range(10_000):
         log.note(CloseReason.MALFORMED, "frame of 0 bytes", connection_id=index, peer="p", now_s=100.0)

@@ -6,10 +6,11 @@ import asyncio
 import logging
 import random
 import socket
+from typing import Any
 
 import pytest
 
-from coordinator.adapters.server.contract import CloseReason, Request, Respond, ServerLimits
+from coordinator.adapters.server.contract import CloseReason, IncomingRequest, Respond, ServerLimits
 from coordinator.client.connection import ClientConnection, ConnectionLost
 from coordinator.operations.table import APIS, ApiTable
 from coordinator.protocol.codec import decode
@@ -30,8 +31,8 @@ async def test_a_request_arrives_with_its_header() -> None:
         assert await read_frame(reader) == reply_frame(5, b"hello")[4:]
         (request,) = handler.seen
         assert (request.api_key, request.wire_api_key, request.api_version, request.correlation_id) == (10098, 98, 0, 5)
-        assert (request.client_id, request.listener) == ("c", "test")
-        assert request.peer == "{}:{}".format(*writer.get_extra_info("sockname"))
+        assert (request.client_id, request.peer.listener) == ("c", "test")
+        assert request.peer.address == "{}:{}".format(*writer.get_extra_info("sockname"))
         assert server.stats.requests == {98: 1}
         assert server.stats.connections_open == server.stats.connections_opened == 1
         writer.close()
@@ -102,7 +103,7 @@ async def test_api_versions_is_answered_by_the_server(version: int) -> None:
         reply = reply_body(await read_frame(reader), tagged=False)
         assert reply == table.api_versions_body(version)
         writer.write(_request(2, b"what later clients send \xff\xff", key=18, version=77))
-        answer = decode(APIS[18].versions[0].response_type, reply_body(await read_frame(reader), tagged=False))
+        answer: Any = decode(APIS[18].versions[0].response_type, reply_body(await read_frame(reader), tagged=False))
         assert answer.error_code == 35
         writer.write(_request(3, b"still open"))
         assert reply_body(await read_frame(reader)) == b"still open"
@@ -132,7 +133,7 @@ async def test_what_cannot_be_served_closes_the_connection_with_the_reason_in_th
     data: bytes, reason: CloseReason, text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Picky(Echo):
-        def handle(self, request: Request, respond: Respond) -> None:
+        def handle(self, request: IncomingRequest, respond: Respond) -> None:
             body = request.data[request.body_offset :]
             if body == b"refuse":
                 raise MalformedMessage("the handler says no")
@@ -220,7 +221,7 @@ class Generous:
     def __init__(self) -> None:
         self.count = 0
 
-    def handle(self, request: Request, respond: Respond) -> None:
+    def handle(self, request: IncomingRequest, respond: Respond) -> None:
         self.count += 1
         respond(bytes(1 << 20))
 

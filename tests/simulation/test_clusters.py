@@ -1,6 +1,6 @@
 """Whole clusters on virtual time: what was promised holds whatever goes wrong, and a seed decides everything.
 
-SIMULATION_SEEDS=from..to lives other seeds than these few; `.ci/run` lives up to two thousand with `diskless simulate`.
+SIMULATION_SEEDS=from..to lives other seeds than these few; `.ci/run` lives hundreds with `diskless simulate`, and only a few of these.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def test_a_scenario_decides_everything_whatever_the_hash_seed() -> None:
 def test_the_seeds_draw_every_kind_of_fault() -> None:
     of_seeds = [Scenario.random(seed, 12.0).faults for seed in range(200)]
     faults = [fault for drawn in of_seeds for fault in drawn]
-    assert {fault.kind for drawn in of_seeds[:40] for fault in drawn} == DRAWS.keys()
+    assert {fault.kind for drawn in of_seeds[:60] for fault in drawn} == DRAWS.keys()
     assert {fault.detail for fault in faults if fault.kind == "produce"} == {fate.name for fate in Fate} - {"DELIVER"}
     assert {fault.detail for fault in faults if fault.kind == "stray"} == set(STRAYS)
 
@@ -60,7 +60,8 @@ def test_transactions_are_ended_and_cut_off_and_versions_are_upgraded() -> None:
     assert {outcome.schema_level for outcome in outcomes} == {LEVEL_LATEST}
     assert sum(outcome.transactions for outcome in outcomes) > 10
     torn = [Scenario.random(seed, 12.0, kinds=("tear",)) for seed in range(4)]
-    small = [simulate(replace(scenario, entry_bytes_max=ENTRY_BYTES_MAX, pruners=3)) for scenario in torn]
+    # Where files are looked after there are more entries of other kinds, and fewer transactions among them.
+    small = [simulate(replace(scenario, files=None, entry_bytes_max=ENTRY_BYTES_MAX, pruners=3)) for scenario in torn]
     assert sum(outcome.transactions_cut_off for outcome in small) > 2
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.testing.simulation.run import Outcome, simulate
+from coordinator.testing.simulation.run import RunOutcome, simulate
 from coordinator.testing.simulation.scenario import Scenario
 from coordinator.testing.simulation.shrink import shrink
 from coordinator.testing.simulation.weakened import PROTECTIONS, without
@@ -12,9 +12,9 @@ from coordinator.testing.simulation.weakened import PROTECTIONS, without
 DURATION_S = 15.0
 
 
-def first_violation(name: str) -> Outcome | None:
+def first_violation(name: str) -> RunOutcome | None:
     protection = PROTECTIONS[name]
-    for seed in range(protection.seeds_max):
+    for seed in protection.seeds():
         outcome = simulate(protection.scenario(seed, DURATION_S, (name,)))
         if outcome.violation is not None:
             return outcome

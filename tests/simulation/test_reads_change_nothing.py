@@ -12,9 +12,11 @@ import pytest
 
 from coordinator.app.telemetry import node_samples
 from coordinator.core.commands import FetchPoint
+from coordinator.core.file_state import FileState
 from coordinator.runtime.applied import find_applied_batches
 from coordinator.runtime.descriptions import Descriptions
 from coordinator.runtime.failures import NotReadable
+from coordinator.runtime.file_listing import FileListing
 from coordinator.runtime.node import Node
 from coordinator.testing.simulation.run import Run
 from coordinator.testing.simulation.scenario import Scenario
@@ -58,7 +60,7 @@ class Onlooker:
             find_applied_batches(node.view, points, 1000, 0)
         for partition in node.replicas:
             try:
-                descriptions.files([partition], "", self._rng.randrange(1, 20))
+                FileListing(node, [partition]).after("", self._rng.randrange(1, 20), set(FileState))
             except NotReadable:
                 continue
 
@@ -71,7 +73,7 @@ def live(seed: int, *, is_watched: bool) -> tuple[object, int]:
         run.live()
         logs = [log.entries() for log in run.kafka.logs]
         digests = {
-            (node_id, partition): (replica.written_offset, replica.digest.to_bytes())
+            (node_id, partition): (replica.writer.written_offset, replica.writer.digest.to_bytes())
             for node_id, process in run.processes.items()
             for partition, replica in ({} if process.node is None else process.node.replicas).items()
         }
@@ -80,6 +82,7 @@ def live(seed: int, *, is_watched: bool) -> tuple[object, int]:
         run.story.is_over = True
         run.time.on_error = lambda _loop, _context: None
         run.time.close()
+        run.close()
     return told, 0 if onlooker is None else onlooker.looks
 
 

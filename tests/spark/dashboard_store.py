@@ -39,13 +39,13 @@ class StoreMaker:
         marks = ",".join("?" * len(values))
         self.db.execute(f"insert or replace into {table} ({','.join(values)}) values ({marks})", list(values.values()))
 
-    def head(self, kpart: int, next_offset: int, *, now_ms: int = NOW_MS, lag: int = 0, age_ms: int = 800) -> None:
-        """Where the job is in one partition of the log."""
+    def head(self, kpart: int, next_offset: int, *, now_ms: int = NOW_MS, lag: int = 0, age_ms: int = 800, epoch: int = 3) -> None:
+        """Where the job is in one partition of the log; `epoch` 0: no entry told of a leader."""
         self.row(
             "head",
             kpart=kpart,
             next_offset=next_offset,
-            epoch=3,
+            epoch=epoch,
             term=7,
             seq=next_offset - 1,
             from_offset=0,

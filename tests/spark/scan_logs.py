@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 import sqlite3
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import replace
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,20 +16,22 @@ import pyarrow as pa
 from coordinator.core.commands import CommitFile, RemoveTopics, TopicRemoval
 from coordinator.core.events import Assigned, Unassigned
 from coordinator.core.limits import Limits
-from coordinator.testing.shard_harness import START_MS, Replica, World
+from coordinator.testing.shard_harness import START_MS, HarnessReplica, World
 from records.codec import encode_entry, encode_key
 from records.entry_key import EntryKey
+from records.files import CommittedBatch, FileCommitted
 from records.history import levels
 from records.levels import LEVEL_LATEST
+from records.log import RESTORED_KEY
 from records.model import (
     FeatureLevelSet,
-    FileCommitted,
     FilesFenced,
     LeadershipClaimed,
     NoOp,
     PartitionCreated,
     Record,
     RecordsDeleted,
+    Restored,
     TransactionAborted,
     TransactionBegan,
     TransactionEnded,
@@ -58,7 +61,7 @@ class Entry(NamedTuple):
 class LogWriter:
     """Writes a log as a leader would, and whatever else a test wants; knows nothing of the rules."""
 
-    def __init__(self, *, first_offset: int = 0, partitions: int = 3) -> None:
+    def __init__(self, *, first_offset: int = 0, partitions: int = 3, restored: Restored | None = None) -> None:
         self.entries: list[Entry] = []
         self.first_offset = first_offset
         self.epoch, self.term, self.seq = 0, 0, 0
@@ -67,6 +70,9 @@ class LogWriter:
         self.starts: dict[tuple[bytes, int], int] = {}
         self.files = 0
         self.level = 1
+        if restored is not None:
+            self.raw(encode_key(RESTORED_KEY), encode_entry([restored], 1))
+            self.epoch = restored.epoch_floor
         if not first_offset:
             self.claim()
             self.add(self.creation(TOPIC, partitions), FeatureLevelSet(level=LEVEL_LATEST))
@@ -102,35 +108,62 @@ class LogWriter:
     def creation(self, topic_id: bytes, partitions: int, name: str = "orders") -> PartitionCreated:
         return PartitionCreated(topic_id=topic_id, name=name, first_partition=0, num_partitions=partitions, order_offset=self.end)
 
-    def file(self, runs: Sequence[tuple[int, int]], *, topic_id: bytes = TOPIC, **fields: object) -> FileCommitted:
-        """A file with runs (partition, batches), each batch of 2 records and 10 bytes, that continue what was written before."""
+    def file(
+        self,
+        runs: Sequence[tuple[int, int]],
+        *,
+        topic_id: bytes = TOPIC,
+        gaps: Sequence[int] = (),
+        log_start: int | None = None,
+        producer: tuple[int, int, int] = (-1, -1, -1),
+        **fields: object,
+    ) -> FileCommitted:
+        """A file with runs (partition, batches), each batch of 2 records and 10 bytes, that continue what was written before.
+
+        `gaps` are the bytes before each batch, `producer` is id, epoch and sequence of the first one.
+        """
         self.files += 1
         self.now_ms += 3
-        bases = []
-        for partition, batches in runs:
-            base = self.next.get((topic_id, partition), 0)
-            bases.append(base)
-            self.next[(topic_id, partition)] = base + 2 * batches
-        total = sum(batches for _, batches in runs)
-        starts = [self.starts.get((topic_id, partition), 0) for partition, _ in runs]
+        batches: list[CommittedBatch] = []
+        end = 0
+        for partition, count in runs:
+            where = (topic_id, partition)
+            start = self.starts.get(where, 0) if log_start is None else log_start
+            for _ in range(count):
+                base, at = self.next.get(where, 0), end + (gaps[len(batches)] if gaps else 0)
+                batches.append(CommittedBatch(*where, 0, base, 2, at, 10, self.now_ms, log_start=start))
+                self.next[where], end = base + 2, at + 10
+        if batches:
+            batches[0] = batches[0]._replace(producer_id=producer[0], producer_epoch=producer[1], base_sequence=producer[2])
         record = FileCommitted(
-            object_key=f"wal/{self.files:06}", object_format=1, file_size=10 * total + 5, uploader_broker_id=3, owner_ids=[0],
-            created_ms=self.now_ms - 50, append_time_ms=self.now_ms, content_hash=bytes(16), topic_ids=[topic_id],
-            run_topic=[0] * len(runs), run_partition=[partition for partition, _ in runs], run_length=[batches for _, batches in runs],
-            run_base_offset=bases, run_log_start=starts if any(starts) else [], byte_gap=[], byte_size=[10] * total,
-            record_count_minus_one=[1] * total, timestamp_age=[0] * total, timestamp_type=[], producer_index=[], producer_id=[],
-            producer_epoch=[], base_sequence=[],
+            object_key=f"wal/{self.files:06}", object_format=1, file_size=10 * len(batches) + 5, uploader_broker_id=3, owner_ids=[0],
+            created_ms=self.now_ms - 50, append_time_ms=self.now_ms, content_hash=bytes(16), batches=batches,
         )  # fmt: skip
         return replace(record, **fields)  # type: ignore[arg-type]
 
     def commit(self, *runs: tuple[int, int], **fields: object) -> int:
         """Append `file`."""
-        return self.add(self.file(runs, **fields))
+        return self.add(self.file(runs, **fields))  # type: ignore[arg-type]
 
-    def produce(self, sequence: int, *, partition: int = 0, epoch: int = 0, producer_id: int = 5, **fields: object) -> int:
+    def produce(self, sequence: int, *, partition: int = 0, epoch: int = 0, producer_id: int = 5) -> int:
         """Append a file with one idempotent batch of 2 records."""
-        columns = {"producer_index": [0], "producer_id": [producer_id], "producer_epoch": [epoch], "base_sequence": [sequence]}
-        return self.add(self.file([(partition, 1)], **columns, **fields))
+        return self.add(self.file([(partition, 1)], producer=(producer_id, epoch, sequence)))
+
+
+def moved(record: FileCommitted, shifts: Sequence[int]) -> FileCommitted:
+    """The file with other offsets: its runs of batches of one partition are shifted."""
+    batches = []
+    runs = groupby(record.batches, lambda one: (one.topic_id, one.partition, one.verdict))
+    for (_, run), shift in zip(runs, shifts, strict=True):
+        same = list(run)
+        by = 0 if same[0].verdict else max(shift, -same[0].base_offset)
+        batches += [one._replace(base_offset=one.base_offset + by) for one in same]
+    return replace(record, batches=batches)
+
+
+def refused(*verdicts: int) -> list[CommittedBatch]:
+    """Batches that were not accepted: duplicates of offset 0, and others."""
+    return [CommittedBatch(TOPIC, 0, verdict, 0 if verdict == 1 else -1, 2, 0, 10, START_MS) for verdict in verdicts]
 
 
 TRANSACTIONS = ("ended", "noted", "claimed", "claimed and noted", "ended", "open")
@@ -226,7 +259,8 @@ class Life:
     def delete_records(self) -> None:
         topic_id, partition = self.random.choice(self.topics), self.random.randrange(3)
         state = self.leader.view.state.hot.partitions
-        row = state.index[topic_id + partition.to_bytes(4, "big")]
+        row = state.find(topic_id, partition)
+        assert row is not None
         self.leader.ask(delete_records((partition, self.random.randint(0, state.high_watermark.cells[row])), topic_id=topic_id))
         while self.leader.view.state.trimming:
             self.leader.tick()
@@ -266,7 +300,7 @@ class Life:
         self.world.append(self.random.choice(keys), value)
         self.world.settle()
 
-    def follower(self) -> Replica:
+    def follower(self) -> HarnessReplica:
         """A replica that has read the whole log."""
         replica = self.world.add_replica(limits=self.limits)
         replica.read()
@@ -322,11 +356,8 @@ def follow(
 
 def rows(folder: Path, query: str, *parameters: object) -> list[tuple[object, ...]]:
     """Ask the database of a folder."""
-    db = sqlite3.connect(folder / DATABASE)
-    try:
+    with closing(sqlite3.connect(folder / DATABASE)) as db:
         return db.execute(query, parameters).fetchall()
-    finally:
-        db.close()
 
 
 def findings(folder: Path) -> list[tuple[object, ...]]:
@@ -350,6 +381,7 @@ _COMPARED = {
 
 def content(folder: Path) -> dict[str, list[tuple[object, ...]]]:
     """Everything in the database that must not depend on how the log was cut; rows in an order of their own."""
-    found = {table: sorted(rows(folder, f"select {columns} from {table}"), key=repr) for table, columns in _COMPARED.items()}
-    histogram = "select * from histogram where name != 'freshness_ms'"
-    return found | {"histogram": sorted(rows(folder, histogram), key=repr)}
+    queries = {table: f"select {columns} from {table}" for table, columns in _COMPARED.items()}
+    queries["histogram"] = "select * from histogram where name != 'freshness_ms'"
+    with closing(sqlite3.connect(folder / DATABASE)) as db:
+        return {table: sorted(db.execute(query), key=repr) for table, query in queries.items()}

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
 
 import pyarrow as pa
 import pytest
 
 from records.codec import encode_entry, encode_key
 from records.entry_key import EntryKey
-from records.file_columns import expand
+from records.files import FileCommitted
 from records.history import levels
+from records.lines import BatchVerdict
 from records.model import (
-    FileCommitted,
     LeadershipClaimed,
     NoOp,
     Record,
@@ -23,7 +25,8 @@ from records.model import (
     TransactionBegan,
     TransactionEnded,
 )
-from spark_jobs.archive.rows import ArchiveScan, HeldMessage, archive_function, split
+from spark_jobs.archive.entries import HeldMessage
+from spark_jobs.archive.rows import ArchiveScan, archive_function, split
 from spark_jobs.scan.head import Head
 from tests.sqlite.random_log import LogModel
 
@@ -140,9 +143,9 @@ def test_rows_are_the_same_for_every_cut_of_the_log(seed: int) -> None:
         assert rows_of(log, range(1, len(log) + 1), restarts=restarts) == (whole, heads)
     runs = [row for row in whole if (row["verdict"], row["record"]) == ("applied", "FileCommitted")]
     assert [(row["offset"], row["object_key"]) for row in runs] == [
-        (offset, file.object_key) for offset, file in files for _ in file.run_length
+        (offset, file.object_key) for offset, file in files for _ in groupby(file.accepted, lambda one: one[:2])
     ]
-    assert sum(int(str(row["bytes"])) for row in runs) == sum(int(expand(file).byte_size.sum()) for _, file in files)
+    assert sum(int(str(row["bytes"])) for row in runs) == sum(one.byte_size for _, file in files for one in file.accepted)
     assert {row["offset"] for row in whole} == set(range(made.open_at))
     assert heads[KPART].next_offset == made.open_at
     told = {(made.verdicts[int(str(row["offset"]))], row["verdict"]) for row in whole if row["offset"] in made.verdicts}
@@ -185,20 +188,19 @@ def test_replays_leave_no_rows_and_no_new_head() -> None:
 
 def test_batches_that_were_not_accepted_are_told() -> None:
     record = Made(1).files[0][1]
-    rejected = FileCommitted(
-        **{name: getattr(record, name) for name in record.__slots__ if not name.startswith("other_")},
-        other_index=[0, 2],
-        other_code=[0, 45],
-        other_base_offset=[7, -1],
-        other_time=[-1, -1],
-        other_log_start=[0, 0],
-        other_message=["", "out of order"],
-    )
+    accepted = record.batches[0]
+    batches = [
+        accepted._replace(verdict=BatchVerdict.DUPLICATE, base_offset=7, detail=-1),
+        accepted,
+        accepted._replace(verdict=BatchVerdict.SEQUENCE_GAP, base_offset=-1, detail=40),
+    ]
+    rejected = replace(record, batches=batches)
     log = [claim(1, TERM), (encode_key(EntryKey(1, TERM, 1)), encode_entry([rejected]))]
     rows, _ = rows_of(log, [2])
     (told,) = [row for row in rows if row["record"] == "FileCommitted.not_accepted"]
     body = json.loads(str(told["body"]))
-    assert (body["place"], body["code"], body["base_offset"]) == ([0, 2], [0, 45], [7, -1])
+    assert (body["place"], body["verdict"]) == ([0, 2], ["duplicate", "sequence_gap"])
+    assert (body["base_offset"], body["detail"]) == ([7, -1], [-1, 40])
     assert told["batches"] == 2
 
 

@@ -172,13 +172,18 @@ def test_findings_come_first_and_name_the_newest(store: StoreMaker, db: sqlite3.
 def test_lag_open_transactions_disagreement_and_missing_leaders_are_told(store: StoreMaker, db: sqlite3.Connection) -> None:
     store.head(1, 101, lag=5000)
     store.life(NOW_MS, ends={0: 100, 1: 5101, 2: 50}, behind_since_ms=NOW_MS - 30_000)
-    store.head(2, 50)
+    store.head(2, 50, epoch=0)
     store.row("open_transaction", kpart=0, name="move", offset=9, append_ms=NOW_MS - 120_000)
     store.row("job", name="last_verify", value=json.dumps({"agree": False, "partitions": [{"kpart": 1, "agree": False}]}))
     level, sentence, problems = verdict_of(db)
     assert level is Level.BAD
     assert sentence.startswith("Log and service disagree (coordinator 1)")
     assert sorted(problems) == ["agreement", "leadership", "monitor", "snapshots"]
+
+
+def test_a_term_whose_claim_was_pruned_has_a_leader(store: StoreMaker, db: sqlite3.Connection) -> None:
+    store.head(2, 50)
+    assert verdict_of(db)[2] == []
 
 
 def test_a_verify_that_compared_nothing_is_no_disagreement(store: StoreMaker, db: sqlite3.Connection) -> None:
@@ -318,6 +323,7 @@ def test_files_by_state_nearly_empty_ones_and_hand_overs(store: StoreMaker, db: 
         )
     answer = files(db, PanelQuery(), NOW_MS)
     assert {one["state"]: one["files"] for one in answer["states"]} == {"live": 2, "waiting": 1, "deletable": 0, "removed": 1, "fenced": 0}
+    assert answer["empty"] == {"files": 1, "file_bytes": 50, "live_bytes": 0, "oldest_ms": NOW_MS - 5000}
     assert answer["nearly_empty"] == {"percent": 10, "files": 1, "file_bytes": 1000, "live_bytes": 100}
     assert [(one["object_key"], one["age_ms"], one["owners"]) for one in answer["hand_overs"]] == [("key-2", 5000, [0, 1])]
     assert [one["object_key"] for one in answer["emptiest"]] == ["key-1"]
@@ -348,7 +354,9 @@ def test_a_file_of_several_coordinators_is_one_in_the_state_nearest_to_life(stor
     answer = files(db, PanelQuery(), NOW_MS)
     states = {one["state"]: (one["files"], one["file_bytes"], one["live_bytes"]) for one in answer["states"]}
     assert states == {"live": (3, 3000, 600), "deletable": (1, 1000, 0), "waiting": (0, 0, 0), "removed": (1, 1000, 0), "fenced": (0, 0, 0)}
-    assert answer["stored"] == {"files": 4, "file_bytes": 4000, "live_bytes": 600}
+    stored = {"files": 4, "file_bytes": 4000, "live_bytes": 600}
+    assert answer["stored"] == {**stored, "oldest_ms": NOW_MS}
+    assert answer["empty"] == {"files": 1, "file_bytes": 1000, "live_bytes": 0, "oldest_ms": NOW_MS}
 
 
 def test_emptiness_of_a_file_is_judged_over_all_its_coordinators(store: StoreMaker, db: sqlite3.Connection) -> None:

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from cli.replica_state import open_state
-from records.model import FilesFenced, FilesRemoved, NodeDirectoriesChanged, Record, TransactionAborted, TransactionBegan, TransactionEnded
+from records.model import DisklessLogReset, FilesFenced, FilesRemoved, Record, TransactionAborted, TransactionBegan, TransactionEnded
+from spark_jobs.log_begin import Start
 from spark_jobs.orphans.inventory import OBJECTS_SCHEMA, Inventory, InventoryError, ObjectWriter
-from spark_jobs.orphans.known import EMPTY, FAULT, LIVE, known_files
+from spark_jobs.orphans.known import EMPTY, FAULT, LIVE, known_at_start, known_files
 from spark_jobs.verify.passes import find_deletions
-from tests.spark.test_verify_rebuild import Entry, Log, claim, claimed, write
+from tests.spark.written_states import Entry, Log, claim, claimed, write
 from tests.sqlite.replicas import PARTITION
 
 
 def known(log: Log) -> list[dict[str, object]]:
     """The rows of a whole log."""
     end = len(log.entries)
-    (found,) = [row for batch in find_deletions({})(log.batches(end, plain_commits=False)) for row in batch.to_pylist()]
-    batches = known_files({PARTITION: found["deletions"]})(log.batches(end, plain_commits=True))
+    return known_behind(log, {}, 0, end)
+
+
+def known_behind(log: Log, starts: Mapping[int, Start], begin: int, end: int) -> list[dict[str, object]]:
+    """The rows of a log that is read from an offset on."""
+    deletions = find_deletions({}, starts)(log.batches(end, begin=begin, plain_commits=False))
+    (found,) = [row for batch in deletions for row in batch.to_pylist()]
+    batches = known_files({PARTITION: found["deletions"]}, starts)(log.batches(end, begin=begin, plain_commits=True))
     return [row for batch in batches for row in batch.to_pylist()]
 
 
@@ -35,8 +43,19 @@ def test_known_files_are_those_of_a_replica(tmp_path: Path, seed: int) -> None:
     assert len(rows) == len(files) + len(stones)
 
 
+def test_files_of_a_snapshot_and_of_the_rest_are_those_of_the_log(tmp_path: Path) -> None:
+    written = write(tmp_path, 3, snapshots_at=(50, 100))
+    whole = sorted(known(written.log), key=str)
+    for file in written.snapshots:
+        begin = int(file.path.name[:20])
+        starts = {PARTITION: Start(begin, file.path)}
+        assert sorted(known_behind(written.log, starts, begin, len(written.log.entries)), key=str) == whole
+    with_snapshot = sorted(known_at_start(starts, PARTITION), key=str)
+    assert with_snapshot == sorted(known(Log(written.log.entries[:begin])), key=str)
+
+
 def test_a_log_that_cannot_be_followed_is_told() -> None:
-    (row,) = known(Log(claimed([NodeDirectoriesChanged(node_id=1, online=[], offline=[])])))
+    (row,) = known(Log(claimed([DisklessLogReset(topic_id=bytes(16), partition=1, leader_epoch=1)])))
     assert row["state"] == FAULT
     assert "replicas of this version stop here" in str(row["object_key"])
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,9 +17,9 @@ from coordinator.testing.shard_harness import World
 from records.codec import decode_entry, decode_key, encode_entry, encode_key
 from records.entry_key import EntryKey
 from records.errors import UnreadableEntry
-from records.log import TOPIC_PARTITIONS_MAX, VOID_REASONS, LogGrammar, Role, Verdict
+from records.files import FileCommitted
+from records.log import RESTORED_KEY, TOPIC_PARTITIONS_MAX, VOID_REASONS, LogGrammar, Role, Verdict
 from records.model import (
-    FileCommitted,
     LeadershipClaimed,
     NoOp,
     PartitionCreated,
@@ -30,6 +30,7 @@ from records.model import (
     TransactionEnded,
 )
 from spark_jobs.scan.summary import CountRow, HeadRow, rows_of
+from tests.records.examples import RESTORED
 from tests.spark.scan_logs import Entry, scan
 from tests.spark.test_archive_rows import KPART
 from tests.spark.test_archive_rows import rows_of as archive_rows
@@ -52,14 +53,6 @@ class Writer:
 
     def file(self) -> FileCommitted:
         """A file of which no batch was accepted: no state can contradict it."""
-        columns: dict[str, list[int]] = {
-            name: []
-            for name in (
-                *("run_topic", "run_partition", "run_length", "run_base_offset", "run_log_start", "byte_gap", "byte_size"),
-                *("record_count_minus_one", "timestamp_age", "timestamp_type"),
-                *("producer_index", "producer_id", "producer_epoch", "base_sequence"),
-            )
-        }
         return FileCommitted(
             object_key=f"file-{len(self.log)}",
             object_format=1,
@@ -69,8 +62,7 @@ class Writer:
             created_ms=1,
             append_time_ms=1,
             content_hash=bytes(16),
-            topic_ids=[],
-            **columns,
+            batches=[],
         )
 
     def body(self, step: str) -> bytes | None:
@@ -90,6 +82,7 @@ class Writer:
             "aborts": [TransactionAborted(reason="no")],
             "claim behind seq 0": [claim],
             "absurd": [NoOp(), ABSURD],
+            "restore in a term": [RESTORED],
         }
         self.chunks = 0 if step == "begins" else self.chunks + 1
         if step == "junk":
@@ -115,6 +108,12 @@ class Writer:
             case "claims a later epoch":
                 claim = LeadershipClaimed(epoch=self.epoch + 5, term=OTHER_TERM, node_id=2, rack="", endpoints=[])
                 self.add(EntryKey(self.epoch + 5, OTHER_TERM, 0), encode_entry([claim]))
+            case "restores" | "restores among others" | "restores from nothing":
+                others = [NoOp()] if "others" in step else []
+                restored = replace(RESTORED, epoch_floor=0 if "nothing" in step else 7)
+                if not self.log and step == "restores":
+                    self.epoch = 7
+                self.add(RESTORED_KEY, encode_entry([restored, *others]))
             case "repeats":
                 self.log.extend(self.log[-1:])
             case "gap":
@@ -132,10 +131,12 @@ class Writer:
 
 BODIES = (
     *("nothing", "no-op", "deletion", "file", "file among others", "begins", "begins among others", "ends", "ends wrongly"),
-    *("ends among others", "aborts", "claim behind seq 0", "absurd", "junk", "no value"),
+    *("ends among others", "aborts", "claim behind seq 0", "absurd", "junk", "no value", "restore in a term"),
 )
-OTHERS = ("stray", "claims", "claims with another body", "claims among others", "rival claims", "claims a later epoch")
+OTHERS = ("stray", "claims", "claims with another body", "claims among others", "rival claims", "claims a later epoch", "restores")
 VOID_STEPS = ("repeats", "gap", "other term")
+BEGINNINGS = [["claims"], ["restores", "claims"], ["restores"], ["restores", "restores", "claims"], ["stray", "restores", "claims"]]
+BEGINNINGS += [["restores among others", "claims"], ["restores from nothing", "claims"], ["claims a later epoch", "restores", "claims"]]
 KEYS = st.builds(EntryKey, st.integers(0, 4), st.integers(1, 3), st.integers(0, 4))
 STEPS = st.sampled_from([*BODIES, *OTHERS, *VOID_STEPS]) | st.sampled_from(["deletion", "file", "begins", "ends", "claims"]) | KEYS
 
@@ -167,7 +168,12 @@ class Read:
         records = [] if isinstance(entry, UnreadableEntry) else entry
         is_void = verdict in VOID_REASONS
         self.dumped.append("void" if is_void else "chunk" if role is Role.CHUNK else verdict.value)
-        archived = {Verdict.APPLY: "applied", Verdict.CLAIM: "claim", Verdict.VOID_CONTRADICTION: "contradiction"}
+        archived = {
+            Verdict.APPLY: "applied",
+            Verdict.RESTORED: "applied",
+            Verdict.CLAIM: "claim",
+            Verdict.VOID_CONTRADICTION: "contradiction",
+        }
         self.archived[offset] = archived.get(verdict, "void")
         if closed is not None and role is not Role.ENDS:
             self.archived |= dict.fromkeys((closed.offset, *(chunk.offset for chunk in closed.chunks)), "aborted")
@@ -195,10 +201,10 @@ def decoded(value: bytes | None) -> Sequence[Record] | UnreadableEntry:
 
 
 @settings(max_examples=300)
-@given(st.lists(STEPS, max_size=40), st.integers(1, 40))
-def test_every_reader_says_what_the_grammar_says(steps: list[str | EntryKey], cut: int) -> None:
+@given(st.sampled_from(BEGINNINGS), st.lists(STEPS, max_size=40), st.integers(1, 40))
+def test_every_reader_says_what_the_grammar_says(beginning: list[str], steps: list[str | EntryKey], cut: int) -> None:
     writer = Writer()
-    for step in ["claims", *steps]:
+    for step in [*beginning, *steps]:
         writer.write(step)
     log = writer.log
     read = Read(log)

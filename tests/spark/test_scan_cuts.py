@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,22 +13,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from records.codec import encode_key
+from records.codec import encode_entry, encode_key
 from records.entry_key import EntryKey
+from records.files import FileCommitted
 from records.levels import LEVEL_LATEST
+from records.log import RESTORED_KEY
 from records.model import (
     DisklessLogInitialized,
     DisklessLogReset,
     FeatureLevelSet,
-    FileCommitted,
-    FileHandedOver,
     FilesFenced,
+    FilesHandedOver,
     FilesRemoved,
     NoOp,
     PlacedRange,
     ProducersExpired,
     RecordsDeleted,
-    Restored,
     SeededProducerBatch,
     SnapshotCommitted,
     TombstonesExpired,
@@ -39,9 +40,9 @@ from records.model import (
     TransactionEnded,
 )
 from spark_jobs.store.sink import Store
-from tests.records.examples import EXAMPLES
-from tests.spark.scan_logs import MASK, TOPIC, TRANSACTIONS, Entry, Life, LogWriter, content, follow, with_transactions
-from tests.spark.test_scan_findings import PLANTS, healthy
+from tests.records.examples import EXAMPLES, RESTORED
+from tests.spark.planted_violations import PLANTS, healthy
+from tests.spark.scan_logs import MASK, TOPIC, TRANSACTIONS, Entry, Life, LogWriter, content, follow, moved, refused, with_transactions
 
 OTHER = bytes([9] * 16)
 
@@ -75,8 +76,7 @@ class HostileWriter:
     def record(self) -> FileCommitted:
         record = self.log.file(self.runs(), topic_id=self.topic_id())
         if self.random.random() < 0.2:
-            others = {"other_index": [0], "other_code": [45], "other_base_offset": [-1], "other_time": [-1], "other_log_start": [-1]}
-            record = replace(record, **others, other_message=["no"])  # type: ignore[arg-type]
+            record = replace(record, batches=[*refused(2), *record.batches])
         return replace(record, owner_ids=self.random.choice([[0], [0, 2], [2, 0]]))
 
     def file(self) -> None:
@@ -87,10 +87,11 @@ class HostileWriter:
         shift = self.random.choice([-5, -2, 3, 10])
         change = self.random.choice(
             [
-                {"run_base_offset": [max(0, base + shift) for base in record.run_base_offset]},
-                {"run_log_start": [self.random.randint(0, 12) for _ in record.run_topic]},
+                {"batches": moved(record, [shift] * len(list(groupby(one[:3] for one in record.batches)))).batches},
+                {"batches": [one._replace(log_start=self.random.randint(0, 12)) for one in record.batches]},
                 {"file_size": self.random.choice([-1, 0, 15, 2**62])},
-                {"byte_gap": [0] * (len(record.byte_size) - 1) + [-5 if len(record.byte_size) > 1 else 1]},
+                {"batches": [*record.batches[:-1], record.batches[-1]._replace(byte_offset=record.batches[-1].byte_offset + 5)]},
+                {"batches": [*record.batches, record.batches[-1]._replace(base_offset=record.batches[-1].next_offset)]},
                 {"object_key": f"wal/{self.random.randint(1, self.log.files):06}"},
             ]
         )
@@ -127,8 +128,8 @@ class HostileWriter:
                 [
                     FilesFenced(object_keys=names, created_ms=[self.log.now_ms, -1]),
                     FilesRemoved(object_keys=names),
-                    FileHandedOver(object_key=names[0], next_owner_id=2),
-                    TombstonesExpired(before_ms=self.log.now_ms - 1000),
+                    FilesHandedOver(object_keys=names, next_owner_ids=[2, 1]),
+                    TombstonesExpired(keys_before_ms=self.log.now_ms - 1000, topics_before_ms=self.log.now_ms - 2000),
                 ]
             )
         )
@@ -162,7 +163,7 @@ class HostileWriter:
 
     def claim(self) -> None:
         if self.random.random() < 0.1:
-            self.log.add(Restored(old_topic_id=OTHER, old_end_offset=5, epoch_floor=self.log.epoch + 5))
+            self.log.add(RESTORED)
         self.log.claim()
 
     def hole(self) -> None:
@@ -191,9 +192,10 @@ class HostileWriter:
             self.log.claim()
 
     def restored(self) -> None:
-        """A floor, and a claim that relies on it at once."""
-        floor = self.log.epoch + self.random.randint(0, 9)
-        self.log.add(Restored(old_topic_id=OTHER, old_end_offset=5, epoch_floor=floor))
+        """A restore behind the beginning, and a claim that relies on it at once."""
+        floor = self.log.epoch + self.random.randint(1, 9)
+        restored = encode_entry([replace(RESTORED, epoch_floor=floor)])
+        self.log.raw(self.random.choice([encode_key(RESTORED_KEY), encode_key(EntryKey(floor, 5, 0))]), restored)
         if self.random.random() < 0.5:
             self.log.epoch = self.random.choice([self.log.epoch, floor])
             self.log.claim()
@@ -213,26 +215,27 @@ def snapshot_before_its_claim(log: LogWriter) -> None:
     log.claim()
 
 
-def claim_above_a_floor(log: LogWriter) -> None:
-    log.add(Restored(old_topic_id=OTHER, old_end_offset=5, epoch_floor=10))
-    log.epoch = 10
-    log.claim()
-    log.commit((0, 1))
-
-
-DETACHED = [snapshot_before_its_claim, claim_above_a_floor]
+DETACHED = [snapshot_before_its_claim]
 
 
 def test_what_an_entry_does_takes_effect_before_the_claim_behind_it() -> None:
     log = LogWriter(partitions=3)
-    claim_above_a_floor(log)
-    whole = cut(log.entries, [], [])
-    totals = {str(name): value for name, _, value in whole["total"]}
-    assert totals["files"] == 1
-    assert not {name for name in totals if name.startswith("void.")}
-    log = LogWriter(partitions=3)
     snapshot_before_its_claim(log)
     assert [rule for _, _, rule, *_ in cut(log.entries, [], [])["finding"]] == ["epoch-regression"]
+
+
+def test_a_restored_log_begins_above_its_floor() -> None:
+    log = LogWriter(partitions=3, restored=RESTORED)
+    log.commit((0, 1))
+    log.add(RESTORED)
+    whole = cut(log.entries, [], [])
+    totals = {str(name): value for name, _, value in whole["total"]}
+    assert (totals["files"], totals["record.Restored"]) == (1, 1)
+    assert {name: count for name, count in totals.items() if name.startswith("void.")} == {"void.contradiction": 1}
+    assert [rule for _, _, rule, *_ in whole["finding"]] == ["misplaced-restore"]
+    for place in range(1, len(log.entries)):
+        assert cut(log.entries, [place], []) == whole
+        assert cut(log.entries, [], [place]) == whole
 
 
 def cut(entries: list[Entry], cuts: list[int], arrow_cuts: list[int]) -> dict[str, list[tuple[object, ...]]]:
@@ -272,7 +275,8 @@ def test_every_record_type_is_judged_alike_wherever_the_log_is_cut() -> None:
     entries = log.entries
     whole = cut(entries, [], [])
     counted = {str(name) for name, _, _ in whole["total"]}
-    assert {f"record.{type(record).__name__}" for record in EXAMPLES} <= counted
+    # A restore counts at the beginning of a log alone.
+    assert {f"record.{type(record).__name__}" for record in EXAMPLES if record is not RESTORED} <= counted
     assert cut(entries, list(range(len(entries))), []) == whole
     assert cut(entries, [], list(range(len(entries)))) == whole
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from records.codec import UnreadableEntry, decode_entry, encode_entry, encode_ke
 from records.entry_key import EntryKey
 from records.model import LeadershipClaimed, PartitionCreated
 from spark_jobs.scan.summary import CountRow, HeadRow, rows_of
-from spark_jobs.store.sink import Store
+from spark_jobs.store.sink import DATABASE, Store
 from tests.records.examples import EXAMPLES
 from tests.records.strategies import ANY_RECORD
 from tests.spark.scan_logs import TOPIC, Entry, LogWriter, follow, rows, scan
@@ -40,9 +42,9 @@ def test_any_records_in_force_are_merged(tmp_path: Path) -> None:
             log.add(*records)  # type: ignore[arg-type]
         kpart = next(counter) % 1000
         with Store.open(tmp_path) as store:
-            store._db.execute("delete from head where kpart = ?", (kpart,))
-            store._db.execute("delete from held_entry where kpart = ?", (kpart,))
-            store._db.execute("delete from open_transaction where kpart = ?", (kpart,))
+            with closing(sqlite3.connect(tmp_path / DATABASE)) as db, db:
+                for table in ("head", "held_entry", "open_transaction"):
+                    db.execute(f"delete from {table} where kpart = ?", (kpart,))
             log.entries[-1] = log.entries[-1]._replace(timestamp_ms=timestamp_ms)
             follow(store, log.entries, cuts=[3], now_ms=log.now_ms, kpart=kpart)
             assert store.heads()[kpart].next_offset == len(log.entries)

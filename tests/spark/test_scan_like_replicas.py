@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from records.codec import decode_entry
-from records.model import FileCommitted
+from records.files import FileCommitted
 from spark_jobs.store.sink import Store
 from tests.spark.scan_logs import Life, findings, follow, rows
+
+VERDICTS = ("accepted", "duplicate", "sequence_gap", "new_epoch_gap", "fenced", "wrong_span", "no_room")
 
 
 def test_a_healthy_log_of_real_coordinators_gives_their_state_and_no_finding(tmp_path: Path) -> None:
@@ -33,16 +35,17 @@ def _compare(seed: int, folder: Path) -> None:
     replica = life.follower()
     hot = replica.view.state.hot
     partitions = {
-        key: (hot.partitions.log_start.cells[row], hot.partitions.high_watermark.cells[row]) for key, row in hot.partitions.index.items()
+        hot.partitions.keys[row]: (hot.partitions.log_start.cells[row], hot.partitions.high_watermark.cells[row])
+        for row in hot.partitions.rows.rows().tolist()
     }
     query = "select topic_id, partition, start_offset, next_offset from partition"
     assert {_name(topic, partition): (start, end) for topic, partition, start, end in rows(folder, query)} == partitions
     known = {
-        (hot.partitions.keys[row], producer_id): (
-            hot.producers.epoch.cells[at], (hot.producers.last_sequence(at) + 1) & 0x7FFFFFFF, hot.producers.last_append.cells[at],
+        (hot.partitions.keys[hot.producers.owner.cells[at]], hot.producers.producer.cells[at]): (
+            hot.producers.epoch.cells[at], (next(hot.producers.remembered(at)).last_sequence + 1) & 0x7FFFFFFF,
+            hot.producers.last_append.cells[at],
         )
-        for row, of_partition in hot.producers.index.items()
-        for producer_id, at in of_partition.items()
+        for at in hot.producers.rows.rows().tolist()
     }  # fmt: skip
     query = "select topic_id, partition, producer_id, epoch, next_sequence, last_append_ms from producer"
     assert {(_name(topic, partition), one): tuple(state) for topic, partition, one, *state in rows(folder, query)} == known
@@ -81,13 +84,15 @@ def test_totals_are_those_of_a_plain_replay(seed: int, tmp_path: Path) -> None:
             if isinstance(record, FileCommitted):
                 is_counted = record.owner_ids[:1] in ([], [0])  # a file of several owners is counted by its first
                 count("files", is_counted)
-                count("batches", len(record.byte_size))
-                count("records", sum(record.record_count_minus_one) + len(record.byte_size))
-                count("bytes", sum(record.byte_size))
+                accepted = [one for one in record.batches if one.verdict == 0]
+                count("batches", len(accepted))
+                count("records", sum(one.record_count for one in accepted))
+                count("bytes", sum(one.byte_size for one in accepted))
                 count("file_bytes", record.file_size * is_counted)
-                live_bytes[record.object_key] = sum(record.byte_size)
-                for code in record.other_code:
-                    count(f"other.{code}")
+                live_bytes[record.object_key] = sum(one.byte_size for one in accepted)
+                for one in record.batches:
+                    if one.verdict:
+                        count(f"other.{VERDICTS[one.verdict]}")
     assert totals == {name: value for name, value in expected.items() if value}
     assert expected["void.stale"] > 0
     sums = rows(tmp_path, "select sum(files), sum(batches), sum(records), sum(bytes), sum(file_bytes), sum(entries) from activity_second")

@@ -4,44 +4,39 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Mapping, Sequence, Set
-from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import apsw
-import numpy as np
-import pyarrow as pa
 import pytest
 
 from cli.replica_state import DatabaseReplica, ToldReplica, database_replica, open_state
-from coordinator.adapters.sqlite import StateDatabases
 from coordinator.core.directory.content import content_of, items_of
 from coordinator.core.directory.directory import Directory as ServiceDirectory
 from coordinator.core.directory.directory import apply_directory, date_deletions
-from coordinator.testing.shard_harness import Replica as CoreReplica
-from coordinator.testing.shard_harness import World
-from records.bulk_decode import decode_file_entries
+from coordinator.testing.shard_harness import HarnessReplica, World
 from records.codec import encode_entry, encode_key
 from records.entry_key import EntryKey
-from records.fast import PLAIN_COMMIT_PREFIXES
+from records.files import begins_like_a_file, read_files
 from records.history import levels
 from records.levels import LEVEL_LATEST
 from records.model import (
+    DirectoryAssignment,
+    DisklessLogReset,
     Endpoint,
     FeatureLevelSet,
-    FileCommitted,
     FilesRemoved,
     LeadershipClaimed,
-    NodeDirectoriesChanged,
     NodeRegistered,
     NoOp,
     PartitionCreated,
     PlacedRange,
     Record,
     RecordsDeleted,
-    SnapshotMark,
+    ReplicasAssignedToDirs,
+    SnapshotCommitted,
+    TopicConfigured,
     TopicDeleting,
     TopicPlaced,
     TransactionAborted,
@@ -49,194 +44,14 @@ from records.model import (
     TransactionEnded,
 )
 from records.state_digest import Digest, hash_record
-from spark_jobs.verify.compare import ReplicaComparison, compare, find_differences
-from spark_jobs.verify.directory import RebuiltDirectory
-from spark_jobs.verify.job import Rebuilder, Rebuilt
-from spark_jobs.verify.judged import PLAIN_COMMIT
-from spark_jobs.verify.passes import find_deletions, rebuild_states
-from spark_jobs.verify.tally import Group, Row, RowKind, Tally
+from spark_jobs.verify.compare import compare, find_differences
+from spark_jobs.verify.directory import RebuiltDirectory, directory_from
+from spark_jobs.verify.job import Rebuilt
+from spark_jobs.verify.tally import Row, RowKind, Tally
+from tests.spark.planted_violations import PLANTS, Plant
 from tests.spark.scan_logs import TOPIC, LogWriter
-from tests.spark.test_scan_findings import PLANTS, Plant
-from tests.sqlite.random_log import LogModel
-from tests.sqlite.replicas import CLUSTER_ID, PARTITION, TOPIC_ID, Replica
-
-TERM = -(1 << 62)
-HUGE = PartitionCreated(topic_id=b"t" * 16, name="t", first_partition=0, num_partitions=(1 << 31) - 1, order_offset=1)
-ENTRIES = 150
-
-Entry = tuple[bytes | None, bytes | None]
-
-
-def claim(epoch: int, term: int) -> Entry:
-    record = LeadershipClaimed(epoch=epoch, term=term, node_id=1, rack="", endpoints=[])
-    return encode_key(EntryKey(epoch, term, 0)), encode_entry([record])
-
-
-@dataclass(slots=True)
-class Log:
-    """A metadata partition in memory, and the passes over it as Spark would run them."""
-
-    entries: list[Entry]
-    rows_per_batch: int = 7
-
-    def batches(self, end: int, *, plain_commits: bool) -> Iterator[pa.RecordBatch]:
-        for start in range(0, end, self.rows_per_batch):
-            part = self.entries[start : min(end, start + self.rows_per_batch)]
-            values = [
-                PLAIN_COMMIT if not plain_commits and value is not None and value.startswith(PLAIN_COMMIT_PREFIXES) else value
-                for _, value in part
-            ]
-            yield pa.record_batch(
-                {
-                    "partition": pa.array([PARTITION] * len(part), pa.int32()),
-                    "offset": pa.array(range(start, start + len(part)), pa.int64()),
-                    "key": pa.array([key for key, _ in part], pa.binary()),
-                    "value": pa.array(values, pa.binary()),
-                }
-            )
-
-
-class LocalRebuilder(Rebuilder):
-    """Runs the passes in this process."""
-
-    def __init__(self, log: Log) -> None:
-        super().__init__(session=None, place=None)  # type: ignore[arg-type]
-        self.log = log
-
-    def deletions_of(self, ends: Mapping[int, int]) -> list[dict[str, object]]:
-        batches = find_deletions(self._void)(self.log.batches(ends[PARTITION], plain_commits=False))
-        return [row for batch in batches for row in batch.to_pylist()]
-
-    def states_of(
-        self, ends: Mapping[int, int], deletions: Mapping[int, bytes], wanted: Mapping[int, Set[Group]]
-    ) -> list[dict[str, object]]:
-        batches = rebuild_states(deletions, wanted)(self.log.batches(ends[PARTITION], plain_commits=True))
-        return [row for batch in batches for row in batch.to_pylist()]
-
-
-@dataclass(slots=True)
-class Written:
-    """A log, and the state database of the replica that applied it; some of it may not be trimmed yet."""
-
-    log: Log
-    path: Path
-    files: list[tuple[int, FileCommitted]]
-    spans: list[tuple[int, int]]
-
-    def compare(self, path: Path | None = None) -> ReplicaComparison:
-        with open_state(path or self.path) as state:
-            (result,) = compare(LocalRebuilder(self.log), [database_replica("n", state)], {PARTITION: 0})
-        return result
-
-
-class RandomWriter:
-    """Writes a random log, with void entries and transactions in it, and applies what counts to a replica with a state database."""
-
-    def __init__(self, folder: Path, seed: int) -> None:
-        self.rng = random.Random(seed)
-        self.model = LogModel(random.Random(seed + 1000), files_per_record=self.rng.choice([0.5, 0.8]))
-        stores = StateDatabases(folder, boot_id="boot")
-        self.replica = Replica(lambda: stores.open(PARTITION, CLUSTER_ID, TOPIC_ID))
-        self.entries = [claim(1, 5), claim(2, 6), claim(4, 9), claim(3, 7), claim(3, 8), claim(4, TERM)]
-        self.epoch, self.term, self.seq = 4, TERM, 0
-        self.files: list[tuple[int, FileCommitted]] = []
-        self.spans: list[tuple[int, int]] = []
-        """Where transactions began, and the first entry behind them."""
-
-    @property
-    def end(self) -> int:
-        return len(self.entries)
-
-    def step(self) -> None:
-        """Write an entry, or some."""
-        kind = self.rng.random()
-        if kind < 0.1:
-            self.void()
-        elif kind < 0.15:
-            self.transaction()
-        else:
-            records = self.records(self.model)
-            self.apply([(self.add(*records), records)])
-
-    def void(self) -> None:
-        """A message that does not count."""
-        foreign = [(None, b"x"), (b"stray", None), (encode_key(EntryKey(self.epoch, 3, 1)), b"")]
-        self.entries.append(self.rng.choice([self.entries[-1], claim(self.epoch, 11), claim(self.epoch + 5, 9), *foreign]))
-
-    def records(self, model: LogModel) -> list[Record]:
-        record = model.next_record()
-        is_beside = self.rng.random() < 0.1 and not isinstance(record, FileCommitted)
-        return [NoOp(), record, SnapshotMark(mark_id=self.seq)] if is_beside else [record]
-
-    def add(self, *records: Record) -> int:
-        """Write an entry of the term in force, at any schema level that has what it says; returns its offset."""
-        is_counted = any(isinstance(record, TransactionBegan) and record.num_chunks != -1 for record in records)
-        self.seq += 1
-        value = encode_entry(records, self.rng.choice(levels()[is_counted:]))
-        self.entries.append((encode_key(EntryKey(self.epoch, self.term, self.seq)), value))
-        return self.end - 1
-
-    def transaction(self, how: str | None = None) -> None:
-        """A transaction that is ended, aborted by a note or by a claim, or left open."""
-        how = how or self.rng.choice(["ended", "ended", "noted", "claimed", "claimed and noted"])
-        model = self.model
-        if how != "ended":
-            # What does not count must not have happened for the model either; some of it is tried again, some is not.
-            model = deepcopy(self.model)
-            if self.rng.random() < 0.8:
-                model.rng = random.Random(self.rng.random())
-        began, count = self.end, self.rng.randint(0, 4)
-        self.add(TransactionBegan(name="t", num_chunks=self.rng.choice([count, -1])))
-        chunks: list[tuple[int, list[Record]]] = []
-        for _ in range(count):
-            if self.rng.random() < 0.3:
-                self.void()
-            # Files are never in a transaction.
-            share, model.files_per_record, model.may_remove = model.files_per_record, 0.0, False
-            records = self.records(model)
-            model.files_per_record, model.may_remove = share, True
-            chunks.append((self.add(*records), records))
-        if how == "open":
-            return
-        if how == "ended":
-            end = self.add(TransactionEnded(num_chunks=count))
-            self.apply(chunks)
-            self.replica.state.skip_entry(end)
-        if how.startswith("claimed"):
-            self.epoch, self.term, self.seq = self.epoch + 1, self.rng.randrange(1 << 40, 1 << 62), 0
-            self.entries.append(claim(self.epoch, self.term))
-            self.spans.append((began, self.end))
-        if how.endswith("noted"):
-            self.add(TransactionAborted(reason="cut off"))
-        if not how.startswith("claimed"):
-            self.spans.append((began, self.end))
-
-    def apply(self, entries: list[tuple[int, list[Record]]]) -> None:
-        for offset, records in entries:
-            self.replica.apply(records, offset, self.entries[offset][1])
-            self.files += [(offset, record) for record in records if isinstance(record, FileCommitted)]
-            if self.rng.random() < 0.2:
-                self.replica.state.trim_step(rows_max=self.rng.choice([1, 3, 1000]))
-        if self.rng.random() < 0.1:
-            self.replica.flush()
-
-
-def write(folder: Path, seed: int, *, is_trimmed: bool = False) -> Written:
-    """Write a random log and the state database of a replica that applied it."""
-    writer = RandomWriter(folder, seed)
-    while writer.end < ENTRIES:
-        writer.step()
-    writer.apply([(writer.add(NoOp()), [NoOp()])])  # the replica's offset is behind everything that counts
-    replica = writer.replica
-    replica.position = (writer.epoch, writer.term, writer.seq)
-    if seed % 2:
-        writer.transaction("open")
-    if is_trimmed:
-        replica.trim()
-    replica.flush()
-    replica.store.close(clean=True)
-    path = folder / f"partition-{PARTITION}.db"
-    return Written(Log(writer.entries, writer.rng.choice([1, 7, 1000])), path, writer.files, writer.spans)
+from tests.spark.written_states import HUGE, LocalRebuilder, Log, change, claim, claimed, write
+from tests.sqlite.replicas import PARTITION
 
 
 @pytest.mark.parametrize("seed", range(24))
@@ -244,7 +59,7 @@ def test_a_rebuilt_state_is_the_replicas_whatever_its_housekeeping(tmp_path: Pat
     written = write(tmp_path, seed, is_trimmed=seed % 3 == 0)
     result = written.compare()
     assert result.agree, result.difference
-    assert result.batches == sum(len(file.byte_size) for _, file in written.files)
+    assert result.batches == sum(len(file.accepted) for _, file in written.files)
     with open_state(written.path) as state:
         assert result.digest == database_replica("n", state).digest.to_bytes().hex()
 
@@ -252,9 +67,8 @@ def test_a_rebuilt_state_is_the_replicas_whatever_its_housekeeping(tmp_path: Pat
 @pytest.mark.parametrize("level", levels())
 def test_plain_commits_are_known_at_every_schema_level(level: int) -> None:
     value = encode_entry([LogWriter().file([(0, 2), (1, 1)])], level)
-    assert value.startswith(PLAIN_COMMIT_PREFIXES)
-    taken, _ = decode_file_entries(np.frombuffer(value, np.uint8), np.zeros(1, np.int64), np.array([len(value)], np.int64))
-    assert taken.all()
+    assert begins_like_a_file(value)
+    assert read_files([value])[0] == [0]
 
 
 def test_every_kind_of_row_is_compared(tmp_path: Path) -> None:
@@ -286,16 +100,6 @@ FLIPS = {
 }
 
 
-def change(path: Path, statement: str, *values: object) -> int:
-    """Change a state database; returns how many rows."""
-    connection = apsw.Connection(str(path))
-    try:
-        connection.execute(statement, values)  # type: ignore[arg-type]
-        return connection.changes()
-    finally:
-        connection.close()
-
-
 def one_row(path: Path, query: str) -> tuple[Any, ...]:
     """The one row that a state database has for a query."""
     connection = apsw.Connection(str(path))
@@ -325,7 +129,7 @@ def test_one_flipped_row_is_named(tmp_path: Path, flip: str) -> None:
 
 def random_directory_record(rng: random.Random) -> Record:
     """A record of the directory, about few topics and nodes."""
-    topic = rng.randrange(4)
+    topic, own = rng.randrange(4), rng.randrange(3)
     ranges = [PlacedRange(first_partition=first, num_partitions=2, coordinator_id=rng.randrange(3)) for first in range(0, 4, 2)]
     return rng.choice(
         [
@@ -338,16 +142,29 @@ def random_directory_record(rng: random.Random) -> Record:
                 endpoints=[Endpoint(listener="PLAIN", host="h", port=rng.randrange(9))],
                 schema_level_max=1,
                 incarnation_id=bytes(16),
+                log_dirs=[bytes([rng.randrange(3)] * 16)],
+                is_any_dir_offline=rng.random() < 0.5,
             ),
+            ReplicasAssignedToDirs(
+                node_id=rng.randrange(3),
+                incarnation_id=bytes(16),
+                assignments=[DirectoryAssignment(directory_id=bytes([rng.randrange(3)] * 16), partitions=[rng.randrange(4), 4])],
+            ),
+            TopicConfigured(topic_id=bytes([topic] * 16), names=["retention.bytes", "retention.ms"][:own], values=["-1", "5"][:own]),
         ]
     )
+
+
+COMMITTED = SnapshotCommitted(mark_offset=7, end_offset=8, epoch=2, size_bytes=9, sha256=bytes(32), digest=bytes(16), location="there")
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_a_rebuilt_directory_says_of_each_item_what_replicas_keep(seed: int) -> None:
     rng, service, rebuilt = random.Random(seed), ServiceDirectory(), RebuiltDirectory()
     ours, theirs = Tally(), Tally()
-    groups = {(RowKind.DIRECTORY, what) for what in (b"placement", b"deletion", b"node", b"schema level")}
+    groups = {
+        (RowKind.DIRECTORY, what) for what in (b"placement", b"topic settings", b"deletion", b"node", b"replica directory", b"schema level")
+    }
     ours.wanted, theirs.wanted = groups, groups
     for offset in range(30):
         if rng.random() < 0.2:
@@ -357,8 +174,11 @@ def test_a_rebuilt_directory_says_of_each_item_what_replicas_keep(seed: int) -> 
             record = random_directory_record(rng)
             assert apply_directory(service, record, offset)
             assert rebuilt.apply(record, offset)
+    assert rebuilt.apply(COMMITTED, 30)
     rebuilt.tally(ours)
-    for what, identity, says in items_of(json.loads(json.dumps(content_of(service)))):
+    content = json.loads(json.dumps(content_of(service, (COMMITTED,), None)))
+    assert directory_from(content) == rebuilt
+    for what, identity, says in items_of(content):
         theirs.add_directory(what, identity, says)
     assert (
         find_differences(*([(kind, group, json.loads(json.dumps(row))) for kind, group, row in one.rows] for one in (ours, theirs))) == []
@@ -448,7 +268,7 @@ def test_a_pruned_log_or_an_unknown_partition_is_said_and_is_no_disagreement(tmp
     ("value", "says"),
     [
         (b"\xc3\x01 of a version to come", "replicas of this version stop here"),
-        (encode_entry([NodeDirectoriesChanged(node_id=1, online=[], offline=[])]), "it holds a NodeDirectoriesChanged"),
+        (encode_entry([DisklessLogReset(topic_id=bytes(16), partition=1, leader_epoch=1)]), "it holds a DisklessLogReset"),
         (encode_entry([FeatureLevelSet(level=LEVEL_LATEST + 1)]), "it raises the schema level"),
     ],
 )
@@ -466,11 +286,6 @@ def test_a_replica_past_the_end_of_the_log_disagrees() -> None:
     (result,) = compare(LocalRebuilder(Log([claim(1, 5)])), [told], {PARTITION: 0})
     assert result.agree is False
     assert "the log ends at 1" in result.difference
-
-
-def claimed(*records: Sequence[Record]) -> list[Entry]:
-    """A claim, and entries of its term."""
-    return [claim(1, 5), *((encode_key(EntryKey(1, 5, seq)), encode_entry(some)) for seq, some in enumerate(records, 1))]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -599,15 +414,17 @@ def _rows_of(rebuilt: Rebuilt) -> list[tuple[object, ...]]:
     return sorted(found, key=repr)
 
 
-def _rows_of_replica(replica: CoreReplica) -> list[tuple[object, ...]]:
+def _rows_of_replica(replica: HarnessReplica) -> list[tuple[object, ...]]:
     state = replica.view.state
     hot = state.hot
     found: list[tuple[object, ...]] = []
-    for key, row in hot.partitions.index.items():
-        name = (key[:16].hex(), int.from_bytes(key[16:]))
-        found.append(("partition", *name, hot.partitions.high_watermark.cells[row], hot.partitions.log_start.cells[row]))
-        for producer_id, at in hot.producers.index.get(row, {}).items():
-            found.append(("producer", *name, producer_id, hot.producers.epoch.cells[at], hot.producers.last_append.cells[at]))
+    partitions, producers = hot.partitions, hot.producers
+    names = {row: (partitions.keys[row][:16].hex(), int.from_bytes(partitions.keys[row][16:])) for row in partitions.rows.rows().tolist()}
+    for row, name in names.items():
+        found.append(("partition", *name, partitions.high_watermark.cells[row], partitions.log_start.cells[row]))
+    for at in producers.rows.rows().tolist():
+        name = names[producers.owner.cells[at]]
+        found.append(("producer", *name, producers.producer.cells[at], producers.epoch.cells[at], producers.last_append.cells[at]))
     found += [("file", row.object_key, row.live_batches) for row in state.files_after("", 10**6)]
     found += [("topic", topic_id.hex(), topic.name) for topic_id, topic in hot.topics.items()]
     found += [("topic", topic_id.hex(), "") for topic_id in hot.deleted_topics]

@@ -6,10 +6,10 @@ import random
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+from records.files import CommittedBatch, FileCommitted
 from records.model import (
-    FileCommitted,
-    FileHandedOver,
     FilesFenced,
+    FilesHandedOver,
     FilesRemoved,
     PartitionCreated,
     ProducersExpired,
@@ -116,12 +116,14 @@ class LogModel:
         dead = self._dead_keys()
         if not dead:
             return self._fenced()
-        key = self.rng.choice(dead)
-        del self.live[key]
-        return FileHandedOver(object_key=key, next_owner_id=1)
+        keys = self.rng.sample(dead, self.rng.randint(1, min(2, len(dead))))
+        for key in keys:
+            del self.live[key]
+        return FilesHandedOver(object_keys=keys, next_owner_ids=[1] * len(keys))
 
     def _expired(self) -> Record:
-        return TombstonesExpired(before_ms=self.now_ms - self.rng.randrange(3000))
+        before_ms = self.now_ms - self.rng.randrange(3000)
+        return TombstonesExpired(keys_before_ms=before_ms, topics_before_ms=before_ms - 500)
 
     def _producers_expired(self) -> Record:
         return ProducersExpired(before_ms=self.now_ms - self.rng.randrange(1500))
@@ -129,54 +131,37 @@ class LogModel:
     def _file(self) -> FileCommitted:
         rng = self.rng
         places = rng.sample(sorted(self.high_watermark), rng.randrange(1, min(4, len(self.high_watermark)) + 1))
-        topic_ids = sorted({topic_id for topic_id, _ in places})
-        lengths = [rng.randrange(1, 6) for _ in places]
-        counts = [rng.randrange(4) for _ in range(sum(lengths))]
-        is_odd = rng.random() < 0.2
-        types = [rng.randrange(2) for _ in counts] if rng.random() < 0.3 else []
-        sizes = [rng.randrange(1, 10_000) for _ in counts]
+        has_gaps, has_types, is_odd = rng.random() < 0.2, rng.random() < 0.3, rng.random() < 0.2
         key = self._key()
-        self.live[key] = len(counts)
-        bases: list[int] = []
-        producers: list[tuple[int, int, int, int]] = []
-        at = 0
-        for place, length in zip(places, lengths, strict=True):
-            bases.append(self.high_watermark[place])
-            for _ in range(length):
-                base = self.high_watermark[place]
-                self.high_watermark[place] = base + counts[at] + 1
-                self.batches[place].append((base, base + counts[at], key))
+        batches: list[CommittedBatch] = []
+        end = 0
+        for place in places:
+            for _ in range(rng.randrange(1, 6)):
+                base, count, size = self.high_watermark[place], rng.randrange(1, 5), rng.randrange(1, 10_000)
+                self.high_watermark[place] = base + count
+                self.batches[place].append((base, base + count - 1, key))
+                producer = (-1, -1, -1)
                 if rng.random() < 0.3:
-                    producer = rng.randrange(4)
-                    epoch, sequence = self.next_sequence[place, producer]
+                    one = rng.randrange(4)
+                    epoch, sequence = self.next_sequence[place, one]
                     if sequence > 40:  # a new epoch begins with sequence 0
                         epoch, sequence = epoch + 1, 0
-                    self.next_sequence[place, producer] = (epoch, sequence + counts[at] + 1)
-                    producers.append((at, producer, epoch, sequence))
-                at += 1
-        indexes = [producer[0] for producer in producers]
+                    self.next_sequence[place, one] = (epoch, sequence + count)
+                    producer = (one, epoch, sequence)
+                at = end + (rng.randrange(3) if has_gaps else 0)
+                time_ms = rng.choice(FAR_TIMESTAMPS) if is_odd else self.now_ms - rng.randrange(-100, 500)
+                time_type = rng.randrange(2) if has_types else 0
+                batches.append(CommittedBatch(*place, 0, base, count, at, size, time_ms, time_type, *producer))
+                end = at + size
+        self.live[key] = len(batches)
         return FileCommitted(
             object_key=key,
             object_format=1,
-            file_size=sum(sizes),
+            file_size=end,
             uploader_broker_id=rng.randrange(3),
             owner_ids=[0],
             created_ms=self.now_ms - rng.randrange(300),
             append_time_ms=self.now_ms,
             content_hash=rng.randbytes(16),
-            topic_ids=topic_ids,
-            run_topic=[topic_ids.index(topic_id) for topic_id, _ in places],
-            run_partition=[partition for _, partition in places],
-            run_length=lengths,
-            run_base_offset=bases,
-            run_log_start=[],
-            byte_gap=[rng.randrange(3) for _ in counts] if rng.random() < 0.2 else [],
-            byte_size=sizes,
-            record_count_minus_one=counts,
-            timestamp_age=[self.now_ms - rng.choice(FAR_TIMESTAMPS) if is_odd else rng.randrange(-100, 500) for _ in counts],
-            timestamp_type=types,
-            producer_index=[index - before for before, index in zip([0, *indexes], indexes, strict=False)],
-            producer_id=[producer[1] for producer in producers],
-            producer_epoch=[producer[2] for producer in producers],
-            base_sequence=[producer[3] for producer in producers],
+            batches=batches,
         )

@@ -7,18 +7,30 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from coordinator.core.commands import FetchPoint, OffsetQuery
+from coordinator.core.files.logged import LoggedFiles
 from coordinator.core.reads.queries import FetchBudget, describe_file, find_batches, list_offset
 from coordinator.core.state.packing import Flush, Packer
 from coordinator.core.state.replica_state import ShardState, Stored
-from coordinator.core.tables.stored_rows import ColdStore, Header
+from coordinator.core.tables.stored_rows import ColdStore, Header, Tombstone
+from coordinator.core.yielding import Rest, no_rest
 from coordinator.kafka.batches import partition_key
 from records.codec import encode_entry
-from records.model import Record
+from records.files import FileCommitted, table_of
+from records.model import Endpoint, NodeRegistered, Record
 from tests.sqlite.random_log import START_MS, LogModel
 
 CLUSTER_ID = "cluster"
 TOPIC_ID = b"m" * 16
 PARTITION = 3
+NODE = NodeRegistered(
+    node_id=1,
+    rack="",
+    endpoints=[Endpoint(listener="PLAINTEXT", host="host-1", port=9)],
+    schema_level_max=2,
+    incarnation_id=b"i" * 16,
+    log_dirs=[b"d" * 16],
+    is_any_dir_offline=False,
+)
 
 
 class Store(Protocol):
@@ -26,7 +38,7 @@ class Store(Protocol):
 
     def load(self) -> Stored | None: ...
 
-    def write(self, flush: Flush) -> None: ...
+    def write(self, flush: Flush, rest: Rest = no_rest) -> None: ...
 
     def reader(self) -> ColdStore: ...
 
@@ -81,7 +93,14 @@ class Replica:
         self.start()
 
     def apply(self, records: list[Record], offset: int, encoded: bytes | None = None) -> None:
-        self.state.apply_entry(records, offset, encode_entry(records) if encoded is None else encoded)
+        match records:
+            case [FileCommitted() as file]:
+                files = LoggedFiles(table_of([file]), [encode_entry(records) if encoded is None else encoded])
+                files.offsets[0] = offset
+                applied = self.state.apply_files(files, 0, 1)
+                assert applied.contradiction is None, applied.contradiction
+            case _:
+                self.state.apply_entry(records, offset)
 
     def flush(self, *, results_before_ms: int = 0) -> Flush:
         flush = self.freeze_and_write(results_before_ms=results_before_ms)
@@ -124,21 +143,34 @@ def answers(state: ShardState, model: LogModel) -> dict[str, object]:
         said[f"producers {topic_id.hex()} {partition}"] = _producers(state, partition_key(topic_id, partition))
     for key in model.all_keys:
         file = state.find_file(key)
-        said[f"file {key}"] = (file, describe_file(state, key), state.find_tombstone(key))
+        # Since when a file is empty is told by each replica's own writes.
+        alike = None if file is None else file._replace(emptied_ms=-1)
+        said[f"file {key}"] = (alike, describe_file(state, key), state.find_tombstone(key))
         if file is not None:
             assert state.file_name(file.file_id) == (key, file.append_time_ms)
+    stones = tombstone_pages(state, 3)
+    assert stones == [stone for key in sorted(model.all_keys) if (stone := state.find_tombstone(key)) is not None]
     said["topics"] = {i: (t.name, t.order_offset, sorted(t.partitions)) for i, t in state.hot.topics.items()}
     said["deleted"] = {i: (t.order_offset, t.time_ms) for i, t in state.hot.deleted_topics.items()}
     said["time"] = state.hot.log_time_ms
     return said
 
 
+def tombstone_pages(state: ShardState, size: int) -> list[Tombstone]:
+    """All tombstones, read in pages."""
+    stones: list[Tombstone] = []
+    while page := state.tombstones_after(stones[-1].object_key if stones else "", size):
+        assert len(page) <= size
+        stones += page
+    return stones
+
+
 def _producers(state: ShardState, key: bytes) -> dict[int, object]:
-    row = state.hot.partitions.index.get(key)
+    row = state.hot.partitions.find(key[:16], int.from_bytes(key[16:]))
     if row is None:
         return {}
     table = state.hot.producers
     return {
-        producer_id: (table.epoch.cells[at], table.last_append.cells[at], list(table.remembered(at)))
-        for producer_id, at in table.index.get(row, {}).items()
+        table.producer.cells[at]: (table.epoch.cells[at], table.last_append.cells[at], list(table.remembered(at)))
+        for at in table.of_partitions([row]).tolist()
     }

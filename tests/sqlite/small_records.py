@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from coordinator.core.tables.stored_rows import ColdStore, RunRow
-from records.model import FileCommitted, PartitionCreated, RecordsDeleted
+from records.files import CommittedBatch, FileCommitted
+from records.model import PartitionCreated, RecordsDeleted
 from tests.sqlite.replicas import Replica, Store
 
 TOPIC, OTHER_TOPIC = b"T" * 16, b"U" * 16
@@ -25,6 +26,7 @@ def started(open_store: Callable[[], Store], partitions: int = 1) -> Replica:
 def file(key: str, batches: dict[int, int], *, topic: bytes = TOPIC, base: int = 0, time_ms: int = 1000) -> FileCommitted:
     """Batches of one record each per partition, from offset `base`."""
     total = sum(batches.values())
+    places = [(partition, at) for partition, count in batches.items() for at in range(count)]
     return FileCommitted(
         object_key=key,
         object_format=1,
@@ -34,21 +36,9 @@ def file(key: str, batches: dict[int, int], *, topic: bytes = TOPIC, base: int =
         created_ms=time_ms - 1,
         append_time_ms=time_ms,
         content_hash=b"c" * 16,
-        topic_ids=[topic],
-        run_topic=[0] * len(batches),
-        run_partition=list(batches),
-        run_length=list(batches.values()),
-        run_base_offset=[base] * len(batches),
-        run_log_start=[],
-        byte_gap=[],
-        byte_size=[10] * total,
-        record_count_minus_one=[0] * total,
-        timestamp_age=[0] * total,
-        timestamp_type=[],
-        producer_index=[],
-        producer_id=[],
-        producer_epoch=[],
-        base_sequence=[],
+        batches=[
+            CommittedBatch(topic, partition, 0, base + at, 1, 10 * number, 10, time_ms) for number, (partition, at) in enumerate(places)
+        ],
     )
 
 

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from coordinator.adapters.sqlite import StateDatabase, writer
+from coordinator.core.files.logged import AppliedFiles
 from coordinator.core.state import packing
-from coordinator.core.state import unwritten as tail
 from coordinator.core.yielding import Rest, no_rest
-from records.model import FileCommitted, PartitionCreated
+from records.files import CommittedBatch, FileCommitted
+from records.model import PartitionCreated
 from tests.sqlite.random_log import START_MS
 from tests.sqlite.replicas import CLUSTER_ID, PARTITION, TOPIC_ID, Replica, header
 
@@ -34,10 +35,8 @@ def replica(folder: Path) -> Replica:
     for number in range(FILES):
         record = FileCommitted(
             object_key=f"key{number}", object_format=1, file_size=100, uploader_broker_id=1, owner_ids=[0], created_ms=START_MS,
-            append_time_ms=START_MS, content_hash=bytes(16), topic_ids=[topic_id], run_topic=[0], run_partition=[number % PARTITIONS],
-            run_length=[1], run_base_offset=[number // PARTITIONS], run_log_start=[], byte_gap=[], byte_size=[100],
-            record_count_minus_one=[0], timestamp_age=[0], timestamp_type=[], producer_index=[0], producer_id=[number],
-            producer_epoch=[0], base_sequence=[0],
+            append_time_ms=START_MS, content_hash=bytes(16),
+            batches=[CommittedBatch(topic_id, number % PARTITIONS, 0, number // PARTITIONS, 1, 0, 100, START_MS, 0, number, 0, 0)],
         )  # fmt: skip
         made.apply([record], number + 1)
     return made
@@ -59,7 +58,7 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     note(packing, "hash_file", "files")
     note(packing, "hash_producer", "producers")
-    note(tail.FileBlock, "place", "blocks")
+    note(AppliedFiles, "place", "blocks")
     note(writer, "_statement", "statements")
     return seen
 

@@ -19,8 +19,8 @@ from coordinator.core.state.damage import StateBusy
 from coordinator.core.state.run_packing import RUN_ROWS_MAX
 from coordinator.core.tables.stored_rows import RunRow, unpack
 from coordinator.kafka.names import topic_id_text
-from records.model import Endpoint, FilesFenced, NodeRegistered
-from tests.sqlite.replicas import CLUSTER_ID, PARTITION, TOPIC_ID, Replica, header
+from records.model import FilesFenced
+from tests.sqlite.replicas import CLUSTER_ID, NODE, PARTITION, TOPIC_ID, Replica, header
 from tests.sqlite.small_records import TOPIC, covered, created, deleted, file, live, started
 
 
@@ -124,7 +124,7 @@ def test_a_large_flush_clears_more_than_it_brings(tmp_path: Path, monkeypatch: p
 def test_the_end_of_the_cleared_results_is_found_again_between_removed_files(tmp_path: Path, cleared: int) -> None:
     connection = connect_writer(tmp_path / "state.db")
     for place, file_id in enumerate((0, 3, 4, 90, 91)):
-        columns = (file_id, f"k{file_id}", b"", 1, 1, 1, "", 0, 0, 1, 1, b"" if place < cleared else b"record", 0, b"", b"")
+        columns = (file_id, f"k{file_id}", b"", 1, 1, 1, "", 0, 0, 1, 1, b"" if place < cleared else b"record", -1, 0, b"", b"")
         connection.execute(f"INSERT INTO file VALUES ({','.join('?' * len(columns))})", columns)
     assert kept_results.KeptResults(connection).cleared_to() == (-1, 0, 3, 4, 90, 91)[cleared]
     connection.close(True)
@@ -315,10 +315,10 @@ CHANGES = (
 @pytest.mark.parametrize("damage", CHANGES)
 def test_a_changed_row_of_any_table_is_found_before_the_state_is_believed(tmp_path: Path, damage: str) -> None:
     replica = Replica(lambda: opened(tmp_path))
-    endpoint = Endpoint(listener="PLAINTEXT", host="host-1", port=9)
-    node = NodeRegistered(node_id=1, rack="", endpoints=[endpoint], schema_level_max=2, incarnation_id=b"i" * 16)
-    with_producer = dataclasses.replace(file("a", {0: 3}), producer_index=[1], producer_id=[7], producer_epoch=[0], base_sequence=[0])
-    for offset, record in enumerate((created(TOPIC, 1), with_producer, node, FilesFenced(object_keys=["gone"], created_ms=[5]))):
+    plain = file("a", {0: 3})
+    idempotent = plain.batches[1]._replace(producer_id=7, producer_epoch=0, base_sequence=0)
+    with_producer = dataclasses.replace(plain, batches=[plain.batches[0], idempotent, plain.batches[2]])
+    for offset, record in enumerate((created(TOPIC, 1), with_producer, NODE, FilesFenced(object_keys=["gone"], created_ms=[5]))):
         replica.apply([record], offset)
     replica.flush()
     replica.restart()

@@ -15,7 +15,6 @@ from coordinator.adapters.sqlite import reader as reader_module
 from coordinator.core.commands import OK, OffsetQuery
 from coordinator.core.reads.queries import list_offset
 from coordinator.core.state.replica_state import ShardState
-from coordinator.kafka.batches import partition_key
 from coordinator.testing.state_store import MemoryStateStore, MemoryStateStores
 from records.model import FilesFenced, TombstonesExpired, TopicDeleted
 from tests.sqlite.random_log import LogModel
@@ -83,8 +82,8 @@ def test_a_time_finds_the_first_batch_that_a_look_at_all_of_them_finds(open_stor
         if rng.random() < 0.1:
             replica.flush()
     state, table = replica.state, replica.state.hot.partitions
-    for key, row in table.index.items():
-        log_start = table.log_start.cells[row]
+    for row in table.rows.rows().tolist():
+        key, log_start = table.keys[row], table.log_start.cells[row]
         batches = [batch for rows in state.rows_from(row, log_start) for batch in rows.tolist() if batch[0] + batch[1] > log_start]
         times = [effective_time(state, batch) for batch in batches]
         for time in sorted({0, *times, *(time + 1 for time in times), (1 << 63) - 1}):
@@ -134,7 +133,7 @@ def test_counters_leave_out_a_flush_the_loop_does_not_know_of(open_store: OpenSt
 
 
 def test_an_expired_tombstone_stays_expired_and_a_later_one_stays(open_store: OpenStore) -> None:
-    fenced, expired = FilesFenced(object_keys=["k"], created_ms=[50]), TombstonesExpired(before_ms=100)
+    fenced, expired = FilesFenced(object_keys=["k"], created_ms=[50]), TombstonesExpired(keys_before_ms=100, topics_before_ms=100)
     for flush_after in (0, 1, 2):
         replica = Replica(open_store)
         base = replica.state.applied_offset + 1
@@ -167,7 +166,7 @@ def test_a_reused_row_shows_nothing_of_the_partition_before(open_store: OpenStor
     replica.apply([created(OTHER_TOPIC, 2)], 3)
     replica.apply([file("b", {0: 1}, topic=OTHER_TOPIC)], 4)
     replica.flush()
-    assert replica.state.hot.partitions.index[partition_key(OTHER_TOPIC, 0)] == 0
+    assert replica.state.hot.partitions.find(OTHER_TOPIC, 0) == 0
     assert covered(replica.store.reader(), 0) == (0, 0)
 
 

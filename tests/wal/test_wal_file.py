@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.client.compression import Compression
-from coordinator.client.record_batch import ProducerSequence, Record, decode_records, encode_batch
 from coordinator.client.wal_file import WalFileBuilder, WalFileError, read_wal_file, write_wal_file
 from coordinator.client.wal_input import InputError, parse_lines
 from coordinator.client.wal_manifest import (
@@ -23,6 +21,8 @@ from coordinator.client.wal_manifest import (
     encode_manifest,
     manifest_path,
 )
+from records.compression import Compression
+from records.record_batch import ProducerSequence, Record, decode_records, encode_batch
 
 NOW_MS = 1_700_000_000_000
 

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, ClusterMetadata  # type: ignore[attr-defined]  # public, missing in its __all__
+from confluent_kafka.admin import AdminClient, ClusterMetadata
 
 from cli.dev.kafka.node import KafkaNode, KafkaStartError
 from cli.dev.kafka.prepare import find_runtime

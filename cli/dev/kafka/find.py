@@ -51,7 +51,7 @@ class Kafka(Protocol):
 
 
 class ExistingKafka:
-    """A cluster somebody else runs: `start` only sees that it answers, `stop` leaves it alone."""
+    """A cluster that was started elsewhere: `start` only checks that it answers, `stop` leaves it running."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap

@@ -17,11 +17,11 @@ import kio.schema.sasl_authenticate.v0 as sasl_authenticate
 import kio.schema.sasl_handshake.v1 as sasl_handshake
 from confluent_kafka import KafkaError, KafkaException
 
-from coordinator.adapters.kafka.scram import ScramRefused
 from coordinator.adapters.kafka.security import Security
 from coordinator.protocol.codec import Message, decode, encode
 from coordinator.protocol.framing import FrameReader, read_correlation_id, reply_body, request_frame
 from coordinator.protocol.wire import MalformedMessage, UnencodableMessage
+from coordinator.security.scram import ScramRefused
 
 ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
 _RECEIVE_BYTES: Final = 64 * 1024

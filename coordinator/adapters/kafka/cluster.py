@@ -1,23 +1,24 @@
-"""Administration of the metadata topic: description, creation, log ranges, single entries, and who is in the group.
+"""Administration of the metadata topic: description, creation, log ranges, single entries, pruning, and who is in the group.
 
-Blocking calls run in threads of this module's own, each with a deadline and one retry: after an idle disconnect the
-first call of an admin client may fail with "no leaders found". An admin client sends descriptions to the broker it takes
-for the controller; when that one dies it waits for it until its knowledge is renewed, which is done here for the topic's
-id. Nothing here decides anything; what a fact means is `coordinator.runtime.topic_rules`.
+Every call has a deadline and one retry: after an idle disconnect the first call of an admin client may fail with "no
+leaders found". Blocking calls run in threads of this module's own. Log ranges and single entries, which a start asks of
+every partition, need no thread and wait for nothing but their own partition's leader.
+
+An admin client sends descriptions to the broker it takes for the controller; when that one dies it waits for it until its
+knowledge is renewed, which is done here for the topic's id. Nothing here decides anything; what a fact means is
+`coordinator.runtime.topic_rules`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition, Uuid
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, missing in its __all__
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition, Uuid
+from confluent_kafka.admin import (
     AdminClient,
     ConfigResource,
     NewTopic,
@@ -25,11 +26,23 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, mis
     TopicDescription,
 )
 
+from coordinator.adapters.kafka.brokers import describe_brokers
+from coordinator.adapters.kafka.entries import DEFAULTS, FIXED, EntryReader
 from coordinator.adapters.kafka.group import describe_members
-from coordinator.adapters.kafka.offsets import read_log_range
+from coordinator.adapters.kafka.login_watch import LoginWatch
+from coordinator.adapters.kafka.offsets import ask_log_range, refresh_leaders
 from coordinator.adapters.kafka.settings import client_properties
 from coordinator.adapters.kafka.stats import KafkaStats
-from coordinator.runtime.ports import ClusterRefused, KafkaUnavailable, LogEntry, PartitionFacts, TopicFacts, TopicMissing
+from coordinator.runtime.ports import (
+    ClusterRefused,
+    KafkaBroker,
+    KafkaUnavailable,
+    LogEntry,
+    LoginRefused,
+    PartitionFacts,
+    TopicFacts,
+    TopicMissing,
+)
 
 T = TypeVar("T")
 
@@ -45,7 +58,7 @@ REFUSED = frozenset(
     {
         KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.SASL_AUTHENTICATION_FAILED,
         KafkaError.GROUP_AUTHORIZATION_FAILED,
-        KafkaError.TOPIC_EXCEPTION, KafkaError.INVALID_CONFIG, KafkaError.INVALID_PARTITIONS,
+        KafkaError.OFFSET_OUT_OF_RANGE, KafkaError.TOPIC_EXCEPTION, KafkaError.INVALID_CONFIG, KafkaError.INVALID_PARTITIONS,
         KafkaError.INVALID_REPLICATION_FACTOR, KafkaError.INVALID_REQUEST, KafkaError.POLICY_VIOLATION,
         KafkaError.UNSUPPORTED_VERSION, KafkaError.UNSUPPORTED_SASL_MECHANISM, KafkaError._INVALID_ARG, KafkaError._UNSUPPORTED_FEATURE,
     }
@@ -59,8 +72,8 @@ def topic_id_bytes(topic_id: Uuid) -> bytes:
     return b"".join((int(half) & UINT64).to_bytes(8, "big") for half in halves)
 
 
-class KafkaCluster:
-    """`Cluster` over one admin client and one consumer for single entries."""
+class KafkaAdmin:
+    """`Cluster` over one admin client and one reader of single entries."""
 
     def __init__(
         self,
@@ -78,61 +91,49 @@ class KafkaCluster:
         self._timeout_s = request_timeout_s
         self.stats = stats if stats is not None else KafkaStats()
         user = kafka_properties or {}
-        self._admin_properties = client_properties(
+        properties = client_properties(
             bootstrap_servers=bootstrap_servers, client_id=client_id, role="admin", defaults={}, fixed={}, user=user, stats=self.stats
         )
-        self._entry_properties = client_properties(
+        self._logins = LoginWatch(properties["error_cb"])
+        self._admin_properties = {**properties, "error_cb": self._logins}
+        entry_properties = client_properties(
             bootstrap_servers=bootstrap_servers,
             client_id=client_id,
             role="entry-reader",
-            defaults={"fetch.wait.max.ms": 100, "queued.min.messages": 1},
-            fixed={
-                "group.id": f"{client_id}-entry-reader",
-                "enable.auto.commit": False,
-                "auto.offset.reset": "error",
-                "isolation.level": "read_uncommitted",
-                "check.crcs": True,
-                "max.poll.interval.ms": 86_400_000,
-            },
+            defaults=DEFAULTS,
+            fixed={**FIXED, "group.id": f"{client_id}-entry-reader"},
             user=user,
             stats=self.stats,
         )
         self._admin: AdminClient | None = None
         self._admin_lock = threading.Lock()
-        self._entry_consumer: Consumer | None = None  # entry thread only
+        self._entries = EntryReader(topic=topic, properties=entry_properties)
         self._workers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="kafka-admin")
-        self._entry_worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kafka-entry")
 
     def start(self) -> None:
         """Create the admin client (no connection is waited for)."""
         self._open_admin()
 
     async def close(self, timeout_s: float = 5.0) -> bool:
-        """End the threads; False when a call under way did not end in time."""
-        loop = asyncio.get_running_loop()
-        closing = loop.run_in_executor(self._entry_worker, self._close_entry_consumer)
+        """End the threads; False when the reading of entries did not end in time."""
         self._workers.shutdown(wait=False, cancel_futures=True)
-        self._entry_worker.shutdown(wait=False)
-        try:
-            await asyncio.wait_for(closing, timeout_s)
-        except TimeoutError:
-            return False
-        return True
+        return await self._entries.close(timeout_s)
 
     # ---- the port
 
     async def describe_topic(self) -> TopicFacts:
         """Describe the topic and its effective configuration. Raises `TopicMissing`, `KafkaUnavailable`, `ClusterRefused`."""
-        return await self._ask("describe the topic", self._describe)
+        return await self._ask("describe the topic", self._in_thread(self._describe))
 
     async def create_topic(self, *, partitions: int, replication_factor: int, config: Mapping[str, str]) -> None:
         """Create the topic; one that exists already is left as it is. Raises `KafkaUnavailable`, `ClusterRefused`."""
         new = NewTopic(self._topic, num_partitions=partitions, replication_factor=replication_factor, config=dict(config))
-        await self._ask("create the topic", lambda: self._create(new))
+        await self._ask("create the topic", self._in_thread(lambda: self._create(new)))
 
     async def topic_id(self) -> bytes:
         """Ask only for the topic id (under 1 ms). Raises `TopicMissing`, `KafkaUnavailable`, `ClusterRefused`."""
-        return await self._ask("read the topic id", lambda: topic_id_bytes(self._describe_by_whoever_lives().topic_id))
+        description = await self._ask("read the topic id", self._in_thread(self._describe_by_whoever_lives))
+        return topic_id_bytes(description.topic_id)
 
     async def log_range(self, partition: int) -> tuple[int, int]:
         """Return (log start offset, log end offset). Raises `TopicMissing`, `KafkaUnavailable`, `ClusterRefused`."""
@@ -140,33 +141,63 @@ class KafkaCluster:
 
     async def read_entry(self, partition: int, offset: int) -> LogEntry | None:
         """Read one entry; None when that offset is not in the log. Raises as `log_range` does."""
-        return await self._ask("read an entry", lambda: self._read_entry(partition, offset), self._entry_worker)
+        start, end = await self.log_range(partition)
+        if not start <= offset < end:
+            return None
+        return await self._ask("read an entry", lambda: asyncio.wrap_future(self._entries.read(partition, offset, self._timeout_s)))
+
+    async def delete_before(self, partition: int, offset: int) -> int:
+        """Delete the entries below `offset`; returns the log's start. Raises as `log_range` does; `ClusterRefused` beyond the log's end."""
+        return await self._ask("delete records of", self._in_thread(lambda: self._delete_before(partition, offset)))
 
     async def group_members(self) -> frozenset[str]:
         """Return the client ids of the members of the group. Raises `KafkaUnavailable`, `ClusterRefused`."""
-        return await self._ask("describe the consumer group of", self._group_members)
+        return await self._ask("describe the consumer group of", self._in_thread(self._group_members))
+
+    async def brokers(self) -> tuple[KafkaBroker, ...]:
+        """Return the brokers in service, by id. Raises `KafkaUnavailable`, `ClusterRefused`."""
+        return await self._ask(
+            "list the brokers of the cluster with", self._in_thread(lambda: describe_brokers(self._admin_properties, self._timeout_s))
+        )
 
     # ---- one call, its retry and its errors
 
-    async def _ask(self, what: str, call: Callable[[], T], worker: ThreadPoolExecutor | None = None) -> T:
-        return await asyncio.get_running_loop().run_in_executor(worker or self._workers, self._retrying, what, call)
-
-    def _retrying(self, what: str, call: Callable[[], T]) -> T:
+    async def _ask(self, what: str, call: Callable[[], Awaitable[T]]) -> T:
         try:
-            return call()
-        except (KafkaException, FutureTimeoutError) as first:
+            return await self._answered(call)
+        except (KafkaException, TimeoutError) as first:
             if _is_refusal(first):
                 raise self._translated(what, first) from first
             self.stats.admin_retries += 1
-        time.sleep(RETRY_DELAY_S)  # a worker thread's wait, not the loop's
+        await asyncio.sleep(RETRY_DELAY_S)
         try:
-            return call()
-        except (KafkaException, FutureTimeoutError) as second:
+            return await self._answered(call)
+        except (KafkaException, TimeoutError) as second:
             raise self._translated(what, second) from second
+
+    async def _answered(self, call: Callable[[], Awaitable[T]]) -> T:
+        answer = await call()
+        self._logins.succeeded()
+        return answer
+
+    def _in_thread(self, call: Callable[[], T]) -> Callable[[], Awaitable[T]]:
+        return lambda: asyncio.get_running_loop().run_in_executor(self._workers, call)
+
+    async def _log_range(self, partition: int) -> tuple[int, int]:
+        admin = self._open_admin()
+        try:
+            return await ask_log_range(admin, self._topic, partition, self._timeout_s)
+        except KafkaException:
+            await self._in_thread(lambda: refresh_leaders(admin, self._topic, self._timeout_s))()
+            raise
 
     def _translated(self, what: str, error: BaseException) -> Exception:
         code = _code(error)
         self.stats.admin_failures[what] += 1
+        if code is None or code in NO_ANSWER:
+            self._open_admin()  # hands over why no broker has answered
+            if self._logins.refusal is not None:
+                return LoginRefused(f"could not {what} {self._topic}: {self._logins.refusal}")
         message = f"could not {what} {self._topic}: {error or 'no answer in time'}"
         if code in MISSING:
             return TopicMissing(message)
@@ -178,14 +209,14 @@ class KafkaCluster:
         with self._admin_lock:
             if self._admin is None:
                 self._admin = AdminClient(self._admin_properties)
-            self._admin.poll(0)  # serves what the client logs
+            self._admin.poll(0)  # serves what the client logs, and its errors
             return self._admin
 
     def _describe_by_whoever_lives(self) -> TopicDescription:
         for _ in range(FIRST_WAITS):
             try:
                 return self._describe_topic_only(min(FIRST_WAIT_S, self._timeout_s))
-            except (KafkaException, FutureTimeoutError) as error:
+            except (KafkaException, TimeoutError) as error:
                 if isinstance(error, KafkaException) and _code(error) not in NO_ANSWER:
                     raise
             # The answer names any broker that is not missed yet, perhaps the dead one again; without it that one is waited for.
@@ -241,48 +272,18 @@ class KafkaCluster:
             if _code(error) != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
 
-    def _log_range(self, partition: int) -> tuple[int, int]:
-        return read_log_range(self._open_admin(), self._topic, partition, self._timeout_s)
+    def _delete_before(self, partition: int, offset: int) -> int:
+        if offset < 0:  # Kafka takes -1 for "all there is"
+            raise ValueError(f"offset {offset} of {self._topic}-{partition}: no log has negative offsets")
+        place = TopicPartition(self._topic, partition, offset)
+        # The broker waits for its replicas until the operation's timeout.
+        deleting = self._open_admin().delete_records([place], request_timeout=self._timeout_s, operation_timeout=self._timeout_s)
+        return int(next(iter(deleting.values())).result(self._timeout_s + 1.0).low_watermark)
 
     def _group_members(self) -> frozenset[str]:
         if self._group_id is None:
             raise AssertionError("this administration was not told which group the service has")
         return describe_members(self._admin_properties, self._group_id, self._timeout_s)
-
-    def _read_entry(self, partition: int, offset: int) -> LogEntry | None:
-        low, high = self._log_range(partition)
-        if not low <= offset < high:
-            return None
-        if self._entry_consumer is None:
-            self._entry_consumer = Consumer(self._entry_properties)
-        consumer = self._entry_consumer
-        consumer.assign([TopicPartition(self._topic, partition, offset)])
-        try:
-            end_s = time.monotonic() + self._timeout_s
-            while (rest_s := end_s - time.monotonic()) > 0:
-                message = consumer.poll(rest_s)
-                if message is None:
-                    continue
-                error = message.error()
-                if error is not None:
-                    if error.code() == KafkaError._AUTO_OFFSET_RESET:
-                        return None  # deleted since the range was read
-                    if error.fatal():
-                        self._close_entry_consumer()
-                        raise KafkaException(error)
-                    continue
-                if message.offset() != offset:
-                    return None
-                return LogEntry(offset, message.timestamp()[1], message.key(), message.value())
-            raise FutureTimeoutError(f"no entry within {self._timeout_s} s")
-        finally:
-            if self._entry_consumer is not None:
-                consumer.unassign()
-
-    def _close_entry_consumer(self) -> None:
-        consumer, self._entry_consumer = self._entry_consumer, None
-        if consumer is not None:
-            consumer.close()
 
 
 def _is_refusal(error: BaseException) -> bool:

@@ -19,12 +19,9 @@ from confluent_kafka import KafkaError, KafkaException
 from kio.schema.errors import ErrorCode
 from kio.schema.types import GroupId
 
+from coordinator.adapters.kafka.bootstrap import Bootstrap, rest_s
 from coordinator.adapters.kafka.broker import BrokerConnection, connect, refused
-from coordinator.adapters.kafka.security import Security, SecurityUnsupported, security_of
 
-BOOTSTRAP_WAIT_S: Final = 1.0
-"""How long one bootstrap server may take while others are left to ask."""
-BROKER_PORT: Final = 9092
 COORDINATOR_PAUSE_S: Final = 0.1
 COORDINATOR_IS_COMING: Final = frozenset(
     {KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.NOT_COORDINATOR}
@@ -44,16 +41,12 @@ def describe_members(properties: Mapping[str, Any], group_id: str, timeout_s: fl
 
     `properties` are librdkafka's; the bootstrap servers, the client id and the security of them are used.
     """
-    try:
-        security = security_of(properties)
-    except (SecurityUnsupported, OSError) as error:
-        raise refused(KafkaError._UNSUPPORTED_FEATURE, f"the group cannot be asked for its members: {error}") from error
-    client_id, end_s = str(properties["client.id"]), time.monotonic() + timeout_s
-    servers = bootstrap_addresses(str(properties["bootstrap.servers"]))
+    bootstrap, end_s = Bootstrap.of(properties), time.monotonic() + timeout_s
     while True:
         try:
-            host, port = _find_coordinator(servers, security, client_id, group_id, end_s)
-            with connect(host, port, security=security, client_id=client_id, timeout_s=_rest_s(end_s)) as coordinator:
+            host, port = _find_coordinator(bootstrap, group_id, end_s)
+            security, client_id = bootstrap.security, bootstrap.client_id
+            with connect(host, port, security=security, client_id=client_id, timeout_s=rest_s(end_s)) as coordinator:
                 members = _classic_members(coordinator, group_id)
                 return _consumer_members(coordinator, group_id) if members is None else members
         except KafkaException as error:
@@ -62,34 +55,16 @@ def describe_members(properties: Mapping[str, Any], group_id: str, timeout_s: fl
         time.sleep(COORDINATOR_PAUSE_S)
 
 
-def bootstrap_addresses(servers: str) -> list[tuple[str, int]]:
-    """Read `bootstrap.servers` as librdkafka does: a port may be missing, a protocol and brackets around IPv6 may be there."""
-    addresses = []
-    for text in filter(None, (part.strip() for part in servers.split(","))):
-        place = text.rpartition("://")[2]
-        host, _, port = place.rpartition(":")
-        if not host or not port.isdecimal() or place.endswith("]"):
-            host, port = place, str(BROKER_PORT)
-        addresses.append((host.removeprefix("[").removesuffix("]"), int(port)))
-    return addresses
-
-
-def _find_coordinator(
-    servers: Sequence[tuple[str, int]], security: Security, client_id: str, group_id: str, end_s: float
-) -> tuple[str, int]:
-    """Ask the bootstrap servers in turn which broker coordinates the group. Raises the last server's `KafkaException`."""
+def _find_coordinator(bootstrap: Bootstrap, group_id: str, end_s: float) -> tuple[str, int]:
+    """Ask which broker coordinates the group. Raises `KafkaException`."""
     request = find_coordinator.FindCoordinatorRequest(key_type=KEY_TYPE_GROUP, coordinator_keys=(group_id,))  # type: ignore[arg-type]
-    failed = refused(KafkaError._TIMED_OUT, "no bootstrap server answered in time")
-    for place, (host, port) in enumerate(servers):
-        wait_s = _rest_s(end_s) if place == len(servers) - 1 else min(BOOTSTRAP_WAIT_S, _rest_s(end_s))
-        try:
-            with connect(host, port, security=security, client_id=client_id, timeout_s=wait_s) as server:
-                found = _only(server.ask(request, find_coordinator.FindCoordinatorResponse).coordinators)
-            _check(found.error_code, found.error_message)
-            return found.host, int(found.port)
-        except KafkaException as error:
-            failed = error
-    raise failed
+    return bootstrap.ask(request, find_coordinator.FindCoordinatorResponse, _address, end_s)
+
+
+def _address(answer: find_coordinator.FindCoordinatorResponse) -> tuple[str, int]:
+    found = _only(answer.coordinators)
+    _check(found.error_code, found.error_message)
+    return found.host, int(found.port)
 
 
 def _classic_members(coordinator: BrokerConnection, group_id: str) -> frozenset[str] | None:
@@ -121,9 +96,3 @@ def _only(answers: Sequence[One]) -> One:
 def _check(code: ErrorCode, text: str | None) -> None:
     if code is not ErrorCode.none:
         raise refused(int(code.value), text or f"the broker answers {code.name}")
-
-
-def _rest_s(end_s: float) -> float:
-    if (rest_s := end_s - time.monotonic()) <= 0:
-        raise refused(KafkaError._TIMED_OUT, "the group's coordinator was not found in time")
-    return rest_s

@@ -208,6 +208,7 @@ class KafkaTermProducer:
         if self._abandoned:
             return
         if error is None:
+            # None when a request was repeated and the broker does not remember where its batch stands.
             self._reports.append(Report(seq, message.offset(), None))
         else:
             self._stats.report_errors[error.name()] += 1

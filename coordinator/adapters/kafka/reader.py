@@ -7,6 +7,10 @@ as one call per chunk; while the loop has not taken enough of it, the thread rea
 Invariants: an entry reaches the listener only under the generation its partition is followed with at that moment
 (checked on the loop); offsets of one generation are contiguous from `next_offset`; after `on_log_broken` nothing more
 of that generation comes. Broker outages break nothing: librdkafka reads on when the broker is back.
+
+A log can lose its end, and other entries can take the offsets. Brokers tell that to a reader whose last entry they know by its leader
+epoch, and a position alone has none. So every assignment begins one entry before what is wanted: librdkafka learns its epoch, and if it
+was read before it is compared.
 """
 
 from __future__ import annotations
@@ -24,8 +28,9 @@ from confluent_kafka.admin import AdminClient
 
 from coordinator.adapters.kafka.bridge import post, wait_for_end
 from coordinator.adapters.kafka.offsets import read_log_range
-from coordinator.adapters.kafka.settings import client_properties
+from coordinator.adapters.kafka.settings import OF_THE_GROUP, client_properties
 from coordinator.adapters.kafka.stats import KafkaStats
+from coordinator.core.log_entry import entry_hash
 from coordinator.runtime.ports import LogBroken, LogEntry, LogListener
 
 LOG = logging.getLogger("coordinator.kafka.reader")
@@ -59,17 +64,40 @@ PASSING_ERRORS = frozenset(
 class _Cursor:
     """Where the reading of one partition stands; a new `follow` makes a new cursor.
 
-    `last` is the entry before `next_offset` once one was read. `repeated` is an entry that is read again, to see that it is still there.
+    `last_hash` identifies the entry before `wanted`, and `last` is that entry once one was read. While `is_repeating`, the next entry is
+    that one, and not for the listener.
+    `floor` is a log start offset: before it there is nothing to repeat.
     """
 
-    __slots__ = ("generation", "last", "next_offset", "partition", "repeated")
+    __slots__ = ("floor", "generation", "is_repeating", "last", "last_hash", "next_offset", "partition")
 
-    def __init__(self, partition: int, generation: int, next_offset: int) -> None:
+    def __init__(self, partition: int, generation: int, next_offset: int, last_hash: bytes | None) -> None:
         self.partition = partition
         self.generation = generation
         self.next_offset = next_offset
         self.last: LogEntry | None = None
-        self.repeated: LogEntry | None = None
+        self.last_hash = last_hash
+        self.is_repeating = False
+        self.floor = 0
+
+    @property
+    def wanted(self) -> int:
+        """The offset of the next entry for the listener."""
+        return self.next_offset + self.is_repeating
+
+    def is_the_last(self, entry: LogEntry) -> bool:
+        """Whether an entry is, as far as is known, the one before the wanted one."""
+        if self.last is not None:
+            return entry == self.last
+        return self.last_hash is None or (
+            entry.offset == self.next_offset and entry_hash(entry.key or b"", entry.value or b"") == self.last_hash
+        )
+
+    def repeat(self) -> None:
+        """Go back to the entry before the wanted one."""
+        wanted = self.wanted
+        self.is_repeating = wanted > self.floor
+        self.next_offset = wanted - self.is_repeating
 
 
 class _Break(NamedTuple):
@@ -124,6 +152,8 @@ class KafkaLogReader:
                 "enable.auto.commit": False,
                 "auto.offset.reset": "error",
                 "isolation.level": "read_uncommitted",
+                # Says that the entry to repeat is not there, without which an idle log would say nothing.
+                "enable.partition.eof": True,
                 "check.crcs": True,
                 # The thread stands still while the loop is busy; without a group no other member could take over anyway.
                 "max.poll.interval.ms": 86_400_000,
@@ -170,10 +200,10 @@ class KafkaLogReader:
         self._asker.shutdown(wait=False, cancel_futures=True)
         return await wait_for_end(self._thread, timeout_s)
 
-    def follow(self, partition: int, next_offset: int, generation: int) -> None:
-        """(Re)start reading a partition at `next_offset`; older deliveries end with this call."""
+    def follow(self, partition: int, next_offset: int, generation: int, last_hash: bytes | None = None) -> None:
+        """(Re)start reading a partition at `next_offset`; older deliveries end with this call. `last_hash` as in the port."""
         self._wanted[partition] = generation
-        self._command(lambda: self._set_cursor(partition, _Cursor(partition, generation, next_offset)))
+        self._command(lambda: self._set_cursor(partition, _Cursor(partition, generation, next_offset, last_hash)))
 
     def unfollow(self, partition: int) -> None:
         """Stop reading a partition; nothing of it is delivered after this call."""
@@ -209,7 +239,9 @@ class KafkaLogReader:
             try:
                 consumer = Consumer(self._properties)
                 self._assigned.clear()
-                self._changed = set(self._cursors)
+                self._changed.clear()
+                for cursor in self._cursors.values():
+                    self._asker.submit(self._ask_range, cursor)
                 self._read(consumer)
             except Exception:
                 if self._closing:
@@ -261,6 +293,8 @@ class KafkaLogReader:
             self._assigned.difference_update(self._changed)
         new = [self._cursors[partition] for partition in self._changed if partition in self._cursors]
         self._changed.clear()
+        for cursor in new:
+            cursor.repeat()
         if new:
             consumer.incremental_assign([TopicPartition(self._topic, cursor.partition, cursor.next_offset) for cursor in new])
             self._assigned.update(cursor.partition for cursor in new)
@@ -301,19 +335,24 @@ class KafkaLogReader:
                 self.stats.reader_stale_entries += 1
                 continue
             offset = message.offset()
+            value = message.value()
+            entry = new_entry(LogEntry, (offset, message.timestamp()[1], message.key(), value))
+            if cursor.is_repeating:
+                if not cursor.is_the_last(entry):
+                    self._break(cursor, breaks, LogBroken.CUT, f"entry {cursor.next_offset} is not the one that was read")
+                    cursor = None
+                    continue
+                cursor.is_repeating = False
+                if offset == cursor.next_offset:
+                    cursor.last = entry
+                    cursor.next_offset = offset + 1
+                    continue
+                cursor.next_offset += 1  # an offset without an entry, before the first one that was asked for
             if offset != cursor.next_offset:
                 self._break(cursor, breaks, LogBroken.GAP, f"expected offset {cursor.next_offset}, read {offset}")
                 cursor = None
                 continue
             cursor.next_offset = offset + 1
-            value = message.value()
-            entry = new_entry(LogEntry, (offset, message.timestamp()[1], message.key(), value))
-            if cursor.repeated is not None:
-                is_there, cursor.repeated = entry == cursor.repeated, None
-                if not is_there:
-                    self._break(cursor, breaks, LogBroken.FAILED, f"the log was cut behind our back at offset {offset}")
-                    cursor = None
-                continue
             if value is not None:
                 size_bytes += len(value)
             batch.append(entry)
@@ -348,18 +387,24 @@ class KafkaLogReader:
         breaks.append(_Break(cursor.partition, cursor.generation, why, f"{self._topic}-{cursor.partition}: {detail}"))
 
     def _on_error(self, message: Message, error: KafkaError, breaks: list[_Break]) -> None:
+        if error.code() == OF_THE_GROUP:
+            return
+        partition = message.partition()
+        cursor = self._cursors.get(partition) if partition is not None else None
+        if error.code() == KafkaError._PARTITION_EOF:
+            if cursor is not None and cursor.is_repeating:
+                self._asker.submit(self._ask_range, cursor)
+            return
         self.stats.reader_partition_errors[error.name()] += 1
         if error.fatal():
             raise KafkaException(error)
-        partition = message.partition()
-        cursor = self._cursors.get(partition) if partition is not None else None
         if cursor is None or error.code() in PASSING_ERRORS:
             return
         if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             # The error comes once and silence follows; only the partition's leader knows which side we fell off.
             self._asker.submit(self._ask_range, cursor)
             return
-        self._break(cursor, breaks, LogBroken.FAILED, f"reading at offset {cursor.next_offset} failed: {error}")
+        self._break(cursor, breaks, LogBroken.FAILED, f"reading at offset {cursor.wanted} failed: {error}")
 
     def _close_consumer(self, consumer: Consumer) -> None:
         try:
@@ -376,30 +421,28 @@ class KafkaLogReader:
             self._admin.poll(0)
             low, high = read_log_range(self._admin, self._topic, cursor.partition, ASK_TIMEOUT_S)
         except (KafkaException, TimeoutError) as failure:
-            LOG.warning("log range of %s-%d is unknown (%s); reading is tried again", self._topic, cursor.partition, failure)
+            LOG.warning("log range of %s-%d is unknown (%s); it is asked for again", self._topic, cursor.partition, failure)
             with self._condition:
                 self._condition.wait_for(lambda: self._closing, REOPEN_DELAY_S)
-            self._command(lambda: self._try_again(cursor))
+            self._command(lambda: self._ask_again(cursor))
             return
         self._command(lambda: self._range_known(cursor, low, high))
 
-    def _try_again(self, cursor: _Cursor) -> None:
+    def _ask_again(self, cursor: _Cursor) -> None:
         if self._cursors.get(cursor.partition) is cursor:
-            self._changed.add(cursor.partition)
+            self._asker.submit(self._ask_range, cursor)
 
     def _range_known(self, cursor: _Cursor, low: int, high: int) -> None:
         if self._cursors.get(cursor.partition) is not cursor:
             return
-        where = f"offset {cursor.next_offset} is not in the log, which holds [{low}, {high})"
+        where = f"offset {cursor.wanted} is not in the log, which holds [{low}, {high})"
         breaks: list[_Break] = []
-        if cursor.next_offset < low:
+        if cursor.wanted < low:
             self._break(cursor, breaks, LogBroken.BELOW_START, where)
-        elif cursor.next_offset > high:
+        elif cursor.wanted > high:
             self._break(cursor, breaks, LogBroken.PAST_END, where)
         else:
-            # The log moved between the two questions, or was cut and has grown again. Reading on would succeed in both cases, so the last
-            # entry is read again and compared. Before the first one there is none: a replica compares its own when it loads.
-            if cursor.last is not None and cursor.last.offset >= low:
-                cursor.repeated, cursor.next_offset = cursor.last, cursor.last.offset
+            # The log moved between the two questions, or was cut and has grown again: the last entry tells.
+            cursor.floor = low
             self._changed.add(cursor.partition)
         self._post([], breaks, 0)

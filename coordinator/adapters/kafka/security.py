@@ -6,7 +6,6 @@ SCRAM-SHA-512. Any other security property is refused by name: a connection that
 
 from __future__ import annotations
 
-import secrets
 import socket
 import ssl
 from collections.abc import Callable, Mapping
@@ -14,9 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from coordinator.adapters.kafka.scram import ScramClient
+from coordinator.security.scram import SCRAM_HASHES, ScramClient
 
-_SCRAM_HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 _FALSE: Final = frozenset({"false", "f", "0"})
 _TLS_KEYS: Final = frozenset(
     {
@@ -52,7 +50,7 @@ class Security:
         if self.mechanism == "PLAIN":
             exchange(f"\0{self.username}\0{self.password}".encode())
         elif self.mechanism is not None:
-            client = ScramClient(_SCRAM_HASHES[self.mechanism], self.username, self.password, secrets.token_urlsafe(24))
+            client = ScramClient(self.mechanism, self.username, self.password)
             client.check(exchange(client.final(exchange(client.first()))))
 
 
@@ -67,7 +65,7 @@ def security_of(properties: Mapping[str, Any]) -> Security:
     if unknown := sorted(used - _TLS_KEYS - _LOGIN_KEYS):
         raise SecurityUnsupported(f"{', '.join(unknown)} cannot be followed; use {', '.join(sorted(_TLS_KEYS | _LOGIN_KEYS))}")
     mechanism = texts.get("sasl.mechanisms", texts.get("sasl.mechanism", "GSSAPI")).upper() if has_login else None
-    if mechanism is not None and mechanism != "PLAIN" and mechanism not in _SCRAM_HASHES:
+    if mechanism is not None and mechanism != "PLAIN" and mechanism not in SCRAM_HASHES:
         raise SecurityUnsupported(f"sasl.mechanism {mechanism} is not known; use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
     return Security(
         tls=_tls(texts) if has_tls else None,

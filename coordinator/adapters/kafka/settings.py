@@ -37,6 +37,10 @@ FIXED = frozenset(
 )  # fmt: skip
 """Properties no operator may set: correctness or our own configuration depends on each."""
 
+OF_THE_GROUP = KafkaError.GROUP_AUTHORIZATION_FAILED
+"""librdkafka looks for the coordinator of a consumer's group though nothing of the group is used, and tells the readers of partitions when
+the node's principal has no right to a group of that name. The reading goes on."""
+
 COMMON_DEFAULTS: Mapping[str, Any] = {
     # A hung broker is noticed after 3 s; with the default of 60 s commits and group membership freeze as long as it hangs.
     "socket.timeout.ms": 3000,

@@ -9,6 +9,6 @@
 
 from coordinator.adapters.metrics.http import HttpServer
 from coordinator.adapters.metrics.registry import Metrics, Sample
-from coordinator.adapters.metrics.table import PREFIX, TABLE, Kind, Metric
+from coordinator.adapters.metrics.table import PREFIX, TABLE, Metric, MetricKind
 
-__all__ = ["PREFIX", "TABLE", "HttpServer", "Kind", "Metric", "Metrics", "Sample"]
+__all__ = ["PREFIX", "TABLE", "HttpServer", "Metric", "MetricKind", "Metrics", "Sample"]

@@ -14,7 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from coordinator.adapters.metrics.histogram import Histogram, Series
-from coordinator.adapters.metrics.table import PREFIX, TABLE, Kind, Metric
+from coordinator.adapters.metrics.table import PREFIX, TABLE, Metric, MetricKind
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -49,11 +49,11 @@ class Metrics:
     def _make(self, metric: Metric) -> None:
         name = PREFIX + metric.name
         match metric.kind:
-            case Kind.COUNTER:
+            case MetricKind.COUNTER:
                 self._counters[metric.name] = Counter(name, metric.help, metric.labels, registry=self._registry)
-            case Kind.GAUGE:
+            case MetricKind.GAUGE:
                 self._gauges[metric.name] = Gauge(name, metric.help, metric.labels, registry=self._registry)
-            case Kind.HISTOGRAM:
+            case MetricKind.HISTOGRAM:
                 histogram = self._histograms[metric.name] = Histogram(name, metric.help, metric.labels, metric.buckets)
                 self._registry.register(histogram)
 
@@ -115,5 +115,5 @@ class _ReadCollector(Collector):
 
 
 def _family(metric: Metric) -> CounterMetricFamily | GaugeMetricFamily:
-    kind = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
+    kind = CounterMetricFamily if metric.kind is MetricKind.COUNTER else GaugeMetricFamily
     return kind(PREFIX + metric.name, metric.help, labels=metric.labels)

@@ -2,7 +2,7 @@
 
 Names follow Prometheus (base units, `_total` for counters) and, where Kafka's coordinators have the metric, Kafka's words:
 event queue time, purgatory time (wait for the acknowledgement), flush time, load time. Labels have few values: metadata
-partition, state, reason, error, operation, loop, event.
+partition, state, reason, error, operation, loop, event, step, data directory.
 
 A metric is either told (`Metrics.add`, `set`, `observe`) or, with `is_read`, read from its owner at each scrape
 (`Metrics.read_from`): levels and ages, and counters that somebody keeps anyway.
@@ -16,7 +16,7 @@ from enum import Enum
 PREFIX = "diskless_coordinator_"
 
 
-class Kind(Enum):
+class MetricKind(Enum):
     """The kinds of Prometheus."""
 
     COUNTER = "counter"
@@ -29,7 +29,7 @@ class Metric:
     """The declaration of one metric; the exported name is `diskless_coordinator_` + name."""
 
     name: str
-    kind: Kind
+    kind: MetricKind
     help: str
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
@@ -44,15 +44,15 @@ _ROWS = (1.0, 10.0, 100.0, 1000.0, 10_000.0, 100_000.0)
 
 
 def _counter(name: str, help_text: str, *labels: str, is_read: bool = False) -> Metric:
-    return Metric(name=name, kind=Kind.COUNTER, help=help_text, labels=labels, is_read=is_read)
+    return Metric(name=name, kind=MetricKind.COUNTER, help=help_text, labels=labels, is_read=is_read)
 
 
 def _read_gauge(name: str, help_text: str, *labels: str) -> Metric:
-    return Metric(name=name, kind=Kind.GAUGE, help=help_text, labels=labels, is_read=True)
+    return Metric(name=name, kind=MetricKind.GAUGE, help=help_text, labels=labels, is_read=True)
 
 
 def _histogram(name: str, help_text: str, buckets: tuple[float, ...], *labels: str) -> Metric:
-    return Metric(name=name, kind=Kind.HISTOGRAM, help=help_text, labels=labels, buckets=buckets)
+    return Metric(name=name, kind=MetricKind.HISTOGRAM, help=help_text, labels=labels, buckets=buckets)
 
 
 LEADERSHIP = (
@@ -71,7 +71,7 @@ LEADERSHIP = (
         is_read=True,
     ),
     _read_gauge("ready", "1 while /ready says yes."),
-    _read_gauge("node_info", "Always 1; its labels say which node this is.", "node_id", "rack"),
+    _read_gauge("node_info", "Always 1; its labels say which node this is, and of which version.", "node_id", "rack", "version"),
     _read_gauge("leading", "1 where this process leads the metadata partition, else 0.", "partition"),
     _read_gauge("leader_epoch", "Epoch of the claim in force as far as this process has read; it grows with every claim.", "partition"),
     _read_gauge("schema_level", "Schema level of the log at which this process writes entries."),
@@ -101,6 +101,8 @@ REQUESTS = (
     ),
     _counter("received_bytes_total", "Bytes read from clients.", "listener", is_read=True),
     _counter("sent_bytes_total", "Bytes written to clients.", "listener", is_read=True),
+    _read_gauge("acl_age_seconds", "Time since Kafka told its ACLs (authorizer=kafka)."),
+    _counter("acl_refresh_failures_total", "Times Kafka did not tell its ACLs (authorizer=kafka).", is_read=True),
 )
 
 LOG = (
@@ -139,6 +141,83 @@ STATE = (
     ),
 )
 
+SNAPSHOTS = (
+    _read_gauge(
+        "snapshot_generation_seconds",
+        "Time of the last snapshot that this process took, from its mark to its commit (KIP-630: GenSnapshotLatencyMs).",
+        "partition",
+    ),
+    _read_gauge(
+        "snapshot_load_seconds",
+        "Time in which this process fetched and loaded a snapshot last, to prove it (KIP-630: LoadSnapshotLatencyMs).",
+        "partition",
+    ),
+    _read_gauge("snapshot_size_bytes", "Size of the newest committed snapshot (KIP-630: SnapshotSizeBytes).", "partition"),
+    _read_gauge(
+        "snapshot_lag_entries", "Applied entries that the newest committed snapshot does not have (KIP-630: SnapshotLag).", "partition"
+    ),
+    _read_gauge("snapshot_age_seconds", "Time since the newest snapshot was committed, as far as this process has seen.", "partition"),
+    _read_gauge("restore_unfinished", "1 while the log begins with a restore that no operator has called finished."),
+    _read_gauge("log_start_offset", "Start of the metadata partition's log as its leader saw it last.", "partition"),
+    _counter(
+        "snapshot_failures_total",
+        "Attempts to take, prove or prune behind a snapshot that failed, by step.",
+        "partition",
+        "step",
+        is_read=True,
+    ),
+    _counter(
+        "snapshot_digest_mismatches_total",
+        "Committed snapshots that this process refused: another digest than its own state's, or not what the log says.",
+        "partition",
+        is_read=True,
+    ),
+)
+
+RETENTION = (
+    _counter(
+        "retention_deleted_batches_total",
+        "Batches that were deleted because they were past their topic's retention.",
+        "partition",
+        is_read=True,
+    ),
+    _read_gauge("retention_last_run_seconds", "Time in which all partitions were last looked at for retention, with rests.", "partition"),
+)
+
+ORPHANS = (
+    _read_gauge("orphan_scan_running", "1 while this process scans the object store for orphans."),
+    _read_gauge("orphan_scan_last_finished_timestamp_seconds", "When the last scan for orphans finished; where the directory is led."),
+    _counter("orphans_deleted_total", "Objects that this process deleted as orphans.", is_read=True),
+    _counter("orphan_scan_failures_total", "Scans for orphans that were interrupted; they go on later.", is_read=True),
+)
+
+DIRECTORIES = (
+    _read_gauge("offline_log_directories", "Data directories that are offline (KIP-858: OfflineLogDirectoryCount)."),
+    _read_gauge("log_directory_offline", "1 for a data directory that is offline, else 0; /ready has the reason.", "directory"),
+    _read_gauge("log_directory_bytes", "Size of the file system of a data directory.", "directory"),
+    _read_gauge("log_directory_free_bytes", "What of it is free.", "directory"),
+    _read_gauge(
+        "queued_replica_to_dir_assignments",
+        "Replicas of this process whose data directory partition 0 has not recorded yet (KIP-858: QueuedReplicaToDirAssignments).",
+    ),
+    _read_gauge("replica_to_dir_assignment_wait_seconds", "How long the one of these has waited that waits longest; 0 without one."),
+)
+
+FILES = (
+    _read_gauge(
+        "files",
+        "Committed files: live ones have batches, empty ones have none. Of these, waiting ones wait for another owner or for their age,"
+        " deletable ones for the object store, as their leader met them last.",
+        "partition",
+        "state",
+    ),
+    _read_gauge("file_bytes", "Size of the files that have batches (live) and of those that have none (empty).", "partition", "state"),
+    _read_gauge("file_oldest_empty_age_seconds", "How long the file has been empty that has been so longest; 0 without one.", "partition"),
+    _counter("files_deleted_total", "Files whose objects this process deleted and logged as removed.", "partition", is_read=True),
+    _counter("files_handed_over_total", "Files that this process handed over to their next owner.", "partition", is_read=True),
+    _counter("file_delete_failures_total", "Calls to the object store to delete objects that failed.", "partition", is_read=True),
+)
+
 LOOPS = (
     _histogram(
         "event_loop_lag_seconds", "How much later than wanted the event loop came to a timer, looked at ten times a second.", _SECONDS
@@ -149,4 +228,4 @@ LOOPS = (
     ),
 )
 
-TABLE: tuple[Metric, ...] = (*LEADERSHIP, *COMMITS, *REQUESTS, *LOG, *STATE, *LOOPS)
+TABLE: tuple[Metric, ...] = (*LEADERSHIP, *COMMITS, *REQUESTS, *LOG, *STATE, *SNAPSHOTS, *RETENTION, *ORPHANS, *DIRECTORIES, *FILES, *LOOPS)

@@ -15,9 +15,9 @@ from obstore import exceptions as obstore_errors
 from obstore.store import MemoryStore, from_url
 
 from coordinator.adapters.objectstore.local import LocalFolderStore
-from coordinator.adapters.objectstore.port import ObjectStore
 from coordinator.adapters.objectstore.store import PING_TIMEOUT, ObstoreStore
 from coordinator.config.values import StoreUrl
+from coordinator.object_store import ObjectStore
 
 if TYPE_CHECKING:  # obstore has these in its type stubs only
     from obstore.store import ClientConfig, RetryConfig, S3Config

@@ -19,7 +19,7 @@ import obstore
 from obstore import exceptions as obstore_errors
 from obstore.store import ObjectStore as RawStore
 
-from coordinator.adapters.objectstore.port import (
+from coordinator.object_store import (
     Deleted,
     ObjectExists,
     ObjectMissing,
@@ -33,6 +33,8 @@ from coordinator.adapters.objectstore.port import (
 
 DELETE_CHUNK = 1_000  # what S3 takes in one request
 LIST_CHUNK = 1_000
+PART_BYTES = 8 * 1024 * 1024
+"""What is larger is put in parts of this size, several at the same time."""
 PING_TIMEOUT = timedelta(seconds=5)
 _DENIED = re.compile(r"status code: 40[13]\b")
 
@@ -55,10 +57,10 @@ class ObstoreStore:
     async def put(self, key: str, data: bytes | memoryview | Path, *, create_only: bool = False) -> None:
         with self._errors(f"put {check_key(key)}", needs_object=False):
             async with asyncio.timeout(self._timeout_s):
-                # Multipart uploads know no create-only mode; otherwise obstore decides by size.
+                # Multipart uploads know no create-only mode; otherwise obstore decides by the size of a part.
                 mode: Literal["create", "overwrite"] = "create" if create_only else "overwrite"
                 multipart = False if create_only else None
-                await obstore.put_async(self._raw, self._base + key, data, mode=mode, use_multipart=multipart)
+                await obstore.put_async(self._raw, self._base + key, data, mode=mode, use_multipart=multipart, chunk_size=PART_BYTES)
 
     async def get(self, key: str) -> bytes:
         with self._errors(f"get {check_key(key)}"):
@@ -67,13 +69,23 @@ class ObstoreStore:
                 return bytes(await answer.buffer_async())
 
     async def get_range(self, key: str, start: int, size_bytes: int) -> bytes:
-        if start < 0 or size_bytes <= 0:
-            raise ValueError(f"range [{start}, +{size_bytes}) of {key}: the start must not be negative, the size positive")
-        with self._errors(f"get {check_key(key)} [{start}, +{size_bytes})"):
+        [found] = await self.get_ranges(key, [(start, size_bytes)])
+        return found
+
+    async def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
+        for start, size_bytes in ranges:
+            if start < 0 or size_bytes <= 0:
+                raise ValueError(f"range [{start}, +{size_bytes}) of {key}: the start must not be negative, the size positive")
+        starts, sizes = [start for start, _ in ranges], [size_bytes for _, size_bytes in ranges]
+        if not ranges:
+            return []
+        what = f"get {check_key(key)} [{starts[0]}, +{sizes[0]})" + (f" and {len(ranges) - 1} ranges more" if len(ranges) > 1 else "")
+        with self._errors(what):
             async with asyncio.timeout(self._timeout_s):
-                found = bytes(await obstore.get_range_async(self._raw, self._base + key, start=start, length=size_bytes))
-        if len(found) != size_bytes:
-            raise StoreError(f"{self._location}: {key} ends at {start + len(found)}, before {start + size_bytes}")
+                found = [bytes(one) for one in await obstore.get_ranges_async(self._raw, self._base + key, starts=starts, lengths=sizes)]
+        for (start, size_bytes), one in zip(ranges, found, strict=True):
+            if len(one) != size_bytes:
+                raise StoreError(f"{self._location}: {key} ends at {start + len(one)}, before {start + size_bytes}")
         return found
 
     async def read(self, key: str) -> AsyncIterator[bytes]:

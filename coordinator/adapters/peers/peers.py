@@ -9,7 +9,7 @@ from __future__ import annotations
 import ssl
 
 from coordinator.client.connection import ConnectionLost, RequestTimedOut
-from coordinator.client.pool import CONNECT_TIMEOUT_S, ConnectionPool, Lane
+from coordinator.client.pool import CONNECT_TIMEOUT_S, ConnectionPool, Line
 from coordinator.protocol.codec import Message
 from coordinator.protocol.wire import MalformedMessage
 from coordinator.runtime.ports import PeerGone, PeerUnavailable
@@ -24,7 +24,7 @@ class PooledPeers:
     async def call(self, host: str, port: int, request: Message, timeout_ms: int) -> Message:
         """Send a request and return its response. Raises `PeerUnavailable`; the request may have taken effect nevertheless."""
         try:
-            return await self._pool.call(Lane(host, port, "peer"), request, timeout_ms / 1000)
+            return await self._pool.call(Line(host, port, "peer"), request, timeout_ms / 1000)
         except (ConnectionLost, RequestTimedOut) as error:
             raise (PeerGone if isinstance(error.__cause__, ConnectionRefusedError) else PeerUnavailable)(str(error)) from error
         except MalformedMessage as error:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import NamedTuple, Protocol, cast
 
 from coordinator.adapters.server.close_log import CloseLog
-from coordinator.adapters.server.contract import CloseReason, Handler, Request, ServerLimits, ServerStats
+from coordinator.adapters.server.contract import CloseReason, Handler, IncomingRequest, Peer, ServerLimits, ServerStats
 from coordinator.operations.table import ApiTable
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.framing import (
@@ -28,6 +28,7 @@ from coordinator.protocol.framing import (
     read_request_header,
 )
 from coordinator.protocol.wire import MalformedMessage
+from coordinator.security.principal import ANONYMOUS
 
 log = logging.getLogger(__name__)
 
@@ -72,8 +73,7 @@ class Connection(asyncio.Protocol):
     """See the module."""
 
     def __init__(self, owner: Owner, connection_id: int, loop: asyncio.AbstractEventLoop) -> None:
-        self.connection_id = connection_id
-        self.peer = "?"
+        self._peer = Peer(connection_id, owner.listener, "?", ANONYMOUS)
         self._owner = owner
         self._limits = owner.limits
         self._stats = owner.stats
@@ -95,12 +95,17 @@ class Connection(asyncio.Protocol):
         self._idle_timer: asyncio.TimerHandle | None = None
         self._output_timer: asyncio.TimerHandle | None = None
 
+    @property
+    def peer(self) -> Peer:
+        """Whom this connection serves."""
+        return self._peer
+
     # --- called by asyncio ---
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Admit the peer or hang up."""
         self._transport = cast(asyncio.Transport, transport)
-        self.peer = _peer_name(transport.get_extra_info("peername"))
+        self._peer = self._peer._replace(address=_peer_name(transport.get_extra_info("peername")))
         if not self._owner.admit(self):
             self._end = CloseReason.TOO_MANY
             self._transport.abort()
@@ -214,7 +219,8 @@ class Connection(asyncio.Protocol):
         except MalformedMessage as error:
             self.close(CloseReason.MALFORMED, str(error))
         except Exception as error:  # an exception of a handler must not end the other connections' loop
-            log.exception("request handler failed listener=%s connection=%d peer=%s", self._owner.listener, self.connection_id, self.peer)
+            peer = self._peer
+            log.exception("request handler failed listener=%s connection=%d peer=%s", peer.listener, peer.connection_id, peer.address)
             self.close(CloseReason.HANDLER_FAILED, repr(error))
 
     def _hand_over(self, frame: bytes, received_s: float) -> None:
@@ -226,18 +232,16 @@ class Connection(asyncio.Protocol):
         self._stats.requests[head.key] += 1
         correlation_id = read_request_correlation_id(frame)
         pending = self._queue.expect(correlation_id, len(frame), True, head.is_answer_unbounded)
-        request = Request(
+        request = IncomingRequest(
             head.canonical,
             head.version,
             correlation_id,
             head.client_id,
             frame,
             head.body_offset,
-            self.connection_id,
             head.key,
             received_s,
-            self._owner.listener,
-            self.peer,
+            self._peer,
         )
         self._owner.handler.handle(request, partial(self._respond, pending))
 
@@ -337,7 +341,7 @@ class Connection(asyncio.Protocol):
     def _note_end(self, reason: CloseReason, detail: str) -> None:
         self._end = reason
         self._stats.closed[reason] += 1
-        self._owner.close_log.note(reason, detail, connection_id=self.connection_id, peer=self.peer, now_s=self._loop.time())
+        self._owner.close_log.note(reason, detail, connection_id=self._peer.connection_id, peer=self._peer.address, now_s=self._loop.time())
 
 
 def _peer_name(address: object) -> str:

@@ -5,14 +5,27 @@ The server never interprets a request's body (ApiVersions aside), and the handle
 
 from __future__ import annotations
 
+import ssl
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple, Protocol
 
+from coordinator.security.login import Logins
+from coordinator.security.principal import ANONYMOUS, Principal
 
-class Request(NamedTuple):
+
+class Peer(NamedTuple):
+    """Whom a connection serves; every request of the connection carries the same one until its client logs in."""
+
+    connection_id: int
+    listener: str
+    address: str
+    principal: Principal
+
+
+class IncomingRequest(NamedTuple):
     """One received request; its body fills `data` from `body_offset` on.
 
     `api_key` is the canonical number: a request under one of the KIP's own numbers comes as the one 10000 higher, and
@@ -25,11 +38,9 @@ class Request(NamedTuple):
     client_id: str | None
     data: bytes
     body_offset: int
-    connection_id: int
     wire_api_key: int
     received_s: float
-    listener: str
-    peer: str
+    peer: Peer
 
 
 Respond = Callable[[bytes | None], None]
@@ -39,7 +50,7 @@ Respond = Callable[[bytes | None], None]
 class Handler(Protocol):
     """Serves requests."""
 
-    def handle(self, request: Request, respond: Respond) -> None:
+    def handle(self, request: IncomingRequest, respond: Respond) -> None:
         """Take a request, on the event loop; call `respond` once with the encoded body, now or later, on the loop.
 
         Requests of one connection come in order, and replies leave in that order whenever they are given. Raising
@@ -60,6 +71,23 @@ class CloseReason(Enum):
     TOO_MANY = "too many connections"
     HANDLER_FAILED = "request handler failed"
     SHUTDOWN = "server stops"
+
+
+def _nobody(_certificate_der: bytes) -> Principal:
+    return ANONYMOUS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenerSecurity:
+    """How a listener is secured. The default is plain text without logins."""
+
+    tls: ssl.SSLContext | None = None
+    has_login: bool = False
+    """Whether nothing is served before a login."""
+    logins: Logins | None = None
+    """The logins that are offered; on a listener without `has_login` they may be used and need not be."""
+    principal_of: Callable[[bytes], Principal] = _nobody
+    """Names the client by its certificate, which TLS has verified. Raises `coordinator.security.login.LoginFailed`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

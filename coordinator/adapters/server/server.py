@@ -81,7 +81,7 @@ class Server:
                 log.warning(
                     "connections refused listener=%s peer=%s reason='too many' limit=%d remedy='raise connections.max or add nodes'",
                     self.listener,
-                    connection.peer,
+                    connection.peer.address,
                     self.limits.connections_max,
                 )
                 self._is_full = True

@@ -14,11 +14,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from coordinator.adapters.sqlite.files import files_of
 from coordinator.config.disk import megabytes, room_of
 
 LOG = logging.getLogger(__name__)
 
-SUFFIXES = ("", "-wal", "-shm")
 KEPT_PER_PARTITION = 2
 ROOM_BYTES = 8 << 20
 """The bytes a database needs at least to be opened or begun: its first pages, the same in the write-ahead log, and the index of it."""
@@ -54,10 +54,9 @@ class Evidence:
     def set_aside(self, path: Path) -> str | None:
         """Rename a closed database, which needs no space, and make room for its successor; None when it had to go. Raises OSError."""
         kept = path.with_name(f"{path.name}.failed-{self._unused_ms(path)}")
-        for suffix in SUFFIXES:
-            source = path.with_name(path.name + suffix)
+        for source, target in zip(files_of(path), files_of(kept), strict=True):
             if source.exists():
-                source.rename(kept.with_name(kept.name + suffix))
+                source.rename(target)
         self.bound()
         # The database that replaces it becomes about as large.
         self.make_room(ROOM_BYTES + sum(part.stat().st_size for part in _parts(kept)))
@@ -98,5 +97,4 @@ class Evidence:
 
 
 def _parts(path: Path) -> Iterable[Path]:
-    parts = [path.with_name(path.name + suffix) for suffix in SUFFIXES]
-    return [part for part in parts if part.exists()]
+    return [part for part in files_of(path) if part.exists()]

@@ -19,6 +19,11 @@ CLEAN = "clean"
 TEXT_BYTES_MAX = 4000
 
 
+def lock_of(path: Path) -> LockFile:
+    """The lock of a database."""
+    return LockFile(path.with_name(path.name + ".lock"))
+
+
 def read_boot_id() -> str:
     """Identify this run of the operating system."""
     return BOOT_ID_PATH.read_text().strip()

@@ -36,7 +36,7 @@ _RUNS = """
 _PRODUCERS = "SELECT id, partition_id, producer_id, epoch, last_append_ms, remembered FROM producer"
 _FILES = """
     SELECT id, object_key, content_hash, object_format, file_size, uploader_broker_id, owner_ids, created_ms, append_time_ms,
-        batch_count, live_batches, record, lost_batches, record_proof, proof FROM file ORDER BY id
+        batch_count, live_batches, record, emptied_ms, lost_batches, record_proof, proof FROM file ORDER BY id
 """
 _FILE_FIELDS = len(FileRow._fields)
 _TOMBSTONES = "SELECT object_key, reason, time_ms, created_ms FROM tombstone"

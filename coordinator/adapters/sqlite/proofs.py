@@ -48,6 +48,8 @@ def file_of(columns: tuple[Any, ...]) -> FileRow:
     check_file(columns, proof)
     if lost < 0 or file.live_batches < 0 or file.live_batches + lost != file.batch_count:
         raise DamagedRow(f"file {file.file_id} of {file.batch_count} batches counts {file.live_batches} live ones and {lost} lost ones")
+    if (file.emptied_ms < 0) != (file.live_batches > 0):
+        raise DamagedRow(f"file {file.file_id} with {file.live_batches} live batches says that it is empty since {file.emptied_ms}")
     if file.record and hash_record(file.record) != of_record:
         raise DamagedRow(f"the kept results of file {file.file_id} are not those that were written")
     return file

@@ -8,8 +8,9 @@ state takes those away itself.
 
 from __future__ import annotations
 
+import json
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -19,17 +20,25 @@ from coordinator.adapters.sqlite.errors import TROUBLES, DamagedRow, translated,
 from coordinator.adapters.sqlite.proofs import file_of, name_of, run_of, tombstone_of
 from coordinator.adapters.sqlite.run_index import RunEntry, RunIndex
 from coordinator.adapters.sqlite.schema import connect_reader, fetch
-from coordinator.core.tables.stored_rows import FileName, FileRow, RunRow, Tombstone
+from coordinator.core.tables.stored_rows import NO_FILES, FileName, FileRow, FileTotals, RunRow, Tombstone
 
 FILE_COLUMNS = """
     id, object_key, content_hash, object_format, file_size, uploader_broker_id, owner_ids, created_ms, append_time_ms,
-    batch_count, live_batches, record, lost_batches, record_proof, proof
+    batch_count, live_batches, record, emptied_ms, lost_batches, record_proof, proof
 """
 FLUSHES = "(SELECT flushes FROM header)"
 
 FILE_BY_KEY = f"SELECT {FILE_COLUMNS}, {FLUSHES} FROM file WHERE object_key = ?"
+FILES_BY_KEY = f"SELECT {FILE_COLUMNS}, {FLUSHES} FROM file WHERE object_key IN (SELECT value FROM json_each(?))"
 FILES_AFTER = f"SELECT {FILE_COLUMNS}, {FLUSHES} FROM file WHERE object_key > ? ORDER BY object_key LIMIT ?"
+EMPTY_FILES = f"""
+    SELECT {FILE_COLUMNS}, {FLUSHES} FROM file
+    WHERE emptied_ms >= 0 AND emptied_ms < ? AND (emptied_ms, id) > (?, ?) ORDER BY emptied_ms, id LIMIT ?
+"""
 TOMBSTONE = "SELECT object_key, reason, time_ms, created_ms, proof FROM tombstone WHERE object_key = ?"
+TOMBSTONES_AFTER = """
+    SELECT object_key, reason, time_ms, created_ms, proof FROM tombstone WHERE object_key > ? ORDER BY object_key LIMIT ?
+"""
 NAME_OF_FILE = """
     SELECT id, object_key, content_hash, object_format, file_size, uploader_broker_id, owner_ids, created_ms, append_time_ms, batch_count,
         proof
@@ -46,11 +55,12 @@ FLUSHES_SO_FAR = "SELECT flushes FROM header"
 
 @dataclass(frozen=True, slots=True)
 class WrittenChanges:
-    """The changes of a flush to the runs, told to the reader after the commit."""
+    """The changes of a flush to the runs and the number of files, told to the reader after the commit."""
 
     runs: list[RunEntry]
     trimmed: list[tuple[int, int]]
     purged: list[int]
+    files: FileTotals
 
 
 class StateReader:
@@ -66,6 +76,7 @@ class StateReader:
         self._indexes: dict[int, RunIndex] = {}
         self._names: dict[int, FileName] = {}
         self._commits: deque[WrittenChanges] = deque()
+        self._file_changes = NO_FILES
         self._flush_known: int = found[0][0] if found else 0
         self._flush_under_way: tuple[int, Mapping[int, int]] = (self._flush_known, {})
 
@@ -111,6 +122,15 @@ class StateReader:
                 raise DamagedRow(f"file {file.object_key!r:.100} was found under the key {object_key}")
         return file
 
+    def files_by_key(self, object_keys: Sequence[str]) -> list[FileRow]:
+        """Those of some files that are written, in any order."""
+        with translated(self._path, self._on_corrupt):
+            files = [self._file_row(row) for row in fetch(self._cursor, FILES_BY_KEY, (json.dumps(object_keys),))]
+            wrong = {file.object_key for file in files}.difference(object_keys)
+            if wrong:
+                raise DamagedRow(f"file {wrong.pop()!r:.100} was found though it was not asked for")
+        return files
+
     def file_name(self, file_id: int) -> FileName | None:
         """A written file by the offset of its entry."""
         name = self._names.get(file_id)
@@ -132,16 +152,31 @@ class StateReader:
         with translated(self._path, self._on_corrupt):
             rows = fetch(self._cursor, FILES_AFTER, (object_key, limit))
             files = [self._file_row(row) for row in rows]
-            keys = [object_key, *(file.object_key for file in files)]
-            if any(later <= earlier for earlier, later in pairwise(keys)):
-                raise DamagedRow(f"the files after {object_key} are not in order")
+            _check_order("files", object_key, files)
         return files
+
+    def empty_files(self, before_ms: int, after: tuple[int, int], limit: int) -> list[FileRow]:
+        """Files with `emptied_ms` below `before_ms`, ordered by it and the file id, behind that pair."""
+        with translated(self._path, self._on_corrupt):
+            return [self._file_row(row) for row in fetch(self._cursor, EMPTY_FILES, (before_ms, *after, limit))]
+
+    def file_changes(self) -> FileTotals:
+        """How the files changed that are stored, since the store was opened."""
+        self._take_commits()
+        return self._file_changes
 
     def tombstone(self, object_key: str) -> Tombstone | None:
         """A written tombstone by its key."""
         with translated(self._path, self._on_corrupt):
             rows = fetch(self._cursor, TOMBSTONE, (object_key,))
             return tombstone_of(rows[0]) if rows else None
+
+    def tombstones_after(self, object_key: str, limit: int) -> list[Tombstone]:
+        """Tombstones in key order after a key ('' = from the start)."""
+        with translated(self._path, self._on_corrupt):
+            stones = [tombstone_of(row) for row in fetch(self._cursor, TOMBSTONES_AFTER, (object_key, limit))]
+            _check_order("tombstones", object_key, stones)
+        return stones
 
     # ---- helpers
 
@@ -181,6 +216,7 @@ class StateReader:
         indexes = self._indexes
         while self._commits:
             committed = self._commits.popleft()
+            self._file_changes = self._file_changes.plus(committed.files)
             for entry in committed.runs:
                 index = indexes.get(entry.partition_row)
                 if index is not None:
@@ -197,3 +233,10 @@ class StateReader:
             return row
         lost = self._flush_under_way[1].get(row.file_id, 0)
         return row._replace(live_batches=row.live_batches + lost) if lost else row
+
+
+def _check_order(what: str, object_key: str, rows: Sequence[FileRow] | Sequence[Tombstone]) -> None:
+    """Raise `DamagedRow` unless the rows found after a key are in the order of their keys."""
+    keys = [object_key, *(row.object_key for row in rows)]
+    if any(later <= earlier for earlier, later in pairwise(keys)):
+        raise DamagedRow(f"the {what} after {object_key} are not in order")

@@ -2,14 +2,20 @@
 
 The names are for people too (`diskless db sql`). Rows of user partitions and producers are numbered as in memory;
 a file's id is the offset of the entry that committed it. No index besides the keys is touched by a commit, but for the
-one that finds runs: it holds everything the reader keeps in memory, so loading that never touches the packed data.
-A column `proof` is the hash of its row (`proofs`).
+one that finds runs: it holds everything the reader keeps in memory, so loading that never touches the packed data. The index of empty
+files has none with live batches.
+A column `proof` is the hash of its row (`proofs`). What travels in a snapshot follows from the tables as they are made here
+(`state_tables`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 
@@ -82,10 +88,12 @@ MIGRATIONS = (
         batch_count INTEGER NOT NULL,
         live_batches INTEGER NOT NULL,
         record BLOB NOT NULL,
+        emptied_ms INTEGER NOT NULL,
         lost_batches INTEGER NOT NULL,
         record_proof BLOB NOT NULL,
         proof BLOB NOT NULL
     ) STRICT;
+    CREATE INDEX file_by_emptied ON file (emptied_ms) WHERE emptied_ms >= 0;
     CREATE TABLE producer (
         id INTEGER PRIMARY KEY,
         partition_id INTEGER NOT NULL,
@@ -110,25 +118,41 @@ MIGRATIONS = (
     """,
     "-- The digest of a batch is another one; nothing is brought up to date, see VERSION_MIN.",
     "-- Every row has a proof; nothing is brought up to date, see VERSION_MIN.",
+    "-- Files say since when they are empty; nothing is brought up to date, see VERSION_MIN.",
 )
 """Number n brings a database from version n to n + 1; never change one that was released."""
 
 VERSION = len(MIGRATIONS)
-VERSION_MIN = 3
+VERSION_MIN = 4
 """Databases before this one hold numbers that cannot be converted; they are built anew from the log."""
+
+
+COLUMNS_OF_TABLES = """
+    SELECT t.name, c.name, c.type, c.pk FROM sqlite_schema AS t, pragma_table_info(t.name) AS c
+    WHERE t.type = 'table' AND t.name <> 'header' ORDER BY t.rowid, c.cid
+"""
+COLUMN_TYPES: Mapping[str, type] = {"INTEGER": int, "BLOB": bytes, "TEXT": str}
+
+
+class Table(NamedTuple):
+    """A table: its key is one column; the types of its columns are int, bytes and str, none of them may be null."""
+
+    name: str
+    key: str
+    columns: Mapping[str, type]
 
 
 class UnknownVersion(Exception):
     """The database was written by a newer release, or by one too old."""
 
 
-def connect_writer(path: Path) -> apsw.Connection:
+def connect_writer(path: Path, *, journal: str = "wal") -> apsw.Connection:
     """Open for writing and bring the schema up to date. Raises `UnknownVersion` and the library's errors."""
     connection = apsw.Connection(str(path))
     try:
         connection.set_busy_timeout(BUSY_TIMEOUT_MS)
         connection.execute(f"PRAGMA page_size = {PAGE_BYTES}").fetchall()
-        connection.execute("PRAGMA journal_mode = wal").fetchall()
+        connection.execute(f"PRAGMA journal_mode = {journal}").fetchall()
         # The log is the truth and this file a cache of it: what a crash of the machine takes is read again from the log, and
         # the lock file tells that it happened. A crash of the process alone loses nothing that was committed.
         connection.execute("PRAGMA synchronous = OFF").fetchall()
@@ -148,6 +172,25 @@ def connect_reader(path: Path) -> apsw.Connection:
     connection.set_busy_timeout(BUSY_TIMEOUT_MS)
     connection.execute(f"PRAGMA cache_size = -{CACHE_BYTES >> 10}").fetchall()
     return connection
+
+
+def connect_builder(path: Path) -> apsw.Connection:
+    """Open a file in which a database is made at once: without a journal, nothing can be taken back."""
+    return connect_writer(path, journal="off")
+
+
+@cache
+def state_tables() -> Mapping[str, Table]:
+    """The tables that hold the state, by name: all but the header."""
+    connection = apsw.Connection(":memory:")
+    migrate(connection)
+    tables: dict[str, Table] = {}
+    for name, rows in groupby(fetch(connection, COLUMNS_OF_TABLES), key=itemgetter(0)):
+        columns = list(rows)
+        key = next(column for _, column, _, place in columns if place)
+        tables[name] = Table(name, key, {column: COLUMN_TYPES[kind] for _, column, kind, _ in columns})
+    connection.close()
+    return tables
 
 
 def fetch(source: apsw.Connection | apsw.Cursor, sql: str, bindings: apsw.Bindings = ()) -> list[tuple[Any, ...]]:

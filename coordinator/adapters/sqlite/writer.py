@@ -8,7 +8,7 @@ for seconds. Lists of numbers travel as JSON for the same reason.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain, compress
 from operator import sub
@@ -24,7 +24,7 @@ from coordinator.adapters.sqlite.schema import fetch
 from coordinator.core.state.frozen import PartitionRow
 from coordinator.core.state.packing import Flush
 from coordinator.core.state.proof import directory_proof
-from coordinator.core.tables.stored_rows import Header, RunRow
+from coordinator.core.tables.stored_rows import FileLists, FileTotals, Header, RunRow
 from coordinator.core.yielding import Rest, no_rest
 from coordinator.kafka.batches import split_partition_key
 from records.state_digest import hash_record, hash_tombstone
@@ -45,10 +45,12 @@ PUT_DIRECTORY = "INSERT OR REPLACE INTO directory"
 
 DROP_PRODUCERS = "DELETE FROM producer WHERE id IN (SELECT value FROM json_each(?))"
 DROP_TOPIC = "DELETE FROM topic WHERE topic_id = ?"
-DROP_FILES = "DELETE FROM file WHERE id IN (SELECT value FROM json_each(?))"
+DROP_FILES = "DELETE FROM file WHERE id IN (SELECT value FROM json_each(?)) RETURNING file_size, emptied_ms"
 LOSE_BATCHES = """
-    UPDATE file SET live_batches = live_batches - lost.batches, lost_batches = lost_batches + lost.batches
-    FROM (SELECT value ->> 0 AS id, value ->> 1 AS batches FROM json_each(?)) AS lost WHERE file.id = lost.id
+    UPDATE file SET live_batches = live_batches - lost.batches, lost_batches = lost_batches + lost.batches,
+        emptied_ms = CASE live_batches WHEN lost.batches THEN ?2 ELSE emptied_ms END
+    FROM (SELECT value ->> 0 AS id, value ->> 1 AS batches FROM json_each(?1)) AS lost WHERE file.id = lost.id
+    RETURNING CASE live_batches WHEN 0 THEN file_size ELSE -1 END
 """
 EXPIRE_TOMBSTONES = "DELETE FROM tombstone WHERE created_ms >= 0 AND created_ms < ?"
 TRIM_RUNS = "DELETE FROM run WHERE partition_id = ? AND last_offset < ?"
@@ -92,7 +94,7 @@ class FlushWriter:
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             runs = self._place_runs(flush.runs)
-            self._write_rows(flush, runs, rest)
+            files = self._write_rows(flush, runs, rest)
             self._connection.execute("COMMIT")
         except BaseException:
             if self._connection.in_transaction:
@@ -102,34 +104,42 @@ class FlushWriter:
         self.flushes += 1
         self._forget_runs(flush)
         entries = [RunEntry(run.partition_row, run_id, run.last, run.max_timestamp) for run_id, run in runs.items()]
-        return WrittenChanges(entries, flush.trimmed, flush.partitions_purged)
+        return WrittenChanges(entries, flush.trimmed, flush.partitions_purged, files)
 
-    def _write_rows(self, flush: Flush, runs: Mapping[int, RunRow], rest: Rest) -> None:
-        """Order matters: freed row numbers before their reuse, removals before what may come again, purging last."""
+    def _write_rows(self, flush: Flush, runs: Mapping[int, RunRow], rest: Rest) -> FileTotals:
+        """Write everything; returns how the number of files changes.
+
+        Order matters: freed row numbers before their reuse, removals before what may come again, purging last.
+        """
         connection = self._connection
         if flush.producers_dropped:
             connection.execute(DROP_PRODUCERS, (json.dumps([row for row, _, _ in flush.producers_dropped]),))
+        removed: list[tuple[int, int]] = []
         if flush.files_removed:
-            connection.execute(DROP_FILES, (json.dumps(flush.files_removed),))
+            removed = [(size, at) for size, at in fetch(connection, DROP_FILES, (json.dumps(flush.files_removed),))]
         if flush.tombstones_expired_before_ms > 0:
             connection.execute(EXPIRE_TOMBSTONES, (flush.tombstones_expired_before_ms,))
         connection.executemany(DROP_TOPIC, [(topic_id,) for topic_id in flush.topics_forgotten])
         put(connection, PUT_TOPIC, [(t.topic_id, t.name, t.order_offset, t.deleted_ms) for t in flush.topics])
-        put(connection, PUT_PARTITION, [_partition_columns(row, proof) for row, proof in flush.partitions], rest)
+        put(connection, PUT_PARTITION, [partition_columns(row, proof) for row, proof in flush.partitions], rest)
         put(connection, PUT_RUN, [(run_id, *run, run_proof(run_id, run)) for run_id, run in runs.items()], rest)
-        put_columns(connection, PUT_FILE, _file_columns(flush), rest)
+        files, proofs = _left(flush)
+        put_columns(connection, PUT_FILE, (*files, *proofs), rest)
         self._kept_results.clear(flush.results_before_ms, len(flush.files.file_id))
+        emptied: list[int] = []
         if flush.live_lost:
-            connection.execute(LOSE_BATCHES, (json.dumps(flush.live_lost),))
+            sizes = fetch(connection, LOSE_BATCHES, (json.dumps(flush.live_lost), flush.emptied_ms))
+            emptied = [size for (size,) in sizes if size >= 0]
         connection.executemany(TRIM_RUNS, flush.trimmed)
         put_columns(connection, PUT_PRODUCER, flush.producers, rest)
-        put(connection, PUT_TOMBSTONE, [(*stone, hash_tombstone(*stone).to_bytes()) for stone in flush.tombstones])
+        put(connection, PUT_TOMBSTONE, [(*stone, hash_tombstone(*stone).to_bytes()) for stone in flush.tombstones], rest)
         if flush.directory is not None:
             put(connection, PUT_DIRECTORY, [(1, flush.directory, directory_proof(flush.directory))])
         purged = [(row,) for row in flush.partitions_purged]
         connection.executemany(PURGE_RUNS, purged)
         connection.executemany(PURGE_PARTITION, purged)
-        put(connection, PUT_HEADER, [_header_columns(flush.header, self.flushes + 1)])
+        put(connection, PUT_HEADER, [header_columns(flush.header, self.flushes + 1)])
+        return _change(files, emptied, removed)
 
     def _place_runs(self, runs: Sequence[RunRow]) -> dict[int, RunRow]:
         """Give every run its id; one that follows a short run takes its place together with it."""
@@ -203,22 +213,38 @@ def _statement(head: str, columns: int, rows: int) -> str:
     return f"{head} VALUES {','.join([row] * rows)}"
 
 
-def _file_columns(flush: Flush) -> Sequence[Sequence[apsw.SQLiteValue]]:
-    """The files that were not removed again; batches that were deleted meanwhile are lost already."""
-    columns: tuple[Sequence[apsw.SQLiteValue], ...] = (
-        *flush.files,
+def _left(flush: Flush) -> tuple[FileLists, Sequence[Sequence[apsw.SQLiteValue]]]:
+    """The files that were not removed again, and the columns behind them; batches that were deleted meanwhile are lost already."""
+    proofs: Sequence[Sequence[apsw.SQLiteValue]] = (
         list(map(sub, flush.files.batch_count, flush.files.live_batches)),
         list(map(hash_record, flush.files.record)),
         flush.file_hashes,
     )
     if not flush.files_removed:
-        return columns
+        return flush.files, proofs
     removed = set(flush.files_removed)
     is_left = [file_id not in removed for file_id in flush.files.file_id]
-    return [list(compress(column, is_left)) for column in columns]
+    return flush.files.without(removed), [list(compress(column, is_left)) for column in proofs]
 
 
-def _partition_columns(row: PartitionRow, proof: int) -> tuple[apsw.SQLiteValue, ...]:
+def _change(added: FileLists, emptied: Sequence[int], removed: Sequence[tuple[int, int]]) -> FileTotals:
+    """How the number of files changes: by those written, the sizes of those that became empty, size and `emptied_ms` of those dropped."""
+    total = _totals(zip(added.file_size, added.emptied_ms, strict=True))
+    gone = _totals(removed)
+    became = FileTotals(live=-len(emptied), empty=len(emptied), bytes_live=-sum(emptied), bytes_empty=sum(emptied))
+    return total.plus(became).plus(FileTotals(*(-number for number in gone)))
+
+
+def _totals(files: Iterable[tuple[int, int]]) -> FileTotals:
+    live: list[int] = []
+    empty: list[int] = []
+    for size, emptied_ms in files:
+        (live if emptied_ms < 0 else empty).append(size)
+    return FileTotals(live=len(live), empty=len(empty), bytes_live=sum(live), bytes_empty=sum(empty))
+
+
+def partition_columns(row: PartitionRow, proof: int) -> tuple[apsw.SQLiteValue, ...]:
+    """The row of a partition."""
     return (
         row.row,
         *split_partition_key(row.key),
@@ -228,12 +254,13 @@ def _partition_columns(row: PartitionRow, proof: int) -> tuple[apsw.SQLiteValue,
         row.max_timestamp,
         row.max_timestamp_offset,
         row.trimmed_to,
-        row.is_dead,
+        int(row.is_dead),
         proof,
     )
 
 
-def _header_columns(header: Header, flushes: int) -> tuple[apsw.SQLiteValue, ...]:
+def header_columns(header: Header, flushes: int) -> tuple[apsw.SQLiteValue, ...]:
+    """The row of the header, with its proof."""
     columns = (
         header.cluster_id,
         header.topic_id,

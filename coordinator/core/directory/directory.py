@@ -1,33 +1,31 @@
 """The directory: what metadata partition 0 knows beyond its own user partitions.
 
-Where every topic was placed, which topics are going, which nodes exist and which schema level writers use. Changed by
-`apply_directory` and by what the log says of time. Deleted topic ids are remembered so that a delayed create cannot
-bring one back.
+Where every topic was placed and which settings it has of its own, which topics are going, which nodes exist, in which data directory
+each of their replicas is, and which schema level writers use. Changed by `apply_directory` and by what the log says of time. Deleted
+topic ids are remembered so that a delayed create cannot bring one back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from coordinator.core.commands import (
-    OK,
-    ConfirmDeleted,
-    ConfirmPlaced,
-    CreateTopics,
-    DeleteTopics,
-    Outcome,
-    RaiseSchemaLevel,
-    RegisterNode,
-    WantedTopic,
-)
-from coordinator.core.directory.placement import spread
 from coordinator.core.limits import Limits
-from coordinator.kafka.errors import ErrorCode
-from coordinator.kafka.names import ZERO_TOPIC_ID, illegal_topic_name, topic_id_text
-from records.history import levels
-from records.levels import LEVEL_LATEST
-from records.model import Endpoint, FeatureLevelSet, NodeRegistered, PlacedRange, Record, TopicDeleting, TopicPlaced
+from coordinator.kafka.names import topic_id_text
+from records.model import (
+    Endpoint,
+    FeatureLevelSet,
+    NodeRegistered,
+    PlacedRange,
+    Record,
+    ReplicasAssignedToDirs,
+    TopicConfigured,
+    TopicDeleting,
+    TopicPlaced,
+)
+
+DIRECTORY_PARTITION = 0
+"""The metadata partition that has the directory."""
 
 UNDATED = 0
 """Log time of a deletion behind which no file was committed yet; such a deletion is never old."""
@@ -88,13 +86,16 @@ def _coordinator_in(ranges: tuple[PlacedRange, ...], partition: int) -> int | No
 class Directory:
     """State of the directory; plain dictionaries, because it changes rarely.
 
-    `unconfirmed` are topics with owners to tell, `undated` the deletions since the newest file.
+    `topic_settings` has the settings of topics that have some of their own. `replica_dirs` maps a node and a metadata partition to the data
+    directory of the node's replica. `unconfirmed` are topics with owners to tell, `undated` the deletions since the newest file.
     """
 
     placements: dict[bytes, Placement] = field(default_factory=dict)
     names: dict[str, bytes] = field(default_factory=dict)
+    topic_settings: dict[bytes, Mapping[str, str]] = field(default_factory=dict)
     deletions: dict[bytes, Deletion] = field(default_factory=dict)
     nodes: dict[int, NodeRegistered] = field(default_factory=dict)
+    replica_dirs: dict[tuple[int, int], bytes] = field(default_factory=dict)
     schema_level: int = 1
     unconfirmed: set[bytes] = field(default_factory=set)
     undated: set[bytes] = field(default_factory=set)
@@ -103,8 +104,10 @@ class Directory:
         return Directory(
             placements=dict(self.placements),
             names=dict(self.names),
+            topic_settings=dict(self.topic_settings),
             deletions=dict(self.deletions),
             nodes=dict(self.nodes),
+            replica_dirs=dict(self.replica_dirs),
             schema_level=self.schema_level,
             unconfirmed=set(self.unconfirmed),
             undated=set(self.undated),
@@ -130,10 +133,15 @@ def apply_directory(directory: Directory, record: Record, offset: int) -> bool:
             directory.deletions.pop(record.topic_id, None)
             directory.undated.discard(record.topic_id)
             _note_confirmed(directory, record.topic_id, record.confirmed)
+        case TopicConfigured():
+            _apply_configured(directory, record)
         case TopicDeleting():
             _apply_deleting(directory, record, offset)
         case NodeRegistered():
             directory.nodes[record.node_id] = record
+        case ReplicasAssignedToDirs():
+            for one in record.assignments:
+                directory.replica_dirs |= {(record.node_id, partition): one.directory_id for partition in one.partitions}
         case FeatureLevelSet():
             # Levels only rise. A leader writes no lower one; should there be one, it is harmless to stay at the present level, while
             # replicas that stopped at it would stop for ever.
@@ -150,6 +158,13 @@ def _note_confirmed(directory: Directory, topic_id: bytes, confirmed: bool) -> N
         directory.unconfirmed.add(topic_id)
 
 
+def _apply_configured(directory: Directory, record: TopicConfigured) -> None:
+    """A topic that is not placed, or was deleted, has no settings."""
+    directory.topic_settings.pop(record.topic_id, None)
+    if record.names and record.topic_id in directory.placements:
+        directory.topic_settings[record.topic_id] = dict(zip(record.names, record.values, strict=True))
+
+
 def _apply_deleting(directory: Directory, record: TopicDeleting, offset: int) -> None:
     _note_confirmed(directory, record.topic_id, record.confirmed)
     going = directory.deletions.get(record.topic_id)
@@ -157,6 +172,7 @@ def _apply_deleting(directory: Directory, record: TopicDeleting, offset: int) ->
         directory.deletions[record.topic_id] = replace(going, confirmed=record.confirmed)
         return
     placement = directory.placements.pop(record.topic_id, None)
+    directory.topic_settings.pop(record.topic_id, None)
     if placement is not None and directory.names.get(placement.name) == record.topic_id:
         del directory.names[placement.name]
     ranges = () if placement is None else placement.ranges
@@ -176,6 +192,15 @@ def date_deletions(directory: Directory, time_ms: int) -> None:
     for topic_id in directory.undated:
         directory.deletions[topic_id] = replace(directory.deletions[topic_id], time_ms=time_ms)
     directory.undated.clear()
+
+
+def reopen_orders(directory: Directory) -> None:
+    """Make every placement and deletion one that the owners have still to confirm."""
+    for topic_id, placement in directory.placements.items():
+        directory.placements[topic_id] = replace(placement, confirmed=False)
+    for topic_id, going in directory.deletions.items():
+        directory.deletions[topic_id] = replace(going, confirmed=False)
+    directory.unconfirmed = {*directory.placements, *directory.deletions}
 
 
 def forgettable(directory: Directory, before_ms: int) -> list[bytes]:
@@ -204,139 +229,6 @@ def is_remembered(deleted_ms: int, log_time_ms: int, limits: Limits) -> bool:
     return deleted_ms == UNDATED or log_time_ms - deleted_ms <= limits.deleted_topic_retention_ms
 
 
-def decide_create(directory: Directory, command: CreateTopics, limits: Limits, log_time_ms: int) -> tuple[list[Outcome], list[Record]]:
-    """Decide CreatePartitions: one outcome per topic, and the placements to log.
-
-    New partitions go, one range per coordinator, where the rules of `placement` want them.
-    """
-    loads = dict(command.eligible)
-    twice = _named_twice(command.topics)
-    outcomes: list[Outcome] = []
-    records: list[Record] = []
-    for topic in command.topics:
-        refusal = _check_create(directory, topic, twice, limits, log_time_ms)
-        if refusal is not None:
-            outcomes.append(refusal)
-            continue
-        placement = directory.placements.get(topic.topic_id)
-        first = placement.num_partitions if placement is not None else 0
-        if topic.num_partitions <= first:
-            outcomes.append(OK)
-            continue
-        if not loads:
-            message = f"topic {topic.name}: no coordinator has a leader to take new partitions; retry when one is ready"
-            outcomes.append(Outcome(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message=message))
-            continue
-        old = placement.ranges if placement is not None else ()
-        new = spread(first=first, count=topic.num_partitions - first, placed=old, loads=loads, leaders=command.leaders)
-        ranges = [*old, *new]
-        records.append(TopicPlaced(topic_id=topic.topic_id, name=topic.name, ranges=ranges, confirmed=False))
-        outcomes.append(_narrow(command) if topic.num_partitions > len(loads) and command.without else OK)
-    return outcomes, records
-
-
-def _narrow(command: CreateTopics) -> Outcome:
-    """A success that says on how few coordinators a topic lives, though it would have been spread over more."""
-    had = len(command.eligible)
-    return Outcome(
-        message=f"the new partitions live on {had} of {had + len(command.without)} coordinators, since nobody has claimed coordinators"
-        f" {', '.join(map(str, sorted(command.without)))} yet; partitions do not move, but those added later go there first"
-    )
-
-
-def _named_twice(topics: list[WantedTopic]) -> set[bytes | str]:
-    seen: set[bytes | str] = set()
-    twice: set[bytes | str] = set()
-    for topic in topics:
-        for name in (topic.topic_id, topic.name):
-            (twice if name in seen else seen).add(name)
-    return twice
-
-
-def _check_create(directory: Directory, topic: WantedTopic, twice: set[bytes | str], limits: Limits, log_time_ms: int) -> Outcome | None:
-    """The first of the checks on id, name and count that fails."""
-    text = topic_id_text(topic.topic_id)
-    if topic.topic_id == ZERO_TOPIC_ID:
-        message = f"topic {topic.name}: its id is all zero; send the id that Kafka gave the topic"
-        return Outcome(error=ErrorCode.INVALID_REQUEST, message=message)
-    if topic.topic_id in twice or topic.name in twice:
-        return Outcome(error=ErrorCode.INVALID_REQUEST, message=f"topic {topic.name} or its id {text} stands in the request twice")
-    if is_deleted(directory, topic.topic_id, log_time_ms, limits):
-        return Outcome(error=ErrorCode.UNKNOWN_TOPIC_ID, message=f"topic id {text} was deleted and does not come back; use a new id")
-    placement = directory.placements.get(topic.topic_id)
-    if placement is not None and placement.name != topic.name:
-        return Outcome(error=ErrorCode.INVALID_REQUEST, message=f"topic id {text} belongs to topic {placement.name}, not {topic.name}")
-    complaint = illegal_topic_name(topic.name)
-    if complaint is not None:
-        return Outcome(error=ErrorCode.INVALID_TOPIC_EXCEPTION, message=complaint)
-    holder = directory.names.get(topic.name)
-    if holder is not None and holder != topic.topic_id:
-        return Outcome(error=ErrorCode.TOPIC_ALREADY_EXISTS, message=f"topic {topic.name} exists with id {topic_id_text(holder)}")
-    if not 1 <= topic.num_partitions <= limits.partitions_per_topic_max:
-        wanted = f"topic {topic.name}: {topic.num_partitions} partitions are wanted"
-        message = f"{wanted}; 1 to {limits.partitions_per_topic_max} are allowed (max.partitions.per.topic)"
-        return Outcome(error=ErrorCode.INVALID_PARTITIONS, message=message)
-    return None
-
-
-def decide_delete(directory: Directory, command: DeleteTopics, limits: Limits, log_time_ms: int) -> tuple[list[Outcome], list[Record]]:
-    """Decide DeleteTopics: deleting again within the memory of deleted ids is a success."""
-    outcomes: list[Outcome] = []
-    records: list[Record] = []
-    decided: set[bytes] = set()
-    for topic_id in command.topic_ids:
-        if topic_id in decided or is_deleted(directory, topic_id, log_time_ms, limits):
-            outcomes.append(OK)
-        elif topic_id in directory.placements:
-            records.append(TopicDeleting(topic_id=topic_id, confirmed=False))
-            decided.add(topic_id)
-            outcomes.append(OK)
-        else:
-            outcomes.append(Outcome(error=ErrorCode.UNKNOWN_TOPIC_ID, message=why_unknown(directory, topic_id)))
-    return outcomes, records
-
-
-def decide_confirm(directory: Directory, command: ConfirmPlaced | ConfirmDeleted) -> list[Record]:
-    """Log that all owners have done their part, if that is still the news it was."""
-    match command:
-        case ConfirmPlaced():
-            placement = directory.placements.get(command.topic_id)
-            if placement is None or placement.confirmed or list(placement.ranges) != command.ranges:
-                return []
-            return [TopicPlaced(topic_id=placement.topic_id, name=placement.name, ranges=list(placement.ranges), confirmed=True)]
-        case ConfirmDeleted():
-            going = directory.deletions.get(command.topic_id)
-            if going is None or going.confirmed:
-                return []
-            return [TopicDeleting(topic_id=command.topic_id, confirmed=True)]
-
-
-def decide_register(directory: Directory, command: RegisterNode) -> tuple[list[Record], Outcome]:
-    """Log a node when anything about it is new.
-
-    One that cannot follow the schema level in force is refused, and so is a second process with the id of a node that is
-    registered, unless it says of just that process that it has ended: of two that start together the first is registered.
-    """
-    if command.schema_level_max < directory.schema_level:
-        message = (
-            f"node {command.node_id} supports schema levels up to {command.schema_level_max}, and level {directory.schema_level} is in"
-            " force, which never goes back: run a version that has it, with schema.level.max at least as high"
-        )
-        return [], Outcome(error=ErrorCode.UNSUPPORTED_VERSION, message=message)
-    known = directory.nodes.get(command.node_id)
-    if known is not None and known.incarnation_id not in (command.incarnation_id, command.replaced_id):
-        message = f"node {command.node_id} is registered by another process, at {addresses(known.endpoints)}"
-        return [], Outcome(error=ErrorCode.DUPLICATE_BROKER_REGISTRATION, message=message)
-    node = NodeRegistered(
-        node_id=command.node_id,
-        rack=command.rack,
-        endpoints=list(command.endpoints),
-        schema_level_max=command.schema_level_max,
-        incarnation_id=command.incarnation_id,
-    )
-    return [] if known == node else [node], OK
-
-
 def addresses(endpoints: Sequence[Endpoint]) -> str:
     """Where a node listens, for people."""
     return ", ".join(f"{one.host}:{one.port}" for one in endpoints) or "an unknown address"
@@ -345,27 +237,3 @@ def addresses(endpoints: Sequence[Endpoint]) -> str:
 def working_nodes(directory: Directory) -> list[NodeRegistered]:
     """The registered nodes but those below the level in force, which an operator has called gone: they could not register again."""
     return [node for _, node in sorted(directory.nodes.items()) if node.schema_level_max >= directory.schema_level]
-
-
-def decide_raise(directory: Directory, command: RaiseSchemaLevel) -> tuple[list[Record], Outcome]:
-    """Decide to raise the schema level; a level that is reached already is a success."""
-    if command.level < 0:
-        message = f"schema level {command.level}: levels are numbers from 1 on, and 0 changes nothing"
-        return [], Outcome(error=ErrorCode.INVALID_REQUEST, message=message)
-    if command.level <= directory.schema_level:
-        return [], OK
-    if command.level > LEVEL_LATEST:
-        message = f"schema level {command.level} is not known to this version, which knows {', '.join(map(str, levels()))}"
-        return [], Outcome(error=ErrorCode.INVALID_REQUEST, message=message)
-    behind = [
-        f"node {node.node_id} supports levels up to {node.schema_level_max}"
-        for node in working_nodes(directory)
-        if node.schema_level_max < command.level and node.node_id not in command.gone_node_ids
-    ]
-    if behind:
-        message = (
-            f"schema level {command.level} is not supported by every node: {', '.join(behind)}. Upgrade them and let them have it"
-            " (schema.level.max), or say which of them are gone for good"
-        )
-        return [], Outcome(error=ErrorCode.INVALID_REQUEST, message=message)
-    return [FeatureLevelSet(level=command.level)], OK

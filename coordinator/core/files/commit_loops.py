@@ -1,340 +1,269 @@
-"""Deciding plain commits: the loops over the batches of a group. Compiled when installed; the `.pxd` has the types.
+"""The rules of a commit, batch by batch: the loops. Compiled when installed; the `.pxd` has the types.
 
-Batches come as bytes of the wire, 77 each (`batches.BATCH`), file after file; results go to tables, one row per kind of number
-(`scratch.py`) and one place per batch, run, partition or producer. Nothing here is a rule of its own: whatever is not plain ends
-the loop with the number of its file, for `commit.py` to decide. Tables are memoryviews, so that the same lines see plain ints
-when not compiled.
+Batches are lines (`records.lines`), file after file; `bounds` says where the lines of each file begin, and where those of the last
+one end. The leader decides into the speculative tables (`decide_files`); every replica applies what the log holds to the committed
+ones (`apply_files`). Both judge a batch by the same functions.
 """
 
 from __future__ import annotations
 
-from coordinator.core.tables.scratch import (
-    AT,
-    BASE,
-    BYTE_OFFSET,
-    COUNT,
-    CURSOR,
-    EPOCH,
-    EXPECTED,
-    FILE_OF,
-    FILE_SIZE,
-    FIRST_SEQUENCE,
-    ITS_EPOCH,
-    ITS_ID,
-    ITS_SLOT,
-    LAST_SEQUENCE,
-    LOG_START,
-    ORDER,
-    PLACE,
-    PRODUCER,
-    PRODUCER_SEGMENT,
-    PRODUCER_START,
-    ROW,
-    RUN_FIRST,
-    SEGMENT,
-    SEGMENT_ROW,
-    SIZE,
-    SLOT,
-    START,
-    STARTS,
-    STOPS,
-    TIMESTAMP,
-    TYPE,
+from coordinator.core.files.outcomes import (
+    DECIDED,
+    FAR_BYTES,
+    HAS_REFUSALS,
+    NO_PARTITION,
+    OLD_EPOCH,
+    UNKNOWN_PARTITION,
+    WRONG_OFFSET,
+    WRONG_SEQUENCE,
 )
-from records.file_tables import (
+from coordinator.core.tables.cells import (
+    HIGH_WATERMARK,
+    KNOWN_EPOCH,
+    LAST_APPEND,
+    MAX_TIMESTAMP,
+    MAX_TIMESTAMP_OFFSET,
+    RING,
+    RING_COUNT,
+    RING_HEAD,
+    START_OFFSET,
+)
+from coordinator.core.tables.keyed_loops import KeyedRows
+from records.lines import (
+    BASE_OFFSET,
     BASE_SEQUENCE,
-    BATCHES_OF_FILE,
-    BYTE_GAP,
-    BYTE_SIZE,
+    BYTE_OFFSET,
+    DETAIL,
+    LOG_START,
+    PARTITION,
     PRODUCER_EPOCH,
     PRODUCER_ID,
-    PRODUCER_INDEX,
-    PRODUCERS_OF_FILE,
-    RECORD_COUNT_MINUS_ONE,
-    RUN_BASE_OFFSET,
-    RUN_LENGTH,
-    RUN_LOG_START,
-    RUN_PARTITION,
-    RUN_TOPIC,
-    RUNS_OF_FILE,
-    TIMESTAMP_AGE,
+    RECORD_COUNT,
+    ROW,
+    TIMESTAMP,
     TIMESTAMP_TYPE,
+    TOPIC_HIGH,
+    TOPIC_LOW,
+    VERDICT,
+    BatchVerdict,
 )
 
-
-def _int32(data: bytes, at: int) -> int:
-    """A big-endian number of 4 bytes; the sign is that of its first."""
-    top = data[at]
-    if top > 127:
-        top -= 256
-    return ((top * 256 + data[at + 1]) * 256 + data[at + 2]) * 256 + data[at + 3]
+_ACCEPTED, _DUPLICATE, _GAP = int(BatchVerdict.ACCEPTED), int(BatchVerdict.DUPLICATE), int(BatchVerdict.SEQUENCE_GAP)
+_NEW_EPOCH_GAP, _FENCED = int(BatchVerdict.NEW_EPOCH_GAP), int(BatchVerdict.FENCED)
+_WRONG_SPAN, _NO_ROOM = int(BatchVerdict.WRONG_SPAN), int(BatchVerdict.NO_ROOM)
 
 
-def _int64(data: bytes, at: int) -> int:
-    """A big-endian number of 8 bytes."""
-    low = data[at + 4]  # by itself first: a product of bytes alone would be a C int
-    low = ((low * 256 + data[at + 5]) * 256 + data[at + 6]) * 256 + data[at + 7]
-    high = _int32(data, at)  # by itself too, and the factor in two parts: larger ones would be Python's ints when compiled
-    return high * 65536 * 65536 + low
+def _find_partitions(lines: memoryview[int], first: int, stop: int, partitions: KeyedRows) -> int:
+    """Note the row of each batch's partition; returns the first batch whose partition is not here, or -1."""
+    row = -1
+    for line in range(first, stop):
+        # Batches of a partition mostly stand together.
+        if (
+            line == first
+            or lines[line, PARTITION] != lines[line - 1, PARTITION]
+            or lines[line, TOPIC_LOW] != lines[line - 1, TOPIC_LOW]
+            or lines[line, TOPIC_HIGH] != lines[line - 1, TOPIC_HIGH]
+        ):
+            row = partitions.find(lines[line, TOPIC_HIGH], lines[line, TOPIC_LOW], lines[line, PARTITION])
+            if row < 0:
+                return line
+        lines[line, ROW] = row
+    return -1
 
 
-def _is_equal(data: bytes, one: int, other: int, length: int) -> bool:
-    """Whether two stretches are the same; neighbours differ in their last bytes, if they do."""
-    back = length
-    while back > 0 and data[one + back - 1] == data[other + back - 1]:
-        back -= 1
-    return back == 0
+def _judge_sequence(lines: memoryview[int], line: int, slot: int, producers: KeyedRows, is_retry_known: bool) -> int:
+    """The verdict on an idempotent batch whose producer has the row `slot`, -1 when nothing is known of it (KIP-98).
 
-
-def read_batches(
-    raw: bytes,
-    file_count: int,
-    append_time_ms: int,
-    index: dict[bytes, int] | None,
-    seen: memoryview[int],
-    files: memoryview[int],
-    columns: memoryview[int],
-    batches: memoryview[int],
-    runs: memoryview[int],
-    topics: list[list[bytes]],
-) -> int:
-    """Check the batches by themselves, find their partitions' rows in `index`, and cut files into runs of one partition.
-
-    `files` has batches and sizes, and gets runs, and no idempotent batches yet. `TIMESTAMP_AGE` is how long before
-    `append_time_ms` a batch's timestamp is. `topics` gets the topic ids of each file in order of appearance, which `RUN_TOPIC`
-    counts. Without an `index` every row is 0. `seen` has 256 places at least.
-    Returns the number of runs, or -1 - file for the first file that is not plain.
+    Of an unknown producer any first sequence is accepted. A batch is compared with the remembered ones if `is_retry_known`. What goes
+    with a verdict that is not ACCEPTED is put into the line.
     """
-    places = len(raw) // 77
-    if len(raw) != places * 77:
-        raise IndexError(f"{len(raw)} bytes are not whole batches")
-    for guess in range(256):
-        seen[guess] = 0
-    data = raw  # compiled: an address, which nobody checks; hence the looks at the length and at each file's number of batches
-    at = place = run = 0
-    ids_before: list[bytes] = []
-    for file in range(file_count):
-        of_file = files[BATCHES_OF_FILE, file]
-        if of_file > places - place:
-            raise IndexError(f"{of_file} batches of file {file}, {places - place} are left")
-        file_size, end_of_previous = files[FILE_SIZE, file], 0
-        first_run, first_place = run, place
-        row_now = topic_at = ordinal = 0
-        known: dict[bytes, int] = {}
-        for _ in range(of_file):
-            offset, length = _int32(data, at + 25), _int32(data, at + 29)
-            first, last = _int64(data, at + 33), _int64(data, at + 41)
-            time, kind = _int64(data, at + 49), data[at + 57]
-            if data[at] != 2 or length <= 0 or offset < end_of_previous or offset + length > file_size:
-                return -1 - file
-            if first < 0 or last < first or last - first > 0x7FFFFFFF or kind > 1 or time < -1:
-                return -1 - file
-            if place == first_place or not _is_equal(data, at + 5, at - 72, 20):
-                # Files of a group have many partitions in common: the last batch with the same few bytes is likely to know the row.
-                guess = (data[at + 24] + 31 * data[at + 23] + 7 * data[at + 20] + 17 * data[at + 5]) & 0xFF
-                before = seen[guess] - 1
-                seen[guess] = place + 1
-                if before >= 0 and _is_equal(data, at + 5, before * 77 + 5, 20):
-                    row_now = batches[ROW, before]
-                elif index is not None:
-                    found = index.get(data[at + 5 : at + 25])
-                    if found is None:
-                        return -1 - file
-                    row_now = found
-                if place == first_place or not _is_equal(data, at + 5, topic_at, 16):
-                    topic_at = at + 5
-                    ordinal = known.setdefault(data[topic_at : topic_at + 16], len(known))
-                runs[RUN_FIRST, run], runs[RUN_LENGTH, run], runs[RUN_TOPIC, run] = place, 0, ordinal
-                runs[RUN_PARTITION, run] = _int32(data, at + 21)
-                run += 1
-            runs[RUN_LENGTH, run - 1] += 1
-            columns[FILE_OF, place], batches[ROW, place] = file, row_now
-            columns[BYTE_OFFSET, place], batches[BYTE_GAP, place] = offset, offset - end_of_previous
-            columns[SIZE, place] = batches[BYTE_SIZE, place] = length
-            columns[COUNT, place], batches[RECORD_COUNT_MINUS_ONE, place] = last - first + 1, last - first
-            columns[TIMESTAMP, place], batches[TIMESTAMP_AGE, place] = time, append_time_ms - time
-            columns[TYPE, place] = batches[TIMESTAMP_TYPE, place] = kind
-            end_of_previous = offset + length
-            at += 77
-            place += 1
-        files[RUNS_OF_FILE, file], files[PRODUCERS_OF_FILE, file] = run - first_run, 0
-        ids = list(known)
-        ids_before = ids_before if ids == ids_before else ids  # the same list: whoever encodes it does so once
-        topics.append(ids_before)
-    return run
+    if slot < 0:
+        return _ACCEPTED
+    epoch, known = lines[line, PRODUCER_EPOCH], producers.cells[slot, KNOWN_EPOCH]
+    first = lines[line, BASE_SEQUENCE]
+    if epoch != known:
+        if epoch > known and first == 0:
+            return _ACCEPTED
+        lines[line, DETAIL] = known
+        return _FENCED if epoch < known else _NEW_EPOCH_GAP
+    held, newest = producers.cells[slot, RING_COUNT], producers.cells[slot, RING_HEAD]
+    if is_retry_known:
+        last = (first + lines[line, RECORD_COUNT] - 1) & 0x7FFFFFFF
+        place = newest
+        for _ in range(held):
+            place = place - 1 if place > 0 else 4
+            cell = RING + place * 4
+            if producers.cells[slot, cell] == first and producers.cells[slot, cell + 1] == last:
+                lines[line, BASE_OFFSET], lines[line, DETAIL] = producers.cells[slot, cell + 2], producers.cells[slot, cell + 3]
+                return _DUPLICATE
+    newest = newest - 1 if newest > 0 else 4
+    expected = (producers.cells[slot, RING + newest * 4 + 1] + 1) & 0x7FFFFFFF
+    if first == expected:
+        return _ACCEPTED
+    lines[line, DETAIL] = expected
+    return _GAP
 
 
-def assign_offsets(
-    places: int,
-    found: int,
+def _accept(lines: memoryview[int], line: int, slot: int, append_time: int, partitions: KeyedRows, producers: KeyedRows) -> None:
+    """Take an accepted batch into the tables: the next offset, the greatest timestamp, the producer's ring."""
+    row, base, next_offset = lines[line, ROW], lines[line, BASE_OFFSET], lines[line, BASE_OFFSET] + lines[line, RECORD_COUNT]
+    partitions.cells[row, HIGH_WATERMARK] = next_offset
+    is_append_time = lines[line, TIMESTAMP_TYPE] == 1
+    effective = append_time if is_append_time else lines[line, TIMESTAMP]
+    if effective > partitions.cells[row, MAX_TIMESTAMP]:
+        partitions.cells[row, MAX_TIMESTAMP], partitions.cells[row, MAX_TIMESTAMP_OFFSET] = effective, next_offset - 1
+    partitions.touch(row)
+    if lines[line, PRODUCER_ID] < 0:
+        return
+    epoch, first = lines[line, PRODUCER_EPOCH], lines[line, BASE_SEQUENCE]
+    if slot < 0:
+        slot = producers.take_row()
+        producers.set_key(slot, row, lines[line, PRODUCER_ID], 0)
+        producers.cells[slot, KNOWN_EPOCH] = epoch
+    elif epoch != producers.cells[slot, KNOWN_EPOCH]:
+        producers.cells[slot, KNOWN_EPOCH], producers.cells[slot, RING_COUNT] = epoch, 0
+    place = producers.cells[slot, RING_HEAD]
+    cell = RING + place * 4
+    producers.cells[slot, cell] = first
+    producers.cells[slot, cell + 1] = (first + lines[line, RECORD_COUNT] - 1) & 0x7FFFFFFF
+    producers.cells[slot, cell + 2] = base
+    producers.cells[slot, cell + 3] = append_time if is_append_time else -1
+    producers.cells[slot, RING_HEAD] = place + 1 if place < 4 else 0
+    if producers.cells[slot, RING_COUNT] < 5:
+        producers.cells[slot, RING_COUNT] += 1
+    producers.cells[slot, LAST_APPEND] = append_time
+    producers.touch(slot)
+
+
+# ---- deciding
+
+
+def decide_files(
+    lines: memoryview[int],
+    bounds: memoryview[int],
+    append_time: int,
     offsets_max: int,
-    columns: memoryview[int],
-    batches: memoryview[int],
-    runs: memoryview[int],
-    high_watermark: memoryview[int],
-    log_start: memoryview[int],
-    mark: memoryview[int],
-) -> int:
-    """Give every batch its base offset, dense from its partition's high watermark on, in the order of the requests.
-
-    Each of the runs that were `found` gets what its first batch has. Batches are sorted by partition into `ORDER`, partitions by
-    first appearance. `mark` has a place for every row of the partition table: 0 before and after.
-    Returns how many partitions those are, or -1 - file for the first file with a batch that would end beyond `offsets_max`.
-    """
-    segments = unusual = 0
-    for place in range(places):
-        at = batches[ROW, place]
-        segment = mark[at] - 1
-        if segment < 0:
-            segment = segments
-            segments += 1
-            mark[at] = segments
-            runs[SEGMENT_ROW, segment] = at
-            columns[STARTS, segment] = high_watermark[at]  # the next offset, until all have theirs
-            columns[STOPS, segment] = 0  # how many, until then
-        length, base = columns[COUNT, place], columns[STARTS, segment]
-        if length > offsets_max - base:
-            unusual = -1 - columns[FILE_OF, place]
-            break
-        batches[SEGMENT, place] = segment
-        columns[BASE, place], columns[LOG_START, place] = base, log_start[at]
-        columns[STARTS, segment] = base + length
-        columns[STOPS, segment] += 1
-    if unusual:
-        for segment in range(segments):
-            mark[runs[SEGMENT_ROW, segment]] = 0
-        return unusual
-    for run in range(found):
-        place = runs[RUN_FIRST, run]
-        runs[RUN_BASE_OFFSET, run], runs[RUN_LOG_START, run] = columns[BASE, place], columns[LOG_START, place]
-    end = 0
-    for segment in range(segments):
-        mark[runs[SEGMENT_ROW, segment]] = 0
-        columns[STARTS, segment], end = end, end + columns[STOPS, segment]
-        columns[STOPS, segment] = columns[STARTS, segment]
-    for place in range(places):
-        segment = batches[SEGMENT, place]
-        columns[ORDER, columns[STOPS, segment]] = place
-        columns[STOPS, segment] += 1
-    return segments
-
-
-def read_producers(
-    raw: bytes,
-    index: dict[int, dict[int, int]],
-    guesses: memoryview[int],
-    owner: memoryview[int],
-    producer_of_slot: memoryview[int],
-    table_epoch: memoryview[int],
-    head: memoryview[int],
-    ring_last: memoryview[int],
-    mark: memoryview[int],
-    files: memoryview[int],
-    columns: memoryview[int],
-    batches: memoryview[int],
-    idempotent: memoryview[int],
-    producers: memoryview[int],
-) -> int:
-    """Prove that every idempotent batch follows on its producer's last one, in the same epoch, and list these batches.
-
-    `idempotent` gets of each: its place, producer id, epoch, first sequence, the number of its producer by first appearance, and
-    its distance from the one before in its file (the first: from the file's first batch); `files` how many there are. `SLOT` is
-    the row of a producer, below 0 for a new one, `EPOCH` its epoch; `START` is where its batches begin once they are sorted by
-    producer, with their number behind the last.
-    `mark` has a place for every row of the producer table: 0 before and after. `guesses`, a power of two of them, are rows of the
-    table where a producer was found before: looking there is cheaper than in `index`, and wrong guesses do no harm.
-    Returns how many producers there are, or -1 - file for the first file that is not plain.
-    """
-    places = len(raw) // 77
-    if len(raw) != places * 77:
-        raise IndexError(f"{len(raw)} bytes are not whole batches")
-    data = raw  # as above
-    found = count = unusual = before = 0
-    guess_mask = len(guesses) - 1
-    new: dict[tuple[int, int], int] = {}
-    for place in range(places):
-        at = place * 77
-        producer, its_epoch = _int64(data, at + 58), data[at + 66] * 256 + data[at + 67]
-        if producer < 0 or its_epoch > 0x7FFF:
-            continue
-        row, file = batches[ROW, place], columns[FILE_OF, place]
-        first, last = _int32(data, at + 68), _int32(data, at + 72)
-        if first < 0 or last != (first + columns[COUNT, place] - 1) & 0x7FFFFFFF:
-            unusual = -1 - file
-            break
-        guess = (producer & guess_mask) + row * 40503 & guess_mask  # ids go up to 2^63 - 1: nothing is added to a whole one
-        slot = guesses[guess]
-        if owner[slot] != row or producer_of_slot[slot] != producer:
-            of_partition = index.get(row)
-            known = None if of_partition is None else of_partition.get(producer)
-            slot = -1 if known is None else known
-            if slot >= 0:
-                guesses[guess] = slot
-        if slot < 0:
-            number = new.setdefault((row, producer), count)
-            if number == count:
-                # Of a producer without state any first sequence and epoch is accepted.
-                producers[SLOT, number], producers[EPOCH, number], producers[EXPECTED, number] = -len(new), its_epoch, first
-        else:
-            number = mark[slot] - 1
-            if number < 0:
-                number = count
-                mark[slot] = number + 1
-                newest = slot * 5 + (head[slot] + 4) % 5
-                producers[SLOT, number], producers[EPOCH, number] = slot, table_epoch[slot]
-                producers[EXPECTED, number] = (ring_last[newest] + 1) & 0x7FFFFFFF
-        if number == count:
-            count += 1
-            producers[START, number] = 0  # how many batches, until all are known
-        if first != producers[EXPECTED, number] or its_epoch != producers[EPOCH, number]:
-            unusual = -1 - file
-            break
-        producers[EXPECTED, number] = (last + 1) & 0x7FFFFFFF
-        producers[START, number] += 1
-        if files[PRODUCERS_OF_FILE, file] == 0:
-            # The file's first: count back to where it begins.
-            before = place
-            while before > 0 and columns[FILE_OF, before - 1] == file:
-                before -= 1
-        idempotent[PRODUCER_INDEX, found], before = place - before, place
-        files[PRODUCERS_OF_FILE, file] += 1
-        idempotent[PLACE, found], idempotent[PRODUCER_ID, found], idempotent[PRODUCER_EPOCH, found] = place, producer, its_epoch
-        idempotent[BASE_SEQUENCE, found], idempotent[PRODUCER, found] = first, number
-        found += 1
-    for number in range(count):
-        if producers[SLOT, number] >= 0:
-            mark[producers[SLOT, number]] = 0
-    if unusual:
-        return unusual
-    end = 0
-    for number in range(count):
-        producers[START, number], end = end, end + producers[START, number]
-    producers[START, count] = end
-    return count
-
-
-def sort_by_producer(
-    found: int,
-    count: int,
-    columns: memoryview[int],
-    batches: memoryview[int],
-    idempotent: memoryview[int],
-    producers: memoryview[int],
-    of_batch: memoryview[int],
-    of_producer: memoryview[int],
+    partitions: KeyedRows,
+    producers: KeyedRows,
+    outcomes: memoryview[int],
 ) -> None:
-    """Sort what `read_producers` listed by producer, stable: as many batches as it found, of as many producers.
+    """Give every batch of lawful files its verdict, in order, and take the accepted ones into the speculative tables.
 
-    `of_batch` and `of_producer` are the tables of `ProducerColumns`.
+    `producers` has room for as many more rows as there are batches. A file of which a partition is not here changes nothing.
     """
-    for number in range(count):
-        producers[CURSOR, number] = of_producer[PRODUCER_START, number] = producers[START, number]
-        of_producer[ITS_SLOT, number], of_producer[ITS_EPOCH, number] = producers[SLOT, number], producers[EPOCH, number]
-    for at in range(found):
-        number, place, sequence = idempotent[PRODUCER, at], idempotent[PLACE, at], idempotent[BASE_SEQUENCE, at]
-        to = producers[CURSOR, number]
-        if to == producers[START, number]:
-            of_producer[PRODUCER_SEGMENT, number], of_producer[ITS_ID, number] = batches[SEGMENT, place], idempotent[PRODUCER_ID, at]
-        producers[CURSOR, number] = to + 1
-        of_batch[AT, to], of_batch[FIRST_SEQUENCE, to] = place, sequence
-        of_batch[LAST_SEQUENCE, to] = (sequence + columns[COUNT, place] - 1) & 0x7FFFFFFF
+    for file in range(len(outcomes)):
+        first, stop = bounds[file], bounds[file + 1]
+        if _find_partitions(lines, first, stop, partitions) >= 0:
+            outcomes[file] = UNKNOWN_PARTITION
+            continue
+        outcomes[file] = DECIDED
+        for line in range(first, stop):
+            verdict = _decide(lines, line, append_time, offsets_max, partitions, producers)
+            lines[line, VERDICT] = verdict
+            if verdict > _DUPLICATE:
+                outcomes[file] = HAS_REFUSALS
+
+
+def _decide(lines: memoryview[int], line: int, append_time: int, offsets_max: int, partitions: KeyedRows, producers: KeyedRows) -> int:
+    row, count, slot = lines[line, ROW], lines[line, RECORD_COUNT], -1
+    due = partitions.cells[row, HIGH_WATERMARK]
+    lines[line, LOG_START] = partitions.cells[row, START_OFFSET]
+    if count > offsets_max - due:
+        lines[line, DETAIL] = due
+        return _NO_ROOM
+    if lines[line, PRODUCER_ID] >= 0:
+        first = lines[line, BASE_SEQUENCE]
+        if first < 0 or lines[line, DETAIL] != (first + count - 1) & 0x7FFFFFFF:
+            return _WRONG_SPAN
+        slot = producers.find(row, lines[line, PRODUCER_ID], 0)
+        verdict = _judge_sequence(lines, line, slot, producers, True)
+        if verdict != _ACCEPTED:
+            return verdict
+    lines[line, BASE_OFFSET], lines[line, DETAIL] = due, 0
+    _accept(lines, line, slot, append_time, partitions, producers)
+    return _ACCEPTED
+
+
+# ---- applying
+
+
+def apply_files(
+    lines: memoryview[int],
+    bounds: memoryview[int],
+    first_file: int,
+    stop_file: int,
+    append_times: memoryview[int],
+    partitions: KeyedRows,
+    producers: KeyedRows,
+    accepted: memoryview[int],
+    undo: memoryview[int],
+    fault: memoryview[int],
+) -> int:
+    """Take the accepted batches of logged files into the committed tables; returns the first file that cannot be, or `stop_file`.
+
+    Nothing of that file is taken, and `fault` says why: the batch, the reason, and the number that was expected. `accepted` gets
+    how many accepted batches each file has. `undo` has
+    `UNDO_WIDTH` cells for each batch of the longest file; `producers` has room as for `decide_files`.
+    """
+    for file in range(first_file, stop_file):
+        used = 0
+        for line in range(bounds[file], bounds[file + 1]):
+            if lines[line, VERDICT] != _ACCEPTED:
+                continue
+            row = partitions.find(lines[line, TOPIC_HIGH], lines[line, TOPIC_LOW], lines[line, PARTITION])
+            slot, reason, expected = -1, 0, 0
+            if row < 0:
+                reason = NO_PARTITION
+            elif lines[line, BASE_OFFSET] != partitions.cells[row, HIGH_WATERMARK]:
+                reason, expected = WRONG_OFFSET, partitions.cells[row, HIGH_WATERMARK]
+            elif lines[line, BYTE_OFFSET] > 0x7FFFFFFF:
+                reason, expected = FAR_BYTES, 0x7FFFFFFF
+            elif lines[line, PRODUCER_ID] >= 0:
+                slot = producers.find(row, lines[line, PRODUCER_ID], 0)
+                verdict = _judge_sequence(lines, line, slot, producers, False)
+                if verdict != _ACCEPTED:
+                    reason = OLD_EPOCH if verdict == _FENCED else WRONG_SEQUENCE
+                    expected = 0 if verdict == _NEW_EPOCH_GAP else lines[line, DETAIL]
+            if reason:
+                fault[0], fault[1], fault[2] = line, reason, expected
+                _take_back(undo, used, partitions, producers)
+                return file
+            lines[line, ROW] = row
+            _note(undo, used, row, slot, partitions, producers)
+            used += 1
+            _accept(lines, line, slot, append_times[file], partitions, producers)
+            if slot < 0 and lines[line, PRODUCER_ID] >= 0:
+                undo[used - 1, 5] = producers.find(row, lines[line, PRODUCER_ID], 0)
+        accepted[file] = used
+    return stop_file
+
+
+def _note(undo: memoryview[int], at: int, row: int, slot: int, partitions: KeyedRows, producers: KeyedRows) -> None:
+    """Note what a batch is about to change."""
+    undo[at, 0], undo[at, 1] = row, partitions.cells[row, HIGH_WATERMARK]
+    undo[at, 2], undo[at, 3] = partitions.cells[row, MAX_TIMESTAMP], partitions.cells[row, MAX_TIMESTAMP_OFFSET]
+    undo[at, 4], undo[at, 5] = slot, -1
+    if slot >= 0:
+        cell = RING + producers.cells[slot, RING_HEAD] * 4
+        undo[at, 6], undo[at, 7] = producers.cells[slot, KNOWN_EPOCH], producers.cells[slot, RING_HEAD]
+        undo[at, 8], undo[at, 9] = producers.cells[slot, RING_COUNT], producers.cells[slot, LAST_APPEND]
+        for place in range(4):
+            undo[at, 10 + place] = producers.cells[slot, cell + place]
+
+
+def _take_back(undo: memoryview[int], used: int, partitions: KeyedRows, producers: KeyedRows) -> None:
+    """Take the last batches back, the newest first."""
+    for at in range(used - 1, -1, -1):
+        row, slot, new = undo[at, 0], undo[at, 4], undo[at, 5]
+        partitions.cells[row, HIGH_WATERMARK] = undo[at, 1]
+        partitions.cells[row, MAX_TIMESTAMP], partitions.cells[row, MAX_TIMESTAMP_OFFSET] = undo[at, 2], undo[at, 3]
+        if new >= 0:
+            producers.unlink(new)
+            producers.untouch(new)
+            producers.release(new)
+        elif slot >= 0:
+            cell = RING + undo[at, 7] * 4
+            for place in range(4):
+                producers.cells[slot, cell + place] = undo[at, 10 + place]
+            producers.cells[slot, KNOWN_EPOCH], producers.cells[slot, RING_HEAD] = undo[at, 6], undo[at, 7]
+            producers.cells[slot, RING_COUNT], producers.cells[slot, LAST_APPEND] = undo[at, 8], undo[at, 9]

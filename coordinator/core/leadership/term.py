@@ -1,9 +1,13 @@
 """One leadership term: what was produced, what was acknowledged, and when the term is over.
 
-An entry is acknowledged only when its report is for the successor of the last acknowledged seq and stands where the
-claim says it must: `claim offset + seq`, plus the void entries that the reader saw in between. A report further on
-is held until the reader has shown that the hole holds only void entries (a zombie must not be able to throw the
-right leader out); any other surprise ends the term, because then the outcome is unknown and only the log can tell.
+An entry is acknowledged only when its report, without an error, is for the successor of the last acknowledged seq, and the entry stands
+where the claim says it must: `claim offset + seq`, plus the void entries that the reader saw in between. A report that names this place
+settles it at once. One that names none, or one further on, says only that the brokers have the entry; void entries may stand before it,
+and librdkafka reports repeated requests like that. It is held until the reader has seen the entry and so its place. Any other report ends
+the term, because then the outcome is unknown and only the log can tell.
+
+The key of an entry can be forged. So an entry that is read before it is settled must have, byte for byte, the value that was written.
+Another value uses up the seq for every replica: the own entry is void wherever it stands, and the term ends at once.
 """
 
 from __future__ import annotations
@@ -12,11 +16,14 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import chain, islice
+from operator import attrgetter, eq
 from typing import TypeAlias
 
 from coordinator.core.commands import Answer, Command
-from coordinator.core.files.block import CommitBlock
+from coordinator.core.files.logged import LoggedFiles
 from coordinator.core.leadership.transaction import AppliedChunk, Chunk
+from coordinator.core.log_entry import ReadEntry
 from records.model import Record
 
 Token: TypeAlias = object
@@ -45,28 +52,29 @@ class PendingCommit:
 
 @dataclass(slots=True)
 class PendingEntry:
-    """An entry under way, or those of a block or a transaction, which take effect together when the last is acknowledged.
+    """An entry under way, or those of many files or of a transaction, which take effect together when the last is acknowledged.
 
-    Reads in `before` see the state without it, waiters and reads in `after` with it. `seq` and `encoded` are those of the
-    last of `count` entries.
+    Reads in `before` see the state without it, waiters and reads in `after` with it. `values` are those of all its entries, `seq` is
+    that of the last.
     """
 
     seq: int
     records: list[Record]
-    encoded: bytes
+    values: Sequence[bytes]
     produced_ms: int
-    block: CommitBlock | None = None
-    count: int = 1
+    files: LoggedFiles | None = None
     chunks: Sequence[Chunk] = ()
     offsets: list[int] = field(default_factory=list)
     object_keys: list[str] = field(default_factory=list)
+    ruled_out: list[str] = field(default_factory=list)
+    """The keys of files that it fences, removes or hands over."""
     before: list[Waiter] = field(default_factory=list)
     after: list[Waiter] = field(default_factory=list)
 
     def placed_chunks(self) -> Iterator[AppliedChunk]:
         """The chunks of an acknowledged transaction, between the entries that begin and end it."""
         for chunk, offset in zip(self.chunks, self.offsets[1:-1], strict=True):
-            yield AppliedChunk(chunk.records, offset, chunk.encoded)
+            yield AppliedChunk(chunk.records, offset)
 
 
 class TermCause(Enum):
@@ -100,9 +108,11 @@ class Term:
     acked_seq: int = 0
     void_shift: int = 0
     in_flight: deque[PendingEntry] = field(default_factory=deque)
-    held: deque[tuple[int, int]] = field(default_factory=deque)
+    held: deque[tuple[int, int | None]] = field(default_factory=deque)
     group_ends: deque[int] = field(default_factory=deque)
     by_key: dict[str, PendingCommit] = field(default_factory=dict)
+    ruled_out: dict[str, str] = field(default_factory=dict)
+    """Keys that entries under way fence, remove or hand over, with the reasons of their tombstones."""
     reported_seq: int = 0
     seen_seq: int = 0
     seen_shift: int = 0
@@ -110,14 +120,14 @@ class Term:
 
     def add(self, entry: PendingEntry) -> None:
         """Note an entry that is about to be produced."""
-        first_seq = entry.seq - entry.count + 1
+        first_seq = entry.seq - len(entry.values) + 1
         if first_seq != self.next_seq:
             raise AssertionError(f"entry has seq {first_seq}, {self.next_seq} is next")
         self.next_seq = entry.seq + 1
         self.in_flight.append(entry)
 
     def reported(self, reports: Sequence[tuple[int, int | None, str | None]]) -> Iterator[tuple[PendingEntry, int]]:
-        """Take delivery reports (seq, offset, error); yields the entries they acknowledge, with offsets. Raises `TermOver`.
+        """Take delivery reports (seq, offset if it was told, error); yields the entries they acknowledge, with offsets. Raises `TermOver`.
 
         An entry leaves the term when the next one is asked for, so that one whose application fails is still known.
         What comes before a bad report is acknowledged first.
@@ -125,7 +135,7 @@ class Term:
         held, last_seq = self.held, self.reported_seq
         bad: TermOver | None = None
         for seq, offset, error in reports:
-            if error is not None or offset is None:
+            if error is not None:
                 bad = TermOver(TermCause.DELIVERY, f"entry {seq} was not delivered: {error}")
                 break
             if seq != last_seq + 1:
@@ -138,17 +148,40 @@ class Term:
         if bad is not None:
             raise bad
 
-    def seen(self, seq: int, offset: int) -> Iterator[tuple[PendingEntry, int]]:
-        """The reader saw an own entry that counts; returns the held entries that this acknowledges, like `reported`."""
-        self.seen_seq = seq
-        shift = offset - self.claim_offset - seq
-        if shift != self.seen_shift:
-            self.seen_shift = shift
-            self.shifts.append((seq, shift))
-        return self._drain()
+    @property
+    def settled_seq(self) -> int:
+        """The last entry that is reported and whose place is known; those up to it are not compared with what is read."""
+        return self.held[0][0] - 1 if self.held else self.reported_seq
+
+    def seen(self, seq: int, entries: Sequence[ReadEntry]) -> Iterator[tuple[PendingEntry, int]]:
+        """The reader saw entries with own keys that count, side by side, the last one of this seq.
+
+        Yields the held entries that this acknowledges, like `reported`. Raises `TermOver` behind them when one is not what was written.
+        """
+        first_seq = seq - len(entries) + 1
+        own = len(entries) if seq <= self.settled_seq else self._count_own(first_seq, entries)
+        if own:
+            self.seen_seq = first_seq + own - 1
+            shift = entries[0].offset - self.claim_offset - first_seq
+            if shift != self.seen_shift:
+                self.seen_shift = shift
+                self.shifts.append((first_seq, shift))
+            yield from self._drain()
+        if own < len(entries):
+            text = f"entry {first_seq + own} at offset {entries[own].offset} has the key but not the value that this leader wrote"
+            raise TermOver(TermCause.MISPLACED, f"{text}: something else writes to the topic in its name")
+
+    def _count_own(self, first_seq: int, entries: Sequence[ReadEntry]) -> int:
+        """How many of the entries that were read, from the first one on, are settled or have the value that was written."""
+        settled = max(0, self.settled_seq - first_seq + 1)
+        under_way = chain.from_iterable(entry.values for entry in self.in_flight)
+        written = islice(under_way, first_seq + settled - self.acked_seq - 1, None)
+        # They end before an entry that is not under way yet: it was not written.
+        is_own = [*map(eq, map(attrgetter("value"), entries[settled:]), written), False]
+        return settled + is_own.index(False)
 
     def _drain(self) -> Iterator[tuple[PendingEntry, int]]:
-        """Acknowledge reported entries in order, up to one that stands further on than the reader can explain yet."""
+        """Acknowledge reported entries in order, up to one whose place only the reader can tell and has not seen yet."""
         held, shifts, in_flight = self.held, self.shifts, self.in_flight
         while held:
             seq, offset = held[0]
@@ -156,13 +189,14 @@ class Term:
                 self.void_shift = shifts.popleft()[1]
             expected = self.claim_offset + self.void_shift + seq
             if offset != expected:
-                if offset > expected and self.seen_seq < seq:
+                if offset is not None and offset < expected:
+                    raise TermOver(TermCause.MISPLACED, f"entry {seq} was reported at offset {offset}, it must stand at {expected}")
+                if self.seen_seq < seq:
                     break
-                raise TermOver(TermCause.MISPLACED, f"entry {seq} was reported at offset {offset}, it must stand at {expected}")
             entry = in_flight[0]
-            entry.offsets.append(offset)
+            entry.offsets.append(expected)
             if seq == entry.seq:
-                yield entry, offset
+                yield entry, expected
                 self._acknowledged()
             held.popleft()
 
@@ -171,6 +205,8 @@ class Term:
         self.acked_seq = entry.seq
         for key in entry.object_keys:
             del self.by_key[key]
+        for key in entry.ruled_out:
+            del self.ruled_out[key]
         while self.group_ends and self.group_ends[0] <= entry.seq:
             self.group_ends.popleft()
 

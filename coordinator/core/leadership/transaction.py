@@ -31,7 +31,6 @@ class AppliedChunk(NamedTuple):
 
     records: Sequence[Record]
     offset: int
-    encoded: bytes
 
 
 class RecordTooLarge(Exception):

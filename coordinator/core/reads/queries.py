@@ -14,22 +14,29 @@ import numpy.typing as npt
 
 from coordinator.core.commands import (
     OK,
+    Answer,
+    Barrier,
+    Command,
     DescribedFile,
+    DescribeFiles,
+    FenceFiles,
     FetchPoint,
     FoundBatch,
     FoundBatches,
     FoundOffset,
+    ListOffsets,
     OffsetQuery,
     Outcome,
 )
-from coordinator.core.files.commit import unknown_partition
+from coordinator.core.files.answers import unknown_partition
+from coordinator.core.reads.standings import answer_fence
 from coordinator.core.state.replica_state import ShardState
-from coordinator.core.state.unwritten import TailRun
+from coordinator.core.state.unwritten import UnwrittenRun
 from coordinator.core.tables.in_memory import BrokenInvariant, HotState
 from coordinator.core.tables.search_loops import packed_reaching, row_reaching, unpack_batches
 from coordinator.core.tables.stored_rows import APPEND_TIME_BIT, PACKED_CELLS, FileName, Rows, WrittenRun, numbers_of
 from coordinator.core.wording import row_text
-from coordinator.kafka.batches import partition_key, split_partition_key
+from coordinator.kafka.batches import split_partition_key
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.names import topic_id_text
 from coordinator.kafka.timestamps import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, MAX_TIMESTAMP
@@ -49,6 +56,21 @@ ROWS_AT_ONCE = 512
 _NOTHING_FOUND = FoundOffset(outcome=OK)
 
 
+def answer_read(state: ShardState, read: Command) -> Answer:
+    """Answer a strict read once its entry is acknowledged. Raises `BrokenInvariant`, also for a write, whose answer was decided with it."""
+    match read:
+        case FenceFiles():
+            return answer_fence(state, read)
+        case ListOffsets():
+            return [list_offset(state, query) for query in read.queries]
+        case DescribeFiles():
+            return [describe_file(state, key) for key in read.object_keys]
+        case Barrier():
+            return OK
+        case _:
+            raise BrokenInvariant(f"{type(read).__name__} was acknowledged without an answer")
+
+
 def unknown(hot: HotState, topic_id: bytes, partition: int) -> Outcome:
     """The outcome for a partition that is not here."""
     error, message = unknown_partition(hot, topic_id, partition)
@@ -58,7 +80,7 @@ def unknown(hot: HotState, topic_id: bytes, partition: int) -> Outcome:
 def list_offset(state: ShardState, query: OffsetQuery) -> FoundOffset:
     """Answer one ListOffsets query (KIP-1164, DisklessListOffsets)."""
     hot = state.hot
-    row = hot.partitions.index.get(partition_key(query.topic_id, query.partition))
+    row = hot.partitions.find(query.topic_id, query.partition)
     if row is None:
         return FoundOffset(outcome=unknown(hot, query.topic_id, query.partition))
     log_start = hot.partitions.log_start.cells[row]
@@ -145,9 +167,9 @@ def _reaching_written(state: ShardState, written: WrittenRun, log_start: int, ti
     return None
 
 
-def _reaching_unwritten(run: TailRun, log_start: int, timestamp: int) -> tuple[int, int] | None:
+def _reaching_unwritten(run: UnwrittenRun, log_start: int, timestamp: int) -> tuple[int, int] | None:
     """Find the first unwritten batch that reaches the time; the result is that of `_reaching_written`."""
-    rows = numbers_of(run.block.rows()).data
+    rows = numbers_of(run.files.sorted().rows).data
     at = row_reaching(rows, run.start, run.stop, log_start, timestamp)
     if at < 0:
         return None
@@ -188,7 +210,7 @@ class FetchBudget:
 def find_batches(state: ShardState, point: FetchPoint, budget: FetchBudget, coordinator_id: int) -> FoundBatches | None:
     """Answer one FindBatches element; None: the offset lies past the high watermark, which only a barrier can judge."""
     hot = state.hot
-    row = hot.partitions.index.get(partition_key(point.topic_id, point.partition))
+    row = hot.partitions.find(point.topic_id, point.partition)
     if row is None:
         return FoundBatches(outcome=unknown(hot, point.topic_id, point.partition), batches=[])
     log_start = hot.partitions.log_start.cells[row]
@@ -209,7 +231,7 @@ def find_batches(state: ShardState, point: FetchPoint, budget: FetchBudget, coor
 
 def past_the_end(state: ShardState, point: FetchPoint, *, is_certain: bool) -> FoundBatches:
     """The answer for an offset past the high watermark: only a leader behind a barrier may reset a consumer."""
-    row = state.hot.partitions.index.get(partition_key(point.topic_id, point.partition))
+    row = state.hot.partitions.find(point.topic_id, point.partition)
     if row is None:
         return FoundBatches(outcome=unknown(state.hot, point.topic_id, point.partition), batches=[])
     high_watermark = state.hot.partitions.high_watermark.cells[row]

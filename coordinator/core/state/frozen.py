@@ -5,15 +5,15 @@ The writer's thread makes rows of them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from coordinator.core.files.block import Int64s
 from coordinator.core.state.packing_loops import copy_rings
-from coordinator.core.tables.tables import REMEMBERED_BATCHES, PartitionTable, ProducerTable
+from coordinator.core.tables.cells import REMEMBERED_BATCHES
+from coordinator.core.tables.tables import Int64s, PartitionTable, ProducerTable
 from records.state_digest import PRODUCER_RING
 
 
@@ -95,9 +95,9 @@ class FrozenProducers(NamedTuple):
         return ProducerLists(row, partition_row, producer_id, epoch, last_append_ms, rings)
 
 
-def freeze_partitions(table: PartitionTable, live: Collection[int], dead: list[int], trimming: Mapping[int, int]) -> FrozenPartitions:
+def freeze_partitions(table: PartitionTable, live: Int64s, dead: list[int], trimming: Mapping[int, int]) -> FrozenPartitions:
     """Copy partitions; of those that are in `trimming`, the batches before its offset are taken out of their files' counts."""
-    rows = np.concatenate((_sorted(live), np.array(dead, np.int64)))
+    rows = np.concatenate((live, np.array(dead, np.int64)))
     trimmed_to = {row: trimming[row] for row in rows.tolist() if row in trimming} if trimming else {}
     columns = (table.high_watermark, table.log_start, table.first_offset, table.max_timestamp, table.max_timestamp_offset)
     numbers = np.array([column.array[rows] for column in columns])
@@ -105,20 +105,9 @@ def freeze_partitions(table: PartitionTable, live: Collection[int], dead: list[i
     return FrozenPartitions(rows, keys, numbers, trimmed_to, frozenset(dead))
 
 
-def _sorted(rows: Collection[int]) -> Int64s:
-    in_order = np.fromiter(rows, np.int64, len(rows))
-    in_order.sort()
-    return in_order
-
-
-def freeze_producers(table: ProducerTable, touched: Collection[int]) -> FrozenProducers:
+def freeze_producers(table: ProducerTable, rows: Int64s) -> FrozenProducers:
     """Copy producers; a busy coordinator changes thousands between two writes."""
-    rows = _sorted(touched)
     numbers = np.array([rows, *(column.array[rows] for column in (table.owner, table.producer, table.epoch, table.last_append))])
     rings, ends = np.empty(len(rows) * REMEMBERED_BATCHES, PRODUCER_RING), np.empty(len(rows), np.int64)
-    used = copy_rings(
-        rows.data, REMEMBERED_BATCHES, table.head.cells, table.count.cells, table.ring_first.cells, table.ring_last.cells,
-        table.ring_base.cells, table.ring_time.cells, rings.view(np.int32).reshape(-1, 6).data, rings.view(np.int64).reshape(-1, 3).data,
-        ends.data,
-    )  # fmt: skip
+    used = copy_rings(rows.data, table.rows, rings.view(np.int32).reshape(-1, 6).data, rings.view(np.int64).reshape(-1, 3).data, ends.data)
     return FrozenProducers(numbers, rings[:used], ends)

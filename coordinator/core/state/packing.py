@@ -15,14 +15,14 @@ from itertools import islice, starmap
 import numpy as np
 
 from coordinator.core.directory.content import Content, items_of
-from coordinator.core.files.block import GatheredFiles
 from coordinator.core.state.frozen import FrozenPartitions, FrozenProducers, PartitionRow, ProducerLists
 from coordinator.core.state.packing_loops import hash_lines
 from coordinator.core.state.run_packing import batches_sum, pack_runs
+from coordinator.core.state.tombstone_ages import TombstoneAges
 from coordinator.core.state.unwritten import Generation
+from coordinator.core.tables.cells import REMEMBERED_BATCHES
 from coordinator.core.tables.row_sums import RowSums
 from coordinator.core.tables.stored_rows import FileLists, FileRow, Header, RunRow, Tombstone, lists_of_files
-from coordinator.core.tables.tables import REMEMBERED_BATCHES
 from coordinator.core.yielding import Rest, no_rest
 from records.state_digest import (
     EMPTY,
@@ -42,6 +42,7 @@ from records.state_digest import (
 )
 
 _ROWS_A_PIECE = 128
+_FILES_A_PIECE = 8
 
 HASHED_COLUMNS = FileRow._fields.index("live_batches")
 """So many columns of a file stand before those that change; `hash_file` takes them in this order."""
@@ -59,7 +60,11 @@ class TopicRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Freeze:
-    """A frozen generation and the hot rows that changed with it; results of commits before `results_before_ms` may go."""
+    """A frozen generation and the hot rows that changed with it; results of commits before `results_before_ms` may go.
+
+    `written_ms` is the clock's time of the write, -1 when that of the log has to do. Without commits the log's time stands still, and a
+    file is not to count as empty since before the deletion that emptied it.
+    """
 
     header: Header
     generation: Generation
@@ -70,6 +75,12 @@ class Freeze:
     topics_forgotten: list[bytes]
     directory: Content | None
     results_before_ms: int
+    written_ms: int = -1
+
+    @property
+    def emptied_ms(self) -> int:
+        """Since when the files are empty whose last batch is counted out by this write."""
+        return max(self.header.log_time_ms, self.written_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +99,7 @@ class Flush:
     topics_forgotten: list[bytes]
     directory: str | None
     results_before_ms: int
+    emptied_ms: int
     live_lost: list[tuple[int, int]]
     trimmed: list[tuple[int, int]]
     tombstones: list[Tombstone]
@@ -110,6 +122,7 @@ class Packer:
     dead: set[int] = field(default_factory=set)
     topic_hashes: dict[bytes, Digest] = field(default_factory=dict)
     tombstones: dict[str, tuple[int, Digest]] = field(default_factory=dict)
+    tombstone_ages: TombstoneAges[str] = field(default_factory=TombstoneAges)
     directory: dict[tuple[str, str], tuple[object, Digest]] = field(default_factory=dict)
 
     def restore(
@@ -132,7 +145,7 @@ class Packer:
         self.total = self.total.plus(self._hash_partitions(live, no_rest))
         self.total = self.total.plus(self._hash_producers(producers, no_rest)).plus(sum_of(lanes_of(files)))
         self._take_topics(topics, [])
-        self._take_tombstones(tombstones, 0)
+        self._take_tombstones(tombstones, 0, no_rest)
         if directory is not None:
             self._take_directory(directory, no_rest)
 
@@ -148,7 +161,7 @@ class Packer:
         generation = freeze.generation
         self.total = self.total.plus(self.producer_hashes.forget({row for row, _, _ in freeze.producers_dropped}))
         self.key_of.update(zip(freeze.partitions.rows.tolist(), freeze.partitions.keys, strict=True))
-        packed = pack_runs(generation.blocks, self.key_of, rest)
+        packed = pack_runs(generation.applied, self.key_of, rest)
         rest()
         self._add_batches(packed.partition_rows, packed.sums)
         for partition_row, gone in generation.trimmed_rows:
@@ -157,12 +170,12 @@ class Packer:
         rest()
         producers = freeze.producers.stored()
         self.total = self.total.plus(self._hash_producers(producers, rest))
-        files = _files_of(generation, rest)
+        files = _files_of(generation, freeze.emptied_ms, rest)
         file_hashes = _hashes_of_files(files, rest)
         removed = _hashes_of_files(lists_of_files(generation.files_removed.values()), rest)
         self.total = self.total.plus(sum_of(lanes_of(file_hashes))).minus(sum_of(lanes_of(removed)))
         self._take_topics(freeze.topics, freeze.topics_forgotten)
-        self._take_tombstones(generation.tombstones.values(), generation.tombstones_expired_before_ms)
+        self._take_tombstones(generation.tombstones.values(), generation.tombstones_expired_before_ms, rest)
         if freeze.directory is not None:
             self._take_directory(freeze.directory, rest)
         self.dead.difference_update(generation.purged)
@@ -179,6 +192,7 @@ class Packer:
             topics_forgotten=freeze.topics_forgotten,
             directory=None if freeze.directory is None else json.dumps(freeze.directory),
             results_before_ms=freeze.results_before_ms,
+            emptied_ms=freeze.emptied_ms,
             live_lost=list(generation.live_lost.items()),
             trimmed=list(generation.trimmed.items()),
             tombstones=list(generation.tombstones.values()),
@@ -219,16 +233,28 @@ class Packer:
         for topic_id in forgotten:
             self.total = self.total.minus(self.topic_hashes.pop(topic_id, EMPTY))
 
-    def _take_tombstones(self, stones: Iterable[Tombstone], expired_before_ms: int) -> None:
+    def _take_tombstones(self, stones: Iterable[Tombstone], expired_before_ms: int, rest: Rest) -> None:
         """Expiry takes tombstones of earlier flushes; those of this one that had expired are not in it any more."""
-        for key in [key for key, (created_ms, _) in self.tombstones.items() if 0 <= created_ms < expired_before_ms]:
-            self.total = self.total.minus(self.tombstones.pop(key)[1])
-        for stone in stones:
-            now = hash_tombstone(*stone)
-            if stone.object_key in self.tombstones:
-                self.total = self.total.minus(self.tombstones[stone.object_key][1])
-            self.total = self.total.plus(now)
-            self.tombstones[stone.object_key] = (stone.created_ms, now)
+        expired = iter(self.tombstone_ages.take_before(expired_before_ms))
+        while some := list(islice(expired, _ROWS_A_PIECE)):
+            rest()
+            for key in some:
+                self.total = self.total.minus(self.tombstones.pop(key)[1])
+        left = iter(stones)
+        while some_stones := list(islice(left, _ROWS_A_PIECE)):
+            rest()
+            for stone in some_stones:
+                self._take_tombstone(stone)
+
+    def _take_tombstone(self, stone: Tombstone) -> None:
+        key, now = stone.object_key, hash_tombstone(*stone)
+        earlier = self.tombstones.get(key)
+        if earlier is not None:
+            self.tombstone_ages.discard(earlier[0], key)
+            self.total = self.total.minus(earlier[1])
+        self.total = self.total.plus(now)
+        self.tombstones[key] = (stone.created_ms, now)
+        self.tombstone_ages.add(stone.created_ms, key)
 
     def _take_directory(self, content: Content, rest: Rest) -> None:
         """Replace the directory's items; only those that changed are hashed."""
@@ -246,17 +272,15 @@ class Packer:
             self.total = self.total.minus(gone)
 
 
-def _files_of(generation: Generation, rest: Rest) -> FileLists:
-    """The files of a generation as they are stored."""
+def _files_of(generation: Generation, emptied_ms: int, rest: Rest) -> FileLists:
+    """The files of a generation as they are stored; those without live batches are empty since that time."""
     files = lists_of_files([])
-    for at in range(0, len(generation.blocks), _ROWS_A_PIECE):
-        rest()
-        gathered = GatheredFiles()
-        for block in generation.blocks[at : at + _ROWS_A_PIECE]:
-            block.add_files(gathered)
-        for column, more in zip(files, gathered.lists(), strict=True):
+    for number, applied in enumerate(generation.applied):
+        if number % _FILES_A_PIECE == 0:
+            rest()
+        for column, more in zip(files, applied.file_lists(), strict=True):
             column += more  # type: ignore[operator]  # columns of the same name
-    return files
+    return files if all(files.live_batches) else files._replace(emptied_ms=[-1 if live else emptied_ms for live in files.live_batches])
 
 
 def _hashes_of_files(files: FileLists, rest: Rest) -> list[bytes]:

@@ -1,5 +1,9 @@
 cimport cython
 
+from coordinator.core.tables.keyed_loops cimport KeyedRows
+
+cdef Py_ssize_t RING, RING_COUNT, RING_HEAD
+
 cdef unsigned long long _MASK, _SEED_LOW, _SEED_HIGH, _MULTIPLY_1, _MULTIPLY_2
 
 cdef unsigned long long _mixed(unsigned long long x) noexcept
@@ -54,11 +58,7 @@ cpdef object hash_lines(const long long[:, ::1] lines, unsigned long long[::1] h
 @cython.locals(batch=Py_ssize_t, at=Py_ssize_t, file=cython.longlong, timestamp=cython.longlong)
 cpdef bint count_from_lower_bases(unsigned int[::1] cells, Py_ssize_t start, Py_ssize_t stop, long long files, long long time) except -1
 
-@cython.locals(
-    to=Py_ssize_t, place=Py_ssize_t, row=Py_ssize_t, remembered=Py_ssize_t, cell=Py_ssize_t, _=Py_ssize_t, at=Py_ssize_t,
-)
+@cython.locals(to=Py_ssize_t, place=Py_ssize_t, row=Py_ssize_t, remembered=Py_ssize_t, batch=Py_ssize_t, cell=Py_ssize_t, _=Py_ssize_t)
 cpdef Py_ssize_t copy_rings(
-    const long long[::1] producers, Py_ssize_t width, const long long[::1] head, const long long[::1] count,
-    const long long[::1] ring_first, const long long[::1] ring_last, const long long[::1] ring_base, const long long[::1] ring_time,
-    int[:, ::1] sequences, long long[:, ::1] others, long long[::1] ends,
+    const long long[::1] which, KeyedRows producers, int[:, ::1] sequences, long long[:, ::1] others, long long[::1] ends,
 ) except -1

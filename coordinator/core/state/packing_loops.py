@@ -7,6 +7,8 @@ modulo 2^64. Arrays are memoryviews, so that the same lines see plain ints when 
 
 from __future__ import annotations
 
+from coordinator.core.tables.cells import RING, RING_COUNT, RING_HEAD
+from coordinator.core.tables.keyed_loops import KeyedRows
 from records.state_digest import HASH_MULTIPLIERS, HASH_SEEDS, UINT64_MASK
 
 _MASK = UINT64_MASK
@@ -193,35 +195,25 @@ def count_from_lower_bases(cells: memoryview[int], start: int, stop: int, files:
 
 
 def copy_rings(
-    producers: memoryview[int],
-    width: int,
-    head: memoryview[int],
-    count: memoryview[int],
-    ring_first: memoryview[int],
-    ring_last: memoryview[int],
-    ring_base: memoryview[int],
-    ring_time: memoryview[int],
-    sequences: memoryview[int],
-    others: memoryview[int],
-    ends: memoryview[int],
+    which: memoryview[int], producers: KeyedRows, sequences: memoryview[int], others: memoryview[int], ends: memoryview[int]
 ) -> int:
-    """Copy what is remembered of producers, oldest first, and where each one's ends; returns the end.
+    """Copy what is remembered of some producers, oldest first, and where each one's ends; returns the end.
 
     The two arrays are of the same bytes, 24 per batch as in `records.state_digest.PRODUCER_RING`: its sequences are the first
     two of six numbers of 32 bits, base offset and time the last two of three of 64.
     """
     to = 0
-    for place in range(len(producers)):
-        row = producers[place]
-        remembered = count[row]
-        cell = head[row] - remembered
-        if cell < 0:
-            cell += width
+    for place in range(len(which)):
+        row = which[place]
+        remembered = producers.cells[row, RING_COUNT]
+        batch = producers.cells[row, RING_HEAD] - remembered
+        if batch < 0:
+            batch += 5
         for _ in range(remembered):
-            at = row * width + cell
-            sequences[to, 0], sequences[to, 1] = ring_first[at], ring_last[at]
-            others[to, 1], others[to, 2] = ring_base[at], ring_time[at]
-            cell = cell + 1 if cell + 1 < width else 0
+            cell = RING + 4 * batch
+            sequences[to, 0], sequences[to, 1] = producers.cells[row, cell], producers.cells[row, cell + 1]
+            others[to, 1], others[to, 2] = producers.cells[row, cell + 2], producers.cells[row, cell + 3]
+            batch = batch + 1 if batch < 4 else 0
             to += 1
         ends[place] = to
     return to

@@ -21,7 +21,8 @@ from coordinator.core.state.frozen import PartitionRow, ProducerRow, lists_of
 from coordinator.core.state.packing import Packer, TopicRow, hash_stored_file, partition_proofs
 from coordinator.core.state.packing_loops import add_run
 from coordinator.core.state.replica_state import OFFSET_END, Stored
-from coordinator.core.tables.stored_rows import PACKED, FileRow, Header, RunRow, Tombstone
+from coordinator.core.state.tombstone_ages import TombstoneAges
+from coordinator.core.tables.stored_rows import PACKED, FileRow, FileTotals, Header, RunRow, Tombstone
 from coordinator.kafka.names import topic_id_text
 from records.state_digest import PRODUCER_RING, U64, Digest, Int64s, hash_bytes, key_lanes
 
@@ -45,12 +46,13 @@ class StoredRows:
 
 
 class _Files(NamedTuple):
-    """Files in order: their ids, counters of live batches, hashes of their keys, and hashes for the digest."""
+    """Files in order: their ids, counters of live batches, hashes of their keys, hashes for the digest, and how many they are."""
 
     ids: Int64s
     live: Int64s
     keys: set[int]
     hashes: list[bytes]
+    totals: FileTotals
 
 
 def prove(rows: StoredRows) -> Stored:
@@ -65,7 +67,11 @@ def prove(rows: StoredRows) -> Stored:
     files = _files(rows.files)
     sums = _batch_sums(partitions, rows.runs, files)
     keys = files.keys
-    keys.update(hash(stone.object_key) for stone in rows.tombstones)
+    ages: TombstoneAges[int] = TombstoneAges()
+    for stone in rows.tombstones:
+        hashed = hash(stone.object_key)
+        ages.add(stone.created_ms, hashed)
+        keys.add(hashed)
     directory = None if rows.directory is None else rows.directory[0]
     packer.restore(
         partitions=partitions,
@@ -85,6 +91,8 @@ def prove(rows: StoredRows) -> Stored:
         topics=rows.topics,
         directory=directory,
         keys=keys,
+        tombstone_ages=ages,
+        file_totals=files.totals,
         packer=packer,
     )
 
@@ -113,12 +121,17 @@ def _files(stored: Iterable[FileRow]) -> _Files:
     live: list[int] = []
     keys: set[int] = set()
     hashes: list[bytes] = []
+    sizes: list[int] = []
     for file in stored:
         ids.append(file.file_id)
         live.append(file.live_batches)
+        sizes.append(file.file_size)
         keys.add(hash(file.object_key))
         hashes.append(hash_stored_file(file))
-    return _Files(np.array(ids, np.int64), np.array(live, np.int64), keys, hashes)
+    empty_sizes = [size for size, batches in zip(sizes, live, strict=True) if not batches]
+    empty, bytes_empty = len(empty_sizes), sum(empty_sizes)
+    totals = FileTotals(live=len(ids) - empty, empty=empty, bytes_live=sum(sizes) - bytes_empty, bytes_empty=bytes_empty)
+    return _Files(np.array(ids, np.int64), np.array(live, np.int64), keys, hashes, totals)
 
 
 def _batch_sums(partitions: list[PartitionRow], runs: Iterable[RunRow], files: _Files) -> U64:

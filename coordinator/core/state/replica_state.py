@@ -1,6 +1,6 @@
 """The committed state of one replica: hot tables, rows not yet written, and the database behind them.
 
-`apply_entry` is the only way in: leader, follower, restart and simulation all go through it, entry by entry in log
+`apply_files` and `apply_entry` are the only ways in: leader, follower, restart and simulation all go through them, in log
 order. Reads never see an entry that was not applied. `freeze` hands over what changed since the last write.
 Trimming (counting deleted batches out of their files) is housekeeping on the side: it is bounded per step and never
 changes an answer, because deleted batches are invisible from the moment their entry was applied.
@@ -8,27 +8,40 @@ changes an answer, because deleted batches are invisible from the moment their e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
-from coordinator.core.directory.content import content_of, restore_directory
+from coordinator.core.directory.content import content_of, restore_content
 from coordinator.core.directory.directory import UNDATED
-from coordinator.core.files.block import AppliedBlock, BlockFile, CommitBlock
-from coordinator.core.files.block_apply import apply_block
-from coordinator.core.files.read_block import AppliedRead, ReadBlock, apply_read
+from coordinator.core.files.apply import ApplyResult, apply
+from coordinator.core.files.logged import AppliedFiles, LoggedFiles
 from coordinator.core.state.frozen import PartitionRow, ProducerRow, freeze_partitions, freeze_producers
 from coordinator.core.state.packing import Freeze, Packer, TopicRow, unpack_ring
-from coordinator.core.state.unwritten import FileBlock, Generation, TailRun, with_losses
+from coordinator.core.state.tombstone_ages import TombstoneAges
+from coordinator.core.state.unwritten import Generation, UnwrittenRun, with_losses
+from coordinator.core.tables.cells import RING_WIDTH
 from coordinator.core.tables.in_memory import BrokenInvariant, DeletedTopic, HotState, Topic
-from coordinator.core.tables.stored_rows import ColdStore, FileName, FileRow, Header, Rows, RunRow, Tombstone, WrittenRun, unpack
-from coordinator.core.tables.tables import RememberedBatch
-from coordinator.kafka.batches import partition_key
+from coordinator.core.tables.stored_rows import (
+    NO_FILES,
+    ColdStore,
+    FileName,
+    FileRow,
+    FileTotals,
+    Header,
+    Rows,
+    RunRow,
+    Tombstone,
+    WrittenRun,
+    unpack,
+)
+from coordinator.kafka.batches import split_partition_key
 from records.model import (
-    FileCommitted,
-    FileHandedOver,
     FilesFenced,
+    FilesHandedOver,
     FilesRemoved,
     Record,
     RecordsDeleted,
@@ -40,13 +53,15 @@ OFFSET_END = (1 << 63) - 1
 
 TRIM_PARTITION_COST = 10
 """The cost of looking at a partition, in batches counted out."""
+TRIM_RUN_COST = 50
+"""The cost of reading a run, in batches counted out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
     """The tables as a state database holds them, proven (`core.state.proof`).
 
-    `keys` are the hashes of all known object keys and tombstones; `packer` has the sums to go on from.
+    `keys` are the hashes of all known object keys, `tombstone_ages` has those of tombstones; `packer` has the sums to go on from.
     """
 
     header: Header
@@ -55,7 +70,21 @@ class Stored:
     topics: list[TopicRow]
     directory: str | None
     keys: set[int]
+    tombstone_ages: TombstoneAges[int]
+    file_totals: FileTotals
     packer: Packer
+
+
+class Sealed(NamedTuple):
+    """A generation that ends at a mark, frozen when the mark was applied; `last_entry` is the key and the value of the mark's entry.
+
+    While batches are being trimmed the digest depends on how far that is: then replicas cannot be compared by it.
+    """
+
+    mark_id: int
+    freeze: Freeze
+    last_entry: tuple[bytes, bytes]
+    is_trimming: bool
 
 
 @dataclass(slots=True)
@@ -65,11 +94,18 @@ class ShardState:
     cold: ColdStore
     hot: HotState = field(default_factory=HotState)
     active: Generation = field(default_factory=Generation)
-    frozen: Generation | None = None
+    frozen: list[Generation] = field(default_factory=list)
+    """Generations that are being written or sealed, the oldest first."""
+    sealed: deque[Sealed] = field(default_factory=deque)
+    """Those of `frozen` that no writer has taken yet: each ends at a mark."""
     applied_offset: int = -1
+    prepared_for: bytes = b""
+    """The hash of the entry that begins a restored log, while the state before that entry is that of the old log's snapshot."""
     known_keys: set[int] = field(default_factory=set)
-    has_forgotten_keys: bool = False
-    """Whether some of `known_keys` may have neither a file nor a tombstone any more."""
+    """The hashes of the keys of files and tombstones."""
+    tombstone_ages: TombstoneAges[int] = field(default_factory=TombstoneAges)
+    loaded_files: FileTotals = NO_FILES
+    """How many files were stored when the state was loaded."""
     trimming: dict[int, int] = field(default_factory=dict)
     dead: dict[int, bytes] = field(default_factory=dict)
 
@@ -77,6 +113,8 @@ class ShardState:
     def restore(stored: Stored, cold: ColdStore) -> ShardState:
         """The state as a database holds it."""
         state = ShardState(cold=cold, applied_offset=stored.header.applied_offset)
+        if state.applied_offset < 0:
+            state.prepared_for = stored.header.last_entry_hash
         hot = state.hot
         hot.log_time_ms = stored.header.log_time_ms
         for topic in stored.topics:
@@ -88,13 +126,15 @@ class ShardState:
                 hot.topics[topic.topic_id] = Topic(topic.topic_id, topic.name, topic.order_offset)
         for row in stored.partitions:
             state._restore_partition(row)
-        hot.partitions.collect_free()
+        hot.partitions.collect_free(state.dead)
         for producer in stored.producers:
             state._restore_producer(producer)
-        hot.producers.collect_free()
+        hot.producers.restored()
         if stored.directory is not None:
-            restore_directory(hot.directory, stored.directory)
+            hot.snapshots, hot.restoration = restore_content(hot.directory, stored.directory)
         state.known_keys = stored.keys
+        state.tombstone_ages = stored.tombstone_ages
+        state.loaded_files = stored.file_totals
         return state
 
     def _restore_partition(self, stored: PartitionRow) -> None:
@@ -106,25 +146,23 @@ class ShardState:
         table.max_timestamp.cells[row] = stored.max_timestamp
         table.max_timestamp_offset.cells[row] = stored.max_timestamp_offset
         if stored.is_dead:
-            table.forget(stored.key)
+            table.forget(*split_partition_key(stored.key))
             self.dead[row] = stored.key
             self.trimming[row] = stored.trimmed_to
             return
-        topic_id, partition = stored.key[:16], int.from_bytes(stored.key[16:], "big")
+        topic_id, partition = split_partition_key(stored.key)
         self.hot.topics[topic_id].partitions.add(partition)
         if stored.trimmed_to < stored.log_start:
             self.trimming[row] = stored.trimmed_to
 
     def _restore_producer(self, stored: ProducerRow) -> None:
-        table = self.hot.producers
-        row = table.add(stored.partition_row, stored.producer_id, row=stored.row)
-        for first, last, base, time in unpack_ring(stored.ring):
-            table.remember(row, stored.epoch, RememberedBatch(first, last, base, time), stored.last_append_ms)
+        ring = np.array(unpack_ring(stored.ring), np.int64).reshape(-1, RING_WIDTH)
+        self.hot.producers.restore(stored.row, stored.partition_row, stored.producer_id, stored.epoch, stored.last_append_ms, ring)
 
     # ---- applying
 
-    def apply_entry(self, records: Sequence[Record], offset: int, encoded: bytes) -> bool:
-        """Apply the records of the entry at `offset`, the successor of the applied offset; returns whether the directory changed.
+    def apply_entry(self, records: Sequence[Record], offset: int) -> bool:
+        """Apply the records, which are no files, of the entry at `offset`; returns whether the directory changed.
 
         Raises `BrokenInvariant` when they do not fit.
         """
@@ -132,30 +170,41 @@ class ShardState:
             raise BrokenInvariant(f"entry {offset} comes again after {self.applied_offset}")
         has_directory_changed = False
         for record in records:
-            if isinstance(record, FileCommitted):
-                has_directory_changed |= self._apply_file(record, offset, encoded)
-            elif isinstance(record, TombstonesExpired):
+            if isinstance(record, TombstonesExpired):
                 has_directory_changed |= self._apply_expiry(record, offset)
             elif not self._apply_keys(record):
                 has_directory_changed |= self._apply_hot(record, offset)
         self.applied_offset = offset
         return has_directory_changed
 
-    def apply_block(self, block: CommitBlock | ReadBlock, offsets: Sequence[int]) -> None:
-        """Apply the files of a block, whose entries stand at these offsets."""
-        if offsets[0] <= self.applied_offset:
-            raise BrokenInvariant(f"entry {offsets[0]} comes again after {self.applied_offset}")
-        rows = apply_read(self.hot, block) if isinstance(block, ReadBlock) else apply_block(self.hot, block)
-        batches = block.batches_of_file
-        files = [BlockFile(block, at, offset, batches[at]) for at, offset in enumerate(offsets)]
-        self.active.add_block(AppliedRead(block, rows, files) if isinstance(block, ReadBlock) else AppliedBlock(block, rows, files))
-        self.known_keys.update(map(hash, block.object_keys()))
-        self.applied_offset = offsets[-1]
+    def apply_files(self, files: LoggedFiles, first: int, stop: int) -> ApplyResult:
+        """Apply the files `[first, stop)`, whose `offsets` are set, up to the first that the log before it rules out.
 
-    def are_new_files(self, block: CommitBlock | ReadBlock) -> bool:
-        """Whether no key of a block's files is known, nor twice among them. False means: look at each."""
-        hashes = set(map(hash, block.object_keys()))
-        return len(hashes) == len(block.batches_of_file) and self.known_keys.isdisjoint(hashes)
+        The caller has seen that their keys are new.
+        """
+        if files.offsets[first] <= self.applied_offset:
+            raise BrokenInvariant(f"entry {files.offsets[first]} comes again after {self.applied_offset}")
+        np.add(files.offsets[first:stop], self.hot.file_id_base, out=files.file_ids[first:stop])
+        result = apply(self.hot, files, first, stop)
+        end = result.stop
+        if end > first:
+            applied = AppliedFiles(files, first, end, files.accepted[first:end].tolist())
+            self.active.add(applied)
+            self.known_keys.update(map(hash, applied.object_keys()))
+            self.applied_offset = int(files.offsets[end - 1])
+        return result
+
+    def first_doubtful(self, files: LoggedFiles, first: int, stop: int) -> int:
+        """The first file whose key may be known, or may be that of an earlier one; `stop` when all are new for certain."""
+        hashes = [hash(head.object_key) for head in files.table.heads[first:stop]]
+        if len(set(hashes)) == len(hashes) and self.known_keys.isdisjoint(hashes):
+            return stop
+        seen: set[int] = set()
+        for file, hashed in enumerate(hashes, first):
+            if hashed in self.known_keys or hashed in seen:
+                return file
+            seen.add(hashed)
+        return stop
 
     def skip_entry(self, offset: int) -> None:
         """Pass over a void entry."""
@@ -163,58 +212,56 @@ class ShardState:
             raise BrokenInvariant(f"entry {offset} comes again after {self.applied_offset}")
         self.applied_offset = offset
 
-    def _apply_file(self, record: FileCommitted, offset: int, encoded: bytes) -> bool:
-        index = self.hot.partitions.index
-        try:
-            rows = [index[partition_key(record.topic_ids[t], p)] for t, p in zip(record.run_topic, record.run_partition, strict=True)]
-        except KeyError as missing:
-            raise BrokenInvariant(f"entry {offset} commits {record.object_key} to unknown partition {missing}") from None
-        has_directory_changed = self.hot.apply(record, offset)
-        self.active.add(FileBlock(offset, record, rows, encoded, len(record.byte_size)))
-        self.known_keys.add(hash(record.object_key))
-        return has_directory_changed
-
     def _apply_expiry(self, record: TombstonesExpired, offset: int) -> bool:
-        self.active.expire_tombstones(record.before_ms)
-        self.has_forgotten_keys = True
+        self.active.expire_tombstones(record.keys_before_ms)
+        self.known_keys.difference_update(self.tombstone_ages.take_before(record.keys_before_ms))
         # Deleted topics leave the same trace as keys: an id that may not come back.
         return self.hot.apply(record, offset)
 
     def _apply_keys(self, record: Record) -> bool:
         """Apply a record that only concerns object keys; returns whether it was one."""
-        now_ms = self.hot.log_time_ms
         match record:
             case FilesFenced():
                 for key, created_ms in zip(record.object_keys, record.created_ms, strict=True):
-                    self._bury(Tombstone(key, "fenced", now_ms, created_ms))
+                    self._bury_again(key, "fenced", created_ms)
             case FilesRemoved():
-                for key in record.object_keys:
-                    self._bury(Tombstone(key, "removed", now_ms, self._forget_file(key)))
-            case FileHandedOver():
-                created_ms = self._forget_file(record.object_key)
-                self._bury(Tombstone(record.object_key, "handed over", now_ms, created_ms))
+                self._end_files(record.object_keys, "removed")
+            case FilesHandedOver():
+                self._end_files(record.object_keys, "handed over")
             case _:
                 return False
         return True
 
-    def _bury(self, stone: Tombstone) -> None:
-        self.active.tombstones[stone.object_key] = stone
-        self.known_keys.add(hash(stone.object_key))
+    def _end_files(self, object_keys: Sequence[str], reason: str) -> None:
+        """Forget files, which leave tombstones; a key that is no file's gets one without a time."""
+        files = self.find_files(object_keys)
+        for key in object_keys:
+            row = files.pop(key, None)
+            if row is None:
+                self._bury_again(key, reason, -1)
+            else:
+                self.active.remove_file(row)
+                self._bury(key, reason, row.created_ms)
 
-    def _forget_file(self, object_key: str) -> int:
-        """Drop a file from the known ones; returns its creation time."""
-        row = self.find_file(object_key)
-        if row is None:
-            return -1
-        self.active.files.pop(object_key, None)
-        self.active.files_removed[object_key] = row
-        return row.created_ms
+    def _bury_again(self, object_key: str, reason: str, created_ms: int) -> None:
+        """Take a tombstone, perhaps in the place of an earlier one."""
+        earlier = self.find_tombstone(object_key)
+        if earlier is not None:
+            self.tombstone_ages.discard(earlier.created_ms, hash(object_key))
+        self._bury(object_key, reason, created_ms)
+
+    def _bury(self, object_key: str, reason: str, created_ms: int) -> None:
+        """Take the tombstone of a key that has none; no file of it is known any more."""
+        hashed = hash(object_key)
+        self.active.tombstones[object_key] = Tombstone(object_key, reason, self.hot.log_time_ms, created_ms)
+        self.tombstone_ages.add(created_ms, hashed)
+        self.known_keys.add(hashed)
 
     def _apply_hot(self, record: Record, offset: int) -> bool:
         hot = self.hot
         forgotten_before = len(hot.touched.partitions_forgotten)
         if isinstance(record, RecordsDeleted):
-            row = hot.partitions.index.get(partition_key(record.topic_id, record.partition))
+            row = hot.partitions.find(record.topic_id, record.partition)
             if row is not None and record.new_log_start_offset > hot.partitions.log_start.cells[row]:
                 self.trimming.setdefault(row, hot.partitions.log_start.cells[row])
         has_directory_changed = hot.apply(record, offset)
@@ -226,7 +273,7 @@ class ShardState:
     # ---- reading
 
     def _generations(self) -> tuple[Generation, ...]:
-        return (self.active,) if self.frozen is None else (self.frozen, self.active)
+        return (*self.frozen, self.active)
 
     def may_know(self, object_key: str) -> bool:
         """Whether there may be a file or a tombstone of this key; False is certain."""
@@ -236,29 +283,56 @@ class ShardState:
         """A known file, with its live batches as of now."""
         if not self.may_know(object_key):
             return None
-        for generation in reversed(self._generations()):
-            if object_key in generation.files_removed:
-                return None
-            block = generation.files.get(object_key)
-            if block is not None:
-                return with_losses(block.file_row(), *self._later_than(generation))
+        is_certain, file = self._find_unwritten(object_key)
+        if is_certain:
+            return file
         row = self.cold.file_by_key(object_key)
         if row is None:
             self._check_absent(object_key)
             return None
         if row.object_key != object_key:
             raise BrokenInvariant(f"the state has file {row.object_key!r:.100} under the key {object_key}")
-        return with_losses(row, self.frozen, self.active)
+        return with_losses(row, *self._generations())
+
+    def find_files(self, object_keys: Iterable[str]) -> dict[str, FileRow]:
+        """The known files among some keys, with their live batches as of now: much cheaper than one by one."""
+        found: dict[str, FileRow] = {}
+        left: list[str] = []
+        for key in filter(self.may_know, object_keys):
+            is_certain, file = self._find_unwritten(key)
+            if file is not None:
+                found[key] = file
+            elif not is_certain:
+                left.append(key)
+        if left:
+            generations = self._generations()
+            found.update((row.object_key, with_losses(row, *generations)) for row in self.cold.files_by_key(left))
+        for key in left:
+            if key not in found:
+                self._check_absent(key)
+        return found
+
+    def _find_unwritten(self, object_key: str) -> tuple[bool, FileRow | None]:
+        """A file among what is not written; with False the database has to be looked at."""
+        for generation in reversed(self._generations()):
+            if object_key in generation.files_removed:
+                return True, None
+            file = generation.file(object_key)
+            if file is not None:
+                return True, with_losses(file, *self._later_than(generation))
+        return False, None
 
     def _check_absent(self, object_key: str) -> None:
         """A key that was committed and is not found is lost: without this check it would be committed again, and its data twice."""
-        if self.has_forgotten_keys or any(object_key in generation.tombstones for generation in self._generations()):
+        if any(object_key in generation.tombstones for generation in self._generations()):
             return
         if self.cold.tombstone(object_key) is None:
             raise BrokenInvariant(f"the state has neither a file nor a tombstone of the known key {object_key}")
 
     def _later_than(self, generation: Generation) -> tuple[Generation, ...]:
-        return (self.active,) if generation is self.frozen else ()
+        generations = self._generations()
+        place = next(number for number, one in enumerate(generations) if one is generation)
+        return generations[place + 1 :]
 
     def find_tombstone(self, object_key: str) -> Tombstone | None:
         """The tombstone of a key, if it has one."""
@@ -274,9 +348,9 @@ class ShardState:
     def file_name(self, file_id: int) -> FileName | None:
         """A known file by the offset of its entry."""
         for generation in self._generations():
-            block = generation.files_by_id.get(file_id)
-            if block is not None:
-                return block.file_name()
+            name = generation.file_name(file_id)
+            if name is not None:
+                return name
         return self.cold.file_name(file_id)
 
     def files_after(self, object_key: str, limit: int) -> list[FileRow]:
@@ -284,21 +358,61 @@ class ShardState:
         hidden = {key for generation in self._generations() for key in generation.files_removed}
         rows = {row.object_key: with_losses(row, *self._generations()) for row in self.cold.files_after(object_key, limit + len(hidden))}
         for generation in self._generations():
-            for key, block in generation.files.items():
-                if key > object_key:
-                    rows[key] = with_losses(block.file_row(), *self._later_than(generation))
+            for file in generation.files():
+                if file.object_key > object_key:
+                    rows[file.object_key] = with_losses(file, *self._later_than(generation))
         return [rows[key] for key in sorted(rows) if key not in hidden][:limit]
+
+    def empty_files(self, before_ms: int, after: tuple[int, int], limit: int) -> list[FileRow]:
+        """Files without live batches, as far as that is written, whose `emptied_ms` is below a time.
+
+        They are ordered by `emptied_ms` and file id, and begin behind that pair (-1, -1: the first).
+        """
+        found: list[FileRow] = []
+        while len(found) < limit:
+            wanted = limit - len(found)
+            page = self.cold.empty_files(before_ms, after, wanted)
+            found += [
+                with_losses(row, *self._generations())
+                for row in page
+                if not any(row.object_key in generation.files_removed for generation in self._generations())
+            ]
+            if len(page) < wanted:
+                break
+            after = (page[-1].emptied_ms, page[-1].file_id)
+        return found
+
+    def file_totals(self) -> FileTotals:
+        """How many files are written to the state database."""
+        return self.loaded_files.plus(self.cold.file_changes())
+
+    def tombstones_after(self, object_key: str, limit: int) -> list[Tombstone]:
+        """Tombstones in key order after a key ('' = from the start)."""
+        unwritten: dict[str, Tombstone | None] = {}
+        for generation in self._generations():
+            for key, stone in generation.tombstones.items():
+                if key > object_key:
+                    unwritten[key] = None if _is_expired(stone, *self._later_than(generation)) else stone
+        found = [stone for stone in unwritten.values() if stone is not None]
+        after, is_end = object_key, False
+        wanted = len(found) + limit
+        while len(found) < wanted and not is_end:
+            page = self.cold.tombstones_after(after, limit)
+            found += [one for one in page if one.object_key not in unwritten and not _is_expired(one, *self._generations())]
+            is_end = len(page) < limit
+            after = page[-1].object_key if page else after
+        return sorted(found, key=lambda stone: stone.object_key)[:limit]
 
     def rows_from(self, partition_row: int, offset: int) -> Iterator[Rows]:
         """The batches of a partition that end at or after an offset, run by run."""
         for run in self.runs_from(partition_row, offset):
             yield run.rows()
 
-    def runs_from(self, partition_row: int, offset: int) -> Iterator[WrittenRun | TailRun]:
+    def runs_from(self, partition_row: int, offset: int) -> Iterator[WrittenRun | UnwrittenRun]:
         """The runs of a partition that end at or after an offset."""
         return self._runs(partition_row, offset, self.cold.run_covering)
 
-    def runs_reaching(self, partition_row: int, offset: int, timestamp_ms: int) -> Iterator[WrittenRun | TailRun]:
+    def runs_reaching(self, partition_row: int, offset: int, timestamp_ms: int) -> Iterator[WrittenRun | UnwrittenRun]:
         """Like `runs_from`, without the written runs whose batches are all older than a time."""
         return self._runs(partition_row, offset, lambda row, at: self.cold.run_reaching(row, at, timestamp_ms))
 
@@ -310,10 +424,10 @@ class ShardState:
             # The greatest of a run that is cut by the offset may lie before it: then one of the later runs has it.
             run = self.cold.max_run(partition_row, run.last + 1) if run.base < offset else None
         for generation in self._generations():
-            for tail_run in generation.runs_from(partition_row, offset):
-                yield tail_run.rows()
+            for unwritten in generation.runs_from(partition_row, offset):
+                yield unwritten.rows()
 
-    def _runs(self, partition_row: int, offset: int, next_run: Callable[[int, int], RunRow | None]) -> Iterator[WrittenRun | TailRun]:
+    def _runs(self, partition_row: int, offset: int, next_run: Callable[[int, int], RunRow | None]) -> Iterator[WrittenRun | UnwrittenRun]:
         """Written runs first, up to where the unwritten ones begin: a run being written is in both places."""
         unwritten = [(generation, generation.first_base(partition_row)) for generation in self._generations()]
         written_end = next((base for _, base in unwritten if base is not None), OFFSET_END)
@@ -335,14 +449,27 @@ class ShardState:
 
     # ---- housekeeping
 
-    def trim_step(self, rows_max: int = 20_000) -> bool:
-        """Count some deleted batches out of their files; returns whether there is more to do."""
+    def trim_step(self, rows_max: int = 8_000) -> bool:
+        """Count some deleted batches out of their files, which takes some milliseconds; returns whether there is more to do."""
         budget = rows_max
-        while self.trimming and budget > 0:
-            budget -= self._trim_partition(next(iter(self.trimming)), budget) + TRIM_PARTITION_COST
+        gone: list[Rows] = []
+        try:
+            while self.trimming and budget > 0:
+                budget -= self._trim_partition(next(iter(self.trimming)), budget, gone) + TRIM_PARTITION_COST
+        finally:
+            self._lose(gone)
         return bool(self.trimming)
 
-    def _trim_partition(self, row: int, budget: int) -> int:
+    def _lose(self, gone: Sequence[Rows]) -> None:
+        """Count batches out of their files. A file has batches of many partitions, so all that went together are counted at once."""
+        if not gone:
+            return
+        files, counts = np.unique(np.concatenate([rows["file"] for rows in gone]), return_counts=True)
+        for file_id, count in zip(files.tolist(), counts.tolist(), strict=True):
+            self.active.lose(file_id, count)
+
+    def _trim_partition(self, row: int, budget: int, lost: list[Rows]) -> int:
+        """Trim a partition as far as the budget reaches; batches that are gone are added to `lost`, to be counted out of their files."""
         table = self.hot.partitions
         is_dead = row in self.dead
         target = table.high_watermark.cells[row] if is_dead else table.log_start.cells[row]
@@ -354,8 +481,10 @@ class ShardState:
             if not len(rows) or int(rows["base"][0]) > start:
                 raise BrokenInvariant(f"no batch holds offset {start} of row {row}, which is to be counted out of its file")
             gone = rows[(last >= start) & (last < target)]
-            self._lose(row, gone)
-            done += len(gone) + 1
+            if len(gone):
+                self.active.trimmed_rows.append((row, gone))
+                lost.append(gone)
+            done += len(gone) + TRIM_RUN_COST
             start = min(int(last[-1]) + 1, target)
             if start >= target or done >= budget:
                 break
@@ -371,14 +500,6 @@ class ShardState:
                 self.active.purged.append(row)
         return done
 
-    def _lose(self, row: int, gone: Rows) -> None:
-        if not len(gone):
-            return
-        self.active.trimmed_rows.append((row, gone))
-        files, counts = np.unique(gone["file"], return_counts=True)
-        for file_id, count in zip(files.tolist(), counts.tolist(), strict=True):
-            self.active.lose(file_id, count)
-
     # ---- writing
 
     @property
@@ -387,43 +508,58 @@ class ShardState:
 
     def has_unwritten(self) -> bool:
         """Whether a freeze would hold anything besides a newer applied offset."""
+        if self.sealed:
+            return True
         touched = self.hot.touched
-        changed = touched.partitions or touched.producers or touched.topics or touched.directory or touched.producers_dropped
+        changed = self.hot.has_changed_rows() or touched.topics or touched.content or touched.producers_dropped
         keys = self.active.tombstones or self.active.tombstones_expired_before_ms
         return bool(self.active.batches or changed or self.active.trimmed or keys or touched.partitions_forgotten)
 
-    def freeze(self, header: Header, *, results_before_ms: int = 0) -> Freeze:
+    def freeze(self, header: Header, *, results_before_ms: int = 0, written_ms: int = -1) -> Freeze:
         """Hand over everything applied since the last freeze; one at a time, until `written`.
 
         Results of commits before `results_before_ms` are kept no longer: a repetition is answered 92 in any case.
         """
-        if self.frozen is not None:
+        if self.frozen:
             raise BrokenInvariant("the state is frozen already")
-        self.frozen, self.active = self.active, Generation()
+        return self._freeze(header, results_before_ms, written_ms)
+
+    def seal(self, mark_id: int, header: Header, last_entry: tuple[bytes, bytes]) -> None:
+        """Freeze everything applied since the last freeze for a writer that takes it later, so that what is written ends here."""
+        self.sealed.append(Sealed(mark_id, self._freeze(header, 0, -1), last_entry, bool(self.trimming)))
+
+    def take_sealed(self) -> Sealed | None:
+        """Hand over the oldest sealed generation, until `written`; None when there is none, or another is being written."""
+        return self.sealed.popleft() if self.sealed and len(self.sealed) == len(self.frozen) else None
+
+    def _freeze(self, header: Header, results_before_ms: int, written_ms: int) -> Freeze:
+        frozen, self.active = self.active, Generation()
+        self.frozen.append(frozen)
         hot, touched = self.hot, self.hot.take_touched()
         # How far a partition is trimmed is stored with it.
-        live = touched.partitions.union(row for row in self.frozen.trimmed if row not in self.dead)
-        dead = {*touched.partitions_forgotten, *(row for row in self.frozen.trimmed if row in self.dead)}
+        trimmed = np.array([row for row in frozen.trimmed if row not in self.dead], np.int64)
+        live = np.union1d(hot.partitions.rows.take_changed(), trimmed)
+        dead = {*touched.partitions_forgotten, *(row for row in frozen.trimmed if row in self.dead)}
         return Freeze(
             header=header,
-            generation=self.frozen,
+            generation=frozen,
             partitions=freeze_partitions(hot.partitions, live, sorted(dead), self.trimming),
-            producers=freeze_producers(hot.producers, touched.producers),
+            producers=freeze_producers(hot.producers, hot.producers.rows.take_changed()),
             producers_dropped=touched.producers_dropped,
             topics=[row for row in map(self._topic_row, sorted(touched.topics)) if row is not None],
             topics_forgotten=[topic_id for topic_id in sorted(touched.topics) if self._topic_row(topic_id) is None],
-            directory=content_of(hot.directory) if touched.directory else None,
+            directory=content_of(hot.directory, hot.snapshots, hot.restoration) if touched.content else None,
             results_before_ms=results_before_ms,
+            written_ms=written_ms,
         )
 
     def written(self) -> None:
-        """The frozen generation is in the database."""
-        if self.frozen is None:
-            raise BrokenInvariant("nothing is frozen")
-        for row in self.frozen.purged:
+        """The oldest frozen generation, which was handed over, is in the database."""
+        if len(self.frozen) == len(self.sealed):
+            raise BrokenInvariant("nothing is being written")
+        for row in self.frozen.pop(0).purged:
             del self.dead[row]
             self.hot.partitions.release(row)
-        self.frozen = None
         self.cold.written()
 
     def _topic_row(self, topic_id: bytes) -> TopicRow | None:

@@ -1,14 +1,15 @@
-"""Batches of applied blocks as packed runs, and the sums of their hashes: all partitions at once, in loops over the rows."""
+"""Batches of applied files as packed runs, and the sums of their hashes: all partitions at once, in loops over the rows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain, pairwise
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
-from coordinator.core.files.block import Int64s, starts_of_equal
+from coordinator.core.files.line_loops import order_rows
+from coordinator.core.files.logged import AppliedFiles, Int64s, starts_of_equal
 from coordinator.core.state.packing_loops import add_hashes, pack_stretches
 from coordinator.core.tables.stored_rows import PACKED, ROW, Rows, RunRow, numbers_of
 from coordinator.core.yielding import Rest, no_rest
@@ -24,19 +25,7 @@ UINT32_MAX = (1 << 32) - 1
 _SLICE_ROWS = 1 << 13
 """A loop holds the interpreter for so many rows, well below a millisecond."""
 
-_BLOCKS_A_PIECE = 8
-
-
-class Block(Protocol):
-    """The packed part of an applied block: batches of partitions, named by their rows, in segments."""
-
-    partition_rows: list[int]
-
-    def lengths(self) -> Int64s:
-        """How many batches each segment has."""
-
-    def place(self, targets: memoryview[int], rows: memoryview[int]) -> None:
-        """Write the batches of each segment to these lines of numbers, from its target on."""
+_FILES_A_PIECE = 8
 
 
 class PackedRuns(NamedTuple):
@@ -47,29 +36,28 @@ class PackedRuns(NamedTuple):
     sums: U64
 
 
-def pack_runs(blocks: Sequence[Block], keys: Mapping[int, bytes], rest: Rest = no_rest) -> PackedRuns:
-    """Pack the batches of blocks in log order; `keys` are those of the partition rows."""
-    owners = np.fromiter(chain.from_iterable([block.partition_rows for block in blocks]), np.int64)
-    if not len(owners):
-        return PackedRuns([], owners, np.empty((0, 2), np.uint64))
-    lengths = np.concatenate([block.lengths() for block in blocks])
-    rest()
-    # Stable: blocks are in log order, so that every partition's batches stay in offset order.
-    order = np.argsort(owners, kind="stable")
-    ends = lengths[order].cumsum()
-    targets = np.empty_like(ends)
-    targets[order] = ends - lengths[order]
-    rows = np.empty(int(ends[-1]), ROW)
-    lines, places = numbers_of(rows).data, targets.data
-    at = 0
-    for number, block in enumerate(blocks):
-        if number % _BLOCKS_A_PIECE == 0:
+def pack_runs(applied: Sequence[AppliedFiles], keys: Mapping[int, bytes], rest: Rest = no_rest) -> PackedRuns:
+    """Pack the batches of files in log order; `keys` are those of the partition rows."""
+    room = sum(files.lines for files in applied)
+    owners, found = np.empty(room, np.int64), np.empty(room, ROW)
+    end = 0
+    for number, files in enumerate(applied):
+        if number % _FILES_A_PIECE == 0:
             rest()
-        start, at = at, at + len(block.partition_rows)
-        block.place(places[start:at], lines)
+        end = files.place(owners, numbers_of(found), end)
+    owners = owners[:end]
+    if not end:
+        return PackedRuns([], owners, np.empty((0, 2), np.uint64))
     rest()
-    firsts = order[starts_of_equal(owners[order])]
-    return _pack_partitions(rows, owners[firsts], [*targets[firsts].tolist(), len(rows)], keys, rest)
+    # Stable: files are in log order, so that every partition's batches stay in offset order.
+    order = np.argsort(owners, kind="stable")
+    rest()
+    rows = np.empty(end, ROW)
+    order_rows(numbers_of(found).data, order.data, numbers_of(rows).data)
+    rest()
+    owners = owners[order]
+    starts = starts_of_equal(owners)
+    return _pack_partitions(rows, owners[starts], [*starts.tolist(), end], keys, rest)
 
 
 def batches_sum(key: bytes, rows: Rows) -> U64:

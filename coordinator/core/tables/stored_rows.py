@@ -1,14 +1,16 @@
 """Rows that are written to the state database, and what the core reads back from it.
 
 A *run* is the live batches of one user partition that were written together: consecutive in offsets, packed 24 bytes
-each. A *file* is a committed WAL file; its id is the offset of the entry that committed it, the same on every replica.
+each. A *file* is a committed WAL file; its id comes from the offset of the entry that committed it (`HotState.file_id_base`),
+so it is the same on every replica.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import compress
+from operator import add
 from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -21,7 +23,7 @@ PACKED = np.dtype(
         ("size", "<u4"),
         ("file", "<u4"),  # file id, counted from the run's file_base
         ("timestamp", "<i4"),  # the batch's largest timestamp, counted from the run's timestamp_base
-        ("index", "<u4"),  # place among the accepted batches of the entry
+        ("index", "<u4"),  # place in the request, whose batches the entry has all
     ]
 )
 APPEND_TIME_BIT = 0x80000000
@@ -63,7 +65,11 @@ class RunRow(NamedTuple):
 
 
 class FileRow(NamedTuple):
-    """A known file. `record` is the committed record's encoding while its results are kept, else empty."""
+    """A known file. `record` is the committed record's encoding while its results are kept, else empty.
+
+    `emptied_ms` is -1 while there are live batches and until the end of the last one is written; then a time that is not before that
+    of the entry that emptied the file. Replicas differ in it.
+    """
 
     file_id: int
     object_key: str
@@ -77,6 +83,7 @@ class FileRow(NamedTuple):
     batch_count: int
     live_batches: int
     record: bytes
+    emptied_ms: int
 
 
 class FileLists(NamedTuple):
@@ -94,6 +101,7 @@ class FileLists(NamedTuple):
     batch_count: list[int]
     live_batches: list[int]
     record: list[bytes]
+    emptied_ms: list[int]
 
     def rows(self) -> list[FileRow]:
         """Return the files as rows."""
@@ -109,7 +117,22 @@ class FileLists(NamedTuple):
 
 def lists_of_files(rows: Collection[FileRow]) -> FileLists:
     """Rows of files as columns."""
-    return FileLists(*map(list, zip(*rows, strict=True))) if rows else FileLists([], [], [], [], [], [], [], [], [], [], [], [])
+    return FileLists(*map(list, zip(*rows, strict=True))) if rows else FileLists(*([] for _ in FileLists._fields))
+
+
+class FileTotals(NamedTuple):
+    """How many files there are with and without live batches, and the sizes of their objects; also how such figures change."""
+
+    live: int = 0
+    empty: int = 0
+    bytes_live: int = 0
+    bytes_empty: int = 0
+
+    def plus(self, other: FileTotals) -> FileTotals:
+        return FileTotals(*map(add, self, other))
+
+
+NO_FILES = FileTotals()
 
 
 class FileName(NamedTuple):
@@ -171,6 +194,9 @@ class ColdStore(Protocol):
 
     def file_by_key(self, object_key: str) -> FileRow | None: ...
 
+    def files_by_key(self, object_keys: Sequence[str]) -> list[FileRow]:
+        """Those of some files that are written, in any order."""
+
     def file_name(self, file_id: int) -> FileName | None:
         """A written file by the offset of its entry."""
 
@@ -178,6 +204,15 @@ class ColdStore(Protocol):
         """Files in key order after a key ('' = from the start)."""
 
     def tombstone(self, object_key: str) -> Tombstone | None: ...
+
+    def empty_files(self, before_ms: int, after: tuple[int, int], limit: int) -> list[FileRow]:
+        """Files with `emptied_ms` below `before_ms`, ordered by it and the file id, behind that pair."""
+
+    def file_changes(self) -> FileTotals:
+        """How the files changed that are stored, since the store was opened."""
+
+    def tombstones_after(self, object_key: str, limit: int) -> list[Tombstone]:
+        """Tombstones in key order after a key ('' = from the start)."""
 
     def written(self) -> None:
         """The state has let go of the frozen generation.

@@ -1,92 +1,129 @@
-"""The tables every decision needs: user partitions and idempotent producers, dense and in memory.
+"""The tables every decision needs: user partitions and idempotent producers, as numbers in memory.
 
-Rows are small integers that are local to this process: they never enter the log, a digest or an answer.
-A row of a deleted topic is freed only by `PartitionTable.release`, after its batches were purged.
+Rows are small integers that are local to this process: they never enter the log, a digest or an answer. The row of a deleted
+topic is freed only by `PartitionTable.release`, after its batches were purged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from coordinator.core.tables.columns import Column
+from coordinator.core.tables.cells import (
+    FIRST_OFFSET,
+    HIGH_WATERMARK,
+    KNOWN_EPOCH,
+    LAST_APPEND,
+    MAX_TIMESTAMP,
+    MAX_TIMESTAMP_OFFSET,
+    OWNER,
+    PARTITION_WIDTH,
+    PRODUCER,
+    PRODUCER_WIDTH,
+    REMEMBERED_BATCHES,
+    RING,
+    RING_COUNT,
+    RING_HEAD,
+    RING_WIDTH,
+    START_OFFSET,
+)
+from coordinator.core.tables.keyed_loops import KeyedRows
+from coordinator.kafka.batches import split_partition_key
+from records.files import topic_halves
 
-REMEMBERED_BATCHES = 5
-"""Batches remembered per producer and partition, as in Kafka."""
+Int64s = npt.NDArray[np.int64]
 
 NO_TIMESTAMP = -1
 
-_GUESSES_MIN = 64
+
+class TableColumn(NamedTuple):
+    """One column of a table: `cells[row]` is a plain int for single rows, `array` is for many. Neither is kept across an addition."""
+
+    cells: memoryview[int]
+    array: Int64s
 
 
 class PartitionTable:
-    """One row per user partition this coordinator owns, found by its 20-byte key."""
+    """One row per user partition this coordinator owns, found by topic id and partition index. `rows` are the cells, for loops."""
 
-    __slots__ = ("_free", "first_offset", "high_watermark", "index", "keys", "log_start", "mark", "max_timestamp", "max_timestamp_offset")
+    __slots__ = ("first_offset", "high_watermark", "keys", "log_start", "max_timestamp", "max_timestamp_offset", "rows")
 
     def __init__(self) -> None:
-        self.index: dict[bytes, int] = {}
+        self.rows = KeyedRows(PARTITION_WIDTH)
         self.keys: list[bytes] = []
-        self.high_watermark = Column()
-        self.log_start = Column()
-        self.first_offset = Column()
-        self.max_timestamp = Column(fill=NO_TIMESTAMP)
-        self.max_timestamp_offset = Column(fill=-1)
-        self.mark = Column()  # scratch of a loop over a group: 0 whenever none runs
-        self._free: list[int] = []
+        """Topic id and partition index of each row, 20 bytes; empty for a free row."""
+        self._name_columns()
 
-    def _columns(self) -> tuple[Column, ...]:
-        return (self.high_watermark, self.log_start, self.first_offset, self.max_timestamp, self.max_timestamp_offset, self.mark)
+    def _name_columns(self) -> None:
+        array = self.rows.array
+        columns = [TableColumn(array[:, cell].data, array[:, cell]) for cell in range(PARTITION_WIDTH)]
+        self.high_watermark = columns[HIGH_WATERMARK]
+        self.log_start = columns[START_OFFSET]
+        self.first_offset = columns[FIRST_OFFSET]
+        self.max_timestamp = columns[MAX_TIMESTAMP]
+        self.max_timestamp_offset = columns[MAX_TIMESTAMP_OFFSET]
+
+    def __len__(self) -> int:
+        return self.rows.count
+
+    def find(self, topic_id: bytes, partition: int) -> int | None:
+        """The row of a partition, None when it is not here."""
+        row = self.rows.find(*topic_halves(topic_id), partition)
+        return None if row < 0 else row
 
     def add(self, key: bytes, *, row: int | None = None) -> int:
         """Add a partition and return its row; an existing one keeps its row and values."""
-        known = self.index.get(key)
-        if known is not None:
+        topic_id, partition = split_partition_key(key)
+        numbers = (*topic_halves(topic_id), partition)
+        known = self.rows.find(*numbers)
+        if known >= 0:
             return known
+        has_grown = self.rows.reserve(1)
         if row is None:
-            row = self._free.pop() if self._free else len(self.keys)
+            row = self.rows.take_row()
+            self.rows.set_key(row, *numbers)
+        else:
+            self.rows.restore(row, *numbers)
+        if has_grown or len(self.rows.array) != len(self.high_watermark.array):
+            self._name_columns()
         while len(self.keys) <= row:
             self.keys.append(b"")
-        for column in self._columns():
-            column.reserve(row + 1)
-            column.cells[row] = column.fill
         self.keys[row] = key
-        self.index[key] = row
+        self.max_timestamp.cells[row] = NO_TIMESTAMP
+        self.max_timestamp_offset.cells[row] = -1
         return row
 
-    def forget(self, key: bytes) -> int | None:
+    def forget(self, topic_id: bytes, partition: int) -> int | None:
         """Make a partition unknown at once; its row stays reserved until `release`."""
-        return self.index.pop(key, None)
+        row = self.find(topic_id, partition)
+        if row is not None:
+            self.rows.unlink(row)
+            self.rows.untouch(row)
+        return row
 
     def release(self, row: int) -> None:
         """Give back the row of a forgotten partition whose batches are gone."""
         self.keys[row] = b""
-        self._free.append(row)
+        self.rows.release(row)
 
-    def collect_free(self) -> None:
-        """After restoring rows by number: rows that nobody has are free."""
-        self._free = [row for row, key in enumerate(self.keys) if not key]
+    def collect_free(self, reserved: Collection[int]) -> None:
+        """After restoring rows by number: those that nobody has, and that are not `reserved`, are free."""
+        self.rows.collect_free(np.array(sorted(reserved), np.int64))
 
     def copy(self) -> PartitionTable:
         """An independent table with the same rows."""
         twin = PartitionTable()
-        twin.index = dict(self.index)
+        twin.rows.copy_from(self.rows)
         twin.keys = list(self.keys)
-        twin.high_watermark = self.high_watermark.copy()
-        twin.log_start = self.log_start.copy()
-        twin.first_offset = self.first_offset.copy()
-        twin.max_timestamp = self.max_timestamp.copy()
-        twin.max_timestamp_offset = self.max_timestamp_offset.copy()
-        twin.mark = self.mark.copy()
-        twin._free = list(self._free)
+        twin._name_columns()
         return twin
 
 
 class RememberedBatch(NamedTuple):
-    """A batch a producer wrote: what a duplicate of it is answered with."""
+    """A batch a producer wrote: what a duplicate of it is answered with. `timestamp_ms` is its append time, -1 for CreateTime."""
 
     base_sequence: int
     last_sequence: int
@@ -95,163 +132,80 @@ class RememberedBatch(NamedTuple):
 
 
 class ProducerTable:
-    """One row per (user partition, producer id): epoch, time of the last batch and a ring of the last five batches."""
+    """One row per (user partition, producer id): epoch, time of the last batch and a ring of the last five batches.
 
-    __slots__ = (
-        "_free",
-        "_guesses",
-        "_top",
-        "count",
-        "epoch",
-        "head",
-        "index",
-        "last_append",
-        "mark",
-        "owner",
-        "producer",
-        "ring_base",
-        "ring_first",
-        "ring_last",
-        "ring_time",
-    )
+    A row is found by the row of its partition and the producer id. `rows` are the cells, for loops.
+    """
+
+    __slots__ = ("count", "epoch", "last_append", "owner", "producer", "rows")
 
     def __init__(self) -> None:
-        self.index: dict[int, dict[int, int]] = {}
-        self.owner = Column(fill=-1)
-        self.producer = Column(fill=-1)
-        self.epoch = Column(fill=-1)
-        self.head = Column()
-        self.count = Column()
-        self.last_append = Column(fill=-1)
-        self.mark = Column()  # as in `PartitionTable`
-        self.ring_first = Column(width=REMEMBERED_BATCHES, fill=-1)
-        self.ring_last = Column(width=REMEMBERED_BATCHES, fill=-1)
-        self.ring_base = Column(width=REMEMBERED_BATCHES, fill=-1)
-        self.ring_time = Column(width=REMEMBERED_BATCHES, fill=-1)
-        self._free: list[int] = []
-        self._guesses = np.zeros(_GUESSES_MIN, np.int64)
-        self._top = 0
+        self.rows = KeyedRows(PRODUCER_WIDTH)
+        self.name_columns()
 
-    def _columns(self) -> tuple[Column, ...]:
-        return (
-            self.owner,
-            self.producer,
-            self.epoch,
-            self.head,
-            self.count,
-            self.last_append,
-            self.mark,
-            self.ring_first,
-            self.ring_last,
-            self.ring_base,
-            self.ring_time,
-        )
+    def name_columns(self) -> None:
+        """Name the columns anew, after rows were reserved."""
+        array = self.rows.array
+        columns = [TableColumn(array[:, cell].data, array[:, cell]) for cell in range(RING)]
+        self.owner, self.producer, self.epoch = columns[OWNER], columns[PRODUCER], columns[KNOWN_EPOCH]
+        self.count, self.last_append = columns[RING_COUNT], columns[LAST_APPEND]
+
+    def __len__(self) -> int:
+        return self.rows.count
+
+    def reserve(self, more: int) -> None:
+        """Make room for so many more producers."""
+        if self.rows.reserve(more):
+            self.name_columns()
 
     def find(self, partition_row: int, producer_id: int) -> int | None:
         """The row of a producer, or None when nothing is remembered of it."""
-        of_partition = self.index.get(partition_row)
-        return None if of_partition is None else of_partition.get(producer_id)
+        row = self.rows.find(partition_row, producer_id, 0)
+        return None if row < 0 else row
 
-    @property
-    def top(self) -> int:
-        """Rows from here on were never used."""
-        return self._top
+    def restore(self, row: int, partition_row: int, producer_id: int, epoch: int, last_append_ms: int, ring: Int64s) -> None:
+        """Add a producer with the number of its row and its remembered batches, oldest first: lines of `RememberedBatch`."""
+        self.rows.restore(row, partition_row, producer_id, 0)
+        cells = self.rows.array[row]
+        cells[KNOWN_EPOCH], cells[LAST_APPEND] = epoch, last_append_ms
+        cells[RING_COUNT], cells[RING_HEAD] = len(ring), len(ring) % REMEMBERED_BATCHES
+        cells[RING : RING + RING_WIDTH * len(ring)] = ring.reshape(-1)
 
-    def guesses(self) -> memoryview[int]:
-        """Rows, by a few bits of partition and producer, where a loop found a producer before; at least two for each row."""
-        if len(self._guesses) < 2 * self._top:
-            self._guesses = np.zeros(1 << (2 * self._top).bit_length(), np.int64)
-        return self._guesses.data
-
-    def add(self, partition_row: int, producer_id: int, *, row: int | None = None) -> int:
-        """The row of a producer, made empty when new."""
-        of_partition = self.index.setdefault(partition_row, {})
-        known = of_partition.get(producer_id)
-        if known is not None:
-            return known
-        if row is None:
-            row = self._free.pop() if self._free else self._top
-        if row >= self._top:
-            self._top = row + 1
-            for column in self._columns():
-                column.reserve(row + 1)
-        of_partition[producer_id] = row
-        self.owner.cells[row] = partition_row
-        self.producer.cells[row] = producer_id
-        self.epoch.cells[row] = -1
-        self.count.cells[row] = 0
-        self.head.cells[row] = 0
-        self.last_append.cells[row] = -1
-        return row
-
-    def remember(self, row: int, epoch: int, batch: RememberedBatch, append_time_ms: int) -> None:
-        """Record an accepted batch; a new epoch drops what was remembered before."""
-        if epoch != self.epoch.cells[row]:
-            self.epoch.cells[row] = epoch
-            self.count.cells[row] = 0
-            self.head.cells[row] = 0
-        head = self.head.cells[row]
-        at = row * REMEMBERED_BATCHES + head
-        self.ring_first.cells[at] = batch.base_sequence
-        self.ring_last.cells[at] = batch.last_sequence
-        self.ring_base.cells[at] = batch.base_offset
-        self.ring_time.cells[at] = batch.timestamp_ms
-        self.head.cells[row] = (head + 1) % REMEMBERED_BATCHES
-        if self.count.cells[row] < REMEMBERED_BATCHES:
-            self.count.cells[row] += 1
-        self.last_append.cells[row] = append_time_ms
+    def restored(self) -> None:
+        """All rows were restored."""
+        self.rows.collect_free(np.empty(0, np.int64))
+        self.name_columns()
 
     def remembered(self, row: int) -> Iterator[RememberedBatch]:
         """The remembered batches, newest first."""
-        start = row * REMEMBERED_BATCHES
-        head = self.head.cells[row]
-        for back in range(1, self.count.cells[row] + 1):
-            at = start + (head - back) % REMEMBERED_BATCHES
-            yield RememberedBatch(self.ring_first.cells[at], self.ring_last.cells[at], self.ring_base.cells[at], self.ring_time.cells[at])
+        cells = self.rows.array[row].tolist()
+        for back in range(1, cells[RING_COUNT] + 1):
+            at = RING + (cells[RING_HEAD] - back) % REMEMBERED_BATCHES * RING_WIDTH
+            yield RememberedBatch(*cells[at : at + RING_WIDTH])
 
-    def last_sequence(self, row: int) -> int:
-        """Last sequence of the newest remembered batch."""
-        at = row * REMEMBERED_BATCHES + (self.head.cells[row] - 1) % REMEMBERED_BATCHES
-        return self.ring_last.cells[at]
+    def idle_since(self, before_ms: int) -> Int64s:
+        """The rows of producers whose newest batch was appended before a time, ascending."""
+        rows = self.rows.rows()
+        idle: Int64s = rows[self.rows.array[rows, LAST_APPEND] < before_ms]
+        idle.sort()
+        return idle
 
-    def idle_since(self, before_ms: int) -> npt.NDArray[np.intp]:
-        """The rows of producers whose newest batch was appended before a time."""
-        owner, last_append = self.owner.array[: self._top], self.last_append.array[: self._top]
-        return np.flatnonzero((owner >= 0) & (last_append < before_ms))
+    def of_partitions(self, partition_rows: Collection[int]) -> Int64s:
+        """The rows of the producers of some partitions, ascending."""
+        rows = self.rows.rows()
+        found: Int64s = rows[np.isin(self.rows.array[rows, OWNER], np.array(sorted(partition_rows), np.int64))]
+        found.sort()
+        return found
 
     def drop(self, row: int) -> None:
         """Forget a producer."""
-        owner = self.owner.cells[row]
-        of_partition = self.index[owner]
-        del of_partition[self.producer.cells[row]]
-        if not of_partition:
-            del self.index[owner]
-        self.owner.cells[row] = -1
-        self._free.append(row)
-
-    def collect_free(self) -> None:
-        """After restoring rows by number: rows that nobody has are free."""
-        taken = {row for rows in self.index.values() for row in rows.values()}
-        self._free = [row for row in range(self._top) if row not in taken]
+        self.rows.unlink(row)
+        self.rows.untouch(row)
+        self.rows.release(row)
 
     def copy(self) -> ProducerTable:
         """An independent table with the same rows."""
         twin = ProducerTable()
-        twin.index = {owner: dict(rows) for owner, rows in self.index.items()}
-        for name in (
-            "owner",
-            "producer",
-            "epoch",
-            "head",
-            "count",
-            "last_append",
-            "mark",
-            "ring_first",
-            "ring_last",
-            "ring_base",
-            "ring_time",
-        ):
-            setattr(twin, name, getattr(self, name).copy())
-        twin._free = list(self._free)
-        twin._top = self._top
+        twin.rows.copy_from(self.rows)
+        twin.name_columns()
         return twin

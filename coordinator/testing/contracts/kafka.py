@@ -11,8 +11,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 from coordinator.core.events import NewEntry
+from coordinator.core.log_entry import entry_hash
 from coordinator.runtime.ports import (
     Cluster,
+    ClusterRefused,
     LogBroken,
     LogEntry,
     LogListener,
@@ -228,6 +230,29 @@ async def reading_past_the_end_or_below_the_start_says_which(world: KafkaWorld) 
     assert recorder.offsets(0, 3) == [4, 5, 6, 7, 8, 9]
 
 
+async def following_behind_another_entry_than_the_one_that_was_read_is_told(world: KafkaWorld) -> None:
+    await write(world, 0, 10)
+    await world.append_hole(1)
+    _, end_of_hole = await world.cluster().log_range(1)
+    recorder = Recorder()
+    reader = world.reader(recorder)
+    reader.follow(0, 5, 1, entry_hash(key(4), b"v4"))
+    await world.until(lambda: len(recorder.offsets(0, 1)) == 5)
+    reader.follow(0, 10, 2, entry_hash(key(4), b"v4"))
+    await world.until(lambda: bool(recorder.broken))
+    reader.follow(0, 5, 3, entry_hash(key(4), b"v5"))
+    await world.until(lambda: len(recorder.broken) == 2)
+    await write(world, 1, 1)
+    reader.follow(1, end_of_hole, 4, entry_hash(key(0), b"v0"))
+    await world.until(lambda: len(recorder.broken) == 3)
+    assert [item[:3] for item in recorder.broken] == [(0, 2, LogBroken.CUT), (0, 3, LogBroken.CUT), (1, 4, LogBroken.CUT)]
+    assert len(recorder.entries) == 5
+    await world.delete_records(0, 5)
+    reader.follow(0, 5, 5, entry_hash(key(4), b"v5"))
+    await world.until(lambda: recorder.offsets(0, 5) == [5, 6, 7, 8, 9])  # the entry before is gone with the beginning of the log
+    assert len(recorder.broken) == 3
+
+
 async def following_at_the_very_end_waits_for_the_next_entry(world: KafkaWorld) -> None:
     await write(world, 0, 10)
     recorder = Recorder()
@@ -411,6 +436,15 @@ async def the_topic_is_described_and_its_id_changes_when_it_is_made_anew(world: 
     assert again not in (facts.topic_id, bytes(16))
 
 
+async def the_brokers_in_service_are_those_with_replicas(world: KafkaWorld) -> None:
+    cluster = world.cluster()
+    brokers = await cluster.brokers()
+    facts = await cluster.describe_topic()
+    assert [one.broker_id for one in brokers] == sorted({one.broker_id for one in brokers})
+    assert {one for item in facts.partitions for one in item.replicas} <= {one.broker_id for one in brokers}
+    assert all(one.host and 0 < one.port < 65_536 for one in brokers)
+
+
 async def a_missing_topic_is_named_in_the_error(world: KafkaWorld) -> None:
     cluster = world.cluster()
     topic = (await cluster.describe_topic()).topic
@@ -437,6 +471,57 @@ async def ranges_and_single_entries_are_read_from_the_log(world: KafkaWorld) -> 
         assert entry == LogEntry(offset, entry.timestamp_ms, key(offset), f"v{offset}".encode())
     for offset in (0, 3, 10, 11):
         assert await cluster.read_entry(3, offset) is None
+
+
+async def many_single_entries_are_read_at_the_same_time(world: KafkaWorld) -> None:
+    cluster = world.cluster()
+    for partition in (0, 1, 2):
+        await write(world, partition, 10)
+    await world.delete_records(1, 6)
+    await world.append_hole(2)
+    _, end = await cluster.log_range(2)
+    asked = [(partition, offset) for offset in (9, 0, 5) for partition in range(PARTITIONS)] + [(2, end - 1), (2, end), (0, 9)]
+    found = await asyncio.gather(*(cluster.read_entry(partition, offset) for partition, offset in asked))
+    there = {(0, 0), (0, 5), (0, 9), (1, 9), (2, 0), (2, 5), (2, 9)}
+    assert [None if entry is None else (entry.offset, entry.key, entry.value) for entry in found] == [
+        (offset, key(offset), f"v{offset}".encode()) if (partition, offset) in there else None for partition, offset in asked
+    ]
+    await write(world, 2, 1)
+    assert await cluster.read_entry(2, end - 1) is None  # a hole before an entry
+    assert (await asyncio.gather(*map(cluster.log_range, range(PARTITIONS)))) == [(0, 10), (6, 10), (0, end + 1), (0, 0)]
+
+
+async def the_log_is_deleted_before_an_offset(world: KafkaWorld) -> None:
+    cluster = world.cluster()
+    assert await cluster.delete_before(2, 0) == 0
+    await write(world, 2, 10)
+    assert await cluster.delete_before(2, 4) == 4
+    assert await cluster.log_range(2) == (4, 10)
+    assert await cluster.read_entry(2, 3) is None
+    assert await cluster.delete_before(2, 3) == 4  # a start never goes back
+    assert await _refusal_of(cluster.delete_before(2, 11))
+    assert await cluster.log_range(2) == (4, 10)
+    recorder = Recorder()
+    reader = world.reader(recorder)
+    reader.follow(2, 4, 1)
+    await world.until(lambda: recorder.offsets(2, 1) == list(range(4, 10)))
+    reader.follow(2, 3, 2)
+    await world.until(lambda: bool(recorder.broken))
+    assert [(partition, generation, why) for partition, generation, why, _ in recorder.broken] == [(2, 2, LogBroken.BELOW_START)]
+    assert await cluster.delete_before(2, 10) == 10
+    assert await cluster.log_range(2) == (10, 10)
+    assert await write(world, 2, 1, text="w") == [10]
+    entry = await cluster.read_entry(2, 10)
+    assert entry is not None
+    assert entry.value == b"w0"
+
+
+async def _refusal_of(call: Awaitable[object]) -> str:
+    try:
+        await call
+    except ClusterRefused as error:
+        return str(error)
+    raise AssertionError("nothing was refused")
 
 
 async def _until_missing(cluster: Cluster) -> None:
@@ -467,6 +552,7 @@ CHECKS: Mapping[str, Check] = {
         nothing_comes_after_unfollow,
         a_hole_in_the_offsets_breaks_the_reading,
         reading_past_the_end_or_below_the_start_says_which,
+        following_behind_another_entry_than_the_one_that_was_read_is_told,
         following_at_the_very_end_waits_for_the_next_entry,
         reports_come_in_order_with_successive_offsets,
         an_abandoned_producer_reports_nothing_and_leaves_a_prefix,
@@ -477,7 +563,10 @@ CHECKS: Mapping[str, Check] = {
         a_silent_loop_leaves_the_group_until_it_is_heard_again,
         members_of_the_group_are_known_by_their_client_ids,
         the_topic_is_described_and_its_id_changes_when_it_is_made_anew,
+        the_brokers_in_service_are_those_with_replicas,
         a_missing_topic_is_named_in_the_error,
         ranges_and_single_entries_are_read_from_the_log,
+        many_single_entries_are_read_at_the_same_time,
+        the_log_is_deleted_before_an_offset,
     )
 }

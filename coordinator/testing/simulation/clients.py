@@ -1,4 +1,4 @@
-"""The clients of a run: committers (plain, idempotent, hedging, careless), strict readers, finders, and admins.
+"""The clients of a run beside committers: strict readers, finders, describers, pruners and admins.
 
 They behave as clients of the real service do: they ask some node, follow nothing but error codes, and send the same
 request again, elsewhere, until its outcome is known. What they are told is judged where it leaves the node; what they
@@ -10,31 +10,29 @@ from __future__ import annotations
 import asyncio
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
-import numpy as np
-
-from coordinator.core.commands import (
-    CommitFile,
-    CommitResult,
-    DeletePoint,
-    FetchPoint,
-    OffsetQuery,
-    WantedTopic,
-)
-from coordinator.kafka.batches import BATCH, partition_key
+from coordinator.core.commands import DeletePoint, FetchPoint, OffsetQuery, WantedTopic
 from coordinator.operations.files import DESCRIBE_FILES
 from coordinator.operations.partitions import DELETE_RECORDS
 from coordinator.operations.topics import CREATE_PARTITIONS, DELETE_TOPICS
 from coordinator.runtime.node import Node
 from coordinator.runtime.serving import ask
 from coordinator.testing.simulation.fold import Where
-from coordinator.testing.simulation.judge import EARLIEST, LATEST, MAX_TIMESTAMP, NOT_DECIDED, NOT_THERE, Judge, Topic
+from coordinator.testing.simulation.judge import (
+    EARLIEST,
+    LATEST,
+    MAX_TIMESTAMP,
+    NOT_DECIDED,
+    Judge,
+    JudgedTopic,
+)
 from coordinator.testing.simulation.loop import VirtualLoop
 from coordinator.testing.simulation.network import Network, Unanswered
 from coordinator.testing.simulation.story import Story
+from coordinator.testing.simulation.uploads import Uploads
 
 T = TypeVar("T")
 
@@ -48,7 +46,6 @@ AGE_MS_MAX = 5_000
 PRUNE_S = (0.3, 2.0)
 PRUNE_STEPS_MAX = 12
 CLIENT = -1
-NO_PRODUCER = -1
 
 
 @dataclass(slots=True, kw_only=True)
@@ -61,6 +58,8 @@ class Clients:
     loop: VirtualLoop
     nodes: int
     partitions: int
+    uploads: Uploads | None = None
+    """None: files have no objects."""
     busy: int = 0
     is_closing: bool = False
     leaders: dict[Where, int] = field(default_factory=dict)
@@ -87,182 +86,6 @@ class Clients:
         return self.judge.topics[where[0]].is_going
 
 
-class Batch(NamedTuple):
-    """One batch as its client means it."""
-
-    where: Where
-    records: int
-    epoch: int = -1
-    sequence: int = -1
-    repeats_offset: int = -1
-    times_forgotten: int = 0
-    """How often the producer had been forgotten when the batch (or the one it repeats) was sent first."""
-
-
-class Final(NamedTuple):
-    """The final answer to a batch."""
-
-    error: int
-    base_offset: int
-    is_duplicate: bool
-
-
-class Committer:
-    """Commits file after file. An idempotent one has a producer id and one batch per partition under way at a time."""
-
-    def __init__(self, number: int, clients: Clients, rng: random.Random) -> None:
-        self._number = number
-        self._clients = clients
-        self._rng = rng
-        self._is_idempotent = number % 2 == 1
-        self._files = 0
-        self._next: dict[Where, tuple[int, int]] = {}
-        self._last: dict[Where, Batch] = {}
-        self._done: list[CommitFile] = []
-
-    async def run(self) -> None:
-        """Commit until the clients close."""
-        rng, clients = self._rng, self._clients
-        while not clients.is_closing:
-            await asyncio.sleep(rng.uniform(*THINK_S))
-            targets = clients.targets()
-            if clients.is_closing or not targets:
-                continue
-            clients.busy += 1
-            if self._done and rng.random() < 0.12:
-                await self._again(rng.choice(self._done[-5:]))
-            else:
-                await self._new_file(targets)
-            clients.busy -= 1
-
-    async def _new_file(self, targets: Sequence[Where]) -> None:
-        rng = self._rng
-        batches = [self._batch(where) for where in rng.sample(targets, min(len(targets), rng.randint(1, 3)))]
-        self._files += 1
-        command = commit(f"f{self._number}-{self._files}", batches, self._clients.partitions)
-        hedged = asyncio.get_running_loop().create_task(self._send(command)) if rng.random() < 0.08 else None
-        final = await self._commit(command, [batch.where for batch in batches])
-        if hedged is not None:
-            await hedged
-        if final is not None:
-            self._done.append(command)
-        for place, batch in enumerate(batches):
-            if self._is_idempotent:
-                self._finished(f"{command.object_key} batch {place}", batch, None if final is None else final[place])
-
-    def _times_forgotten(self, where: Where) -> int:
-        """How often this producer was forgotten in a partition, by the log."""
-        return sum(fold.forgotten[where, self._number] for fold in self._clients.judge.folds)
-
-    def _batch(self, where: Where) -> Batch:
-        records = self._rng.randint(1, 5)
-        if not self._is_idempotent:
-            return Batch(where, records)
-        epoch, sequence = self._next.get(where, (0, 0))
-        last = self._last.get(where)
-        if last is not None and self._rng.random() < 0.1:
-            return last
-        return Batch(where, records, epoch, sequence, times_forgotten=self._times_forgotten(where))
-
-    def _finished(self, what: str, batch: Batch, final: Final | None) -> None:
-        """Judge the final answer to an idempotent batch; one that repeats may be new for who forgot the producer meanwhile."""
-        if final is None:
-            # Its outcome will never be known: begin a new epoch, as Kafka's producers do.
-            self._next[batch.where] = (batch.epoch + 1, 0)
-            self._last.pop(batch.where, None)
-            return
-        if self._clients.is_going(batch.where):
-            return
-        what += f", sequence {batch.sequence} of epoch {batch.epoch}"
-        is_forgotten = self._times_forgotten(batch.where) != batch.times_forgotten
-        is_repeated = batch.repeats_offset >= 0 and (final.is_duplicate or not is_forgotten)
-        if final.error or final.is_duplicate != is_repeated:
-            self._clients.judge.broken("producers have no gaps", f"{what} was answered {final}")
-        elif final.is_duplicate and final.base_offset != batch.repeats_offset:
-            self._clients.judge.broken("producers have no gaps", f"{what} repeats offset {batch.repeats_offset} but was told {final}")
-        else:
-            self._last[batch.where] = batch._replace(repeats_offset=final.base_offset)
-            self._next[batch.where] = (batch.epoch, batch.sequence + batch.records)
-
-    async def _commit(self, command: CommitFile, wheres: Sequence[Where]) -> list[Final] | None:
-        """Send a file until its outcome is known; None when one of its topics is being deleted."""
-        rng, clients = self._rng, self._clients
-        node_id = clients.node_for(wheres[0], rng)
-        final: dict[int, Final] = {}
-        while True:
-            result = await clients.ask(node_id, self._work(command, node_id))
-            if result is not None:
-                for place, error in enumerate(result.errors):
-                    if error not in NOT_DECIDED:
-                        final[place] = Final(error, result.base_offsets[place], result.duplicates[place])
-                        clients.leaders[wheres[place]] = node_id
-                if any(error in NOT_THERE and clients.is_going(where) for error, where in zip(result.errors, wheres, strict=True)):
-                    return None
-            rest = next((where for place, where in enumerate(wheres) if place not in final), None)
-            if rest is None:
-                return [final[place] for place in range(len(wheres))]
-            await asyncio.sleep(rng.uniform(*RETRY_S))
-            node_id = clients.node_for(rest, rng) if rng.random() < 0.4 else rng.randrange(clients.nodes)
-
-    async def _again(self, command: CommitFile) -> None:
-        """Send a file once more, now and then with other content."""
-        await self._send(command._replace(file_size=command.file_size + 1) if self._rng.random() < 0.25 else command)
-
-    async def _send(self, command: CommitFile) -> None:
-        """Send a file to some node and forget about it; whatever is answered is judged by the judge."""
-        node_id = self._rng.randrange(self._clients.nodes)
-        await self._clients.ask(node_id, self._work(command, node_id))
-
-    def _work(self, command: CommitFile, node_id: int) -> Callable[[Node], Awaitable[CommitResult]]:
-        judge = self._clients.judge
-
-        async def work(node: Node) -> CommitResult:
-            answer: asyncio.Future[CommitResult] = asyncio.get_running_loop().create_future()
-
-            def respond(given: object) -> None:
-                result = given.result()  # type: ignore[attr-defined]
-                judge.commit_answered(node_id, command, result)
-                if not answer.done():
-                    answer.set_result(result)
-
-            node.router.commit(command, TIMEOUT_MS, respond, 100 * len(command.batches))
-            return await answer
-
-        return work
-
-
-def commit(key: str, batches: Sequence[Batch], partitions: int) -> CommitFile:
-    """The request for a file with these batches, bytes one after the other."""
-    array = np.zeros(len(batches), BATCH)
-    for place, batch in enumerate(batches):
-        is_idempotent = batch.sequence >= 0
-        array[place] = (
-            2,
-            place,
-            np.void(partition_key(*batch.where)),
-            place * 10,
-            10,
-            0,
-            batch.records - 1,
-            1000,
-            place % 2,
-            int(key[1 : key.index("-")]) if is_idempotent else NO_PRODUCER,
-            batch.epoch,
-            batch.sequence,
-            batch.sequence + batch.records - 1 if is_idempotent else -1,
-            0,
-        )
-    return CommitFile(
-        object_key=key,
-        object_format=1,
-        file_size=1000,
-        owner_ids=list(range(partitions)),
-        batches=array,
-        uploader_broker_id=CLIENT,
-        created_ms=-1,
-    )
-
-
 class _Asker(ABC):
     """Asks again and again, with pauses."""
 
@@ -283,7 +106,7 @@ class _Asker(ABC):
         """Ask once, if there is anything to ask for."""
 
 
-class Reader(_Asker):
+class ReadingClient(_Asker):
     """Asks for the ends of partitions and for offsets by time, at whatever node."""
 
     async def _turn(self) -> None:
@@ -308,7 +131,7 @@ class Reader(_Asker):
         return work
 
 
-class Finder(_Asker):
+class FindingClient(_Asker):
     """Fetches batches from some known offset on, at whatever node: may be stale, must not be wrong."""
 
     async def _turn(self) -> None:
@@ -336,7 +159,7 @@ class Finder(_Asker):
         return work
 
 
-class Describer(_Asker):
+class DescribingClient(_Asker):
     """Asks whether files have live batches, at whatever node: known ones, and now and then one that nobody committed."""
 
     async def _turn(self) -> None:
@@ -348,7 +171,7 @@ class Describer(_Asker):
             await clients.ask(node_id, describing(clients.judge, keys, node_id))
 
 
-class Pruner(_Asker):
+class DeletingClient(_Asker):
     """Deletes records of many partitions at a time, step by step: more than an entry holds where entries are small."""
 
     pause_s = PRUNE_S
@@ -396,7 +219,7 @@ class Admin:
         self._number = number
         self._clients = clients
         self._rng = rng
-        self._topics: list[Topic] = []
+        self._topics: list[JudgedTopic] = []
 
     async def run(self) -> None:
         """Change topics until the clients close."""
@@ -418,19 +241,19 @@ class Admin:
             await asyncio.sleep(rng.uniform(0.1, 2.5))
 
     async def _create(self) -> None:
-        topic = Topic(self._rng.randbytes(16), f"topic-{self._number}-{len(self._topics)}", self._rng.randint(1, 3))
+        topic = JudgedTopic(self._rng.randbytes(16), f"topic-{self._number}-{len(self._topics)}", self._rng.randint(1, 3))
         self._topics.append(topic)
         self._clients.judge.topics[topic.topic_id] = topic
         await self._place(topic, topic.num_partitions)
         self._clients.story.tell(f"topic {topic.topic_id.hex()[:6]} is created with {topic.num_partitions} partitions")
         topic.is_created = True
 
-    async def _grow(self, topic: Topic) -> None:
+    async def _grow(self, topic: JudgedTopic) -> None:
         count = topic.num_partitions + self._rng.randint(0, 2)
         await self._place(topic, count)
         topic.num_partitions = max(topic.num_partitions, count)
 
-    async def _place(self, topic: Topic, count: int) -> None:
+    async def _place(self, topic: JudgedTopic, count: int) -> None:
         wanted = [WantedTopic(topic_id=topic.topic_id, name=topic.name, num_partitions=count)]
 
         async def work(node: Node) -> int:
@@ -441,7 +264,7 @@ class Admin:
         if error:
             self._clients.judge.broken("topics are created", f"{topic.name} was refused with {error}")
 
-    async def _delete(self, topic: Topic) -> None:
+    async def _delete(self, topic: JudgedTopic) -> None:
         topic.is_going = True
         self._clients.story.tell(f"topic {topic.topic_id.hex()[:6]} is to be deleted")
 
@@ -455,7 +278,7 @@ class Admin:
         topic.is_deleted = True
         self._clients.story.tell(f"topic {topic.topic_id.hex()[:6]} is deleted")
 
-    async def _delete_records(self, topic: Topic) -> None:
+    async def _delete_records(self, topic: JudgedTopic) -> None:
         where = (topic.topic_id, self._rng.randrange(topic.num_partitions))
         known = self._clients.judge.promises.high_watermark.get(where, 0)
         points = [DeletePoint(topic_id=where[0], partition=where[1], offset=self._rng.choice([-1, self._rng.randint(0, known)]))]

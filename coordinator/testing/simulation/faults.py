@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
+from coordinator.runtime.node import Node
 from coordinator.testing.kafka import FakeKafka
 from coordinator.testing.kafka_log import Fate
 from coordinator.testing.simulation.forgery import forged_entry
@@ -13,8 +15,8 @@ from coordinator.testing.simulation.judge import Judge
 from coordinator.testing.simulation.loop import VirtualLoop, VirtualTime
 from coordinator.testing.simulation.membership import SESSION_S
 from coordinator.testing.simulation.network import Network
-from coordinator.testing.simulation.process import Process
-from coordinator.testing.simulation.scenario import Fault
+from coordinator.testing.simulation.process import SimulatedProcess
+from coordinator.testing.simulation.scenario import LOADING, Fault
 from coordinator.testing.simulation.story import Story
 from records.codec import decode_entry, decode_key, encode_entry, encode_key
 from records.entry_key import EntryKey
@@ -26,10 +28,15 @@ HUGE_EPOCH = 2**31 - 1
 STRAY_TERM = 77
 UNKNOWN_SCHEMA = b"\xc3\x01" + b"a newer." + b"body"
 NOWHERE = Endpoint(listener="PLAINTEXT", host="nowhere", port=1)
-HARMLESS = frozenset({"cut", "expire", "ghost", "lag", "lose_all", "network", "replay", "slow", "stray"})
+HARMLESS = frozenset({"cut", "directory", "expire", "ghost", "lag", "lose_all", "network", "replay", "slow", "stray"})
 """Faults that end no term by themselves: a leader leads on until somebody else's claim is in force."""
+HARMLESS_FATES = frozenset({"NO_OFFSET", "FURTHER_ON"})
+"""Fates of produced entries that end no term either."""
 TEAR_S = (0.0, 0.002)
 """How long after an entry of a transaction was produced its process ends: some entries have landed then."""
+STEP_WAIT_S, STEP_LOOK_S = 4.0, 0.002
+"""How long a step of a snapshot is waited for, and how long until somebody looks again."""
+LOST_CHANCE = 0.3
 REFETCH_S = (0.0, 0.3)
 """How long after a thaw fetching goes on."""
 
@@ -47,7 +54,7 @@ class FaultMaker:
         network: Network,
         judge: Judge,
         story: Story,
-        processes: Mapping[int, Process],
+        processes: Mapping[int, SimulatedProcess],
     ) -> None:
         self._rng = rng
         self._time = time
@@ -61,11 +68,12 @@ class FaultMaker:
         self._refuse: list[Fault] = []
         self._tear: list[Fault] = []
         self._inside: set[tuple[str, int]] = set()
-        self._is_over = False
+        self.is_over = False
         self._kinds: dict[str, Callable[[Fault], None]] = {
             "clock": self._clock,
             "crash": self._crash,
             "cut": self._cut,
+            "directory": self._directory,
             "disk": self._disk,
             "expire": self._expire,
             "flip": self._flip,
@@ -74,6 +82,7 @@ class FaultMaker:
             "hold": self._hold,
             "lag": self._lag,
             "lose_all": self._lose_all,
+            "move": self._move,
             "network": self._disturb_network,
             "pause": self._pause,
             "produce": self._produce.append,
@@ -81,6 +90,7 @@ class FaultMaker:
             "replay": self._replay,
             "restart": self._restart,
             "slow": self._slow,
+            "snapshot": self._snapshot,
             "stray": self._stray,
             "tear": self._tear.append,
             "unavailable": self._unavailable,
@@ -91,19 +101,19 @@ class FaultMaker:
 
     def perform(self, fault: Fault) -> None:
         """Make something go wrong."""
-        if self._is_over:
+        if self.is_over:
             return
         if fault.node >= 0 and fault.node not in self._processes:
             return
         if fault.partition >= len(self._kafka.logs):
             return
         self._story.tell(f"FAULT {fault}")
-        self._judge.may_terms_end |= fault.kind not in HARMLESS
+        self._judge.may_terms_end |= fault.kind not in HARMLESS and fault.detail not in HARMLESS_FATES
         self._kinds[fault.kind](fault)
 
     def end(self) -> None:
         """Let everything be well from now on."""
-        self._is_over = True
+        self.is_over = True
         self._story.tell("faults end")
         self._produce.clear()
         self._refuse.clear()
@@ -113,6 +123,7 @@ class FaultMaker:
         self._kafka.faults.network_ms = NORMAL_NETWORK_MS
         for process in self._processes.values():
             process.disk.failing.clear()
+            process.disk.mend()
             process.thaw()
             if process.listener is not None:
                 process.listener.release()
@@ -121,7 +132,7 @@ class FaultMaker:
             process.start()
 
     def _later(self, delay_s: float, action: Callable[[], object]) -> None:
-        self._world.call_later(delay_s, lambda: None if self._is_over else action())
+        self._world.call_later(delay_s, lambda: None if self.is_over else action())
 
     # ---- processes
 
@@ -129,6 +140,34 @@ class FaultMaker:
         process = self._processes[fault.node]
         process.kill(fault.detail)
         self._later(fault.duration_s, process.start)
+
+    def _snapshot(self, fault: Fault) -> None:
+        """A process is killed at a step of a snapshot, which a leader is asked for; or twice in a row, while it loads what it has lost."""
+        if fault.detail == LOADING:
+            process = self._processes[fault.partition]
+            process.kill("lost")
+            self._later(0.05, process.start)
+            self._later(0.05 + fault.chance, lambda: self._crash(replace(fault, node=process.node_id, detail="kept")))
+            return
+        for process in self._processes.values():
+            node = process.node
+            if node is not None and process.loop is not None and node.view.is_leading(fault.partition):
+                process.loop.call_soon(process.spawn, partial(self._take, node, fault.partition))
+        self._kill_at(fault, self._world.time() + STEP_WAIT_S)
+
+    async def _take(self, node: Node, partition: int) -> None:
+        await node.snapshots.take(partition, 3_000)
+
+    def _kill_at(self, fault: Fault, end_s: float) -> None:
+        """Kill whoever is at the step, or look again a moment later."""
+        for process in self._processes.values():
+            known = None if process.node is None else process.node.snapshots.describe(fault.partition)
+            if known is not None and known.step == fault.detail:
+                self._story.tell(f"node {process.node_id} is killed at step {fault.detail!r} of a snapshot")
+                self._crash(replace(fault, node=process.node_id, detail="lost" if fault.chance < LOST_CHANCE else "kept"))
+                return
+        if self._world.time() < end_s:
+            self._later(STEP_LOOK_S, lambda: self._kill_at(fault, end_s))
 
     def _flip(self, fault: Fault) -> None:
         """A process is killed, and a bit of each of its databases flips before it starts again."""
@@ -145,7 +184,7 @@ class FaultMaker:
         self._processes[fault.node].schema_level_max = LEVEL_LATEST
         self._restart(fault)
 
-    def _start_later(self, process: Process, delay_s: float) -> None:
+    def _start_later(self, process: SimulatedProcess, delay_s: float) -> None:
         self._world.call_later(delay_s, process.start)
 
     def _pause(self, fault: Fault) -> None:
@@ -185,6 +224,26 @@ class FaultMaker:
 
     def _disk(self, fault: Fault) -> None:
         self._processes[fault.node].disk.failing.add(fault.partition)
+
+    def _directory(self, fault: Fault) -> None:
+        """A data directory fails; it is mended when its process starts again."""
+        self._processes[fault.node].fail_directory(int(fault.chance * 2), is_lost=fault.detail == "lost")
+
+    def _move(self, fault: Fault) -> None:
+        """A replica moves into another data directory; a step as the detail is the end of its process."""
+        process = self._processes[fault.node]
+        process.move(fault.partition)
+        if fault.detail:
+            self._kill_moving_at(fault, self._world.time() + STEP_WAIT_S)
+
+    def _kill_moving_at(self, fault: Fault, end_s: float) -> None:
+        process = self._processes[fault.node]
+        step = None if process.node is None else process.node.keeper.directories.move_step(fault.partition)
+        if step == fault.detail:
+            self._story.tell(f"node {process.node_id} is killed at step {step!r} of a move")
+            self._crash(replace(fault, detail="kept"))
+        elif self._world.time() < end_s:
+            self._later(STEP_LOOK_S, lambda: self._kill_moving_at(fault, end_s))
 
     def _clock(self, fault: Fault) -> None:
         step_ms = int(fault.duration_s * 1000)

@@ -4,9 +4,9 @@ A claim is in force iff its key has seq 0 and the epoch after the one in force, 
 the same epoch and term. Another entry counts iff its epoch and term are in force and its seq is the next. All else is void.
 What counts between TransactionBegan and TransactionEnded takes effect at the end, or never if a claim comes before it.
 An entry that a stranger forged, in the name of the term in force and against what the log says, uses up its seq and is void; an
-open transaction is void with it. The leader learns of the forgery only when its next entry is not where it expects it: what it had
-under way by then was decided without the void one before it, is acknowledged to nobody, and is void as well where it contradicts the
-log. When a leader writes a contradiction in a term that nobody disturbed, that is a violation.
+open transaction is void with it. The leader learns of the forgery only when it reads it: what it had under way by then was decided
+without the void one before it, is acknowledged to nobody, and is void as well where it contradicts the log. When a leader writes a
+contradiction in a term that nobody disturbed, that is a violation.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from typing import NamedTuple, TypeAlias
 from coordinator.testing.simulation.story import Violation
 from records.codec import UnreadableEntry, decode_entry, decode_key
 from records.entry_key import EntryKey
-from records.file_columns import iterate
+from records.files import FileCommitted
 from records.model import (
     FeatureLevelSet,
-    FileCommitted,
+    FilesFenced,
+    FilesHandedOver,
+    FilesRemoved,
     LeadershipClaimed,
     NoOp,
     PartitionCreated,
@@ -31,6 +33,9 @@ from records.model import (
     ProducersExpired,
     Record,
     RecordsDeleted,
+    ReplicasAssignedToDirs,
+    Restored,
+    TombstonesExpired,
     TopicDeleted,
     TopicDeleting,
     TopicPlaced,
@@ -44,7 +49,7 @@ Where: TypeAlias = tuple[bytes, int]
 LOG_APPEND_TIME = 1
 
 
-class Contradicted(Violation):
+class ContradictingEntry(Violation):
     """An entry says what the log before it rules out; replicas find it void."""
 
 
@@ -79,9 +84,10 @@ class FoldedPartition:
 class LogFold:
     """One metadata partition, entry by entry."""
 
-    def __init__(self, partition: int, *, producers_kept_ms: int = 0) -> None:
+    def __init__(self, partition: int, *, producers_kept_ms: int = 0, fences_kept_ms: int = 0) -> None:
         self.partition = partition
         self.producers_kept_ms = producers_kept_ms
+        self.fences_kept_ms = fences_kept_ms
         self.log_time_ms = 0
         self.forgotten: Counter[tuple[Where, int]] = Counter()
         self.end_offset = 0
@@ -104,11 +110,17 @@ class LogFold:
         self._is_disturbed = False
         """Whether a forged entry has taken a seq from the leader of this term."""
         self.files: dict[str, FileCommitted] = {}
+        self.committed: dict[str, FileCommitted] = {}
+        """All files that were ever committed; `files` are those that are neither removed nor handed over."""
+        self.tombstones: dict[str, int] = {}
+        """When the files were created that may not be committed any more, -1 for those that do not tell."""
         self.partitions: dict[Where, FoldedPartition] = {}
         self.deleted: set[bytes] = set()
         self.placements: dict[bytes, list[PlacedRange]] = {}
         self.confirmed: set[bytes] = set()
         self.deleting: set[bytes] = set()
+        self.replica_dirs: dict[tuple[int, int], bytes] = {}
+        """The data directories of replicas, by node and metadata partition; of partition 0 only."""
         self.in_force = EntryKey(0, 0, 0)
         self.positions: list[tuple[int, int, int, int]] = []
         """By offset: epoch, term and seq in force behind it, and the log's time."""
@@ -153,7 +165,7 @@ class LogFold:
         probe = copy.deepcopy(self)
         try:
             probe._count(records, offset)
-        except Contradicted:
+        except ContradictingEntry:
             return True
         return False
 
@@ -185,7 +197,7 @@ class LogFold:
                     self._apply_all(chunk, at)
             case [TransactionBegan() | TransactionEnded()]:
                 text = f"{records[0]} at {offset} of partition {self.partition} in {self._opened}"
-                raise Contradicted("transactions are whole", text)
+                raise ContradictingEntry("transactions are whole", text)
             case _ if self._opened is not None:
                 self._opened.append((offset, records))
             case _:
@@ -219,10 +231,21 @@ class LogFold:
                     raise Violation("deleted stays deleted", f"topic {record.topic_id.hex()[:6]} is placed again at {offset}")
                 self.placements[record.topic_id] = record.ranges
                 (self.confirmed.add if record.confirmed else self.confirmed.discard)(record.topic_id)
+            case ReplicasAssignedToDirs():
+                for one in record.assignments:
+                    self.replica_dirs |= {(record.node_id, partition): one.directory_id for partition in one.partitions}
             case TopicDeleting():
                 self.deleting.add(record.topic_id)
+            case FilesFenced():
+                self._fenced(record, offset)
+            case FilesRemoved() | FilesHandedOver():
+                self._let_go(record.object_keys, offset)
+            case TombstonesExpired():
+                self._forget_tombstones(record.keys_before_ms, offset)
             case ProducersExpired():
                 self._forget_producers(record.before_ms, offset)
+            case Restored():
+                raise ContradictingEntry("a log is restored once", f"a Restored stands at {offset} of partition {self.partition}")
             case FeatureLevelSet():
                 self.schema_level = max(self.schema_level, record.level)
             case _:
@@ -243,28 +266,30 @@ class LogFold:
                 raise Violation("deleted stays deleted", text)
         elif record.new_log_start_offset > known.high_watermark:
             text = f"records up to {record.new_log_start_offset} are deleted at {offset}, the end is {known.high_watermark}"
-            raise Contradicted("only what is there is deleted", text)
+            raise ContradictingEntry("only what is there is deleted", text)
         else:
             known.log_start = max(known.log_start, record.new_log_start_offset)
 
     def _file(self, record: FileCommitted, offset: int) -> None:
         key = record.object_key
-        if key in self.files:
+        if key in self.committed:
             raise Violation("committed once", f"file {key} counts again in partition {self.partition} at {offset}")
+        if key in self.tombstones:
+            raise ContradictingEntry("fenced stays fenced", f"file {key} at {offset} of partition {self.partition} was fenced before")
         if record.append_time_ms < self.log_time_ms:
             text = f"file {key} at {offset} of partition {self.partition} has {record.append_time_ms} after {self.log_time_ms}"
             raise Violation("append times never go back", text)
         self.log_time_ms = record.append_time_ms
-        self.files[key] = record
-        for batch in iterate(record):
-            where = (record.topic_ids[batch.topic_index], batch.partition)
+        self.files[key] = self.committed[key] = record
+        for batch in record.accepted:
+            where = (batch.topic_id, batch.partition)
             known = self.partitions.get(where)
             if known is None:
                 text = f"file {key} at {offset} commits to {where[0].hex()[:6]}-{where[1]}, which is not there"
-                raise Contradicted("deleted stays deleted", text)
+                raise ContradictingEntry("deleted stays deleted", text)
             if batch.base_offset != known.high_watermark:
                 text = f"file {key} at {offset} of partition {self.partition} begins at {batch.base_offset}, {known.high_watermark} is due"
-                raise Contradicted("dense offsets", text)
+                raise ContradictingEntry("dense offsets", text)
             known.high_watermark += batch.record_count
             known.batches[batch.base_offset] = (key, batch.byte_offset, known.high_watermark - 1)
             time_ms = record.append_time_ms if batch.timestamp_type == LOG_APPEND_TIME else batch.timestamp_ms
@@ -275,8 +300,29 @@ class LogFold:
                 begins_epoch = last is None or (batch.producer_epoch > last.epoch and batch.base_sequence == 0)
                 if last is not None and not begins_epoch and given != (last.epoch, last.last_sequence + 1):
                     text = f"producer {batch.producer_id}: {given} after {last} in {key} at {offset}"
-                    raise Contradicted("producers have no gaps", text)
+                    raise ContradictingEntry("producers have no gaps", text)
                 known.producers[batch.producer_id] = FoldedProducer(batch.producer_epoch, batch.last_sequence, record.append_time_ms)
+
+    def _fenced(self, record: FilesFenced, offset: int) -> None:
+        for key, created_ms in zip(record.object_keys, record.created_ms, strict=True):
+            if key in self.files:
+                text = f"file {key} is fenced at {offset} of partition {self.partition}, which has committed it"
+                raise ContradictingEntry("only unknown files are fenced", text)
+            self.tombstones[key] = created_ms
+
+    def _let_go(self, keys: list[str], offset: int) -> None:
+        for key in keys:
+            if self.has_live_batches(key):
+                text = f"file {key} is let go at {offset} of partition {self.partition}, which has live batches of it"
+                raise ContradictingEntry("only empty files are let go", text)
+            file = self.files.pop(key, None)
+            self.tombstones[key] = -1 if file is None else file.created_ms
+
+    def _forget_tombstones(self, before_ms: int, offset: int) -> None:
+        if before_ms > max(0, self.log_time_ms - self.fences_kept_ms):
+            text = f"fences of files created before {before_ms} are forgotten at {offset}, when the log's time is {self.log_time_ms}"
+            raise Violation("only what is old is forgotten", text)
+        self.tombstones = {key: created_ms for key, created_ms in self.tombstones.items() if not 0 <= created_ms < before_ms}
 
     def _forget_producers(self, before_ms: int, offset: int) -> None:
         if before_ms > self.log_time_ms - self.producers_kept_ms:
@@ -291,8 +337,8 @@ class LogFold:
         """The accepted batches of a file: where each is, and its last offset."""
         record = self.files.get(object_key)
         if record is not None:
-            for batch in iterate(record):
-                yield (record.topic_ids[batch.topic_index], batch.partition), batch.base_offset + batch.record_count - 1
+            for batch in record.accepted:
+                yield (batch.topic_id, batch.partition), batch.base_offset + batch.record_count - 1
 
     def has_live_batches(self, object_key: str) -> bool:
         """Whether some batch of a file is neither deleted nor in a deleted topic."""

@@ -5,12 +5,13 @@ Each is made against the judge's fold of the log, so that it contradicts it for 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from coordinator.testing.simulation.fold import LogFold
 from records.codec import encode_entry
-from records.file_columns import iterate
-from records.model import FileCommitted, Record, RecordsDeleted, TransactionEnded
+from records.files import CommittedBatch, FileCommitted
+from records.model import Record, RecordsDeleted, TransactionEnded
 
 FORGED_KEY = "forged"
 FAR = 1_000_000
@@ -36,47 +37,55 @@ def forged_entry(fold: LogFold, kind: str, chance: float) -> bytes | None:
 
 
 def _forged_file(fold: LogFold, kind: str, chance: float) -> list[Record] | None:
-    candidates = [record for record in fold.files.values() if record.byte_size and (kind != "sequence" or record.producer_index)]
+    candidates = [
+        record
+        for record in fold.files.values()
+        if record.accepted and (kind != "sequence" or any(one.producer_id >= 0 for one in record.accepted))
+    ]
     if not candidates:
         return None
     record = candidates[int(chance * len(candidates))]
     # Offsets that follow, wherever the partitions are still there; what is forged is something else then.
-    following = replace(record, object_key=FORGED_KEY, append_time_ms=fold.log_time_ms, run_base_offset=_following(fold, record))
+    following = replace(record, object_key=FORGED_KEY, append_time_ms=fold.log_time_ms, batches=_following(fold, record))
     match kind:
         case "offset":
-            wrong = [offset + (-1 if offset and chance < 0.5 else 1) for offset in following.run_base_offset]
-            return [replace(following, run_base_offset=wrong)]
+            shift = -1 if chance < 0.5 and all(one.base_offset for one in following.batches) else 1
+            return [_changed(following, lambda one: one._replace(base_offset=one.base_offset + shift))]
         case "partition":
-            return [replace(following, run_partition=[FAR + partition for partition in record.run_partition])]
+            return [_changed(following, lambda one: one._replace(partition=FAR + one.partition))]
         case "again":
             return [replace(following, object_key=record.object_key)]
         case "sequence":
             # Far from every sequence of the clients, and of epochs they know: beside what is remembered whoever wrote last.
             known = _producers_known(fold, record)
-            return [replace(following, base_sequence=[FAR] * len(record.base_sequence))] if known else None
+            return [_changed(following, lambda one: one if one.producer_id < 0 else one._replace(base_sequence=FAR))] if known else None
         case "two files":
             return [following, replace(following, object_key=FORGED_KEY + "-2")]
         case _:
             raise ValueError(f"no forgery {kind!r}")
 
 
-def _following(fold: LogFold, record: FileCommitted) -> list[int]:
+def _changed(record: FileCommitted, change: Callable[[CommittedBatch], CommittedBatch]) -> FileCommitted:
+    return replace(record, batches=[change(one) for one in record.batches])
+
+
+def _following(fold: LogFold, record: FileCommitted) -> list[CommittedBatch]:
+    """The accepted batches of a file with the offsets that are due now."""
     due: dict[tuple[bytes, int], int] = {}
-    offsets: list[int] = []
-    at = 0
-    for run, length in enumerate(record.run_length):
-        where = (record.topic_ids[record.run_topic[run]], record.run_partition[run])
+    following = []
+    for batch in record.accepted:
+        where = (batch.topic_id, batch.partition)
         known = fold.partitions.get(where)
-        offsets.append(due.get(where, 0 if known is None else known.high_watermark))
-        due[where] = offsets[-1] + sum(record.record_count_minus_one[at : at + length]) + length
-        at += length
-    return offsets
+        base_offset = due.get(where, 0 if known is None else known.high_watermark)
+        following.append(batch._replace(base_offset=base_offset))
+        due[where] = base_offset + batch.record_count
+    return following
 
 
 def _producers_known(fold: LogFold, record: FileCommitted) -> bool:
     """Whether every partition of a file is there, and each of its idempotent producers is remembered in its partition."""
-    for batch in iterate(record):
-        known = fold.partitions.get((record.topic_ids[batch.topic_index], batch.partition))
+    for batch in record.accepted:
+        known = fold.partitions.get((batch.topic_id, batch.partition))
         if known is None or (batch.producer_id >= 0 and batch.producer_id not in known.producers):
             return False
     return True

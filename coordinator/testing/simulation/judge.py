@@ -22,14 +22,17 @@ from coordinator.core.commands import (
     FoundOffset,
     OffsetQuery,
 )
-from coordinator.core.files.commit import answer_of
+from coordinator.core.files.answers import result_of
 from coordinator.core.view import ShardView
 from coordinator.kafka.batches import split_partition_key
 from coordinator.testing.simulation.compare import differences
 from coordinator.testing.simulation.fold import LogFold, Where
 from coordinator.testing.simulation.loop import START_MS
+from coordinator.testing.simulation.objects import JudgedObjects
+from coordinator.testing.simulation.scenario import Scenario
 from coordinator.testing.simulation.story import Story, Violation
-from records.general import HEADER_SIZE_BYTES
+from records.codec import HEADER_SIZE_BYTES
+from records.files import table_of
 from records.history import schema_of_header
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
@@ -37,6 +40,7 @@ NOT_DECIDED = frozenset({3, 6, 7, 14, 15, 16, 100})
 NOT_THERE = frozenset({3, 100})
 DUPLICATE_RESOURCE = 92
 OUT_OF_RANGE = 1
+INVALID_REQUEST = 42
 NOT_FOUND = 91
 CONTRADICTION = "contradict"
 """In the reason why a replica failed that read a forged entry, or is told of one in its term."""
@@ -47,7 +51,7 @@ STORM_TURNS_MAX = 6
 
 
 @dataclass(slots=True)
-class Topic:
+class JudgedTopic:
     """A topic as the clients know it. `is_going` from the moment somebody asks for its deletion."""
 
     topic_id: bytes
@@ -90,11 +94,22 @@ class Judge:
     """See the module's text."""
 
     def __init__(
-        self, *, story: Story, now_s: Callable[[], float], partitions: int, stop: Callable[[], None], producers_kept_ms: int = 0
+        self,
+        *,
+        story: Story,
+        now_s: Callable[[], float],
+        scenario: Scenario,
+        stop: Callable[[], None],
+        producers_kept_ms: int = 0,
+        fences_kept_ms: int = 0,
     ) -> None:
+        partitions, life = scenario.partitions, scenario.files
         self.violation: Violation | None = None
-        self.folds = [LogFold(partition, producers_kept_ms=producers_kept_ms) for partition in range(partitions)]
-        self.topics: dict[bytes, Topic] = {}
+        self.folds = [
+            LogFold(partition, producers_kept_ms=producers_kept_ms, fences_kept_ms=fences_kept_ms) for partition in range(partitions)
+        ]
+        self.objects = None if life is None else JudgedObjects(scenario, life, self.folds, now_s, self.broken)
+        self.topics: dict[bytes, JudgedTopic] = {}
         self.promises = Promises()
         self.answers = 0
         self.looks = 0
@@ -128,6 +143,8 @@ class Judge:
         except Violation as violation:
             self.broken(violation.rule, violation.text)
             return
+        if self.objects is not None:
+            self.objects.landed(partition)
         ahead_ms = fold.log_time_ms - START_MS - self._now_s() * 1000
         if ahead_ms > LOG_AHEAD_MS_MAX:
             text = f"the log of partition {partition} is {ahead_ms / 1000:.0f} s ahead of its broker at {offset}"
@@ -186,9 +203,12 @@ class Judge:
         self, node_id: int, owner: int, command: CommitFile, result: CommitResult, places: list[int], wheres: list[Where]
     ) -> None:
         self.answers += 1
-        record = self.folds[owner].files.get(command.object_key)
+        record = self.folds[owner].committed.get(command.object_key)
         errors = [result.errors[place] for place in places]
         who = f"node {node_id} answered {command.object_key}"
+        if self.objects is not None and set(errors) == {INVALID_REQUEST}:
+            self.objects.refused(who, command.object_key)
+            return
         if DUPLICATE_RESOURCE in errors:
             if record is not None and record.file_size == command.file_size:
                 self.broken("a retry is answered as the first time", f"{who} with 92 though the content is the same")
@@ -200,7 +220,7 @@ class Judge:
             self.broken("one content per key", f"{who} with {errors} though other content was committed under the key")
             return
         self.promises.files[command.object_key].add(owner)
-        first = answer_of(record)
+        first = result_of(table_of([record]), 0, None)
         for at, place in enumerate(places):
             told = (
                 result.errors[place],
@@ -319,7 +339,8 @@ class Judge:
             error = int(one.outcome.error)
             self._story.trace(b"described %d %d %d" % (node_id, error, one.has_live_batches))
             who = f"node {node_id}, which leads {list(led)}, described {key} with {error}, live: {one.has_live_batches}"
-            asked = floor.owners.intersection(led)
+            # Files that were let go are not known any more.
+            asked = {owner for owner in floor.owners.intersection(led) if key in self.folds[owner].files}
             if error == NOT_FOUND and asked:
                 self.broken("strict reads are linearizable", f"{who}, though coordinators {sorted(asked)} had acknowledged it")
             elif error == 0:
@@ -365,6 +386,8 @@ class Judge:
         owner = self.folds[0].owner_of(where)
         known = {} if owner is None else self.folds[owner].partitions[where].batches
         due = point.offset
+        if self.objects is not None:
+            self.objects.found(batch.object_key for batch in one.batches)
         for batch in one.batches:
             if not batch.base_offset <= due <= batch.last_offset or (due != point.offset and batch.base_offset != due):
                 self.broken("found is logged", f"{who}: {batch} was found where {due} is due")

@@ -6,7 +6,7 @@ others, and it goes on believing until it hears of it and joins again.
 
 from __future__ import annotations
 
-from coordinator.testing.kafka import FakeGroup, FakeMembership
+from coordinator.testing.kafka_group import FakeGroup, FakeMembership
 from coordinator.testing.simulation.loop import VirtualLoop
 
 SESSION_S = 6.0

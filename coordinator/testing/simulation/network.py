@@ -12,7 +12,7 @@ from coordinator.runtime.node import Node
 from coordinator.runtime.ports import PeerUnavailable
 from coordinator.runtime.serving import serve
 from coordinator.testing.simulation.loop import VirtualLoop
-from coordinator.testing.simulation.process import Process
+from coordinator.testing.simulation.process import SimulatedProcess
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ class Network:
         self.on_late = on_late
         self.loss = self.late = self.slow = self.double = 0.0
         self.cut: set[int] = set()
-        self.processes: dict[int, Process] = {}
+        self.processes: dict[int, SimulatedProcess] = {}
         self._rng = rng
         self._world = world
 
@@ -52,7 +52,7 @@ class Network:
             return rng.uniform(*LATE_S)
         return rng.uniform(*(SLOW_S if self.slow and rng.random() < self.slow else DELAY_S))
 
-    def _look_late(self, process: Process, served: list[int], after_s: float) -> None:
+    def _look_late(self, process: SimulatedProcess, served: list[int], after_s: float) -> None:
         """A node that was well all the while has answered by now."""
         if served == [process.disturbances] and process.is_well:
             self.on_late(process.node_id, after_s)
@@ -111,7 +111,7 @@ class Network:
 class NetworkPeers:
     """The `Peers` port of one node."""
 
-    def __init__(self, network: Network, process: Process) -> None:
+    def __init__(self, network: Network, process: SimulatedProcess) -> None:
         self._network = network
         self._process = process
 

@@ -9,18 +9,23 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
+from coordinator.core.directory.directory import DIRECTORY_PARTITION
 from coordinator.core.events import NewEntry
 from coordinator.core.leadership.states import State
 from coordinator.core.limits import Limits
-from coordinator.core.state.packing import Flush
-from coordinator.core.state.replica_state import Stored
-from coordinator.core.tables.stored_rows import ColdStore
-from coordinator.core.yielding import Rest, no_rest
+from coordinator.core.view import ShardView
+from coordinator.object_store import ObjectStore
 from coordinator.runtime.clock import NS_PER_MS, SteadyClock
-from coordinator.runtime.node import FatalError, Node, NodeConfig, NodePorts
+from coordinator.runtime.directories.port import MoveRefused, OpenDirectories
+from coordinator.runtime.failures import FatalError
+from coordinator.runtime.files.rules import NO_FILES_DELETED, FileRules, ScanRules
+from coordinator.runtime.node import Node
+from coordinator.runtime.node_config import NodeConfig, NodePorts
 from coordinator.runtime.ports import (
     LogBroken,
     LogEntry,
@@ -28,22 +33,27 @@ from coordinator.runtime.ports import (
     LogReader,
     Peers,
     Report,
-    StateStore,
     TermProducer,
     TermProducers,
     group_client_id,
 )
+from coordinator.runtime.snapshot_rules import SnapshotRules
 from coordinator.runtime.topic_rules import TopicExpectations
-from coordinator.testing.kafka import FakeKafka, FakeNode, FakeTermProducers
+from coordinator.testing.kafka import FakeKafka, FakeNode
+from coordinator.testing.kafka_producer import FakeTermProducers
+from coordinator.testing.simulation.disk import Disk
 from coordinator.testing.simulation.judge import Judge
 from coordinator.testing.simulation.loop import START_MS, VirtualLoop, VirtualTime, VirtualWriter
 from coordinator.testing.simulation.membership import SESSION_S, SimulatedMembership
 from coordinator.testing.simulation.story import Story
-from coordinator.testing.state_store import MemoryStateStore, MemoryStateStores
+from coordinator.testing.snapshots import FakeDurableSnapshots, FakeObjects
 from records.model import Endpoint
 
 PORT = 9192
 TERM_TIMEOUT_MS = 8_000
+MENDING_S = 0.5
+NO_DIRECTORY_S = 6.0
+"""A process ends within this time after its last data directory has failed: it is probed, and leads on for a moment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +68,21 @@ class Surroundings:
     seed: int
     partitions: int
     limits: Limits
-    open_peers: Callable[[Process], Peers]
+    snapshots: SnapshotRules | None
+    """None: no snapshots are taken."""
+    objects: FakeObjects
+    files: FileRules | None
+    """None: no objects of files are deleted."""
+    scans: ScanRules
+    open_store: Callable[[], ObjectStore]
+    folder: Path
+    """Where the disks of processes keep snapshots."""
+    directories: int
+    """How many data directories each process has."""
+    open_peers: Callable[[SimulatedProcess], Peers]
 
 
-class Process:
+class SimulatedProcess:
     """See the module's text. `node` and `loop` are None while it is down."""
 
     def __init__(self, surroundings: Surroundings, node_id: int, skew_ms: int, schema_level_max: int) -> None:
@@ -75,11 +96,18 @@ class Process:
         self.skew_ms = skew_ms
         self.disturbances = 0
         """How often it began a new life, was frozen or thawed, or had its clock changed."""
-        self.disk = Disk()
         self._around = surroundings
+        self._disks = 0
+        self.disk = self._new_disk()
         self._lives = 0
         self._tasks: set[asyncio.Task[None]] = set()
+        self.moves_begun_s: dict[int, float] = {}
         self._is_stopping = False
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it was told to stop."""
+        return self._is_stopping
 
     @property
     def name(self) -> str:
@@ -89,6 +117,11 @@ class Process:
     def clock_ms(self) -> int:
         """This machine's wall clock."""
         return START_MS + int(self._around.time.now_s * 1000) + self.skew_ms
+
+    def _new_disk(self) -> Disk:
+        self._disks += 1
+        folder = self._around.folder / f"node-{self.node_id}-{self._disks}"
+        return Disk(folder, directories=self._around.directories, first_byte=self.node_id + 1)
 
     def spawn(self, work: Callable[[], Coroutine[object, object, None]]) -> None:
         """Run a request on this process's loop."""
@@ -106,6 +139,7 @@ class Process:
         self._lives += 1
         self.disturbances += 1
         self._is_stopping = False
+        self.disk.mend()
         around.judge.supported_levels[self.node_id] = self.schema_level_max
         rng = random.Random(f"node {around.seed} {self.name}")
         loop = self.loop = around.time.new_loop(self.name)
@@ -119,10 +153,13 @@ class Process:
             membership=membership,
             open_reader=lambda listener: self._open_reader(kafka_node, listener, loop),
             open_producers=lambda _size: RelayedProducers(kafka_node.producers, loop),
-            open_stores=lambda _cluster_id: self.disk,
+            open_directories=lambda _cluster_id: OpenDirectories(self.disk.directories),
             peers=around.open_peers(self),
             writer=VirtualWriter(rng),
+            background=VirtualWriter(rng),
             telemetry=ProcessTelemetry(self, around),
+            snapshots=FakeDurableSnapshots(around.objects) if around.snapshots is not None else None,
+            objects=None if around.files is None else around.open_store(),
         )
         # As in production: the clock of deadlines follows jumps of the wall clock slowly.
         clock_ms = SteadyClock(lambda: self.clock_ms() * NS_PER_MS, lambda: int(around.time.now_s * 1000) * NS_PER_MS)
@@ -152,10 +189,20 @@ class Process:
             incarnation_id=random.Random(f"incarnation {around.seed} {self.name}").randbytes(16),
             session_timeout_ms=int(SESSION_S * 1000),
             schema_level_max=self.schema_level_max,
+            snapshots=SnapshotRules() if around.snapshots is None else around.snapshots,
+            files=NO_FILES_DELETED if around.files is None else around.files,
+            orphans=around.scans,
         )
 
     def _fatal(self, error: FatalError) -> None:
+        if self.disk.is_lost:
+            # Somebody mends the disks and starts the process again.
+            self.stop_cleanly(self._start_later)
+            return
         self._around.judge.broken("processes do not die", f"node {self.node_id}: {error}")
+
+    def _start_later(self) -> None:
+        self._around.world.call_later(MENDING_S, self.start)
 
     def kill(self, disk: str = "kept") -> None:
         """End at once; `disk` says what the next life will find: kept, lost, or forked (the state of another history)."""
@@ -167,7 +214,7 @@ class Process:
         self.loop.is_dead = True
         self.node = self.loop = self.kafka_node = self.membership = self.listener = None
         if disk == "lost":
-            self.disk = Disk()
+            self.disk = self._new_disk()
         elif disk == "forked":
             self.disk.forked.update(range(self._around.partitions))
 
@@ -188,6 +235,36 @@ class Process:
             self._around.world.call_soon(ended)
 
         loop.call_soon(self.spawn, stop)
+
+    def fail_directory(self, number: int, *, is_lost: bool) -> None:
+        """One of the data directories fails, and what is in it is lost or not; if it was the last one the process has to end."""
+        self.disk.directories[number % len(self.disk.directories)].fail(is_lost=is_lost)
+        life = self._lives
+
+        def look() -> None:
+            if self.node is not None and self._lives == life and self.disk.is_lost and self.is_well:
+                self._around.judge.broken("a node without a data directory ends", f"node {self.node_id} goes on")
+
+        if self.disk.is_lost:
+            self._around.world.call_later(NO_DIRECTORY_S, look)
+
+    def move(self, partition: int) -> None:
+        """Order that a replica moves into another data directory, if there is one that is online."""
+        node, loop = self.node, self.loop
+        if node is None or loop is None:
+            return
+        directories = node.keeper.directories
+        here = next((one.directory_id for one in directories.places() if one.partition == partition), None)
+        target = next((one for one in directories.directories() if one.offline_reason is None and one.directory_id != here), None)
+        if target is None:
+            return
+
+        def order() -> None:
+            with suppress(MoveRefused):
+                directories.move(partition, target.path)
+                self.moves_begun_s[partition] = self._around.time.now_s
+
+        loop.call_soon(order)
 
     @property
     def is_well(self) -> bool:
@@ -284,7 +361,7 @@ class _RelayedProducer:
 class ProcessTelemetry:
     """Tells the judge and the story what the runtime measures."""
 
-    def __init__(self, process: Process, around: Surroundings) -> None:
+    def __init__(self, process: SimulatedProcess, around: Surroundings) -> None:
         self._process = process
         self._around = around
 
@@ -297,8 +374,12 @@ class ProcessTelemetry:
         shard = node.replicas[partition].view
         if after is State.FAILED:
             self._around.judge.replica_failed(self._process.node_id, partition, "" if shard is None else shard.failure or "")
-        elif before is State.LEADING and after is not State.RESIGNING:
+        elif before is State.LEADING and (after is not State.RESIGNING or self._is_given_up(shard)):
             self._around.judge.stopped_leading(self._process.node_id, partition, shard)
+
+    def _is_given_up(self, shard: ShardView | None) -> bool:
+        """Whether a leader does not lead on until another one claims, though its process goes on."""
+        return shard is not None and not shard.is_leading and not self._process.is_stopping
 
     def group_appended(self, partition: int, entries: int, size_bytes: int) -> None:
         """Ignore."""
@@ -309,73 +390,25 @@ class ProcessTelemetry:
     def loaded(self, partition: int, seconds: float) -> None:
         """Note it."""
         self._around.story.mention(f"node {self._process.node_id} partition {partition}: loaded")
+        self._judge_move(partition)
+
+    def _judge_move(self, partition: int) -> None:
+        """A replica is opened in the directory to which it moves only when partition 0 has that, or after long waiting."""
+        process, node = self._process, self._process.node
+        if node is None or node.keeper.directories.move_step(partition) != "load":
+            return
+        place = next(one for one in node.keeper.directories.places() if one.partition == partition)
+        waited_s = self._around.time.now_s - process.moves_begun_s[partition]
+        recorded = self._around.judge.folds[DIRECTORY_PARTITION].replica_dirs.get((process.node_id, partition))
+        is_switched = place.directory_id == place.moving_to
+        if is_switched and recorded != place.directory_id and waited_s * 1000 < node.config.log_dir_failure_timeout_ms:
+            text = f"node {process.node_id} has opened partition {partition} in another directory after {waited_s:.2f} s"
+            self._around.judge.broken("partition 0 knows where a replica is before it moves", text)
 
     def flushed(self, partition: int, seconds: float, batches: int) -> None:
         """Have the digest compared with those of other replicas at the same offset."""
         node = self._process.node
         if node is not None:
             replica = node.replicas[partition]
-            self._around.judge.flushed(self._process.node_id, partition, replica.written_offset, replica.digest.to_bytes())
+            self._around.judge.flushed(self._process.node_id, partition, replica.writer.written_offset, replica.writer.digest.to_bytes())
             self._around.judge.look(self._process.node_id, partition, replica.view)
-
-
-# ---- the disk
-
-
-class Disk:
-    """State databases that outlive their process.
-
-    The next write of a partition in `failing` fails. The database of one in `forked` belongs to another history of the
-    same log, as that of a copied or restored machine does: its watermarks are ahead and its last entry is another one.
-    """
-
-    def __init__(self) -> None:
-        self.failing: set[int] = set()
-        self.forked: set[int] = set()
-        self._stores = MemoryStateStores()
-
-    def open(self, partition: int, cluster_id: str, topic_id: bytes) -> StateStore:
-        """Open or create the database of a partition."""
-        return DiskStore(self, partition, self._stores.open(partition, cluster_id, topic_id))
-
-    def flip(self, chance: float) -> None:
-        """A bit flips in every database; the proof at the next load must find it."""
-        self._stores.flip(chance)
-
-    def set_aside(self, partition: int) -> str | None:
-        """Keep a closed database as evidence."""
-        self.forked.discard(partition)
-        return self._stores.set_aside(partition)
-
-
-class DiskStore:
-    """A `StateStore` on such a disk."""
-
-    def __init__(self, disk: Disk, partition: int, store: MemoryStateStore) -> None:
-        self._disk = disk
-        self._partition = partition
-        self._store = store
-
-    def load(self) -> Stored | None:
-        """Read the state of the database."""
-        stored = self._store.load()
-        if stored is None or self._partition not in self._disk.forked:
-            return stored
-        partitions = [row._replace(high_watermark=row.high_watermark + 1) for row in stored.partitions]
-        return replace(stored, header=replace(stored.header, last_entry_hash=b"another history"), partitions=partitions)
-
-    def write(self, flush: Flush, rest: Rest = no_rest) -> None:
-        """Write one flush, or fail. Raises OSError."""
-        if self._partition in self._disk.failing:
-            self._disk.failing.discard(self._partition)
-            raise OSError("no space left on device (injected)")
-        self._disk.forked.discard(self._partition)
-        self._store.write(flush, rest)
-
-    def reader(self) -> ColdStore:
-        """A connection for the event loop."""
-        return self._store.reader()
-
-    def close(self, *, clean: bool) -> None:
-        """Close."""
-        self._store.close(clean=clean)

@@ -9,37 +9,66 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from coordinator.core.leadership.states import State
 from coordinator.core.limits import ENTRY_RESERVE_BYTES, Limits
+from coordinator.core.state.damage import StateFailed
 from coordinator.core.view import ShardView
+from coordinator.runtime.files.rules import NO_SCANS, FileRules, ScanRules
 from coordinator.runtime.replica import Replica
+from coordinator.runtime.snapshot_keys import parse_snapshot_key
+from coordinator.runtime.snapshot_rules import SnapshotRules
 from coordinator.testing.kafka import FakeKafka
 from coordinator.testing.kafka_log import FakeLog, Faults
-from coordinator.testing.simulation.clients import Admin, Clients, Committer, Describer, Finder, Pruner, Reader
+from coordinator.testing.objects import FakeObjectStore, StoreFault
+from coordinator.testing.simulation.clients import (
+    Admin,
+    Clients,
+    DeletingClient,
+    DescribingClient,
+    FindingClient,
+    ReadingClient,
+)
+from coordinator.testing.simulation.committing import CommittingClient
 from coordinator.testing.simulation.faults import NORMAL_NETWORK_MS, FaultMaker
 from coordinator.testing.simulation.judge import Judge
 from coordinator.testing.simulation.loop import START_MS, VirtualLoop, VirtualTime
 from coordinator.testing.simulation.network import Network, NetworkPeers
-from coordinator.testing.simulation.process import TERM_TIMEOUT_MS, Process, Surroundings
+from coordinator.testing.simulation.process import TERM_TIMEOUT_MS, SimulatedProcess, Surroundings
 from coordinator.testing.simulation.scenario import Scenario
 from coordinator.testing.simulation.story import Story, Violation
+from coordinator.testing.simulation.uploads import PREFIX, Uploads
 from coordinator.testing.simulation.weakened import without
+from coordinator.testing.snapshots import FakeObjects, SnapshotFault
+from coordinator.testing.state_store import MemoryStateStores
 from records.levels import LEVEL_LATEST
+from records.snapshot import BadSnapshot, SnapshotReader
 from records.state_digest import Digest, hash_position
 
 HEAL_S = 60.0
 LOOK_S = 0.25
 EXPIRY_MS = 700
+CLEANER_MS = 150
+CLEANED_FILES_MAX = 20
+FILES_GO_S = 120.0
+"""How long after the last fault the last object may go: a cleaner that met failures rests for long."""
+SCAN_GRACE_S = 0.5
+STALLED_S = 6.0
+FAST_FOLDER = Path("/dev/shm")
+"""Snapshots of a run are files; in memory where the machine has such a folder."""
+FILE_FAULTS = [fault for fault in StoreFault if fault is not StoreFault.NONE]
+STORE_FAULTS = [fault for fault in SnapshotFault if fault is not SnapshotFault.NONE]
 OLD_LEVEL = LEVEL_LATEST - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class RunOutcome:
     """The result of a run; `violation` is None when every rule held.
 
     `answers` counts judged commit answers, `looks` how often a replica was compared with the log, `transactions` those that ended.
@@ -55,10 +84,12 @@ class Outcome:
     transactions: int
     transactions_cut_off: int
     schema_level: int
+    objects_removed: int
+    """How many objects of files were deleted, by whomever."""
     virtual_s: float
 
 
-def simulate(scenario: Scenario, *, is_detailed: bool = False) -> Outcome:
+def simulate(scenario: Scenario, *, is_detailed: bool = False) -> RunOutcome:
     """Live one scenario; `is_detailed` keeps single requests in the story and the product's own log lines."""
     with without(scenario.weakened), _logging(is_detailed) as lines:
         run = Run(scenario, is_detailed)
@@ -70,7 +101,8 @@ def simulate(scenario: Scenario, *, is_detailed: bool = False) -> Outcome:
             run.story.is_over = True
             run.time.on_error = lambda _loop, _context: None
             run.time.close()
-    return Outcome(
+            run.close()
+    return RunOutcome(
         scenario=scenario,
         violation=run.judge.violation,
         story=run.story.text(),
@@ -81,6 +113,7 @@ def simulate(scenario: Scenario, *, is_detailed: bool = False) -> Outcome:
         transactions=sum(fold.transactions for fold in run.judge.folds),
         transactions_cut_off=sum(fold.cut_off for fold in run.judge.folds),
         schema_level=run.judge.folds[0].schema_level,
+        objects_removed=0 if run.judge.objects is None else len(run.judge.objects.removed_keys),
         virtual_s=run.time.now_s,
     )
 
@@ -121,10 +154,11 @@ def _logging(is_detailed: bool) -> Iterator[_Lines]:
 class WatchedLog(FakeLog):
     """A log whose entries the judge sees as they land."""
 
-    def __init__(self, partition: int, judge: Judge) -> None:
+    def __init__(self, partition: int, judge: Judge, on_pruned: Callable[[int, int], None]) -> None:
         super().__init__()
         self._partition = partition
         self._judge = judge
+        self._on_pruned = on_pruned
 
     def append(self, key: bytes | None, value: bytes | None, timestamp_ms: int) -> int:
         """Append an entry and return its offset."""
@@ -132,13 +166,53 @@ class WatchedLog(FakeLog):
         self._judge.landed(self._partition, offset, key, value)
         return offset
 
+    def delete_before(self, offset: int) -> None:
+        """Delete entries: a snapshot must stand for them."""
+        super().delete_before(offset)
+        self._on_pruned(self._partition, offset)
+
 
 def limits_of(scenario: Scenario) -> Limits:
     """The limits of every node; producers are forgotten within the run where the scenario says so."""
     limits = Limits(groups_in_flight_max=scenario.groups_in_flight, term_timeout_ms=TERM_TIMEOUT_MS)
     if scenario.producers_kept_s:
         limits = replace(limits, producer_id_expiration_ms=int(scenario.producers_kept_s * 1000), expiration_interval_ms=EXPIRY_MS)
+    if scenario.files is not None:
+        limits = replace(
+            limits,
+            file_commit_max_age_ms=int(scenario.files.commit_age_s * 1000),
+            file_fence_retention_ms=int(scenario.files.fence_kept_s * 1000),
+            expiration_interval_ms=EXPIRY_MS,
+        )
     return limits
+
+
+def file_rules_of(scenario: Scenario) -> FileRules | None:
+    """The rules of every node for objects that nobody needs."""
+    life = scenario.files
+    if life is None:
+        return None
+    return FileRules(
+        commit_max_age_ms=int(life.commit_age_s * 1000),
+        delete_grace_ms=int(life.grace_s * 1000),
+        interval_ms=CLEANER_MS,
+        max_files_per_cycle=CLEANED_FILES_MAX,
+    )
+
+
+def scan_rules_of(scenario: Scenario) -> ScanRules:
+    """The rules of every node for orphans."""
+    life = scenario.files
+    if life is None or not life.scan_s:
+        return NO_SCANS
+    return ScanRules(prefix=PREFIX, interval_ms=int(life.scan_s * 1000), age_ms=int((life.commit_age_s + SCAN_GRACE_S) * 1000))
+
+
+def snapshot_rules_of(scenario: Scenario) -> SnapshotRules | None:
+    """The rules of every node: a snapshot every few seconds."""
+    if not scenario.snapshot_bytes:
+        return None
+    return SnapshotRules(bytes_between=scenario.snapshot_bytes, changed_ratio_min=0.1, interval_ms=5_000, lag_time_max_ms=20_000)
 
 
 class Run:
@@ -153,9 +227,10 @@ class Run:
         self.judge = Judge(
             story=self.story,
             now_s=lambda: time.now_s,
-            partitions=scenario.partitions,
+            scenario=scenario,
             stop=self._stop,
             producers_kept_ms=self.limits.producer_id_expiration_ms,
+            fences_kept_ms=self.limits.file_fence_retention_ms,
         )
         time.on_error = self._failed
         self.kafka = FakeKafka(
@@ -167,7 +242,19 @@ class Run:
         )
         if scenario.entry_bytes_max:
             self.kafka.config["max.message.bytes"] = str(scenario.entry_bytes_max + ENTRY_RESERVE_BYTES)
-        self.kafka.logs = [WatchedLog(partition, self.judge) for partition in range(scenario.partitions)]
+        self.kafka.logs = [WatchedLog(partition, self.judge, self._pruned) for partition in range(scenario.partitions)]
+        self._folder = TemporaryDirectory(prefix="diskless-simulation-", dir=FAST_FOLDER if FAST_FOLDER.is_dir() else None)
+        store_rng = self._rng("object store")
+
+        def fault_of(_call: str, _key: str) -> SnapshotFault:
+            is_fault = store_rng.random() < scenario.store_faults and not self.faults.is_over
+            return store_rng.choice(STORE_FAULTS) if is_fault else SnapshotFault.NONE
+
+        self.objects = FakeObjects(
+            now_ms=lambda: START_MS + int(time.now_s * 1000), fault_of=fault_of, delay_s=lambda: store_rng.uniform(0.001, 0.1)
+        )
+        if self.judge.objects is not None:
+            self.objects.on_removed = self.judge.objects.removed
         network = Network(rng=self._rng("network"), world=world, on_late=self.judge.answered_late)
         around = Surroundings(
             time=time,
@@ -178,17 +265,26 @@ class Run:
             seed=scenario.seed,
             partitions=scenario.partitions,
             limits=self.limits,
+            snapshots=snapshot_rules_of(scenario),
+            objects=self.objects,
+            files=file_rules_of(scenario),
+            scans=scan_rules_of(scenario),
+            open_store=self._open_store,
+            folder=Path(self._folder.name),
+            directories=scenario.directories,
             open_peers=lambda process: NetworkPeers(network, process),
         )
         skews = (*scenario.skews_ms, *[0] * scenario.nodes)
         self.processes = {
-            node_id: Process(around, node_id, skews[node_id], OLD_LEVEL if node_id in scenario.old_nodes else LEVEL_LATEST)
+            node_id: SimulatedProcess(around, node_id, skews[node_id], OLD_LEVEL if node_id in scenario.old_nodes else LEVEL_LATEST)
             for node_id in range(scenario.nodes)
         }
         network.processes = self.processes
         self.clients = Clients(
             judge=self.judge, story=self.story, network=network, loop=world, nodes=scenario.nodes, partitions=scenario.partitions
         )
+        if scenario.files is not None and self.judge.objects is not None:
+            self.clients.uploads = Uploads(scenario.files, self.objects, self.judge, self.judge.objects, lambda: time.now_s)
         self.faults = FaultMaker(
             rng=self._rng("faults"),
             time=time,
@@ -200,6 +296,46 @@ class Run:
             processes=self.processes,
         )
         self.world = world
+        self._store_rng = self._rng("files store")
+
+    def _open_store(self) -> FakeObjectStore:
+        """The store of objects as a node sees it."""
+        rng, life = self._store_rng, self.scenario.files
+
+        def fault_of(_call: str) -> StoreFault:
+            is_fault = life is not None and not self.faults.is_over and rng.random() < life.store_faults
+            return rng.choice(FILE_FAULTS) if is_fault else StoreFault.NONE
+
+        return FakeObjectStore(
+            self.objects,
+            fault_of=fault_of,
+            later=lambda work: self.world.call_later(rng.uniform(0.1, STALLED_S), work),
+            stalled_s=STALLED_S,
+        )
+
+    def close(self) -> None:
+        """Remove what the run has written."""
+        self._folder.cleanup()
+
+    def _pruned(self, partition: int, offset: int) -> None:
+        """The log of a partition begins at an offset now: the store must have a snapshot that can be loaded and goes on from there."""
+        for key, stored in self.objects.by_key.items():
+            named = parse_snapshot_key(key)
+            if named is not None and named.partition == partition and named.end_offset >= offset and self._is_loadable(stored.data):
+                return
+        self.judge.broken(
+            "the log begins behind a snapshot", f"partition {partition} was pruned before {offset}: no snapshot reaches there"
+        )
+
+    def _is_loadable(self, data: bytes) -> bool:
+        file = Path(self._folder.name) / "looked-at"
+        file.write_bytes(data)
+        try:
+            with SnapshotReader(file) as reader:
+                MemoryStateStores().prove(reader.head, reader.rows())
+        except (BadSnapshot, StateFailed):
+            return False
+        return True
 
     def _rng(self, what: str) -> random.Random:
         return random.Random(f"{what} {self.scenario.seed}")
@@ -229,24 +365,31 @@ class Run:
         self.time.run_until(scenario.duration_s + 2.0)
         self.clients.is_closing = True
         unwell = ["nothing was looked at"]
-        while unwell and not self.time.is_over and self.time.now_s < scenario.duration_s + HEAL_S:
+        heal_s = HEAL_S if scenario.files is None else FILES_GO_S
+        while unwell and not self.time.is_over and self.time.now_s < scenario.duration_s + heal_s:
             self.time.run_until(self.time.now_s + LOOK_S)
             unwell = self._unwell()
         if self.time.is_over:
             return
         if unwell:
-            self.judge.broken("everything heals", f"{HEAL_S} s after the last fault: {'; '.join(unwell)}")
+            self.judge.broken("everything heals", f"{heal_s} s after the last fault: {'; '.join(unwell)}")
             return
         self._compare()
 
     def _start_clients(self) -> None:
         scenario, clients = self.scenario, self.clients
-        work = [Committer(n, clients, self._rng(f"committer {n}")).run() for n in range(scenario.committers)]
-        work += [Reader(clients, self._rng(f"reader {n}")).run() for n in range(scenario.readers)]
-        work += [Finder(clients, self._rng(f"finder {n}")).run() for n in range(scenario.finders)]
-        work += [Describer(clients, self._rng(f"describer {n}")).run() for n in range(scenario.describers)]
-        work += [Pruner(clients, self._rng(f"pruner {n}")).run() for n in range(scenario.pruners)]
+        work = [
+            CommittingClient(n, clients, self._rng(f"committer {n}"), self._rng(f"files committer {n}")).run()
+            for n in range(scenario.committers)
+        ]
+        work += [ReadingClient(clients, self._rng(f"reader {n}")).run() for n in range(scenario.readers)]
+        work += [FindingClient(clients, self._rng(f"finder {n}")).run() for n in range(scenario.finders)]
+        work += [DescribingClient(clients, self._rng(f"describer {n}")).run() for n in range(scenario.describers)]
+        work += [DeletingClient(clients, self._rng(f"pruner {n}")).run() for n in range(scenario.pruners)]
         work += [Admin(n, clients, self._rng(f"admin {n}")).run() for n in range(scenario.admins)]
+        if scenario.files is not None:
+            work += [FindingClient(clients, self._rng(f"files finder {n}")).run() for n in range(scenario.files.finders)]
+            work += [DeletingClient(clients, self._rng(f"files pruner {n}")).run() for n in range(scenario.files.pruners)]
         self.tasks = [self.world.create_task(one) for one in work]
 
     # ---- the end
@@ -267,13 +410,14 @@ class Run:
                 node = process.node
                 if shard is None or node is None or shard.state.applied_offset < fold.last_counted:
                     unwell.append(f"node {node_id} has not applied partition {partition} to {fold.last_counted}")
-                elif shard.state.trimming or shard.state.has_unwritten() or shard.state.frozen is not None:
+                elif shard.state.trimming or shard.state.has_unwritten() or shard.state.frozen:
                     unwell.append(f"node {node_id} has not written partition {partition}")
                 elif shard.phase is State.FAILED:
                     unwell.append(f"node {node_id} partition {partition} has failed")
         directory = self.judge.folds[0]
         open_work = directory.placements.keys() - directory.confirmed - directory.deleting
-        return [*unwell, *(f"topic {topic_id.hex()[:6]} is not confirmed" for topic_id in open_work)]
+        unwell += [f"topic {topic_id.hex()[:6]} is not confirmed" for topic_id in open_work]
+        return unwell if self.judge.objects is None else unwell + self.judge.objects.left(self.objects.by_key)
 
     def _shards(self, partition: int) -> dict[int, ShardView]:
         shards = {}
@@ -300,10 +444,10 @@ class Run:
 
     def _digest_of_rows(self, replica: Replica) -> Digest:
         """The digest a replica has written, without the position in the log: they may have written at different offsets."""
-        if replica.written_offset < 0:
-            return replica.digest
-        position = hash_position(*self.judge.folds[replica.partition].positions[replica.written_offset])
-        return replica.digest.minus(position)
+        if replica.writer.written_offset < 0:
+            return replica.writer.digest
+        position = hash_position(*self.judge.folds[replica.partition].positions[replica.writer.written_offset])
+        return replica.writer.digest.minus(position)
 
     def _compare_topics(self) -> None:
         for topic in self.judge.topics.values():

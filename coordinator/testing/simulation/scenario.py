@@ -42,6 +42,47 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedFiles:
+    """How files come and go; chances are for each file, times in virtual seconds."""
+
+    commit_age_s: float = 2.0
+    """Older files may not be committed."""
+    grace_s: float = 1.0
+    """How long an object stays when its last batch was deleted."""
+    fence_kept_s: float = 10.0
+    pausing: float = 0.1
+    """The chance that an uploader pauses for about `commit_age_s` before it commits, and that it does so between two owners."""
+    dying: float = 0.1
+    """The chance that an uploader dies before it commits, and that it dies when one owner has got its batches."""
+    giving_up: float = 0.1
+    """The chance that an uploader takes a file back."""
+    store_faults: float = 0.0
+    """The chance that a call of the object store for files fails, does something else than it says, or takes seconds."""
+    scan_s: float = 0.0
+    """How often orphans are looked for; 0: never. Each scan writes to the logs: between two of them nodes must come to rest."""
+    pruners: int = 1
+    finders: int = 1
+
+    @staticmethod
+    def random(seed: int, *, are_clocks_true: bool) -> SimulatedFiles:
+        """Draw a life of files, from a generator of its own: the rest of a scenario stays what it is."""
+        rng = random.Random(f"files {seed}")
+        commit_age_s = round(rng.uniform(1.0, 2.5), 3)
+        return SimulatedFiles(
+            commit_age_s=commit_age_s,
+            grace_s=round(rng.uniform(0.6, 2.0), 3),
+            fence_kept_s=2 * commit_age_s + (0.0 if are_clocks_true else CLOCK_SKEW_MAX_S),
+            pausing=rng.choice([0.0, 0.1, 0.2]),
+            dying=rng.choice([0.0, 0.05, 0.15]),
+            giving_up=rng.choice([0.0, 0.05, 0.15]),
+            store_faults=rng.choice([0.0, 0.1, 0.3]),
+            scan_s=rng.choice([0.0, 4.0, 4.0]),
+            pruners=rng.choice([1, 2]),
+            finders=rng.choice([1, 2]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
     """A cluster, its clients and its faults. `weakened` names protections that are switched off (see `weakened`)."""
 
@@ -61,6 +102,14 @@ class Scenario:
     pruners: int = 0
     entry_bytes_max: int = 0
     """How large an entry may be, what is larger becomes a transaction; 0: as large as in production."""
+    snapshot_bytes: int = 0
+    """How much the log grows between two snapshots; 0: none is taken, and the log is never pruned."""
+    store_faults: float = 0.0
+    """The chance that a call of the object store fails, does something else than it says, or does it late."""
+    directories: int = 1
+    """How many data directories each node has."""
+    files: SimulatedFiles | None = None
+    """None: files have no objects, and none is ever deleted."""
     old_nodes: tuple[int, ...] = ()
     """Nodes that begin as a version with an older schema level; the fault "upgrade" brings them up to date."""
     faults: tuple[Fault, ...] = ()
@@ -89,7 +138,7 @@ class Scenario:
         # Another one for each node: two that are wrong alike outvote those that are right.
         far = [sign * int(jump_s * 1000) for jump_s in CLOCK_JUMPS_S for sign in (1, -1)] if "clock" in kinds else []
         rng.shuffle(far)
-        return Scenario(
+        drawn = Scenario(
             seed=seed,
             nodes=nodes,
             partitions=partitions,
@@ -105,7 +154,23 @@ class Scenario:
             pruners=rng.choice([0, 1, 1]),
             entry_bytes_max=rng.choice([0, ENTRY_BYTES_MAX, ENTRY_BYTES_MAX]),
             old_nodes=tuple(node for node in range(nodes) if "upgrade" in kinds and rng.random() < 0.5),
+            snapshot_bytes=rng.choice([0, 800, 3_000]) or (800 if "snapshot" in kinds else 0),
+            store_faults=rng.choice([0.0, 0.0, 0.2]),
+            directories=2 if {"directory", "move"} & set(kinds) else 1,
             weakened=weakened,
+        )
+        return replace(drawn, files=SimulatedFiles.random(seed, are_clocks_true=drawn.are_clocks_true))
+
+    @property
+    def are_clocks_true(self) -> bool:
+        """Whether all clocks show the same time, for as long as it lasts."""
+        return not any(self.skews_ms) and all(fault.kind != "clock" for fault in self.faults)
+
+    @property
+    def are_clocks_near(self) -> bool:
+        """Whether no clock is ever further from the others than is allowed (`clock.skew.max.ms`)."""
+        return all(abs(skew_ms) <= CLOCK_SKEW_MAX_S * 1000 for skew_ms in self.skews_ms) and all(
+            fault.kind != "clock" or fault.duration_s <= CLOCK_SKEW_MAX_S for fault in self.faults
         )
 
     def to_json(self) -> str:
@@ -126,6 +191,8 @@ class Scenario:
             values["faults"] = tuple(Fault(**fault) for fault in values.get("faults", []))
             for name in ("skews_ms", "old_nodes", "weakened"):
                 values[name] = tuple(values.get(name, ()))
+            if values.get("files") is not None:
+                values["files"] = SimulatedFiles(**values["files"])
             return Scenario(**values)
         except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"not a scenario: {error}") from error
@@ -139,12 +206,19 @@ class Scenario:
 ANY = -2
 ENTRY_BYTES_MAX = 200
 """Every file of the clients fits, and nine deletions."""
+CLOCK_SKEW_MAX_S = 5.0
+"""How far the clocks of leaders may be apart, as nodes are configured."""
 CLOCK_JUMPS_S = (30.0, 7_200.0, 30 * 86_400.0)
 Draw = Callable[[random.Random, Fault], Fault]
 
 STRAYS = ("no key", "short key", "huge epoch", "bad claim", "false claim", "twin", "alien")
+LOADING = "load"
+SNAPSHOT_STEPS = ("mark", "write", "upload", "commit", "verify", "prune", "clean up", LOADING)
+"""Where a process is killed that takes, verifies or loads a snapshot, or prunes behind it."""
+MOVE_STEPS = ("copy", "assign", "close", "adopt", "load")
+"""Where a process is killed that moves a replica into another data directory."""
 FORGERIES = ("offset", "partition", "again", "sequence", "garbage", "two files", "far deletion", "end")
-PRODUCE_FATES = ("LOSE_REPORT", "LATE_REPORT", "FAIL_AFTER_LANDING", "DROP", "DROP_SILENTLY", "DOUBLE", "LATE")
+PRODUCE_FATES = ("LOSE_REPORT", "LATE_REPORT", "FAIL_AFTER_LANDING", "DROP", "DROP_SILENTLY", "DOUBLE", "NO_OFFSET", "FURTHER_ON", "LATE")
 
 
 def _crash(rng: random.Random, fault: Fault) -> Fault:
@@ -190,11 +264,18 @@ DRAWS: dict[str, Draw] = {
     "flip": lambda rng, fault: replace(fault, node=ANY, duration_s=rng.uniform(0.05, 3), chance=rng.random()),
     "forge": lambda rng, fault: replace(fault, partition=ANY, chance=rng.random(), detail=rng.choice(FORGERIES)),
     "refuse": lambda rng, fault: replace(fault, node=ANY, partition=ANY, duration_s=rng.uniform(0.05, 0.5)),
+    "directory": lambda rng, fault: replace(fault, node=ANY, chance=rng.random(), detail=rng.choice(["kept", "lost"])),
     "disk": lambda rng, fault: replace(fault, node=ANY, partition=ANY),
     "tear": lambda rng, fault: replace(
         fault, partition=ANY, duration_s=rng.uniform(1, 8), chance=rng.choice([0.1, 0.4]), detail=rng.choice(["lost", "lost", "ended"])
     ),
+    "move": lambda rng, fault: replace(
+        fault, node=ANY, partition=ANY, duration_s=rng.uniform(0.05, 3), detail=rng.choice([*MOVE_STEPS, "", "", ""])
+    ),
     "upgrade": lambda rng, fault: replace(fault, node=ANY, duration_s=rng.uniform(0.05, 3)),
+    "snapshot": lambda rng, fault: replace(
+        fault, partition=ANY, duration_s=rng.uniform(0.05, 3), chance=rng.random(), detail=rng.choice(SNAPSHOT_STEPS)
+    ),
     "clock": lambda rng, fault: replace(
         fault, node=ANY, duration_s=rng.choice([rng.uniform(0.1, 4), *CLOCK_JUMPS_S]), detail=rng.choice(["forward", "back"])
     ),

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from coordinator.testing.simulation.run import Outcome, simulate
+from coordinator.testing.simulation.run import RunOutcome, simulate
 from coordinator.testing.simulation.scenario import Scenario
 
 RUNS_MAX = 120
 MARGIN_S = 0.5
 
 
-def shrink(outcome: Outcome, *, runs_max: int = RUNS_MAX, tell: Callable[[str], None] = lambda _text: None) -> Outcome:
+def shrink(outcome: RunOutcome, *, runs_max: int = RUNS_MAX, tell: Callable[[str], None] = lambda _text: None) -> RunOutcome:
     """Return the smallest failing outcome found within so many runs; the given one when nothing can go."""
     if outcome.violation is None:
         raise ValueError("only a run that broke a rule can be made smaller")
@@ -32,7 +32,7 @@ def shrink(outcome: Outcome, *, runs_max: int = RUNS_MAX, tell: Callable[[str], 
     return best
 
 
-def _candidates(outcome: Outcome) -> Iterator[Scenario]:
+def _candidates(outcome: RunOutcome) -> Iterator[Scenario]:
     """Smaller scenarios, the boldest first."""
     scenario = outcome.scenario
     end_s = round(outcome.virtual_s + MARGIN_S, 1)

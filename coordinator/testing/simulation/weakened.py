@@ -7,16 +7,20 @@ experiment before it was broken by a run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 from coordinator.core import decide, follower, group, view
 from coordinator.core.commands import CommitFile, DescribeFiles, ListOffsets
-from coordinator.core.directory import directory
+from coordinator.core.committed import Committed
+from coordinator.core.directory import decisions
 from coordinator.core.events import Delivered, Event, Reply, Request, Unassigned
-from coordinator.core.files.commit import decide as decide_commit
+from coordinator.core.files.answers import unknown_result
+from coordinator.core.files.apply import ApplyResult
+from coordinator.core.files.decide import decide as decide_files
+from coordinator.core.files.logged import LoggedFiles
+from coordinator.core.files.requests import RequestLines, read_lines
 from coordinator.core.follower import Follower
 from coordinator.core.group import GroupBuilder
 from coordinator.core.leader import Leader
@@ -29,40 +33,28 @@ from coordinator.core.reads.queries import describe_file, list_offset, past_the_
 from coordinator.core.shard import Shard
 from coordinator.core.tables.in_memory import BrokenInvariant, HotState
 from coordinator.core.tables.stored_rows import Header
+from coordinator.runtime.directories.keeper import DirectoryKeeper
+from coordinator.runtime.directories.moving import ReplicaMove
+from coordinator.runtime.directories.port import StateDirectory
 from coordinator.runtime.directory_worker import DirectoryWorker
 from coordinator.runtime.loading import StateLoader
 from coordinator.runtime.node_clocks import NodeClocks
 from coordinator.runtime.ports import Proof
 from coordinator.runtime.recovery import Recovery
+from coordinator.runtime.replica_repairs import ReplicaRepairs
 from coordinator.runtime.router import Router
-from coordinator.testing.simulation.scenario import Scenario
-from records.codec import decode_entry, decode_key
-from records.entry_key import EntryKey
+from coordinator.runtime.snapshots import pruning
+from coordinator.runtime.snapshots.policy import Prune
+from coordinator.testing.simulation.protection import Patch, Protection
+from coordinator.testing.simulation.weakened_files import FILE_PROTECTIONS
+from records.codec import decode_entry
+from records.entry_key import EntryKey, decode_key
 from records.levels import LEVEL_LATEST
 from records.log import Fence, Verdict
-from records.model import LeadershipClaimed, TransactionBegan, TransactionEnded
-
-Patch = tuple[Any, str, object]
+from records.model import LeadershipClaimed, SnapshotCommitted, TransactionBegan, TransactionEnded
 
 NODES_MAX = 10
 TIMEOUT_MS = 1_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Protection:
-    """One rule of the design, how to take it out, which kinds of faults show why it is there, and within how many seeds."""
-
-    rule: str
-    patches: Callable[[], list[Patch]]
-    kinds: tuple[str, ...]
-    details: tuple[str, ...] = ()
-    seeds_max: int = 20
-    producers_kept_s: float | None = None
-
-    def scenario(self, seed: int, duration_s: float, weakened: tuple[str, ...] = ()) -> Scenario:
-        """A scenario with the faults that show why the protection is there."""
-        drawn = Scenario.random(seed, duration_s, kinds=self.kinds, details=self.details, weakened=weakened)
-        return drawn if self.producers_kept_s is None else replace(drawn, producers_kept_s=self.producers_kept_s)
 
 
 @contextmanager
@@ -138,7 +130,15 @@ def _any_seq() -> list[Patch]:
 
 
 def _no_contradictions() -> list[Patch]:
-    return [(follower, "check_records", lambda _state, _records: None)]
+    apply_files = Committed.apply_files
+
+    def apply(committed: Committed, files: LoggedFiles, first: int, stop: int) -> ApplyResult:
+        applied = apply_files(committed, files, first, stop)
+        if applied.contradiction is not None:
+            raise BrokenInvariant(applied.contradiction)
+        return applied
+
+    return [(follower, "check_records", lambda _state, _records: None), (Committed, "apply_files", apply)]
 
 
 def _ended_terms_count() -> list[Patch]:
@@ -160,9 +160,9 @@ def _any_offset() -> list[Patch]:
         while term.held:
             seq, offset = term.held[0]
             entry = term.in_flight[0]
-            entry.offsets.append(offset)
+            entry.offsets.append(term.claim_offset + seq if offset is None else offset)
             if seq == entry.seq:
-                yield entry, offset
+                yield entry, entry.offsets[-1]
                 term._acknowledged()
             term.held.popleft()
 
@@ -175,6 +175,19 @@ def _errors_are_deliveries() -> list[Patch]:
     def report(term: Term, reports: Sequence[tuple[int, int | None, str | None]]) -> Iterator[tuple[PendingEntry, int]]:
         shift = term.claim_offset + term.void_shift
         return reported(term, [(seq, shift + seq if error is not None else offset, None) for seq, offset, error in reports])
+
+    return [(Term, "reported", report)]
+
+
+def _values_not_compared() -> list[Patch]:
+    return [(Term, "_count_own", lambda _term, _first_seq, entries: len(entries))]
+
+
+def _offsets_demanded() -> list[Patch]:
+    reported = Term.reported
+
+    def report(term: Term, reports: Sequence[tuple[int, int | None, str | None]]) -> Iterator[tuple[PendingEntry, int]]:
+        return reported(term, [(seq, offset, "no offset" if offset is None else error) for seq, offset, error in reports])
 
     return [(Term, "reported", report)]
 
@@ -196,7 +209,6 @@ def _keep_speculation() -> list[Patch]:
 
     def abandon_term(leader: Leader, cause: TermCause, reason: str) -> None:
         if leader.overlay is not None:
-            leader.settle()
             kept[id(leader)] = leader.overlay
         abandon(leader, cause, reason)
 
@@ -265,7 +277,7 @@ def _chunks_at_once() -> list[Patch]:
     def apply(follower: Follower, entry: ReadEntry) -> None:
         key, value = entry.key or b"", entry.value or b""
         chunk = [one for one in decode_entry(value) if not isinstance(one, TransactionBegan | TransactionEnded)]
-        follower._committed.apply(chunk, entry.offset, value)
+        follower._committed.apply(chunk, entry.offset)
         follower._committed.last_entry = (key, value)
 
     return [(Follower, "_apply_read", apply)]
@@ -380,7 +392,7 @@ def _trim_later() -> list[Patch]:
         if not waiter.is_answered:
             waiter.is_answered = True
             leader._committed.settle()
-            given = leader._evaluate(waiter.command) if waiter.answer is None else waiter.answer
+            given = queries.answer_read(leader._committed.state, waiter.command) if waiter.answer is None else waiter.answer
             leader._effects.append(Reply(waiter.token, given))
 
     return [(Leader, "_answer", answer)]
@@ -410,17 +422,21 @@ def _no_stored_results() -> list[Patch]:
 
 def _no_joining() -> list[Patch]:
     def join(builder: GroupBuilder, request: Request, command: CommitFile, _pending: PendingCommit, hashed: bytes) -> None:
-        decision = decide_commit(builder._overlay, command, hashed, builder._context)
-        if decision.record is None:
-            builder.replies.append(Reply(request.token, decision.result))
+        read, commit = read_lines(command.batches.tobytes(), [command]), group._Commit(0, request, command, hashed)
+        outcomes, files = decide_files(builder._overlay, [command], [hashed], read, builder._overlay.log_time_ms, builder._level)
+        if files is None:
+            builder.replies.append(Reply(request.token, unknown_result(builder._overlay, command)))
         else:
-            builder._append([decision.record], Waiter(request.token, request.deadline_ms, command, decision.result))
+            builder._append_files(files, [commit], outcomes)
 
     return [(GroupBuilder, "_join", join)]
 
 
 def _any_content() -> list[Patch]:
-    return [(group, "content_hash", lambda *_: bytes(16))]
+    def read(raw: bytes, commands: Sequence[CommitFile]) -> RequestLines:
+        return replace(read_lines(raw, commands), hashes=[bytes(16)] * len(commands))
+
+    return [(group, "read_lines", read)]
 
 
 # ---- topics and disks
@@ -431,7 +447,16 @@ def _forget_deletions() -> list[Patch]:
 
 
 def _forget_deleted_ids() -> list[Patch]:
-    return [(directory, "is_deleted", lambda _directory, _topic_id, _log_time_ms, _limits: False)]
+    return [(decisions, "is_deleted", lambda _directory, _topic_id, _log_time_ms, _limits: False)]
+
+
+def _prune_to_the_mark() -> list[Patch]:
+    def prune_to(snapshots: Sequence[SnapshotCommitted], **_: object) -> Prune:
+        if len(snapshots) < 2:
+            return Prune(-1, "too few")
+        return Prune(2 * snapshots[-1].end_offset - snapshots[-2].end_offset, "another one will be there soon")
+
+    return [(pruning, "prune_to", prune_to)]
 
 
 def _trust_disks() -> list[Patch]:
@@ -439,6 +464,20 @@ def _trust_disks() -> list[Patch]:
         return 0
 
     return [(StateLoader, "_verify_position", verify)]
+
+
+async def _do_nothing(*_: object) -> None:
+    pass
+
+
+def _keep_the_last_directory() -> list[Patch]:
+    fail = DirectoryKeeper._fail
+
+    def fail_all_but_the_last(self: DirectoryKeeper, directory: StateDirectory, reason: str) -> None:
+        if sum(one.offline_reason is None for one in self.directories()) > 1:
+            fail(self, directory, reason)
+
+    return [(DirectoryKeeper, "_fail", fail_all_but_the_last)]
 
 
 PROTECTIONS: dict[str, Protection] = {
@@ -459,16 +498,31 @@ PROTECTIONS: dict[str, Protection] = {
     ),
     "seq": Protection(rule="an entry counts only as the next of its term", patches=_any_seq, kinds=("produce", "replay")),
     "term-in-force": Protection(
-        rule="entries of an ended term count for nobody", patches=_ended_terms_count, kinds=("pause", "hold", "replay")
+        rule="entries of an ended term count for nobody", patches=_ended_terms_count, kinds=("pause", "hold", "replay"), seed_first=4
     ),
     "ack-offset": Protection(
-        rule="an entry is acknowledged only where the claim says it must stand", patches=_any_offset, kinds=("lag", "expire", "pause")
+        rule="an entry is acknowledged only where the claim says it must stand",
+        patches=_any_offset,
+        kinds=("lag", "expire", "pause"),
+        seed_first=3,
     ),
     "delivery-error": Protection(
         rule="an entry whose report is an error is not acknowledged: the term ends",
         patches=_errors_are_deliveries,
         kinds=("produce",),
         details=("DROP", "FAIL_AFTER_LANDING"),
+    ),
+    "own-value": Protection(
+        rule="an entry that the reader saw is acknowledged only when it has the value that was written",
+        patches=_values_not_compared,
+        kinds=("forge", "unavailable"),
+        seed_first=1,
+    ),
+    "reader-tells-place": Protection(
+        rule="a report that does not say where its entry stands ends no term: the reader tells",
+        patches=_offsets_demanded,
+        kinds=("produce",),
+        details=("NO_OFFSET", "FURTHER_ON"),
     ),
     "void-hole": Protection(rule="a hole that holds only void entries throws no leader out", patches=_no_holes, kinds=("stray", "replay")),
     "dropped-overlay": Protection(
@@ -483,7 +537,10 @@ PROTECTIONS: dict[str, Protection] = {
         kinds=("lose_all",),
     ),
     "own-claim-read": Protection(
-        rule="lead only after reading everything up to the own claim", patches=_lead_at_once, kinds=("expire", "ghost", "slow")
+        rule="lead only after reading everything up to the own claim",
+        patches=_lead_at_once,
+        kinds=("expire", "ghost", "slow"),
+        seed_first=8,
     ),
     "foreign-claim": Protection(
         rule="a leader that reads a foreign claim steps down", patches=_no_stepping_down, kinds=("expire", "ghost")
@@ -502,13 +559,24 @@ PROTECTIONS: dict[str, Protection] = {
         patches=_wait_forever,
         kinds=("unavailable", "hold"),
     ),
-    "transaction-held": Protection(rule="nothing of a transaction takes effect before its end", patches=_chunks_at_once, kinds=("tear",)),
-    "transaction-written": Protection(
-        rule="a state database stays before a transaction until its end", patches=_written_inside, kinds=("tear",)
+    "transaction-held": Protection(
+        rule="nothing of a transaction takes effect before its end",
+        patches=_chunks_at_once,
+        kinds=("tear",),
+        has_transactions=True,
+        seed_first=3,
     ),
-    "transaction-cut-off": Protection(rule="a claim in force ends an open transaction", patches=_claims_end_nothing, kinds=("tear",)),
+    "transaction-written": Protection(
+        rule="a state database stays before a transaction until its end", patches=_written_inside, kinds=("tear",), has_transactions=True
+    ),
+    "transaction-cut-off": Protection(
+        rule="a claim in force ends an open transaction", patches=_claims_end_nothing, kinds=("tear",), has_transactions=True
+    ),
     "transaction-recovery": Protection(
-        rule="who recovers waits for the end of the log, not for that of a transaction", patches=_wait_for_an_end, kinds=("tear",)
+        rule="who recovers waits for the end of the log, not for that of a transaction",
+        patches=_wait_for_an_end,
+        kinds=("tear",),
+        has_transactions=True,
     ),
     "contradiction": Protection(
         rule="an entry that contradicts the log is void and breaks no replica", patches=_no_contradictions, kinds=("forge",)
@@ -522,6 +590,7 @@ PROTECTIONS: dict[str, Protection] = {
         rule="who knows that its clock is off does not lead, and no leader writes times far ahead of its brokers",
         patches=_trust_own_clock,
         kinds=("clock", "restart"),
+        seed_first=1,
     ),
     "logged-expiry": Protection(
         rule="forgetting is an entry of the leader: no replica forgets on its own",
@@ -530,7 +599,10 @@ PROTECTIONS: dict[str, Protection] = {
         producers_kept_s=1.0,
     ),
     "read-barrier": Protection(
-        rule="a strict read waits for an own entry produced after it", patches=_read_committed_state, kinds=("lag", "expire", "pause")
+        rule="a strict read waits for an own entry produced after it",
+        patches=_read_committed_state,
+        kinds=("lag", "expire", "pause"),
+        seed_first=22,
     ),
     "describe-barrier": Protection(
         rule="DescribeFiles waits for an own entry produced after it", patches=_describe_committed_state, kinds=("lag", "expire", "pause")
@@ -542,20 +614,26 @@ PROTECTIONS: dict[str, Protection] = {
         rule="the greatest timestamp is that of a batch that was not deleted", patches=_times_of_deleted_batches, kinds=("lag",)
     ),
     "out-of-range-barrier": Protection(
-        rule="only a leader behind a barrier says that an offset is out of range", patches=_out_of_range_anywhere, kinds=("slow",)
+        rule="only a leader behind a barrier says that an offset is out of range",
+        patches=_out_of_range_anywhere,
+        kinds=("slow",),
+        seed_first=3,
     ),
     "directory-read": Protection(
-        rule="'no such topic' is said only by who has read the directory to its end", patches=_stale_directory, kinds=("lag",)
+        rule="'no such topic' is said only by who has read the directory to its end", patches=_stale_directory, kinds=("lag",), seed_first=3
     ),
     "stored-results": Protection(rule="a retry gets the stored answer", patches=_no_stored_results, kinds=("network",)),
-    "joined-retries": Protection(rule="a retry of a commit in flight waits with it", patches=_no_joining, kinds=("slow", "hold")),
-    "content-hash": Protection(rule="a key stands for one content", patches=_any_content, kinds=("network",)),
+    "joined-retries": Protection(
+        rule="a retry of a commit in flight waits with it", patches=_no_joining, kinds=("slow", "hold"), seed_first=4
+    ),
+    "content-hash": Protection(rule="a key stands for one content", patches=_any_content, kinds=("network",), seed_first=2),
     "deletion-order": Protection(
         rule="an owner remembers deletions: a create that was delayed finds them",
         patches=_forget_deletions,
         kinds=("network",),
         details=("double",),
         seeds_max=40,
+        seed_first=6,
     ),
     "deleted-ids": Protection(
         rule="the directory never places a deleted topic id again",
@@ -563,6 +641,25 @@ PROTECTIONS: dict[str, Protection] = {
         kinds=("network",),
         details=("double",),
         seeds_max=40,
+        seed_first=8,
+    ),
+    "prune-behind-snapshot": Protection(
+        rule="the log is pruned only to where a committed snapshot ends", patches=_prune_to_the_mark, kinds=("snapshot",), seed_first=2
+    ),
+    "resign-first": Protection(
+        rule="leaders in a data directory that has failed lead on until another node has claimed",
+        patches=lambda: [(ReplicaRepairs, "_resign", _do_nothing)],
+        kinds=("directory",),
+    ),
+    "assignment-first": Protection(
+        rule="a replica that moves changes its data directory when partition 0 knows the new one",
+        patches=lambda: [(ReplicaMove, "wait_recorded", _do_nothing)],
+        kinds=("move", "cut"),
+        details=("",),
+    ),
+    "last-directory": Protection(
+        rule="the last data directory that fails ends the process", patches=_keep_the_last_directory, kinds=("directory",)
     ),
     "disk-identity": Protection(rule="a database whose last entry is not the log's is set aside", patches=_trust_disks, kinds=("crash",)),
+    **FILE_PROTECTIONS,
 }

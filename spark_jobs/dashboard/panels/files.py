@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Sequence
 
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, dicts, rows
@@ -17,6 +18,9 @@ STATES = ("live", "deletable", "waiting", "removed", "fenced")
 
 STORED = ("live", "deletable", "waiting")
 """States of objects that are in the object store."""
+
+EMPTY = ("deletable", "waiting")
+"""States of those of them that have no live batch: their bytes are freed when they are deleted."""
 
 NEARLY_EMPTY_PERCENT = 10
 LIST_MAX = 20
@@ -31,11 +35,17 @@ def files(db: sqlite3.Connection, query: PanelQuery, now_ms: int) -> Json:
     stored = [one for one in states if one["state"] in STORED]
     return {
         "states": states,
-        "stored": {key: sum(one[key] for one in stored) for key in ("files", "file_bytes", "live_bytes")},
+        "stored": _sum(stored),
+        "empty": _sum([one for one in states if one["state"] in EMPTY]),
         "nearly_empty": nearly_empty(db),
         "hand_overs": [_hand_over(row, now_ms) for row in rows(db, _WAITING, LIST_MAX)],
         "emptiest": dicts(db, _EMPTIEST, LIST_MAX),
     }
+
+
+def _sum(states: Sequence[Json]) -> Json:
+    oldest_ms = min((one["oldest_ms"] for one in states if one["oldest_ms"] is not None), default=None)
+    return {**{key: sum(one[key] for one in states) for key in ("files", "file_bytes", "live_bytes")}, "oldest_ms": oldest_ms}
 
 
 _RANKED = "case state " + " ".join(f"when '{state}' then {rank}" for rank, state in enumerate(STATES)) + " end"

@@ -1,14 +1,17 @@
 // WAL files: where they are in their life, what nearly empty ones hold, which hand-overs wait; and who uploads them.
 
 import { bar, details, h, table } from "/static/dom.js";
-import { amount, bytes, counted, duration, grouped, percent } from "/static/format.js";
+import { amount, bytes, counted, duration, grouped, moment, percent } from "/static/format.js";
 import { Panel } from "/static/panel.js";
 import * as state from "/static/state.js";
 
 const STATES = {
-  live: ["have live batches", "fill-1"], deletable: ["no batch is live: to be deleted", "fill-4"], waiting: ["empty, not yet the turn of the owner that deletes them", "fill-3"],
+  live: ["have live batches", "fill-1"], empty: ["no batch is live: waiting and deletable ones together", ""],
+  deletable: ["empty: to be deleted when they are old enough", "fill-4"], waiting: ["empty, not yet the turn of the owner that deletes them", "fill-3"],
   removed: ["deleted from storage", "fill-8"], fenced: ["may never be committed any more", "fill-5"],
 };
+
+const PARTS = ["deletable", "waiting"];
 
 export function filesPanel() {
   return new Panel({
@@ -16,19 +19,24 @@ export function filesPanel() {
     draw(data) {
       const all = data.states.reduce((sum, one) => sum + one.files, 0);
       if (!all) return [h("p", { class: "none" }, "No file yet.")];
-      const { nearly_empty: empty, hand_overs: waiting, stored } = data;
+      const { nearly_empty: nearly, hand_overs: waiting, stored, empty } = data;
+      // Behind live ones what waiting and deletable ones are together.
+      const lines = data.states.flatMap((one) => (one.state === "live" ? [one, { ...empty, state: "empty" }] : [one]));
       const parts = data.states.map((one) => ({ share: one.files / all, kind: STATES[one.state]?.[1] ?? "fill-7", title: `${one.state}: ${one.files}` }));
       return [bar(parts, data.states.map((one) => `${one.files} ${one.state}`).join(", ")),
         table("Files by state", [
-          { title: "", cell: (one) => h("span", { class: `key ${(STATES[one.state]?.[1] ?? "fill-7").replace("fill", "line")}` }) },
-          { title: "State", cell: (one) => h("span", { title: STATES[one.state]?.[0] }, one.state) },
+          { title: "", cell: (one) => (one.state === "empty" ? "" : h("span", { class: `key ${(STATES[one.state]?.[1] ?? "fill-7").replace("fill", "line")}` })) },
+          { title: "State", cell: (one) => h("span", { title: STATES[one.state]?.[0], class: PARTS.includes(one.state) ? "part" : null }, one.state) },
           { title: "Files", help: "one with batches of several coordinators counts once, in the state nearest to life", numeric: true, cell: (one) => grouped(one.files) },
           { title: "Size", numeric: true, cell: (one) => h("span", { title: `${one.file_bytes} bytes` }, one.files ? bytes(one.file_bytes) : "–") },
           { title: "Still live", numeric: true, cell: (one) => (one.live_bytes ? bytes(one.live_bytes) : "–") },
-        ], data.states),
+        ], lines),
         h("p", { class: "note" }, "In the object store: ", h("b", { id: "stored-files", "data-exact": stored.files }, counted(stored.files, "file")), ", ",
-          h("b", { id: "stored-bytes", "data-exact": stored.file_bytes, title: `${stored.file_bytes} bytes` }, bytes(stored.file_bytes)), ", each counted once."),
-        h("p", { class: "note" }, empty.files ? `${counted(empty.files, "live file")} ${empty.files === 1 ? "is" : "are"} nearly empty (at most ${empty.percent} % live) and ${empty.files === 1 ? "holds" : "hold"} ${bytes(empty.file_bytes)} for ${bytes(empty.live_bytes)}.` : "No live file is nearly empty."),
+          h("b", { id: "stored-bytes", "data-exact": stored.file_bytes, title: `${stored.file_bytes} bytes` }, bytes(stored.file_bytes)), ", each counted once. To be freed: ",
+          h("b", { id: "empty-files", "data-exact": empty.files }, counted(empty.files, "empty file")), ", ",
+          h("b", { id: "empty-bytes", "data-exact": empty.file_bytes, title: `${empty.file_bytes} bytes` }, bytes(empty.file_bytes)),
+          empty.files ? `, the oldest since ${moment(empty.oldest_ms)}.` : "."),
+        h("p", { class: "note" }, nearly.files ? `${counted(nearly.files, "live file")} ${nearly.files === 1 ? "is" : "are"} nearly empty (at most ${nearly.percent} % live) and ${nearly.files === 1 ? "holds" : "hold"} ${bytes(nearly.file_bytes)} for ${bytes(nearly.live_bytes)}.` : "No live file is nearly empty."),
         waiting.length ? details("hand-overs", `${waiting.length === 20 ? "20 or more hand-overs wait" : `${counted(waiting.length, "hand-over")} ${waiting.length === 1 ? "waits" : "wait"}`}, the oldest for ${duration(waiting[0].age_ms)}`, table("Hand-overs", [
           { title: "Object", wide: true, cell: (one) => h("code", {}, one.object_key) }, { title: "From", numeric: true, cell: (one) => one.coordinator },
           { title: "To", numeric: true, cell: (one) => one.next_owner ?? "–" }, { title: "For", numeric: true, cell: (one) => duration(one.age_ms) }], waiting)) : h("p", { class: "note" }, "No hand-over waits."),

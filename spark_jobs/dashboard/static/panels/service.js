@@ -48,7 +48,8 @@ function processes(data) {
     { title: "Behind", numeric: true, help: "entries behind the process that is furthest", cell: (one) => (one.up ? grouped(one.lag_entries) : "–") },
     { title: "Commits", numeric: true, help: "decided since it started", cell: (one) => (one.commits === null ? "–" : grouped(one.commits)) },
     { title: "Clients", numeric: true, cell: (one) => one.connections ?? "–" },
-  ], data.processes), data.processes.filter((one) => one.error).map((one) => h("p", { class: "note" }, `${one.address}: ${one.error}`)));
+  ], data.processes), ...data.processes.filter((one) => one.error).map((one) => h("p", { class: "note" }, `${one.address}: ${one.error}`)),
+  ...data.processes.flatMap((one) => one.offline_directories.map((path) => h("p", { class: "note" }, `${one.address}: data directory ${path} is offline`))));
 }
 
 function rejected(data) {

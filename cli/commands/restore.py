@@ -1,0 +1,343 @@
+"""`diskless restore`: a service whose Kafka is lost, begun again from the snapshots in the object store."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cli.metadata_topic import REQUEST_TIMEOUT_MAX_S, copies_options, create_topic, expected_topic, tell_findings
+from cli.objects import snapshots_prefix_option, store_options
+from cli.options import (
+    COUNT,
+    INDEX,
+    dry_run_option,
+    kafka_options,
+    kafka_server_option,
+    output_option,
+    server_option,
+    timeout_option,
+    topic_option,
+)
+from cli.output import print_rows, say, time_text
+
+if TYPE_CHECKING:
+    from cli.kafka import KafkaPlace
+    from cli.output import Row
+    from cli.restore_plan import OldLog, RestorePlan
+    from cli.restore_report import ReportRow
+    from coordinator.adapters.kafka.cluster import KafkaAdmin
+    from coordinator.client.directory_calls import RestoreDescription
+    from coordinator.object_store import ObjectStore
+    from coordinator.runtime.topic_rules import TopicExpectations
+    from records.model import Restored
+
+REPORT_COLUMNS = (("finding", 12), ("object_key", 44), ("size", 10), ("modified", 24), ("coordinators", 12))
+START_COLUMNS = ("coordinator", "state", "end_offset", "stored", "epoch_floor", "file_id_base", "snapshot")
+
+
+@click.group()
+def restore() -> None:
+    """Begin again in a new Kafka, from the snapshots in the object store."""
+
+
+@restore.command()
+@kafka_server_option("--kafka-bootstrap-server", name="bootstrap_server")
+@kafka_options
+@topic_option
+@store_options
+@snapshots_prefix_option
+@click.option("--cluster-id", metavar="ID", help="Id of the Kafka cluster that is lost, when the store has snapshots of several.")
+@click.option("--topic-id", "topic_id_text", metavar="ID", help="Topic id of the metadata topic that is lost, when there are several.")
+@click.option("--partitions", type=COUNT, help="Partitions of the topic that is lost. [default: as the snapshots tell]")
+@click.option(
+    "--accept-loss",
+    "accepted",
+    type=INDEX,
+    multiple=True,
+    metavar="ID",
+    help="Let a coordinator without a snapshot begin empty. Repeatable.",
+)
+@copies_options
+@dry_run_option
+@timeout_option
+@output_option
+def start(
+    bootstrap_server: str | None,
+    command_config: Path | None,
+    command_properties: Sequence[str],
+    topic: str | None,
+    config_file: Path | None,
+    store_options: Sequence[str],
+    store_url: str | None,
+    snapshots_prefix: str | None,
+    cluster_id: str | None,
+    topic_id_text: str | None,
+    partitions: int | None,
+    accepted: Sequence[int],
+    replication_factor: int | None,
+    min_insync_replicas: int | None,
+    dry_run: bool,
+    timeout_s: float,
+    output: str,
+) -> None:
+    """Make a new metadata topic that goes on from the newest good snapshots of the one that is lost.
+
+    Stop every node first, and start nodes with empty data directories afterwards. What was committed behind the snapshots is lost:
+    `diskless restore report` lists it. Nothing is written before every snapshot was proven. The command may be run again: it completes
+    what it has begun. SECONDS of --timeout are for each answer of Kafka.
+
+    Examples: `diskless restore start --kafka-bootstrap-server kafka:9092 --config coordinator.properties --dry-run`,
+    `diskless restore start --kafka-bootstrap-server kafka:9092 --object-store-url s3://bucket --cluster-id MkU3OEVBNTcwNTJENDM2Qg`
+    """
+    from cli.kafka import find_kafka_place
+    from cli.objects import open_object_store, snapshots_prefix_of
+
+    place = find_kafka_place(bootstrap_server, config_file, topic, command_config, command_properties)
+    expectations = expected_topic(place, replication_factor, min_insync_replicas)
+    prefix = snapshots_prefix_of(snapshots_prefix, config_file)
+    store = open_object_store(store_url, store_options, config_file)
+    wanted = _Wanted(cluster_id, topic_id_text, partitions, accepted, dry_run)
+    asyncio.run(_start(place, store, prefix, expectations, wanted, timeout_s, output))
+
+
+class _Wanted:
+    """What the operator said of the log that is lost. Raises `Failed` for a topic id that is none."""
+
+    def __init__(
+        self, cluster_id: str | None, topic_id: str | None, partitions: int | None, accepted: Sequence[int], dry_run: bool
+    ) -> None:
+        from cli.outcome import Exit, Failed
+        from coordinator.kafka.names import parse_topic_id
+
+        self.cluster_id = cluster_id
+        try:
+            self.topic_id = None if topic_id is None else parse_topic_id(topic_id)
+        except ValueError as error:
+            raise Failed(f"--topic-id {topic_id}: {error}", Exit.USAGE) from error
+        self.partitions = partitions
+        self.accepted = sorted(set(accepted))
+        self.dry_run = dry_run
+
+
+async def _start(
+    place: KafkaPlace, store: ObjectStore, prefix: str, expectations: TopicExpectations, wanted: _Wanted, timeout_s: float, output: str
+) -> None:
+    from cli.kafka import kafka_errors
+    from cli.restore_plan import Prover, find_logs, make_plan, pick_log
+    from cli.restore_topic import write_entries
+
+    log = pick_log(await find_logs(store, prefix), wanted.cluster_id, wanted.topic_id, f"{store.location} (prefix {prefix or 'none'})")
+    cluster = place.open(min(timeout_s, REQUEST_TIMEOUT_MAX_S))
+    try:
+        with kafka_errors():
+            exists, begun = await _look(cluster, place.topic, log)
+            plan = await make_plan(Prover(store, prefix, log), log, partitions=wanted.partitions, accepted=wanted.accepted, begun=begun)
+            for warning in plan.warnings:
+                say(f"warning: {warning}")
+            count = len(plan.entries)
+            if not wanted.dry_run:
+                await _make_topic(cluster, place.topic, count, expectations, exists=exists, timeout_s=timeout_s)
+                await write_entries(place, cluster, plan.entries, begun, timeout_s)
+    finally:
+        await cluster.close()
+    print_rows([_row(one, plan, begun, is_written=not wanted.dry_run) for one in plan.entries], output, START_COLUMNS)
+    if wanted.dry_run:
+        say(f"dry run: nothing was written to topic {place.topic}")
+    else:
+        say(
+            f"topic {place.topic} goes on from these snapshots. Keep them until the service has taken new ones and pruned its log. Start"
+            " the nodes with empty data directories, look at `diskless restore report`, then end it with `diskless restore finish`"
+        )
+
+
+async def _look(cluster: KafkaAdmin, topic: str, log: OldLog) -> tuple[int | None, dict[int, Restored]]:
+    """How many partitions the new topic has, None when it does not exist, and what they begin with."""
+    from cli.restore_topic import begun_entries, check_begun
+    from coordinator.runtime.ports import TopicMissing
+
+    try:
+        facts = await cluster.describe_topic()
+    except TopicMissing:
+        return None, {}
+    count = len(facts.partitions)
+    begun = await begun_entries(cluster, topic, count)
+    check_begun(begun, log, topic, count)
+    return count, begun
+
+
+async def _make_topic(
+    cluster: KafkaAdmin, topic: str, count: int, expectations: TopicExpectations, *, exists: int | None, timeout_s: float
+) -> None:
+    """Create the topic, or check the one that exists: entries are written to a safe topic of the right size only. Raises `Failed`."""
+    from cli.outcome import Failed
+
+    if exists not in (None, count):
+        raise Failed(f"topic {topic} exists with {exists} partitions, the restore has {count}: delete it, or name another (--topic)")
+    if exists is None:
+        facts = await create_topic(cluster, topic, count, expectations, time.monotonic() + timeout_s)
+    else:
+        facts = await cluster.describe_topic()
+    if not tell_findings(facts, count, expectations):
+        raise Failed(f"topic {topic} may lose acknowledged entries; nothing was written to it, put that right and run the command again")
+
+
+def _row(entry: Restored, plan: RestorePlan, begun: dict[int, Restored], *, is_written: bool) -> Row:
+    partition = entry.metadata_partition
+    state = "there already" if partition in begun else "written" if is_written else "to be written"
+    modified_ms = plan.modified_ms.get(partition, 0)
+    return {
+        "coordinator": partition,
+        "state": state if entry.location else f"{state}, empty",
+        "end_offset": entry.old_end_offset if entry.location else None,
+        "stored": time_text(modified_ms) if modified_ms > 0 else None,
+        "epoch_floor": entry.epoch_floor,
+        "file_id_base": entry.file_id_base,
+        "snapshot": entry.location or None,
+    }
+
+
+@restore.command()
+@server_option
+@store_options
+@snapshots_prefix_option
+@timeout_option
+@output_option
+def report(
+    bootstrap_server: str,
+    config_file: Path | None,
+    store_options: Sequence[str],
+    store_url: str | None,
+    snapshots_prefix: str | None,
+    timeout_s: float,
+    output: str,
+) -> None:
+    """Compare what the restored service knows with the objects in the store.
+
+    `unknown`: an object of a WAL file that no coordinator knows; it was committed behind the snapshots, or never. `missing`: a file
+    with live batches whose object is gone; status 5. `partly known`: a file that only some of its owners know, COORDINATORS are the
+    others. A producer that repeats a lost commit makes it good. Objects stored since the command began are left out. SECONDS of
+    --timeout are for each page.
+
+    Example: `diskless restore report --bootstrap-server localhost:9192 --config coordinator.properties -o jsonl`
+    """
+    from cli.objects import open_object_store, snapshots_prefix_of, wal_prefix
+    from cli.outcome import Exit, Failed
+    from cli.service import run
+
+    store = open_object_store(store_url, store_options, config_file)
+    snapshots = snapshots_prefix_of(snapshots_prefix, config_file)
+    missing = run(_report(bootstrap_server, store, wal_prefix(config_file), snapshots, timeout_s, output))
+    if missing:
+        raise Failed(f"{missing} files with live batches have no object: their records cannot be read", Exit.AUDIT)
+
+
+async def _report(bootstrap_server: str, store: ObjectStore, wal: str, snapshots: str, timeout_s: float, output: str) -> int:
+    """Print what differs; returns how many objects are missing."""
+    from cli.objects import store_errors
+    from cli.outcome import Failed
+    from cli.output import RowStream
+    from cli.restore_report import MISSING, FoundObject, OutOfOrder, compare
+    from cli.service import milliseconds, open_client
+
+    began_ms = time.time_ns() // 1_000_000
+    wal_folder, snapshots_folder = (f"{prefix}/" if prefix else "" for prefix in (wal.strip("/"), snapshots))
+
+    async def objects() -> AsyncIterator[FoundObject]:
+        async for chunk in store.list(""):
+            for one in chunk:
+                if not snapshots_folder or not one.key.startswith(snapshots_folder):
+                    yield FoundObject(one.key, one.size_bytes, one.modified_ms)
+
+    def is_wanted(one: FoundObject) -> bool:
+        return one.key.startswith(wal_folder) and one.modified_ms < began_ms
+
+    async def is_there(key: str) -> bool:
+        return await store.head(key) is not None
+
+    missing = 0
+    with store_errors(), RowStream(output, REPORT_COLUMNS) as rows:
+        async with open_client(bootstrap_server, timeout_s) as client:
+            _say_restore(await client.restore(timeout_ms=milliseconds(timeout_s)))
+            files = client.list_files(timeout_ms=milliseconds(timeout_s))
+            try:
+                async for one in compare(files, objects(), is_wanted=is_wanted, is_there=is_there):
+                    missing += one.finding == MISSING
+                    rows.write(_report_row(one))
+            except OutOfOrder as error:
+                raise Failed(str(error)) from error
+    return missing
+
+
+def _report_row(one: ReportRow) -> Row:
+    return {
+        "finding": one.finding,
+        "object_key": one.object_key,
+        "size": one.size_bytes,
+        "modified": None if one.modified_ms is None else time_text(one.modified_ms),
+        "coordinators": list(one.coordinators),
+    }
+
+
+def _say_restore(restored: RestoreDescription) -> None:
+    from coordinator.kafka.names import topic_id_text
+
+    if not restored.is_restored:
+        say("this service was not restored: its log begins with nothing")
+        return
+    state = "finished" if restored.is_finished else "not finished (diskless restore finish)"
+    say(f"restored from cluster {restored.old_cluster_id}, topic id {topic_id_text(restored.old_topic_id)}; the restore is {state}")
+
+
+@restore.command()
+@server_option
+@timeout_option
+@output_option
+def finish(bootstrap_server: str, timeout_s: float, output: str) -> None:
+    """Call the restore finished: partition 0 logs it. Running it again changes nothing.
+
+    Until then the log of partition 0 is not pruned, and an alert says that a restore is open. Look at `diskless restore report`
+    first: afterwards objects that no coordinator knows count as orphans.
+
+    Example: `diskless restore finish --bootstrap-server localhost:9192`
+    """
+    from cli.outcome import Exit, Failed
+    from cli.output import print_fields
+    from cli.service import run
+    from coordinator.kafka.names import topic_id_text
+
+    restored = run(_finish(bootstrap_server, timeout_s))
+    if not restored.is_restored:
+        raise Failed("this service was not restored: there is nothing to finish", Exit.NOT_FOUND)
+    print_fields(
+        {
+            "restore_id": restored.restore_id.hex(),
+            "finished": restored.is_finished,
+            "old_cluster_id": restored.old_cluster_id,
+            "old_topic_id": topic_id_text(restored.old_topic_id),
+            "coordinators": [
+                {
+                    "coordinator": one.coordinator_id,
+                    "old_end_offset": one.old_end_offset,
+                    "file_id_base": one.file_id_base,
+                    "snapshot": one.location or None,
+                }
+                for one in restored.coordinators
+            ],
+        },
+        output,
+    )
+
+
+async def _finish(bootstrap_server: str, timeout_s: float) -> RestoreDescription:
+    from cli.service import milliseconds, open_client
+
+    async with open_client(bootstrap_server, timeout_s) as client:
+        restored = await client.restore(timeout_ms=milliseconds(timeout_s))
+        if not restored.is_restored or restored.is_finished:
+            return restored
+        return await client.finish_restore(restored.restore_id, timeout_ms=milliseconds(timeout_s))

@@ -1,7 +1,0 @@
-"""Grafana dashboards, Prometheus rules and their runbook, written down once and generated from here.
-
-    python -m cli.monitoring            # writes helm/monitoring
-    python -m cli.monitoring --check    # status 1 when helm/monitoring is not what would be written
-
-`model` says what they are made of, `boards` and `alerts` what there is, `render` and `write` make the files.
-"""

@@ -1,0 +1,113 @@
+"""What a restore lost, told from what the service knows and what the object store has: two streams in the order of keys, merged.
+
+Only one group of equal keys is held at a time, so that the memory does not depend on the number of objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import NamedTuple, Protocol
+
+UNKNOWN, MISSING, PARTLY_KNOWN = "unknown", "missing", "partly known"
+
+
+class KnownFile(Protocol):
+    """A file as one coordinator knows it."""
+
+    @property
+    def object_key(self) -> str: ...
+    @property
+    def coordinator_id(self) -> int: ...
+    @property
+    def live_batches(self) -> int: ...
+    @property
+    def owner_ids(self) -> Sequence[int]: ...
+
+
+class FoundObject(NamedTuple):
+    """An object of the store."""
+
+    key: str
+    size_bytes: int
+    modified_ms: int
+
+
+class ReportRow(NamedTuple):
+    """A file that was lost in part or whole, or an object of which the service knows nothing."""
+
+    finding: str
+    object_key: str
+    size_bytes: int | None
+    modified_ms: int | None
+    coordinators: tuple[int, ...]
+    """Those that know the file, or for `partly known` those that should and do not."""
+
+
+class OutOfOrder(Exception):
+    """A stream is not in the order of its keys, so it cannot be merged."""
+
+
+async def compare(
+    files: AsyncIterator[KnownFile],
+    objects: AsyncIterator[FoundObject],
+    *,
+    is_wanted: Callable[[FoundObject], bool],
+    is_there: Callable[[str], Awaitable[bool]],
+) -> AsyncIterator[ReportRow]:
+    """Yield what differs, in the order of keys.
+
+    `is_wanted` tells of an object that no coordinator knows whether it is to be told; `is_there` looks for one that was not listed: its
+    file may have been committed meanwhile. Raises `OutOfOrder`.
+    """
+    groups, listed = _grouped(files), _in_order(objects)
+    group, found = await anext(groups, None), await anext(listed, None)
+    while group is not None or found is not None:
+        key = None if group is None else group[0].object_key
+        if found is not None and (key is None or found.key < key):
+            if is_wanted(found):
+                yield ReportRow(UNKNOWN, found.key, found.size_bytes, found.modified_ms, ())
+            found = await anext(listed, None)
+            continue
+        assert group is not None
+        is_listed = found is not None and found.key == key
+        for row in await _judged(group, found if is_listed else None, is_there):
+            yield row
+        if is_listed:
+            found = await anext(listed, None)
+        group = await anext(groups, None)
+
+
+async def _judged(group: Sequence[KnownFile], found: FoundObject | None, is_there: Callable[[str], Awaitable[bool]]) -> list[ReportRow]:
+    key = group[0].object_key
+    rows: list[ReportRow] = []
+    size, modified = (None, None) if found is None else (found.size_bytes, found.modified_ms)
+    knowing = {one.coordinator_id for one in group}
+    live = tuple(sorted(one.coordinator_id for one in group if one.live_batches > 0))
+    if found is None and live and not await is_there(key):
+        rows.append(ReportRow(MISSING, key, None, None, live))
+    ignorant = tuple(sorted({owner for one in group for owner in one.owner_ids} - knowing))
+    if ignorant:
+        rows.append(ReportRow(PARTLY_KNOWN, key, size, modified, ignorant))
+    return rows
+
+
+async def _grouped(files: AsyncIterator[KnownFile]) -> AsyncIterator[list[KnownFile]]:
+    group: list[KnownFile] = []
+    async for one in files:
+        if group and one.object_key != group[0].object_key:
+            if one.object_key < group[0].object_key:
+                raise OutOfOrder(f"the service lists file {one.object_key} behind {group[0].object_key}")
+            yield group
+            group = []
+        group.append(one)
+    if group:
+        yield group
+
+
+async def _in_order(objects: AsyncIterator[FoundObject]) -> AsyncIterator[FoundObject]:
+    last = ""
+    async for one in objects:
+        if one.key < last:
+            raise OutOfOrder(f"the object store lists {one.key} behind {last}: use `diskless monitor orphans` with an inventory")
+        last = one.key
+        yield one

@@ -1,0 +1,54 @@
+"""The batches of a WAL file as CommitFile names them: by topic id, with the place in the file and what their headers say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from coordinator.client.errors import InvalidRequest, NotFound
+from coordinator.client.model import TopicDescription
+from coordinator.client.wal_file import WalBatch
+from coordinator.core.limits import OWNERS_MAX
+from coordinator.kafka.errors import ErrorCode
+from coordinator.protocol.messages import CommitBatch
+
+
+def commit_batches(name: str, batches: Sequence[WalBatch], topics: Mapping[str, TopicDescription]) -> list[CommitBatch]:
+    """Return the batches of the file `name` as they are committed; `topics` has each topic by its name in the file.
+
+    Raises NotFound for a partition that its topic does not have, InvalidRequest when the partitions have too many coordinators.
+    """
+    owners = {partition: _owner(topics[partition[0]], partition[1]) for partition in {(one.topic, one.partition) for one in batches}}
+    coordinators = len(set(owners.values()))
+    if coordinators > OWNERS_MAX:
+        text = f"{name} has batches of {coordinators} coordinators, a file may have {OWNERS_MAX}; make several files of it"
+        raise InvalidRequest(ErrorCode.INVALID_REQUEST, text)
+    return [commit_batch(one, topics[one.topic].topic_id) for one in batches]
+
+
+def commit_batch(batch: WalBatch, topic_id: bytes) -> CommitBatch:
+    """Return one batch as it is committed to the topic."""
+    header = batch.header
+    return CommitBatch(
+        magic=header.magic,
+        request_id=0,
+        topic_id=topic_id,
+        partition_index=batch.partition,
+        byte_offset=header.byte_offset,
+        size=header.size_bytes,
+        base_offset=header.base_offset,
+        last_offset=header.last_offset,
+        batch_max_timestamp=header.max_timestamp_ms,
+        timestamp_type=int(header.timestamp_type),
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        last_sequence=header.last_sequence,
+    )
+
+
+def _owner(topic: TopicDescription, partition: int) -> int:
+    for one in topic.partitions:
+        if one.partition == partition:
+            return one.coordinator_id
+    text = f"topic {topic.name} has no partition {partition}; it has {len(topic.partitions)}"
+    raise NotFound(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)

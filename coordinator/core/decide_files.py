@@ -1,0 +1,107 @@
+"""Decisions on the life of files: keys that are fenced, and empty files that are removed or handed over.
+
+A key that was fenced, removed or handed over has a tombstone and is *out*: nothing of it is committed here any more, as long as the age
+limit of commits would admit it. Entries under way count: a commit under way makes its key known, a key that is being ruled out is out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from coordinator.core.commands import OK, FenceFiles, FileStanding, HandOverFiles, Outcome, RemoveFiles
+from coordinator.core.leadership.term import Term
+from coordinator.core.limits import FILES_PER_REQUEST_MAX
+from coordinator.core.reads.standings import fence_fault, standings_of
+from coordinator.core.state.replica_state import ShardState
+from coordinator.kafka.errors import ErrorCode
+from records.model import FilesFenced, FilesHandedOver, FilesRemoved, Record
+
+RECORD_KEY_BYTES_MAX = 128 << 10
+"""A record has keys of so many bytes at most: the records of a request of long keys fit several entries."""
+
+
+def ruled_out_text(object_key: str, reason: str) -> str:
+    """Why a key that is out is not committed."""
+    return f"file {object_key} was fenced for deletion ({reason}); upload the data under a new key"
+
+
+# ---- fencing
+
+
+def fences(state: ShardState, term: Term, command: FenceFiles) -> list[Record]:
+    """The records that fence the keys of a request that nothing is known of; none when there are none, or it only asks."""
+    if not command.is_fencing or len(command.object_keys) > FILES_PER_REQUEST_MAX:
+        return []
+    standings = standings_of(state, command.object_keys)
+    fenced = {
+        key: created_ms
+        for key, created_ms, standing in zip(command.object_keys, command.created_ms, standings, strict=True)
+        if standing is FileStanding.UNKNOWN
+        and key not in term.by_key
+        and key not in term.ruled_out
+        and fence_fault(key, created_ms) is None
+    }
+    return [FilesFenced(object_keys=keys, created_ms=[fenced[key] for key in keys]) for keys in _cut(fenced)]
+
+
+# ---- the end of a file
+
+
+def decide_end(state: ShardState, term: Term, command: RemoveFiles | HandOverFiles) -> tuple[list[Record], list[Outcome]]:
+    """The records that end the empty files of a request, and one outcome for each key: success also for a key that is out already."""
+    ended: dict[str, int] = {}
+    outcomes: list[Outcome] = []
+    next_owners = command.next_owner_ids if isinstance(command, HandOverFiles) else [-1] * len(command.object_keys)
+    standings = standings_of(state, command.object_keys)
+    for key, next_owner_id, acknowledged in zip(command.object_keys, next_owners, standings, strict=True):
+        standing = FileStanding.REMOVED if key in term.ruled_out or key in ended else acknowledged
+        if key in term.by_key:
+            outcomes.append(_not_ended(key, "its commit is under way"))
+        elif standing is FileStanding.LIVE:
+            outcomes.append(_not_ended(key, "it has live batches"))
+        elif standing is FileStanding.UNKNOWN:
+            outcomes.append(_not_ended(key, "it is not known to this coordinator"))
+        else:
+            outcomes.append(OK)
+            if standing is FileStanding.EMPTY:
+                ended[key] = next_owner_id
+    if isinstance(command, RemoveFiles):
+        return [FilesRemoved(object_keys=keys) for keys in _cut(ended)], outcomes
+    return [FilesHandedOver(object_keys=keys, next_owner_ids=[ended[key] for key in keys]) for keys in _cut(ended)], outcomes
+
+
+def _not_ended(object_key: str, why: str) -> Outcome:
+    message = f"file {object_key} is neither removed nor handed over: {why}; look again before its object is deleted"
+    return Outcome(error=ErrorCode.INVALID_REQUEST, message=message)
+
+
+# ---- helpers
+
+
+def ruled_out_by(records: Iterable[Record]) -> Iterator[tuple[str, str]]:
+    """The keys that records rule out, with the reasons of their tombstones."""
+    for record in records:
+        match record:
+            case FilesFenced():
+                yield from ((key, "fenced") for key in record.object_keys)
+            case FilesRemoved():
+                yield from ((key, "removed") for key in record.object_keys)
+            case FilesHandedOver():
+                yield from ((key, "handed over") for key in record.object_keys)
+            case _:
+                pass
+
+
+def _cut(object_keys: Iterable[str]) -> Iterator[list[str]]:
+    """Keys as records hold them, in their order."""
+    piece: list[str] = []
+    size = 0
+    for key in object_keys:
+        key_bytes = len(key.encode())
+        if piece and size + key_bytes > RECORD_KEY_BYTES_MAX:
+            yield piece
+            piece, size = [], 0
+        piece.append(key)
+        size += key_bytes
+    if piece:
+        yield piece

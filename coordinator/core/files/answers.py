@@ -1,0 +1,117 @@
+"""Answers to CommitFile, made from the lines of a file: what was decided is what is answered, the first time and to a retry."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from coordinator.core.commands import CommitFile, CommitResult
+from coordinator.core.files.logged import LoggedFiles
+from coordinator.core.tables.in_memory import HotState
+from coordinator.core.wording import partition_text
+from coordinator.kafka.batches import LOG_APPEND_TIME, SEQUENCE_MASK, split_partition_key
+from coordinator.kafka.errors import ErrorCode
+from coordinator.kafka.names import topic_id_text
+from records.files import FileTable, topic_id_of
+from records.lines import (
+    BASE_OFFSET,
+    BASE_SEQUENCE,
+    DETAIL,
+    LOG_START,
+    PARTITION,
+    PRODUCER_EPOCH,
+    PRODUCER_ID,
+    RECORD_COUNT,
+    TIMESTAMP_TYPE,
+    TOPIC_HIGH,
+    TOPIC_LOW,
+    VERDICT,
+    BatchVerdict,
+)
+
+OFFSETS_MAX = 1 << 62
+"""A partition's offsets stay below: so those of a file, and their sums with its records, have 63 bits whatever brokers claim."""
+
+ERROR_OF = {
+    BatchVerdict.SEQUENCE_GAP: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    BatchVerdict.NEW_EPOCH_GAP: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    BatchVerdict.FENCED: ErrorCode.INVALID_PRODUCER_EPOCH,
+    BatchVerdict.WRONG_SPAN: ErrorCode.INVALID_REQUEST,
+    BatchVerdict.NO_ROOM: ErrorCode.INVALID_REQUEST,
+}
+"""The error that a refused batch is answered with."""
+
+
+class FileAnswer(NamedTuple):
+    """The answer of a file of a leader's group, none of whose batches was refused."""
+
+    files: LoggedFiles
+    file: int
+
+    def result(self) -> CommitResult:
+        """The answer batch by batch."""
+        return result_of(self.files.table, self.file, None)
+
+
+def result_of(table: FileTable, file: int, hot: HotState | None) -> CommitResult:
+    """The answer that the commit of a file was and is given; without tables, without the texts of refusals.
+
+    Texts name partitions by what their topics are called now.
+    """
+    result = CommitResult(errors=[], messages=[], base_offsets=[], append_times=[], log_starts=[], duplicates=[])
+    append_time_ms = table.heads[file].append_time_ms
+    for line in table.lines_of(file).tolist():
+        verdict, error, message, append_time, log_start = line[VERDICT], 0, None, -1, line[LOG_START]
+        if verdict == BatchVerdict.DUPLICATE:
+            append_time = line[DETAIL]
+        elif verdict != BatchVerdict.ACCEPTED:
+            error, log_start = int(ERROR_OF[BatchVerdict(verdict)]), -1
+            message = None if hot is None else _refusal(line, hot)
+        elif line[TIMESTAMP_TYPE] == LOG_APPEND_TIME:
+            append_time = append_time_ms
+        result.errors.append(error)
+        result.messages.append(message)
+        result.base_offsets.append(line[BASE_OFFSET])
+        result.append_times.append(append_time)
+        result.log_starts.append(log_start)
+        result.duplicates.append(verdict == BatchVerdict.DUPLICATE)
+    return result
+
+
+def _refusal(line: list[int], hot: HotState) -> str:
+    """Why a batch was refused."""
+    where = partition_text(hot, topic_id_of(line[TOPIC_HIGH], line[TOPIC_LOW]), line[PARTITION])
+    count, first, detail = line[RECORD_COUNT], line[BASE_SEQUENCE], line[DETAIL]
+    who = f"{where}: producer {line[PRODUCER_ID]} of epoch {line[PRODUCER_EPOCH]}"
+    match line[VERDICT]:
+        case BatchVerdict.NO_ROOM:
+            return f"{where}: the next offset is {detail}, no room for {count} records below {OFFSETS_MAX}: use another partition"
+        case BatchVerdict.WRONG_SPAN:
+            due = (first + count - 1) & SEQUENCE_MASK
+            return f"{who}: sequences {first} to {detail} do not span the batch's {count} records; {due} would be the last"
+        case BatchVerdict.FENCED:
+            return f"{who} is fenced: epoch {detail} is in use; begin a new epoch"
+        case BatchVerdict.NEW_EPOCH_GAP:
+            return f"{who}: sequence 0 is expected, the epoch being new (last was {detail}); {first} was found"
+        case _:
+            return f"{who}: sequence {detail} is expected; {first} was found"
+
+
+def unknown_partition(hot: HotState, topic_id: bytes, partition: int) -> tuple[int, str]:
+    """The error for a partition that is not here."""
+    topic = hot.topics.get(topic_id)
+    if topic is None:
+        why = "was deleted" if topic_id in hot.deleted_topics else "is not known"
+        return int(ErrorCode.UNKNOWN_TOPIC_ID), f"topic id {topic_id_text(topic_id)} {why}"
+    return int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), f"topic {topic.name} has no partition {partition} here"
+
+
+def unknown_result(hot: HotState, command: CommitFile) -> CommitResult:
+    """The answer to a file of which some partition is not here. Nothing of it is logged: a retry is not stuck with it."""
+    result = CommitResult.refused(
+        len(command.batches), ErrorCode.COORDINATOR_NOT_AVAILABLE, "another batch of the file names an unknown partition; retry"
+    )
+    for place, key in enumerate(command.batches["topic_partition"].tolist()):
+        topic_id, partition = split_partition_key(key)
+        if hot.partitions.find(topic_id, partition) is None:
+            result.errors[place], result.messages[place] = unknown_partition(hot, topic_id, partition)
+    return result

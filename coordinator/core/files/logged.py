@@ -1,0 +1,160 @@
+"""Committed files in memory: those of a leader's group, and those that were read from the log.
+
+A replica holds a file once, as lines of numbers (`records.lines`) with its head and its entry: while it is decided, acknowledged,
+applied, and until it is written to the state database.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from coordinator.core.files.line_loops import place_batches
+from coordinator.core.tables.stored_rows import ROW, FileLists, FileName, FileRow, Rows, numbers_of
+from records.files import FileTable
+
+Int64s = npt.NDArray[np.int64]
+
+
+def owners_text(owner_ids: list[int]) -> str:
+    """Owners as a file's row has them."""
+    return str(owner_ids[0]) if len(owner_ids) == 1 else ",".join(map(str, owner_ids))
+
+
+def owner_ids_of(text: str) -> tuple[int, ...]:
+    """Owners from the text of a file's row."""
+    return tuple(map(int, filter(None, text.split(","))))
+
+
+@dataclass(slots=True)
+class LoggedFiles:
+    """Files with their entries. `bounds` and `append_times` are those of the table, as arrays for loops.
+
+    `offsets`, `file_ids` and `accepted` have a place for each file: the offset of its entry, its id, and how many of its batches were
+    accepted. They are known when the file is applied.
+    """
+
+    table: FileTable
+    encoded: list[bytes]
+    bounds: Int64s = field(init=False)
+    append_times: Int64s = field(init=False)
+    accepted: Int64s = field(init=False)
+    offsets: Int64s = field(init=False)
+    file_ids: Int64s = field(init=False)
+    answers: list[bytes] | None = None
+    """The answers of a leader's group as bytes of the wire, kept here by the first encoder."""
+
+    def __post_init__(self) -> None:
+        heads = self.table.heads
+        self.bounds = np.array(self.table.first_line, np.int64)
+        self.append_times = np.fromiter((head.append_time_ms for head in heads), np.int64, len(heads))
+        self.accepted, self.offsets, self.file_ids = np.zeros((3, len(heads)), np.int64)
+
+    def __len__(self) -> int:
+        return len(self.encoded)
+
+
+class SortedBatches(NamedTuple):
+    """Live batches sorted by partition, in offset order within each: those of `partition_rows[i]` begin at `starts[i]`."""
+
+    rows: Rows
+    partition_rows: list[int]
+    starts: list[int]
+
+
+@dataclass(slots=True)
+class AppliedFiles:
+    """The files `[first, stop)` of some that were applied. `live_batches` are those of each file, the first of them at 0."""
+
+    files: LoggedFiles
+    first: int
+    stop: int
+    live_batches: list[int]
+    _sorted: SortedBatches | None = None
+
+    def __len__(self) -> int:
+        return self.stop - self.first
+
+    @property
+    def lines(self) -> int:
+        """How many batches the requests had."""
+        first_line = self.files.table.first_line
+        return first_line[self.stop] - first_line[self.first]
+
+    def object_keys(self) -> list[str]:
+        """The key of each file."""
+        return [head.object_key for head in self.files.table.heads[self.first : self.stop]]
+
+    def place(self, owners: Int64s, rows: Int64s, to: int) -> int:
+        """Write the accepted batches as lines of `stored_rows.ROW` from `to` on, and the rows of their partitions; returns the end."""
+        files = self.files
+        first_line = files.table.first_line
+        return place_batches(
+            files.table.lines.data, first_line[self.first], first_line[self.stop], files.bounds.data, files.file_ids.data,
+            files.append_times.data, owners.data, rows.data, to,
+        )  # fmt: skip
+
+    def sorted(self) -> SortedBatches:
+        """The accepted batches by partition; kept, because readers come again until the files are written."""
+        if self._sorted is None:
+            owners, rows = np.empty(self.lines, np.int64), np.empty(self.lines, ROW)
+            end = self.place(owners, numbers_of(rows), 0)
+            order = np.argsort(owners[:end], kind="stable")
+            owners = owners[order]
+            starts = starts_of_equal(owners)
+            self._sorted = SortedBatches(rows[order], owners[starts].tolist(), starts.tolist())
+        return self._sorted
+
+    def file_name(self, file: int) -> FileName:
+        """The properties of a file that are returned with each of its batches."""
+        head = self.files.table.heads[file]
+        return FileName(head.object_key, head.append_time_ms)
+
+    def file_row(self, file: int) -> FileRow:
+        """The row of the state database."""
+        head = self.files.table.heads[file]
+        return FileRow(
+            int(self.files.file_ids[file]),
+            head.object_key,
+            head.content_hash,
+            head.object_format,
+            head.file_size,
+            head.uploader_broker_id,
+            owners_text(head.owner_ids),
+            head.created_ms,
+            head.append_time_ms,
+            int(self.files.accepted[file]),
+            self.live_batches[file - self.first],
+            self.files.encoded[file],
+            -1,
+        )
+
+    def file_lists(self) -> FileLists:
+        """The rows of all files as columns: what `file_row` says of each."""
+        files, part = self.files, slice(self.first, self.stop)
+        keys, formats, sizes, uploaders, owners, created, appended, hashes = map(list, zip(*files.table.heads[part], strict=True))
+        return FileLists(
+            files.file_ids[part].tolist(),
+            keys,
+            hashes,
+            formats,
+            sizes,
+            uploaders,
+            list(map(owners_text, owners)),
+            created,
+            appended,
+            files.accepted[part].tolist(),
+            self.live_batches,
+            files.encoded[part],
+            [-1] * len(self),
+        )
+
+
+def starts_of_equal(values: Int64s) -> Int64s:
+    """Where each stretch of equal neighbours begins."""
+    is_start = np.ones(len(values), bool)
+    np.not_equal(values[1:], values[:-1], out=is_start[1:])
+    return is_start.nonzero()[0]

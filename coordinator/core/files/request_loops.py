@@ -1,0 +1,149 @@
+"""The batches of CommitFile requests as lines, with the checks of their form: one pass over the bytes. Compiled when installed; the
+`.pxd` has the types.
+"""
+
+from __future__ import annotations
+
+from coordinator.core.files.outcomes import BAD_MAGIC, BAD_OFFSETS, BAD_RANGE, BAD_TIME, BAD_TYPE, OUT_OF_ORDER
+from records.lines import (
+    BASE_OFFSET,
+    BASE_SEQUENCE,
+    BYTE_OFFSET,
+    BYTE_SIZE,
+    DETAIL,
+    FILE,
+    LOG_START,
+    PARTITION,
+    PRODUCER_EPOCH,
+    PRODUCER_ID,
+    RECORD_COUNT,
+    ROW,
+    TIMESTAMP,
+    TIMESTAMP_TYPE,
+    TOPIC_HIGH,
+    TOPIC_LOW,
+    VERDICT,
+)
+from records.state_digest import HASH_MULTIPLIERS
+
+_MASK = 0xFFFFFFFFFFFFFFFF
+_ODD_1 = 0x9E3779B97F4A7C15
+_ODD_2 = 0xC2B2AE3D27D4EB4F
+_MULTIPLY_1, _MULTIPLY_2 = HASH_MULTIPLIERS
+
+
+def _int32(data: bytes, at: int) -> int:
+    """A big-endian number of 4 bytes; the sign is that of its first."""
+    top = data[at]
+    if top > 127:
+        top -= 256
+    return ((top * 256 + data[at + 1]) * 256 + data[at + 2]) * 256 + data[at + 3]
+
+
+def _int64(data: bytes, at: int) -> int:
+    """A big-endian number of 8 bytes."""
+    low = data[at + 4]  # by itself first: a product of bytes alone would be a C int
+    low = ((low * 256 + data[at + 5]) * 256 + data[at + 6]) * 256 + data[at + 7]
+    high = _int32(data, at)  # by itself too, and the factor in two parts: larger ones would be Python's ints when compiled
+    return high * 65536 * 65536 + low
+
+
+def _mixed(lane: int, word: int, odd: int) -> int:
+    """Take a word into half of a hash: a product and a shift, each of which loses nothing."""
+    lane = (lane ^ (word & _MASK)) * odd & _MASK
+    return lane ^ lane >> 32
+
+
+def _scattered(word: int) -> int:
+    """The finaliser of splitmix64, so that the halves of a hash do not lose the same differences."""
+    word &= _MASK
+    word = (word ^ word >> 30) * _MULTIPLY_1 & _MASK
+    word = (word ^ word >> 27) * _MULTIPLY_2 & _MASK
+    return word ^ word >> 31
+
+
+def read_requests(
+    raw: bytes,
+    bounds: memoryview[int],
+    heads: memoryview[int],
+    owner_ids: list[list[int]],
+    lines: memoryview[int],
+    faults: memoryview[int],
+    hashes: memoryview[int],
+) -> None:
+    """Fill lines from batches as they stand in requests (`kafka.batches.BATCH`, 77 bytes each), undecided.
+
+    `faults` gets of each file the place in it of the first unlawful batch, and what is wrong with it (`outcomes`), 0 for nothing.
+    DETAIL is the last sequence. The lines of a file with a fault are not all filled. `heads` has format and size of each file,
+    `hashes` gets the two halves of its content hash: everything that a commit says but the key, the request ids of batches, and times
+    of the file, all of which a retry may change.
+    """
+    files = len(faults)
+    data = raw  # compiled: an address, which nobody checks; hence the look at the length
+    if len(raw) != bounds[files] * 77:
+        raise IndexError(f"{len(raw)} bytes are not {bounds[files]} batches")
+    for file in range(files):
+        file_size, end_of_previous = heads[file, 1], 0
+        owners = owner_ids[file]
+        count = bounds[file + 1] - bounds[file]
+        if count < 0 or bounds[file + 1] > bounds[files]:
+            raise IndexError(f"the batches of file {file} are not within those of all")
+        low, high = _mixed(_ODD_1, heads[file, 0], _ODD_2), _mixed(_ODD_2, file_size, _ODD_1)
+        low, high = _mixed(low, count, _ODD_1), _mixed(high, len(owners), _ODD_2)
+        for place in range(len(owners)):
+            owner = owners[place]
+            low, high = _mixed(low, owner, _ODD_1), _mixed(high, _scattered(owner), _ODD_2)
+        faults[file, 0] = faults[file, 1] = 0
+        for line in range(bounds[file], bounds[file + 1]):
+            at = line * 77
+            offset, size = _int32(data, at + 25), _int32(data, at + 29)
+            first, last = _int64(data, at + 33), _int64(data, at + 41)
+            time, kind = _int64(data, at + 49), data[at + 57]
+            reason = 0
+            if data[at] != 2:
+                reason = BAD_MAGIC
+            elif size <= 0 or offset < 0 or offset + size > file_size:
+                reason = BAD_RANGE
+            elif first < 0 or last < first or last - first > 0x7FFFFFFF:
+                reason = BAD_OFFSETS
+            elif kind > 1:
+                reason = BAD_TYPE
+            elif time < -1:
+                reason = BAD_TIME
+            if reason:
+                faults[file, 0], faults[file, 1] = line - bounds[file], reason
+                break
+            if offset < end_of_previous:
+                faults[file, 1] = OUT_OF_ORDER
+            end_of_previous = offset + size
+            lines[line, FILE], lines[line, ROW], lines[line, VERDICT] = file, -1, 0
+            lines[line, TOPIC_HIGH], lines[line, TOPIC_LOW] = _int64(data, at + 5), _int64(data, at + 13)
+            lines[line, PARTITION] = _int32(data, at + 21)
+            lines[line, BASE_OFFSET], lines[line, LOG_START], lines[line, RECORD_COUNT] = -1, -1, last - first + 1
+            lines[line, BYTE_OFFSET], lines[line, BYTE_SIZE] = offset, size
+            lines[line, TIMESTAMP], lines[line, TIMESTAMP_TYPE] = time, kind
+            producer, epoch = _int64(data, at + 58), data[at + 66] * 256 + data[at + 67]
+            if producer < 0 or epoch > 0x7FFF:
+                lines[line, PRODUCER_ID] = lines[line, PRODUCER_EPOCH] = lines[line, BASE_SEQUENCE] = -1
+                lines[line, DETAIL] = 0
+            else:
+                lines[line, PRODUCER_ID], lines[line, PRODUCER_EPOCH] = producer, epoch
+                lines[line, BASE_SEQUENCE], lines[line, DETAIL] = _int32(data, at + 68), _int32(data, at + 72)
+            for word in range(8):
+                number = lines[line, TOPIC_HIGH]
+                if word == 1:
+                    number = lines[line, TOPIC_LOW]
+                elif word == 2:
+                    number = lines[line, PARTITION] * 65536 * 65536 + lines[line, RECORD_COUNT] - 1
+                elif word == 3:
+                    number = offset * 65536 * 65536 + size
+                elif word == 4:
+                    number = time
+                elif word == 5:
+                    number = lines[line, PRODUCER_ID]
+                elif word == 6:
+                    number = lines[line, PRODUCER_EPOCH] * 2 + kind
+                elif word == 7:
+                    number = lines[line, BASE_SEQUENCE] * 65536 * 65536 + lines[line, DETAIL]
+                low, high = _mixed(low, number, _ODD_1), _mixed(high, _scattered(number), _ODD_2)
+        hashes[file, 0], hashes[file, 1] = _mixed(low, 0, _ODD_2), _mixed(high, 0, _ODD_1)

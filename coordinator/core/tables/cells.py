@@ -1,0 +1,30 @@
+"""The cells of the tables' rows (`keyed_loops.KeyedRows`), by name. The first three are the key."""
+
+from __future__ import annotations
+
+CHANGED = 3
+"""Whether the row is noted as changed: 1; 2 when that was taken back."""
+VALUES = 4
+"""The first cell behind them."""
+
+TOPIC_HALF_1, TOPIC_HALF_2, PARTITION_INDEX = range(3)
+"""The key of a partition; see `records.lines`."""
+
+HIGH_WATERMARK, START_OFFSET, FIRST_OFFSET, MAX_TIMESTAMP, MAX_TIMESTAMP_OFFSET = range(VALUES, VALUES + 5)
+PARTITION_WIDTH = MAX_TIMESTAMP_OFFSET + 1
+"""Of partitions. START_OFFSET is the log start; MAX_TIMESTAMP is the greatest effective timestamp, -1 for none; its offset is the last one
+of the first batch that has it."""
+
+OWNER, PRODUCER = range(2)
+"""The key of a producer: the row of its partition, and its id; the third number is 0."""
+
+KNOWN_EPOCH, RING_HEAD, RING_COUNT, LAST_APPEND, RING = range(VALUES, VALUES + 5)
+"""Of producers: RING_HEAD is the place in the ring that is written next, RING_COUNT how many batches it holds; the ring begins at RING."""
+
+REMEMBERED_BATCHES = 5
+"""Batches remembered per producer and partition, as in Kafka."""
+
+RING_FIRST, RING_LAST, RING_BASE, RING_TIME = range(4)
+"""Of a remembered batch: first and last sequence, base offset, append time (-1: CreateTime)."""
+RING_WIDTH = 4
+PRODUCER_WIDTH = RING + REMEMBERED_BATCHES * RING_WIDTH

@@ -1,0 +1,108 @@
+"""The port of an object store: the operations this project needs of any store.
+
+Keys are relative paths with '/' between non-empty segments; a prefix is empty or ends with '/'. Every call is bounded in
+time and either did what it says or raises one of the errors here; after `StoreUnavailable` the outcome of a write or
+delete is unknown, and repeating it is safe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+
+class StoreError(Exception):
+    """An operation on the object store failed; the text names store, key and reason."""
+
+
+class ObjectExists(StoreError):
+    """A create-only put met an object of that key."""
+
+
+class ObjectMissing(StoreError):
+    """There is no object of that key."""
+
+
+class StoreDenied(StoreError):
+    """The store refused the credentials or the permission; retrying does not help."""
+
+
+class StoreUnavailable(StoreError):
+    """The store did not answer, or not in time; try again."""
+
+
+class InvalidKey(ValueError):
+    """The key is no relative path of non-empty segments; no store would keep it as it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredObject:
+    """One object of a listing."""
+
+    key: str
+    size_bytes: int
+    modified_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deleted:
+    """Outcome of a bulk delete: `confirmed` keys are gone (or never were there); `error` is why the others are not."""
+
+    confirmed: frozenset[str]
+    error: StoreError | None
+
+
+class ObjectStore(Protocol):
+    """A place for objects. Methods raise `StoreError` and its kinds, and `InvalidKey`."""
+
+    @property
+    def location(self) -> str:
+        """The store's URL, for messages."""
+
+    async def put(self, key: str, data: bytes | memoryview | Path, *, create_only: bool = False) -> None:
+        """Store an object whole or not at all, durably. With `create_only` raise `ObjectExists` if the key is taken."""
+
+    async def get(self, key: str) -> bytes:
+        """Read a whole object."""
+
+    async def get_range(self, key: str, start: int, size_bytes: int) -> bytes:
+        """Read exactly `size_bytes` from `start`; raises `StoreError` when the object ends before."""
+
+    async def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
+        """Read ranges, each a start and a size, with as few requests as is sensible; raises `StoreError` when the object ends before."""
+
+    def read(self, key: str) -> AsyncIterator[bytes]:
+        """Read a whole object in chunks, for objects too large for memory."""
+
+    async def head(self, key: str) -> StoredObject | None:
+        """Tell size and time of an object, or None when there is none."""
+
+    async def delete_many(self, keys: Sequence[str]) -> Deleted:
+        """Delete objects; a missing one counts as deleted. Never raises for what the store said."""
+
+    def list(self, prefix: str, after: str = "") -> AsyncIterator[Sequence[StoredObject]]:
+        """List objects below a prefix in ascending order of their keys, those greater than `after`, in chunks."""
+
+    async def ping(self) -> None:
+        """Find out quickly, without retries, whether the store can be used."""
+
+
+def check_key(key: str) -> str:
+    """Return the key, or raise `InvalidKey`."""
+    segments = key.split("/")
+    if not key or any(segment in ("", ".", "..") for segment in segments) or len(key.encode()) > 1024:
+        raise InvalidKey(f"object key {key!r}: must be a relative path of non-empty segments, at most 1024 bytes, without . and ..")
+    if any(ord(character) < 32 or ord(character) == 127 for character in key):
+        raise InvalidKey(f"object key {key!r}: must not contain control characters")
+    return key
+
+
+def check_prefix(prefix: str) -> str:
+    """Return the prefix, or raise `InvalidKey`."""
+    if prefix and not prefix.endswith("/"):
+        raise InvalidKey(f"prefix {prefix!r}: must be empty or end with '/'")
+    if prefix:
+        check_key(prefix[:-1])
+    return prefix

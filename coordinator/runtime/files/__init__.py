@@ -1,0 +1,1 @@
+"""The life of committed files after their last batch is gone."""

@@ -1,0 +1,100 @@
+"""Frees what files without live batches take, for the coordinators that this node leads; begins and stops with leadership.
+
+`empty_files` is what is done for one of them. Commits do not depend on any of this: a failure is counted, said and met again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
+
+from coordinator.core.directory.directory import DIRECTORY_PARTITION
+from coordinator.runtime.cluster_view import ClusterView
+from coordinator.runtime.failures import NotReadable
+from coordinator.runtime.files.asking import OwnersAsked
+from coordinator.runtime.files.empty_files import CleanerCounts, EmptyFiles
+from coordinator.runtime.files.objects import ObjectRemover
+from coordinator.runtime.files.rules import FileRules
+from coordinator.runtime.replica import Replica
+
+LOG = logging.getLogger("coordinator.files")
+
+NOTHING_DONE = CleanerCounts()
+JITTER = (0.75, 1.25)
+
+
+class FileCleaner:
+    """See the module's text; one per node. Without a remover nothing is done, and `FileRules.off_because` says why."""
+
+    def __init__(
+        self,
+        *,
+        replicas: Mapping[int, Replica],
+        view: ClusterView,
+        asked: OwnersAsked,
+        remover: ObjectRemover | None,
+        rules: FileRules,
+        rng: random.Random,
+        clock_ms: Callable[[], int],
+        spawn: Callable[[Coroutine[None, None, None], str], None],
+    ) -> None:
+        self._replicas = replicas
+        self._view = view
+        self._asked = asked
+        self._remover = remover
+        self._rules = rules
+        self._rng = rng
+        self._clock_ms = clock_ms
+        self._spawn = spawn
+        self._kept: dict[int, EmptyFiles] = {}
+        self._log_turn = asyncio.Lock()
+
+    def loaded(self, partition: int) -> None:
+        """A replica is loaded: look after the files of its coordinator from now on."""
+        if self._remover is None or partition in self._kept:
+            return
+        self._kept[partition] = EmptyFiles(
+            partition=partition,
+            replica=partial(self._replicas.__getitem__, partition),
+            asked=self._asked,
+            remover=self._remover,
+            rules=self._rules,
+            clock_ms=self._clock_ms,
+            log_turn=self._log_turn,
+            on_handed_over=self.hurry,
+        )
+        self._spawn(self._keep(partition, self._kept[partition], self._remover), f"files-{partition}")
+
+    def hurry(self, partition: int) -> None:
+        """Another owner asked about files that are empty here, or has handed them over: look at them again soon."""
+        if partition in self._kept:
+            self._kept[partition].hurry()
+
+    def counts(self, partition: int) -> CleanerCounts:
+        """What was done for a coordinator, and what was met."""
+        return self._kept[partition].counts if partition in self._kept else NOTHING_DONE
+
+    @property
+    def _is_held(self) -> bool:
+        """Whether nothing may be deleted: until an operator calls a restore finished, another state's objects may be needed."""
+        directory = self._view.shard(DIRECTORY_PARTITION)
+        return directory is None or directory.is_restore_open
+
+    async def _keep(self, partition: int, files: EmptyFiles, remover: ObjectRemover) -> None:
+        """Look after the files of one coordinator, for ever."""
+        has_more = False
+        while True:
+            await asyncio.sleep(0 if has_more else self._rules.interval_ms / 1000 * self._rng.uniform(*JITTER))
+            has_more = False
+            if not self._view.is_leading(partition):
+                files.forget()
+            elif not self._is_held and not remover.is_resting:
+                try:
+                    has_more = await files.look()
+                except NotReadable as unreadable:
+                    LOG.info("files without batches cannot be looked at now partition=%d reason=%r", partition, str(unreadable))
+                except Exception:
+                    LOG.exception("files without batches could not be looked at partition=%d", partition)

@@ -1,0 +1,269 @@
+"""The files of one led coordinator that have no live batches: handed over to their next owner, or their objects deleted.
+
+Decided from the applied state alone. A leader that does not know yet that it was replaced does no harm: a file that became empty stays
+empty, owners that are out stay out, and its entries are void. Nothing is asked about a file before it is past `file.commit.max.age.ms`,
+so that no honest commit is refused, and before `file.delete.grace.ms` have passed since its last batch went, so that readers find what
+they were told of. `FilesRemoved` is logged only for keys that the store confirmed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar, cast
+
+from coordinator.core.commands import FileStanding, HandOverFiles, Outcome, RemoveFiles
+from coordinator.core.reads.file_life import ends_ms
+from coordinator.core.tables.stored_rows import FileRow
+from coordinator.core.view import ShardView
+from coordinator.kafka.errors import ErrorCode
+from coordinator.runtime.files.asking import OwnersAsked
+from coordinator.runtime.files.objects import ObjectRemover
+from coordinator.runtime.files.rules import FileRules
+from coordinator.runtime.files.turns import Ask, Delete, HandOver, Step, next_step
+from coordinator.runtime.files.walk import START, Position, Walk
+from coordinator.runtime.replica import Replica
+
+LOG = logging.getLogger("coordinator.files")
+
+T = TypeVar("T")
+
+ROWS_PER_READ = 100
+"""Reading holds the event loop; so many rows take it for about a millisecond."""
+FILES_AT_ONCE = 4_000
+"""Files that are asked about and deleted side by side."""
+KEYS_PER_ENTRY = 50
+"""Deciding on a key and applying that takes the event loop about a tenth of a millisecond, and commits wait meanwhile."""
+LOG_TIMEOUT_MS = 5_000
+LOG_PAUSE_S = 0.01
+"""Behind each entry, so that no more than about a fifth of the event loop goes into them, however many there are."""
+
+
+class CleanerCounts(NamedTuple):
+    """What this node did for the files of a coordinator since the process started, and what it met when it looked last.
+
+    `waiting` files wait for another owner or for their age, `deletable` ones for the object store. `oldest_empty_ms` is the log's time
+    at which the file became empty that has been so longest; -1 without one, and where this node does not lead.
+    """
+
+    deleted: int = 0
+    handed_over: int = 0
+    delete_failures: int = 0
+    waiting: int = 0
+    deletable: int = 0
+    oldest_empty_ms: int = -1
+
+
+@dataclass(slots=True)
+class _Met:
+    """Files that were looked at; `gone` ones will not be met again. Among those that wait are `unknown` ones: an owner did not answer."""
+
+    gone: int = 0
+    unknown: int = 0
+    waiting: int = 0
+    deletable: int = 0
+
+    def add(self, other: _Met) -> None:
+        self.gone += other.gone
+        self.unknown += other.unknown
+        self.waiting += other.waiting
+        self.deletable += other.deletable
+
+
+class EmptyFiles:
+    """See the module's text. `replica` gives the one that is in service now."""
+
+    def __init__(
+        self,
+        *,
+        partition: int,
+        replica: Callable[[], Replica],
+        asked: OwnersAsked,
+        remover: ObjectRemover,
+        rules: FileRules,
+        clock_ms: Callable[[], int],
+        log_turn: asyncio.Lock,
+        on_handed_over: Callable[[int], None],
+    ) -> None:
+        """`log_turn` is held while an entry is on its way, so that commits come between; `on_handed_over` is told who has got files."""
+        self._partition = partition
+        self._replica = replica
+        self._asked = asked
+        self._remover = remover
+        self._rules = rules
+        self._clock_ms = clock_ms
+        self._on_handed_over = on_handed_over
+        self._deleted = self._handed_over = self._delete_failures = 0
+        self._log_turn = log_turn
+        self.forget()
+
+    def forget(self) -> None:
+        """This node does not lead: the next time begin anew."""
+        self._walk = Walk(interval_ms=self._rules.interval_ms, grace_ms=self._rules.delete_grace_ms)
+        self._met, self._swept = _Met(), _Met()
+        self._oldest_empty_ms = -1
+
+    def hurry(self) -> None:
+        """A file that has to wait may soon be ours to delete."""
+        self._walk.hurry(self._clock_ms())
+
+    @property
+    def counts(self) -> CleanerCounts:
+        met = self._met
+        return CleanerCounts(self._deleted, self._handed_over, self._delete_failures, met.waiting, met.deletable, self._oldest_empty_ms)
+
+    async def look(self) -> bool:
+        """Look at files once; returns whether there are more to look at now. Raises `NotReadable`."""
+        oldest = self._read(START, 1, self._log_now_ms())
+        self._oldest_empty_ms = oldest[0].emptied_ms if oldest else -1
+        due_ms = self._log_now_ms() - self._rules.delete_grace_ms
+        left = await self._look_at_new(due_ms, self._rules.max_files_per_cycle)
+        if left:
+            left = await self._look_again(due_ms, left)
+        return not left and not self._remover.is_resting
+
+    def _log_now_ms(self) -> int:
+        """The time as this leader writes it into the log."""
+        view = self._replica().view
+        return self._clock_ms() - (0 if view is None else view.log_ahead_ms)
+
+    def _read(self, after: Position, limit: int, before_ms: int) -> list[FileRow]:
+        return self._replica().look(ShardView.empty_files, before_ms, after, limit)
+
+    async def _page(self, after: Position, limit: int, before_ms: int) -> list[FileRow]:
+        """Up to so many files that became empty before a time, read in pieces that leave the event loop to others."""
+        rows: list[FileRow] = []
+        while len(rows) < limit:
+            wanted = min(ROWS_PER_READ, limit - len(rows))
+            found = self._read(after, wanted, before_ms)
+            rows += found
+            if len(found) < wanted:
+                break
+            after = _position(found[-1])
+            await asyncio.sleep(0)
+        return rows
+
+    async def _look_at_new(self, due_ms: int, left: int) -> int:
+        """Look at files that were never looked at; returns how many more may be looked at in this round."""
+        while left and not self._remover.is_resting:
+            wanted = min(FILES_AT_ONCE, left)
+            rows = await self._page(self._walk.newest, wanted, due_ms)
+            if rows:
+                self._met.add(await self._look_at(rows))
+                self._walk.saw_new(_position(rows[-1]))
+            if len(rows) < wanted:
+                return left - len(rows)
+            left -= len(rows)
+        return left
+
+    async def _look_again(self, due_ms: int, left: int) -> int:
+        """Go on with a sweep, if it is time for one; returns how many more files may be looked at in this round."""
+        while left and not self._remover.is_resting:
+            after = self._walk.sweep_from(self._clock_ms())
+            if after is None:
+                return left
+            wanted = min(FILES_AT_ONCE, left)
+            page = await self._page(after, wanted, due_ms)
+            rows = [row for row in page if _position(row) <= self._walk.newest]
+            met = await self._look_at(rows)
+            self._swept.add(met)
+            is_over = len(rows) < wanted
+            self._walk.swept(
+                None if is_over else _position(rows[-1]), seen=len(rows), moved=met.gone, unknown=met.unknown, now_ms=self._clock_ms()
+            )
+            left -= len(rows)
+            if is_over:
+                self._met, self._swept = self._swept, _Met()
+                return left
+        return left
+
+    # ---- some files
+
+    async def _look_at(self, rows: Sequence[FileRow]) -> _Met:
+        """Do for each file what is its turn, as far as that is possible now."""
+        now_ms, rules = self._log_now_ms(), self._rules
+        old = [row for row in rows if ends_ms(row, rules.commit_max_age_ms, rules.delete_grace_ms) < now_ms]
+        steps = await self._steps(old)
+        deletable = [row.object_key for row, step in zip(old, steps, strict=True) if isinstance(step, Delete)]
+        handed = [(row.object_key, step.coordinator_id) for row, step in zip(old, steps, strict=True) if isinstance(step, HandOver)]
+        size = self._remover.keys_per_call
+        removed = await asyncio.gather(*(self._delete(keys) for keys in _chunks(deletable, size)))
+        gone = sum(removed)
+        met = _Met(gone=gone, unknown=steps.count(None), deletable=len(deletable) - gone)
+        for some in _chunks(handed, KEYS_PER_ENTRY):
+            met.gone += await self._hand_over(some)
+        met.waiting = len(rows) - met.gone - met.deletable
+        return met
+
+    async def _steps(self, rows: Sequence[FileRow]) -> list[Step | None]:
+        """Ask owners until it is known of each file what comes next; None where one did not answer."""
+        owners = [[int(owner) for owner in row.owner_ids.split(",")] for row in rows]
+        known: list[dict[int, FileStanding]] = [{} for _ in rows]
+        steps: list[Step | None] = [None] * len(rows)
+        open_places = list(range(len(rows)))
+        while open_places:
+            questions: dict[int, list[int]] = {}
+            for place in open_places:
+                step = next_step(owners[place], self._partition, known[place])
+                if isinstance(step, Ask):
+                    questions.setdefault(step.coordinator_id, []).append(place)
+                else:
+                    steps[place] = step
+            answers = await asyncio.gather(
+                *(
+                    self._asked.ask(owner, [rows[place].object_key for place in places], [rows[place].created_ms for place in places])
+                    for owner, places in questions.items()
+                )
+            )
+            open_places = []
+            for (owner, places), answer in zip(questions.items(), answers, strict=True):
+                if isinstance(answer, Outcome):
+                    LOG.debug("owner gave no answer partition=%d owner=%d reason=%r", self._partition, owner, answer.message)
+                    continue
+                for place, standing in zip(places, answer, strict=True):
+                    known[place][owner] = standing
+                open_places += places
+        return steps
+
+    async def _delete(self, keys: Sequence[str]) -> int:
+        """Delete objects and log it; returns how many are."""
+        removal = await self._remover.remove(keys)
+        self._delete_failures += removal.has_failed
+        logged = 0
+        for some in _chunks([key for key in keys if key in removal.gone], KEYS_PER_ENTRY):
+            async with self._log_turn:
+                logged += self._logged(some, await self._replica().ask(RemoveFiles(object_keys=some), LOG_TIMEOUT_MS))
+                await asyncio.sleep(LOG_PAUSE_S)
+        self._deleted += logged
+        return logged
+
+    async def _hand_over(self, files: Sequence[tuple[str, int]]) -> int:
+        """Log that later owners are responsible from now on; returns for how many files that was done."""
+        keys, owners = [key for key, _ in files], [owner for _, owner in files]
+        async with self._log_turn:
+            answer = await self._replica().ask(HandOverFiles(object_keys=keys, next_owner_ids=owners), LOG_TIMEOUT_MS)
+            await asyncio.sleep(LOG_PAUSE_S)
+        logged = self._logged(keys, answer)
+        self._handed_over += logged
+        for owner in set(owners):
+            self._on_handed_over(owner)
+        return logged
+
+    def _logged(self, keys: Sequence[str], answer: object) -> int:
+        """How many files an entry took. One that was not logged is met again; one that cannot be is a fault of this node."""
+        outcomes = cast(list[Outcome], answer)
+        for key, outcome in zip(keys, outcomes, strict=True):
+            if outcome.error is ErrorCode.INVALID_REQUEST:
+                LOG.error("a file could not be let go partition=%d key=%r reason=%r", self._partition, key, outcome.message)
+        return sum(outcome.error is ErrorCode.NONE for outcome in outcomes)
+
+
+def _position(row: FileRow) -> Position:
+    return row.emptied_ms, row.file_id
+
+
+def _chunks(items: Sequence[T], size: int) -> Iterator[list[T]]:
+    for first in range(0, len(items), size):
+        yield list(items[first : first + size])

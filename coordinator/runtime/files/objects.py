@@ -1,0 +1,98 @@
+"""Deletes objects of files that nobody needs: in bulk, a few calls at a time, and ever more rarely while the store refuses or stands still.
+
+One for all coordinators of a node. Nothing is retried here: the caller meets a file again that is not confirmed. A call that fails may
+fail for one of its keys, so the next calls are for fewer keys, until they succeed again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from coordinator.object_store import InvalidKey, ObjectStore, StoreError, check_key
+
+LOG = logging.getLogger("coordinator.files")
+
+CALLS_AT_ONCE_MAX = 4
+KEYS_PER_CALL_MAX = 1_000
+"""What S3 takes in one request."""
+REST_S = (0.1, 60.0)
+"""After a failed call nothing is sent to the store for so long; doubles with each that follows, until one succeeds."""
+
+
+class Removal(NamedTuple):
+    """What became of objects: of the keys in `gone` the store has none now. `has_failed`: it did not do what it was asked."""
+
+    gone: frozenset[str]
+    has_failed: bool = False
+
+
+class ObjectRemover:
+    """See the module's text."""
+
+    def __init__(self, store: ObjectStore, *, kept_prefix: str, rng: random.Random, monotonic_s: Callable[[], float]) -> None:
+        """Objects below `kept_prefix` are not those of committed files, whatever anybody committed."""
+        self._store = store
+        self._kept_prefix = kept_prefix
+        self._rng = rng
+        self._monotonic_s = monotonic_s
+        self._calls = asyncio.Semaphore(CALLS_AT_ONCE_MAX)
+        self._failures = 0
+        self._rest_until_s = 0.0
+        self._said: set[str] = set()
+        self.keys_per_call = KEYS_PER_CALL_MAX
+        """As many as the next call should be given."""
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether the store failed a moment ago."""
+        return self._monotonic_s() < self._rest_until_s
+
+    async def remove(self, keys: Sequence[str]) -> Removal:
+        """Delete objects with one call. While it is resting nothing is asked of the store."""
+        wanted = [key for key in keys if self._may_be_there(key)]
+        gone = frozenset(keys) - frozenset(wanted)
+        if not wanted:
+            return Removal(gone)
+        async with self._calls:
+            if self.is_resting:
+                return Removal(gone)
+            deleted = await self._store.delete_many(wanted)
+        if deleted.error is None:
+            self._succeeded()
+        else:
+            self._failed(deleted.error)
+        return Removal(gone | deleted.confirmed, has_failed=deleted.error is not None)
+
+    def _may_be_there(self, key: str) -> bool:
+        """Whether an object of this key can be one of a file: otherwise there is nothing to delete for it."""
+        try:
+            check_key(key)
+        except InvalidKey as invalid:
+            LOG.warning("no object is deleted for a file: no store has one of its key reason=%r", str(invalid))
+            return False
+        if key.startswith(self._kept_prefix):
+            LOG.warning("no object is deleted for a file: it was committed with a key of snapshots key=%r", key)
+            return False
+        return True
+
+    def _failed(self, error: StoreError) -> None:
+        first_s, longest_s = REST_S
+        rest_s = min(first_s * 2**self._failures, longest_s) * self._rng.uniform(0.5, 1.0)
+        self._rest_until_s = self._monotonic_s() + rest_s
+        self._failures = min(self._failures + 1, 30)
+        self.keys_per_call = max(1, self.keys_per_call // 2)
+        kind = type(error).__name__
+        if kind not in self._said:
+            self._said.add(kind)
+            LOG.error("objects of files cannot be deleted; it is tried again and again error=%s reason=%r", kind, str(error))
+
+    def _succeeded(self) -> None:
+        self._failures = 0
+        self.keys_per_call = min(KEYS_PER_CALL_MAX, self.keys_per_call * 2)
+        if self._said:
+            LOG.info("objects of files are deleted again")
+            self._said.clear()

@@ -1,0 +1,117 @@
+"""The record of orphan scans: one small object in the store, which says whose files are below a prefix and how far the round is.
+
+It lies beside what it tells of, so that the next leader, on whichever node, goes on where the last one stopped, and a round of
+a million objects needs no entry in the log. Nothing rests on the position: one that is old repeats pages, one that is
+ahead leaves them to the next round. The service that is named is what keeps two services from sharing a prefix: each would
+take the other's files for orphans.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Final, cast
+
+from coordinator.object_store import ObjectExists, ObjectMissing, ObjectStore, StoreError
+
+FOLDER: Final = "orphan-scan/"
+
+
+class PrefixTaken(StoreError):
+    """The files below the prefix are another service's, or the record cannot be read; the text says what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanCounts:
+    """Objects of one round, or of one page: `skipped` are not those of files, `orphans` are those that were found."""
+
+    examined: int = 0
+    young: int = 0
+    known: int = 0
+    skipped: int = 0
+    orphans: int = 0
+    orphan_bytes: int = 0
+    deleted: int = 0
+    deleted_bytes: int = 0
+
+    def __add__(self, other: ScanCounts) -> ScanCounts:
+        return ScanCounts(**{one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(self)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """The log whose files are below a prefix; `topic_id` is text."""
+
+    cluster_id: str
+    topic_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanRecord:
+    """What is kept. A round is under way while `started_ms` is not -1: it has looked at all keys up to `after`."""
+
+    service: Service
+    after: str = ""
+    started_ms: int = -1
+    finished_ms: int = -1
+    counts: ScanCounts = ScanCounts()
+    """Of the round under way, else of the last one."""
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a round was begun and not finished."""
+        return self.started_ms >= 0
+
+
+def record_key(prefix: str) -> str:
+    """Return the key of the record of scans below a prefix."""
+    return f"{FOLDER}{prefix}record.json"
+
+
+async def load_record(store: ObjectStore, prefix: str, service: Service, restored_from: Service | None) -> ScanRecord:
+    """Read the record; where there is none, make one. One of the service that this one was restored from is taken over.
+
+    Raises `PrefixTaken`, and `StoreError` and its kinds.
+    """
+    key = record_key(prefix)
+    try:
+        found = _decode(await store.get(key), f"{store.location}: {key}")
+    except ObjectMissing:
+        record = ScanRecord(service=service)
+        try:
+            await store.put(key, _encode(record), create_only=True)
+        except ObjectExists:
+            return await load_record(store, prefix, service, restored_from)
+        return record
+    if found.service == service:
+        return found
+    if restored_from is not None and found.service == restored_from:
+        record = ScanRecord(service=service)
+        await store.put(key, _encode(record))
+        return record
+    raise PrefixTaken(
+        f"{store.location}: the files below {prefix} are those of cluster {found.service.cluster_id}, metadata topic id"
+        f" {found.service.topic_id}, says {key}; this service is of cluster {service.cluster_id}, topic id {service.topic_id}, and would"
+        f" take them for orphans: give each service an object.store.wal.prefix of its own, or delete {key} if that service is no more"
+    )
+
+
+async def save_record(store: ObjectStore, prefix: str, record: ScanRecord) -> None:
+    """Write the record. Raises `StoreError` and its kinds."""
+    await store.put(record_key(prefix), _encode(record))
+
+
+def _encode(record: ScanRecord) -> bytes:
+    return (json.dumps(asdict(record), indent=1) + "\n").encode()
+
+
+def _decode(data: bytes, where: str) -> ScanRecord:
+    try:
+        read = cast(Mapping[str, object], json.loads(data))
+        service = Service(**cast(dict[str, str], read["service"]))
+        counts = ScanCounts(**{name: int(value) for name, value in cast(dict[str, int], read["counts"]).items()})
+        times = {name: int(cast(int, read[name])) for name in ("started_ms", "finished_ms")}
+        return ScanRecord(service=service, after=str(read["after"]), counts=counts, **times)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise PrefixTaken(f"{where} is no record of scans: {error!r}; delete it if no other service writes below its prefix") from error

@@ -1,0 +1,69 @@
+"""Requests on their way into the core: those of one tick of the loop are handed over together.
+
+While a group is in flight they wait for others a moment longer; `Grouping` says how long, the timers are here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeAlias
+
+from coordinator.core.commands import Answer, Command
+from coordinator.core.events import Event, Request, Submitted
+from coordinator.runtime.grouping import Grouping
+
+Answered: TypeAlias = Callable[[Answer], None]
+"""The receiver of an answer: the token of every request. It has a name because making such a type takes a microsecond."""
+
+
+class IncomingRequests:
+    """The requests to one replica that its core has not got yet."""
+
+    def __init__(
+        self, *, grouping: Grouping, loop: asyncio.AbstractEventLoop, clock_ms: Callable[[], int], feed: Callable[[Event], None]
+    ) -> None:
+        self._grouping = grouping
+        self._loop = loop
+        self._clock_ms = clock_ms
+        self._feed = feed
+        self._waiting: list[Request] = []
+        self._arrived_ms = 0
+        self._size_bytes = 0
+        self._spacing: asyncio.TimerHandle | None = None
+
+    def submit(self, command: Command, timeout_ms: int, callback: Answered, size_bytes: int = 0) -> None:
+        """Queue a command; `callback` gets its answer within the timeout and a tick."""
+        if not self._waiting:
+            self._arrived_ms = self._clock_ms()
+            self._schedule()
+        self._waiting.append(Request(callback, command, self._arrived_ms + timeout_ms, size_bytes))
+        self._size_bytes += size_bytes
+        if self._spacing is not None and self._size_bytes >= self._grouping.enough_bytes:
+            self.end_spacing()
+
+    async def ask(self, command: Command, timeout_ms: int) -> Answer:
+        """Submit a command and wait for its answer, which comes within the timeout and a tick."""
+        answer: asyncio.Future[Answer] = self._loop.create_future()
+        self.submit(command, timeout_ms, lambda value: None if answer.done() else answer.set_result(value))
+        return await answer
+
+    def end_spacing(self) -> None:
+        """Hand over what waits for the end of a moment with the next tick."""
+        if self._spacing is not None:
+            self._spacing.cancel()
+            self._spacing = None
+            self._loop.call_soon(self._hand_over)
+
+    def _schedule(self) -> None:
+        wait_s = self._grouping.wait_s(self._loop.time())
+        if wait_s > 0:
+            self._spacing = self._loop.call_later(wait_s, self._hand_over)
+        else:
+            self._loop.call_soon(self._hand_over)
+
+    def _hand_over(self) -> None:
+        requests, self._waiting = self._waiting, []
+        self._grouping.submitted(self._size_bytes)
+        self._size_bytes, self._spacing = 0, None
+        self._feed(Submitted(requests))

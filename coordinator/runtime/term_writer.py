@@ -1,0 +1,86 @@
+"""The entries of one replica on their way to Kafka: the producer of the term in force, and what its reports say of Kafka and of groups."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from coordinator.core.events import Append, Delivered, Event, NewEntry, OpenTerm, ProduceFailed
+from coordinator.runtime.broker_time import BrokerTime
+from coordinator.runtime.grouping import Grouping
+from coordinator.runtime.incoming import IncomingRequests
+from coordinator.runtime.ports import ProduceRefused, Report, TermProducer, TermProducers
+from coordinator.runtime.recovery import Recovery
+from coordinator.runtime.telemetry import Telemetry
+
+
+class TermWriter:
+    """Writes the terms of one replica, each with a producer of its own; `feed` tells the core what became of the entries."""
+
+    def __init__(
+        self,
+        *,
+        partition: int,
+        producers: TermProducers,
+        grouping: Grouping,
+        incoming: IncomingRequests,
+        broker_time: BrokerTime,
+        recovery: Recovery,
+        telemetry: Telemetry,
+        loop: asyncio.AbstractEventLoop,
+        feed: Callable[[Event], None],
+    ) -> None:
+        self._partition = partition
+        self._producers = producers
+        self._grouping = grouping
+        self._incoming = incoming
+        self._broker_time = broker_time
+        self._recovery = recovery
+        self._telemetry = telemetry
+        self._loop = loop
+        self._feed = feed
+        self._producer: TermProducer | None = None
+
+    def open(self, effect: OpenTerm) -> None:
+        """Begin a term with its claim."""
+        self.close()
+        self._producer = self._producers.open(self._partition, partial(self._on_reports, effect.term_id))
+        self._produce(effect.term_id, [effect.claim])
+
+    def append(self, effect: Append) -> None:
+        """Produce the entries of a group."""
+        self._grouping.started(effect.entries[-1].seq, self._loop.time())
+        self._telemetry.group_appended(self._partition, len(effect.entries), sum([len(value) for _, _, value in effect.entries]))
+        self._produce(effect.term_id, effect.entries)
+
+    def close(self) -> None:
+        """End the term, if there is one: its entries on their way are reported no longer."""
+        self._grouping.clear()
+        if self._producer is not None:
+            self._producer.abandon()
+            self._producer = None
+
+    def _produce(self, term_id: int, entries: Sequence[NewEntry]) -> None:
+        producer = self._producer
+        if producer is None:
+            return
+        self._broker_time.produced(entries)
+        try:
+            producer.produce(entries)
+        except ProduceRefused as refused:
+            self._recovery.note_refusal(str(refused))
+            self._loop.call_soon(self._feed, ProduceFailed(term_id, str(refused)))
+
+    def _on_reports(self, term_id: int, reports: Sequence[Report]) -> None:
+        last_seq = reports[-1].seq
+        for started_s in self._grouping.acknowledged(last_seq):
+            self._telemetry.group_acknowledged(self._partition, self._loop.time() - started_s)
+        error = next((report.error for report in reports if report.error is not None), None)
+        if error is not None:
+            self._recovery.note_refusal(error)
+        elif last_seq > 0:
+            self._recovery.forget_refusals()
+        self._feed(Delivered(term_id, reports))
+        if self._grouping.is_idle:
+            self._incoming.end_spacing()

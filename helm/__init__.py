@@ -1,0 +1,1 @@
+"""Operation of the service: the dashboards, rules and runbook, and their generator."""

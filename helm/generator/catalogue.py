@@ -1,0 +1,39 @@
+"""Every metric that may stand in a dashboard or a rule: a coordinator's, the monitor's, and those of any process."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from coordinator.adapters.metrics.table import PREFIX, TABLE, MetricKind
+from spark_jobs.monitor.metrics import METRICS as MONITOR
+
+PROCESS: Final = frozenset(
+    {
+        "process_cpu_seconds_total",
+        "process_max_fds",
+        "process_open_fds",
+        "process_resident_memory_bytes",
+        "process_start_time_seconds",
+        "process_virtual_memory_bytes",
+    }
+)
+"""Metrics of a process on Linux, from Prometheus' own collector."""
+
+OF_PROMETHEUS: Final = frozenset({"up", "ALERTS"})
+
+_NAME = re.compile(r"(?<![\w:$\"])((?:diskless|process)_[a-zA-Z0-9_:]+|up|ALERTS)(?=[\s{\[)]|$)")
+
+
+def metric_names() -> frozenset[str]:
+    """All names as PromQL writes them, a histogram's with their endings."""
+    histograms = {PREFIX + metric.name for metric in TABLE if metric.kind is MetricKind.HISTOGRAM}
+    histograms |= {name for name, metric in MONITOR.items() if metric.kind == "histogram"}
+    plain = ({PREFIX + metric.name for metric in TABLE} | set(MONITOR)) - histograms
+    return frozenset(plain | {name + end for name in histograms for end in ("_bucket", "_sum", "_count")} | PROCESS | OF_PROMETHEUS)
+
+
+def names_in(expr: str) -> set[str]:
+    """The metrics and recording rules an expression names."""
+    without_texts = re.sub(r'"[^"]*"', '""', expr)
+    return set(_NAME.findall(without_texts))

@@ -1,0 +1,1 @@
+"""The images: the part of the lock that each of them installs."""

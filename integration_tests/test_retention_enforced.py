@@ -1,0 +1,187 @@
+"""Retention by time and by size on a real broker: batches go, log starts only grow, also when the leader is killed meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from cli.dev.kafka import Kafka
+from cli.main import root
+from coordinator.client.client import DisklessClient
+from coordinator.client.model import PartitionId, TopicDescription
+from coordinator.client.ulid import new_ulid
+from coordinator.kafka.timestamps import EARLIEST, LATEST
+from coordinator.protocol.messages import CommitBatch
+from integration_tests.service import Service
+from integration_tests.waiting import wait_until
+
+pytestmark = pytest.mark.timeout(300)
+
+KEY = "log.retention.check.interval.ms"
+SIZE = 100
+PARTITIONS = 8
+
+
+@contextmanager
+def service_of(kafka: Kafka, folder: Path, interval_ms: int) -> Iterator[Service]:
+    """Two nodes that share four coordinators and look for old batches this often."""
+    service = Service(kafka.bootstrap, folder, partitions=4, properties={"session.timeout.ms": "6000", KEY: str(interval_ms)})
+    try:
+        for node_id in (1, 2):
+            service.add(node_id).start()
+        service.wait_shared()
+        yield service
+    finally:
+        service.stop()
+
+
+def run(service: Service, *words: str) -> Any:
+    """Run a command; returns what it printed as JSON."""
+    line = [*words, "-o", "json", "--bootstrap-server", ",".join(service.addresses)]
+    result = CliRunner().invoke(root, line, prog_name="diskless")
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def alter(service: Service, topic: str, *words: str) -> None:
+    """Change settings of a topic."""
+    line = ["topics", "alter", topic, *words, "--bootstrap-server", ",".join(service.addresses)]
+    result = CliRunner().invoke(root, line, prog_name="diskless")
+    assert result.exit_code == 0, result.stderr
+
+
+async def _commit(client: DisklessClient, topic: TopicDescription, ages_ms: list[int]) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    places = [(one.partition, age_ms) for one in topic.partitions for age_ms in ages_ms]
+    batches = [
+        CommitBatch(
+            magic=2,
+            request_id=0,
+            topic_id=topic.topic_id,
+            partition_index=partition,
+            byte_offset=SIZE * place,
+            size=SIZE,
+            base_offset=0,
+            last_offset=0,
+            batch_max_timestamp=now_ms - age_ms,
+            timestamp_type=0,
+            producer_id=-1,
+            producer_epoch=-1,
+            base_sequence=-1,
+            last_sequence=-1,
+        )
+        for place, (partition, age_ms) in enumerate(places)
+    ]
+    key = f"wal/{new_ulid(now_ms, os.urandom(10))}"
+    (await client.commit_file(key, SIZE * len(batches), batches)).raise_for_errors()
+
+
+def commit(service: Service, topic: str, *ages_ms: int) -> None:
+    """A file with a batch of one record for each of these ages, in each partition."""
+
+    async def work() -> None:
+        async with DisklessClient(service.addresses) as client:
+            await _commit(client, await client.describe_topic(topic), list(ages_ms))
+
+    asyncio.run(work())
+
+
+def bounds(service: Service, topic: str) -> list[tuple[int, int]]:
+    """Log start and high watermark of each partition, as the leaders say."""
+
+    async def work() -> list[tuple[int, int]]:
+        async with DisklessClient(service.addresses) as client:
+            described = await client.describe_topic(topic)
+            ids = [PartitionId(described.topic_id, one.partition) for one in described.partitions]
+            starts = await client.list_offsets([(one, EARLIEST) for one in ids])
+            ends = await client.list_offsets([(one, LATEST) for one in ids])
+            for one in (*starts, *ends):
+                one.raise_for_error()
+            return [(start.offset, end.offset) for start, end in zip(starts, ends, strict=True)]
+
+    return asyncio.run(work())
+
+
+class Watched:
+    """A topic whose log starts are seen to grow only."""
+
+    def __init__(self, service: Service, topic: str) -> None:
+        self._service = service
+        self._topic = topic
+        self._starts = [0] * PARTITIONS
+
+    def reaches(self, start: int, end: int) -> bool:
+        """Whether every partition begins and ends there."""
+        found = bounds(self._service, self._topic)
+        starts = [one for one, _ in found]
+        assert all(before <= now for before, now in zip(self._starts, starts, strict=True)), (self._starts, starts)
+        assert all(now <= start for now in starts), starts
+        self._starts = starts
+        return found == [(start, end)] * PARTITIONS
+
+    def wait(self, start: int, end: int) -> None:
+        wait_until(lambda: self.reaches(start, end), f"every partition to hold [{start}, {end})")
+
+
+def deleted(service: Service) -> int:
+    """Batches that the nodes which run have deleted by retention."""
+    nodes = [one for one in service.nodes.values() if one.is_serving()]
+    return int(sum(one.metric("retention_deleted_batches_total") for one in nodes))
+
+
+def test_old_and_large_partitions_lose_their_beginning_whoever_leads(kafka: Kafka, tmp_path: Path) -> None:
+    with service_of(kafka, tmp_path, 200) as service:
+        run(service, "topics", "create", "orders", "--partitions", str(PARTITIONS), "--config", "retention.ms=600000")
+        watched = Watched(service, "orders")
+        commit(service, "orders", 900_000, 800_000, 100_000, 900_000)
+        watched.wait(2, 4)
+        wait_until(lambda: deleted(service) == 2 * PARTITIONS, "the deleted batches to be counted")
+
+        # Altered while it runs: by size, the young batch in front does not keep those behind it.
+        alter(service, "orders", "--config", f"retention.bytes={SIZE}")
+        commit(service, "orders", 5)
+        watched.wait(4, 5)
+        alter(service, "orders", "--config", f"retention.bytes={10 * SIZE}", "--delete-config", "retention.ms")
+        commit(service, "orders", *[5] * 15)
+        watched.wait(10, 20)
+
+        # The leader of half of the coordinators is killed; the other node takes over and goes on.
+        service.nodes[2].kill()
+        commit(service, "orders", *[5] * 3)
+        watched.wait(13, 23)
+        service.nodes[2].start()
+        alter(service, "orders", "--config", "retention.bytes=-1", "--config", "retention.ms=3600000")
+        commit(service, "orders", *[5] * 20)
+        watched.wait(13, 43)
+        described = run(service, "topics", "describe", "orders")
+        assert {one["settings"] for one in described} == {"retention.bytes=-1,retention.ms=3600000"}
+
+
+def test_retention_on_demand_tells_what_goes(kafka: Kafka, tmp_path: Path) -> None:
+    with service_of(kafka, tmp_path, 3_600_000) as service:
+        for topic in ("quiet", "loud"):
+            run(service, "topics", "create", topic, "--partitions", str(PARTITIONS))
+            commit(service, topic, 900_000, 5)
+        assert run(service, "retention", "enforce") == []
+        for topic in ("quiet", "loud"):
+            alter(service, topic, "--config", "retention.ms=600000")
+        rows = run(service, "retention", "enforce", "quiet", "--dry-run")
+        assert [(row["topic"], row["partition"], row["log_start_offset"], row["new_log_start_offset"]) for row in rows] == [
+            ("quiet", partition, 0, 1) for partition in range(PARTITIONS)
+        ]
+        assert all((row["batches"], row["size"]) == (1, SIZE) for row in rows)
+        assert bounds(service, "quiet") == [(0, 2)] * PARTITIONS
+        assert run(service, "retention", "enforce", "quiet") == rows
+        assert bounds(service, "quiet") == [(1, 2)] * PARTITIONS
+        assert bounds(service, "loud") == [(0, 2)] * PARTITIONS
+        assert {row["topic"] for row in run(service, "retention", "enforce")} == {"loud"}
+        assert deleted(service) == 2 * PARTITIONS

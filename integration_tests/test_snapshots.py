@@ -1,0 +1,102 @@
+"""Snapshots on real parts: the log is pruned behind them, and a replica that has nothing is made from one (KIP-630)."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from cli.dev.kafka import Kafka
+from integration_tests.final_state import log_starts
+from integration_tests.service import UNDISTURBED, Service
+from integration_tests.test_semantics_restart import go_on, note
+from integration_tests.waiting import wait_until
+from integration_tests.wire import Batch, Topic, connected
+
+PARTITIONS = 3
+OFTEN = {
+    **UNDISTURBED,
+    "metadata.log.max.record.bytes.between.snapshots": "1024",
+    "metadata.snapshot.min.changed_records.ratio": "0",
+    "metadata.log.max.snapshot.interval.ms": "2000",
+}
+
+
+def without_leaders(answers: list[object]) -> str:
+    """Answers without the nodes that lead, which change."""
+    return re.sub(r"leader_id=\d+", "", repr(answers))
+
+
+def wait_pruned(service: Service, topic: Topic, behind: list[int]) -> list[int]:
+    """Commit until every metadata partition begins behind an offset; returns where they begin."""
+
+    async def commit() -> None:
+        async with connected(service.addresses[0]) as wire:
+            await wire.commit(*(Batch(topic, partition) for partition in range(6)), owners=[0, 1, 2])
+
+    def is_pruned() -> bool:
+        asyncio.run(commit())
+        return all(start > before for start, before in zip(log_starts(service.bootstrap, service.topic), behind, strict=True))
+
+    wait_until(is_pruned, f"the log of every metadata partition to begin behind {behind}")
+    return log_starts(service.bootstrap, service.topic)
+
+
+def lose(service: Service, node_id: int) -> Callable[[], None]:
+    """End a node at once and take its data directory away; returns how to start it again."""
+    node = service.nodes[node_id]
+    node.kill()
+    shutil.rmtree(node.data_folder)
+    return node.start
+
+
+def test_the_log_is_pruned_and_replicas_without_a_disk_are_made_from_snapshots(kafka: Kafka, data_folder: Path) -> None:
+    service = Service(kafka.bootstrap, data_folder, partitions=PARTITIONS, properties=OFTEN)
+    try:
+        service.start(1)
+        history, _ = asyncio.run(note(service))
+        starts = wait_pruned(service, history.topics[1], [0] * PARTITIONS)
+        answers = asyncio.run(note(service, history))[1]
+        # It comes back with nothing but the object store and the rest of the log.
+        lose(service, 1)()
+        service.wait_shared()
+        assert asyncio.run(note(service, history))[1] == answers
+        starts = wait_pruned(service, history.topics[1], starts)
+        # A node that never was there follows from a snapshot on, and leads alone then.
+        answers = asyncio.run(note(service, history))[1]
+        service.add(2).start()
+        service.wait_shared()
+        first = service.nodes.pop(1)
+        first.terminate()
+        first.close()
+        service.wait_shared()
+        assert without_leaders(asyncio.run(note(service, history))[1]) == without_leaders(answers)
+        wait_pruned(service, history.topics[1], starts)
+        asyncio.run(go_on(service, history))
+    finally:
+        service.stop()
+
+
+def test_a_node_without_data_is_made_from_snapshots_of_another_when_the_object_store_lost_all(kafka: Kafka, data_folder: Path) -> None:
+    service = Service(kafka.bootstrap, data_folder, partitions=PARTITIONS, properties=OFTEN)
+    try:
+        service.start(1)
+        history, _ = asyncio.run(note(service))
+        wait_pruned(service, history.topics[1], [0] * PARTITIONS)
+        answers = asyncio.run(note(service, history))[1]
+        first = service.nodes[1]
+        # Snapshots below the prefix; nodes write none that the second one could load instead.
+        shutil.rmtree(data_folder / "objects" / "snapshots")
+        (data_folder / "objects" / "snapshots").write_bytes(b"a file where the folder was")
+        service.add(2, snapshots_peers=first.address).start()
+        service.wait_shared()
+        service.nodes.pop(1)
+        first.terminate()
+        first.close()
+        service.wait_shared()
+        assert without_leaders(asyncio.run(note(service, history))[1]) == without_leaders(answers)
+        asyncio.run(go_on(service, history))
+    finally:
+        service.stop()

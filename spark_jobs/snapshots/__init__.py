@@ -1,0 +1,1 @@
+"""Snapshots of metadata partitions as jobs read them."""

@@ -1,0 +1,167 @@
+"""Begins a partition of the metadata topic in the store with a snapshot: what the entries before it left, but for the counts.
+
+Chains, producers, files with their live batches, topics, placements and tombstones are those of the snapshot, so that what comes next
+is judged by them. Totals and activity say what was read, the numbers of a user partition begin with its live batches. What a snapshot
+does not say is left out: when partitions were created and last written to, what was committed of batches that are deleted, and to whom
+a file was handed over.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+
+import numpy as np
+
+from records.model import FeatureLevelSet, TopicDeleting, TopicPlaced
+from records.state_digest import PRODUCER_RING
+from spark_jobs.contradiction import SEQUENCE_MASK
+from spark_jobs.scan.blocks import INDEX_BITS, Batches, Int64s, file_numbers, pack_batches
+from spark_jobs.scan.levels import DIRECTORY
+from spark_jobs.scan.summary import EventRow, NoteRow
+from spark_jobs.snapshots.content import SnapshotContent
+from spark_jobs.store.findings import Findings, write_notes
+from spark_jobs.store.merge_facts import merge_fact
+from spark_jobs.store.merge_files import FENCED, LIVE, REMOVED, FileMerge
+from spark_jobs.store.merge_orders import note_placement
+from spark_jobs.verify.directory import directory_from
+
+_OF_STATE = ("partition", "producer", "deleted_topic", "file", "run_block", "held_entry", "open_transaction", "created_range", "level_use")
+"""The tables with what a snapshot of a partition of the metadata topic says anew."""
+
+BATCHES_A_BLOCK = 256
+"""So many take a block to about the size at which none is added to any more."""
+
+_HEAD = """insert into head (kpart, next_offset, epoch, term, seq, from_offset, log_end, append_ms, merged_ms, state, snapshot_offset)
+    values (?,?,?,?,?,?,?,?,?,?,?) on conflict do update set next_offset = excluded.next_offset, epoch = excluded.epoch,
+    term = excluded.term, seq = excluded.seq, log_end = max(log_end, excluded.log_end), append_ms = excluded.append_ms,
+    merged_ms = excluded.merged_ms, state = excluded.state, restarted_at = null, snapshot_offset = excluded.snapshot_offset"""
+_PARTITION = """insert into partition (kpart, topic_id, partition, start_offset, next_offset, since_offset, batches, records, bytes,
+    last_append_ms) values (?,?,?,?,?,?,0,0,0,0)"""
+_LIVE = """update partition set batches = batches + ?, records = records + ?, bytes = bytes + ?
+    where kpart = ? and topic_id = ? and partition = ?"""
+_PRODUCER = (
+    """insert into producer (kpart, topic_id, partition, producer_id, epoch, next_sequence, last_append_ms) values (?,?,?,?,?,?,?)"""
+)
+_TOPIC = """insert into topic (topic_id, name, partitions, deleted_ms) values (?,?,?,null)
+    on conflict do update set partitions = max(coalesce(partitions, 0), excluded.partitions)"""
+_DELETED_TOPIC = "insert into deleted_topic (kpart, topic_id, offset, append_ms) values (?,?,?,?)"
+_CLAIM = "insert or replace into claim (kpart, epoch, term, node_id, offset, append_ms) values (?,?,?,?,?,?)"
+_FILE = """insert into file (file_number, kpart, object_key, offset, append_ms, uploader, file_bytes, batches, live_batches, live_bytes,
+    owners, state, state_since_ms, created_ms) values (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"""
+_TOMBSTONE = """insert into file (file_number, kpart, object_key, offset, append_ms, file_bytes, batches, live_batches, live_bytes, owners,
+    state, state_since_ms, created_ms) values ((select min(coalesce(min(file_number), 0), 0) - 1 from file), ?,?,?,?,0,0,0,0,'[]',?,?,?)
+    on conflict (kpart, object_key) do update set state = excluded.state, created_ms = excluded.created_ms"""
+_BLOCK = "insert into run_block (kpart, topic_id, partition, first_offset, end_offset, runs) values (?,?,?,?,?,?)"
+
+
+def seed(db: sqlite3.Connection, content: SnapshotContent, now_ms: int) -> None:
+    """Write what a snapshot says in the place of what was known, in the transaction that is open. Raises `BadSnapshot`, OSError."""
+    head = content.head
+    kpart, end, time_ms = head.metadata_partition, head.end_offset, head.log_time_ms
+    for table in _OF_STATE:
+        db.execute(f"delete from {table} where kpart = ?", (kpart,))
+    level = content.directory["schema_level"] if content.directory is not None and kpart == DIRECTORY else 1
+    state = json.dumps({"level": level, "log_time_ms": time_ms})
+    db.execute(_HEAD, (kpart, end, head.epoch, head.term, head.seq, end, end, time_ms, now_ms, state, end))
+    node_id = head.header.get("leader_node_id", -1)
+    if isinstance(node_id, int) and node_id >= 0:
+        db.execute(_CLAIM, (kpart, head.epoch, head.term, node_id, end, time_ms))
+    what = f"entries before offset {end} are deleted" if end else "the log goes on from a snapshot of another one"
+    text = f"{what}: a snapshot says what was left before it, those that were not read are in no total"
+    write_notes(db, [NoteRow(kpart, end, text)], now_ms)
+    _seed_chains(db, kpart, content)
+    _seed_directory(db, kpart, content)
+    _seed_files(db, kpart, content)
+
+
+def _seed_chains(db: sqlite3.Connection, kpart: int, content: SnapshotContent) -> None:
+    end = content.head.end_offset
+    live = {one.row: one for one in content.partitions if not one.is_dead}
+    db.executemany(_PARTITION, [(kpart, one.topic_id, one.partition, one.log_start, one.high_watermark, end) for one in live.values()])
+    counts: dict[bytes, int] = {}
+    for one in live.values():
+        counts[one.topic_id] = max(counts.get(one.topic_id, 0), one.partition + 1)
+    standing = [one for one in content.topics if one.deleted_ms < 0]
+    gone = [one for one in content.topics if one.deleted_ms >= 0]
+    db.executemany(_TOPIC, [(one.topic_id, one.name, counts.get(one.topic_id, 0)) for one in standing])
+    db.executemany(_DELETED_TOPIC, [(kpart, one.topic_id, one.order_offset, one.deleted_ms) for one in gone])
+    producers = []
+    for producer in content.producers:
+        owner = live[producer.partition_row]
+        last = int(np.frombuffer(producer.ring, PRODUCER_RING)["last"][-1])
+        following = (last + 1) & SEQUENCE_MASK
+        name = (owner.topic_id, owner.partition, producer.producer_id)
+        producers.append((kpart, *name, producer.epoch, following, producer.last_append_ms))
+    db.executemany(_PRODUCER, producers)
+
+
+def _seed_directory(db: sqlite3.Connection, kpart: int, content: SnapshotContent) -> None:
+    """Take over the directory as if its newest records stood at the end of the snapshot."""
+    if content.directory is None:
+        return
+    directory = directory_from(content.directory)
+    row = EventRow(kpart, 0, content.head.end_offset, content.head.log_time_ms, b"")
+    if kpart == DIRECTORY:
+        db.execute("delete from placed_range")
+        merge_fact(db, row, FeatureLevelSet(level=directory.schema_level))
+        for topic_id, placed in directory.placed.items():
+            record = TopicPlaced(topic_id=topic_id, name=placed.name, ranges=list(placed.ranges), confirmed=placed.confirmed)
+            merge_fact(db, row, record)
+            note_placement(db, row, record, Findings(()))
+        for topic_id, gone in directory.deleted.items():
+            merge_fact(
+                db, row._replace(append_ms=gone.time_ms or row.append_ms), TopicDeleting(topic_id=topic_id, confirmed=gone.confirmed)
+            )
+        for node in directory.nodes.values():
+            merge_fact(db, row, node)
+    for one in directory.snapshots:
+        merge_fact(db, row._replace(offset=one.end_offset), one)
+
+
+def _seed_files(db: sqlite3.Connection, kpart: int, content: SnapshotContent) -> None:
+    """Write files, and which of them hold the live batches of each partition."""
+    offsets = np.array([one.file_id for one in content.files], np.int64) - content.file_id_base
+    live, live_bytes = np.zeros(len(offsets), np.int64), np.zeros(len(offsets), np.int64)
+    for chunk in content.batches():
+        at = chunk.live.nonzero()[0]
+        sizes = chunk.columns["size"][at]
+        np.add.at(live, chunk.file[at], 1)
+        np.add.at(live_bytes, chunk.file[at], sizes)
+        batches = Batches(chunk.columns["base"][at], chunk.columns["count"][at], sizes, offsets[chunk.file[at]] << INDEX_BITS)
+        present, places = np.unique(chunk.partition[at], return_inverse=True)
+        names = [(content.partitions[place].topic_id, content.partitions[place].partition) for place in present.tolist()]
+        sums = [np.bincount(places, of, len(names)).astype(np.int64).tolist() for of in (None, batches.records, sizes)]
+        db.executemany(_LIVE, [(*counts, kpart, *name) for *counts, name in zip(*sums, names, strict=True)])
+        db.executemany(_BLOCK, _blocks(kpart, names, places, batches))
+    numbers = file_numbers(kpart, offsets << INDEX_BITS).tolist()
+    rows = []
+    for number, offset, file, batches_left, bytes_left in zip(
+        numbers, offsets.tolist(), content.files, live.tolist(), live_bytes.tolist(), strict=True
+    ):
+        owners = [int(one) for one in file.owner_ids.split(",") if one]
+        counts = (file.file_size, file.batch_count, batches_left, bytes_left)
+        times = (file.append_time_ms, file.created_ms)
+        whose = (kpart, file.object_key, offset, file.append_time_ms, file.uploader_broker_id)
+        rows.append((number, *whose, *counts, json.dumps(owners), LIVE, *times))
+    db.executemany(_FILE, rows)
+    merge = FileMerge(db, kpart, (), Findings(()))
+    for place in (live == 0).nonzero()[0].tolist():
+        merge.settle(content.files[place].object_key, content.files[place].append_time_ms)
+    for stone in content.tombstones:
+        state = FENCED if stone.reason == "fenced" else REMOVED
+        end = content.head.end_offset
+        db.execute(_TOMBSTONE, (kpart, stone.object_key, end, stone.time_ms, state, stone.time_ms, stone.created_ms))
+
+
+def _blocks(kpart: int, names: list[tuple[bytes, int]], places: Int64s, batches: Batches) -> Iterator[tuple[object, ...]]:
+    """Blocks of batches, those of a partition in offset order; `places` says of each batch whose it is."""
+    order = np.argsort(places, kind="stable")
+    bounds = np.searchsorted(places[order], np.arange(len(names) + 1)).tolist()
+    for place, name in enumerate(names):
+        for start in range(bounds[place], bounds[place + 1], BATCHES_A_BLOCK):
+            at = order[start : min(start + BATCHES_A_BLOCK, bounds[place + 1])]
+            part = Batches(batches.base_offset[at], batches.records[at], batches.size_bytes[at], batches.file[at])
+            last = int(part.base_offset[-1] + part.records[-1])
+            yield (kpart, *name, int(part.base_offset[0]), last, pack_batches(part))

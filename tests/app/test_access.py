@@ -1,0 +1,195 @@
+"""Requests through the dispatcher of a node whose rules allow little: served, looked at, or refused in each element."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from coordinator.adapters.kafka.acls import AclsUnavailable
+from coordinator.adapters.metrics.registry import Metrics
+from coordinator.adapters.server.contract import IncomingRequest, Peer
+from coordinator.app.authorization import KafkaRules, rules_of, rules_of_kafka
+from coordinator.app.dispatch import Dispatcher
+from coordinator.config.load import load_settings
+from coordinator.kafka.acls import AclOperation
+from coordinator.kafka.errors import ErrorCode
+from coordinator.operations.table import APIS
+from coordinator.protocol.codec import Message, decode, encode
+from coordinator.protocol.entity import blank
+from coordinator.protocol.messages import (
+    CommitBatch,
+    CommitFileRequest,
+    DescribeTopicsRequest,
+    FenceFilesFile,
+    FenceFilesRequest,
+    ListFilesRequest,
+    ScanOrphansRequest,
+    TakeSnapshotRequest,
+    UpdateSchemaLevelRequest,
+)
+from coordinator.security.acls import Binding
+from coordinator.security.principal import ANONYMOUS, Principal
+from coordinator.testing.state_store import MemoryStateStores
+from tests.runtime.nodes import in_memory, running
+
+REFUSED, NOT_KNOWN = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.COORDINATOR_NOT_AVAILABLE
+REMAINS_S = 60.0
+ESSENTIAL = {"node.id": "1", "bootstrap.servers": "k:9092", "data.dirs": "/tmp/d", "object.store.url": "memory://"}
+RULES = {
+    "authorizer": "acls",
+    "acls": "User:gateway:CLUSTER_ACTION; User:ops:DESCRIBE;User:CN=alice,OU=a:b:ALTER",
+    "super.users": "User:root",
+}
+GATEWAY, OPS, ALICE, ROOT = Principal("gateway"), Principal("ops"), Principal("CN=alice,OU=a:b"), Principal("root")
+FENCE = blank(FenceFilesRequest, files=(blank(FenceFilesFile, object_key="k"),), timeout_ms=1_000)
+COMMIT = blank(CommitFileRequest, object_key="k", batches=(blank(CommitBatch), blank(CommitBatch)), timeout_ms=1)
+
+
+@asynccontextmanager
+async def serving(**settings: str) -> AsyncIterator[Dispatcher]:
+    given = {key.replace("_", "."): value for key, value in settings.items()}
+    async with running(in_memory(partitions=1), MemoryStateStores()) as started:
+        await started.leads()
+        dispatcher = Dispatcher(started.node, Metrics(), rules_of(load_settings(overrides=ESSENTIAL | (given or RULES))))
+        try:
+            yield dispatcher
+        finally:
+            await dispatcher.close()
+
+
+async def ask(dispatcher: Dispatcher, request: Message, peer: Peer) -> Any:
+    key = int(request.__api_key__)
+    operation = APIS[key].operation
+    answered: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
+    head = b"head"
+    dispatcher.handle(IncomingRequest(operation.key, 0, 1, "test", head + encode(request), len(head), key, 0.0, peer), answered.set_result)
+    body = await asyncio.wait_for(answered, REMAINS_S)
+    assert body is not None
+    return decode(operation.versions[0].response_type, body)
+
+
+def peer(principal: Principal, connection_id: int = 1, host: str = "10.0.0.1") -> Peer:
+    return Peer(connection_id, "SECURE", f"{host}:4711", principal)
+
+
+async def code(dispatcher: Dispatcher, request: Message, who: Peer) -> int:
+    answer = await ask(dispatcher, request, who)
+    for name in ("batches", "topics", "results", "files"):
+        if not hasattr(answer, "error_code"):
+            codes = {int(one.error_code) for one in getattr(answer, name, ())}
+            if codes:
+                [found] = codes
+                return found
+    return int(getattr(answer, "error_code", 0))
+
+
+@pytest.mark.parametrize(
+    ("who", "served"),
+    [
+        (ANONYMOUS, set()),
+        (GATEWAY, {"commit", "topics"}),
+        (OPS, {"topics", "files", "scan", "level"}),
+        (ALICE, {"topics", "files", "scan", "level", "raise", "snapshot"}),
+        (ROOT, {"commit", "topics", "files", "scan", "level", "raise", "snapshot"}),
+        (Principal("diskless-node", is_node=True), {"commit", "topics", "files", "scan", "level", "raise", "snapshot"}),
+        (Principal("diskless-node"), set()),
+    ],
+    # Not the sets: their order differs from one process to the next, and the workers must name the same tests.
+    ids=["anonymous", "gateway", "ops", "alice", "root", "node", "user-named-like-a-node"],
+)
+async def test_each_principal_gets_what_its_acls_allow_and_no_more(who: Principal, served: set[str]) -> None:
+    requests: dict[str, Message] = {
+        "commit": COMMIT,
+        "topics": blank(DescribeTopicsRequest, timeout_ms=1),
+        "files": blank(ListFilesRequest, timeout_ms=1_000),
+        "scan": blank(ScanOrphansRequest, timeout_ms=1_000),
+        "level": blank(UpdateSchemaLevelRequest, timeout_ms=1_000),
+        "raise": blank(UpdateSchemaLevelRequest, level=1, timeout_ms=1_000),
+        "snapshot": blank(TakeSnapshotRequest, coordinator_ids=(0,), timeout_ms=1),
+    }
+    async with serving() as dispatcher:
+        codes = {name: await code(dispatcher, request, peer(who)) for name, request in requests.items()}
+    assert {name for name, found in codes.items() if found != REFUSED} == served
+
+
+async def test_each_batch_of_a_refused_commit_says_who_may_not_what() -> None:
+    async with serving() as dispatcher:
+        answer = await ask(dispatcher, COMMIT, peer(OPS))
+        assert dispatcher.answered == {("COMMIT_FILE", REFUSED): 1}
+    assert [(one.error_code, one.assigned_base_offset) for one in answer.batches] == [(REFUSED, -1)] * 2
+    assert answer.batches[0].error_message == (
+        "User:ops may not do COMMIT_FILE, which needs CLUSTER_ACTION on the cluster; ask an operator to allow it"
+    )
+
+
+async def test_a_connection_that_logs_in_anew_is_judged_anew() -> None:
+    async with serving() as dispatcher:
+        assert await code(dispatcher, FENCE, peer(OPS)) == REFUSED
+        assert await code(dispatcher, FENCE, peer(GATEWAY)) != REFUSED
+        assert await code(dispatcher, FENCE, peer(OPS)) == REFUSED
+
+
+async def test_rules_that_change_count_for_open_connections() -> None:
+    settings = load_settings(overrides=ESSENTIAL | {"authorizer": "kafka", "super.users": "User:root"})
+    allowed = Binding("User:ops", AclOperation.CLUSTER_ACTION)
+    async with serving(authorizer="kafka", super_users="User:root") as dispatcher:
+        here, elsewhere = peer(OPS), peer(OPS, 2, "10.0.0.2")
+        assert await code(dispatcher, FENCE, here) == NOT_KNOWN
+        assert await code(dispatcher, FENCE, peer(ROOT, 3)) not in (NOT_KNOWN, REFUSED)
+        dispatcher.access.replace(rules_of_kafka(settings, [allowed]))
+        assert await code(dispatcher, FENCE, here) != REFUSED
+        dispatcher.access.replace(rules_of_kafka(settings, [allowed, allowed._replace(is_allowed=False, host="10.0.0.2")]))
+        assert await code(dispatcher, FENCE, here) != REFUSED
+        assert await code(dispatcher, FENCE, elsewhere) == REFUSED
+        dispatcher.access.replace(rules_of_kafka(settings, []))
+        assert await code(dispatcher, FENCE, here) == REFUSED
+
+
+async def test_a_refusal_is_one_line_for_each_principal_and_operation(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "coordinator.access"):
+        async with serving() as dispatcher:
+            for _ in range(3):
+                await ask(dispatcher, COMMIT, peer(OPS))
+                await ask(dispatcher, COMMIT, peer(ANONYMOUS, 2))
+    lines = [one.getMessage() for one in caplog.records if one.name == "coordinator.access"]
+    assert len(lines) == 2
+    assert "principal=User:ops operation=COMMIT_FILE needs='CLUSTER_ACTION' listener=SECURE peer=10.0.0.1:4711" in lines[0]
+    assert "add it to acls" in lines[0]
+
+
+async def test_the_last_acls_of_kafka_count_while_it_is_silent_which_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    first, second = Binding("User:a", AclOperation.ALTER), Binding("User:b", AclOperation.ALTER)
+    told: list[frozenset[Binding] | None] = [None, None, frozenset([first]), frozenset([first]), None, None, frozenset([first, second])]
+    changes: list[frozenset[Binding]] = []
+    asked = asyncio.Event()
+
+    async def read() -> frozenset[Binding]:
+        if not told:
+            asked.set()
+            await asyncio.Event().wait()
+        if (now := told.pop(0)) is None:
+            raise AclsUnavailable("no answer within 3 s")
+        return now
+
+    rules = KafkaRules(read=read, changed=changes.append, interval_ms=1)
+    with caplog.at_level(logging.INFO, "coordinator.access"):
+        task = asyncio.get_running_loop().create_task(rules.run())
+        assert not rules.are_known.is_set()
+        assert rules.age_s is None
+        await asyncio.wait_for(asked.wait(), REMAINS_S)
+        task.cancel()
+    assert changes == [frozenset([first]), frozenset([first, second])]
+    assert rules.are_known.is_set()
+    assert rules.failures == 4
+    assert rules.age_s is not None
+    assert [one.getMessage() for one in caplog.records if one.name == "coordinator.access"] == [
+        "Kafka does not tell its ACLs: no answer within 3 s; until it does, nobody but super.users may do anything",
+        "Kafka tells its ACLs again acls=1",
+        "Kafka does not tell its ACLs: no answer within 3 s; until it does, the ACLs it told last go on to count",
+        "Kafka tells its ACLs again acls=2",
+    ]

@@ -1,0 +1,24 @@
+"""The benchmarks of one process run: they put a node together themselves, and would break unseen when its ports change."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from benchmarks import read_path, request_path
+from benchmarks.reads import FIND_ONE
+
+
+def test_request_path_prints_the_cost_of_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    asyncio.run(request_path.measure([(1, 1)], runs=1, is_read=True, profile=False))
+    title, figures = capsys.readouterr().out.splitlines()
+    assert "loop us/file" in title
+    assert float(figures.split()[-1]) > 0
+
+
+def test_read_path_prints_the_cost_of_a_read(capsys: pytest.CaptureFixture[str]) -> None:
+    asyncio.run(read_path.measure([(1, 1)], [FIND_ONE], batches=1000, runs=1, profile=False))
+    title, figures = capsys.readouterr().out.splitlines()
+    assert "us/request" in title
+    assert float(figures.split()[-1]) > 0

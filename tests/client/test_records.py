@@ -1,0 +1,386 @@
+"""Records through the client against a scripted cluster: written as one file, read back, followed, refused, undecided."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from coordinator.adapters.objectstore import open_store
+from coordinator.adapters.server.contract import IncomingRequest, Respond
+from coordinator.client.client import DisklessClient
+from coordinator.client.errors import InvalidRequest, NotFound, OffsetOutOfRange, Unavailable
+from coordinator.client.retry import RetryPolicy
+from coordinator.client.wal_file import WalFileError
+from coordinator.client.wal_objects import WrongObject
+from coordinator.client.writing import WriteRefused, WriteUndecided
+from coordinator.kafka.errors import ErrorCode
+from coordinator.object_store import ObjectStore, StoreUnavailable
+from coordinator.protocol import messages as m
+from coordinator.protocol.api_keys import ApiKey
+from coordinator.protocol.codec import encode
+from records.compression import Compression
+from records.record_batch import Record, StoredRecord
+from tests.client.scripted import ScriptedCluster, ScriptedNode, Trouble, scripted
+from tests.objectstore.failing_store import FailingStore
+
+TOPIC = bytes(range(16))
+OTHER = bytes(range(1, 17))
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[ScriptedCluster]:
+    async with scripted() as made:
+        made.add_topic(TOPIC, "orders", 6)
+        made.add_topic(OTHER, "clicks", 1)
+        yield made
+
+
+@pytest.fixture
+def store() -> ObjectStore:
+    return open_store("memory://")
+
+
+def client_of(cluster: ScriptedCluster, store: ObjectStore | None, *, api_timeout_ms: int = 20_000) -> DisklessClient:
+    return DisklessClient(
+        cluster.addresses, api_timeout_ms=api_timeout_ms, object_store=store, retry=RetryPolicy(backoff_ms=1, backoff_ms_max=8)
+    )
+
+
+def records(*values: str) -> list[Record]:
+    return [Record(timestamp_ms=1_000 + place, key=b"k", value=value.encode()) for place, value in enumerate(values)]
+
+
+async def read(client: DisklessClient, topic: str, partition: int, offset: int | None = None) -> list[tuple[int, str]]:
+    return [shown(record) async for record in client.read(topic, partition, offset=offset)]
+
+
+def shown(record: StoredRecord) -> tuple[int, str]:
+    return record.offset, (record.value or b"").decode()
+
+
+async def keys_in(store: ObjectStore) -> list[str]:
+    return [one.key async for chunk in store.list("") for one in chunk]
+
+
+def every(api: ApiKey, body: bytes | None, *, count: int = 1_000_000) -> Trouble:
+    """Answer the first `count` requests of a kind with `body`; None hangs up."""
+    left = [count]
+
+    def trouble(_node: ScriptedNode, request: IncomingRequest, respond: Respond) -> bool:
+        if request.api_key != api or not left[0]:
+            return False
+        left[0] -= 1
+        respond(body)
+        return True
+
+    return trouble
+
+
+def found_nothing(partition: int, error: ErrorCode = ErrorCode.NONE) -> bytes:
+    answer = m.FindBatchesPartitionResponse(partition_index=partition, error_code=error, log_start_offset=0, high_watermark=0, batches=())
+    return encode(m.FindBatchesResponse(topics=(m.FindBatchesTopicResponse(topic_id=TOPIC, partitions=(answer,)),)))
+
+
+async def test_records_of_several_partitions_are_one_object_of_all_coordinators(cluster: ScriptedCluster, store: ObjectStore) -> None:
+    async with client_of(cluster, store) as client:
+        written = await client.write(
+            {("orders", 3): records("a", "b"), ("clicks", 0): records("c"), ("orders", 0): records("d")}, compression=Compression.ZSTD
+        )
+        assert written.offsets == {("clicks", 0): [0], ("orders", 0): [0], ("orders", 3): [0, 1]}
+        assert await keys_in(store) == [written.object_key]
+        assert {file.object_key for _, file in cluster.commits} == {written.object_key}
+        assert {frozenset(file.owner_ids) for _, file in cluster.commits} == {frozenset({0, 3})}
+        assert await read(client, "orders", 3) == [(0, "a"), (1, "b")]
+        assert await read(client, "clicks", 0) == [(0, "c")]
+        assert await read(client, "orders", 1) == []
+
+
+async def test_reading_begins_at_an_offset_within_a_batch_and_goes_over_many_rounds(cluster: ScriptedCluster, store: ObjectStore) -> None:
+    async with client_of(cluster, store) as client:
+        for number in range(10):
+            await client.write({("orders", 2): records(f"{number}-0", f"{number}-1", f"{number}-2")})
+        expected = [(offset, f"{offset // 3}-{offset % 3}") for offset in range(30)]
+        assert await read(client, "orders", 2) == expected
+        assert await read(client, "orders", 2, 7) == expected[7:]
+        assert await read(client, "orders", 2, 30) == []
+        for outside in (-1, 31):
+            with pytest.raises(OffsetOutOfRange, match=f"orders-2: offset {outside} is outside the log, which has offsets 0 to 30"):
+                await read(client, "orders", 2, outside)
+
+
+async def test_small_batches_of_one_write_keep_their_order(cluster: ScriptedCluster, store: ObjectStore) -> None:
+    async with client_of(cluster, store) as client:
+        values = [f"value-{number}" for number in range(50)]
+        written = await client.write({("orders", 5): records(*values)}, max_batch_bytes=100)
+        assert written.offsets == {("orders", 5): list(range(50))}
+        assert cluster.commits[0][1].batches.size > 10
+        assert await read(client, "orders", 5) == list(enumerate(values))
+
+
+async def test_a_follower_gets_what_is_written_while_it_waits(cluster: ScriptedCluster, store: ObjectStore) -> None:
+    async with client_of(cluster, store) as client:
+        await client.write({("orders", 1): records("before", "also before")})
+        following = client.read("orders", 1, offset=1, follow=True, poll_interval_ms=5)
+        assert shown(await anext(following)) == (1, "also before")
+        waiting = asyncio.ensure_future(anext(following))
+        asked, enough = [0], asyncio.Event()
+
+        def count(_node: ScriptedNode, request: IncomingRequest, _respond: Respond) -> bool:
+            asked[0] += request.api_key == ApiKey.FIND_BATCHES
+            if asked[0] > 3:
+                enough.set()
+            return False
+
+        for node in cluster.nodes.values():
+            node.trouble.append(count)
+        await enough.wait()
+        assert not waiting.done()
+        await client.write({("orders", 1): records("after")})
+        assert shown(await waiting) == (2, "after")
+
+
+async def test_a_reader_waits_for_a_node_that_is_behind(cluster: ScriptedCluster, store: ObjectStore) -> None:
+    async with client_of(cluster, store) as client:
+        await client.write({("orders", 0): records("a")})
+        for node in cluster.nodes.values():
+            node.trouble.append(every(ApiKey.FIND_BATCHES, found_nothing(0), count=2))
+        assert await read(client, "orders", 0) == [(0, "a")]
+
+
+async def test_a_reader_that_no_node_can_help_ends_at_its_timeout(cluster: ScriptedCluster, store: ObjectStore) -> None:
+    async with client_of(cluster, store, api_timeout_ms=1_500) as client:
+        await client.write({("orders", 0): records("a")})
+        for node in cluster.nodes.values():
+            node.trouble.append(every(ApiKey.FIND_BATCHES, found_nothing(0)))
+        with pytest.raises(Unavailable, match="orders-0: no node tells of the batches from offset 0 to the end 1"):
+            await read(client, "orders", 0)
+
+
+class _Unreachable(FailingStore):
+    """A store that does not answer the first reads of ranges."""
+
+    def __init__(self, store: ObjectStore, count: int) -> None:
+        super().__init__(store)
+        self.left = count
+
+    async def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
+        if self.left:
+            self.left -= 1
+            raise StoreUnavailable(f"get {key}: no answer")
+        return await super().get_ranges(key, ranges)
+
+
+async def test_a_reader_asks_a_store_again_that_does_not_answer_until_its_timeout(cluster: ScriptedCluster, store: ObjectStore) -> None:
+    unreachable = _Unreachable(store, 3)
+    async with client_of(cluster, unreachable) as client:
+        await client.write({("orders", 0): records("a")})
+        assert await read(client, "orders", 0) == [(0, "a")]
+    unreachable.left = 1_000_000
+    async with client_of(cluster, unreachable, api_timeout_ms=1_500) as client:
+        with pytest.raises(StoreUnavailable, match="orders-0 offsets 0 to 0: wal/"):
+            await read(client, "orders", 0)
+
+
+async def test_a_reader_that_is_closed_leaves_no_read_under_way(cluster: ScriptedCluster, store: ObjectStore) -> None:
+    async with client_of(cluster, store) as client:
+        for value in ("a", "b", "c"):
+            await client.write({("orders", 0): records(value)})
+        before = asyncio.all_tasks()
+        reading = client.read("orders", 0)
+        assert shown(await anext(reading)) == (0, "a")
+        await reading.aclose()
+        assert asyncio.all_tasks() <= before
+
+
+async def test_a_damaged_object_is_named_and_nothing_of_its_batch_is_read(cluster: ScriptedCluster, store: ObjectStore) -> None:
+    async with client_of(cluster, store) as client:
+        await client.write({("orders", 4): records("a")})
+        damaged = await client.write({("orders", 4): records("b")})
+        data = await store.get(damaged.object_key)
+        await store.put(damaged.object_key, data[:-1] + bytes([data[-1] ^ 1]))
+        reading = client.read("orders", 4)
+        assert shown(await anext(reading)) == (0, "a")
+        with pytest.raises(WrongObject, match=rf"orders-4 offsets 1 to 1: {damaged.object_key} \[0, .*CRC32C"):
+            await anext(reading)
+
+
+async def test_records_deleted_while_their_object_is_read_are_out_of_range(cluster: ScriptedCluster, store: ObjectStore) -> None:
+    async with client_of(cluster, store) as client:
+        written = await client.write({("orders", 0): records("a")})
+        gone = found_nothing(0, ErrorCode.OFFSET_OUT_OF_RANGE)
+
+        def delete_then_tell(node: ScriptedNode, request: IncomingRequest, respond: Respond) -> bool:
+            if request.api_key != ApiKey.FIND_BATCHES:
+                return False
+            respond(node.answer(request))
+            for one in cluster.nodes.values():
+                one.trouble = [every(ApiKey.FIND_BATCHES, gone)]
+            return True
+
+        for node in cluster.nodes.values():
+            node.trouble.append(delete_then_tell)
+        await store.delete_many([written.object_key])
+        with pytest.raises(OffsetOutOfRange):
+            await read(client, "orders", 0)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "text"),
+    [
+        ({("absent", 0): records("a")}, NotFound, "absent"),
+        ({("orders", 0): records("a"), ("orders", 6): records("b")}, NotFound, "topic orders has no partition 6; it has 6"),
+        ({("orders", -1): records("a")}, WalFileError, "not negative"),
+        ({("orders", 0): []}, WalFileError, "at least one record"),
+        ({}, WalFileError, "at least one record"),
+    ],
+)
+async def test_a_write_that_cannot_be_leaves_no_object(
+    cluster: ScriptedCluster, store: ObjectStore, given: Mapping[tuple[str, int], Sequence[Record]], error: type[Exception], text: str
+) -> None:
+    async with client_of(cluster, store) as client:
+        with pytest.raises(error, match=text):
+            await client.write(given)
+    assert await keys_in(store) == []
+    assert cluster.commits == []
+
+
+async def test_a_write_to_too_many_coordinators_is_refused_before_it_is_uploaded(store: ObjectStore) -> None:
+    async with scripted(nodes=1, coordinators=65) as cluster:
+        cluster.add_topic(TOPIC, "orders", 65)
+        async with client_of(cluster, store) as client:
+            with pytest.raises(InvalidRequest, match="65 coordinators, a file may have 64"):
+                await client.write({("orders", partition): records("a") for partition in range(65)})
+            assert await keys_in(store) == []
+            await client.write({("orders", partition): records("a") for partition in range(64)})
+
+
+class _TopicGoes(FailingStore):
+    """A store during whose uploads the topic `orders` is deleted."""
+
+    def __init__(self, store: ObjectStore, cluster: ScriptedCluster) -> None:
+        super().__init__(store)
+        self._cluster = cluster
+
+    async def put(self, key: str, data: bytes | memoryview | Path, *, create_only: bool = False) -> None:
+        await super().put(key, data, create_only=create_only)
+        del self._cluster.topics[TOPIC]
+
+
+async def test_a_file_that_no_node_was_told_of_is_removed_when_it_is_refused(cluster: ScriptedCluster, store: ObjectStore) -> None:
+    async with client_of(cluster, _TopicGoes(store, cluster)) as client:
+        with pytest.raises(WriteRefused, match=r"orders-0: .* was removed") as caught:
+            await client.write({("orders", 0): records("a"), ("clicks", 0): records("b")})
+        assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_ID
+        assert set(caught.value.refused) == {("orders", 0), ("clicks", 0)}
+        assert caught.value.written.offsets == {}
+    assert cluster.commits == []
+    assert await keys_in(store) == []
+
+
+async def test_a_file_that_a_node_was_told_of_is_removed_when_its_owners_promise_never_to_take_it(
+    cluster: ScriptedCluster, store: ObjectStore
+) -> None:
+    async with client_of(cluster, _TopicGoes(store, cluster)) as client:
+        await client.commit_file("wal/earlier", 1, _one_batch())  # from now on the client knows where the partition is
+        with pytest.raises(WriteRefused, match="was removed"):
+            await client.write({("orders", 0): records("a")})
+    assert await keys_in(store) == []
+    [(_, refused)] = [one for one in cluster.commits if one[1].object_key != "wal/earlier"][-1:]
+    assert cluster.fenced == {(refused.object_key, 0)}
+
+
+async def test_a_file_that_an_owner_took_meanwhile_keeps_its_object(cluster: ScriptedCluster, store: ObjectStore) -> None:
+    """The commit that was refused had a repetition under way, which arrives before the fence."""
+
+    def commit_first(node: ScriptedNode, request: IncomingRequest, _respond: Respond) -> bool:
+        if request.api_key == ApiKey.FENCE_FILES:
+            cluster.files[cluster.commits[-1][1].object_key, 0] = (cluster.commits[-1][1], [(0, 0)])
+        return False
+
+    for node in cluster.nodes.values():
+        node.trouble.append(commit_first)
+    async with client_of(cluster, _TopicGoes(store, cluster)) as client:
+        await client.commit_file("wal/earlier", 1, _one_batch())
+        with pytest.raises(WriteRefused, match="left to the orphan scan: coordinator 0 made no promise, it is live there"):
+            await client.write({("orders", 0): records("a")})
+    assert len(await keys_in(store)) == 1
+
+
+async def test_a_file_whose_owner_does_not_answer_keeps_its_object(cluster: ScriptedCluster, store: ObjectStore) -> None:
+    for node in cluster.nodes.values():
+        node.trouble.append(every(ApiKey.FENCE_FILES, None))
+    async with client_of(cluster, _TopicGoes(store, cluster), api_timeout_ms=1_500) as client:
+        await client.commit_file("wal/earlier", 1, _one_batch())
+        with pytest.raises(WriteRefused, match="left to the orphan scan: coordinator 0 made no promise"):
+            await client.write({("orders", 0): records("a")})
+    assert len(await keys_in(store)) == 1
+    assert cluster.fenced == set()
+
+
+async def test_a_write_whose_answer_is_lost_is_undecided_and_committed_once(cluster: ScriptedCluster, store: ObjectStore) -> None:
+    def process_and_hang_up(node: ScriptedNode, request: IncomingRequest, respond: Respond) -> bool:
+        if request.api_key != ApiKey.COMMIT_FILE:
+            return False
+        node.answer(request)
+        respond(None)
+        return True
+
+    async with client_of(cluster, store) as client:
+        for node in cluster.nodes.values():
+            node.trouble.append(process_and_hang_up)
+        with pytest.raises(WriteUndecided) as caught:
+            await client.write({("orders", 0): records("a", "b")}, timeout_ms=1_500)
+        for node in cluster.nodes.values():
+            node.trouble.clear()
+        written = await client.commit_uploaded(caught.value.uploaded)
+        assert written.offsets == {("orders", 0): [0, 1]}
+        assert await client.commit_uploaded(caught.value.uploaded) == written
+        assert await read(client, "orders", 0) == [(0, "a"), (1, "b")]
+
+
+async def test_an_undecided_upload_is_never_removed(cluster: ScriptedCluster, store: ObjectStore) -> None:
+    """The first commit may have been accepted for the other partitions, although a partition is gone when it is repeated."""
+    async with client_of(cluster, store) as client:
+        for node in cluster.nodes.values():
+            node.trouble.append(every(ApiKey.COMMIT_FILE, None))
+        with pytest.raises(WriteUndecided) as caught:
+            await client.write({("orders", 0): records("a"), ("clicks", 0): records("b")}, timeout_ms=1_500)
+        for node in cluster.nodes.values():
+            node.trouble.clear()
+    del cluster.topics[TOPIC]
+    async with client_of(cluster, store) as client:
+        with pytest.raises(WriteRefused, match="left to the orphan scan"):
+            await client.commit_uploaded(caught.value.uploaded)
+    assert await keys_in(store) == [caught.value.uploaded.object_key]
+
+
+async def test_a_client_without_a_store_says_what_it_needs(cluster: ScriptedCluster) -> None:
+    async with client_of(cluster, None) as client:
+        with pytest.raises(ValueError, match="object_store=open_store"):
+            await client.write({("orders", 0): records("a")})
+        with pytest.raises(ValueError, match="object_store=open_store"):
+            client.read("orders", 0)
+
+
+def _one_batch() -> list[m.CommitBatch]:
+    return [
+        m.CommitBatch(
+            magic=2,
+            request_id=0,
+            topic_id=TOPIC,
+            partition_index=0,
+            byte_offset=0,
+            size=1,
+            base_offset=0,
+            last_offset=0,
+            batch_max_timestamp=1,
+            timestamp_type=0,
+            producer_id=-1,
+            producer_epoch=-1,
+            base_sequence=-1,
+            last_sequence=-1,
+        )
+    ]

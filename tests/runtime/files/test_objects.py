@@ -1,0 +1,131 @@
+"""Objects are deleted in bulk, a few calls at a time; a store that fails is left alone ever longer, and one bad key stops no other."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+
+import pytest
+
+from coordinator.adapters.objectstore import open_store
+from coordinator.object_store import StoreDenied, StoreUnavailable
+from coordinator.runtime.files.objects import CALLS_AT_ONCE_MAX, KEYS_PER_CALL_MAX, REST_S, ObjectRemover
+from tests.objectstore.moody_store import MoodyStore
+
+DENIED = StoreDenied("test://store: delete: denied")
+SILENT = StoreUnavailable("test://store: delete: no answer")
+
+
+class World:
+    """A remover over a store with objects, and its clock."""
+
+    def __init__(self) -> None:
+        self.now_s = 50.0
+        self.store = MoodyStore(open_store("memory://"))
+        self.remover = ObjectRemover(self.store, kept_prefix="snapshots/", rng=random.Random(1), monotonic_s=lambda: self.now_s)
+
+    async def put(self, *keys: str) -> None:
+        for key in keys:
+            await self.store.put(key, b"data")
+
+    async def left(self) -> set[str]:
+        return {one.key async for chunk in self.store.list("") for one in chunk}
+
+
+async def test_what_the_store_confirmed_or_did_not_have_is_gone() -> None:
+    world = World()
+    await world.put("wal/a", "wal/b")
+    removal = await world.remover.remove(["wal/a", "wal/none"])
+    assert removal == (frozenset({"wal/a", "wal/none"}), False)
+    assert await world.left() == {"wal/b"}
+
+
+async def test_a_store_that_does_not_answer_is_left_alone_ever_longer() -> None:
+    world = World()
+    await world.put("wal/a")
+    world.store.error = SILENT
+    rests = []
+    for _ in range(20):
+        assert not world.remover.is_resting
+        assert await world.remover.remove(["wal/a"]) == (frozenset(), True)
+        assert world.remover.is_resting
+        calls = len(world.store.calls)
+        assert await world.remover.remove(["wal/a"]) == (frozenset(), False)
+        assert len(world.store.calls) == calls
+        began_s = world.now_s
+        while world.remover.is_resting:
+            world.now_s += 0.01
+        rests.append(world.now_s - began_s)
+    first_s, longest_s = REST_S
+    assert first_s / 2 <= rests[0] <= first_s + 0.02
+    assert all(longest_s / 2 <= rest <= longest_s + 0.02 for rest in rests[-5:])
+    world.store.error = None
+    assert (await world.remover.remove(["wal/a"])).gone == {"wal/a"}
+    assert await world.left() == set()
+
+
+async def test_calls_under_way_are_few() -> None:
+    world = World()
+    await asyncio.gather(*(world.remover.remove([f"wal/{number}"]) for number in range(50)))
+    assert world.store.most_under_way == CALLS_AT_ONCE_MAX
+
+
+async def test_calls_that_wait_are_not_made_when_the_store_fails_meanwhile() -> None:
+    world = World()
+    world.store.error = DENIED
+    await asyncio.gather(*(world.remover.remove([f"wal/{number}"]) for number in range(50)))
+    assert len(world.store.calls) == CALLS_AT_ONCE_MAX
+
+
+async def test_one_object_that_cannot_be_deleted_stops_no_other() -> None:
+    world = World()
+    keys = [f"wal/{number:04}" for number in range(1_500)]
+    await world.put(*keys)
+    world.store.stubborn["wal/0700"] = DENIED
+    left = list(keys)
+    for _ in range(60):
+        world.now_s += 100
+        gone: set[str] = set()
+        size = world.remover.keys_per_call
+        for first in range(0, len(left), size):
+            world.now_s += 100
+            gone |= (await world.remover.remove(left[first : first + size])).gone
+        left = [key for key in left if key not in gone]
+    assert left == ["wal/0700"]
+    assert await world.left() == {"wal/0700"}
+
+
+async def test_calls_are_large_again_after_successes() -> None:
+    world = World()
+    world.store.error = SILENT
+    for _ in range(30):
+        world.now_s += 100
+        await world.remover.remove(["wal/a"])
+    assert world.remover.keys_per_call == 1
+    world.store.error = None
+    world.now_s += 100
+    for _ in range(10):
+        await world.remover.remove(["wal/a"])
+    assert world.remover.keys_per_call == KEYS_PER_CALL_MAX
+
+
+async def test_snapshots_and_keys_that_no_store_takes_are_not_asked_for() -> None:
+    world = World()
+    await world.put("snapshots/one", "wal/a")
+    removal = await world.remover.remove(["snapshots/one", "wal//a", "../etc", "wal/a"])
+    assert removal.gone == {"snapshots/one", "wal//a", "../etc", "wal/a"}
+    assert world.store.calls == [["wal/a"]]
+    assert await world.left() == {"snapshots/one"}
+
+
+async def test_a_trouble_is_said_once_and_its_end_too(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    with caplog.at_level(logging.INFO, "coordinator.files"):
+        for error in (SILENT, SILENT, DENIED, SILENT, None, None):
+            world.store.error = error
+            world.now_s += 100
+            await world.remover.remove(["wal/a"])
+    assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR", "INFO"]
+    assert "no answer" in caplog.text
+    assert "denied" in caplog.text

@@ -1,0 +1,507 @@
+"""The scan for orphans: only what every coordinator has promised never to take is deleted, and rounds go on where they were."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from coordinator.adapters.objectstore import open_store
+from coordinator.client.ulid import RANDOM_BYTES, new_key
+from coordinator.core.commands import FileStanding, Outcome
+from coordinator.core.directory.content import Restoration
+from coordinator.kafka.errors import ErrorCode
+from coordinator.kafka.names import topic_id_text
+from coordinator.object_store import Deleted, ObjectMissing, ObjectStore, StoredObject, StoreUnavailable
+from coordinator.runtime.files.orphan_pages import Owners
+from coordinator.runtime.files.orphan_scan import LookedPages, OrphanScan
+from coordinator.runtime.files.rules import ScanRules
+from coordinator.runtime.files.scan_record import ScanRecord, Service, record_key, save_record
+from records.model import Restored
+from tests.runtime.made_coordinators import MadeCoordinators
+
+NOW_MS = 1_700_000_000_000
+AGE_MS = 4_500_000
+OLD_MS = NOW_MS - AGE_MS - 1
+PREFIX = "wal/"
+RULES = ScanRules(prefix=PREFIX, age_ms=AGE_MS, interval_ms=3_600_000)
+SERVICE = Service(cluster_id="kafka", topic_id=topic_id_text(bytes(15) + b"\1"))
+
+
+class MadeStore:
+    """Objects that are made while they are listed, with the times they are to have; some calls fail."""
+
+    def __init__(self, objects: Sequence[StoredObject] = ()) -> None:
+        self.objects = {one.key: one for one in objects}
+        self.contents: dict[str, bytes] = {}
+        self.listed = 0
+        self.fails_deleting: set[str] = set()
+        self.fails_after: str | None = None
+        self.location = "made://store"
+
+    async def put(self, key: str, data: bytes | memoryview | Path, *, create_only: bool = False) -> None:
+        assert not isinstance(data, Path)
+        assert not create_only or key not in self.contents
+        self.contents[key] = bytes(data)
+
+    async def get(self, key: str) -> bytes:
+        if key not in self.contents:
+            raise ObjectMissing(f"{self.location}: {key}: not found")
+        return self.contents[key]
+
+    async def list(self, prefix: str, after: str = "") -> AsyncIterator[Sequence[StoredObject]]:
+        found = sorted(key for key in self.objects if key.startswith(prefix) and key > after)
+        for first in range(0, len(found), 1000):
+            chunk = [self.objects[key] for key in found[first : first + 1000] if key in self.objects]
+            if self.fails_after is not None and chunk and chunk[-1].key > self.fails_after:
+                raise StoreUnavailable(f"{self.location}: list: no answer")
+            self.listed += len(chunk)
+            yield chunk
+
+    async def delete_many(self, keys: Sequence[str]) -> Deleted:
+        gone = [key for key in keys if key not in self.fails_deleting]
+        for key in gone:
+            self.objects.pop(key, None)
+        error = None if len(gone) == len(keys) else StoreUnavailable(f"{self.location}: delete: no answer")
+        return Deleted(confirmed=frozenset(gone), error=error)
+
+
+@dataclass
+class World:
+    """One scanner with what it is given."""
+
+    store: MadeStore
+    coordinators: MadeCoordinators
+    rules: ScanRules = RULES
+    now_ms: int = NOW_MS
+    is_leading: bool = True
+    restoration: Restoration | None = None
+    service: Service = SERVICE
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+
+    def scanner(self, owners: Owners | None = None) -> OrphanScan:
+        store: ObjectStore = self.store  # type: ignore[assignment]
+        return OrphanScan(
+            rules=self.rules,
+            store=store,
+            owners=owners or self.coordinators,
+            coordinator_count=self.coordinators.count,
+            is_leading=lambda: self.is_leading,
+            restoration=lambda: self.restoration,
+            service=lambda: self.service,
+            rng=random.Random(1),
+            clock_ms=lambda: self.now_ms,
+        )
+
+    async def run_new(self) -> ScanRecord:
+        """Have a new process scan once."""
+        return await self.run(self.scanner())
+
+    async def run(self, scan: OrphanScan, *, is_forced: bool = False) -> ScanRecord:
+        """Have it scan once; return the record at the end of the attempt."""
+        task = asyncio.create_task(scan.keep())
+        assert scan.begin(is_forced=is_forced).error is ErrorCode.NONE
+        try:
+            async with asyncio.timeout(280):  # a million objects are counted meanwhile
+                while scan.status().is_running:  # noqa: ASYNC110
+                    await asyncio.sleep(0.005)
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        record = scan.status().record
+        assert record is not None
+        return record
+
+
+def obj(key: str, modified_ms: int = OLD_MS, size_bytes: int = 10) -> StoredObject:
+    return StoredObject(key=key, size_bytes=size_bytes, modified_ms=modified_ms)
+
+
+def ulid(number: int, time_ms: int = OLD_MS) -> str:
+    return new_key(time_ms, number.to_bytes(RANDOM_BYTES, "big"), prefix=PREFIX)
+
+
+def world(keys: Sequence[str], *, coordinators: int = 3) -> World:
+    return World(store=MadeStore([obj(key) for key in keys]), coordinators=MadeCoordinators(coordinators))
+
+
+@pytest.mark.parametrize(
+    ("key_ms", "modified_ms", "is_orphan"),
+    [
+        (OLD_MS, OLD_MS, True),
+        (OLD_MS + 1, OLD_MS, False),
+        (OLD_MS, OLD_MS + 1, False),
+        (None, OLD_MS, True),
+        (None, OLD_MS + 1, False),
+    ],
+)
+async def test_only_what_is_older_than_any_commit_may_be_is_looked_at(key_ms: int | None, modified_ms: int, is_orphan: bool) -> None:
+    key = "wal/of-another-writer" if key_ms is None else ulid(1, key_ms)
+    made = World(store=MadeStore([obj(key, modified_ms)]), coordinators=MadeCoordinators(2))
+    record = await made.run_new()
+    assert (key not in made.store.objects) is is_orphan
+    assert record.counts.young == (not is_orphan)
+    assert bool(made.coordinators.asked) is is_orphan
+    if is_orphan:
+        # A fence with no time never expires; one with the key's time goes when the age limit stands for it.
+        assert made.coordinators.times == {key: -1 if key_ms is None else key_ms}
+
+
+@pytest.mark.parametrize("standing", list(FileStanding))
+@pytest.mark.parametrize("coordinator_id", range(3))
+async def test_what_any_coordinator_has_stays(standing: FileStanding, coordinator_id: int) -> None:
+    key = ulid(1)
+    made = world([key])
+    if standing is not FileStanding.UNKNOWN:
+        made.coordinators.standings[coordinator_id][key] = standing
+    record = await made.run_new()
+    is_known = standing in (FileStanding.LIVE, FileStanding.EMPTY)
+    assert (key in made.store.objects) is is_known
+    assert (record.counts.known, record.counts.orphans, record.counts.deleted) == ((1, 0, 0) if is_known else (0, 1, 1))
+    # What is known is fenced nowhere: another owner's commit may still come.
+    is_fenced = [known.get(key) is FileStanding.FENCED for known in made.coordinators.standings]
+    assert not any(is_fenced) or not is_known
+    assert made.coordinators.commit((coordinator_id + 1) % 3, key) is is_known
+
+
+class Racing(MadeCoordinators):
+    """A commit arrives at one coordinator after all have told that they do not know the key, and before it is fenced there."""
+
+    def __init__(self, count: int, key: str, committed_at: int) -> None:
+        super().__init__(count)
+        self._key = key
+        self._committed_at = committed_at
+        self.is_accepted = False
+
+    async def ask(
+        self, coordinator_id: int, keys: Sequence[str], created_ms: Sequence[int], *, only_tell: bool = False
+    ) -> list[FileStanding] | Outcome:
+        if not only_tell and coordinator_id == self._committed_at:
+            await asyncio.sleep(0.01)
+            self.is_accepted = self.commit(self._committed_at, self._key)
+        return await super().ask(coordinator_id, keys, created_ms, only_tell=only_tell)
+
+
+@pytest.mark.parametrize("coordinator_id", range(3))
+async def test_a_commit_between_question_and_fence_keeps_its_object(coordinator_id: int) -> None:
+    key = ulid(1)
+    made = world([key, ulid(2)])
+    made.coordinators = Racing(3, key, coordinator_id)
+    await made.run_new()
+    assert made.coordinators.is_accepted
+    assert list(made.store.objects) == [key]
+
+
+async def test_a_paused_uploader_that_goes_on_after_the_threshold_is_refused() -> None:
+    key = ulid(1)
+    made = world([key])
+    await made.run_new()
+    assert key not in made.store.objects
+    assert not any(made.coordinators.commit(one, key) for one in range(3))
+
+
+@pytest.mark.parametrize("silent", range(3))
+async def test_nothing_of_a_page_goes_while_one_coordinator_cannot_answer(silent: int) -> None:
+    keys = [ulid(number) for number in range(1500)]
+    made = world(keys)
+    made.coordinators.silent = {silent}
+    scan = made.scanner()
+    record = await made.run(scan)
+    assert len(made.store.objects) == 1500
+    assert record.is_under_way
+    assert f"coordinator {silent} cannot answer" in scan.status().error
+    assert scan.failures == 1
+    made.coordinators.silent = set()
+    record = await made.run(scan)
+    assert not made.store.objects
+    assert record.finished_ms == NOW_MS
+    assert scan.status().error == ""
+
+
+class Falling(MadeCoordinators):
+    """One coordinator cannot answer from its fence on."""
+
+    async def ask(
+        self, coordinator_id: int, keys: Sequence[str], created_ms: Sequence[int], *, only_tell: bool = False
+    ) -> list[FileStanding] | Outcome:
+        if not only_tell and coordinator_id == 2:
+            return Outcome(error=ErrorCode.REQUEST_TIMED_OUT, message="no answer in time")
+        return await super().ask(coordinator_id, keys, created_ms, only_tell=only_tell)
+
+
+async def test_a_fence_whose_answer_is_lost_licenses_nothing() -> None:
+    made = world([ulid(1)])
+    made.coordinators = Falling(3)
+    await made.run_new()
+    assert len(made.store.objects) == 1
+
+
+class Growing(MadeCoordinators):
+    """The metadata topic gets a partition while coordinators are asked to promise."""
+
+    async def ask(
+        self, coordinator_id: int, keys: Sequence[str], created_ms: Sequence[int], *, only_tell: bool = False
+    ) -> list[FileStanding] | Outcome:
+        if not only_tell and len(self.standings) == 2:
+            self.standings.append({})
+        return await super().ask(coordinator_id, keys, created_ms, only_tell=only_tell)
+
+
+async def test_a_coordinator_that_is_new_is_asked_before_anything_goes() -> None:
+    made = world([ulid(1)])
+    made.coordinators = Growing(2)
+    scan = made.scanner()
+    await made.run(scan)
+    assert len(made.store.objects) == 1
+    assert "more partitions" in scan.status().error
+    await made.run(scan)
+    assert not made.store.objects
+    assert all(ulid(1) in known for known in made.coordinators.standings)
+
+
+async def test_without_a_coordinator_nothing_is_an_orphan() -> None:
+    made = world([ulid(1)], coordinators=0)
+    await made.run_new()
+    assert len(made.store.objects) == 1
+
+
+async def test_a_round_goes_on_after_a_restart_where_it_was() -> None:
+    keys = [ulid(number) for number in range(5000)]
+    made = world(keys)
+    made.store.fails_after = keys[2999]
+    first = made.scanner()
+    await made.run(first)
+    assert len(made.store.objects) == 2000
+    # The process that was interrupted keeps its place itself; what another one finds is what was written last.
+    made.store.fails_after = None
+    listed = made.store.listed
+    record = await made.run(first)
+    assert made.store.listed - listed == 2000
+    assert (record.counts.examined, record.counts.deleted) == (5000, 5000)
+
+
+async def test_another_leader_finds_the_place_in_the_store() -> None:
+    keys = [ulid(number) for number in range(3000)]
+    made = world(keys)
+    place = ScanRecord(service=SERVICE, after=keys[999], started_ms=NOW_MS - 1)
+    await save_record(made.store, PREFIX, place)  # type: ignore[arg-type]
+    record = await made.run_new()
+    assert sorted(made.store.objects) == keys[:1000]
+    assert record.counts.examined == 2000
+    assert not record.is_under_way
+    # The next round begins at the first key again.
+    await made.run_new()
+    assert not made.store.objects
+
+
+async def test_a_store_that_does_not_delete_is_asked_again_for_the_same_page() -> None:
+    keys = [ulid(number) for number in range(10)]
+    made = world(keys)
+    made.store.fails_deleting = {keys[3]}
+    scan = made.scanner()
+    record = await made.run(scan)
+    assert list(made.store.objects) == [keys[3]]
+    assert record.is_under_way
+    assert scan.deleted == 9
+    made.store.fails_deleting = set()
+    await made.run(scan)
+    assert not made.store.objects
+    assert scan.deleted == 10
+
+
+class Interrupting(MadeCoordinators):
+    """While the first page is judged something happens."""
+
+    def __init__(self, count: int, happens: Callable[[], None]) -> None:
+        super().__init__(count)
+        self._happens = happens
+
+    async def ask(
+        self, coordinator_id: int, keys: Sequence[str], created_ms: Sequence[int], *, only_tell: bool = False
+    ) -> list[FileStanding] | Outcome:
+        if not self.asked:
+            self._happens()
+        return await super().ask(coordinator_id, keys, created_ms, only_tell=only_tell)
+
+
+async def test_who_asks_while_a_round_is_under_way_gets_another_one() -> None:
+    made = world([ulid(5)])
+
+    def ask_for_an_object_that_the_round_has_passed() -> None:
+        made.store.objects[ulid(1)] = obj(ulid(1))
+        assert scan.begin(is_forced=False).error is ErrorCode.NONE
+
+    made.coordinators = Interrupting(2, ask_for_an_object_that_the_round_has_passed)
+    scan = made.scanner()
+    await made.run(scan)
+    assert not made.store.objects
+
+
+async def test_a_round_stops_where_the_directory_is_led_no_more() -> None:
+    keys = [ulid(number) for number in range(3000)]
+    made = world(keys)
+
+    def lose() -> None:
+        made.is_leading = False
+
+    made.coordinators = Interrupting(2, lose)
+    scan = made.scanner()
+    task = asyncio.create_task(scan.keep())
+    scan.begin(is_forced=False)
+    async with asyncio.timeout(60):
+        while scan.status().is_running:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    # What was promised of the page that was under way holds whoever leads.
+    assert sorted(made.store.objects) == keys[1000:]
+
+
+async def test_two_services_do_not_share_a_prefix() -> None:
+    made = world([ulid(1)])
+    await made.run_new()
+    other = World(store=made.store, coordinators=MadeCoordinators(1), service=Service(cluster_id="other", topic_id=SERVICE.topic_id))
+    made.store.objects[ulid(2)] = obj(ulid(2))
+    scan = other.scanner()
+    task = asyncio.create_task(scan.keep())
+    assert scan.begin(is_forced=True).error is ErrorCode.NONE
+    async with asyncio.timeout(60):
+        while scan.status().is_running:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert list(made.store.objects) == [ulid(2)]
+    assert record_key(PREFIX) in scan.status().error
+    assert "cluster kafka" in scan.status().error
+
+
+def restored(is_finished: bool) -> Restoration:
+    begun = Restored(
+        restore_id=bytes(16),
+        old_cluster_id=SERVICE.cluster_id,
+        old_topic_id=bytes(15) + b"\1",
+        metadata_partition=0,
+        partition_count=1,
+        old_end_offset=1,
+        epoch_floor=1,
+        file_id_base=0,
+        location="",
+        size_bytes=0,
+        sha256=b"",
+        digest=b"",
+    )
+    return Restoration(begun, is_finished)
+
+
+async def test_a_restore_that_is_not_finished_stops_scans_unless_forced() -> None:
+    made = world([ulid(1)])
+    await made.run_new()
+    made.store.objects[ulid(2)] = obj(ulid(2))
+    made.service = Service(cluster_id="new", topic_id="of the restored log")
+    made.restoration = restored(is_finished=False)
+    scan = made.scanner()
+    refused = scan.begin(is_forced=False)
+    assert refused.error is ErrorCode.INVALID_REQUEST
+    assert "restore finish" in str(refused.message)
+    record = await made.run(scan, is_forced=True)
+    assert not made.store.objects
+    assert record.service == made.service
+
+
+async def test_a_scan_is_due_after_its_interval_and_never_with_none() -> None:
+    made = world([ulid(1)])
+    scan = made.scanner()
+    task = asyncio.create_task(scan.keep())
+    try:
+        async with asyncio.timeout(60):
+            while (record := scan.status().record) is None or record.finished_ms < 0:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert not made.store.objects
+    made.rules = ScanRules(prefix=PREFIX, age_ms=AGE_MS, interval_ms=0)
+    made.store.objects[ulid(2)] = obj(ulid(2))
+    seldom = made.scanner()
+    task = asyncio.create_task(seldom.keep())
+    async with asyncio.timeout(60):
+        while seldom.status().record is None:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert list(made.store.objects) == [ulid(2)]
+
+
+async def test_a_look_changes_nothing_and_tells_why() -> None:
+    keys = [ulid(number) for number in range(2500)]
+    made = world(keys)
+    made.coordinators.standings[1][keys[0]] = FileStanding.REMOVED
+    made.coordinators.standings[2][keys[1]] = FileStanding.LIVE
+    scan = made.scanner()
+    first = await scan.look("", 10.0)
+    assert isinstance(first, LookedPages)
+    assert (len(first.orphans), first.after, first.is_end) == (1999, keys[1999], False)
+    assert first.orphans[0].reason == "removed"
+    assert first.orphans[1].reason == "never committed"
+    last = await scan.look(first.after, 10.0)
+    assert isinstance(last, LookedPages)
+    assert (len(last.orphans), last.is_end) == (500, True)
+    assert len(made.store.objects) == 2500
+    assert all(only_tell for _, _, only_tell in made.coordinators.asked)
+
+
+async def test_snapshots_and_the_record_itself_are_no_files() -> None:
+    keys = ["wal/snapshots/a/b", "wal/" + "x" * 1100, "wal/old"]
+    made = world(keys)
+    made.rules = ScanRules(prefix=PREFIX, kept_prefix="wal/snapshots/", age_ms=AGE_MS)
+    record = await made.run_new()
+    assert sorted(made.store.objects) == sorted(keys[:2])
+    assert record.counts.skipped == 2
+
+
+class Endless(MadeStore):
+    """A million objects, made chunk by chunk; every hundredth is an orphan."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.resident: list[int] = []
+        """Pages of memory that the process has at each chunk."""
+
+    async def list(self, prefix: str, after: str = "") -> AsyncIterator[Sequence[StoredObject]]:
+        for first in range(0, 1_000_000, 1000):
+            yield [obj(f"wal/{number:08}") for number in range(first, first + 1000)]
+            self.resident.append(int(Path("/proc/self/statm").read_text().split()[1]))
+
+
+class Most(MadeCoordinators):
+    async def ask(
+        self, coordinator_id: int, keys: Sequence[str], created_ms: Sequence[int], *, only_tell: bool = False
+    ) -> list[FileStanding] | Outcome:
+        return [FileStanding.FENCED if key.endswith("00") else FileStanding.LIVE for key in keys]
+
+
+async def test_a_million_objects_take_no_more_memory_than_a_page() -> None:
+    store = Endless()
+    record = await World(store=store, coordinators=Most(2)).run_new()
+    assert (record.counts.examined, record.counts.deleted) == (1_000_000, 10_000)
+    grown_bytes = (max(store.resident) - store.resident[0]) * os.sysconf("SC_PAGE_SIZE")
+    assert grown_bytes < 10 * 1024 * 1024
+
+
+async def test_a_store_of_the_adapter_is_scanned() -> None:
+    store = open_store("memory://")
+    await store.put("wal/x", b"1")
+    await store.put("elsewhere", b"1")
+    made = World(store=MadeStore(), coordinators=MadeCoordinators(1), rules=ScanRules(prefix=PREFIX, age_ms=-60_000))
+    made.store = store  # type: ignore[assignment]
+    made.now_ms = time.time_ns() // 1_000_000
+    record = await made.run_new()
+    assert record.counts.deleted == 1
+    assert await store.head("wal/x") is None
+    assert await store.head("elsewhere") is not None

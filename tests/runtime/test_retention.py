@@ -1,0 +1,164 @@
+"""Retention as a node enforces it where it leads: periodically and on demand, by the newest settings, through the log."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import cast
+
+import pytest
+
+from coordinator.core.commands import AlterTopicConfigs, CommitResult, ConfigChange, Outcome, TopicAlteration, WantedTopic
+from coordinator.core.files.answers import FileAnswer
+from coordinator.kafka.errors import ErrorCode
+from coordinator.kafka.topic_configs import ConfigOperation, Retention
+from coordinator.runtime.retention.enforcer import Expired
+from coordinator.runtime.retention.rules import RetentionRules
+from coordinator.testing.state_store import MemoryStateStores
+from tests.core.build import TOPIC, batch, commit
+from tests.patient_loop import loop_ms
+from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, running
+
+OFTEN = RetentionRules(check_interval_ms=20)
+NEVER = RetentionRules(check_interval_ms=3_600_000)
+
+
+class Service:
+    """A node that leads both coordinators, with the topic `orders` of two partitions."""
+
+    def __init__(self, running: Running) -> None:
+        self.running = running
+        self.node = running.node
+        self._files = 0
+
+    def bounds(self, partition: int) -> tuple[int, int]:
+        """Log start and high watermark."""
+        for coordinator_id in self.node.view.led():
+            found = self.node.replicas[coordinator_id].look(lambda view: view.bounds(TOPIC, partition))
+            if found is not None:
+                return found
+        raise AssertionError(f"partition {partition} is nowhere")
+
+    def owner(self, partition: int) -> int:
+        placement = self.node.view.placement(TOPIC)
+        assert placement is not None
+        owner = placement.coordinator_of(partition)
+        assert owner is not None
+        return owner
+
+    async def commit(self, partition: int, *ages_ms: int, size: int = 10) -> None:
+        """A file with a batch of one record for each of these ages."""
+        self._files += 1
+        batches = [batch(partition, max_timestamp=loop_ms() - age_ms, size=size) for age_ms in ages_ms]
+        owner = self.owner(partition)
+        answer = await self.running.ask(owner, commit(f"file-{self._files}", batches, owner_ids=[owner]))
+        assert isinstance(answer, CommitResult | FileAnswer)
+        assert not any(answer.result().errors), answer.result().messages
+
+    async def alter(self, **settings: str) -> None:
+        changes = tuple(ConfigChange(name.replace("_", "."), ConfigOperation.SET, value) for name, value in settings.items())
+        command = AlterTopicConfigs(alterations=[TopicAlteration("orders", changes)])
+        [outcome] = cast(list[Outcome], await self.node.replicas[0].ask(command, TIMEOUT_MS))
+        assert outcome.error is ErrorCode.NONE
+
+    async def until(self, condition: Callable[[], bool], what: str) -> None:
+        await self.running.until(condition, what)
+
+
+@asynccontextmanager
+async def service(rules: RetentionRules, **settings: str) -> AsyncIterator[Service]:
+    async with running(in_memory(), MemoryStateStores(), retention=rules) as started:
+        await started.leads()
+        own = tuple((name.replace("_", "."), value) for name, value in settings.items())
+        wanted = WantedTopic(topic_id=TOPIC, name="orders", num_partitions=2, settings=own)
+        [outcome] = await started.node.directory.create_topics([wanted], TIMEOUT_MS)
+        assert outcome.error is ErrorCode.NONE
+        yield Service(started)
+
+
+async def test_old_batches_go_by_themselves() -> None:
+    async with service(OFTEN, retention_ms="60000") as to:
+        await to.commit(0, 90_000, 80_000, 1_000, 90_000)
+        await to.commit(1, 1_000)
+        await to.until(lambda: to.bounds(0) == (2, 4), "two batches to go")
+        assert to.bounds(1) == (0, 1)
+        await to.until(lambda: to.node.retention.deleted_batches.total() == 2, "the batches to be counted")
+        await to.until(lambda: set(to.node.retention.last_run_s) == {0, 1}, "both coordinators to have been looked at")
+
+
+async def test_large_partitions_lose_their_beginning() -> None:
+    async with service(OFTEN, retention_bytes="100") as to:
+        await to.commit(0, *[0] * 30)
+        await to.until(lambda: to.bounds(0) == (20, 30), "20 of 30 batches to go")
+        await to.commit(0, *[0] * 5)
+        await to.until(lambda: to.bounds(0) == (25, 35), "5 more batches to go")
+
+
+async def test_the_services_limit_counts_until_the_topic_has_its_own() -> None:
+    async with service(RetentionRules(default=Retention(60_000, -1), check_interval_ms=20)) as to:
+        await to.commit(0, 90_000, 50_000, 1_000)
+        await to.until(lambda: to.bounds(0) == (1, 3), "the first batch to go")
+        await to.alter(retention_ms="40000")
+        await to.until(lambda: to.bounds(0) == (2, 3), "the second batch to go")
+        await to.alter(retention_ms="-1")
+        await to.commit(0, 90_000_000)
+        await to.alter(retention_bytes="20")
+        await to.commit(0, 90_000_000)
+        await to.until(lambda: to.bounds(0) == (3, 5), "the oldest batch to go by its size alone")
+
+
+async def test_a_dry_run_says_what_goes_and_deletes_nothing() -> None:
+    async with service(NEVER, retention_ms="60000") as to:
+        await to.commit(0, 90_000, 80_000, 1_000)
+        for is_dry_run in (True, True, False):
+            owner = to.owner(0)
+            outcome, expired = await to.node.retention.enforce(owner, is_dry_run=is_dry_run)
+            assert outcome.error is ErrorCode.NONE
+            assert expired == [Expired(TOPIC, 0, 0, 2, 2, 20)]
+            assert to.bounds(0) == (0 if is_dry_run else 2, 3)
+        assert await to.node.retention.enforce(owner) == (Outcome(), [])
+        assert to.node.retention.deleted_batches == {owner: 2}
+
+
+async def test_other_topics_than_the_named_ones_stay() -> None:
+    async with service(NEVER, retention_ms="60000") as to:
+        await to.commit(0, 90_000)
+        assert (await to.node.retention.enforce(to.owner(0), [bytes(15) + b"x"])).expired == []
+        assert to.bounds(0) == (0, 1)
+        assert len((await to.node.retention.enforce(to.owner(0), [TOPIC])).expired) == 1
+
+
+async def test_who_does_not_lead_says_so() -> None:
+    async with service(NEVER, retention_ms="0") as to:
+        assert (await to.node.retention.enforce(7)).outcome.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        to.node.replicas[1].set_assigned(False)
+        to.node.replicas[1].invalidate("a test wants it")
+        assert (await to.node.retention.enforce(1)).outcome.error is ErrorCode.NOT_COORDINATOR
+
+
+async def test_nothing_goes_by_settings_that_changed_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with service(NEVER, retention_ms="60000") as to:
+        await to.commit(0, 90_000)
+        is_current = to.node.router.directory_is_current
+
+        async def altered_first(timeout_ms: int) -> bool:
+            await to.alter(retention_ms="-1")
+            return await is_current(timeout_ms)
+
+        monkeypatch.setattr(to.node.router, "directory_is_current", altered_first)
+        assert await to.node.retention.enforce(to.owner(0)) == (Outcome(), [])
+        assert to.bounds(0) == (0, 1)
+
+
+async def test_nothing_goes_while_the_newest_settings_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with service(NEVER, retention_ms="60000") as to:
+        await to.commit(0, 90_000)
+
+        async def never(timeout_ms: int) -> bool:
+            return False
+
+        monkeypatch.setattr(to.node.router, "directory_is_current", never)
+        outcome, expired = await to.node.retention.enforce(to.owner(0))
+        assert outcome.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert expired == []
+        assert to.bounds(0) == (0, 1)

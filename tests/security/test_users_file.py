@@ -1,0 +1,101 @@
+"""The file of users: what is written is read, what is damaged is refused by line, and the service's own user is nobody's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from coordinator.security.login import NODE_USER
+from coordinator.security.scram import ScramCredentials
+from coordinator.security.users_file import UsersFileError, check_user, credentials_of, format_users, parse_users, read_users, write_users
+from coordinator.security.watched_users import WatchedUsers
+
+USERS = {name: credentials_of(f"secret of {name}", iterations=4096) for name in ("alice", "bob@example.org", "Zoë")}
+
+
+def test_what_is_written_is_read_and_holds_no_password(tmp_path: Path) -> None:
+    file = tmp_path / "users"
+    write_users(file, USERS)
+    assert read_users(file) == USERS
+    assert "secret" not in file.read_text()
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert [one.name for one in tmp_path.iterdir()] == ["users"]
+
+
+def test_a_file_behind_a_link_is_replaced_where_it_is_and_keeps_its_mode(tmp_path: Path) -> None:
+    target = tmp_path / "data" / "users"
+    target.parent.mkdir()
+    target.write_text("")
+    target.chmod(0o640)
+    (tmp_path / "link").symlink_to(target)
+    write_users(tmp_path / "link", USERS)
+    assert (tmp_path / "link").is_symlink()
+    assert read_users(target) == USERS
+    assert target.stat().st_mode & 0o777 == 0o640
+
+
+LINE = format_users({"alice": {"SCRAM-SHA-256": USERS["alice"]["SCRAM-SHA-256"]}}).splitlines()[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("alice", "it is not `USER MECHANISM CREDENTIALS`"),
+        (LINE.replace("alice", NODE_USER), "is the service's own user"),
+        (LINE.replace("alice", "a;b"), "a user name has"),
+        (f"{LINE}\n{LINE}", "stands in an earlier line, too"),
+        (LINE.replace("SHA-256", "SHA-1"), "is none of SCRAM-SHA-256, SCRAM-SHA-512"),
+        (LINE.replace("SHA-256", "SHA-512"), "are not of SCRAM-SHA-512"),
+        (LINE.replace("salt=", "salz="), "are not salt=,stored_key=,server_key=,iterations="),
+        (LINE.replace("stored_key=", "stored_key=!"), "are damaged"),
+        (LINE.replace("4096", "4095"), "4095 iterations, allowed are 4096 to 1000000"),
+    ],
+)
+def test_a_line_that_is_wrong_is_named_without_its_credentials(text: str, complaint: str) -> None:
+    with pytest.raises(UsersFileError, match=complaint) as caught:
+        parse_users(f"# comment\n\n{text}\n", "users")
+    assert str(caught.value).startswith(f"users:{3 + text.count(chr(10))}: ")
+    assert LINE.split("salt=")[1][:10] not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a\tb", "a:b", "a,b", "#a", "x" * 256, NODE_USER, "a=b", "a\\b"])
+def test_names_that_would_break_files_or_lists_of_principals_are_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="user"):
+        check_user(name)
+
+
+def test_a_file_that_is_missing_or_no_text_says_how_to_make_one(tmp_path: Path) -> None:
+    (tmp_path / "rubbish").write_bytes(b"\xff\xfe")
+    for name in ("missing", "rubbish"):
+        with pytest.raises(UsersFileError, match=f"{name}.*diskless users add"):
+            read_users(tmp_path / name)
+
+
+def test_a_changed_file_is_taken_and_a_damaged_one_is_not(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "users"
+    write_users(file, USERS)
+    users = WatchedUsers(file)
+
+    def known() -> list[bool]:
+        return [users.find("SCRAM-SHA-512", name) is not None for name in ("alice", "carol")]
+
+    assert known() == [True, False]
+    write_users(file, {"carol": USERS["alice"]})
+    users.refresh()
+    assert known() == [False, True]
+    file.write_text("rubbish")
+    for _ in range(3):
+        users.refresh()
+    assert known() == [False, True]
+    assert [record.message for record in caplog.records if "not reloaded" in record.message] == [caplog.records[-1].message]
+    file.unlink()
+    users.refresh()
+    assert known() == [False, True]
+
+
+def test_credentials_differ_by_mechanism_and_salt() -> None:
+    first, second = credentials_of("x", iterations=4096), credentials_of("x", iterations=4096)
+    assert len({one.salt for made in (first, second) for one in made.values()}) == 4
+    one = first["SCRAM-SHA-256"]
+    assert ScramCredentials.of("SCRAM-SHA-256", "x", one.salt, 4096) == one
