@@ -18,7 +18,7 @@ from cli.main import COMMANDS, root
 from cli.output import FORMATS
 from tests.cli.hostile import BASES, NODE
 
-# Modules that are loaded beside those of its libraries: what a command costs before it does anything. `benchmarks.commands` prints the time.
+# Modules loaded beside those of its libraries: what a command costs before it does anything. `benchmarks.commands` prints the time.
 HELP_MODULES_MAX = 20  # 10
 ASK_MODULES_MAX = 130  # 97; the classes of the records and what they need are 60 more
 HEAVY = ("asyncio", "numpy", "confluent_kafka", "apsw", "obstore", "kio", "yaml", "fastavro", "uvloop")
