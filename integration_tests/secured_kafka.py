@@ -17,6 +17,7 @@ from typing import Final, NamedTuple, Self
 
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -116,6 +117,17 @@ class SecuredKafka:
         ]
         admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap})
         for done in admin.create_acls(bindings).values():
+            done.result(WAIT_S)
+
+    def forbid(self, user: str, rights: Sequence[Right]) -> None:
+        """Take rights away again."""
+        filters = [
+            AclBindingFilter(kind, name, ResourcePatternType.LITERAL, f"User:{user}", "*", operation, AclPermissionType.ALLOW)
+            for kind, name, operations in rights
+            for operation in operations
+        ]
+        admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap})
+        for done in admin.delete_acls(filters).values():
             done.result(WAIT_S)
 
     def login(self, user: str, password: str) -> dict[str, str]:

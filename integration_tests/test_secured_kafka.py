@@ -5,19 +5,26 @@ Clients of librdkafka get the settings as they are; the members of the group are
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from confluent_kafka.admin import AclOperation as KafkaOperation
+from confluent_kafka.admin import ResourceType
 
 from cli.main import root
+from coordinator.adapters.kafka.acls import CLUSTER, KafkaAcls
 from coordinator.adapters.kafka.cluster import KafkaAdmin
 from coordinator.adapters.kafka.stats import KafkaStats
+from coordinator.app.authorization import KafkaRules
+from coordinator.kafka.acls import AclOperation
 from coordinator.runtime.ports import KafkaUnavailable
+from coordinator.security.acls import Binding
 from coordinator.testing.certificates import Authority
-from integration_tests.secured_kafka import LOGIN, MUTUAL, SecuredKafka, node_rights, write_properties
+from integration_tests.secured_kafka import LOGIN, MUTUAL, Right, SecuredKafka, node_rights, write_properties
 from integration_tests.service import Service
 from integration_tests.waiting import WAIT_S, wait_until
 from integration_tests.wire import OK, Batch, connected
@@ -140,3 +147,33 @@ async def test_members_of_the_group_are_asked_of_no_broker_that_tls_does_not_pro
     with pytest.raises(KafkaUnavailable, match=r"certificate|alert"):
         await cluster.group_members()
     assert await cluster.close()
+
+
+async def test_a_node_that_loses_describe_keeps_the_acls_it_knows(kafka: SecuredKafka) -> None:
+    look, act = (Right(ResourceType.BROKER, CLUSTER, (one,)) for one in (KafkaOperation.DESCRIBE, KafkaOperation.CLUSTER_ACTION))
+    kafka.add_users(watcher="the secret")
+    kafka.allow("gateway", [act])
+    acls = KafkaAcls(bootstrap_servers=kafka.address(LOGIN), client_id="c", kafka_properties=kafka.login("watcher", "the secret"))
+    changes: list[frozenset[Binding]] = []
+    rules = KafkaRules(read=acls.read, changed=changes.append, interval_ms=100)
+    following = asyncio.create_task(rules.run())
+    gateway = Binding("User:gateway", AclOperation.CLUSTER_ACTION)
+
+    async def wait_for(condition: Callable[[], bool], what: str) -> None:
+        await asyncio.to_thread(wait_until, condition, what)
+
+    try:
+        await wait_for(lambda: rules.failures > 0, "the refusal of a principal without rights")
+        assert changes == []
+        kafka.allow("watcher", [look])
+        await wait_for(lambda: bool(changes) and gateway in changes[-1], "the ACLs to be told")
+        failures = rules.failures
+        kafka.forbid("watcher", [look])
+        await wait_for(lambda: rules.failures > failures, "the next refusal")
+        assert gateway in changes[-1]
+        known = len(changes)
+        kafka.forbid("gateway", [act])
+        kafka.allow("watcher", [look])
+        await wait_for(lambda: len(changes) > known and gateway not in changes[-1], "the change to count")
+    finally:
+        following.cancel()

@@ -205,7 +205,6 @@ class Process:
             bootstrap_servers=arguments["bootstrap_servers"],
             client_id=arguments["client_id"],
             kafka_properties=arguments["kafka_properties"],
-            stats=self._stats,
         )
         rules = KafkaRules(
             read=acls.read,

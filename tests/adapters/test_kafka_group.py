@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import ast
-import socketserver
 import struct
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import cast
 
 import kio.schema.api_versions.v0 as api_versions
 import kio.schema.consumer_group_describe.v0 as consumer_group_describe
@@ -27,8 +23,8 @@ from kio.static.primitive import i16, i32, i32Timedelta
 
 from coordinator.adapters.kafka.bootstrap import bootstrap_addresses
 from coordinator.adapters.kafka.group import describe_members
-from coordinator.protocol.codec import Message, decode, encode
-from coordinator.protocol.framing import read_request_head, read_request_header, reply_frame
+from coordinator.protocol.codec import Message
+from tests.adapters.scripted_broker import Answer, Broker, broker
 
 HERE = Path(__file__).parents[2]
 DEADLY = {
@@ -40,56 +36,6 @@ DEADLY = {
 }
 """Requests of admin clients that may end their process: those to a group's coordinator, and one without any broker in its answer."""
 NO_TIME = i32Timedelta.parse(timedelta(0))
-
-Answer = Callable[["Broker"], Message | bytes | None]
-"""What a broker answers: a message, bytes of its own, or nothing for ever."""
-
-
-class Broker(socketserver.ThreadingTCPServer):
-    """Answers each request key as it is told, and notes the keys and the bodies it was asked."""
-
-    daemon_threads = True
-
-    def __init__(self, answers: Mapping[int, Answer]) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.answers = answers
-        self.asked: list[int] = []
-        self.logins: list[bytes] = []
-
-    @property
-    def port(self) -> int:
-        return int(self.server_address[1])
-
-
-class _Handler(socketserver.StreamRequestHandler):
-    def handle(self) -> None:
-        broker = cast(Broker, self.server)
-        while len(size := self.rfile.read(4)) == 4:
-            frame = self.rfile.read(*struct.unpack(">i", size))
-            key, _, correlation_id = read_request_head(frame)
-            broker.asked.append(key)
-            if key == 36:
-                header = read_request_header(frame, flexible=False)
-                broker.logins.append(decode(sasl_authenticate.SaslAuthenticateRequest, frame, header.body_offset).auth_bytes)
-            answer = broker.answers[key](broker)
-            if answer is None:
-                self.rfile.read(1)  # until the client gives up
-                return
-            if isinstance(answer, bytes):
-                self.wfile.write(answer)
-            else:
-                self.wfile.write(reply_frame(correlation_id, encode(answer), tagged=answer.__flexible__))
-
-
-@contextmanager
-def broker(answers: Mapping[int, Answer]) -> Iterator[Broker]:
-    """A broker on a port of its own."""
-    with Broker(answers) as made:
-        thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        yield made
-        made.shutdown()
-        thread.join()
 
 
 def itself(asked: Broker, code: ErrorCode = ErrorCode.none) -> Message:

@@ -384,6 +384,17 @@ CASES = (
         description="one:9193: looks at the metadata topic end with `missing`.",
     ),
     Case(
+        alert="DisklessAclsOld",
+        at=12,
+        fires=({**single("acl_age_seconds", "30+60x20"), **single("acl_refresh_failures_total", "0+2x20")},),
+        quiet=(
+            {**single("acl_age_seconds", "30x20"), **single("acl_refresh_failures_total", "0 2x20")},
+            {**single("acl_age_seconds", "30+60x20"), **single("acl_refresh_failures_total", "0x20")},
+        ),
+        labels=ON_ONE,
+        description="one:9193 heard the ACLs of Kafka 12m 30s ago; changes since then do not count there.",
+    ),
+    Case(
         alert="DisklessForeignEntries",
         at=3,
         fires=(single("void_entries_total", "1x9", ', partition="3", reason="foreign"'),),

@@ -1,24 +1,29 @@
-"""The ACLs that a Kafka cluster has for its resource Cluster, asked through an admin client of their own."""
+"""The ACLs that a Kafka cluster has for its resource Cluster, asked over a connection of this process's own.
+
+librdkafka is not asked: it reads past the error of DescribeAcls, so a refusal looks like a cluster without any ACL.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from typing import Any, Final
 
+import kio.schema.describe_acls.v2 as describe_acls
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AclBinding, AclBindingFilter, AclPermissionType, AdminClient, ResourcePatternType, ResourceType
-from confluent_kafka.admin import AclOperation as KafkaOperation
+from kio.schema.errors import ErrorCode
+from kio.static.primitive import i8
 
-from coordinator.adapters.kafka.settings import client_properties
-from coordinator.adapters.kafka.stats import KafkaStats
+from coordinator.adapters.kafka.bootstrap import Bootstrap
+from coordinator.adapters.kafka.broker import refused
+from coordinator.adapters.kafka.settings import check_user_properties
 from coordinator.kafka.acls import AclOperation
 from coordinator.security.acls import Binding
 
 CLUSTER: Final = "kafka-cluster"
-"""The one name that the resource Cluster has; its type is called BROKER in this client."""
-ANSWER_MARGIN_S: Final = 1.0
-"""The client ends a request at its timeout; the answer comes a little later."""
+"""The one name that the resource Cluster has."""
+_TYPE_CLUSTER, _PATTERN_MATCH, _ANY, _ALLOW = i8(4), i8(2), i8(1), 3
 
 _REMEDIES: Final = {
     KafkaError.SECURITY_DISABLED: "Kafka has no authorizer; set authorizer.class.name on its brokers, or use authorizer=acls here",
@@ -34,50 +39,48 @@ class KafkaAcls:
     """Asks for the ACLs of the cluster."""
 
     def __init__(
-        self,
-        *,
-        bootstrap_servers: str,
-        client_id: str,
-        kafka_properties: Mapping[str, Any],
-        stats: KafkaStats,
-        request_timeout_s: float = 3.0,
+        self, *, bootstrap_servers: str, client_id: str, kafka_properties: Mapping[str, Any], request_timeout_s: float = 3.0
     ) -> None:
+        """Raises `KafkaPropertyRefused` for properties that are fixed."""
+        check_user_properties(kafka_properties)
         self._timeout_s = request_timeout_s
-        self._properties = client_properties(
-            bootstrap_servers=bootstrap_servers, client_id=client_id, role="acls", defaults={}, fixed={}, user=kafka_properties, stats=stats
-        )
-        self._admin: AdminClient | None = None
+        self._properties = {**kafka_properties, "bootstrap.servers": bootstrap_servers, "client.id": client_id}
 
     async def read(self) -> frozenset[Binding]:
         """Return the ACLs as they are now. Raises `AclsUnavailable`."""
-        if self._admin is None:
-            self._admin = AdminClient(self._properties)
-        self._admin.poll(0)  # serves what the client logs
-        every = AclBindingFilter(
-            ResourceType.BROKER,
-            CLUSTER,
-            ResourcePatternType.MATCH,
-            None,  # type: ignore[arg-type] # the stubs do not know that None stands for any
-            None,  # type: ignore[arg-type]
-            KafkaOperation.ANY,
-            AclPermissionType.ANY,
-        )
         try:
-            async with asyncio.timeout(self._timeout_s + ANSWER_MARGIN_S):
-                told = await asyncio.wrap_future(self._admin.describe_acls(every, request_timeout=self._timeout_s))
+            return await asyncio.to_thread(self._ask)
         except KafkaException as error:
             reason = error.args[0]
             remedy = _REMEDIES.get(reason.code())
             raise AclsUnavailable(reason.str() + (f": {remedy}" if remedy else "")) from error
-        except TimeoutError as error:
-            raise AclsUnavailable(f"no answer within {self._timeout_s:g} s") from error
-        return frozenset(binding for one in told if (binding := _binding(one)) is not None)
+
+    def _ask(self) -> frozenset[Binding]:
+        """Ask the bootstrap servers in turn. Blocks. Raises `KafkaException`."""
+        every = describe_acls.DescribeAclsRequest(
+            resource_type_filter=_TYPE_CLUSTER,
+            resource_name_filter=CLUSTER,
+            pattern_type_filter=_PATTERN_MATCH,
+            principal_filter=None,
+            host_filter=None,
+            operation=_ANY,
+            permission_type=_ANY,
+        )
+        end_s = time.monotonic() + self._timeout_s
+        return Bootstrap.of(self._properties).ask(every, describe_acls.DescribeAclsResponse, _bindings, end_s)
 
 
-def _binding(acl: AclBinding) -> Binding | None:
+def _bindings(answer: describe_acls.DescribeAclsResponse) -> frozenset[Binding]:
+    if answer.error_code is not ErrorCode.none:
+        raise refused(int(answer.error_code.value), answer.error_message or f"the broker answers {answer.error_code.name}")
+    told = (acl for resource in answer.resources for acl in resource.acls)
+    return frozenset(binding for acl in told if (binding := _binding(acl)) is not None)
+
+
+def _binding(acl: describe_acls.response.AclDescription) -> Binding | None:
     """Return an ACL as the rules know it; None for operations that are none of them (of delegation tokens, for example)."""
     try:
-        operation = AclOperation(KafkaOperation(acl.operation).value)
+        operation = AclOperation(acl.operation)
     except ValueError:
         return None
-    return Binding(acl.principal, operation, acl.permission_type is AclPermissionType.ALLOW, acl.host)
+    return Binding(acl.principal, operation, acl.permission_type == _ALLOW, acl.host)

@@ -69,6 +69,30 @@ KAFKA: Final = (
         ),
     ),
     Alert(
+        name="DisklessAclsOld",
+        # Who lets ACLs count late (authorizer.cache.ms) has old ones without any failure.
+        expr="diskless_coordinator_acl_age_seconds > 300 and increase(diskless_coordinator_acl_refresh_failures_total[10m]) > 0",
+        looks_at=("diskless_coordinator_acl_age_seconds", "diskless_coordinator_acl_refresh_failures_total"),
+        wait="1m",
+        severity=AlertSeverity.WARNING,
+        summary="Kafka does not tell its ACLs",
+        description=(
+            "{{ $labels.instance }} heard the ACLs of Kafka {{ $value | humanizeDuration }} ago; changes since then do not count there."
+        ),
+        runbook=Runbook(
+            means=(
+                "With authorizer=kafka the ACLs that Kafka told last go on to count, so a right that was taken away is still given."
+                " A node that starts now serves nobody but super.users."
+            ),
+            look=(
+                "The reason in the log of the process (`Kafka does not tell its ACLs`).",
+                "Whether the principal of the nodes still has DESCRIBE on the cluster (kafka-acls --list --cluster).",
+            ),
+            commands=(STATUS, DOCTOR),
+            harmless="While Kafka itself is away, as long as nobody's rights are to change.",
+        ),
+    ),
+    Alert(
         name="DisklessForeignEntries",
         expr=f'sum by ({GROUP}, partition) (diskless_coordinator_void_entries_total{{reason="foreign"}}) > 0',
         looks_at=(f'sum by ({GROUP}, partition) (diskless_coordinator_void_entries_total{{reason="foreign"}})',),
