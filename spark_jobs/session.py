@@ -7,7 +7,6 @@ Invariant: everything Spark writes on this machine is below the scratch folder, 
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import logging
 import os
@@ -21,7 +20,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,17 +36,6 @@ START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 10.0
 LOOK_EVERY_S = 0.02
 LOG_TAIL_BYTES = 4000
-
-KAFKA_CLASSES = (
-    "org.apache.spark.sql.kafka010.KafkaSourceProvider",
-    "org.apache.spark.sql.kafka010.KafkaMicroBatchStream",
-    "org.apache.spark.sql.kafka010.KafkaBatchPartitionReader",
-    "org.apache.spark.sql.kafka010.consumer.KafkaDataConsumer",
-    "org.apache.kafka.clients.admin.KafkaAdminClient",
-    "org.apache.kafka.clients.consumer.KafkaConsumer",
-    "org.apache.kafka.common.protocol.ApiKeys",  # and with it every message
-    "org.apache.kafka.common.protocol.Errors",  # and with it every exception
-)
 
 JARS_LOCK = Path(__file__).with_name("jars.lock")
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
@@ -135,45 +123,6 @@ def open_spark(name: str, engine: Engine) -> Iterator[RunningSpark]:
     finally:
         _disconnect(running)
         _end(jvm, engine.stop_timeout_s)
-
-
-def class_archive(engine: Engine, folder: Path) -> Path:
-    """Return where the archive of loaded classes for this Java, these jars and options is, or would be, in a folder."""
-    jars = sorted(str(jar) for jar in (find_spark() / "jars").iterdir())
-    parts = [str(engine.java), *jars, *map(str, engine.jars), *JVM_OPTIONS, *KAFKA_CLASSES]
-    return folder / f"{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:16]}.jsa"
-
-
-def make_class_archive(engine: Engine, archive: Path) -> None:
-    """Let a JVM do once what jobs do and keep the classes it loaded: with them a job starts in half the processor time.
-
-    Takes some 20 s and 150 MB. Raises `SparkStartError`.
-    """
-    archive.parent.mkdir(parents=True, exist_ok=True)
-    part = archive.with_suffix(".part")
-    part.unlink(missing_ok=True)
-    training = replace(engine, jvm_options=(f"-XX:ArchiveClassesAtExit={part}",), stop_timeout_s=START_TIMEOUT_S)
-    with open_spark("training", training) as running:
-        _exercise(running.session, str(engine.scratch / "checkpoint"))
-    if not part.exists():
-        raise SparkStartError(f"Java made no archive of its classes; log: {training.log_file}")
-    part.replace(archive)
-
-
-def _exercise(session: SparkSession, checkpoint: str) -> None:
-    """Stream a few rows the way jobs do, and load what reads Kafka, which is not there."""
-    rows = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
-    query = (
-        rows.writeStream.foreachBatch(lambda frame, _: frame.mapInArrow(lambda batches: batches, frame.schema).toArrow())
-        .option("checkpointLocation", checkpoint)
-        .start()
-    )
-    deadline_s = time.monotonic() + START_TIMEOUT_S
-    while query.lastProgress is None and time.monotonic() < deadline_s:  # there are always more rows
-        time.sleep(LOOK_EVERY_S)
-    query.stop()
-    for name in KAFKA_CLASSES:
-        session._jvm.java.lang.Class.forName(name)  # type: ignore[union-attr]
 
 
 def _settings(name: str, engine: Engine) -> dict[str, str]:

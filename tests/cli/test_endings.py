@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import cli
+from cli.ending import describe
 from cli.outcome import Exit
 from tests.cli.hostile import files_below
 
@@ -199,6 +200,16 @@ def test_a_defect_is_one_line_that_names_where_the_details_are(tmp_path: Path) -
     ],
 )
 @pytest.mark.parametrize("key", ["listeners", "http.listener"])
+def test_a_defect_whose_text_cannot_be_told_is_named_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class JvmIsGone(Exception):
+        def __str__(self) -> str:
+            raise ConnectionRefusedError
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert describe(JvmIsGone()).startswith("a defect of diskless: JvmIsGone; please report it with ")
+    assert "JvmIsGone" in next(tmp_path.iterdir()).read_text(encoding="utf-8")
+
+
 def test_a_node_that_cannot_listen_says_why(key: str, listener: str, reason: str, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = listener.format(taken=taken.getsockname()[1])
