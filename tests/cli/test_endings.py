@@ -191,15 +191,6 @@ def test_a_defect_is_one_line_that_names_where_the_details_are(tmp_path: Path) -
     assert "Traceback" in kept.read_text()
 
 
-@pytest.mark.parametrize(
-    ("listener", "reason"),
-    [
-        ("127.0.0.1:{taken}", "another process listens there"),
-        ("192.0.2.1:9192", "does not have that address"),
-        ("host.invalid:9192", "resolved"),
-    ],
-)
-@pytest.mark.parametrize("key", ["listeners", "http.listener"])
 def test_a_defect_whose_text_cannot_be_told_is_named_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class JvmIsGone(Exception):
         def __str__(self) -> str:
@@ -210,6 +201,15 @@ def test_a_defect_whose_text_cannot_be_told_is_named_all_the_same(tmp_path: Path
     assert "JvmIsGone" in next(tmp_path.iterdir()).read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize(
+    ("listener", "reason"),
+    [
+        ("127.0.0.1:{taken}", "another process listens there"),
+        ("192.0.2.1:9192", "does not have that address"),
+        ("host.invalid:9192", "resolved"),
+    ],
+)
+@pytest.mark.parametrize("key", ["listeners", "http.listener"])
 def test_a_node_that_cannot_listen_says_why(key: str, listener: str, reason: str, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = listener.format(taken=taken.getsockname()[1])
