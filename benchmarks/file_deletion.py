@@ -4,7 +4,8 @@
 
 A real broker, a coordinator process with one metadata partition, a store in a local folder. The same number of objects is deleted with the
 store alone first, as many calls at a time as a node makes. Then so many files are committed, their objects made, and commits measured at a
-fixed rate: while nothing is deleted, and from the deletion of their topic on until the last object is gone.
+fixed rate: while nothing is deleted, from the deletion of their topic on until the last object is gone, and afterwards again. The last
+rows are the medians of the windows of each kind: those of one run compare, those of different hours do not.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import tempfile
+import statistics
 import threading
 import time
 from collections.abc import Sequence
@@ -29,9 +31,13 @@ from coordinator.runtime.files.objects import CALLS_AT_ONCE_MAX, KEYS_PER_CALL_M
 BATCHES_A_FILE = 10
 PARTITIONS = 100
 CONNECTIONS = 16
+ALONE = "commits alone"
+BESIDE = "commits beside deletions"
 DATA = b"a file"
 WINDOW_S = 5.0
-FILL_S = 10.0
+WINDOWS_ALONE = 3
+"""Before the deletions, and as many behind them."""
+FILL_RATE = 2_000.0
 # The keys of the load tell their time to the second.
 AGES = {"file_commit_max_age_ms": "5000", "clock_skew_max_ms": "500", "file_delete_grace_ms": "2000", "snapshots_enable": "false"}
 
@@ -107,7 +113,7 @@ def measure(files: int, rate: float) -> list[Row]:
         shape = Shape(batches_per_file=BATCHES_A_FILE, partitions=PARTITIONS)
         doomed = asyncio.run(create_targets(node.address, "doomed", PARTITIONS, CONNECTIONS))
         kept = asyncio.run(create_targets(node.address, "kept", PARTITIONS, CONNECTIONS))
-        fill = Load(shape=shape, targets=doomed, window_s=FILL_S, rate=files / FILL_S, warm_up_s=0.0)
+        fill = Load(shape=shape, targets=doomed, window_s=files / FILL_RATE, rate=FILL_RATE, warm_up_s=0.0)
         pool.submit(run_load, fill).result()
         made = asyncio.run(keys_of_files([node.address]))
         make(folder, made)
@@ -127,13 +133,20 @@ def measure(files: int, rate: float) -> list[Row]:
                 "other_cores": cpu.others_s / (WINDOW_S + 1),
             }
 
-        rows += [commits("commits alone") for _ in range(3)]
+        alone = [commits(ALONE) for _ in range(WINDOWS_ALONE)]
         emptying = Emptying(wal, len(made))
         asyncio.run(delete_topic(node.address, "doomed"))
+        beside = []
         while not emptying.is_over:
-            rows.append(commits("commits beside deletions"))
-        rows.append({"what": "deletions", "objects_per_s": len(made) / emptying.seconds})
-    return rows
+            beside.append(commits(BESIDE))
+        rows += [*alone, *beside, {"what": "deletions", "objects_per_s": len(made) / emptying.seconds}]
+        after = [commits(ALONE) for _ in range(WINDOWS_ALONE)]
+    return [*rows, *after, medians(f"median of {ALONE}", alone + after), medians(f"median of {BESIDE}", beside)]
+
+
+def medians(what: str, windows: Sequence[Row]) -> Row:
+    """The medians of the figures of some windows."""
+    return {"what": what} | {name: statistics.median(window[name] for window in windows) for name in windows[0] if name != "what"}
 
 
 def main() -> None:

@@ -124,3 +124,39 @@ def test_what_is_found_and_counted_is_what_a_look_at_all_files_finds(open_store:
     expected = (len(sizes[True]), len(sizes[False]), sum(sizes[True]), sum(sizes[False]))
     assert replica.state.file_totals() == expected
     assert len(replica.state.tombstone_ages) == sum(replica.state.find_tombstone(key) is not None for key in model.all_keys)
+
+
+def test_files_that_became_empty_at_the_same_time_are_found_page_by_page(open_store: OpenStore) -> None:
+    replica = started(open_store)
+    for number in range(5):
+        replica.apply([file(f"k{number}", {0: 1}, base=number)], number + 1)
+    first_ms = replica.state.hot.log_time_ms
+    replica.apply([deleted(0, 3)], 6)
+    replica.trim()
+    replica.flush()
+    replica.state.hot.log_time_ms += 1_000
+    replica.apply([deleted(0, 5)], 7)
+    replica.trim()
+    replica.flush()
+    ids = {row.object_key: row.file_id for row in empty(replica)}
+    assert keys(empty(replica, after=(first_ms, ids["k0"]), limit=1)) == ["k1"]
+    assert keys(empty(replica, after=(first_ms, ids["k0"]), limit=3)) == ["k1", "k2", "k3"]
+    assert keys(empty(replica, after=(first_ms, ids["k2"]))) == ["k3", "k4"]
+    assert keys(empty(replica, after=(first_ms, ids["k0"]), before_ms=first_ms + 1)) == ["k1", "k2"]
+    assert keys(empty(replica, after=(first_ms + 1_000, ids["k4"]))) == []
+    assert keys(empty(replica, after=(first_ms, ids["k0"]), before_ms=first_ms)) == []
+
+
+def test_a_file_that_was_read_as_empty_is_ended_and_stays_so(open_store: OpenStore) -> None:
+    replica = started(open_store)
+    replica.apply([file("a", {})], 1)
+    replica.apply([file("b", {})], 2)
+    replica.flush()
+    assert keys(empty(replica)) == ["a", "b"]
+    found = replica.state.find_files(["a", "b"])
+    assert {key: row.live_batches for key, row in found.items()} == {"a": 0, "b": 0}
+    replica.apply([FilesRemoved(object_keys=["a"])], 3)
+    assert list(replica.state.find_files(["a", "b"])) == ["b"]
+    replica.flush()
+    assert keys(empty(replica)) == ["b"]
+    assert list(replica.state.find_files(["a", "b"])) == ["b"]

@@ -31,9 +31,12 @@ FLUSHES = "(SELECT flushes FROM header)"
 FILE_BY_KEY = f"SELECT {FILE_COLUMNS}, {FLUSHES} FROM file WHERE object_key = ?"
 FILES_BY_KEY = f"SELECT {FILE_COLUMNS}, {FLUSHES} FROM file WHERE object_key IN (SELECT value FROM json_each(?))"
 FILES_AFTER = f"SELECT {FILE_COLUMNS}, {FLUSHES} FROM file WHERE object_key > ? ORDER BY object_key LIMIT ?"
-EMPTY_FILES = f"""
+EMPTY_FILES_OF_TIME = f"""
+    SELECT {FILE_COLUMNS}, {FLUSHES} FROM file WHERE emptied_ms >= 0 AND emptied_ms < ? AND emptied_ms = ? AND id > ? ORDER BY id LIMIT ?
+"""
+EMPTY_FILES_LATER = f"""
     SELECT {FILE_COLUMNS}, {FLUSHES} FROM file
-    WHERE emptied_ms >= 0 AND emptied_ms < ? AND (emptied_ms, id) > (?, ?) ORDER BY emptied_ms, id LIMIT ?
+    WHERE emptied_ms >= 0 AND emptied_ms < ? AND emptied_ms > ? ORDER BY emptied_ms, id LIMIT ?
 """
 TOMBSTONE = "SELECT object_key, reason, time_ms, created_ms, proof FROM tombstone WHERE object_key = ?"
 TOMBSTONES_AFTER = """
@@ -156,9 +159,16 @@ class StateReader:
         return files
 
     def empty_files(self, before_ms: int, after: tuple[int, int], limit: int) -> list[FileRow]:
-        """Files with `emptied_ms` below `before_ms`, ordered by it and the file id, behind that pair."""
+        """Files with `emptied_ms` below `before_ms`, ordered by it and the file id, behind that pair.
+
+        A deleted topic empties very many files at the same time. SQLite does not begin in the middle of them for a comparison of pairs.
+        """
+        emptied_ms, _ = after
         with translated(self._path, self._on_corrupt):
-            return [self._file_row(row) for row in fetch(self._cursor, EMPTY_FILES, (before_ms, *after, limit))]
+            rows = fetch(self._cursor, EMPTY_FILES_OF_TIME, (before_ms, *after, limit))
+            if len(rows) < limit:
+                rows += fetch(self._cursor, EMPTY_FILES_LATER, (before_ms, emptied_ms, limit - len(rows)))
+            return [self._file_row(row) for row in rows]
 
     def file_changes(self) -> FileTotals:
         """How the files changed that are stored, since the store was opened."""

@@ -55,6 +55,8 @@ TRIM_PARTITION_COST = 10
 """The cost of looking at a partition, in batches counted out."""
 TRIM_RUN_COST = 50
 """The cost of reading a run, in batches counted out."""
+EMPTY_FILES_KEPT_MAX = 4096
+"""About two megabytes. More than a leader reads before it ends the first of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +110,8 @@ class ShardState:
     """How many files were stored when the state was loaded."""
     trimming: dict[int, int] = field(default_factory=dict)
     dead: dict[int, bytes] = field(default_factory=dict)
+    _empty_kept: dict[str, FileRow] = field(default_factory=dict)
+    """Empty files that were read a moment ago. Until they end nothing changes in them, and who reads them means to end them."""
 
     @staticmethod
     def restore(stored: Stored, cold: ColdStore) -> ShardState:
@@ -241,6 +245,7 @@ class ShardState:
                 self._bury_again(key, reason, -1)
             else:
                 self.active.remove_file(row)
+                self._empty_kept.pop(key, None)
                 self._bury(key, reason, row.created_ms)
 
     def _bury_again(self, object_key: str, reason: str, created_ms: int) -> None:
@@ -299,7 +304,8 @@ class ShardState:
         found: dict[str, FileRow] = {}
         left: list[str] = []
         for key in filter(self.may_know, object_keys):
-            is_certain, file = self._find_unwritten(key)
+            kept = self._empty_kept.get(key)
+            is_certain, file = (True, kept) if kept is not None else self._find_unwritten(key)
             if file is not None:
                 found[key] = file
             elif not is_certain:
@@ -380,6 +386,9 @@ class ShardState:
             if len(page) < wanted:
                 break
             after = (page[-1].emptied_ms, page[-1].file_id)
+        if len(self._empty_kept) + len(found) > EMPTY_FILES_KEPT_MAX:
+            self._empty_kept.clear()
+        self._empty_kept.update((row.object_key, row) for row in found if not row.live_batches)
         return found
 
     def file_totals(self) -> FileTotals:

@@ -33,12 +33,12 @@ T = TypeVar("T")
 ROWS_PER_READ = 100
 """Reading holds the event loop; so many rows take it for about a millisecond."""
 FILES_AT_ONCE = 4_000
-"""Files that are asked about and deleted side by side."""
-KEYS_PER_ENTRY = 50
-"""Deciding on a key and applying that takes the event loop about a tenth of a millisecond, and commits wait meanwhile."""
+"""Files that are asked about and deleted side by side: no more than the state keeps (`EMPTY_FILES_KEPT_MAX`)."""
+KEYS_PER_ENTRY = 200
+"""Deciding on a key and applying that takes the event loop some microseconds, and commits wait meanwhile: a few milliseconds."""
 LOG_TIMEOUT_MS = 5_000
-LOG_PAUSE_S = 0.01
-"""Behind each entry, so that no more than about a fifth of the event loop goes into them, however many there are."""
+LOG_PAUSE_S = (0.01, 0.1)
+"""Behind each entry as long as it was on its way, within these bounds, so that commits come first, however many files there are."""
 
 
 class CleanerCounts(NamedTuple):
@@ -233,23 +233,28 @@ class EmptyFiles:
         self._delete_failures += removal.has_failed
         logged = 0
         for some in _chunks([key for key in keys if key in removal.gone], KEYS_PER_ENTRY):
-            async with self._log_turn:
-                logged += self._logged(some, await self._replica().ask(RemoveFiles(object_keys=some), LOG_TIMEOUT_MS))
-                await asyncio.sleep(LOG_PAUSE_S)
+            logged += self._logged(some, await self._log(RemoveFiles(object_keys=some)))
         self._deleted += logged
         return logged
 
     async def _hand_over(self, files: Sequence[tuple[str, int]]) -> int:
         """Log that later owners are responsible from now on; returns for how many files that was done."""
         keys, owners = [key for key, _ in files], [owner for _, owner in files]
-        async with self._log_turn:
-            answer = await self._replica().ask(HandOverFiles(object_keys=keys, next_owner_ids=owners), LOG_TIMEOUT_MS)
-            await asyncio.sleep(LOG_PAUSE_S)
-        logged = self._logged(keys, answer)
+        logged = self._logged(keys, await self._log(HandOverFiles(object_keys=keys, next_owner_ids=owners)))
         self._handed_over += logged
         for owner in set(owners):
             self._on_handed_over(owner)
         return logged
+
+    async def _log(self, command: RemoveFiles | HandOverFiles) -> object:
+        """Have an entry written, and rest; those of all coordinators of a node one after the other."""
+        loop = asyncio.get_running_loop()
+        async with self._log_turn:
+            begun_s = loop.time()
+            answer = await self._replica().ask(command, LOG_TIMEOUT_MS)
+            shortest_s, longest_s = LOG_PAUSE_S
+            await asyncio.sleep(min(max(loop.time() - begun_s, shortest_s), longest_s))
+        return answer
 
     def _logged(self, keys: Sequence[str], answer: object) -> int:
         """How many files an entry took. One that was not logged is met again; one that cannot be is a fault of this node."""
