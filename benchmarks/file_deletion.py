@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import tempfile
 import statistics
+import tempfile
 import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 from benchmarks.bed import Row, broker, own_process, say, service, table, wait_for, write_json
 from cli.bench.counters import thread_cpu
@@ -146,7 +147,8 @@ def measure(files: int, rate: float) -> list[Row]:
 
 def medians(what: str, windows: Sequence[Row]) -> Row:
     """The medians of the figures of some windows."""
-    return {"what": what} | {name: statistics.median(window[name] for window in windows) for name in windows[0] if name != "what"}
+    names = [name for name in windows[0] if name != "what"]
+    return {"what": what} | {name: statistics.median(cast(float, window[name]) for window in windows) for name in names}
 
 
 def main() -> None:

@@ -136,7 +136,7 @@ def check_packed(written: Written, applied: Sequence[AppliedFiles]) -> None:
     assert packed.partition_rows.tolist() == sorted(written.rows)
     for owner, sums in zip(packed.partition_rows.tolist(), packed.sums, strict=True):
         rows = np.array(written.rows[owner], ROW)
-        assert digest_of(sums) == expected_digest(KEYS[owner], rows) == digest_of(batches_sum(KEYS[owner], rows)[0])
+        assert digest_of(sums) == expected_digest(KEYS[owner], rows) == digest_of(batches_sum(key_lanes(KEYS[owner]), rows)[0])
 
 
 @settings(max_examples=80)
@@ -155,6 +155,32 @@ def test_partitions_of_many_runs_are_packed_in_pieces(far: float) -> None:
     written = Written(7)
     check_packed(written, [written.files([100] * 20, far=far) for _ in range(13)])
     assert max(map(len, written.rows.values())) > 2 * RUN_ROWS_MAX
+
+
+@pytest.mark.parametrize("loops", [packing_loops, PLAIN], ids=["compiled", "plain"])
+@settings(max_examples=60)
+@given(seed=st.integers(0, 2**32), counts=st.lists(st.integers(1, 20), min_size=1, max_size=5), far=st.sampled_from([0, 0.1]))
+def test_batches_that_are_taken_out_of_a_run_are_those_that_end_between_two_offsets(
+    loops: ModuleType, seed: int, counts: list[int], far: float
+) -> None:
+    written = Written(seed)
+    rng = written.random
+    for run in pack_runs([written.files(counts, far=far)], KEYS).runs:
+        rows = unpack(run)
+        end = int(rng.choice([*rows["base"][1:].tolist(), run.last + 1, 1 << 62]))
+        start, target = sorted(rng.choice([run.base, *(rows["base"] + rng.randrange(3)).tolist(), run.last + 1]) for _ in range(2))
+        lanes = key_lanes(KEYS[run.partition_row])
+        sums, files, behind = np.full((1, 2), 7, np.uint64), np.full(len(rows), -1, np.int64), np.zeros(1, np.int64)
+        cells = memoryview(run.data).cast("I")
+        gone = loops.take_out_run(
+            cells, run.base, run.file_base, run.timestamp_base, start, target, end, *lanes, sums.data, files.data, behind.data
+        )
+        ends = rows["base"] + rows["count"]
+        counted = rows[rows["base"] < end]
+        expected = rows[(rows["base"] < end) & (ends > start) & (ends <= target)]
+        assert files[:gone].tolist() == expected["file"].tolist()
+        assert sums.tolist() == (batches_sum(lanes, expected) + np.uint64(7)).tolist()
+        assert min(int(behind[0]), target) == min(int(counted["base"][-1] + counted["count"][-1]), target)
 
 
 @settings(max_examples=60)

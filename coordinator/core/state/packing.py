@@ -17,7 +17,7 @@ import numpy as np
 from coordinator.core.directory.content import Content, items_of
 from coordinator.core.state.frozen import FrozenPartitions, FrozenProducers, PartitionRow, ProducerLists
 from coordinator.core.state.packing_loops import hash_lines
-from coordinator.core.state.run_packing import batches_sum, pack_runs
+from coordinator.core.state.run_packing import pack_runs
 from coordinator.core.state.tombstone_ages import TombstoneAges
 from coordinator.core.state.unwritten import Generation
 from coordinator.core.tables.cells import REMEMBERED_BATCHES
@@ -164,8 +164,9 @@ class Packer:
         packed = pack_runs(generation.applied, self.key_of, rest)
         rest()
         self._add_batches(packed.partition_rows, packed.sums)
-        for partition_row, gone in generation.trimmed_rows:
-            self._add_batches(np.array([partition_row]), np.negative(batches_sum(self.key_of[partition_row], gone)))
+        if generation.trimmed_sums:
+            trimmed = np.fromiter(generation.trimmed_sums, np.int64, len(generation.trimmed_sums))
+            self._add_batches(trimmed, np.negative(np.concatenate(list(generation.trimmed_sums.values()))))
         stored = self._replace_partitions(freeze.partitions, rest)
         rest()
         producers = freeze.producers.stored()

@@ -52,6 +52,19 @@ cpdef long long add_run(
     const long long[::1] files, long long[::1] counts,
 ) except? -1
 
+@cython.locals(
+    at=Py_ssize_t, batch=Py_ssize_t, gone=Py_ssize_t,
+    low_start=cython.ulonglong, high_start=cython.ulonglong, low_sum=cython.ulonglong, high_sum=cython.ulonglong,
+    first=cython.longlong, next_offset=cython.longlong, file=cython.longlong, count=cython.ulonglong, count_bits=cython.uint,
+    kind=cython.ulonglong, byte_offset=cython.ulonglong, size=cython.ulonglong, index=cython.ulonglong,
+    word_0=cython.ulonglong, word_1=cython.ulonglong, word_2=cython.ulonglong, word_3=cython.ulonglong, word_4=cython.ulonglong,
+)
+cpdef Py_ssize_t take_out_run(
+    const unsigned int[::1] cells, long long base, long long file_base, long long timestamp_base, long long first_offset,
+    long long target, long long end, long long low_key, long long high_key, unsigned long long[:, ::1] sums, long long[::1] files,
+    long long[::1] behind,
+) except -1
+
 @cython.locals(at=Py_ssize_t, column=Py_ssize_t, lane=cython.ulonglong, word=cython.ulonglong)
 cpdef object hash_lines(const long long[:, ::1] lines, unsigned long long[::1] hashes)
 

@@ -173,6 +173,59 @@ def add_run(
     return next_offset
 
 
+def take_out_run(
+    cells: memoryview[int],
+    base: int,
+    file_base: int,
+    timestamp_base: int,
+    first_offset: int,
+    target: int,
+    end: int,
+    low_key: int,
+    high_key: int,
+    sums: memoryview[int],
+    files: memoryview[int],
+    behind: memoryview[int],
+) -> int:
+    """Write the files of a packed run's batches that end in `[first_offset, target)` to `files`, and add their hashes to `sums[0]`.
+
+    Batches that begin at `end` or later are not those of this run. Returns how many there are; `behind` gets the offset behind the
+    last batch that was looked at.
+    """
+    low_start, high_start = low_key & _MASK, high_key & _MASK
+    low_start ^= _SEED_LOW
+    high_start ^= _SEED_HIGH
+    high_sum, low_sum = sums[0, 0], sums[0, 1]
+    next_offset = base
+    count_bits = 0x7FFFFFFF
+    gone = 0
+    for batch in range(len(cells) // 6):
+        if next_offset >= end:
+            break
+        at = batch * 6
+        first = next_offset
+        count = (cells[at] & count_bits) + 1
+        next_offset = first + count
+        if next_offset <= first_offset:
+            continue
+        if next_offset > target:
+            break
+        file = cells[at + 3] + file_base
+        files[gone] = file
+        gone += 1
+        kind, byte_offset, size, index = cells[at] >> 31, cells[at + 1], cells[at + 2], cells[at + 5]
+        word_0 = first & _MASK
+        word_1 = (count | byte_offset << 32) & _MASK
+        word_2 = (size | kind << 31 | index << 32) & _MASK
+        word_3 = file & _MASK
+        word_4 = cells[at + 4] + timestamp_base & _MASK
+        low_sum = low_sum + _low(_low(_low(_low(_low(low_start, word_0), word_1), word_2), word_3), word_4) & _MASK
+        high_sum = high_sum + _high(_high(_high(_high(_high(high_start, word_0), word_1), word_2), word_3), word_4) & _MASK
+    sums[0, 0], sums[0, 1] = high_sum, low_sum
+    behind[0] = next_offset
+    return gone
+
+
 def hash_lines(lines: memoryview[int], hashes: memoryview[int]) -> None:
     """A hash of 64 bits of each line of numbers."""
     for at in range(lines.shape[0]):  # type: ignore[index]  # a view has a shape

@@ -22,6 +22,7 @@ from coordinator.core.files.logged import AppliedFiles, LoggedFiles
 from coordinator.core.state.frozen import PartitionRow, ProducerRow, freeze_partitions, freeze_producers
 from coordinator.core.state.packing import Freeze, Packer, TopicRow, unpack_ring
 from coordinator.core.state.tombstone_ages import TombstoneAges
+from coordinator.core.state.trimming import TakenOut
 from coordinator.core.state.unwritten import Generation, UnwrittenRun, with_losses
 from coordinator.core.tables.cells import RING_WIDTH
 from coordinator.core.tables.in_memory import BrokenInvariant, DeletedTopic, HotState, Topic
@@ -53,8 +54,6 @@ OFFSET_END = (1 << 63) - 1
 
 TRIM_PARTITION_COST = 10
 """The cost of looking at a partition, in batches counted out."""
-TRIM_RUN_COST = 50
-"""The cost of reading a run, in batches counted out."""
 EMPTY_FILES_KEPT_MAX = 4096
 """About two megabytes. More than a leader reads before it ends the first of them."""
 
@@ -461,45 +460,24 @@ class ShardState:
     def trim_step(self, rows_max: int = 8_000) -> bool:
         """Count some deleted batches out of their files, which takes some milliseconds; returns whether there is more to do."""
         budget = rows_max
-        gone: list[Rows] = []
+        taken = TakenOut(self.active)
         try:
             while self.trimming and budget > 0:
-                budget -= self._trim_partition(next(iter(self.trimming)), budget, gone) + TRIM_PARTITION_COST
+                budget -= self._trim_partition(next(iter(self.trimming)), budget, taken) + TRIM_PARTITION_COST
         finally:
-            self._lose(gone)
+            taken.count()
         return bool(self.trimming)
 
-    def _lose(self, gone: Sequence[Rows]) -> None:
-        """Count batches out of their files. A file has batches of many partitions, so all that went together are counted at once."""
-        if not gone:
-            return
-        files, counts = np.unique(np.concatenate([rows["file"] for rows in gone]), return_counts=True)
-        for file_id, count in zip(files.tolist(), counts.tolist(), strict=True):
-            self.active.lose(file_id, count)
-
-    def _trim_partition(self, row: int, budget: int, lost: list[Rows]) -> int:
-        """Trim a partition as far as the budget reaches; batches that are gone are added to `lost`, to be counted out of their files."""
+    def _trim_partition(self, row: int, budget: int, taken: TakenOut) -> int:
+        """Trim a partition as far as the budget reaches; returns the cost."""
         table = self.hot.partitions
         is_dead = row in self.dead
         target = table.high_watermark.cells[row] if is_dead else table.log_start.cells[row]
-        start = self.trimming[row]
-        done = 0
+        start, cost = self.trimming[row], 0
         # A deleted topic may have very many partitions without a batch.
-        for rows in self.rows_from(row, start) if start < target else ():
-            last = rows["base"] + rows["count"] - 1
-            if not len(rows) or int(rows["base"][0]) > start:
-                raise BrokenInvariant(f"no batch holds offset {start} of row {row}, which is to be counted out of its file")
-            gone = rows[(last >= start) & (last < target)]
-            if len(gone):
-                self.active.trimmed_rows.append((row, gone))
-                lost.append(gone)
-            done += len(gone) + TRIM_RUN_COST
-            start = min(int(last[-1]) + 1, target)
-            if start >= target or done >= budget:
-                break
-        else:
-            if start < target:
-                raise BrokenInvariant(f"the batches of row {row} end at {start}, before {target}, up to which they were deleted")
+        if start < target:
+            key = self.dead[row] if is_dead else table.keys[row]
+            start, cost = taken.take(self.runs_from(row, start), row, key, start, target, budget)
         self.active.trimmed[row] = start
         if start < target:
             self.trimming[row] = start
@@ -507,7 +485,7 @@ class ShardState:
             del self.trimming[row]
             if is_dead:
                 self.active.purged.append(row)
-        return done
+        return cost
 
     # ---- writing
 

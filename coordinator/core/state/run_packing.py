@@ -60,10 +60,10 @@ def pack_runs(applied: Sequence[AppliedFiles], keys: Mapping[int, bytes], rest: 
     return _pack_partitions(rows, owners[starts], [*starts.tolist(), end], keys, rest)
 
 
-def batches_sum(key: bytes, rows: Rows) -> U64:
-    """The sum of the hashes of some batches of a partition, in the form of `state_digest.lanes_of`."""
+def batches_sum(lanes: tuple[int, int], rows: Rows) -> U64:
+    """The sum of the hashes of some batches of the partition with these lanes, in the form of `state_digest.lanes_of`."""
     sums = np.zeros((1, 2), np.uint64)
-    numbers, lanes = numbers_of(rows).data, key_lanes(key)
+    numbers = numbers_of(rows).data
     for start in range(0, len(rows), _SLICE_ROWS):
         add_hashes(numbers, start, min(start + _SLICE_ROWS, len(rows)), *lanes, sums.data, 0)
     return sums

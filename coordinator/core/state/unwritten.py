@@ -8,11 +8,13 @@ active one: for each partition the three hold consecutive offsets, so nothing is
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from coordinator.core.files.logged import AppliedFiles
 from coordinator.core.tables.stored_rows import FileName, FileRow, Rows, Tombstone
+from records.state_digest import U64
 
 
 class UnwrittenRun(NamedTuple):
@@ -44,7 +46,8 @@ class Generation:
     files_removed: dict[str, FileRow] = field(default_factory=dict)
     live_lost: dict[int, int] = field(default_factory=dict)
     trimmed: dict[int, int] = field(default_factory=dict)
-    trimmed_rows: list[tuple[int, Rows]] = field(default_factory=list)
+    trimmed_sums: dict[int, U64] = field(default_factory=dict)
+    """The sums of the hashes of batches that were counted out, by partition row: a pair as in `state_digest.lanes_of`."""
     purged: list[int] = field(default_factory=list)
     batches: int = 0
 
@@ -112,16 +115,17 @@ class Generation:
         runs = self._runs_of(partition_row)
         return runs[0].base if runs else None
 
-    def lose(self, file_id: int, count: int) -> int | None:
-        """Count batches of a file as gone. Returns what is left if the file is in this generation."""
+    def lose(self, file_ids: Iterable[int], counts: Iterable[int]) -> None:
+        """Count batches of files as gone."""
         self._name_files()
-        place = self._place_of_id.get(file_id)
-        if place is None:
-            self.live_lost[file_id] = self.live_lost.get(file_id, 0) + count
-            return None
-        applied, file = place
-        applied.live_batches[file - applied.first] -= count
-        return applied.live_batches[file - applied.first]
+        places, lost = self._place_of_id, self.live_lost
+        for file_id, count in zip(file_ids, counts, strict=True):
+            place = places.get(file_id)
+            if place is None:
+                lost[file_id] = lost.get(file_id, 0) + count
+            else:
+                applied, file = place
+                applied.live_batches[file - applied.first] -= count
 
 
 def with_losses(row: FileRow, *generations: Generation | None) -> FileRow:
