@@ -25,7 +25,7 @@ RUN python -m venv /tools \
  && python -m venv --without-pip /opt/diskless
 RUN python locked.py >service.lock \
  && /tools/bin/pip --python /opt/diskless/bin/python install --no-cache-dir --no-compile --no-deps --require-hashes -r service.lock
-COPY setup.py README.md ./
+COPY setup.py README.md LICENSE ./
 COPY cli cli
 COPY coordinator coordinator
 COPY records records

@@ -8,11 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from codegen import api_keys, command_reference, commands, configuration, messages, operations, records
+from codegen.licences import page as licences
+from codegen.licences.rules import LicenceError
 from codegen.source import formatted
 
 ROOT = Path(__file__).parents[1]
 GENERATORS: dict[Path, Callable[[Path], str]] = {
-    module.TARGET: module.generate for module in (records, messages, api_keys, operations, commands, configuration, command_reference)
+    module.TARGET: module.generate
+    for module in (records, messages, api_keys, operations, commands, configuration, command_reference, licences)
 }
 
 
@@ -28,7 +31,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m codegen", description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; name what is not as its sources say")
     check = parser.parse_args().check
-    found = stale()
+    try:
+        found = stale()
+    except LicenceError as error:
+        print(f"codegen: {error}", file=sys.stderr)
+        return 1
     for path, text in found.items():
         print(f"{'differs from its sources' if check else 'written'}: {path.relative_to(ROOT)}")
         if not check:

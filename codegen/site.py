@@ -39,7 +39,15 @@ HOME = {"README.md": "index.md"}
 NAV: Mapping[str, tuple[str, ...]] = {
     "Start": ("index.md", "getting-started.md", "concepts.md"),
     "Operate": ("operating.md", "chart.md", "upgrades.md", "security.md", "runbook.md", "dashboards.md", "monitor.md"),
-    "Reference": ("configuration.md", "commands.md", "command-reference.md", "command-line.md", "operations.md", "snapshot-format.md"),
+    "Reference": (
+        "configuration.md",
+        "commands.md",
+        "command-reference.md",
+        "command-line.md",
+        "operations.md",
+        "snapshot-format.md",
+        "licences.md",
+    ),
     "Design": ("design.md", "divergence.md", "decisions/README.md", "benchmarks.md", "contributing.md"),
 }
 """The order of the pages; one that is not there is left out, and others of `docs` follow below "More"."""

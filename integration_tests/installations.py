@@ -43,7 +43,7 @@ def copy_sources(folder: Path) -> Path:
     """Copy what a wheel is built from, without compiled loops and without what compiles them; returns the folder."""
     for package in PACKAGES:
         shutil.copytree(REPOSITORY / package, folder / package, ignore=shutil.ignore_patterns("__pycache__", *LOOPS))
-    for name in ("pyproject.toml", "README.md"):
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(REPOSITORY / name, folder / name)
     return folder
 
