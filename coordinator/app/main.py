@@ -43,6 +43,7 @@ from coordinator.app.authorization import KafkaRules, rules_of, rules_of_kafka
 from coordinator.app.compiled import warn_of_interpreted_loops
 from coordinator.app.dispatch import Dispatcher
 from coordinator.app.file_rules import file_rules, scan_rules
+from coordinator.app.http_security import HttpSecurity
 from coordinator.app.node_objects import open_objects
 from coordinator.app.snapshot_store import durable_snapshots, snapshot_peers, snapshot_rules
 from coordinator.app.store_folder import StoreFolderError, prepare_store_folder
@@ -114,6 +115,7 @@ class Process:
         except StoreFolderError as error:
             raise FatalError(str(error)) from error
         objects = open_objects(settings)
+        http_security = HttpSecurity(settings)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
@@ -159,7 +161,7 @@ class Process:
         late.serve_with(dispatcher)
         self._metrics.read_from(partial(request_samples, dispatcher.answered))
         kafka_rules = self._kafka_rules(dispatcher.access)
-        http = await self._serve_http(node)
+        http = await self._serve_http(node, http_security)
         loop_lag = LoopLag(self._metrics)
         loop_lag.start()
         node.start()
@@ -167,6 +169,7 @@ class Process:
         background = [
             loop.create_task(self._announce(node, kafka_rules, f"ready node={settings.node_id} listeners={announced} http={http[1]}")),
             loop.create_task(self._look_at_kafka_addresses()),
+            loop.create_task(http_security.follow()),
         ]
         if kafka_rules is not None:
             background.append(loop.create_task(kafka_rules.run()))
@@ -318,14 +321,22 @@ class Process:
         advertised = settings.effective_advertised_listeners()
         return [Endpoint(listener=a.name, host=a.host, port=a.port or ports[a.name]) for a in advertised], handler
 
-    async def _serve_http(self, node: Node) -> tuple[HttpServer | None, str]:
+    async def _serve_http(self, node: Node, security: HttpSecurity) -> tuple[HttpServer | None, str]:
         self._metrics.read_from(partial(node_samples, node, self._clock_ms))
         self._metrics.read_from(lambda: [Sample("ready", (), readiness(node)[0])])
         self._metrics.read_from(partial(server_samples, self._servers))
         self._metrics.read_from(partial(kafka_samples, self._stats))
         if self._settings.http_listener is None:
             return None, "off"
-        server = HttpServer(self._settings.http_listener, ready=partial(readiness, node), metrics=self._metrics)
+        tokens = security.tokens
+        server = HttpServer(
+            self._settings.http_listener,
+            ready=partial(readiness, node),
+            metrics=self._metrics,
+            tls=security.context,
+            admit=None if tokens is None else tokens.admit,
+            is_ready_open=self._settings.http_ready_open,
+        )
         try:
             return server, str(await server.start())
         except OSError as error:

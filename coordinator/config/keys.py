@@ -256,7 +256,7 @@ def http_address(name: str, default: str, *, why: str) -> HttpAddress | None:
         parse,
         type_name="address",
         default=default,
-        bounds="http://host:port, host:port, or empty for none",
+        bounds="http://host:port, https://host:port, host:port, or empty for none",
         why=why,
         essential=True,
     )

@@ -251,6 +251,22 @@ def _ports(settings: Settings) -> Iterator[Problem]:
         )
 
 
+@_rule("http.listener", "http.ssl.certificate.location", "http.ssl.key.location")
+def _http_tls(settings: Settings) -> Iterator[Problem]:
+    http = settings.http_listener
+    has_tls = http is not None and http.has_tls
+    remedy = "name a PEM file, or let http.listener begin with http:"
+    files = {
+        "http.ssl.certificate.location": settings.http_ssl_certificate_location,
+        "http.ssl.key.location": settings.http_ssl_key_location,
+    }
+    for key, file in files.items():
+        if has_tls and file is None:
+            yield _problem(settings, key, f"must be given: http.listener is {http}", remedy)
+        if not has_tls and file is not None:
+            yield _problem(settings, key, f"counts with TLS only, and http.listener is {http or 'empty'}", "let it begin with https:")
+
+
 @_rule("authorizer", "acls")
 def _acls_are_looked_at(settings: Settings) -> Iterator[Problem]:
     if settings.acls and settings.authorizer != "acls":

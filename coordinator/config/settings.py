@@ -15,6 +15,7 @@ from types import MappingProxyType
 from coordinator.config.authorization import AuthorizationSettings
 from coordinator.config.essential import EssentialSettings
 from coordinator.config.files import FileSettings
+from coordinator.config.http import HttpSettings
 from coordinator.config.keys import Key
 from coordinator.config.leadership import LeadershipSettings
 from coordinator.config.network import NetworkSettings
@@ -58,6 +59,7 @@ class Settings(
     EssentialSettings,
     SecuritySettings,
     AuthorizationSettings,
+    HttpSettings,
     LeadershipSettings,
     SnapshotSettings,
     NetworkSettings,

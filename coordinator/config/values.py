@@ -128,17 +128,19 @@ class HttpAddress:
 
     host: str
     port: int
+    has_tls: bool = False
 
     @classmethod
     def parse(cls, value: str) -> Self:
-        rule = "http://host:port or host:port"
-        address = value.removeprefix("http://").rstrip("/")
+        rule = "http://host:port, https://host:port or host:port"
+        has_tls = value.startswith("https://")
+        address = value.removeprefix("https://" if has_tls else "http://").rstrip("/")
         if "://" in address:
-            raise OutOfBounds(rule + " (TLS is not served on this port)")
-        return cls(*_host_and_port(address, rule))
+            raise OutOfBounds(rule)
+        return cls(*_host_and_port(address, rule), has_tls)
 
     def __str__(self) -> str:
-        return f"http://{_join(self.host, self.port)}"
+        return f"{'https' if self.has_tls else 'http'}://{_join(self.host, self.port)}"
 
 
 STORE_SCHEMES = ("file", "s3", "gs", "az", "memory")

@@ -221,7 +221,7 @@ def test_all_problems_come_at_once() -> None:
         ("object.store.url", {"object.store.url": "s3://"}, "followed by a bucket name"),
         ("object.store.url", {"object.store.url": "file://relative/folder"}, "three slashes"),
         ("object.store.url", {"object.store.url": "/var/lib/objects"}, "a URL that starts with file://"),
-        ("http.listener", {"http.listener": "https://localhost:1"}, "TLS is not served"),
+        ("http.listener", {"http.listener": "ftp://localhost:1"}, "https://host:port"),
         ("bootstrap.servers", {"bootstrap.servers": "localhost"}, "host:port, comma separated"),
         ("metadata.topic", {"metadata.topic": "a b"}, "a legal Kafka topic name"),
         ("wire.kip.keys.enabled", {"wire.kip.keys.enabled": "yes"}, "must be true or false"),
@@ -362,6 +362,10 @@ def test_names_that_only_begin_alike_are_apart() -> None:
         ({"authorizer": "acls", "super.users": "a"}, "super.users", "User:name"),
         ({"authorizer": "acls", "super.users": "User:a;User:a"}, "super.users", "repeated"),
         ({"authorizer": "opa"}, "authorizer", "acls, kafka, or empty"),
+        ({"http.listener": "https://:9193"}, "http.ssl.key.location", "must be given: http.listener is https://"),
+        ({"http.listener": "https://:9193", "http.ssl.key.location": "k"}, "http.ssl.certificate.location", "must be given"),
+        ({"http.ssl.certificate.location": "c"}, "http.ssl.certificate.location", "let it begin with https:"),
+        ({"http.listener": "", "http.ssl.key.location": "k"}, "http.ssl.key.location", "http.listener is empty"),
     ],
 )
 def test_rules_of_who_may_do_what_that_do_not_fit_are_refused(given: dict[str, str], key: str, part: str) -> None:
