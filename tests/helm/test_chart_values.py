@@ -43,10 +43,13 @@ def test_a_changed_value_makes_them_stale(tmp_path: Path) -> None:
     text = (CHART / "values.yaml").read_text(encoding="utf-8")
     (tmp_path / "values.yaml").write_text(text.replace("replicaCount: 3", "replicaCount: 5"))
     for name, made in chart_files().items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(made)
     assert stale_chart_files(tmp_path) == ["README.md"]
     (tmp_path / "values.yaml").write_text(text + "# Why.\nextra: 1\n")
     assert stale_chart_files(tmp_path) == ["README.md", "values.schema.json"]
+    (tmp_path / "monitoring" / "dashboards" / "old.json").touch()
+    assert "monitoring/dashboards/old.json" in stale_chart_files(tmp_path)
 
 
 def test_a_value_without_a_reason_is_refused() -> None:
