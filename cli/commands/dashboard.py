@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from cli.spark import folder_option
 
 PORT = 9180
 TOKEN_FILE_BYTES_MAX = 4096
+_HEADER = re.compile(r"[A-Za-z0-9-]{1,64}")
 _HOST = re.compile(r"\[[^]\[/\s]+\]|[^]\[:/\s]*")
 
 
@@ -24,7 +26,17 @@ _HOST = re.compile(r"\[[^]\[/\s]+\]|[^]\[:/\s]*")
     default="",
     envvar="DISKLESS_HTTP_ADDRESSES",
     show_envvar=True,
-    help="HTTP addresses of the coordinators, whose /metrics are shown too.",
+    help="HTTP addresses of the coordinators, whose /metrics are shown too; https://HOST:PORT for those with TLS.",
+)
+@click.option(
+    "--coordinators-token-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="File with the token that the coordinators ask for (http.bearer.token.file); read again at each look.",
+)
+@click.option(
+    "--coordinators-ca-file",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="PEM file with the authorities of the coordinators' certificates. [default: those of the system]",
 )
 @click.option(
     "--listen",
@@ -40,28 +52,70 @@ _HOST = re.compile(r"\[[^]\[/\s]+\]|[^]\[:/\s]*")
     show_envvar=True,
     help="File with a token: who has it may acknowledge findings on the page. [default: the page changes nothing]",
 )
+@click.option(
+    "--login-token-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    envvar="DISKLESS_DASHBOARD_LOGIN_TOKEN_FILE",
+    show_envvar=True,
+    help="File with a token: only who logs in with it sees the page. [default: everybody who reaches it]",
+)
+@click.option("--proxy-user-header", metavar="NAME", help="Header in which a proxy names who looks; others are refused, or log in.")
+@click.option(
+    "--proxy-addresses",
+    metavar="ADDRESS[/BITS][,..]",
+    default="",
+    help="Addresses of the proxy whose --proxy-user-header is believed.",
+)
 @click.option("--open", "open_browser", is_flag=True, help="Open the page in a browser.")
-def dashboard(folder: Path, coordinators: str, listen: str, token_file: Path | None, open_browser: bool) -> None:
+def dashboard(
+    folder: Path,
+    coordinators: str,
+    coordinators_token_file: Path | None,
+    coordinators_ca_file: Path | None,
+    listen: str,
+    token_file: Path | None,
+    login_token_file: Path | None,
+    proxy_user_header: str | None,
+    proxy_addresses: str,
+    open_browser: bool,
+) -> None:
     """Serve a page that shows what the monitor found: activity, health, findings.
 
-    Looking asks for no password: serve it on loopback, or behind something that does. It only reads, unless --token-file is
-    given: then findings can be acknowledged with the token in it. Prints the page's address when it is served; Ctrl-C or SIGTERM
+    Everybody who reaches it may look, unless --login-token-file or --proxy-user-header is given; it speaks no TLS, so let it be
+    reached on loopback or behind something that does. It only reads, unless --token-file is given: then findings can be
+    acknowledged with the token in it. Prints the page's address when it is served; Ctrl-C or SIGTERM
     stop it. Everything the page shows is at /api as JSON, too.
 
     Examples: `diskless dashboard --dir ./monitor --open`,
     `diskless dashboard --dir /var/lib/diskless-monitor --coordinators node-1:9193,node-2:9193`
     """
     try:
+        from spark_jobs.dashboard.login import LOGIN_TOKEN_CHARS_MIN, LookRules
+        from spark_jobs.dashboard.scraping import Scraping
         from spark_jobs.dashboard.server import ServeOptions, serve
+        from spark_jobs.dashboard.writes import TOKEN_CHARS_MIN
     except ModuleNotFoundError as error:
         raise Failed(f"the dashboard needs the package {error.name}: pip install 'diskless-coordinator[dashboard]'", Exit.USAGE) from error
 
     host, port = _address("--listen", listen)
     targets = tuple(target.strip() for target in coordinators.split(",") if target.strip())
     for target in targets:
-        _address("--coordinators", target)
-    token = None if token_file is None else _token(token_file)
-    options = ServeOptions(folder=folder.expanduser().absolute(), coordinators=targets, host=host, port=port, token=token)
+        _address("--coordinators", target.removeprefix("https://"))
+    if coordinators_token_file is not None:
+        _token("--coordinators-token-file", coordinators_token_file, TOKEN_CHARS_MIN)
+    options = ServeOptions(
+        folder=folder.expanduser().absolute(),
+        coordinators=targets,
+        host=host,
+        port=port,
+        token=None if token_file is None else _token("--token-file", token_file, TOKEN_CHARS_MIN),
+        scraping=Scraping(token_file=coordinators_token_file, ca_file=coordinators_ca_file),
+        looking=LookRules(
+            token=None if login_token_file is None else _token("--login-token-file", login_token_file, LOGIN_TOKEN_CHARS_MIN),
+            user_header=_header(proxy_user_header, proxy_addresses),
+            proxies=_networks(proxy_addresses),
+        ),
+    )
 
     def ready(address: str) -> None:
         click.echo(address)
@@ -74,24 +128,40 @@ def dashboard(folder: Path, coordinators: str, listen: str, token_file: Path | N
         raise Failed(f"cannot listen on {listen}: {error.strerror or error}; choose another --listen", Exit.UNAVAILABLE) from error
 
 
-def _token(file: Path) -> str:
-    """The token of a file. Raises `Failed` when it is none to rely on."""
+def _token(option: str, file: Path, chars_min: int) -> str:
+    """The token of a file, which is its first line. Raises `Failed` when it is none to rely on."""
     from coordinator.config.sources import read_bounded
-    from spark_jobs.dashboard.writes import TOKEN_CHARS_MIN
 
     remedy = f"`openssl rand -hex 24 > {file}` makes one"
     try:
-        token = read_bounded(file, TOKEN_FILE_BYTES_MAX).strip()
+        token = (read_bounded(file, TOKEN_FILE_BYTES_MAX).strip().splitlines() or [""])[0].strip()
     except OSError as error:
-        raise Failed(f"--token-file {file} cannot be read: {error.strerror or error}", Exit.USAGE) from error
+        raise Failed(f"{option} {file} cannot be read: {error.strerror or error}", Exit.USAGE) from error
     except ValueError as error:
-        raise Failed(f"--token-file {file} holds no token: {error}; {remedy}", Exit.USAGE) from error
-    if len(token) < TOKEN_CHARS_MIN or not (token.isascii() and token.isprintable()) or " " in token:
-        raise Failed(
-            f"--token-file {file} must hold one token of at least {TOKEN_CHARS_MIN} ASCII characters without spaces; {remedy}",
-            Exit.USAGE,
-        )
+        raise Failed(f"{option} {file} holds no token: {error}; {remedy}", Exit.USAGE) from error
+    if len(token) < chars_min or not (token.isascii() and token.isprintable()) or " " in token:
+        raise Failed(f"{option} {file} must hold one token of at least {chars_min} ASCII characters without spaces; {remedy}", Exit.USAGE)
     return token
+
+
+def _header(name: str | None, addresses: str) -> str | None:
+    """The name of a header. Raises `Failed` for what is no name, and for a header that nobody could be believed."""
+    if name is not None and not _HEADER.fullmatch(name):
+        raise Failed(f"--proxy-user-header takes the name of a header such as X-Forwarded-User, not {name!r}", Exit.USAGE)
+    if (name is None) != (not addresses.strip()):
+        raise Failed("--proxy-user-header and --proxy-addresses go together: a header is believed from these addresses alone", Exit.USAGE)
+    return name
+
+
+def _networks(text: str) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
+    """Addresses and networks. Raises `Failed` for others."""
+    found = []
+    for one in filter(None, (part.strip() for part in text.split(","))):
+        try:
+            found.append(ipaddress.ip_network(one))
+        except ValueError as error:
+            raise Failed(f"--proxy-addresses: {error}; give addresses such as 10.0.0.7 or 10.0.0.0/24", Exit.USAGE) from error
+    return tuple(found)
 
 
 def _address(option: str, text: str) -> tuple[str, int]:

@@ -28,9 +28,11 @@ from spark_jobs.dashboard.catalogue import PANELS, PagePanel, catalogue, catalog
 from spark_jobs.dashboard.database import Database, StoreUnreadableError
 from spark_jobs.dashboard.events import Events
 from spark_jobs.dashboard.guard import Guard
+from spark_jobs.dashboard.login import LOGIN_PATH, Attempts, Login, LookRules
 from spark_jobs.dashboard.panels.overview import facts, overview, watch
 from spark_jobs.dashboard.panels.query import BadQueryError, PanelQuery, parse_query
 from spark_jobs.dashboard.panels.rows import Json
+from spark_jobs.dashboard.scraping import Scraping
 from spark_jobs.dashboard.service_metrics import ServiceMetrics
 from spark_jobs.dashboard.verdict import Level, PageProblem, PageVerdict, judge, watch_problem
 from spark_jobs.dashboard.writes import PATHS as WRITES
@@ -39,20 +41,32 @@ from spark_jobs.monitor.life import read_life
 
 STATIC = Path(str(files("spark_jobs.dashboard").joinpath("static")))
 VERSION_HEADER = "X-Store-Version"
+PLAIN_SCRAPING = Scraping()
+EVERYBODY_LOOKS = LookRules()
 PANEL_SECONDS_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 
 
 class Dashboard:
-    """One store, and the coordinators that were named. `clock_ms` gives the time; with a `token` findings can be acknowledged."""
+    """One store, and the coordinators that were named. `clock_ms` gives the time; with a `token` findings can be acknowledged.
+
+    `scraping` is how the coordinators are asked, `looking` who may look at the page.
+    """
 
     def __init__(
-        self, folder: Path, coordinators: Sequence[str] = (), clock_ms: Callable[[], int] | None = None, token: str | None = None
+        self,
+        folder: Path,
+        coordinators: Sequence[str] = (),
+        clock_ms: Callable[[], int] | None = None,
+        token: str | None = None,
+        scraping: Scraping = PLAIN_SCRAPING,
+        looking: LookRules = EVERYBODY_LOOKS,
     ) -> None:
         self.folder = folder
         self.clock_ms = clock_ms or (lambda: time.time_ns() // 1_000_000)
         self.database = Database(folder)
         self.writes = Writes(folder, token, self.clock_ms)
-        self.service = ServiceMetrics(coordinators, self.clock_ms)
+        self.service = ServiceMetrics(coordinators, self.clock_ms, scraping)
+        self._looking = looking
         self.cache = AnswerCache()
         self.events = Events(f"{time.time_ns():x}", self.database.version, self.overview)
         self.registry = CollectorRegistry()
@@ -82,8 +96,12 @@ class Dashboard:
             Route("/healthz", self._healthz),
             Mount("/static", StaticFiles(directory=STATIC)),
         ]
-        written = WRITES if self.writes.is_on else ()
-        return Starlette(routes=routes, lifespan=self._lifespan, middleware=[Middleware(Guard, hosts=hosts, written=written)])
+        written = {*(WRITES if self.writes.is_on else ()), *((LOGIN_PATH,) if self._looking.token is not None else ())}
+        guards = [
+            Middleware(Guard, hosts=hosts, written=written),
+            Middleware(Login, rules=self._looking, attempts=Attempts(), now_s=lambda: self.clock_ms() / 1000),
+        ]
+        return Starlette(routes=routes, lifespan=self._lifespan, middleware=guards)
 
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:

@@ -10,16 +10,18 @@ from pathlib import Path
 
 import uvicorn
 
-from spark_jobs.dashboard.app import Dashboard
+from spark_jobs.dashboard.app import EVERYBODY_LOOKS, PLAIN_SCRAPING, Dashboard
+from spark_jobs.dashboard.login import LookRules
+from spark_jobs.dashboard.scraping import Scraping
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:
-    """`folder` is the monitor's; `coordinators` are `host:port` of HTTP listeners. Port 0 takes any.
+    """`folder` is the monitor's; `coordinators` are addresses of HTTP listeners, asked as `scraping` says. Port 0 takes any.
 
-    With a `token` those who have it may acknowledge findings.
+    With a `token` those who have it may acknowledge findings; `looking` says who may look.
     """
 
     folder: Path
@@ -27,6 +29,8 @@ class ServeOptions:
     host: str
     port: int
     token: str | None = None
+    scraping: Scraping = PLAIN_SCRAPING
+    looking: LookRules = EVERYBODY_LOOKS
 
 
 class _Server(uvicorn.Server):
@@ -44,7 +48,7 @@ class _Server(uvicorn.Server):
 
 def serve(options: ServeOptions, ready: Callable[[str], None]) -> None:
     """Serve until SIGINT or SIGTERM; `ready` is called with the page's address once it is listened on. Raises OSError."""
-    dashboard = Dashboard(options.folder, options.coordinators, token=options.token)
+    dashboard = Dashboard(options.folder, options.coordinators, token=options.token, scraping=options.scraping, looking=options.looking)
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     listener = socket.create_server((options.host, options.port), family=family, backlog=128)
     port = listener.getsockname()[1]
@@ -54,6 +58,7 @@ def serve(options: ServeOptions, ready: Callable[[str], None]) -> None:
         log_level="warning",
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # who connects is what rules about proxies look at
         timeout_graceful_shutdown=3,
         lifespan="on",
     )

@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import urllib.error
-import urllib.request
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from http.client import HTTPException
 from typing import NamedTuple
 
 from prometheus_client.parser import text_string_to_metric_families
 
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json
+from spark_jobs.dashboard.scraping import Scraping
 from spark_jobs.dashboard.verdict import Level, PageProblem, counted, grouped
 
 log = logging.getLogger(__name__)
@@ -28,10 +26,8 @@ log = logging.getLogger(__name__)
 PREFIX = "diskless_coordinator_"
 COMMIT_API = "COMMIT_FILE"
 EVERY_S = 3.0
-TIMEOUT_S = 2.0
 WINDOW_S = 60.0
 KEPT_S = 3600.0
-ANSWER_BYTES_MAX = 16 << 20
 LOOP_AGE_S_MAX = 60.0
 STANDBY_LAG_MAX = 10_000
 
@@ -170,12 +166,13 @@ def standby_lags(scrapes: Sequence[Scrape | None]) -> list[dict[int, float]]:
 class ServiceMetrics:
     """Asks the coordinators in turn and keeps what they said. `clock_ms` gives the time."""
 
-    def __init__(self, addresses: Sequence[str], clock_ms: Callable[[], int]) -> None:
+    def __init__(self, addresses: Sequence[str], clock_ms: Callable[[], int], scraping: Scraping | None = None) -> None:
         self.targets = [ScrapeTarget(address) for address in addresses]
         self.moments: deque[Moment] = deque(maxlen=int(KEPT_S / EVERY_S))
         self.rounds = 0
         self.failures = 0
         self._clock_ms = clock_ms
+        self._scraping = scraping or Scraping()
 
     async def run(self) -> None:
         """Look again and again until cancelled."""
@@ -185,7 +182,7 @@ class ServiceMetrics:
 
     async def look(self) -> None:
         """Ask every coordinator once, all at the same time."""
-        texts = await asyncio.gather(*(asyncio.to_thread(_fetch, target.address) for target in self.targets))
+        texts = await asyncio.gather(*(asyncio.to_thread(self._scraping.fetch, target.address) for target in self.targets))
         now_ms = self._clock_ms()
         pairs = []
         for target, (text, error) in zip(self.targets, texts, strict=True):
@@ -321,22 +318,3 @@ def _process(target: ScrapeTarget, lags: Mapping[int, float], now_ms: int) -> Js
         "term_ends": scrape.term_ends if scrape else {},
         "offline_directories": scrape.offline_directories if scrape else [],
     }
-
-
-# Directly, whatever proxies the environment names: these are the operator's own machines.
-_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-
-
-def _fetch(address: str) -> tuple[str, str]:
-    """Get one answer: its text, or what went wrong."""
-    try:
-        with _OPENER.open(f"http://{address}/metrics", timeout=TIMEOUT_S) as answer:
-            body = answer.read(ANSWER_BYTES_MAX + 1)
-    except urllib.error.HTTPError as error:
-        error.close()
-        return "", f"answered {error.code} {error.reason}"
-    except (OSError, HTTPException, ValueError) as error:
-        return "", str(getattr(error, "reason", error)) or type(error).__name__
-    if len(body) > ANSWER_BYTES_MAX:
-        return "", f"its answer is larger than {ANSWER_BYTES_MAX} bytes"
-    return body.decode("utf-8", "replace"), ""

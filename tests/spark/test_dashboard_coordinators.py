@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from itertools import count
+from pathlib import Path
 from threading import Thread
 
 import pytest
 
+from coordinator.testing.certificates import Authority
 from spark_jobs.dashboard.panels.query import PanelQuery
+from spark_jobs.dashboard.scraping import Scraping
 from spark_jobs.dashboard.service_metrics import Scrape, ServiceMetrics, bucket_quantile, grown_buckets, parse_scrape, standby_lags
 
 METRICS = """# TYPE diskless_coordinator_request_seconds histogram
@@ -115,3 +119,52 @@ async def test_something_else_on_the_port_is_told() -> None:
     assert service.panel(PanelQuery(), 1)["configured"] is False
     with pytest.raises(ValueError, match="could not convert"):
         parse_scrape("foo{ 1", 1)
+
+
+class Secured(BaseHTTPRequestHandler):
+    """Shows its metrics to who has the token."""
+
+    def do_GET(self) -> None:
+        is_known = self.headers.get("Authorization") == "Bearer the-new-token"
+        body = METRICS.encode() if is_known else b"no"
+        self.send_response(200 if is_known else 401)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Silent."""
+
+
+async def test_coordinators_with_tls_and_token_are_read_and_refusals_say_what_is_missing(tmp_path: Path) -> None:
+    authority, other = Authority(tmp_path), Authority(tmp_path, "other")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(authority.issue("node"))
+    token = tmp_path / "token"
+    token.write_text("the-old-token\n")
+    with HTTPServer(("127.0.0.1", 0), Secured) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        address = f"https://127.0.0.1:{server.server_port}"
+        service = ServiceMetrics([address], lambda: 1, Scraping(token_file=token, ca_file=authority.ca_file))
+        await service.look()
+        refused = service.targets[0].error
+        token.write_text("the-new-token\n")
+        await service.look()
+        wrong, missing = (
+            ServiceMetrics([address], lambda: 1, one)
+            for one in (
+                Scraping(token_file=token, ca_file=other.ca_file),
+                Scraping(token_file=tmp_path / "none", ca_file=authority.ca_file),
+            )
+        )
+        await wrong.look()
+        await missing.look()
+        server.shutdown()
+        thread.join()
+    assert "answered 401" in refused
+    assert "http.bearer.token.file" in refused
+    assert service.targets[0].newest is not None
+    assert "certificate verify failed" in wrong.targets[0].error
+    assert "No such file" in missing.targets[0].error
