@@ -11,7 +11,11 @@ from coordinator.security.principal import Principal
 
 def subject_of(certificate_der: bytes) -> str:
     """Return the subject of a certificate, the most specific name first. Raises ValueError."""
-    return x509.load_der_x509_certificate(certificate_der).subject.rfc4514_string()
+    try:
+        return x509.load_der_x509_certificate(certificate_der).subject.rfc4514_string()
+    except (TypeError, x509.InvalidVersion) as error:
+        # A subject's part of an odd type, and a version that does not exist: authorities do sign odd things.
+        raise ValueError(str(error)) from error
 
 
 def principal_of(certificate_der: bytes, rules: MappingRules) -> Principal:

@@ -7,7 +7,6 @@ librdkafka do. Channel binding is not offered: TLS proves the server's name alre
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import secrets
@@ -119,7 +118,7 @@ class ScramServer:
             raise self._malformed("it does not answer this login's messages")
         try:
             proof = base64.b64decode(proof_text, validate=True)
-        except (binascii.Error, ValueError) as error:
+        except ValueError as error:
             raise self._malformed("its proof is not base64") from error
         shown = self._known or self._pretended()
         signed = ",".join((self._first_bare, self._server_first, without_proof)).encode()
@@ -186,7 +185,7 @@ class ScramClient:
         fields = _fields(server_final)
         try:
             signature = base64.b64decode(fields.get("v", ""), validate=True)
-        except binascii.Error as error:
+        except ValueError as error:
             raise ScramRefused(f"the server's last message is malformed ({error})") from error
         if not hmac.compare_digest(signature, self._server_signature):
             raise ScramRefused(f"the server does not prove that it knows the password ({fields.get('e', 'wrong signature')})")

@@ -36,6 +36,7 @@ from records.snapshot.errors import MalformedRecord, NewerFormat
 from records.snapshot.head import decode_head, encode_head
 from records.snapshot.rows import RowChunk, decode_rows, encode_rows
 from tests.fuzz.engine import Target
+from tests.fuzz.login_targets import LOGIN_TARGETS
 from tests.records import plain_files
 from tests.snapshot.files import HEAD, SMALL
 
@@ -348,5 +349,6 @@ TARGETS: Final = {
         Target(name="snapshot_rows", run=_snapshot_rows, declared=(MalformedRecord,), seeds=_snapshot_rows_seeds),
         Target(name="manifest", run=_manifest, declared=(ManifestError, UnicodeDecodeError), seeds=_manifest_seeds),
         Target(name="wal_input", run=_wal_input, declared=(InputError, UnicodeDecodeError), seeds=_wal_input_seeds),
+        *LOGIN_TARGETS,
     )
 }
