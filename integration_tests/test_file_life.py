@@ -22,7 +22,8 @@ from tests.objectstore.hostile_s3 import Break, HostileS3
 
 COORDINATORS = 8
 PARTITIONS = 32
-FILES = 1_000
+FILES = 300
+MANY_FILES = 10_000
 OWNERS_MAX = 4
 GRACE_MS = 1_000
 READ_S = 0.4
@@ -39,6 +40,7 @@ DISTURBED_EVERY_S = 8.0
 """Longer than the group's session: the others have taken over what a killed node led."""
 FAILED_SHARE, STALLED_SHARE = 0.1, 0.01
 STORE_TIMEOUT_MS = 400
+GONE_WITHIN_S = 600
 
 
 @pytest.fixture
@@ -72,8 +74,9 @@ def options(world: HostileS3) -> dict[str, str]:
 class Life:
     """Files of several owners, and which of their batches are deleted."""
 
-    def __init__(self, world: HostileS3, service: Service) -> None:
+    def __init__(self, world: HostileS3, service: Service, files: int) -> None:
         self.world = world
+        self.files = files
         self.service = service
         self.rng = random.Random(8)
         self.topic = Topic(b"", "")
@@ -113,7 +116,7 @@ class Life:
                 outcome = await client.commit_file(key, body.file_size, body.batches, timeout_ms=60_000)
             assert not outcome.error_codes.any(), outcome.messages
 
-        await asyncio.gather(*map(one, range(FILES)))
+        await asyncio.gather(*map(one, range(self.files)))
 
     async def delete(self, client: DisklessClient, partitions: list[int]) -> None:
         """Delete all records of some partitions, one after the other."""
@@ -125,7 +128,7 @@ class Life:
     def wait_for_deletion(self) -> None:
         """Wait until no object is there any more of which all batches are deleted; all others must be there."""
         needed = self.needed
-        wait_until(lambda: self.objects <= needed, f"all but {len(needed)} objects to go")
+        wait_until(lambda: self.objects <= needed, f"all but {len(needed)} objects to go", GONE_WITHIN_S)
         assert self.objects == needed
 
     async def read(self, address: str) -> None:
@@ -193,14 +196,15 @@ def is_forgotten(service: Service) -> bool:
     return asyncio.run(listed()) == 0
 
 
+@pytest.mark.parametrize("files", [FILES, pytest.param(MANY_FILES, marks=[pytest.mark.long, pytest.mark.timeout(1_800)])])
 def test_objects_go_with_their_last_batch_while_nodes_die_and_the_store_fails(
-    kafka: Kafka, data_folder: Path, hostile_store: HostileS3
+    kafka: Kafka, data_folder: Path, hostile_store: HostileS3, files: int
 ) -> None:
     properties = {**QUICK, **options(hostile_store)}
     service = Service(kafka.bootstrap, data_folder, partitions=COORDINATORS, properties=properties)
     try:
         service.start(3)
-        life = Life(hostile_store, service)
+        life = Life(hostile_store, service, files)
         asyncio.run(live(life))
         assert life.objects == set()
         wait_until(lambda: is_forgotten(service), "every coordinator to forget the files")

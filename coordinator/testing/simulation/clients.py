@@ -86,7 +86,7 @@ class Clients:
         return self.judge.topics[where[0]].is_going
 
 
-class _Asker(ABC):
+class Asker(ABC):
     """Asks again and again, with pauses."""
 
     pause_s = THINK_S
@@ -106,7 +106,7 @@ class _Asker(ABC):
         """Ask once, if there is anything to ask for."""
 
 
-class ReadingClient(_Asker):
+class ReadingClient(Asker):
     """Asks for the ends of partitions and for offsets by time, at whatever node."""
 
     async def _turn(self) -> None:
@@ -131,7 +131,7 @@ class ReadingClient(_Asker):
         return work
 
 
-class FindingClient(_Asker):
+class FindingClient(Asker):
     """Fetches batches from some known offset on, at whatever node: may be stale, must not be wrong."""
 
     async def _turn(self) -> None:
@@ -159,7 +159,7 @@ class FindingClient(_Asker):
         return work
 
 
-class DescribingClient(_Asker):
+class DescribingClient(Asker):
     """Asks whether files have live batches, at whatever node: known ones, and now and then one that nobody committed."""
 
     async def _turn(self) -> None:
@@ -171,7 +171,7 @@ class DescribingClient(_Asker):
             await clients.ask(node_id, describing(clients.judge, keys, node_id))
 
 
-class DeletingClient(_Asker):
+class DeletingClient(Asker):
     """Deletes records of many partitions at a time, step by step: more than an entry holds where entries are small."""
 
     pause_s = PRUNE_S
@@ -195,6 +195,8 @@ class DeletingClient(_Asker):
 
 def deleting(judge: Judge, points: list[DeletePoint], node_id: int) -> Callable[[Node], Awaitable[None]]:
     """The request to delete records."""
+    if judge.retention is not None:
+        judge.retention.asked(points)
 
     async def work(node: Node) -> None:
         judge.delete_records_answered(node_id, points, await ask(node, DELETE_RECORDS, points, TIMEOUT_MS))

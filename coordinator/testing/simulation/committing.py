@@ -22,9 +22,11 @@ from coordinator.runtime.serving import serve
 from coordinator.testing.simulation.clients import CLIENT, RETRY_S, THINK_S, TIMEOUT_MS, Clients
 from coordinator.testing.simulation.fold import Where
 from coordinator.testing.simulation.judge import INVALID_REQUEST, NOT_DECIDED, NOT_THERE
+from coordinator.testing.simulation.loop import START_MS
 from coordinator.testing.simulation.uploads import PREFIX, REPEATED_CHANCE, UploadFate, Uploads
 
 NO_PRODUCER = -1
+LONG_AGO_MS = 1_000
 
 
 class IntendedBatch(NamedTuple):
@@ -83,11 +85,17 @@ class CommittingClient:
         rng = self._rng
         batches = [self._batch(where) for where in rng.sample(targets, min(len(targets), rng.randint(1, 3)))]
         self._files += 1
-        command = commit(f"f{self._number}-{self._files}", self._number, batches, self._clients.partitions)
+        command = commit(f"f{self._number}-{self._files}", self._number, batches, self._clients.partitions, self._timestamp_ms())
         if (uploads := self._clients.uploads) is None:
             await self._commit_all(command, batches)
         else:
             await self._upload_and_commit(uploads, command, batches)
+
+    def _timestamp_ms(self) -> int:
+        """The time of a file's batches: a long time ago where nothing depends on it."""
+        if self._clients.judge.retention is None:
+            return LONG_AGO_MS
+        return START_MS + int(asyncio.get_running_loop().time() * 1000)
 
     async def _commit_all(self, command: CommitFile, batches: Sequence[IntendedBatch]) -> None:
         """Commit a file and judge what became of its batches."""
@@ -113,7 +121,8 @@ class CommittingClient:
         await asyncio.sleep(uploads.delay_s(fate, rng))
 
         def part(some: Sequence[IntendedBatch]) -> CommitFile:
-            whole = commit(key, self._number, some, self._clients.partitions)
+            timestamp_ms = int(command.batches["max_timestamp"][0])
+            whole = commit(key, self._number, some, self._clients.partitions, timestamp_ms)
             return whole._replace(created_ms=created_ms, owner_ids=owner_ids)
 
         directory = uploads.judge.folds[0]
@@ -253,7 +262,7 @@ class CommittingClient:
         return work
 
 
-def commit(key: str, producer_id: int, batches: Sequence[IntendedBatch], partitions: int) -> CommitFile:
+def commit(key: str, producer_id: int, batches: Sequence[IntendedBatch], partitions: int, timestamp_ms: int) -> CommitFile:
     """The request for a file with these batches, bytes one after the other; those with a sequence are of the producer."""
     array = np.zeros(len(batches), BATCH)
     for place, batch in enumerate(batches):
@@ -266,7 +275,7 @@ def commit(key: str, producer_id: int, batches: Sequence[IntendedBatch], partiti
             10,
             0,
             batch.records - 1,
-            1000,
+            timestamp_ms,
             place % 2,
             producer_id if is_idempotent else NO_PRODUCER,
             batch.epoch,

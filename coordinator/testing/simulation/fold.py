@@ -36,6 +36,7 @@ from records.model import (
     ReplicasAssignedToDirs,
     Restored,
     TombstonesExpired,
+    TopicConfigured,
     TopicDeleted,
     TopicDeleting,
     TopicPlaced,
@@ -68,6 +69,15 @@ class TimedBatch(NamedTuple):
     base_offset: int
     last_offset: int
     time_ms: int
+    size_bytes: int
+
+
+class Deletion(NamedTuple):
+    """The records of a partition in `[start, end)` were deleted, by whomever."""
+
+    where: Where
+    start: int
+    end: int
 
 
 @dataclass(slots=True)
@@ -119,6 +129,9 @@ class LogFold:
         self.placements: dict[bytes, list[PlacedRange]] = {}
         self.confirmed: set[bytes] = set()
         self.deleting: set[bytes] = set()
+        self.deletions: list[Deletion] = []
+        self.configured: list[tuple[bytes, dict[str, str]]] = []
+        """The settings of topics, one after the other; of partition 0 only."""
         self.replica_dirs: dict[tuple[int, int], bytes] = {}
         """The data directories of replicas, by node and metadata partition; of partition 0 only."""
         self.in_force = EntryKey(0, 0, 0)
@@ -234,6 +247,8 @@ class LogFold:
             case ReplicasAssignedToDirs():
                 for one in record.assignments:
                     self.replica_dirs |= {(record.node_id, partition): one.directory_id for partition in one.partitions}
+            case TopicConfigured():
+                self.configured.append((record.topic_id, dict(zip(record.names, record.values, strict=True))))
             case TopicDeleting():
                 self.deleting.add(record.topic_id)
             case FilesFenced():
@@ -267,8 +282,9 @@ class LogFold:
         elif record.new_log_start_offset > known.high_watermark:
             text = f"records up to {record.new_log_start_offset} are deleted at {offset}, the end is {known.high_watermark}"
             raise ContradictingEntry("only what is there is deleted", text)
-        else:
-            known.log_start = max(known.log_start, record.new_log_start_offset)
+        elif record.new_log_start_offset > known.log_start:
+            self.deletions.append(Deletion((record.topic_id, record.partition), known.log_start, record.new_log_start_offset))
+            known.log_start = record.new_log_start_offset
 
     def _file(self, record: FileCommitted, offset: int) -> None:
         key = record.object_key
@@ -293,7 +309,7 @@ class LogFold:
             known.high_watermark += batch.record_count
             known.batches[batch.base_offset] = (key, batch.byte_offset, known.high_watermark - 1)
             time_ms = record.append_time_ms if batch.timestamp_type == LOG_APPEND_TIME else batch.timestamp_ms
-            known.times.append(TimedBatch(batch.base_offset, known.high_watermark - 1, time_ms))
+            known.times.append(TimedBatch(batch.base_offset, known.high_watermark - 1, time_ms, batch.byte_size))
             if batch.producer_id >= 0:
                 last = known.producers.get(batch.producer_id)
                 given = (batch.producer_epoch, batch.base_sequence)

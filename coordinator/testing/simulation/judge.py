@@ -29,6 +29,7 @@ from coordinator.testing.simulation.compare import differences
 from coordinator.testing.simulation.fold import LogFold, Where
 from coordinator.testing.simulation.loop import START_MS
 from coordinator.testing.simulation.objects import JudgedObjects
+from coordinator.testing.simulation.retention import JudgedRetention
 from coordinator.testing.simulation.scenario import Scenario
 from coordinator.testing.simulation.story import Story, Violation
 from records.codec import HEADER_SIZE_BYTES
@@ -109,6 +110,8 @@ class Judge:
             LogFold(partition, producers_kept_ms=producers_kept_ms, fences_kept_ms=fences_kept_ms) for partition in range(partitions)
         ]
         self.objects = None if life is None else JudgedObjects(scenario, life, self.folds, now_s, self.broken)
+        kept = scenario.retention
+        self.retention = None if kept is None else JudgedRetention(scenario, kept, self.folds, now_s, self.broken)
         self.topics: dict[bytes, JudgedTopic] = {}
         self.promises = Promises()
         self.answers = 0
@@ -145,6 +148,8 @@ class Judge:
             return
         if self.objects is not None:
             self.objects.landed(partition)
+        if self.retention is not None:
+            self.retention.landed(partition)
         ahead_ms = fold.log_time_ms - START_MS - self._now_s() * 1000
         if ahead_ms > LOG_AHEAD_MS_MAX:
             text = f"the log of partition {partition} is {ahead_ms / 1000:.0f} s ahead of its broker at {offset}"

@@ -37,6 +37,7 @@ from coordinator.runtime.ports import (
     TermProducers,
     group_client_id,
 )
+from coordinator.runtime.retention.rules import RetentionRules
 from coordinator.runtime.snapshot_rules import SnapshotRules
 from coordinator.runtime.topic_rules import TopicExpectations
 from coordinator.testing.kafka import FakeKafka, FakeNode
@@ -74,6 +75,7 @@ class Surroundings:
     files: FileRules | None
     """None: no objects of files are deleted."""
     scans: ScanRules
+    retention: RetentionRules
     open_store: Callable[[], ObjectStore]
     folder: Path
     """Where the disks of processes keep snapshots."""
@@ -192,6 +194,7 @@ class SimulatedProcess:
             snapshots=SnapshotRules() if around.snapshots is None else around.snapshots,
             files=NO_FILES_DELETED if around.files is None else around.files,
             orphans=around.scans,
+            retention=around.retention,
         )
 
     def _fatal(self, error: FatalError) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from coordinator.testing.simulation.scenario import ENTRY_BYTES_MAX, Scenario
+from coordinator.testing.simulation.scenario import ENTRY_BYTES_MAX, Scenario, SimulatedRetention
 
 Patch = tuple[Any, str, object]
 
@@ -30,6 +30,8 @@ class Protection:
     has_transactions: bool = False
     files: Mapping[str, Any] | None = None
     """What is special in the life of files; None: files have no objects, as far as this protection is concerned."""
+    retention: Mapping[str, Any] | None = None
+    """What is special in how long batches are kept; None: they are kept for ever."""
 
     def scenario(self, seed: int, duration_s: float, weakened: tuple[str, ...] = ()) -> Scenario:
         """A scenario with the faults that show why the protection is there."""
@@ -39,6 +41,7 @@ class Protection:
         else:
             # Readers and young commits are judged only where clocks are true.
             drawn = replace(drawn, skews_ms=(), files=replace(drawn.files, **self.files))
+        drawn = replace(drawn, retention=None if self.retention is None else SimulatedRetention(**self.retention))
         if self.producers_kept_s is not None:
             drawn = replace(drawn, producers_kept_s=self.producers_kept_s)
         if self.has_transactions:

@@ -20,8 +20,10 @@ from coordinator.core.leadership.states import State
 from coordinator.core.limits import ENTRY_RESERVE_BYTES, Limits
 from coordinator.core.state.damage import StateFailed
 from coordinator.core.view import ShardView
+from coordinator.kafka.topic_configs import Retention
 from coordinator.runtime.files.rules import NO_SCANS, FileRules, ScanRules
 from coordinator.runtime.replica import Replica
+from coordinator.runtime.retention.rules import RetentionRules
 from coordinator.runtime.snapshot_keys import parse_snapshot_key
 from coordinator.runtime.snapshot_rules import SnapshotRules
 from coordinator.testing.kafka import FakeKafka
@@ -38,6 +40,7 @@ from coordinator.testing.simulation.clients import (
 from coordinator.testing.simulation.committing import CommittingClient
 from coordinator.testing.simulation.faults import NORMAL_NETWORK_MS, FaultMaker
 from coordinator.testing.simulation.judge import Judge
+from coordinator.testing.simulation.keeping import KeepingClient
 from coordinator.testing.simulation.loop import START_MS, VirtualLoop, VirtualTime
 from coordinator.testing.simulation.network import Network, NetworkPeers
 from coordinator.testing.simulation.process import TERM_TIMEOUT_MS, SimulatedProcess, Surroundings
@@ -86,6 +89,8 @@ class RunOutcome:
     schema_level: int
     objects_removed: int
     """How many objects of files were deleted, by whomever."""
+    batches_expired: int
+    """How many batches were deleted because they were past retention."""
     virtual_s: float
 
 
@@ -114,6 +119,7 @@ def simulate(scenario: Scenario, *, is_detailed: bool = False) -> RunOutcome:
         transactions_cut_off=sum(fold.cut_off for fold in run.judge.folds),
         schema_level=run.judge.folds[0].schema_level,
         objects_removed=0 if run.judge.objects is None else len(run.judge.objects.removed_keys),
+        batches_expired=0 if run.judge.retention is None else run.judge.retention.expired_batches,
         virtual_s=run.time.now_s,
     )
 
@@ -208,6 +214,15 @@ def scan_rules_of(scenario: Scenario) -> ScanRules:
     return ScanRules(prefix=PREFIX, interval_ms=int(life.scan_s * 1000), age_ms=int((life.commit_age_s + SCAN_GRACE_S) * 1000))
 
 
+def retention_rules_of(scenario: Scenario) -> RetentionRules:
+    """The rules of every node for batches that are past retention."""
+    kept = scenario.retention
+    if kept is None:
+        return RetentionRules()
+    default = Retention(ms=kept.default_ms, size_bytes=kept.default_bytes)
+    return RetentionRules(default=default, check_interval_ms=int(kept.check_s * 1000))
+
+
 def snapshot_rules_of(scenario: Scenario) -> SnapshotRules | None:
     """The rules of every node: a snapshot every few seconds."""
     if not scenario.snapshot_bytes:
@@ -269,6 +284,7 @@ class Run:
             objects=self.objects,
             files=file_rules_of(scenario),
             scans=scan_rules_of(scenario),
+            retention=retention_rules_of(scenario),
             open_store=self._open_store,
             folder=Path(self._folder.name),
             directories=scenario.directories,
@@ -390,6 +406,8 @@ class Run:
         if scenario.files is not None:
             work += [FindingClient(clients, self._rng(f"files finder {n}")).run() for n in range(scenario.files.finders)]
             work += [DeletingClient(clients, self._rng(f"files pruner {n}")).run() for n in range(scenario.files.pruners)]
+        if scenario.retention is not None:
+            work += [KeepingClient(clients, self._rng(f"keeper {n}")).run() for n in range(scenario.retention.keepers)]
         self.tasks = [self.world.create_task(one) for one in work]
 
     # ---- the end
@@ -417,6 +435,8 @@ class Run:
         directory = self.judge.folds[0]
         open_work = directory.placements.keys() - directory.confirmed - directory.deleting
         unwell += [f"topic {topic_id.hex()[:6]} is not confirmed" for topic_id in open_work]
+        if self.judge.retention is not None:
+            unwell += self.judge.retention.left()
         return unwell if self.judge.objects is None else unwell + self.judge.objects.left(self.objects.by_key)
 
     def _shards(self, partition: int) -> dict[int, ShardView]:

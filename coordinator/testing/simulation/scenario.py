@@ -83,6 +83,32 @@ class SimulatedFiles:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedRetention:
+    """How long batches are kept, and how much of a partition; times in virtual seconds unless they are settings."""
+
+    default_ms: int = -1
+    """The service's `log.retention.ms`, for topics without a setting of their own."""
+    default_bytes: int = -1
+    check_s: float = 0.5
+    keepers: int = 1
+    """Clients that change the settings of topics."""
+    under_way_s: float = 12.0
+    """How long after a change of settings a deletion may take effect that was decided by those before."""
+
+    @staticmethod
+    def random(seed: int) -> SimulatedRetention | None:
+        """Draw the retention of a run, half of the time none, from a generator of its own: the rest of a scenario stays what it is."""
+        rng = random.Random(f"retention {seed}")
+        if rng.random() < 0.5:
+            return None
+        return SimulatedRetention(
+            default_ms=rng.choice([-1, -1, 800, 3_000]),
+            default_bytes=rng.choice([-1, -1, 40, 200]),
+            check_s=round(rng.uniform(0.2, 1.5), 3),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
     """A cluster, its clients and its faults. `weakened` names protections that are switched off (see `weakened`)."""
 
@@ -110,6 +136,8 @@ class Scenario:
     """How many data directories each node has."""
     files: SimulatedFiles | None = None
     """None: files have no objects, and none is ever deleted."""
+    retention: SimulatedRetention | None = None
+    """None: batches are kept for ever, and nobody changes that."""
     old_nodes: tuple[int, ...] = ()
     """Nodes that begin as a version with an older schema level; the fault "upgrade" brings them up to date."""
     faults: tuple[Fault, ...] = ()
@@ -159,7 +187,8 @@ class Scenario:
             directories=2 if {"directory", "move"} & set(kinds) else 1,
             weakened=weakened,
         )
-        return replace(drawn, files=SimulatedFiles.random(seed, are_clocks_true=drawn.are_clocks_true))
+        files = SimulatedFiles.random(seed, are_clocks_true=drawn.are_clocks_true)
+        return replace(drawn, files=files, retention=SimulatedRetention.random(seed))
 
     @property
     def are_clocks_true(self) -> bool:
@@ -193,6 +222,8 @@ class Scenario:
                 values[name] = tuple(values.get(name, ()))
             if values.get("files") is not None:
                 values["files"] = SimulatedFiles(**values["files"])
+            if values.get("retention") is not None:
+                values["retention"] = SimulatedRetention(**values["retention"])
             return Scenario(**values)
         except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"not a scenario: {error}") from error

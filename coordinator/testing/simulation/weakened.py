@@ -47,6 +47,7 @@ from coordinator.runtime.snapshots import pruning
 from coordinator.runtime.snapshots.policy import Prune
 from coordinator.testing.simulation.protection import Patch, Protection
 from coordinator.testing.simulation.weakened_files import FILE_PROTECTIONS
+from coordinator.testing.simulation.weakened_retention import RETENTION_PROTECTIONS
 from records.codec import decode_entry
 from records.entry_key import EntryKey, decode_key
 from records.levels import LEVEL_LATEST
@@ -540,7 +541,7 @@ PROTECTIONS: dict[str, Protection] = {
         rule="lead only after reading everything up to the own claim",
         patches=_lead_at_once,
         kinds=("expire", "ghost", "slow"),
-        seed_first=8,
+        seed_first=4,
     ),
     "foreign-claim": Protection(
         rule="a leader that reads a foreign claim steps down", patches=_no_stepping_down, kinds=("expire", "ghost")
@@ -567,7 +568,11 @@ PROTECTIONS: dict[str, Protection] = {
         seed_first=3,
     ),
     "transaction-written": Protection(
-        rule="a state database stays before a transaction until its end", patches=_written_inside, kinds=("tear",), has_transactions=True
+        rule="a state database stays before a transaction until its end",
+        patches=_written_inside,
+        kinds=("tear",),
+        has_transactions=True,
+        seed_first=3,
     ),
     "transaction-cut-off": Protection(
         rule="a claim in force ends an open transaction", patches=_claims_end_nothing, kinds=("tear",), has_transactions=True
@@ -611,7 +616,10 @@ PROTECTIONS: dict[str, Protection] = {
         rule="DescribeFiles waits until deleted batches are counted out of their files", patches=_trim_later, kinds=("slow",)
     ),
     "live-times": Protection(
-        rule="the greatest timestamp is that of a batch that was not deleted", patches=_times_of_deleted_batches, kinds=("lag",)
+        rule="the greatest timestamp is that of a batch that was not deleted",
+        patches=_times_of_deleted_batches,
+        kinds=("lag",),
+        seed_first=1,
     ),
     "out-of-range-barrier": Protection(
         rule="only a leader behind a barrier says that an offset is out of range",
@@ -633,7 +641,7 @@ PROTECTIONS: dict[str, Protection] = {
         kinds=("network",),
         details=("double",),
         seeds_max=40,
-        seed_first=6,
+        seed_first=2,
     ),
     "deleted-ids": Protection(
         rule="the directory never places a deleted topic id again",
@@ -662,4 +670,5 @@ PROTECTIONS: dict[str, Protection] = {
     ),
     "disk-identity": Protection(rule="a database whose last entry is not the log's is set aside", patches=_trust_disks, kinds=("crash",)),
     **FILE_PROTECTIONS,
+    **RETENTION_PROTECTIONS,
 }

@@ -7,13 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 from coordinator.core import group
-from coordinator.core.commands import CommitFile, CommitResult, FenceFiles, FileStanding, Outcome
+from coordinator.core.commands import OK, CommitFile, CommitResult, FencedFile, FenceFiles, FileStanding, Outcome
 from coordinator.core.decide_files import fences
+from coordinator.core.events import Reply, Request
 from coordinator.core.files.requests import CommitContext, check_head
 from coordinator.core.group import GroupBuilder
 from coordinator.core.leadership.term import Term
 from coordinator.core.limits import Limits
 from coordinator.core.reads import file_life
+from coordinator.core.reads.standings import standings_of
 from coordinator.core.state.expiry import Expiry, decide_expiry
 from coordinator.core.state.replica_state import ShardState
 from coordinator.core.state.tombstone_ages import TombstoneAges
@@ -22,6 +24,7 @@ from coordinator.core.tables.stored_rows import FileRow
 from coordinator.runtime.files import cleaner, empty_files
 from coordinator.runtime.files.asking import OwnersAsked
 from coordinator.runtime.files.empty_files import EmptyFiles
+from coordinator.runtime.files.orphan_pages import OrphanPages
 from coordinator.runtime.files.turns import Step, next_step
 from coordinator.runtime.files.walk import Position
 from coordinator.testing.simulation.protection import Patch, Protection
@@ -91,7 +94,38 @@ def _forget_fences() -> list[Patch]:
     return [(group, "decide_expiry", expire)]
 
 
+def _answers_before_fences_are_logged() -> list[Patch]:
+    take = GroupBuilder.take
+
+    def take_question(builder: GroupBuilder, request: Request) -> None:
+        command = request.command
+        if not isinstance(command, FenceFiles) or not command.is_fencing:
+            take(builder, request)
+            return
+        builder._decide_commits()
+        records = fences(builder._state, builder._term, command)
+        if records:
+            builder._append(records, None)
+        standings = standings_of(builder._state, command.object_keys)
+        promised = (FileStanding.FENCED if one is FileStanding.UNKNOWN else one for one in standings)
+        builder.replies.append(Reply(request.token, [FencedFile(outcome=OK, standing=one) for one in promised]))
+
+    return [(GroupBuilder, "take", take_question)]
+
+
 # ---- when an object goes
+
+
+def _orphans_deleted_at_once() -> list[Patch]:
+    ask = OrphanPages._ask
+
+    async def only_tell(pages: OrphanPages, keys: Sequence[str], *, only_tell: bool) -> list[tuple[FileStanding, ...]]:
+        standings = await ask(pages, keys, only_tell=True)
+        if only_tell:
+            return standings
+        return [tuple(FileStanding.FENCED if one is FileStanding.UNKNOWN else one for one in found) for found in standings]
+
+    return [(OrphanPages, "_ask", only_tell)]
 
 
 def _any_file_age() -> list[Patch]:
@@ -126,14 +160,28 @@ FILE_PROTECTIONS: dict[str, Protection] = {
         kinds=("slow",),
         files={"dying": 0.3},
     ),
+    "fence-durable": Protection(
+        rule="a fence is promised when it is in the log",
+        patches=_answers_before_fences_are_logged,
+        kinds=("produce", "expire"),
+        files={"giving_up": 0.5},
+        seed_first=16,
+    ),
+    "orphans-fenced": Protection(
+        rule="an orphan is deleted when every coordinator has fenced it",
+        patches=_orphans_deleted_at_once,
+        kinds=("slow",),
+        files={"pausing": 0.5, "scan_s": 0.7, "commit_age_s": 2.5, "fence_kept_s": 6.0, "giving_up": 0.0},
+        seed_first=17,
+    ),
     "fence-sees-commits": Protection(
         rule="a fence sees commits under way", patches=_fences_of_commits_under_way, kinds=("slow",), files={"giving_up": 0.5}
     ),
     "commit-sees-fences": Protection(
-        rule="a commit sees fences under way", patches=_commits_of_fences_under_way, kinds=("slow",), files={"giving_up": 0.5}
+        rule="a commit sees fences under way", patches=_commits_of_fences_under_way, kinds=("slow",), files={"giving_up": 0.5}, seed_first=2
     ),
     "commit-age": Protection(
-        rule="old files are not committed", patches=_any_age, kinds=("network",), files={"pausing": 0.4}, seed_first=3
+        rule="old files are not committed", patches=_any_age, kinds=("network",), files={"pausing": 0.4}, seed_first=15
     ),
     "fence-retention": Protection(
         rule="fences are kept until the age limit refuses all commits of their files", patches=_forget_fences, kinds=("slow",), files={}
