@@ -72,7 +72,7 @@ class TimedBatch(NamedTuple):
     size_bytes: int
 
 
-class Deletion(NamedTuple):
+class DeletedRange(NamedTuple):
     """The records of a partition in `[start, end)` were deleted, by whomever."""
 
     where: Where
@@ -129,7 +129,7 @@ class LogFold:
         self.placements: dict[bytes, list[PlacedRange]] = {}
         self.confirmed: set[bytes] = set()
         self.deleting: set[bytes] = set()
-        self.deletions: list[Deletion] = []
+        self.deletions: list[DeletedRange] = []
         self.configured: list[tuple[bytes, dict[str, str]]] = []
         """The settings of topics, one after the other; of partition 0 only."""
         self.replica_dirs: dict[tuple[int, int], bytes] = {}
@@ -283,7 +283,7 @@ class LogFold:
             text = f"records up to {record.new_log_start_offset} are deleted at {offset}, the end is {known.high_watermark}"
             raise ContradictingEntry("only what is there is deleted", text)
         elif record.new_log_start_offset > known.log_start:
-            self.deletions.append(Deletion((record.topic_id, record.partition), known.log_start, record.new_log_start_offset))
+            self.deletions.append(DeletedRange((record.topic_id, record.partition), known.log_start, record.new_log_start_offset))
             known.log_start = record.new_log_start_offset
 
     def _file(self, record: FileCommitted, offset: int) -> None:

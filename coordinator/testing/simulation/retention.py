@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from coordinator.core.commands import DeletePoint
-from coordinator.testing.simulation.fold import Deletion, FoldedPartition, LogFold, TimedBatch, Where
+from coordinator.testing.simulation.fold import DeletedRange, FoldedPartition, LogFold, TimedBatch, Where
 from coordinator.testing.simulation.loop import START_MS
 from coordinator.testing.simulation.scenario import CLOCK_SKEW_MAX_S, Scenario, SimulatedRetention
 
@@ -25,7 +25,7 @@ LATE_MS = 3_000
 EVERYTHING = 1 << 62
 
 
-class Kept(NamedTuple):
+class KeptSince(NamedTuple):
     """How much of a partition is kept from a time of the run on; -1 is no limit."""
 
     since_s: float
@@ -52,7 +52,7 @@ class JudgedRetention:
         self._broken = broken
         self._are_clocks_near = scenario.are_clocks_near
         self._off_ms = MEASURED_MS if scenario.are_clocks_true else 2 * int(CLOCK_SKEW_MAX_S * 1000)
-        self._settings: dict[bytes, list[Kept]] = {}
+        self._settings: dict[bytes, list[KeptSince]] = {}
         self._asked: dict[Where, int] = {}
         self._seen = [0] * len(folds)
         self._settings_seen = 0
@@ -73,7 +73,7 @@ class JudgedRetention:
         for topic_id, settings in self._folds[0].configured[self._settings_seen :]:
             self._settings_seen += 1
             life = self.life
-            kept = Kept(
+            kept = KeptSince(
                 self._now_s(),
                 int(settings.get("retention.ms", life.default_ms)),
                 int(settings.get("retention.bytes", life.default_bytes)),
@@ -86,11 +86,11 @@ class JudgedRetention:
             if known is not None and deletion.end > self._asked.get(deletion.where, 0):
                 self._judge(partition, deletion, known)
 
-    def _history(self, topic_id: bytes) -> list[Kept]:
+    def _history(self, topic_id: bytes) -> list[KeptSince]:
         life = self.life
-        return self._settings.setdefault(topic_id, [Kept(0.0, life.default_ms, life.default_bytes)])
+        return self._settings.setdefault(topic_id, [KeptSince(0.0, life.default_ms, life.default_bytes)])
 
-    def _judge(self, partition: int, deletion: Deletion, known: FoldedPartition) -> None:
+    def _judge(self, partition: int, deletion: DeletedRange, known: FoldedPartition) -> None:
         gone = [one for one in known.times if deletion.start <= one.last_offset < deletion.end]
         self.expired_batches += len(gone)
         if not self._are_clocks_near:
@@ -102,7 +102,7 @@ class JudgedRetention:
             text = f"{topic.hex()[:6]}-{number}: batches {gone} of coordinator {partition} went, {left} bytes stay, by {used}"
             self._broken(KEPT, text)
 
-    def _used(self, topic_id: bytes) -> Iterator[Kept]:
+    def _used(self, topic_id: bytes) -> Iterator[KeptSince]:
         """The settings by which a deletion may have been decided that takes effect now."""
         history = self._history(topic_id)
         yield history[-1]
@@ -110,7 +110,7 @@ class JudgedRetention:
             if later.since_s > self._now_s() - self.life.under_way_s:
                 yield earlier
 
-    def _is_past(self, kept: Kept, gone: Sequence[TimedBatch], left_bytes: int) -> bool:
+    def _is_past(self, kept: KeptSince, gone: Sequence[TimedBatch], left_bytes: int) -> bool:
         """Whether the oldest batches may go: by time, by size, or the first by time and the others by size."""
         if kept.ms >= 0:
             until_ms = START_MS + self._now_s() * 1000 - kept.ms + self._off_ms
@@ -129,7 +129,7 @@ class JudgedRetention:
             if where[0] in self._folds[0].placements and self._is_too_much(self._history(where[0])[-1], known)
         ]
 
-    def _is_too_much(self, kept: Kept, known: FoldedPartition) -> bool:
+    def _is_too_much(self, kept: KeptSince, known: FoldedPartition) -> bool:
         live = [one for one in known.times if one.last_offset >= known.log_start]
         if not live:
             return False
