@@ -32,6 +32,7 @@ CHECK_ORDER = (
     "clocks",
     "object store",
     "data dirs",
+    "security",
 )
 FREE_BYTES_MIN = 1024**3
 FREE_SHARE_MIN = 0.1

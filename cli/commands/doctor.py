@@ -76,8 +76,8 @@ def doctor(
     """Find out what is wrong with a service: each finding comes with its remedy.
 
     Looks at what it is given: the metadata topic's settings, replicas and leaders (Kafka), reachability, versions, leaders,
-    standbys, digests, snapshots, overdue files, data directories and clocks (nodes), the object store, and the data directories of
-    this machine (--config). Status 1 when a finding is an error; warnings alone give 0.
+    standbys, digests, snapshots, overdue files, data directories and clocks (nodes), the object store, and the data directories and
+    the security of this machine's node (--config). Status 1 when a finding is an error; warnings alone give 0.
 
     Examples: `diskless doctor --config coordinator.properties --bootstrap-server localhost:9192`,
     `diskless doctor --bootstrap-server localhost:9192 --kafka-bootstrap-server localhost:9092 -o json`
@@ -114,6 +114,7 @@ async def _examine(patient: Patient) -> list[Diagnosis]:
     found += more
     found += await _look_at_store(patient)
     found += _look_at_folders(patient)
+    found += _look_at_security(patient)
     return found
 
 
@@ -368,6 +369,16 @@ def _look_at_folders(patient: Patient) -> list[Diagnosis]:
     if not spaces:
         return [skipped("data dirs", "no data directory of the settings is on this machine; run doctor where the node runs")]
     return diagnose_space(spaces)
+
+
+def _look_at_security(patient: Patient) -> list[Diagnosis]:
+    """The settings, and the files that they name on this machine."""
+    from cli.diagnosis import skipped
+    from cli.security_diagnosis import CHECK, diagnose_security, named_files
+
+    if patient.settings is None:
+        return [skipped(CHECK, "no settings were given: --config")]
+    return diagnose_security(patient.settings, named_files(patient.settings), time.time())
 
 
 def _now_ms() -> int:

@@ -94,8 +94,8 @@ def test_a_healthy_service_has_no_trouble() -> None:
         *diagnose_orphan_scan(OrphanScanState(), 1000),
     ]
     assert troubles(found) == []
-    # The object store is asked, not judged; nothing is said of a restore where there was none.
-    assert {one.check for one in found} == {*CHECK_ORDER} - {"object store", "restore"}
+    # The object store is asked, not judged; nothing is said of a restore where there was none. Security: test_security_diagnosis.py.
+    assert {one.check for one in found} == {*CHECK_ORDER} - {"object store", "restore", "security"}
 
 
 @pytest.mark.parametrize(
