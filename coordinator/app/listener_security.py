@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from coordinator.adapters.server.contract import ListenerSecurity
 from coordinator.config.security import ListenerSettings, SaslMechanism
@@ -20,6 +23,10 @@ from coordinator.security.token_keys import TokenKeys, TokenKeysError, check_key
 from coordinator.security.tokens import TokenCheck, TokenRules
 from coordinator.security.users_file import UsersFileError
 from coordinator.security.watched_users import WatchedUsers
+
+LOG = logging.getLogger(__name__)
+
+LOOK_INTERVAL_S: Final = 2.0
 
 
 class ListenersSecurity:
@@ -49,12 +56,24 @@ class ListenersSecurity:
         """Return when the certificate of each listener with TLS expires, in seconds since 1970."""
         return [(listener, tls.expires_s) for listener, tls in self._tls.items()]
 
-    async def refresh(self) -> None:
-        """Look at the files again."""
-        for tls in self._tls.values():
-            tls.refresh()
-        for users in self._users.values():
-            users.refresh()
+    async def keep_current(self, look_now: asyncio.Event) -> None:
+        """Look at the files every few seconds, and when `look_now` is set. Ends by being cancelled."""
+        while True:
+            try:
+                async with asyncio.timeout(LOOK_INTERVAL_S):
+                    await look_now.wait()
+            except TimeoutError:
+                pass
+            look_now.clear()
+            try:
+                await self._look()
+            except Exception:  # whatever is wrong with a file, the next look may find it mended
+                LOG.exception("the files of the listeners were not looked at")
+
+    async def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        for refresh in (*(one.refresh for one in self._tls.values()), *(one.refresh for one in self._users.values())):
+            await loop.run_in_executor(self._executor, refresh)
         for keys in self._keys.values():
             await keys.refresh()
 
@@ -64,7 +83,7 @@ class ListenersSecurity:
         if protocol.has_tls:
             self._tls[listener] = ListenerTls(listener, settings)
         return ListenerSecurity(
-            tls=self._tls[listener].context if protocol.has_tls else None,
+            tls=self._tls[listener].newest if protocol.has_tls else None,
             has_login=protocol.has_login,
             logins=self._logins(settings) if protocol.has_login else ListenerLogins((), nodes=self._nodes),
             principal_of=partial(principal_of, rules=settings.ssl_principal_mapping_rules),

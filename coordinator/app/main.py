@@ -44,6 +44,7 @@ from coordinator.app.compiled import warn_of_interpreted_loops
 from coordinator.app.dispatch import Dispatcher
 from coordinator.app.file_rules import file_rules, scan_rules
 from coordinator.app.http_security import HttpSecurity
+from coordinator.app.listener_security import ListenersSecurity
 from coordinator.app.node_objects import open_objects
 from coordinator.app.snapshot_store import durable_snapshots, snapshot_peers, snapshot_rules
 from coordinator.app.store_folder import StoreFolderError, prepare_store_folder
@@ -53,7 +54,6 @@ from coordinator.client.client import parse_servers
 from coordinator.client.identify import ServerKind, complaint_as_broker, identify_all
 from coordinator.config.directories import DirectoryError, OpenedDirectories, open_directories
 from coordinator.config.settings import Settings
-from coordinator.config.values import SecurityProtocol
 from coordinator.core.leadership.states import State
 from coordinator.core.limits import Limits
 from coordinator.kafka.topic_configs import Retention
@@ -66,6 +66,7 @@ from coordinator.runtime.node_config import NodeConfig, NodePorts
 from coordinator.runtime.ports import LogListener, LogReader, TermProducers, group_client_id
 from coordinator.runtime.retention.rules import RetentionRules
 from coordinator.runtime.topic_rules import TopicExpectations
+from coordinator.security.scram import NoUsers
 from records.model import Endpoint
 
 LOG = logging.getLogger("coordinator.app")
@@ -100,6 +101,7 @@ class Process:
         self._metrics = Metrics()
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="state-writer")
         self._background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="snapshots")
+        self._logins = ThreadPoolExecutor(max_workers=2, thread_name_prefix="logins")
         self._directories: OpenedDirectories | None = None
         self._reader: KafkaLogReader | None = None
         self._producers: KafkaTermProducers | None = None
@@ -119,9 +121,12 @@ class Process:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
+        look_at_files = asyncio.Event()
+        loop.add_signal_handler(signal.SIGHUP, look_at_files.set)
         # Listening comes first: the port the system chose is part of what the node tells others, and a process that cannot listen
         # must not join the group.
-        endpoints, late = await self._listen()
+        security = ListenersSecurity(settings, nodes=NoUsers(), executor=self._logins)
+        endpoints, late = await self._listen(security)
         peers = PooledPeers(client_id=f"diskless-node-{settings.node_id}")
         cluster = KafkaAdmin(group_id=settings.group_id, **self._kafka_arguments())
         membership = KafkaMembership(
@@ -170,6 +175,7 @@ class Process:
             loop.create_task(self._announce(node, kafka_rules, f"ready node={settings.node_id} listeners={announced} http={http[1]}")),
             loop.create_task(self._look_at_kafka_addresses()),
             loop.create_task(http_security.follow()),
+            loop.create_task(security.keep_current(look_at_files)),
         ]
         if kafka_rules is not None:
             background.append(loop.create_task(kafka_rules.run()))
@@ -189,6 +195,7 @@ class Process:
         await peers.close()
         await self._close_kafka(membership, cluster)
         self._background.shutdown(cancel_futures=True)
+        self._logins.shutdown(wait=False, cancel_futures=True)
         self._writer.shutdown()
         if self._directories is not None:
             self._directories.unlock()
@@ -296,7 +303,7 @@ class Process:
             online.append(directory)
         return OpenDirectories(online, opened.offline)
 
-    async def _listen(self) -> tuple[list[Endpoint], LateHandler]:
+    async def _listen(self, security: ListenersSecurity) -> tuple[list[Endpoint], LateHandler]:
         """Open the listeners; returns what to advertise, in the order of `listeners`."""
         settings = self._settings
         handler = LateHandler()
@@ -306,13 +313,16 @@ class Process:
             connection_idle_ms_max=settings.connections_max_idle_ms,
             pending_requests_max=settings.connection_pending_max_requests,
             pending_bytes_max=settings.connection_pending_max_bytes,
+            login_request_bytes_max=settings.sasl_server_max_receive_size,
+            logins_waiting_max=settings.connections_unauthenticated_max,
+            login_timeout_ms=settings.connection_login_timeout_ms,
+            login_failure_delay_ms=settings.connection_failed_authentication_delay_ms,
+            session_ms_max=settings.connections_max_reauth_ms,
         )
         table = ApiTable(wire_kip_keys_enabled=settings.wire_kip_keys_enabled)
         ports: dict[str, int] = {}
         for listener in settings.listeners:
-            if settings.protocol_of(listener.name) is not SecurityProtocol.PLAINTEXT:
-                raise FatalError(f"listeners: {listener} is not served by this version; use PLAINTEXT")
-            server = Server(handler, listener=listener.name, table=table, limits=limits)
+            server = Server(handler, listener=listener.name, table=table, limits=limits, security=security.of(listener.name))
             try:
                 ports[listener.name] = await server.start(listener.host, listener.port)
             except OSError as error:

@@ -25,7 +25,6 @@ from __future__ import annotations
 import heapq
 import os
 import random
-import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
@@ -93,6 +92,7 @@ from coordinator.protocol.messages import (
     DescribeTopicsTopic,
     DescribeTopicsTopicResult,
 )
+from coordinator.security.client_security import PLAIN_TEXT, ClientSecurity
 
 WRITE_AHEAD_MULTI_SEGMENT: Final = 1
 """The object format of WAL files."""
@@ -124,7 +124,7 @@ class DisklessClient:
         wal_prefix: str = "wal/",
         connect_timeout_ms: int = int(CONNECT_TIMEOUT_S * 1000),
         retry: RetryPolicy | None = None,
-        tls: ssl.SSLContext | None = None,
+        security: ClientSecurity = PLAIN_TEXT,
         rng: random.Random | None = None,
     ) -> None:
         """Connects when first used.
@@ -140,7 +140,7 @@ class DisklessClient:
         self._rng = rng
         self._is_closed = False
         self._deadlines: WeakSet[Deadline] = WeakSet()
-        self._pool = ConnectionPool(client_id=client_id, tls=tls, connect_timeout_s=connect_timeout_ms / 1000)
+        self._pool = ConnectionPool(client_id=client_id, security=security, connect_timeout_s=connect_timeout_ms / 1000)
         self._discovery = Discovery(self._pool, parse_servers(bootstrap_servers), policy, rng)
         self._routing = Routing(pool=self._pool, discovery=self._discovery, policy=policy, rng=rng, request_timeout_ms=request_timeout_ms)
 

@@ -1,6 +1,7 @@
 """A client's connection to one node: pipelined requests, matched to their replies by correlation id.
 
-Used by the client library, the nodes among each other and tests. Knows nothing of leaders or retries.
+Used by the client library, the nodes among each other and tests. Knows nothing of leaders or retries. Where a login ends after a time, it
+logs in again before that (KIP-368), beside the requests.
 Invariant: every request ends in exactly one of reply, ConnectionLost, RequestTimedOut or MalformedMessage.
 Runs on one event loop.
 """
@@ -11,22 +12,32 @@ import asyncio
 import ssl
 from typing import Final, cast
 
+from coordinator.client.login import LoginRejected, log_in
 from coordinator.operations.table import APIS, operation_of
 from coordinator.protocol.codec import Message, decode, encode
 from coordinator.protocol.framing import FrameReader, read_correlation_id, reply_body, request_frame
 from coordinator.protocol.wire import MalformedMessage
+from coordinator.security.client_security import PLAIN_TEXT, ClientSecurity
+from coordinator.security.tls_errors import explain_to_client
 
 REPLY_BYTES_MAX: Final = 256 * 1024 * 1024
 # Replies come from the service itself, so only their size is limited, not the number of their elements.
 _REPLY_ELEMENTS_MAX: Final = 1 << 31
+LOGIN_TIMEOUT_S: Final = 10.0
+LOGIN_AGAIN: Final = 0.85
+"""Of the time for which a login holds: it is renewed then, as Kafka's clients do."""
 
 
 class ConnectionLost(Exception):
-    """The connection ended before the reply came. Whether the request took effect is not known, unless `was_sent` is False."""
+    """The connection ended before the reply came. Whether the request took effect is not known, unless `was_sent` is False.
 
-    def __init__(self, text: str, *, was_sent: bool = True) -> None:
+    `is_refused` says that the server does not let this client in, or that this client does not believe the server.
+    """
+
+    def __init__(self, text: str, *, was_sent: bool = True, is_refused: bool = False) -> None:
         super().__init__(text)
         self.was_sent = was_sent
+        self.is_refused = is_refused
 
 
 class RequestTimedOut(Exception):
@@ -36,8 +47,9 @@ class RequestTimedOut(Exception):
 class ClientConnection(asyncio.Protocol):
     """One connection. Make it with `connect`."""
 
-    def __init__(self, client_id: str | None, name: str, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, client_id: str | None, name: str, loop: asyncio.AbstractEventLoop, security: ClientSecurity) -> None:
         self.client_id = client_id
+        self._security = security
         self.name = name
         self._loop = loop
         self._frames = FrameReader(REPLY_BYTES_MAX)
@@ -46,6 +58,11 @@ class ClientConnection(asyncio.Protocol):
         self._waiting: dict[int, asyncio.Future[bytes] | None] = {}
         self._transport: asyncio.Transport | None = None
         self._lost: str | None = None
+        self._is_refused = False
+        self._is_ready = False
+        self._has_heard = False
+        self._next_login: asyncio.TimerHandle | None = None
+        self._login: asyncio.Task[None] | None = None
         self._closed: asyncio.Future[None] = loop.create_future()
         self._writable = asyncio.Event()
         self._writable.set()
@@ -53,20 +70,34 @@ class ClientConnection(asyncio.Protocol):
 
     @classmethod
     async def connect(
-        cls, host: str, port: int, *, client_id: str | None, timeout_s: float, tls: ssl.SSLContext | None = None
+        cls, host: str, port: int, *, client_id: str | None, timeout_s: float, security: ClientSecurity = PLAIN_TEXT
     ) -> ClientConnection:
-        """Connect within `timeout_s`. Raises ConnectionLost."""
+        """Connect, and log in, within `timeout_s`. Raises ConnectionLost."""
         loop = asyncio.get_running_loop()
         name = f"{host}:{port}"
+        connection: ClientConnection | None = None
         try:
             async with asyncio.timeout(timeout_s):
-                _, connection = await loop.create_connection(lambda: cls(client_id, name, loop), host, port, ssl=tls)
+                made = await loop.create_connection(lambda: cls(client_id, name, loop, security), host, port, ssl=security.context())
+                connection = made[1]
+                if security.mechanism is not None:
+                    await connection._log_in()
+                connection._is_ready = True
+                return connection
+        except ssl.SSLError as error:
+            raise ConnectionLost(f"{name}: {explain_to_client(error)}", was_sent=False, is_refused=True) from error
+        except (LoginRejected, RequestTimedOut, MalformedMessage) as error:
+            raise ConnectionLost(f"{name}: {error}", was_sent=False, is_refused=isinstance(error, LoginRejected)) from error
+        except ConnectionLost as error:
+            raise ConnectionLost(str(error), was_sent=False, is_refused=error.is_refused) from error
         except TimeoutError as error:
             raise ConnectionLost(f"{name}: not connected within {timeout_s} s", was_sent=False) from error
         except (OSError, ValueError, OverflowError) as error:
             # Not only what the network says: a registered address may be no host name (UnicodeError) and no port (OverflowError).
             raise ConnectionLost(f"{name}: {error}", was_sent=False) from error
-        return connection
+        finally:
+            if connection is not None and not connection._is_ready:
+                await connection.close()
 
     @property
     def is_open(self) -> bool:
@@ -87,7 +118,7 @@ class ClientConnection(asyncio.Protocol):
         if not self._writable.is_set():
             await self._wait_writable(timeout_s)
         if self._lost is not None:
-            raise ConnectionLost(self._lost, was_sent=False)
+            raise ConnectionLost(self._lost, was_sent=False, is_refused=self._is_refused)
         correlation_id = self._correlation_id = (self._correlation_id + 1) & 0x7FFF_FFFF
         reply: asyncio.Future[bytes] = self._loop.create_future()
         frame = request_frame(api_key, api_version, correlation_id, self.client_id, body, flexible=flexible)
@@ -95,7 +126,7 @@ class ClientConnection(asyncio.Protocol):
         self._send(frame)
         timer = self._loop.call_at(deadline_s, self._give_up, correlation_id, api_key, timeout_s)
         try:
-            return reply_body(await reply, tagged=api is None or api.response_tagged)
+            return reply_body(await reply, tagged=api is None or api.is_response_tagged(api_version))
         finally:
             timer.cancel()
             if correlation_id in self._waiting:
@@ -130,6 +161,7 @@ class ClientConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Hand replies to those who wait."""
+        self._has_heard = True
         try:
             for frame in self._frames.feed(data):
                 correlation_id = read_correlation_id(frame)
@@ -145,9 +177,21 @@ class ClientConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End every request that waits."""
-        self._lose(f"{self.name}: " + ("closed by the other side" if exc is None else str(exc)))
+        if isinstance(exc, ssl.SSLError):
+            self._lose(f"{self.name}: {explain_to_client(exc)}", is_refused=True)
+        elif exc is not None and self._has_heard:
+            self._lose(f"{self.name}: {exc}")
+        else:
+            self._lose(f"{self.name}: closed by the other side{'' if self._has_heard else self._doubt()}")
         if not self._closed.done():
             self._closed.set_result(None)
+
+    def _doubt(self) -> str:
+        """What may be wrong when a server hangs up before it says anything."""
+        if not self._security.has_tls:
+            return f" before it said anything; does it want another security.protocol than {self._security.protocol}?"
+        own = "accept this client's certificate" if self._security.has_certificate else "want a certificate (ssl.keystore.location)"
+        return f" before it said anything; does it {own}, and does it speak TLS?"
 
     def pause_writing(self) -> None:
         """Make new requests wait: the node does not read."""
@@ -156,6 +200,25 @@ class ClientConnection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Let requests through again."""
         self._writable.set()
+
+    # --- logins ---
+
+    async def _log_in(self) -> None:
+        """Log in, and see to it that it is done again before its time is over. Raises `LoginRejected` and what `call` raises."""
+        session_ms = await log_in(self._security, lambda message: self.call(message, LOGIN_TIMEOUT_S))
+        if session_ms and self._lost is None:
+            self._next_login = self._loop.call_later(session_ms * LOGIN_AGAIN / 1000, self._log_in_again)
+
+    def _log_in_again(self) -> None:
+        self._login = self._loop.create_task(self._renew(), name=f"login-{self.name}")
+
+    async def _renew(self) -> None:
+        try:
+            await self._log_in()
+        except (LoginRejected, ConnectionLost, RequestTimedOut, MalformedMessage) as error:
+            self._lose(f"{self.name}: {error}", is_refused=isinstance(error, LoginRejected))
+            if self._transport is not None:
+                self._transport.abort()
 
     # --- helpers ---
 
@@ -183,12 +246,14 @@ class ClientConnection(asyncio.Protocol):
             self._waiting[correlation_id] = None
             reply.set_exception(RequestTimedOut(f"{self.name}: no reply to request {api_key} within {timeout_s} s"))
 
-    def _lose(self, why: str) -> None:
+    def _lose(self, why: str, *, is_refused: bool = False) -> None:
         if self._lost is not None:
             return
-        self._lost = why
+        self._lost, self._is_refused = why, is_refused
+        if self._next_login is not None:
+            self._next_login.cancel()
         self._writable.set()
         waiting, self._waiting = self._waiting, {}
         for reply in waiting.values():
             if reply is not None and not reply.done():
-                reply.set_exception(ConnectionLost(why))
+                reply.set_exception(ConnectionLost(why, is_refused=is_refused))

@@ -9,12 +9,12 @@ Invariant: a request that got no reply in time closes its connection, so that a 
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple, TypeVar
 
 from coordinator.client.connection import ClientConnection, ConnectionLost, RequestTimedOut
 from coordinator.protocol.codec import Message
+from coordinator.security.client_security import PLAIN_TEXT, ClientSecurity
 
 CONNECT_TIMEOUT_S: Final = 2.0
 
@@ -32,9 +32,11 @@ class Line(NamedTuple):
 class ConnectionPool:
     """Hands requests to connections. Used on one event loop; its maker closes it."""
 
-    def __init__(self, *, client_id: str | None, tls: ssl.SSLContext | None = None, connect_timeout_s: float = CONNECT_TIMEOUT_S) -> None:
+    def __init__(
+        self, *, client_id: str | None, security: ClientSecurity = PLAIN_TEXT, connect_timeout_s: float = CONNECT_TIMEOUT_S
+    ) -> None:
         self.client_id = client_id
-        self._tls = tls
+        self._security = security
         self._connect_timeout_s = connect_timeout_s
         self._open: dict[Line, ClientConnection] = {}
         self._connecting: dict[Line, asyncio.Task[ClientConnection]] = {}
@@ -107,7 +109,7 @@ class ConnectionPool:
         """One attempt, shared by all who need this connection and bounded by itself, not by their deadlines."""
         self._open = {other: connection for other, connection in self._open.items() if connection.is_open}
         return await ClientConnection.connect(
-            line.host, line.port, client_id=self.client_id, timeout_s=self._connect_timeout_s, tls=self._tls
+            line.host, line.port, client_id=self.client_id, timeout_s=self._connect_timeout_s, security=self._security
         )
 
     def _connected(self, line: Line, task: asyncio.Task[ClientConnection]) -> None:

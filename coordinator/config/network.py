@@ -35,6 +35,47 @@ class NetworkSettings:
         why="""A connection without a request for this long is closed (Kafka's key and default); clients that vanished without a
         word would stay for ever otherwise.""",
     )
+    sasl_server_max_receive_size: int = integer(
+        "sasl.server.max.receive.size",
+        524_288,
+        low=1_024,
+        high=INT32_MAX,
+        why="""Largest request in bytes that is read of a connection that has not logged in, on listeners with logins. Kafka's key and
+        default; tokens are the largest messages of a login, and 64 KiB of them are accepted.""",
+    )
+    connections_unauthenticated_max: int = integer(
+        "connections.unauthenticated.max",
+        1_000,
+        low=1,
+        high=1_000_000,
+        why="""Connections of a listener with TLS or logins, at most, that have not finished their handshake and login; one more
+        closes the oldest of them. So strangers who say nothing can neither use up connections.max nor keep others out. Keep it above
+        the number of clients that connect again at once after a restart, and well below connections.max.""",
+    )
+    connection_login_timeout_ms: int = integer(
+        "connection.login.timeout.ms",
+        10_000,
+        low=100,
+        high=600_000,
+        why="""A connection that has not finished TLS handshake and login for this long after its beginning is closed.""",
+    )
+    connection_failed_authentication_delay_ms: int = integer(
+        "connection.failed.authentication.delay.ms",
+        100,
+        low=0,
+        high=60_000,
+        why="""A login that failed is answered after this time, and the connection closed. Kafka's key and default; it slows down who
+        guesses passwords, and clients with a wrong one that try again without a pause.""",
+    )
+    connections_max_reauth_ms: int = integer(
+        "connections.max.reauth.ms",
+        0,
+        low=0,
+        high=INT32_MAX,
+        why="""How long a login holds at most; 0 is without end. Clients are told, and log in again on the same connection as KIP-368
+        says; a connection that did not is closed at its next request. Kafka's key and default. It bounds for how long a user that
+        was removed goes on. A token that ends earlier counts in any case.""",
+    )
     connection_pending_max_bytes: int = integer(
         "connection.pending.max.bytes",
         16 * 1024 * 1024,

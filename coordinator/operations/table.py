@@ -16,6 +16,7 @@ from coordinator.operations import (
     files,
     gateways,
     log_dirs,
+    logins,
     nodes,
     orphans,
     partitions,
@@ -37,6 +38,7 @@ _SUBJECTS: Final = (
     files,
     gateways,
     log_dirs,
+    logins,
     nodes,
     orphans,
     partitions,
@@ -78,10 +80,13 @@ class Api:
         """True for the KIP's own numbers, which `wire.kip.keys.enabled` can hide."""
         return self.key != self.operation.key
 
-    @property
-    def response_tagged(self) -> bool:
-        """True if responses have header version 1; ApiVersions has 0, or old clients could not read it."""
-        return self.key != ApiKey.API_VERSIONS
+    def is_response_tagged(self, version: int) -> bool:
+        """Tell whether responses of a version have header version 1, as flexible ones do.
+
+        ApiVersions has 0, or old clients could not read it; so has what is answered to an unknown version.
+        """
+        known = self.versions.get(version)
+        return self.key != ApiKey.API_VERSIONS and known is not None and known.flexible
 
 
 def numbers_of(operations: Iterable[Operation]) -> dict[int, Api]:

@@ -77,8 +77,9 @@ def single_codec(where: str, kind: str, inner: object, flexible: bool, nullable:
         return _converted(where, "16s", lambda raw: uuid.UUID(bytes=raw) if any(raw) else None, lambda one: one.bytes if one else bytes(16))
     if kind == "error_code":
         return _converted(where, "h", ErrorCode, lambda code: int(code.value))
-    if kind == "timedelta_i32":
-        return _converted(where, "i", lambda number: timedelta(milliseconds=number), lambda delta: round(delta / _MILLISECOND))
+    if kind in ("timedelta_i32", "timedelta_i64"):
+        code = "i" if kind == "timedelta_i32" else "q"
+        return _converted(where, code, lambda number: timedelta(milliseconds=number), lambda delta: round(delta / _MILLISECOND))
     if kind in FIXED and not nullable:
         return _converted(where, FIXED[kind], lambda one: one, lambda one: one)
     raise TypeError(f"{where}: Kafka type {kind} (nullable: {nullable}) is not known")
@@ -93,7 +94,7 @@ def _converted(where: str, code: str, to_python: Callable[..., object], to_wire:
         (raw,) = layout.unpack_from(source.data, position)
         try:
             return to_python(raw), position + layout.size
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             raise MalformedMessage(f"{where}: {error}") from error
 
     def write(out: bytearray, value: object) -> None:

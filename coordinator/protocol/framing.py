@@ -29,14 +29,19 @@ _NO_TAGS: Final[frozenset[int]] = frozenset()
 class FrameReader:
     """Cuts a byte stream into frames."""
 
-    __slots__ = ("_head", "_missing", "_partial", "_size_max")
+    __slots__ = ("_head", "_limit", "_missing", "_partial", "_size_max")
 
-    def __init__(self, size_bytes_max: int) -> None:
-        self._size_max = size_bytes_max
+    def __init__(self, size_bytes_max: int, limit: str = "socket.request.max.bytes") -> None:
+        """`limit` is what errors call `size_bytes_max`."""
+        self.allow(size_bytes_max, limit)
         # At most one of these is in use: the first bytes of a size, or a frame of which `_missing` bytes are to come.
         self._head = b""
         self._partial: io.BytesIO | None = None
         self._missing = 0
+
+    def allow(self, size_bytes_max: int, limit: str) -> None:
+        """Take frames up to another size from the next one on."""
+        self._size_max, self._limit = size_bytes_max, limit
 
     @property
     def bytes_held(self) -> int:
@@ -65,7 +70,7 @@ class FrameReader:
         while end - position >= 4:
             (size,) = _SIZE.unpack_from(data, position)
             if not 0 < size <= self._size_max:
-                raise MalformedMessage(f"frame of {size} bytes: outside [1, {self._size_max}] (socket.request.max.bytes)")
+                raise MalformedMessage(f"frame of {size} bytes: outside [1, {self._size_max}] ({self._limit})")
             position += 4
             stop = position + size
             if stop > end:

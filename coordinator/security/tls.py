@@ -49,6 +49,10 @@ class ListenerTls:
     def _hand_over(self, connection: ssl.SSLObject | ssl.SSLSocket, _name: str | None, _context: ssl.SSLContext) -> None:
         connection.context = self._newest
 
+    def newest(self) -> ssl.SSLContext:
+        """Return the newest context, for a handshake that is not begun by a listening socket."""
+        return self._newest
+
     def refresh(self) -> None:
         """Make a new context if a file has changed; one that is not usable is logged once and not used."""
         if not self._stamps.have_changed():

@@ -192,9 +192,12 @@ def test_a_login_that_is_refused_says_why() -> None:
 @pytest.mark.parametrize(
     ("security", "told"),
     [
-        ({"security.protocol": "SASL_SSL"}, "GSSAPI is not known; use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"),
-        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}, "OAUTHBEARER is not known"),
-        ({"security.protocol": "SSL", "ssl.keystore.location": "k.p12"}, "ssl.keystore.location cannot be followed"),
+        ({"security.protocol": "SASL_SSL"}, "GSSAPI is not known; use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER"),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}, "OAUTHBEARER needs sasl.oauthbearer.token.endpoint.url"),
+        (
+            {"security.protocol": "SSL", "ssl.keystore.type": "PKCS12"},
+            "ssl.keystore.type PKCS12 is not known",
+        ),
         ({"security.protocol": "SSL", "ssl.ca.location": "/does/not/exist"}, "No such file"),
     ],
 )

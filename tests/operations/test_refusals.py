@@ -24,7 +24,7 @@ from coordinator.protocol.entity import blank
 
 REFUSED = Outcome(error=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, message="User:eve may not")
 TOPIC = bytes([7]) * 16
-WITHOUT_LOGIN = {ApiKey.API_VERSIONS}
+WITHOUT_LOGIN = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
 VALUES = {"string": "a", "bytes": b"", "bool": True, "timedelta_i32": timedelta(0)}
 
 

@@ -10,8 +10,8 @@ from typing import Any, Final, Self, TypeVar
 from confluent_kafka import KafkaError, KafkaException
 
 from coordinator.adapters.kafka.broker import Answer, connect, refused
-from coordinator.adapters.kafka.security import Security, SecurityUnsupported, security_of
 from coordinator.protocol.codec import Message
+from coordinator.security.client_security import ClientSecurity, SecurityUnsupported
 
 BOOTSTRAP_WAIT_S: Final = 1.0
 """How long one bootstrap server may take while others are left to ask."""
@@ -25,14 +25,14 @@ class Bootstrap:
     """The bootstrap servers, and how a process presents itself to brokers."""
 
     servers: Sequence[tuple[str, int]]
-    security: Security
+    security: ClientSecurity
     client_id: str
 
     @classmethod
     def of(cls, properties: Mapping[str, Any]) -> Self:
         """Read librdkafka's properties. Raises `KafkaException` for security that the own connection does not know."""
         try:
-            security = security_of(properties)
+            security = ClientSecurity(properties)
         except (SecurityUnsupported, OSError) as error:
             raise refused(KafkaError._UNSUPPORTED_FEATURE, f"brokers cannot be asked over a connection of our own: {error}") from error
         return cls(bootstrap_addresses(str(properties["bootstrap.servers"])), security, str(properties["client.id"]))

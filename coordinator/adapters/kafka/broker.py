@@ -17,11 +17,12 @@ import kio.schema.sasl_authenticate.v0 as sasl_authenticate
 import kio.schema.sasl_handshake.v1 as sasl_handshake
 from confluent_kafka import KafkaError, KafkaException
 
-from coordinator.adapters.kafka.security import Security
 from coordinator.protocol.codec import Message, decode, encode
 from coordinator.protocol.framing import FrameReader, read_correlation_id, reply_body, request_frame
 from coordinator.protocol.wire import MalformedMessage, UnencodableMessage
+from coordinator.security.client_security import ClientSecurity
 from coordinator.security.scram import ScramRefused
+from coordinator.security.tls_errors import explain_to_client
 
 ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
 _RECEIVE_BYTES: Final = 64 * 1024
@@ -77,7 +78,7 @@ class BrokerConnection:
             raise TimeoutError
         return rest_s
 
-    def log_in(self, security: Security) -> None:
+    def log_in(self, security: ClientSecurity) -> None:
         """Log in if the security says how. Raises `KafkaException`."""
         if security.mechanism is None:
             return
@@ -86,8 +87,13 @@ class BrokerConnection:
             known = ", ".join(chosen.mechanisms)
             raise refused(int(chosen.error_code), f"{self._name} does not know sasl.mechanism {security.mechanism}; it knows {known}")
         try:
-            security.log_in(self._exchange)
-        except ScramRefused as error:
+            messages = security.login()
+            answer = self._exchange(next(messages))
+            while True:
+                answer = self._exchange(messages.send(answer))
+        except StopIteration:
+            return
+        except (ScramRefused, OSError) as error:
             raise refused(KafkaError.SASL_AUTHENTICATION_FAILED, f"{self._name}: {error}") from error
 
     def _exchange(self, message: bytes) -> bytes:
@@ -98,13 +104,14 @@ class BrokerConnection:
 
 
 @contextlib.contextmanager
-def connect(host: str, port: int, *, security: Security, client_id: str, timeout_s: float) -> Iterator[BrokerConnection]:
+def connect(host: str, port: int, *, security: ClientSecurity, client_id: str, timeout_s: float) -> Iterator[BrokerConnection]:
     """Connect and log in; all that follows on the connection has to end within `timeout_s`, too. Raises `KafkaException`."""
     name, deadline_s = f"{host}:{port}", time.monotonic() + timeout_s
     with contextlib.ExitStack() as closing:
         with _told(name):
             plain = closing.enter_context(socket.create_connection((host, port), timeout_s))
-            secured = closing.enter_context(security.wrap(plain, host))
+            context = security.context()
+            secured = plain if context is None else closing.enter_context(context.wrap_socket(plain, server_hostname=host))
         connection = BrokerConnection(secured, name, client_id, deadline_s)
         connection.log_in(security)
         yield connection
@@ -118,7 +125,7 @@ def _told(name: str) -> Iterator[None]:
     except TimeoutError as error:
         raise refused(KafkaError._TIMED_OUT, f"{name} did not answer in time") from error
     except ssl.SSLError as error:
-        raise refused(KafkaError._SSL, f"{name}: {error}") from error
+        raise refused(KafkaError._SSL, f"{name}: {explain_to_client(error)}") from error
     except (OSError, UnicodeError, OverflowError) as error:
         # A broker may advertise an address that is no host name (UnicodeError) or no port (OverflowError).
         raise refused(KafkaError._TRANSPORT, f"{name}: {error}") from error

@@ -6,20 +6,19 @@ Invariant: every call ends in the response or in `PeerUnavailable`, at the lates
 
 from __future__ import annotations
 
-import ssl
-
 from coordinator.client.connection import ConnectionLost, RequestTimedOut
 from coordinator.client.pool import CONNECT_TIMEOUT_S, ConnectionPool, Line
 from coordinator.protocol.codec import Message
 from coordinator.protocol.wire import MalformedMessage
 from coordinator.runtime.ports import PeerGone, PeerUnavailable
+from coordinator.security.client_security import PLAIN_TEXT, ClientSecurity
 
 
 class PooledPeers:
     """Implements `coordinator.runtime.ports.Peers`. Used on one event loop; close it when the node stops."""
 
-    def __init__(self, *, client_id: str, tls: ssl.SSLContext | None = None, connect_timeout_s: float = CONNECT_TIMEOUT_S) -> None:
-        self._pool = ConnectionPool(client_id=client_id, tls=tls, connect_timeout_s=connect_timeout_s)
+    def __init__(self, *, client_id: str, security: ClientSecurity = PLAIN_TEXT, connect_timeout_s: float = CONNECT_TIMEOUT_S) -> None:
+        self._pool = ConnectionPool(client_id=client_id, security=security, connect_timeout_s=connect_timeout_s)
 
     async def call(self, host: str, port: int, request: Message, timeout_ms: int) -> Message:
         """Send a request and return its response. Raises `PeerUnavailable`; the request may have taken effect nevertheless."""

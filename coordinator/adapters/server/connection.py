@@ -14,7 +14,9 @@ from functools import partial
 from typing import NamedTuple, Protocol, cast
 
 from coordinator.adapters.server.close_log import CloseLog
-from coordinator.adapters.server.contract import CloseReason, Handler, IncomingRequest, Peer, ServerLimits, ServerStats
+from coordinator.adapters.server.contract import CloseReason, Handler, IncomingRequest, ListenerSecurity, Peer, ServerLimits, ServerStats
+from coordinator.adapters.server.login_desk import LoginDesk
+from coordinator.adapters.server.waiting_room import WaitingRoom
 from coordinator.operations.table import ApiTable
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.framing import (
@@ -28,12 +30,13 @@ from coordinator.protocol.framing import (
     read_request_header,
 )
 from coordinator.protocol.wire import MalformedMessage
-from coordinator.security.principal import ANONYMOUS
+from coordinator.security.principal import ANONYMOUS, Principal
 
 log = logging.getLogger(__name__)
 
 
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
+_LOGIN = frozenset({int(ApiKey.SASL_HANDSHAKE), int(ApiKey.SASL_AUTHENTICATE)})
 
 
 class Owner(Protocol):
@@ -44,6 +47,8 @@ class Owner(Protocol):
     limits: ServerLimits
     stats: ServerStats
     listener: str
+    security: ListenerSecurity
+    waiting_room: WaitingRoom
     close_log: CloseLog
 
     def admit(self, connection: Connection) -> bool:
@@ -78,8 +83,12 @@ class Connection(asyncio.Protocol):
         self._limits = owner.limits
         self._stats = owner.stats
         self._loop = loop
-        self._frames = FrameReader(owner.limits.request_bytes_max)
         limits = owner.limits
+        self._frames = FrameReader(limits.request_bytes_max)
+        self._desk = LoginDesk(self, owner.security, limits)
+        self._must_log_in = owner.security.has_login
+        if self._must_log_in:
+            self._frames.allow(limits.login_request_bytes_max, "sasl.server.max.receive.size")
         self._queue = ReplyQueue(limits.pending_requests_max, limits.pending_bytes_max, limits.pending_large_max)
         # Complete requests that may not be dispatched yet, with the time they were read; at most one read's worth.
         self._backlog: deque[tuple[bytes, float]] = deque()
@@ -91,6 +100,7 @@ class Connection(asyncio.Protocol):
         self._is_dispatching = False
         self._is_flush_scheduled = False
         self._is_reading = True
+        self._is_held = False
         self._is_output_paused = False
         self._idle_timer: asyncio.TimerHandle | None = None
         self._output_timer: asyncio.TimerHandle | None = None
@@ -103,13 +113,24 @@ class Connection(asyncio.Protocol):
     # --- called by asyncio ---
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Admit the peer or hang up."""
+        """Admit the peer of a connection in plain text, or hang up."""
         self._transport = cast(asyncio.Transport, transport)
-        self._peer = self._peer._replace(address=_peer_name(transport.get_extra_info("peername")))
+        self._peer = self._peer._replace(address=peer_name(transport))
         if not self._owner.admit(self):
             self._end = CloseReason.TOO_MANY
             self._transport.abort()
             return
+        if self._must_log_in:
+            self._owner.waiting_room.enter(self)
+        self._begin()
+
+    def secured(self, transport: asyncio.Transport, peer: Peer) -> None:
+        """Serve a peer that was admitted and has finished the handshake of TLS."""
+        self._transport = transport
+        self._peer = peer
+        self._begin()
+
+    def _begin(self) -> None:
         self._transport.set_write_buffer_limits(high=self._limits.output_pause_bytes)
         self._active_s = self._loop.time()
         self._watch_idle()
@@ -152,6 +173,8 @@ class Connection(asyncio.Protocol):
             if timer is not None:
                 timer.cancel()
         self._backlog.clear()
+        self._desk.close()
+        self._owner.waiting_room.leave(self)
         if self._end is not CloseReason.TOO_MANY:
             if self._end is None:
                 self._note_end(CloseReason.CLIENT if exc is None else CloseReason.NETWORK, "" if exc is None else str(exc))
@@ -170,6 +193,40 @@ class Connection(asyncio.Protocol):
         if self._end is None:
             self._note_end(CloseReason.SHUTDOWN, f"{len(self._queue) + len(self._backlog)} requests were not answered in time")
         self._transport.abort()
+
+    def turn_out(self, reason: CloseReason, detail: str) -> None:
+        """See `Guest`."""
+        if self._end is None:
+            self._note_end(reason, detail)
+        self._transport.abort()
+
+    # --- called by the login
+
+    def hold(self) -> None:
+        """Serve nothing for a while: who the next requests come from is being found out."""
+        self._is_held = True
+
+    def resume(self) -> None:
+        """Serve again."""
+        self._is_held = False
+        if self._end is None and not self._is_dispatching:
+            self._proceed()
+
+    def serve_as(self, principal: Principal) -> None:
+        """Serve a principal that has logged in."""
+        self._owner.waiting_room.leave(self)
+        self._must_log_in = False
+        self._frames.allow(self._limits.request_bytes_max, "socket.request.max.bytes")
+        self._peer = self._peer._replace(principal=principal)
+
+    def end_session(self) -> None:
+        """Serve nothing but a login: the last one has come to its end."""
+        self._must_log_in = True
+        self._head = None
+
+    def respond(self, pending: Pending, body: bytes) -> None:
+        """Answer a request of the login."""
+        self._respond(pending, body)
 
     def close(self, reason: CloseReason, detail: str) -> None:
         """Close for a reason; replies already in order are still sent if the peer takes them in time."""
@@ -211,7 +268,7 @@ class Connection(asyncio.Protocol):
         self._set_reading(not self._is_draining and not self._backlog and self._may_dispatch())
 
     def _may_dispatch(self) -> bool:
-        return not (self._queue.is_full or self._is_output_paused or self._end is not None)
+        return not (self._queue.is_full or self._is_output_paused or self._is_held or self._end is not None)
 
     def _serve(self, frame: bytes, received_s: float) -> None:
         try:
@@ -253,15 +310,24 @@ class Connection(asyncio.Protocol):
         if api is None or (schema is None and key != _API_VERSIONS):
             self.close(CloseReason.UNSUPPORTED, f"request {key} version {version}; ApiVersions tells what is served")
             return None
+        if self._must_log_in and key != _API_VERSIONS and key not in _LOGIN:
+            why = "its login has come to its end, log in again" if self._desk.has_logged_in else "log in first"
+            self.close(CloseReason.NOT_LOGGED_IN, f"{api.operation.name}: {why}")
+            return None
         if schema is None or key == _API_VERSIONS:
             self._stats.requests[key] += 1
-            pending = self._queue.expect(correlation_id, len(frame), api.response_tagged, api.operation.is_unbounded)
+            pending = self._queue.expect(correlation_id, len(frame), api.is_response_tagged(version), api.operation.is_unbounded)
             if schema is not None:
                 api.operation.decode(version, frame, read_request_header(frame, flexible=schema.flexible).body_offset)
             # A client that knows a later ApiVersions than we do asks again with one we do know, so nothing more is read here.
             self._respond(pending, self._owner.table.api_versions_body(version))
             return None
         _, _, _, client_id, body_offset = read_request_header(frame, flexible=schema.flexible)
+        if key in _LOGIN:
+            self._stats.requests[key] += 1
+            tagged = api.is_response_tagged(version)
+            self._desk.take(key, version, frame, body_offset, self._queue.expect(correlation_id, len(frame), tagged))
+            return None
         start, rest = frame[:REQUEST_KIND_BYTES], frame[REQUEST_HEAD_BYTES:body_offset]
         self._head = _Head(start, rest, key, version, api.operation.key, client_id, body_offset, api.operation.is_unbounded)
         return self._head
@@ -344,5 +410,7 @@ class Connection(asyncio.Protocol):
         self._owner.close_log.note(reason, detail, connection_id=self._peer.connection_id, peer=self._peer.address, now_s=self._loop.time())
 
 
-def _peer_name(address: object) -> str:
+def peer_name(transport: asyncio.BaseTransport) -> str:
+    """Return the address of the other end as text."""
+    address = transport.get_extra_info("peername")
     return f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(address)

@@ -69,6 +69,11 @@ class CloseReason(Enum):
     OUTPUT_FULL = "client reads its replies too slowly"
     IDLE = "idle"
     TOO_MANY = "too many connections"
+    TLS_FAILED = "no TLS"
+    LOGIN_FAILED = "login failed"
+    LOGIN_SLOW = "no login in time"
+    LOGIN_DISPLACED = "no login yet, and newer connections need the place"
+    NOT_LOGGED_IN = "request without a login"
     HANDLER_FAILED = "request handler failed"
     SHUTDOWN = "server stops"
 
@@ -81,7 +86,8 @@ def _nobody(_certificate_der: bytes) -> Principal:
 class ListenerSecurity:
     """How a listener is secured. The default is plain text without logins."""
 
-    tls: ssl.SSLContext | None = None
+    tls: Callable[[], ssl.SSLContext] | None = None
+    """Returns the newest context, for each handshake; None for plain text."""
     has_login: bool = False
     """Whether nothing is served before a login."""
     logins: Logins | None = None
@@ -99,6 +105,10 @@ class ServerLimits:
     `output_pause_bytes` of output wait, it is not read.
     A peer that takes no byte of waiting output for `output_stall_timeout_ms`, or lets more than `output_bytes_max`
     collect, is disconnected.
+
+    Before its login a connection may send requests of `login_request_bytes_max`, and has `login_timeout_ms` from its beginning. Of
+    `logins_waiting_max` connections without a login one more displaces the oldest. A failed login is answered after
+    `login_failure_delay_ms`. A login holds for `session_ms_max`; 0 is without end.
     """
 
     request_bytes_max: int = 100 * 1024 * 1024
@@ -110,6 +120,11 @@ class ServerLimits:
     output_pause_bytes: int = 1024 * 1024
     output_bytes_max: int = 64 * 1024 * 1024
     output_stall_timeout_ms: int = 30_000
+    login_request_bytes_max: int = 512 * 1024
+    logins_waiting_max: int = 1_000
+    login_timeout_ms: int = 10_000
+    login_failure_delay_ms: int = 100
+    session_ms_max: int = 0
 
 
 @dataclass(slots=True, kw_only=True)

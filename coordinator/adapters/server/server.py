@@ -8,12 +8,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-import ssl
 from typing import Final
 
 from coordinator.adapters.server.close_log import CloseLog
 from coordinator.adapters.server.connection import Connection
-from coordinator.adapters.server.contract import CloseReason, Handler, ServerLimits, ServerStats
+from coordinator.adapters.server.contract import CloseReason, Handler, ListenerSecurity, ServerLimits, ServerStats
+from coordinator.adapters.server.tls_handshake import Arrival
+from coordinator.adapters.server.waiting_room import WaitingRoom
 from coordinator.operations.table import ApiTable
 
 log = logging.getLogger(__name__)
@@ -32,29 +33,39 @@ class Server:
         table: ApiTable | None = None,
         limits: ServerLimits | None = None,
         stats: ServerStats | None = None,
+        security: ListenerSecurity | None = None,
     ) -> None:
         self.handler = handler
         self.listener = listener
         self.table = table or ApiTable()
         self.limits = limits or ServerLimits()
         self.stats = stats or ServerStats()
+        self.security = security or ListenerSecurity()
+        self.waiting_room = WaitingRoom(self.limits.logins_waiting_max, self.limits.login_timeout_ms)
         self.close_log = CloseLog(listener)
-        self._connections: set[Connection] = set()
+        self._connections: set[Connection | Arrival] = set()
         self._ids = itertools.count(1)
         self._listening: asyncio.Server | None = None
         self._is_full = False
         self._all_gone = asyncio.Event()
         self._all_gone.set()
 
-    async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
+    async def start(self, host: str, port: int) -> int:
         """Listen; returns the port, which the system chooses if it is 0. Raises OSError."""
         loop = asyncio.get_running_loop()
-        self._listening = await loop.create_server(
-            lambda: Connection(self, next(self._ids), loop), host, port, ssl=tls, backlog=_BACKLOG, reuse_address=True
-        )
+        self._listening = await loop.create_server(self._arrive, host, port, backlog=_BACKLOG, reuse_address=True)
         bound = int(self._listening.sockets[0].getsockname()[1])
-        log.info("listening listener=%s host=%s port=%d tls=%s", self.listener, host, bound, tls is not None)
+        log.info(
+            "listening listener=%s host=%s port=%d tls=%s login=%s",
+            self.listener, host, bound, self.security.tls is not None, self.security.has_login,
+        )  # fmt: skip
         return bound
+
+    def _arrive(self) -> Connection | Arrival:
+        connection_id, loop = next(self._ids), asyncio.get_running_loop()
+        if self.security.tls is None:
+            return Connection(self, connection_id, loop)
+        return Arrival(self, connection_id, self.security.tls(), lambda: Connection(self, connection_id, loop))
 
     async def stop(self, deadline_ms: int) -> None:
         """Stop accepting, answer the requests that were read, close; connections left after `deadline_ms` are cut off."""
@@ -72,7 +83,7 @@ class Server:
                 connection.abort()
             await self._all_gone.wait()
 
-    def admit(self, connection: Connection) -> bool:
+    def admit(self, connection: Connection | Arrival) -> bool:
         """Register a new connection, unless there are too many."""
         if len(self._connections) >= self.limits.connections_max or self._listening is None:
             self.stats.closed[CloseReason.TOO_MANY if self._listening else CloseReason.SHUTDOWN] += 1
@@ -92,7 +103,12 @@ class Server:
         self.stats.connections_open = len(self._connections)
         return True
 
-    def forget(self, connection: Connection) -> None:
+    def exchange(self, guest: Arrival, connection: Connection) -> None:
+        """Register a connection in place of its arrival."""
+        self._connections.remove(guest)
+        self._connections.add(connection)
+
+    def forget(self, connection: Connection | Arrival) -> None:
         """Note that a connection is gone."""
         self._connections.discard(connection)
         self.stats.connections_open = len(self._connections)
