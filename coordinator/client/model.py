@@ -50,6 +50,27 @@ class ServiceNode(NamedTuple):
         return self.host, self.port
 
 
+class SeededBatch(NamedTuple):
+    """A batch that an idempotent producer wrote to a classic partition.
+
+    `max_timestamp_ms` is its append time, which a retry is answered with, in a topic of LogAppendTime, and -1 in one of CreateTime.
+    """
+
+    first_sequence: int
+    last_sequence: int
+    base_offset: int
+    last_offset: int
+    max_timestamp_ms: int
+
+
+class SeededProducer(NamedTuple):
+    """What a classic partition remembers of a producer: its last batches, up to five, in the order of their offsets."""
+
+    producer_id: int
+    producer_epoch: int
+    batches: tuple[SeededBatch, ...]
+
+
 class FetchFrom(NamedTuple):
     """One partition of a `find_batches`: batches from `offset` on, up to about `bytes_max`."""
 

@@ -1,0 +1,1 @@
+"""A classic topic of a real Kafka behind the ports of a migration: its logs over own connections, its records through Kafka's consumer."""
