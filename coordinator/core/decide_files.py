@@ -18,6 +18,8 @@ from records.model import FilesFenced, FilesHandedOver, FilesRemoved, Record
 
 RECORD_KEY_BYTES_MAX = 128 << 10
 """A record has keys of so many bytes at most: the records of a request of long keys fit several entries."""
+_NUMBERS_OF_KEY_BYTES = 12
+"""The bytes of a record for each key beside the key: lengths, a time or an owner."""
 
 
 def ruled_out_text(object_key: str, reason: str) -> str:
@@ -28,8 +30,11 @@ def ruled_out_text(object_key: str, reason: str) -> str:
 # ---- fencing
 
 
-def fences(state: ShardState, term: Term, command: FenceFiles) -> list[Record]:
-    """The records that fence the keys of a request that nothing is known of; none when there are none, or it only asks."""
+def fences(state: ShardState, term: Term, command: FenceFiles, entry_bytes_max: int) -> list[Record]:
+    """The records that fence the keys of a request that nothing is known of; none when there are none, or it only asks.
+
+    Each fits an entry of so many bytes.
+    """
     if not command.is_fencing or len(command.object_keys) > FILES_PER_REQUEST_MAX:
         return []
     standings = standings_of(state, command.object_keys)
@@ -41,14 +46,19 @@ def fences(state: ShardState, term: Term, command: FenceFiles) -> list[Record]:
         and key not in term.ruled_out
         and fence_fault(key, created_ms) is None
     }
-    return [FilesFenced(object_keys=keys, created_ms=[fenced[key] for key in keys]) for keys in _cut(fenced)]
+    return [FilesFenced(object_keys=keys, created_ms=[fenced[key] for key in keys]) for keys in _cut(fenced, entry_bytes_max)]
 
 
 # ---- the end of a file
 
 
-def decide_end(state: ShardState, term: Term, command: RemoveFiles | HandOverFiles) -> tuple[list[Record], list[Outcome]]:
-    """The records that end the empty files of a request, and one outcome for each key: success also for a key that is out already."""
+def decide_end(
+    state: ShardState, term: Term, command: RemoveFiles | HandOverFiles, entry_bytes_max: int
+) -> tuple[list[Record], list[Outcome]]:
+    """The records that end the empty files of a request, and one outcome for each key: success also for a key that is out already.
+
+    Each record fits an entry of so many bytes.
+    """
     ended: dict[str, int] = {}
     outcomes: list[Outcome] = []
     next_owners = command.next_owner_ids if isinstance(command, HandOverFiles) else [-1] * len(command.object_keys)
@@ -66,8 +76,10 @@ def decide_end(state: ShardState, term: Term, command: RemoveFiles | HandOverFil
             if standing is FileStanding.EMPTY:
                 ended[key] = next_owner_id
     if isinstance(command, RemoveFiles):
-        return [FilesRemoved(object_keys=keys) for keys in _cut(ended)], outcomes
-    return [FilesHandedOver(object_keys=keys, next_owner_ids=[ended[key] for key in keys]) for keys in _cut(ended)], outcomes
+        return [FilesRemoved(object_keys=keys) for keys in _cut(ended, entry_bytes_max)], outcomes
+    return [
+        FilesHandedOver(object_keys=keys, next_owner_ids=[ended[key] for key in keys]) for keys in _cut(ended, entry_bytes_max)
+    ], outcomes
 
 
 def _not_ended(object_key: str, why: str) -> Outcome:
@@ -92,13 +104,14 @@ def ruled_out_by(records: Iterable[Record]) -> Iterator[tuple[str, str]]:
                 pass
 
 
-def _cut(object_keys: Iterable[str]) -> Iterator[list[str]]:
-    """Keys as records hold them, in their order."""
+def _cut(object_keys: Iterable[str], entry_bytes_max: int) -> Iterator[list[str]]:
+    """Keys as records hold them, in their order: a request of many becomes a transaction where entries are small, a record cannot."""
+    size_max = min(RECORD_KEY_BYTES_MAX, entry_bytes_max // 2)
     piece: list[str] = []
     size = 0
     for key in object_keys:
-        key_bytes = len(key.encode())
-        if piece and size + key_bytes > RECORD_KEY_BYTES_MAX:
+        key_bytes = len(key.encode()) + _NUMBERS_OF_KEY_BYTES
+        if piece and size + key_bytes > size_max:
             yield piece
             piece, size = [], 0
         piece.append(key)

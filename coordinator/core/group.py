@@ -84,9 +84,9 @@ class GroupBuilder:
         self._decide_commits()
         if isinstance(command, FenceFiles):
             waiter = Waiter(request.token, request.deadline_ms, command)
-            self._append_or_wait(fences(self._state, self._term, command), waiter)
+            self._append_or_wait(fences(self._state, self._term, command, self._limits.entry_bytes_max), waiter)
         elif isinstance(command, RemoveFiles | HandOverFiles):
-            records, outcomes = decide_end(self._state, self._term, command)
+            records, outcomes = decide_end(self._state, self._term, command, self._limits.entry_bytes_max)
             self._append_or_wait(records, Waiter(request.token, request.deadline_ms, command, outcomes))
         elif isinstance(command, StrictRead):
             self._waiting.append(Waiter(request.token, request.deadline_ms, command))

@@ -20,7 +20,7 @@ from coordinator.core.reads.retention import Known, LookedAt, look_at
 from coordinator.core.shard import Shard
 from coordinator.core.state.replica_state import ShardState
 from coordinator.core.tables.in_memory import HotState
-from coordinator.core.tables.stored_rows import FileRow, Tombstone
+from coordinator.core.tables.stored_rows import EmptyFilesPage, FileRow, Tombstone
 from coordinator.kafka.topic_configs import Retention
 from records.log import Fence
 from records.model import LeadershipClaimed, SnapshotCommitted
@@ -246,7 +246,7 @@ class ShardView:
         """Known files in key order after a key ('' = from the start)."""
         return self._shard.committed.state.files_after(object_key, limit)
 
-    def empty_files(self, before_ms: int, after: tuple[int, int], limit: int) -> list[FileRow]:
+    def empty_files(self, before_ms: int, after: tuple[int, int], limit: int) -> EmptyFilesPage:
         """Files without live batches that became empty before a log time, by (`emptied_ms`, file id) behind that pair; (-1, -1): the first.
 
         Those that became empty since the state was last written may be left out, and so are those whose end is applied.

@@ -16,20 +16,22 @@ from coordinator.core.commands import (
     RemoveFiles,
 )
 from coordinator.core.decide_files import RECORD_KEY_BYTES_MAX
-from coordinator.core.events import Delivered, Delivery
-from coordinator.core.limits import FILES_PER_REQUEST_MAX
+from coordinator.core.events import Delivered, Delivery, SchemaLevel
+from coordinator.core.limits import FILES_PER_REQUEST_MAX, Limits
 from coordinator.kafka.errors import ErrorCode
 from coordinator.testing.shard_harness import HarnessReplica, World
 from records.codec import decode_entry
+from records.levels import LEVEL_LATEST
 from records.model import FilesFenced, FilesHandedOver, FilesRemoved, NoOp, Record
 from tests.core.build import TOPIC, batch, commit, place, result_of
 
 S = FileStanding
 
 
-def started() -> tuple[World, HarnessReplica]:
+def started(limits: Limits | None = None) -> tuple[World, HarnessReplica]:
     world = World()
-    replica = world.add_replica()
+    replica = world.add_replica(limits=limits)
+    replica.feed(SchemaLevel(LEVEL_LATEST))
     replica.lead()
     replica.ask(place(count=2))
     return world, replica
@@ -194,6 +196,20 @@ def test_many_long_keys_are_fenced_together() -> None:
     fenced = [record for record in records if isinstance(record, FilesFenced)]
     assert [key for record in fenced for key in record.object_keys] == keys
     assert all(sum(map(len, record.object_keys)) <= RECORD_KEY_BYTES_MAX for record in fenced)
+
+
+def test_where_entries_are_small_many_keys_are_fenced_and_files_ended_by_several() -> None:
+    world, replica = started(Limits(entry_bytes_max=160))
+    start = len(world.log)
+    keys = [f"wal/file-{number:02}" for number in range(30)]
+    assert set(standings(replica.ask(fence(*keys))[0])) == {S.FENCED}
+    files = [f"wal/{number}" for number in range(20)]
+    for key in files:
+        empty(replica, key)
+    handed = HandOverFiles(object_keys=files[:10], next_owner_ids=[3] * 10)
+    assert errors(replica.ask(handed)[0]) == errors(replica.ask(RemoveFiles(object_keys=files[10:]))[0]) == [0] * 10
+    assert all(len(value or b"") <= 160 for _, value in world.log[start:])
+    assert standings(replica.ask(fence(files[0], files[-1]))[0]) == [S.HANDED_OVER, S.REMOVED]
 
 
 def test_a_fence_that_a_term_lost_is_made_anew_in_the_next_one() -> None:

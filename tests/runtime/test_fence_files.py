@@ -70,11 +70,11 @@ async def test_empty_files_are_found_ended_and_counted_once_that_is_written() ->
         view = replica.view
         assert view is not None
         await started.until(lambda: view.file_counts().empty == 2, "files are written as empty")
-        found = view.empty_files(1 << 62, (-1, -1), 10)
+        found = view.empty_files(1 << 62, (-1, -1), 10).rows
         assert [row.object_key for row in found] == ["a", "b"]
-        assert view.empty_files(1 << 62, (found[0].emptied_ms, found[0].file_id), 10) == found[1:]
+        assert view.empty_files(1 << 62, (found[0].emptied_ms, found[0].file_id), 10).rows == found[1:]
         assert await started.ask(0, RemoveFiles(object_keys=["a"])) == [OK]
-        assert [row.object_key for row in view.empty_files(1 << 62, (-1, -1), 10)] == ["b"]
+        assert [row.object_key for row in view.empty_files(1 << 62, (-1, -1), 10).rows] == ["b"]
         await started.until(lambda: view.file_counts().empty == 1, "the end of a file is written")
         assert view.file_counts() == (0, 1, 0, 100, 1)
         assert said(await fence(started, "a", "b")) == [(0, S.REMOVED), (0, S.EMPTY)]

@@ -28,7 +28,12 @@ def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
 
 
 def empty(replica: Replica, before_ms: int = ALWAYS, after: tuple[int, int] = FIRST, limit: int = 100) -> list[FileRow]:
-    return replica.state.empty_files(before_ms, after, limit)
+    found: list[FileRow] = []
+    behind: tuple[int, int] | None = after
+    while behind is not None and len(found) < limit:
+        rows, behind = replica.state.empty_files(before_ms, behind, limit - len(found))
+        found += rows
+    return found
 
 
 def keys(rows: list[FileRow]) -> list[str]:

@@ -29,6 +29,7 @@ from coordinator.core.tables.in_memory import BrokenInvariant, DeletedTopic, Hot
 from coordinator.core.tables.stored_rows import (
     NO_FILES,
     ColdStore,
+    EmptyFilesPage,
     FileName,
     FileRow,
     FileTotals,
@@ -368,27 +369,23 @@ class ShardState:
                     rows[file.object_key] = with_losses(file, *self._later_than(generation))
         return [rows[key] for key in sorted(rows) if key not in hidden][:limit]
 
-    def empty_files(self, before_ms: int, after: tuple[int, int], limit: int) -> list[FileRow]:
-        """Files without live batches, as far as that is written, whose `emptied_ms` is below a time.
+    def empty_files(self, before_ms: int, after: tuple[int, int], limit: int) -> EmptyFilesPage:
+        """Files without live batches, as far as that is written, whose `emptied_ms` is below a time; at most so many.
 
-        They are ordered by `emptied_ms` and file id, and begin behind that pair (-1, -1: the first).
+        They are ordered by `emptied_ms` and file id, and begin behind that pair (-1, -1: the first). Files whose end is not written yet
+        are left out, so that a page may have fewer rows than there are, or none, without being the last one.
         """
-        found: list[FileRow] = []
-        while len(found) < limit:
-            wanted = limit - len(found)
-            page = self.cold.empty_files(before_ms, after, wanted)
-            found += [
-                with_losses(row, *self._generations())
-                for row in page
-                if not any(row.object_key in generation.files_removed for generation in self._generations())
-            ]
-            if len(page) < wanted:
-                break
-            after = (page[-1].emptied_ms, page[-1].file_id)
+        page = self.cold.empty_files(before_ms, after, limit)
+        generations = self._generations()
+        found = [
+            with_losses(row, *generations)
+            for row in page
+            if not any(row.object_key in generation.files_removed for generation in generations)
+        ]
         if len(self._empty_kept) + len(found) > EMPTY_FILES_KEPT_MAX:
             self._empty_kept.clear()
         self._empty_kept.update((row.object_key, row) for row in found if not row.live_batches)
-        return found
+        return EmptyFilesPage(found, (page[-1].emptied_ms, page[-1].file_id) if len(page) == limit else None)
 
     def file_totals(self) -> FileTotals:
         """How many files are written to the state database."""

@@ -86,6 +86,13 @@ class FileRow(NamedTuple):
     emptied_ms: int
 
 
+class EmptyFilesPage(NamedTuple):
+    """Files without live batches; `last` is the `emptied_ms` and the id behind which the next page begins, None when there is none."""
+
+    rows: list[FileRow]
+    last: tuple[int, int] | None
+
+
 class FileLists(NamedTuple):
     """Files as columns: the fields of `FileRow`."""
 

@@ -16,14 +16,14 @@ from typing import NamedTuple, TypeVar, cast
 
 from coordinator.core.commands import FileStanding, HandOverFiles, Outcome, RemoveFiles
 from coordinator.core.reads.file_life import ends_ms
-from coordinator.core.tables.stored_rows import FileRow
+from coordinator.core.tables.stored_rows import EmptyFilesPage, FileRow
 from coordinator.core.view import ShardView
 from coordinator.kafka.errors import ErrorCode
 from coordinator.runtime.files.asking import OwnersAsked
 from coordinator.runtime.files.objects import ObjectRemover
 from coordinator.runtime.files.rules import FileRules
 from coordinator.runtime.files.turns import Ask, Delete, HandOver, Step, next_step
-from coordinator.runtime.files.walk import START, Position, Walk
+from coordinator.runtime.files.walk import Position, Walk
 from coordinator.runtime.replica import Replica
 
 LOG = logging.getLogger("coordinator.files")
@@ -45,7 +45,7 @@ class CleanerCounts(NamedTuple):
     """What this node did for the files of a coordinator since the process started, and what it met when it looked last.
 
     `waiting` files wait for another owner or for their age, `deletable` ones for the object store. `oldest_empty_ms` is the log's time
-    at which the file became empty that has been so longest; -1 without one, and where this node does not lead.
+    at which the one of them became empty that has been so longest; -1 without one, and where this node does not lead.
     """
 
     deleted: int = 0
@@ -64,8 +64,12 @@ class _Met:
     unknown: int = 0
     waiting: int = 0
     deletable: int = 0
+    oldest_ms: int = -1
+    """When the first of those became empty that are not gone, or earlier; -1 when all are gone."""
 
     def add(self, other: _Met) -> None:
+        if other.oldest_ms >= 0:
+            self.oldest_ms = other.oldest_ms if self.oldest_ms < 0 else min(self.oldest_ms, other.oldest_ms)
         self.gone += other.gone
         self.unknown += other.unknown
         self.waiting += other.waiting
@@ -103,7 +107,6 @@ class EmptyFiles:
         """This node does not lead: the next time begin anew."""
         self._walk = Walk(interval_ms=self._rules.interval_ms, grace_ms=self._rules.delete_grace_ms)
         self._met, self._swept = _Met(), _Met()
-        self._oldest_empty_ms = -1
 
     def hurry(self) -> None:
         """A file that has to wait may soon be ours to delete."""
@@ -112,12 +115,10 @@ class EmptyFiles:
     @property
     def counts(self) -> CleanerCounts:
         met = self._met
-        return CleanerCounts(self._deleted, self._handed_over, self._delete_failures, met.waiting, met.deletable, self._oldest_empty_ms)
+        return CleanerCounts(self._deleted, self._handed_over, self._delete_failures, met.waiting, met.deletable, met.oldest_ms)
 
     async def look(self) -> bool:
         """Look at files once; returns whether there are more to look at now. Raises `NotReadable`."""
-        oldest = self._read(START, 1, self._log_now_ms())
-        self._oldest_empty_ms = oldest[0].emptied_ms if oldest else -1
         due_ms = self._log_now_ms() - self._rules.delete_grace_ms
         left = await self._look_at_new(due_ms, self._rules.max_files_per_cycle)
         if left:
@@ -129,19 +130,16 @@ class EmptyFiles:
         view = self._replica().view
         return self._clock_ms() - (0 if view is None else view.log_ahead_ms)
 
-    def _read(self, after: Position, limit: int, before_ms: int) -> list[FileRow]:
+    def _read(self, after: Position, limit: int, before_ms: int) -> EmptyFilesPage:
         return self._replica().look(ShardView.empty_files, before_ms, after, limit)
 
     async def _page(self, after: Position, limit: int, before_ms: int) -> list[FileRow]:
         """Up to so many files that became empty before a time, read in pieces that leave the event loop to others."""
         rows: list[FileRow] = []
-        while len(rows) < limit:
-            wanted = min(ROWS_PER_READ, limit - len(rows))
-            found = self._read(after, wanted, before_ms)
+        behind: Position | None = after
+        while behind is not None and len(rows) < limit:
+            found, behind = self._read(behind, min(ROWS_PER_READ, limit - len(rows)), before_ms)
             rows += found
-            if len(found) < wanted:
-                break
-            after = _position(found[-1])
             await asyncio.sleep(0)
         return rows
 
@@ -195,6 +193,9 @@ class EmptyFiles:
         for some in _chunks(handed, KEYS_PER_ENTRY):
             met.gone += await self._hand_over(some)
         met.waiting = len(rows) - met.gone - met.deletable
+        if met.waiting or met.deletable:
+            # Those that are gone may be among them: the next look knows.
+            met.oldest_ms = rows[0].emptied_ms
         return met
 
     async def _steps(self, rows: Sequence[FileRow]) -> list[Step | None]:

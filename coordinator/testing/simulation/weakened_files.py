@@ -20,7 +20,7 @@ from coordinator.core.state.expiry import Expiry, decide_expiry
 from coordinator.core.state.replica_state import ShardState
 from coordinator.core.state.tombstone_ages import TombstoneAges
 from coordinator.core.tables.in_memory import HotState
-from coordinator.core.tables.stored_rows import FileRow
+from coordinator.core.tables.stored_rows import EmptyFilesPage, FileRow
 from coordinator.runtime.files import cleaner, empty_files
 from coordinator.runtime.files.asking import OwnersAsked
 from coordinator.runtime.files.empty_files import EmptyFiles
@@ -62,8 +62,8 @@ def _ask_without_fencing() -> list[Patch]:
 
 
 def _fences_of_commits_under_way() -> list[Patch]:
-    def fence_all(state: ShardState, term: Term, command: FenceFiles) -> list[Record]:
-        return fences(state, replace(term, by_key={}), command)
+    def fence_all(state: ShardState, term: Term, command: FenceFiles, entry_bytes_max: int) -> list[Record]:
+        return fences(state, replace(term, by_key={}), command, entry_bytes_max)
 
     return [(group, "fences", fence_all)]
 
@@ -103,7 +103,7 @@ def _answers_before_fences_are_logged() -> list[Patch]:
             take(builder, request)
             return
         builder._decide_commits()
-        records = fences(builder._state, builder._term, command)
+        records = fences(builder._state, builder._term, command, builder._limits.entry_bytes_max)
         if records:
             builder._append(records, None)
         standings = standings_of(builder._state, command.object_keys)
@@ -138,7 +138,7 @@ def _any_file_age() -> list[Patch]:
 def _no_grace() -> list[Patch]:
     read = EmptyFiles._read
 
-    def read_all(files: EmptyFiles, after: Position, limit: int, before_ms: int) -> list[FileRow]:
+    def read_all(files: EmptyFiles, after: Position, limit: int, before_ms: int) -> EmptyFilesPage:
         return read(files, after, limit, before_ms + files._rules.delete_grace_ms)
 
     def ends_ms(empty: FileRow, commit_max_age_ms: int, _: int) -> int:
