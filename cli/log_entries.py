@@ -231,6 +231,10 @@ _SHOWN: Mapping[str, tuple[str, ...]] = {
     "Restored": ("old_cluster_id", "old_topic_id", "old_end_offset", "epoch_floor", "file_id_base", "location"),
     "RestoreFinished": ("restore_id",),
     "TopicConfigured": ("topic_id", "names", "values"),
+    "DisklessLogInitialized": ("topic_id", "partition", "base_offset", "prefix_start_offset", "leader_epoch"),
+    "DisklessLogReset": ("topic_id", "partition", "leader_epoch"),
+    "DisklessLogRepaired": ("topic_id", "partition", "base_offset", "leader_epoch"),
+    "PrefixStartReported": ("topic_id", "partition", "prefix_start_offset", "leader_epoch"),
 }
 
 

@@ -113,6 +113,8 @@ def tally_state(state: LogicalState, wanted: Set[Group]) -> tuple[Tally, Digest]
             high_watermark=one.high_watermark,
             log_start=one.log_start,
             first_offset=one.first_offset,
+            prefix_start=one.prefix_start,
+            leader_epoch=one.leader_epoch,
             max_timestamp_ms=one.max_timestamp,
             max_timestamp_offset=one.max_timestamp_offset,
         )

@@ -38,6 +38,9 @@ _PYTHON_OF = {
 _DEFAULTS = {"ThrottleTimeMs": "0"}
 """Kafka's default for a number without one is 0; here it is explicit, for the one field that is never set: nothing is throttled."""
 
+_PYTHON_VALUES = {"null": "None", "true": "True", "false": "False"}
+"""Defaults that JSON and Kafka's generator write otherwise."""
+
 Json = dict[str, Any]
 
 
@@ -65,8 +68,7 @@ def _field(field: Json) -> list[str]:
         metadata = f'{{{f"**{metadata}, " if metadata else ""}"tag": {field["tag"]}}}'
         # In Kafka an array that is not sent is empty.
         default = "()" if annotation.endswith("...]") and default is None else default
-    if default == "null":
-        default = "None"
+    default = _PYTHON_VALUES.get(str(default), default)
     arguments = [f"metadata={metadata}"] if metadata else []
     arguments += [f"default={default}"] if default is not None else []
     value = f" = field({', '.join(arguments)})" if arguments else ""

@@ -55,6 +55,8 @@ class PartitionCreated:
     """Number of partitions created."""
     order_offset: int
     """Offset in metadata partition 0 that ordered it; lower than the topic's last is void."""
+    classic_pending: bool = False
+    """Whether they are classic partitions that are to be migrated: without B0, they take no batches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +161,8 @@ class DisklessLogInitialized:
     """Leader epoch of the partition that asked."""
     producers: list[SeededProducerBatch]
     """Latest batches of the producers before B0."""
+    time_ms: int = 0
+    """Clock of the leader, milliseconds since the epoch: the producers are remembered from then on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,6 +278,8 @@ class PlacedRange:
     """Number of partitions in the range."""
     coordinator_id: int
     """Owning coordinator, a partition of __diskless_metadata."""
+    classic_pending: bool = False
+    """Whether they are created as classic partitions that are to be migrated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -370,6 +376,34 @@ class TopicConfigured:
     """Value of each of these settings."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DisklessLogRepaired:
+    """B0 of a partition is lower from here on: the classic log lost the records from it up to the B0 before."""
+
+    topic_id: bytes
+    """Topic the record is about."""
+    partition: int
+    """Partition."""
+    base_offset: int
+    """The lower B0."""
+    leader_epoch: int
+    """Leader epoch of the partition that asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefixStartReported:
+    """The part of a partition before B0 begins at a later offset from here on."""
+
+    topic_id: bytes
+    """Topic the record is about."""
+    partition: int
+    """Partition."""
+    prefix_start_offset: int
+    """Log start offset of the part before B0."""
+    leader_epoch: int
+    """Leader epoch of the partition that said so."""
+
+
 Record = (
     LeadershipClaimed
     | PartitionCreated
@@ -397,4 +431,6 @@ Record = (
     | FeatureLevelSet
     | RestoreFinished
     | TopicConfigured
+    | DisklessLogRepaired
+    | PrefixStartReported
 )

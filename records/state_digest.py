@@ -137,9 +137,13 @@ def _words(batches: Mapping[str, Int64s] | npt.NDArray[np.void]) -> list[U64]:
     return [base, count | byte_offset << _S32, size | kind << _S31 | index << _S32, file, timestamp]
 
 
-def hash_partition(key: bytes, high_watermark: int, log_start: int, first_offset: int) -> bytes:
-    """The hash of a user partition that exists, without its batches, as `Digest.to_bytes`."""
-    return _hash(_prefixed(b"partition", key, b"%d %d %d" % (high_watermark, log_start, first_offset)))
+def hash_partition(key: bytes, high_watermark: int, log_start: int, first_offset: int, prefix_start: int, leader_epoch: int) -> bytes:
+    """The hash of a user partition that exists, without its batches, as `Digest.to_bytes`.
+
+    `prefix_start` and `leader_epoch` are -1 for one that never was a classic partition.
+    """
+    numbers = b"%d %d %d %d %d" % (high_watermark, log_start, first_offset, prefix_start, leader_epoch)
+    return _hash(_prefixed(b"partition", key, numbers))
 
 
 def hash_producer(key: bytes, producer_id: int, epoch: int, last_append_ms: int, ring: bytes) -> bytes:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from records.levels import LEVEL_LATEST
 from records.log import BrokenRule
 from records.model import (
-    DisklessLogInitialized,
-    DisklessLogReset,
     FeatureLevelSet,
     Record,
     RecordsDeleted,
@@ -19,9 +17,6 @@ from records.model import (
 SEQUENCE_MASK = 0x7FFFFFFF
 BATCH_BYTE_MAX = (1 << 31) - 1
 """Where in its file a batch may begin."""
-
-NOT_APPLICABLE = (DisklessLogInitialized, DisklessLogReset)
-"""Record types that a log may hold and replicas of this version cannot apply."""
 
 
 def offset_conflict(expected: int, found: int, end: int) -> BrokenRule | None:
@@ -85,8 +80,6 @@ def live_conflict(rule: str, key: str, live_batches: int) -> BrokenRule | None:
 
 def stops_replicas(record: Record) -> str | None:
     """Why replicas of this version cannot apply a record: they stop at its entry, and follow the log only with a newer version."""
-    if isinstance(record, NOT_APPLICABLE):
-        return f"it holds a {type(record).__name__}, which replicas of this version cannot apply"
     if isinstance(record, FeatureLevelSet) and record.level > LEVEL_LATEST:
         return f"it raises the schema level to {record.level}, replicas of this version have levels up to {LEVEL_LATEST}"
     return None

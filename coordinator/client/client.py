@@ -53,12 +53,24 @@ from coordinator.client.file_calls import (
     ListFilesCall,
 )
 from coordinator.client.gateway_calls import GatewayBroker, GatewayDescription, gateways_described
+from coordinator.client.migration_calls import (
+    DescribeLogsCall,
+    DisklessLogState,
+    InitLogsCall,
+    LogToInit,
+    RepairLogsCall,
+    RepairReport,
+    ReportPrefixCall,
+    ResetLogsCall,
+)
 from coordinator.client.model import (
     ClusterDescription,
     CommitOutcome,
     FetchFrom,
     PartitionDescription,
     PartitionId,
+    Result,
+    SeededProducer,
     ServiceNode,
     TopicDescription,
     TopicListing,
@@ -315,11 +327,13 @@ class DisklessClient:
         *,
         topic_id: bytes | None = None,
         settings: Mapping[str, str] | None = None,
+        classic_pending: bool = False,
         timeout_ms: int | None = None,
     ) -> TopicListing:
         """Create a topic, or grow it to `num_partitions` if the id is an existing one's. Returns when every owner has its partitions.
 
-        A new topic has these `settings` of its own from its first moment; one that exists must have them already.
+        A new topic has these `settings` of its own from its first moment; one that exists must have them already. With `classic_pending`
+        the new partitions are classic ones that are to be migrated: they take nothing before `init_diskless_log`.
         Raises InvalidRequest, AlreadyExists, and other `DisklessError`s.
         """
         # Chosen once, so that a repeated request is the same request.
@@ -327,7 +341,8 @@ class DisklessClient:
         if len(topic_id) != 16:
             raise InvalidRequest(ErrorCode.INVALID_REQUEST, f"topic id of {len(topic_id)} bytes; it must have 16")
         deadline = self._deadline(timeout_ms)
-        [refusal] = await self._routing.perform(create_topic(name, num_partitions, topic_id, settings or {}), deadline)
+        call = create_topic(name, num_partitions, topic_id, settings or {}, classic_pending=classic_pending)
+        [refusal] = await self._routing.perform(call, deadline)
         refusal.raise_for_error()
         self._discovery.forget_topic(topic_id)
         return TopicListing(topic_id=topic_id, name=name, num_partitions=num_partitions, note=refusal.message)
@@ -523,6 +538,74 @@ class DisklessClient:
             if not await deadline.pause(self._retry, attempt, self._rng):
                 return refusals, owners
             attempt += 1
+
+    # ---- migration of classic partitions
+
+    async def init_diskless_log(
+        self,
+        topic_id: bytes,
+        partition: int,
+        *,
+        start_offset: int,
+        prefix_start: int,
+        leader_epoch: int,
+        producers: Sequence[SeededProducer],
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Begin the diskless log of a classic partition at `start_offset` (B0), with what the classic log remembers of `producers`.
+
+        Repeating it is harmless. Raises Fenced when a later leader spoke of the partition, InvalidRequest when the log begins at
+        another offset already or the numbers contradict each other, NotFound, and other `DisklessError`s.
+        """
+        one = LogToInit(PartitionId(topic_id, partition), start_offset, prefix_start, leader_epoch, tuple(producers))
+        [result] = await self.init_diskless_logs([one], timeout_ms=timeout_ms)
+        result.raise_for_error()
+
+    async def init_diskless_logs(self, logs: Sequence[LogToInit], *, timeout_ms: int | None = None) -> list[Result]:
+        """Begin the diskless logs of classic partitions, one result for each in order; see `init_diskless_log`."""
+        return await self._routing.perform(InitLogsCall(logs), self._deadline(timeout_ms))
+
+    async def describe_diskless_log(self, topic_id: bytes, partition: int, *, timeout_ms: int | None = None) -> DisklessLogState:
+        """Where the migration of a partition stands, as its leader knows it. Raises NotFound, and other `DisklessError`s."""
+        [state] = await self.describe_diskless_logs([PartitionId(topic_id, partition)], timeout_ms=timeout_ms)
+        state.raise_for_error()
+        return state
+
+    async def describe_diskless_logs(self, partitions: Sequence[PartitionId], *, timeout_ms: int | None = None) -> list[DisklessLogState]:
+        """Where the migrations of partitions stand, one result for each in order."""
+        return await self._routing.perform(DescribeLogsCall(partitions), self._deadline(timeout_ms))
+
+    async def reset_diskless_log(self, topic_id: bytes, partition: int, *, leader_epoch: int, timeout_ms: int | None = None) -> None:
+        """Make a partition pending again whose diskless log is still empty; `leader_epoch` is higher than the one recorded.
+
+        Repeating it is harmless. Raises Fenced, InvalidRequest when records were committed, NotFound, and other `DisklessError`s.
+        """
+        call = ResetLogsCall([(PartitionId(topic_id, partition), leader_epoch)])
+        [result] = await self._routing.perform(call, self._deadline(timeout_ms))
+        result.raise_for_error()
+
+    async def repair_diskless_log(
+        self, topic_id: bytes, partition: int, *, start_offset: int, leader_epoch: int, dry_run: bool, timeout_ms: int | None = None
+    ) -> RepairReport:
+        """Lower the start offset (B0) of a partition whose classic log lost its end; a dry run changes nothing.
+
+        Repeating it is harmless. Raises Fenced, InvalidRequest, NotFound, and other `DisklessError`s.
+        """
+        call = RepairLogsCall([(PartitionId(topic_id, partition), start_offset, leader_epoch)], is_dry_run=dry_run)
+        [report] = await self._routing.perform(call, self._deadline(timeout_ms))
+        report.raise_for_error()
+        return report
+
+    async def report_prefix_start(
+        self, topic_id: bytes, partition: int, *, prefix_start: int, leader_epoch: int, timeout_ms: int | None = None
+    ) -> None:
+        """Tell that the classic log of a partition begins at `prefix_start`; one that is lower than what is known changes nothing.
+
+        Raises Fenced, InvalidRequest, NotFound, and other `DisklessError`s.
+        """
+        call = ReportPrefixCall([(PartitionId(topic_id, partition), prefix_start, leader_epoch)])
+        [result] = await self._routing.perform(call, self._deadline(timeout_ms))
+        result.raise_for_error()
 
     async def describe_files(self, object_keys: Sequence[str], *, timeout_ms: int | None = None) -> list[FileLiveness]:
         """Whether files have live batches in some coordinator; RESOURCE_NOT_FOUND is no licence to delete an object.

@@ -158,12 +158,14 @@ class DirectoryCall(RoutedCall[Refusal]):
         return refusal
 
 
-def create_topic(name: str, num_partitions: int, topic_id: bytes, settings: Mapping[str, str]) -> DirectoryCall:
-    """Create a topic or grow it to `num_partitions`."""
+def create_topic(name: str, num_partitions: int, topic_id: bytes, settings: Mapping[str, str], *, classic_pending: bool) -> DirectoryCall:
+    """Create a topic or grow it to `num_partitions`; new partitions are classic ones that are to be migrated if `classic_pending`."""
 
     def request(timeout_ms: int) -> Message:
         configs = tuple(CreatableConfig(name=key, value=value) for key, value in settings.items())
-        topic = CreatablePartitions(topic_id=topic_id, name=name, num_partitions=num_partitions, configs=configs)
+        topic = CreatablePartitions(
+            topic_id=topic_id, name=name, num_partitions=num_partitions, configs=configs, classic_pending=classic_pending
+        )
         return CreatePartitionsRequest(topics=(topic,), timeout_ms=timeout_ms)
 
     def refusal(response: Message) -> Refusal:

@@ -40,6 +40,10 @@ class SequenceRejected(DisklessError):
     """A batch of an idempotent producer was out of order, or of a fenced epoch."""
 
 
+class Fenced(DisklessError):
+    """Whoever asks was replaced: a later leader of the partition has spoken."""
+
+
 class NotAuthorized(DisklessError):
     """The service does not allow this client to do that."""
 
@@ -80,6 +84,7 @@ _CLASSES: dict[ErrorCode, type[DisklessError]] = {
     ErrorCode.UNSUPPORTED_VERSION: InvalidRequest,
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: SequenceRejected,
     ErrorCode.INVALID_PRODUCER_EPOCH: SequenceRejected,
+    ErrorCode.FENCED_LEADER_EPOCH: Fenced,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: NotAuthorized,
     ErrorCode.REQUEST_TIMED_OUT: TimedOut,
     ErrorCode.NOT_LEADER_OR_FOLLOWER: Unavailable,

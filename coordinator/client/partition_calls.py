@@ -62,7 +62,7 @@ class PartitionBatches(Result):
     batches: tuple[BatchLocation, ...] = ()
 
 
-class _ByPartition(RoutedCall[A]):
+class PartitionsCall(RoutedCall[A]):
     """An operation whose elements are partitions."""
 
     purpose = READS
@@ -90,7 +90,7 @@ class _ByPartition(RoutedCall[A]):
         return [answer for _, _, answer in rows]
 
 
-class ListOffsetsCall(_ByPartition[ListedOffset]):
+class ListOffsetsCall(PartitionsCall[ListedOffset]):
     """Offsets by timestamp."""
 
     operation = LIST_OFFSETS
@@ -118,7 +118,7 @@ class ListOffsetsCall(_ByPartition[ListedOffset]):
         return ListedOffset(refusal=refusal)
 
 
-class DeleteRecordsCall(_ByPartition[DeletedRecords]):
+class DeleteRecordsCall(PartitionsCall[DeletedRecords]):
     """Move log starts forward. Repeating it is harmless, so an unknown outcome is simply asked again."""
 
     operation = DELETE_RECORDS
@@ -145,7 +145,7 @@ class DeleteRecordsCall(_ByPartition[DeletedRecords]):
         return DeletedRecords(refusal=refusal)
 
 
-class FindBatchesCall(_ByPartition[PartitionBatches]):
+class FindBatchesCall(PartitionsCall[PartitionBatches]):
     """Which objects hold the batches from an offset on. The byte limit holds for each node asked."""
 
     operation = FIND_BATCHES

@@ -17,7 +17,7 @@ from coordinator.kafka.names import topic_id_text
 
 if TYPE_CHECKING:
     from coordinator.kafka.batches import BatchArray
-    from records.model import Endpoint, PlacedRange, SnapshotCommitted
+    from records.model import Endpoint, PlacedRange, SeededProducerBatch, SnapshotCommitted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +125,8 @@ class TopicShare:
     first_partition: int
     num_partitions: int
     order_offset: int
+    classic_pending: bool = False
+    """Whether partitions that are created are classic ones that are to be migrated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +178,126 @@ class DeleteRecords:
 class DeletedTo:
     outcome: Outcome
     low_watermark: int = -1
+
+
+class LogOrigin(IntEnum):
+    """How a user partition became what it is."""
+
+    PENDING = 0
+    """A classic partition that is to be migrated; it takes no batches."""
+    INITIALISED = 1
+    BORN = 2
+
+
+class LogFacts(NamedTuple):
+    """Where a user partition stands in its migration; -1 is what is not set. `start_offset` is B0.
+
+    Of a pending one the offsets of the diskless log mean nothing.
+    """
+
+    start_offset: int = -1
+    prefix_start: int = -1
+    suffix_start: int = -1
+    high_watermark: int = -1
+    leader_epoch: int = -1
+
+    @property
+    def origin(self) -> LogOrigin:
+        """Whether it is pending, initialised, or born diskless."""
+        if self.start_offset < 0:
+            return LogOrigin.PENDING
+        # Whoever sets B0 has an epoch of 0 or more.
+        return LogOrigin.BORN if self.leader_epoch < 0 else LogOrigin.INITIALISED
+
+    @property
+    def has_records(self) -> bool:
+        """Whether anything was committed behind B0, deleted since or not."""
+        return self.high_watermark > self.start_offset
+
+    @property
+    def earliest(self) -> int:
+        """The first offset that a consumer can ask for, in the classic or in the diskless part."""
+        return self.prefix_start if 0 <= self.prefix_start < self.start_offset else self.suffix_start
+
+
+class LogInit(NamedTuple):
+    """Set B0 of a classic partition, with what its log remembers of producers."""
+
+    topic_id: bytes
+    partition: int
+    start_offset: int
+    prefix_start: int
+    leader_epoch: int
+    producers: list[SeededProducerBatch]
+    """Batches of a producer stand together, in the order of their offsets."""
+    last_offset: int = -1
+    """The greatest offset of these batches."""
+
+
+class LogReset(NamedTuple):
+    """Unset B0 of a partition to which nothing was committed."""
+
+    topic_id: bytes
+    partition: int
+    leader_epoch: int
+
+
+class LogRepair(NamedTuple):
+    """Lower B0 of a partition; a dry run only says what would change."""
+
+    topic_id: bytes
+    partition: int
+    start_offset: int
+    leader_epoch: int
+    is_dry_run: bool
+
+
+class PrefixReport(NamedTuple):
+    """The classic part of a partition begins at a later offset."""
+
+    topic_id: bytes
+    partition: int
+    prefix_start: int
+    leader_epoch: int
+
+
+MigrationStep: TypeAlias = LogInit | LogReset | LogRepair | PrefixReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigratePartitions:
+    """Take steps of the migrations of partitions, each of which is named once."""
+
+    steps: Sequence[MigrationStep]
+
+    def refused(self, error: ErrorCode, message: str) -> list[MigratedLog]:
+        return [MigratedLog(_refused(_partition_text(one.topic_id, one.partition), error, message)) for one in self.steps]
+
+
+class MigratedLog(NamedTuple):
+    """Where a partition stood before a step, and stands after it (or would after a dry run)."""
+
+    outcome: Outcome
+    before: LogFacts = LogFacts()
+    after: LogFacts = LogFacts()
+
+
+class NamedLog(NamedTuple):
+    topic_id: bytes
+    partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeDisklessLogs:
+    partitions: Sequence[NamedLog]
+
+    def refused(self, error: ErrorCode, message: str) -> list[DescribedLog]:
+        return [DescribedLog(_refused(_partition_text(one.topic_id, one.partition), error, message)) for one in self.partitions]
+
+
+class DescribedLog(NamedTuple):
+    outcome: Outcome
+    facts: LogFacts = LogFacts()
 
 
 class OffsetQuery(NamedTuple):
@@ -316,6 +438,8 @@ class WantedTopic:
     num_partitions: int
     settings: tuple[tuple[str, str], ...] = ()
     """Those that a new topic has of its own."""
+    classic_pending: bool = False
+    """Whether new partitions are classic ones that are to be migrated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -445,12 +569,13 @@ class FinishRestore(_WithOneOutcome):
 
 
 SnapshotWrite: TypeAlias = MarkSnapshot | CommitSnapshot
-PartitionWrite: TypeAlias = PlacePartitions | RemoveTopics | DeleteRecords | SnapshotWrite | FinishRestore
+PartitionWrite: TypeAlias = PlacePartitions | RemoveTopics | DeleteRecords | MigratePartitions | SnapshotWrite | FinishRestore
 FileWrite: TypeAlias = FenceFiles | RemoveFiles | HandOverFiles
 NodeWrite: TypeAlias = RegisterNode | AssignReplicasToDirs
 TopicWrite: TypeAlias = CreateTopics | DeleteTopics | AlterTopicConfigs | ConfirmPlaced | ConfirmDeleted
 DirectoryWrite: TypeAlias = TopicWrite | NodeWrite | RaiseSchemaLevel
 Write: TypeAlias = CommitFile | FileWrite | PartitionWrite | DirectoryWrite
-StrictRead: TypeAlias = ListOffsets | DescribeFiles | Barrier
+StrictRead: TypeAlias = ListOffsets | DescribeFiles | DescribeDisklessLogs | Barrier
 Command: TypeAlias = Write | StrictRead
-Answer: TypeAlias = CommitAnswer | list[Outcome] | list[DeletedTo] | list[FoundOffset] | list[DescribedFile] | list[FencedFile] | Outcome
+PartitionAnswer: TypeAlias = list[DeletedTo] | list[MigratedLog] | list[FoundOffset] | list[DescribedLog]
+Answer: TypeAlias = CommitAnswer | list[Outcome] | PartitionAnswer | list[DescribedFile] | list[FencedFile] | Outcome

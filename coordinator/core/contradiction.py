@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from coordinator.core.state.replica_state import ShardState
+from coordinator.core.tables.diskless_log import MIGRATION_RECORDS, MigrationRecord, facts_of, fault_of
 from coordinator.core.tables.in_memory import Contradiction, HotState
 from coordinator.core.wording import partition_text
 from records.model import (
@@ -41,6 +42,8 @@ def check_records(state: ShardState, records: Sequence[Record]) -> None:
                 bounds.create(record)
             case TopicDeleted():
                 bounds.delete(record.topic_id)
+            case record if isinstance(record, MIGRATION_RECORDS):
+                bounds.migrate(record)
             case RecordsDeleted():
                 high_watermark = bounds.high_watermark(record.topic_id, record.partition)
                 if high_watermark is not None and record.new_log_start_offset > high_watermark:
@@ -66,6 +69,7 @@ class _Bounds:
         self._hot = hot
         self._gone: set[bytes] = set()
         self._created: dict[bytes, list[tuple[int, int]]] = {}
+        self._migrated: set[tuple[bytes, int]] = set()
 
     def create(self, record: PartitionCreated) -> None:
         created = self._created.setdefault(record.topic_id, [])
@@ -75,14 +79,32 @@ class _Bounds:
         self._gone.add(topic_id)
         self._created.pop(topic_id, None)
 
+    def migrate(self, record: MigrationRecord) -> None:
+        """Judge a step of a migration, which knows the partition as it was before the operation: so it is the only one on it."""
+        where = (record.topic_id, record.partition)
+        text = partition_text(self._hot, *where)
+        if where in self._migrated or self._is_created(*where):
+            raise Contradiction(f"a {type(record).__name__} of {text} stands in one entry with another record of it")
+        row = None if record.topic_id in self._gone else self._hot.partitions.find(*where)
+        if row is None:
+            raise Contradiction(f"a {type(record).__name__} is of {text}, which does not exist here")
+        self._migrated.add(where)
+        fault = fault_of(facts_of(self._hot.partitions, row), record)
+        if fault is not None:
+            raise Contradiction(f"{type(record).__name__} of {text}: {fault.message}")
+
     def high_watermark(self, topic_id: bytes, partition: int) -> int | None:
-        """None for a partition that is not there."""
+        """None for a partition that is not there. Raises `Contradiction` for one that the operation migrates."""
+        if (topic_id, partition) in self._migrated:
+            raise Contradiction(f"{partition_text(self._hot, topic_id, partition)} is migrated by one entry that deletes its records")
         if topic_id not in self._gone:
             row = self._hot.partitions.find(topic_id, partition)
             if row is not None:
                 return self._hot.partitions.high_watermark.cells[row]
-        is_created = any(first <= partition < stop for first, stop in self._created.get(topic_id, ()))
-        return 0 if is_created else None
+        return 0 if self._is_created(topic_id, partition) else None
+
+    def _is_created(self, topic_id: bytes, partition: int) -> bool:
+        return any(first <= partition < stop for first, stop in self._created.get(topic_id, ()))
 
 
 def check_key(state: ShardState, object_key: str) -> None:

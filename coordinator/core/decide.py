@@ -14,15 +14,17 @@ from coordinator.core.commands import (
     DirectoryWrite,
     FinishRestore,
     MarkSnapshot,
+    MigratePartitions,
     Outcome,
     PartitionWrite,
     PlacePartitions,
     RemoveTopics,
     TopicShare,
 )
+from coordinator.core.decide_migration import decide_migration
 from coordinator.core.directory.decisions import decide_directory_write
 from coordinator.core.directory.directory import is_remembered
-from coordinator.core.files.answers import unknown_partition
+from coordinator.core.files.answers import served_row
 from coordinator.core.limits import Limits
 from coordinator.core.tables.in_memory import HotState
 from coordinator.core.wording import row_text
@@ -40,8 +42,8 @@ class Decision(NamedTuple):
     answer: Answer
 
 
-def decide_write(hot: HotState, command: PartitionWrite | DirectoryWrite, limits: Limits) -> Decision:
-    """Decide any write but a commit, on the speculative state."""
+def decide_write(hot: HotState, command: PartitionWrite | DirectoryWrite, limits: Limits, now_ms: int = 0) -> Decision:
+    """Decide any write but a commit, on the speculative state; `now_ms` is the clock of the log, for what has a time."""
     if isinstance(command, DirectoryWrite):
         return Decision(*decide_directory_write(hot.directory, command, limits, hot.log_time_ms))
     match command:
@@ -51,6 +53,8 @@ def decide_write(hot: HotState, command: PartitionWrite | DirectoryWrite, limits
             return _remove(hot, command)
         case DeleteRecords():
             return _delete_records(hot, command)
+        case MigratePartitions():
+            return Decision(*decide_migration(hot, command, now_ms))
         case MarkSnapshot():
             return Decision([SnapshotMark(mark_id=command.mark_id)], OK)
         case CommitSnapshot():
@@ -101,6 +105,7 @@ def _place(hot: HotState, command: PlacePartitions, limits: Limits) -> Decision:
                     first_partition=share.first_partition,
                     num_partitions=share.num_partitions,
                     order_offset=share.order_offset,
+                    classic_pending=share.classic_pending,
                 )
             )
         outcomes.append(OK)
@@ -151,10 +156,9 @@ def _delete_records(hot: HotState, command: DeleteRecords) -> Decision:
     answers: list[DeletedTo] = []
     moved: dict[int, int] = {}
     for point in command.points:
-        row = hot.partitions.find(point.topic_id, point.partition)
-        if row is None:
-            error, message = unknown_partition(hot, point.topic_id, point.partition)
-            answers.append(DeletedTo(outcome=Outcome(error=ErrorCode(error), message=message)))
+        row = served_row(hot, point.topic_id, point.partition)
+        if isinstance(row, Outcome):
+            answers.append(DeletedTo(outcome=row))
             continue
         log_start = moved.get(row, hot.partitions.log_start.cells[row])
         answer, target = _delete_point(point, log_start, hot.partitions.high_watermark.cells[row], row_text(hot, row))

@@ -91,7 +91,7 @@ class GroupBuilder:
         elif isinstance(command, StrictRead):
             self._waiting.append(Waiter(request.token, request.deadline_ms, command))
         else:
-            decision = decide_write(self._overlay, command, self._limits)
+            decision = decide_write(self._overlay, command, self._limits, self._context.now_ms)
             self._append_or_wait(decision.records, Waiter(request.token, request.deadline_ms, command, decision.answer))
 
     def _append_or_wait(self, records: list[Record], waiter: Waiter) -> None:

@@ -59,6 +59,7 @@ def wanted_topics(request: CreatePartitionsRequest) -> list[WantedTopic]:
             name=topic.name,
             num_partitions=topic.num_partitions,
             settings=tuple((one.name, one.value) for one in topic.configs),
+            classic_pending=topic.classic_pending,
         )
         for topic in request.topics
     ]
@@ -84,6 +85,7 @@ def _shares(request: PlacePartitionsRequest) -> list[TopicShare]:
             first_partition=topic.first_partition,
             num_partitions=topic.num_partitions,
             order_offset=topic.order_offset,
+            classic_pending=topic.classic_pending,
         )
         for topic in request.topics
     ]

@@ -128,6 +128,8 @@ class CreatablePartitions(RequestPart):
     """The number of partitions to create for the topic."""
     configs: tuple[CreatableConfig, ...] = field(metadata={"tag": 0}, default=())
     """The settings that a new topic has of its own; an existing topic must have them already."""
+    classic_pending: bool = field(metadata={**BOOL, "tag": 1}, default=False)
+    """Whether the partitions are classic ones that are to be migrated: they take no batches before their log is initialised."""
 
 
 @message
@@ -433,6 +435,88 @@ class DescribeCoordinatorsResponse(ResponsePart):
     """How long the one of these has waited that waits longest."""
     nodes: tuple[DescribeCoordinatorsNode, ...]
     """Each node of the service."""
+
+
+@message
+class DescribeDisklessLogPartition(RequestPart):
+    """DescribeDisklessLog: a part of the request."""
+
+    __api_key__: ClassVar[i16] = i16(10217)
+    partition_index: int = field(metadata=INT32)
+    """The partition index."""
+
+
+@message
+class DescribeDisklessLogTopic(RequestPart):
+    """DescribeDisklessLog: a part of the request."""
+
+    __api_key__: ClassVar[i16] = i16(10217)
+    topic_id: bytes = field(metadata=UUID)
+    """The unique topic ID."""
+    partitions: tuple[DescribeDisklessLogPartition, ...]
+    """Each partition of the topic."""
+
+
+@message
+class DescribeDisklessLogRequest(RequestPart):
+    """DescribeDisklessLog: the request."""
+
+    __type__: ClassVar[EntityType] = EntityType.request
+    __api_key__: ClassVar[i16] = i16(10217)
+    topics: tuple[DescribeDisklessLogTopic, ...]
+    """Each topic with partitions to describe."""
+    timeout_ms: int = field(metadata=INT32, default=60000)
+    """How long to wait in milliseconds before timing out the request."""
+
+
+@message
+class DescribeDisklessLogPartitionResult(ResponsePart):
+    """DescribeDisklessLog: a part of the response."""
+
+    __api_key__: ClassVar[i16] = i16(10217)
+    partition_index: int = field(metadata=INT32)
+    """The partition index."""
+    error_code: int = field(metadata=INT16)
+    """The error code, or 0 if there was no error."""
+    error_message: str | None = field(metadata=STRING, default=None)
+    """The error message, or null if there was no error."""
+    state: int = field(metadata=INT8, default=-1)
+    """0: pending, it is classic and has no B0 yet; 1: initialised with a B0; 2: born diskless."""
+    start_offset: int = field(metadata=INT64, default=-1)
+    """B0, the first offset of the diskless log; -1 while it is unset."""
+    prefix_start: int = field(metadata=INT64, default=-1)
+    """The log start offset of the classic log as it was reported; -1 if it was not."""
+    suffix_start: int = field(metadata=INT64, default=-1)
+    """The log start offset of the diskless log; -1 while there is none."""
+    high_watermark: int = field(metadata=INT64, default=-1)
+    """The end of the diskless log; -1 while there is none."""
+    leader_epoch: int = field(metadata=INT32, default=-1)
+    """The highest leader epoch that was recorded; -1 for none."""
+
+
+@message
+class DescribeDisklessLogTopicResult(ResponsePart):
+    """DescribeDisklessLog: a part of the response."""
+
+    __api_key__: ClassVar[i16] = i16(10217)
+    topic_id: bytes = field(metadata=UUID)
+    """The unique topic ID."""
+    partitions: tuple[DescribeDisklessLogPartitionResult, ...]
+    """Each partition of the topic."""
+
+
+@message
+class DescribeDisklessLogResponse(ResponsePart):
+    """DescribeDisklessLog: the response."""
+
+    __type__: ClassVar[EntityType] = EntityType.response
+    __api_key__: ClassVar[i16] = i16(10217)
+    throttle_time_ms: int = field(metadata=INT32, default=0)
+    """The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request did not
+    violate any quota.
+    """
+    topics: tuple[DescribeDisklessLogTopicResult, ...]
+    """Each topic of the request."""
 
 
 @message
@@ -1048,6 +1132,114 @@ class FinishRestoreResponse(ResponsePart):
 
 
 @message
+class SeededBatchState(RequestPart):
+    """InitDisklessLog: a part of the request."""
+
+    __api_key__: ClassVar[i16] = i16(10216)
+    first_sequence: int = field(metadata=INT32)
+    """The sequence of the first record."""
+    last_sequence: int = field(metadata=INT32)
+    """The sequence of the last record."""
+    base_offset: int = field(metadata=INT64)
+    """The offset of the first record."""
+    last_offset: int = field(metadata=INT64)
+    """The offset of the last record."""
+    max_timestamp: int = field(metadata=INT64)
+    """The append time of a batch of LogAppendTime, which a retry is answered with; -1 for CreateTime."""
+
+
+@message
+class SeededProducerState(RequestPart):
+    """InitDisklessLog: a part of the request."""
+
+    __api_key__: ClassVar[i16] = i16(10216)
+    producer_id: int = field(metadata=INT64)
+    """The producer ID."""
+    producer_epoch: int = field(metadata=INT16)
+    """The epoch of the producer."""
+    batches: tuple[SeededBatchState, ...]
+    """Its last batches, up to five, in the order of their offsets."""
+
+
+@message
+class InitDisklessLogPartition(RequestPart):
+    """InitDisklessLog: a part of the request."""
+
+    __api_key__: ClassVar[i16] = i16(10216)
+    partition_index: int = field(metadata=INT32)
+    """The partition index."""
+    start_offset: int = field(metadata=INT64)
+    """B0: the first offset of the diskless log."""
+    prefix_start: int = field(metadata=INT64)
+    """The log start offset of the classic log, at most B0."""
+    leader_epoch: int = field(metadata=INT32)
+    """The leader epoch of the classic partition; one that is lower than a recorded one is fenced."""
+    producers: tuple[SeededProducerState, ...]
+    """What the classic log remembers of each idempotent producer."""
+
+
+@message
+class InitDisklessLogTopic(RequestPart):
+    """InitDisklessLog: a part of the request."""
+
+    __api_key__: ClassVar[i16] = i16(10216)
+    topic_id: bytes = field(metadata=UUID)
+    """The unique topic ID."""
+    partitions: tuple[InitDisklessLogPartition, ...]
+    """Each partition of the topic."""
+
+
+@message
+class InitDisklessLogRequest(RequestPart):
+    """InitDisklessLog: the request."""
+
+    __type__: ClassVar[EntityType] = EntityType.request
+    __api_key__: ClassVar[i16] = i16(10216)
+    topics: tuple[InitDisklessLogTopic, ...]
+    """Each topic with classic partitions that become diskless."""
+    timeout_ms: int = field(metadata=INT32, default=60000)
+    """How long to wait in milliseconds before timing out the request."""
+
+
+@message
+class InitDisklessLogPartitionResult(ResponsePart):
+    """InitDisklessLog: a part of the response."""
+
+    __api_key__: ClassVar[i16] = i16(10216)
+    partition_index: int = field(metadata=INT32)
+    """The partition index."""
+    error_code: int = field(metadata=INT16)
+    """The error code, or 0 if there was no error."""
+    error_message: str | None = field(metadata=STRING, default=None)
+    """The error message, or null if there was no error."""
+
+
+@message
+class InitDisklessLogTopicResult(ResponsePart):
+    """InitDisklessLog: a part of the response."""
+
+    __api_key__: ClassVar[i16] = i16(10216)
+    topic_id: bytes = field(metadata=UUID)
+    """The unique topic ID."""
+    partitions: tuple[InitDisklessLogPartitionResult, ...]
+    """Each partition of the topic."""
+
+
+@message
+class InitDisklessLogResponse(ResponsePart):
+    """InitDisklessLog: the response."""
+
+    __type__: ClassVar[EntityType] = EntityType.response
+    __api_key__: ClassVar[i16] = i16(10216)
+    throttle_time_ms: int = field(metadata=INT32, default=0)
+    """The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request did not
+    violate any quota.
+    """
+    topics: tuple[InitDisklessLogTopicResult, ...]
+    """Each topic of the request."""
+
+
+@message
 class ListFilesRequest(RequestPart):
     """ListFiles: the request."""
 
@@ -1221,6 +1413,8 @@ class PlacePartitionsTopic(RequestPart):
     """The number of partitions in the range."""
     order_offset: int = field(metadata=INT64)
     """The offset in metadata partition 0 that ordered this."""
+    classic_pending: bool = field(metadata={**BOOL, "tag": 0}, default=False)
+    """Whether they are classic partitions that are to be migrated."""
 
 
 @message
@@ -1372,6 +1566,92 @@ class RemoveTopicsResponse(ResponsePart):
 
 
 @message
+class RepairDisklessLogPartition(RequestPart):
+    """RepairDisklessLog: a part of the request."""
+
+    __api_key__: ClassVar[i16] = i16(10219)
+    partition_index: int = field(metadata=INT32)
+    """The partition index."""
+    start_offset: int = field(metadata=INT64)
+    """The lower B0: the end of what the classic log still has."""
+    leader_epoch: int = field(metadata=INT32)
+    """The leader epoch of the classic partition; one that is lower than a recorded one is fenced."""
+
+
+@message
+class RepairDisklessLogTopic(RequestPart):
+    """RepairDisklessLog: a part of the request."""
+
+    __api_key__: ClassVar[i16] = i16(10219)
+    topic_id: bytes = field(metadata=UUID)
+    """The unique topic ID."""
+    partitions: tuple[RepairDisklessLogPartition, ...]
+    """Each partition of the topic."""
+
+
+@message
+class RepairDisklessLogRequest(RequestPart):
+    """RepairDisklessLog: the request."""
+
+    __type__: ClassVar[EntityType] = EntityType.request
+    __api_key__: ClassVar[i16] = i16(10219)
+    topics: tuple[RepairDisklessLogTopic, ...]
+    """Each topic with partitions whose B0 is lowered."""
+    dry_run: bool = field(metadata=BOOL)
+    """Whether to say what would change, and to change nothing."""
+    timeout_ms: int = field(metadata=INT32, default=60000)
+    """How long to wait in milliseconds before timing out the request."""
+
+
+@message
+class RepairDisklessLogPartitionResult(ResponsePart):
+    """RepairDisklessLog: a part of the response."""
+
+    __api_key__: ClassVar[i16] = i16(10219)
+    partition_index: int = field(metadata=INT32)
+    """The partition index."""
+    error_code: int = field(metadata=INT16)
+    """The error code, or 0 if there was no error."""
+    error_message: str | None = field(metadata=STRING, default=None)
+    """The error message, or null if there was no error."""
+    previous_start_offset: int = field(metadata=INT64, default=-1)
+    """B0 before."""
+    start_offset: int = field(metadata=INT64, default=-1)
+    """B0, the first offset of the diskless log; -1 while it is unset."""
+    prefix_start: int = field(metadata=INT64, default=-1)
+    """The log start offset of the classic log as it was reported; -1 if it was not."""
+    suffix_start: int = field(metadata=INT64, default=-1)
+    """The log start offset of the diskless log; -1 while there is none."""
+    high_watermark: int = field(metadata=INT64, default=-1)
+    """The end of the diskless log; -1 while there is none."""
+
+
+@message
+class RepairDisklessLogTopicResult(ResponsePart):
+    """RepairDisklessLog: a part of the response."""
+
+    __api_key__: ClassVar[i16] = i16(10219)
+    topic_id: bytes = field(metadata=UUID)
+    """The unique topic ID."""
+    partitions: tuple[RepairDisklessLogPartitionResult, ...]
+    """Each partition of the topic."""
+
+
+@message
+class RepairDisklessLogResponse(ResponsePart):
+    """RepairDisklessLog: the response."""
+
+    __type__: ClassVar[EntityType] = EntityType.response
+    __api_key__: ClassVar[i16] = i16(10219)
+    throttle_time_ms: int = field(metadata=INT32, default=0)
+    """The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request did not
+    violate any quota.
+    """
+    topics: tuple[RepairDisklessLogTopicResult, ...]
+    """Each topic of the request."""
+
+
+@message
 class ReportContradictionRequest(RequestPart):
     """ReportContradiction: the request."""
 
@@ -1405,6 +1685,152 @@ class ReportContradictionResponse(ResponsePart):
     """The error code, or 0 if there was no error."""
     error_message: str | None = field(metadata=STRING, default=None)
     """The error message, or null if there was no error."""
+
+
+@message
+class ReportPrefixStartPartition(RequestPart):
+    """ReportPrefixStart: a part of the request."""
+
+    __api_key__: ClassVar[i16] = i16(10220)
+    partition_index: int = field(metadata=INT32)
+    """The partition index."""
+    prefix_start: int = field(metadata=INT64)
+    """The log start offset of the classic log, at most B0; one that is lower than the recorded one changes nothing."""
+    leader_epoch: int = field(metadata=INT32)
+    """The leader epoch of the classic partition; one that is lower than a recorded one is fenced."""
+
+
+@message
+class ReportPrefixStartTopic(RequestPart):
+    """ReportPrefixStart: a part of the request."""
+
+    __api_key__: ClassVar[i16] = i16(10220)
+    topic_id: bytes = field(metadata=UUID)
+    """The unique topic ID."""
+    partitions: tuple[ReportPrefixStartPartition, ...]
+    """Each partition of the topic."""
+
+
+@message
+class ReportPrefixStartRequest(RequestPart):
+    """ReportPrefixStart: the request."""
+
+    __type__: ClassVar[EntityType] = EntityType.request
+    __api_key__: ClassVar[i16] = i16(10220)
+    topics: tuple[ReportPrefixStartTopic, ...]
+    """Each topic with partitions whose classic log begins later."""
+    timeout_ms: int = field(metadata=INT32, default=60000)
+    """How long to wait in milliseconds before timing out the request."""
+
+
+@message
+class ReportPrefixStartPartitionResult(ResponsePart):
+    """ReportPrefixStart: a part of the response."""
+
+    __api_key__: ClassVar[i16] = i16(10220)
+    partition_index: int = field(metadata=INT32)
+    """The partition index."""
+    error_code: int = field(metadata=INT16)
+    """The error code, or 0 if there was no error."""
+    error_message: str | None = field(metadata=STRING, default=None)
+    """The error message, or null if there was no error."""
+
+
+@message
+class ReportPrefixStartTopicResult(ResponsePart):
+    """ReportPrefixStart: a part of the response."""
+
+    __api_key__: ClassVar[i16] = i16(10220)
+    topic_id: bytes = field(metadata=UUID)
+    """The unique topic ID."""
+    partitions: tuple[ReportPrefixStartPartitionResult, ...]
+    """Each partition of the topic."""
+
+
+@message
+class ReportPrefixStartResponse(ResponsePart):
+    """ReportPrefixStart: the response."""
+
+    __type__: ClassVar[EntityType] = EntityType.response
+    __api_key__: ClassVar[i16] = i16(10220)
+    throttle_time_ms: int = field(metadata=INT32, default=0)
+    """The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request did not
+    violate any quota.
+    """
+    topics: tuple[ReportPrefixStartTopicResult, ...]
+    """Each topic of the request."""
+
+
+@message
+class ResetDisklessLogPartition(RequestPart):
+    """ResetDisklessLog: a part of the request."""
+
+    __api_key__: ClassVar[i16] = i16(10218)
+    partition_index: int = field(metadata=INT32)
+    """The partition index."""
+    leader_epoch: int = field(metadata=INT32)
+    """The leader epoch of the classic partition; one that is lower than a recorded one is fenced."""
+
+
+@message
+class ResetDisklessLogTopic(RequestPart):
+    """ResetDisklessLog: a part of the request."""
+
+    __api_key__: ClassVar[i16] = i16(10218)
+    topic_id: bytes = field(metadata=UUID)
+    """The unique topic ID."""
+    partitions: tuple[ResetDisklessLogPartition, ...]
+    """Each partition of the topic."""
+
+
+@message
+class ResetDisklessLogRequest(RequestPart):
+    """ResetDisklessLog: the request."""
+
+    __type__: ClassVar[EntityType] = EntityType.request
+    __api_key__: ClassVar[i16] = i16(10218)
+    topics: tuple[ResetDisklessLogTopic, ...]
+    """Each topic with partitions whose B0 is unset again."""
+    timeout_ms: int = field(metadata=INT32, default=60000)
+    """How long to wait in milliseconds before timing out the request."""
+
+
+@message
+class ResetDisklessLogPartitionResult(ResponsePart):
+    """ResetDisklessLog: a part of the response."""
+
+    __api_key__: ClassVar[i16] = i16(10218)
+    partition_index: int = field(metadata=INT32)
+    """The partition index."""
+    error_code: int = field(metadata=INT16)
+    """The error code, or 0 if there was no error."""
+    error_message: str | None = field(metadata=STRING, default=None)
+    """The error message, or null if there was no error."""
+
+
+@message
+class ResetDisklessLogTopicResult(ResponsePart):
+    """ResetDisklessLog: a part of the response."""
+
+    __api_key__: ClassVar[i16] = i16(10218)
+    topic_id: bytes = field(metadata=UUID)
+    """The unique topic ID."""
+    partitions: tuple[ResetDisklessLogPartitionResult, ...]
+    """Each partition of the topic."""
+
+
+@message
+class ResetDisklessLogResponse(ResponsePart):
+    """ResetDisklessLog: the response."""
+
+    __type__: ClassVar[EntityType] = EntityType.response
+    __api_key__: ClassVar[i16] = i16(10218)
+    throttle_time_ms: int = field(metadata=INT32, default=0)
+    """The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request did not
+    violate any quota.
+    """
+    topics: tuple[ResetDisklessLogTopicResult, ...]
+    """Each topic of the request."""
 
 
 @message

@@ -243,6 +243,7 @@ class DirectoryWorker:
                 first_partition=placed.first_partition,
                 num_partitions=placed.num_partitions,
                 order_offset=placement.order_offset,
+                classic_pending=placed.classic_pending,
             )
             shares.setdefault(placed.coordinator_id, []).append(share)
         told = await asyncio.gather(*(self._tell(owner, PlacePartitions(shares=mine)) for owner, mine in shares.items()))
@@ -357,6 +358,7 @@ def _place_request(owner: int, command: PlacePartitions) -> PlacePartitionsReque
             first_partition=share.first_partition,
             num_partitions=share.num_partitions,
             order_offset=share.order_offset,
+            classic_pending=share.classic_pending,
         )
         for share in command.shares
     )

@@ -18,8 +18,6 @@ from records.codec import UndecodableEntry, UnknownSchema, UnreadableEntry, deco
 from records.files import FileCommitted
 from records.log import BrokenRule, OpenTransaction, Role, Verdict, begun_by, composition_fault, role_of, undecodable
 from records.model import (
-    DisklessLogInitialized,
-    DisklessLogReset,
     FeatureLevelSet,
     NoOp,
     ProducersExpired,
@@ -33,6 +31,7 @@ from records.model import (
     TransactionEnded,
 )
 from spark_jobs.contradiction import stops_replicas
+from spark_jobs.migration import MigrationStep
 from spark_jobs.scan.audit import Audit
 from spark_jobs.scan.columns import FilePlace, Int64s, ScannedFiles
 from spark_jobs.scan.entries import Piece
@@ -216,7 +215,7 @@ class SlowPath:
                     applied.files.append((FilePlace(at, entry.offset, entry.append_ms, 0), record))
                     at += 1
                     continue
-                case RecordsDeleted() | DisklessLogInitialized() | DisklessLogReset() | TopicDeleted() | ProducersExpired():
+                case record if isinstance(record, RecordsDeleted | TopicDeleted | ProducersExpired | MigrationStep):
                     applied.cuts.append((at, record))
                     self._event(record, entry, at)
                 case SnapshotCommitted():

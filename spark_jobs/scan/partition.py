@@ -23,13 +23,12 @@ from records.codec import UndecodableEntry, UnknownSchema, decode_entry
 from records.lines import RECORD_COUNT, VERDICT, BatchVerdict
 from records.log import Verdict
 from records.model import (
-    DisklessLogInitialized,
-    DisklessLogReset,
     ProducersExpired,
     Record,
     RecordsDeleted,
     TopicDeleted,
 )
+from spark_jobs.migration import MIGRATION_STEPS
 from spark_jobs.scan.activity import Activity
 from spark_jobs.scan.audit import Audit
 from spark_jobs.scan.chains import Chains, Cut, partitions_of
@@ -239,7 +238,7 @@ class PartitionScan:
         match record:
             case None:
                 self._chains.close()
-            case DisklessLogInitialized() | DisklessLogReset():
+            case record if isinstance(record, MIGRATION_STEPS):
                 self._chains.close_partition((record.topic_id, record.partition))
             case TopicDeleted():
                 self._chains.close_topic(record.topic_id)

@@ -23,7 +23,7 @@ from spark_jobs.snapshots.shipping import local
 Int64s = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-TABLE_VERSION = 4
+TABLE_VERSION = 5
 """The version of the state's tables that is read here."""
 
 TABLES: Mapping[str, tuple[str, ...]] = {
@@ -35,6 +35,8 @@ TABLES: Mapping[str, tuple[str, ...]] = {
         "high_watermark",
         "log_start",
         "first_offset",
+        "prefix_start",
+        "leader_epoch",
         "max_timestamp",
         "max_timestamp_offset",
         "trimmed_to",
@@ -84,10 +86,17 @@ class SnapshotPartitionRow(NamedTuple):
     high_watermark: int
     log_start: int
     first_offset: int
+    prefix_start: int
+    leader_epoch: int
     max_timestamp: int
     max_timestamp_offset: int
     trimmed_to: int
     is_dead: int
+
+    @property
+    def is_migrated(self) -> bool:
+        """Whether it is, or was, a classic partition."""
+        return self.leader_epoch >= 0 or self.first_offset < 0
 
     @property
     def key(self) -> bytes:

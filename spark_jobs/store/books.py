@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Iterable
+from typing import Any
 
-from spark_jobs.store.chain_rules import PartitionState, ProducerState
+from spark_jobs.migration import PENDING
+from spark_jobs.store.chain_rules import UNSEEN, PartitionState, ProducerState
 
 PartitionName = tuple[bytes, int]
 ProducerName = tuple[bytes, int, int]
@@ -17,7 +19,7 @@ create temp table if not exists touched_producer
 """
 
 _PARTITION = """p.topic_id, p.partition, p.start_offset, p.next_offset, p.since_offset, p.batches, p.records, p.bytes, p.last_append_ms,
-    p.diskless_base, p.chained, p.block_offset, p.block_bytes"""
+    p.diskless_base, p.prefix_start, p.leader_epoch, p.chained, p.block_offset, p.block_bytes"""
 _READ_PARTITIONS = f"""select {_PARTITION} from touched_partition t cross join partition p
     on p.kpart = ? and p.topic_id = t.topic_id and p.partition = t.partition"""
 _READ_TOPIC = f"select {_PARTITION} from partition p where kpart = ? and topic_id = ?"
@@ -25,7 +27,9 @@ _READ_PRODUCERS = """select p.topic_id, p.partition, p.producer_id, p.epoch, p.n
     from touched_producer t cross join producer p
     on p.kpart = ? and p.topic_id = t.topic_id and p.partition = t.partition and p.producer_id = t.producer_id"""
 _WRITE_PARTITION = """insert or replace into partition (kpart, topic_id, partition, start_offset, next_offset, since_offset, batches,
-    records, bytes, last_append_ms, diskless_base, chained, block_offset, block_bytes) values (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"""
+    records, bytes, last_append_ms, diskless_base, prefix_start, leader_epoch, chained, block_offset, block_bytes)
+    values (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"""
+_UNCHAIN = "update partition set chained = 0, leader_epoch = ?, diskless_base = nullif(diskless_base, ?) where kpart = ?"
 _WRITE_PRODUCER = """insert or replace into producer (kpart, topic_id, partition, producer_id, epoch, next_sequence, last_append_ms)
     values (?,?,?,?,?,?,?)"""
 
@@ -42,12 +46,12 @@ class PartitionBook:
             db.executemany("insert or ignore into touched_partition values (?, ?)", sorted(names))
             self._take(db.execute(_READ_PARTITIONS, (kpart,)).fetchall())
 
-    def _take(self, rows: Iterable[tuple[bytes, int, int, int, int, int, int, int, int, int | None, int, int | None, int | None]]) -> None:
-        for topic_id, partition, start, following, since, batches, records, size, append_ms, base, chained, block, block_bytes in rows:
+    def _take(self, rows: Iterable[tuple[Any, ...]]) -> None:
+        for topic_id, partition, start, following, since, batches, records, size, append_ms, base, prefix, epoch, chained, *block in rows:
             name = (topic_id, partition)
             if name not in self.states:
                 self.states[name] = PartitionState(
-                    start, following, since, batches, records, size, append_ms, base, bool(chained), block, block_bytes or 0
+                    start, following, since, batches, records, size, append_ms, base, prefix, epoch, bool(chained), block[0], block[1] or 0
                 )
 
     def read_topic(self, topic_id: bytes) -> list[PartitionName]:
@@ -62,11 +66,13 @@ class PartitionBook:
         self._db.execute("delete from partition where kpart = ? and topic_id = ?", (self._kpart, topic_id))
 
     def unchain(self) -> None:
-        """Entries were lost: the next values of every partition are unknown."""
+        """Entries were lost: the next values of every partition are unknown, and where its migration stands."""
         for state in self.states.values():
             state.chained = False
+            state.leader_epoch = UNSEEN
+            state.base = None if state.base == PENDING else state.base
             state.is_changed = True
-        self._db.execute("update partition set chained = 0 where kpart = ?", (self._kpart,))
+        self._db.execute(_UNCHAIN, (UNSEEN, PENDING, self._kpart))
 
     def write(self) -> None:
         """Write what changed."""
@@ -74,7 +80,7 @@ class PartitionBook:
         rows = [
             (
                 kpart, *name, state.start, state.next, state.since, state.batches, state.records, state.size_bytes, state.append_ms,
-                state.base, state.chained, state.block_offset, state.block_bytes,
+                state.base, state.prefix, state.leader_epoch, state.chained, state.block_offset, state.block_bytes,
             )
             for name, state in self.states.items()
             if state.is_changed
@@ -100,6 +106,11 @@ class ProducerBook:
         """Forget the producers of a topic."""
         self._drop([name for name in self.states if name[0] == topic_id])
         self._db.execute("delete from producer where kpart = ? and topic_id = ?", (self._kpart, topic_id))
+
+    def drop_partition(self, topic_id: bytes, partition: int) -> None:
+        """Forget the producers of a partition."""
+        self._drop([name for name in self.states if name[:2] == (topic_id, partition)])
+        self._db.execute("delete from producer where kpart = ? and topic_id = ? and partition = ?", (self._kpart, topic_id, partition))
 
     def drop_idle(self, before_ms: int) -> None:
         """Forget producers without a batch since a time."""

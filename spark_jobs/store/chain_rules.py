@@ -10,7 +10,11 @@ from dataclasses import dataclass, field
 
 from records.model import DisklessLogInitialized, DisklessLogReset, RecordsDeleted
 from spark_jobs.contradiction import deletion_conflict, offset_conflict, producer_conflict
+from spark_jobs.migration import AWAITED, NOTHING, PENDING, MigrationStanding, MigrationStep, after_step, pending_conflict, step_conflict
 from spark_jobs.scan.summary import FindingRow, LinkRow, ProducerLinkRow
+
+UNSEEN = -2
+"""The leader epoch of a partition of whose migration some steps may be missing."""
 
 
 @dataclass(slots=True)
@@ -25,6 +29,9 @@ class PartitionState:
     size_bytes: int = 0
     append_ms: int = 0
     base: int | None = None
+    """B0 of a partition that is migrated, PENDING before it is set; None for one that was born diskless."""
+    prefix: int = NOTHING
+    leader_epoch: int = NOTHING
     chained: bool = True
     block_offset: int | None = None
     block_bytes: int = 0
@@ -46,6 +53,8 @@ def contradicts(state: PartitionState | None, row: LinkRow) -> FindingRow | None
     """Return how the first file of a link contradicts the log; None: it does not, or the partition is new."""
     if state is None or not state.chained:
         return None
+    if state.base == PENDING:
+        return FindingRow.of(row.kpart, row.offset, pending_conflict(), topic_id=row.topic_id, partition=row.partition)
     conflict = offset_conflict(state.next, row.base_offset, row.first_end)
     return None if conflict is None else FindingRow.of(row.kpart, row.offset, conflict, topic_id=row.topic_id, partition=row.partition)
 
@@ -104,27 +113,27 @@ def delete_records(state: PartitionState, kpart: int, offset: int, record: Recor
     return finding
 
 
-def initialize(state: PartitionState, kpart: int, offset: int, record: DisklessLogInitialized) -> FindingRow | None:
-    """Set where a migrated partition's diskless log begins; returns what is wrong with it."""
-    name, found, finding = (record.topic_id, record.partition), record.base_offset, None
-    if state.base is not None and state.base != found:
-        message = "the partition's diskless log began elsewhere"
-        finding = FindingRow(kpart, offset, "diskless-base-moved", message, *name, expected=state.base, found=found)
-    elif state.base is None and state.batches and state.chained and found != state.next:
-        message = "the partition has diskless batches before its diskless log began"
-        finding = FindingRow(kpart, offset, "diskless-base-moved", message, *name, expected=state.next, found=found)
-    if not state.batches or not state.chained:
-        state.next, state.start, state.chained = found, record.prefix_start_offset, True
-    state.base = found
-    state.is_changed = True
-    return finding
+def standing_of(state: PartitionState) -> MigrationStanding:
+    """Where the migration of a partition stands."""
+    base = 0 if state.base is None else state.base
+    return MigrationStanding(base, state.prefix, state.start, state.next, state.leader_epoch)
 
 
-def reset(state: PartitionState, kpart: int, offset: int, record: DisklessLogReset) -> FindingRow | None:
-    """Unset where the diskless log begins; returns what is wrong with it."""
-    base, state.base, state.is_changed = state.base, None, True
-    if base is None or not state.batches or state.next <= base:
+def contradicts_step(state: PartitionState, kpart: int, offset: int, step: MigrationStep) -> FindingRow | None:
+    """Return how a step of a migration contradicts the log; None: it does not, or nothing is known of the migration."""
+    if not state.chained or state.leader_epoch == UNSEEN:
         return None
-    message = "the start of the diskless log is unset though there are batches after it"
-    name = (record.topic_id, record.partition)
-    return FindingRow(kpart, offset, "diskless-base-moved", message, *name, expected=base, found=state.next)
+    conflict = step_conflict(standing_of(state), step)
+    return None if conflict is None else FindingRow.of(kpart, offset, conflict, partition=step.partition)
+
+
+def migrate(state: PartitionState, step: MigrationStep) -> None:
+    """Take a step of a migration. Of one whose steps were not all seen, an initialisation tells B0, and a reset all."""
+    state.is_changed = True
+    if state.leader_epoch != UNSEEN:
+        state.base, state.prefix, state.start, state.next, state.leader_epoch = after_step(standing_of(state), step)
+    elif isinstance(step, DisklessLogInitialized):
+        state.base, state.prefix, state.leader_epoch = step.base_offset, NOTHING, step.leader_epoch
+    elif isinstance(step, DisklessLogReset):
+        state.base, state.prefix, state.start, state.next, _ = AWAITED
+        state.leader_epoch, state.chained = step.leader_epoch, True

@@ -28,10 +28,11 @@ from records.model import (
     TopicPlaced,
 )
 from spark_jobs.contradiction import SEQUENCE_MASK
+from spark_jobs.migration import MIGRATION_STEPS, PENDING, MigrationStep
 from spark_jobs.scan.summary import EventRow, FindingRow, LinkRow, ProducerLinkRow, RestartRow, ScannedFileRow
 from spark_jobs.store import chain_rules
 from spark_jobs.store.books import PartitionBook, PartitionName, ProducerBook
-from spark_jobs.store.chain_rules import PartitionState, ProducerState
+from spark_jobs.store.chain_rules import UNSEEN, PartitionState, ProducerState
 from spark_jobs.store.findings import ContradictedError, Findings
 from spark_jobs.store.merge_facts import merge_fact
 from spark_jobs.store.merge_files import FileMerge
@@ -67,7 +68,7 @@ class ChainMerge:
         self._rows = rows
         names = {(row.topic_id, row.partition) for row in rows.links}
         for record in self._records:
-            if isinstance(record, RecordsDeleted | DisklessLogInitialized | DisklessLogReset):
+            if isinstance(record, RecordsDeleted | MigrationStep):
                 names.add((record.topic_id, record.partition))
         self._partitions = PartitionBook(db, kpart, names)
         producers = {(row.topic_id, row.partition, row.producer_id) for row in rows.producer_links}
@@ -114,7 +115,7 @@ class ChainMerge:
             self._findings.add(finding)
         if state is None:
             self._refuse(self._missing(row.topic_id, row.partition, row.offset))
-            state = self._partitions.states[name] = PartitionState(row.log_start, row.base_offset, row.offset)
+            state = self._partitions.states[name] = PartitionState(row.log_start, row.base_offset, row.offset, leader_epoch=UNSEEN)
         elif row.log_start > state.start:
             self._die(name, state, row.log_start, row.first_append_ms)
         chain_rules.follow_link(state, row)
@@ -162,12 +163,8 @@ class ChainMerge:
                 self._delete_topic(row, record)
             case RecordsDeleted():
                 self._delete_records(row, record)
-            case DisklessLogInitialized():
-                self._initialize(row, record)
-            case DisklessLogReset():
-                state = self._state_of(record.topic_id, record.partition, row.offset)
-                if state is not None:
-                    self._report(chain_rules.reset(state, self._kpart, row.offset, record))
+            case record if isinstance(record, MIGRATION_STEPS):
+                self._migrate(row, record)
             case ProducersExpired():
                 self._producers.drop_idle(record.before_ms)
             case FilesFenced() | FilesHandedOver() | FilesRemoved() | TombstonesExpired():
@@ -196,7 +193,8 @@ class ChainMerge:
         self._report(missing)
         if missing is not None:
             return None
-        state = self._partitions.states[(topic_id, partition)] = PartitionState(0, 0, offset, chained=False, is_changed=True)
+        state = PartitionState(0, 0, offset, leader_epoch=UNSEEN, chained=False, is_changed=True)
+        self._partitions.states[(topic_id, partition)] = state
         return state
 
     def _create(self, row: EventRow, record: PartitionCreated) -> None:
@@ -214,6 +212,8 @@ class ChainMerge:
             name = (record.topic_id, partition)
             if name not in self._partitions.states:
                 self._partitions.states[name] = PartitionState(0, 0, row.offset, append_ms=row.append_ms, is_changed=True)
+                if record.classic_pending:
+                    self._partitions.states[name].base = PENDING
 
     def _delete_topic(self, row: EventRow, record: TopicDeleted) -> None:
         topic_id = record.topic_id
@@ -235,16 +235,21 @@ class ChainMerge:
         if state.start > start:
             self._die(name, state, state.start, row.append_ms)
 
-    def _initialize(self, row: EventRow, record: DisklessLogInitialized) -> None:
+    def _migrate(self, row: EventRow, record: MigrationStep) -> None:
         topic_id, partition = record.topic_id, record.partition
         state = self._state_of(topic_id, partition, row.offset)
         if state is None:
             return
-        self._report(chain_rules.initialize(state, self._kpart, row.offset, record))
-        for one in record.producers:
-            following = (one.last_sequence + 1) & SEQUENCE_MASK
-            name = (topic_id, partition, one.producer_id)
-            self._producers.states[name] = ProducerState(one.producer_epoch, following, one.timestamp_ms)
+        self._refuse(chain_rules.contradicts_step(state, self._kpart, row.offset, record))
+        is_seeded = state.base == PENDING
+        chain_rules.migrate(state, record)
+        if isinstance(record, DisklessLogReset):
+            self._producers.drop_partition(topic_id, partition)
+        if isinstance(record, DisklessLogInitialized) and is_seeded:
+            for one in record.producers:
+                following = (one.last_sequence + 1) & SEQUENCE_MASK
+                name = (topic_id, partition, one.producer_id)
+                self._producers.states[name] = ProducerState(one.producer_epoch, following, max(record.time_ms, row.append_ms))
 
     # ---- files
 

@@ -58,7 +58,8 @@ create table if not exists partition (      -- a chain per user partition
     kpart integer, topic_id blob, partition integer,
     start_offset integer, next_offset integer, since_offset integer, -- log start, high watermark; first entry seen of it
     batches integer, records integer, bytes integer, last_append_ms integer,
-    diskless_base integer,                  -- B0 of a migrated partition
+    diskless_base integer,                  -- B0 of a migrated partition, -1 before it is set
+    prefix_start integer not null default -1, leader_epoch integer not null default -1,     -- what its leaders said of it
     chained integer not null default 1,     -- 0: entries were lost since, the next commit may begin anywhere
     block_offset integer, block_bytes integer,  -- the newest run_block, which is added to while it is small
     primary key (kpart, topic_id, partition)

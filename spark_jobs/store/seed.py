@@ -38,7 +38,7 @@ _HEAD = """insert into head (kpart, next_offset, epoch, term, seq, from_offset, 
     term = excluded.term, seq = excluded.seq, log_end = max(log_end, excluded.log_end), append_ms = excluded.append_ms,
     merged_ms = excluded.merged_ms, state = excluded.state, restarted_at = null, snapshot_offset = excluded.snapshot_offset"""
 _PARTITION = """insert into partition (kpart, topic_id, partition, start_offset, next_offset, since_offset, batches, records, bytes,
-    last_append_ms) values (?,?,?,?,?,?,0,0,0,0)"""
+    last_append_ms, diskless_base, prefix_start, leader_epoch) values (?,?,?,?,?,?,0,0,0,0,?,?,?)"""
 _LIVE = """update partition set batches = batches + ?, records = records + ?, bytes = bytes + ?
     where kpart = ? and topic_id = ? and partition = ?"""
 _PRODUCER = (
@@ -79,7 +79,14 @@ def seed(db: sqlite3.Connection, content: SnapshotContent, now_ms: int) -> None:
 def _seed_chains(db: sqlite3.Connection, kpart: int, content: SnapshotContent) -> None:
     end = content.head.end_offset
     live = {one.row: one for one in content.partitions if not one.is_dead}
-    db.executemany(_PARTITION, [(kpart, one.topic_id, one.partition, one.log_start, one.high_watermark, end) for one in live.values()])
+    rows = [
+        (
+            *(kpart, one.topic_id, one.partition, one.log_start, one.high_watermark, end),
+            *(one.first_offset if one.is_migrated else None, one.prefix_start, one.leader_epoch),
+        )
+        for one in live.values()
+    ]
+    db.executemany(_PARTITION, rows)
     counts: dict[bytes, int] = {}
     for one in live.values():
         counts[one.topic_id] = max(counts.get(one.topic_id, 0), one.partition + 1)

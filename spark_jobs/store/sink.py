@@ -56,6 +56,17 @@ _HEAD = """insert into head (kpart, next_offset, epoch, term, seq, from_offset, 
 _MICRO_BATCH = "insert into micro_batch (merged_ms, entries, batches, scan_ms, merge_ms, lag_entries) values (?,?,?,?,?,?)"
 
 
+_ADDED = ("prefix_start", "leader_epoch")
+"""Columns of partitions that a database of an earlier version lacks; then no partition was migrated."""
+
+
+def _add_columns(db: sqlite3.Connection) -> None:
+    known = {name for (name,) in db.execute("select name from pragma_table_info('partition')")}
+    for column in _ADDED:
+        if column not in known:
+            db.execute(f"alter table partition add column {column} integer not null default -1")
+
+
 class StaleHeadsError(Exception):
     """A summary was scanned from other heads than those of the database: somebody else writes it."""
 
@@ -81,6 +92,7 @@ class Store:
         db.executescript("pragma journal_mode = wal; pragma synchronous = normal; pragma temp_store = memory; pragma cache_size = -32768;")
         schema = files("spark_jobs.store").joinpath("schema.sql").read_text()
         db.executescript(f"begin immediate; {schema}; commit;")
+        _add_columns(db)
         db.executescript(TEMPORARY)
         return Store(db)
 

@@ -40,6 +40,7 @@ from spark_jobs.contradiction import (
     position_conflict,
     producer_conflict,
 )
+from spark_jobs.migration import MIGRATION_STEPS, PENDING, MigrationStanding, MigrationStep, pending_conflict, step_conflict
 
 ACCEPTED = 0
 """The verdict on a batch that got offsets."""
@@ -79,6 +80,9 @@ class Fold(Protocol):
     def high_watermark(self, topic_id: bytes, partition: int) -> int | None:
         """The high watermark of a user partition; None when it is not known."""
 
+    def standing(self, topic_id: bytes, partition: int) -> MigrationStanding | None:
+        """Where the migration of a user partition stands; None when it is not known."""
+
     def producer(self, topic_id: bytes, partition: int, producer_id: int) -> tuple[int, int] | None:
         """The epoch and the next sequence of a producer; None when there is no state of it."""
 
@@ -114,6 +118,9 @@ def _check_offsets(record: FileCommitted, fold: Fold) -> WrongEntry | None:
             missing = fold.missing(*name)
             if missing is not None:
                 return missing
+            standing = fold.standing(*name)
+            if standing is not None and standing.base == PENDING:
+                return WrongEntry(pending_conflict(), *name)
             following[name] = fold.high_watermark(*name)
         expected, end = following[name], batch.base_offset + batch.record_count
         conflict = None if expected is None else offset_conflict(expected, batch.base_offset, end)
@@ -185,6 +192,7 @@ def check_effects(entries: Sequence[tuple[int, Sequence[Record]]], fold: Fold) -
     """Find the contradictions of entries that take effect together, apart from files: deletions, and files that go with live batches."""
     gone: set[bytes] = set()
     created: dict[bytes, list[range]] = {}
+    migrated: set[tuple[bytes, int]] = set()
     for offset, records in entries:
         for record in records:
             wrong: BrokenRule | None = None
@@ -195,6 +203,10 @@ def check_effects(entries: Sequence[tuple[int, Sequence[Record]]], fold: Fold) -
                 case PartitionCreated():
                     first = record.first_partition
                     created.setdefault(record.topic_id, []).append(range(first, first + record.num_partitions))
+                case record if isinstance(record, MIGRATION_STEPS):
+                    wrong = _check_step(record, fold, gone, created, migrated)
+                case RecordsDeleted() if (record.topic_id, record.partition) in migrated:
+                    wrong = BrokenRule("migration-unlawful", "an entry migrates a partition and deletes its records")
                 case RecordsDeleted():
                     high_watermark = _high_watermark_at(record, fold, gone, created)
                     wrong = None if high_watermark is None else deletion_conflict(record, high_watermark)
@@ -208,9 +220,24 @@ def check_effects(entries: Sequence[tuple[int, Sequence[Record]]], fold: Fold) -
                 case _:
                     continue
             if wrong is not None:
-                where = (record.topic_id, record.partition) if isinstance(record, RecordsDeleted) else (None, None)
+                where = (record.topic_id, record.partition) if isinstance(record, RecordsDeleted | MigrationStep) else (None, None)
                 return Void(offset, WrongEntry(wrong, *where))
     return None
+
+
+def _check_step(
+    step: MigrationStep, fold: Fold, gone: set[bytes], created: dict[bytes, list[range]], migrated: set[tuple[bytes, int]]
+) -> BrokenRule | None:
+    """A step of a migration is the only record of its entry that says something of its partition, and comes before a deletion."""
+    name = (step.topic_id, step.partition)
+    if name in migrated or any(step.partition in one for one in created.get(step.topic_id, ())):
+        return BrokenRule("migration-unlawful", "an entry has a step of a migration and another record of its partition")
+    missing = fold.missing(*name)
+    if missing is not None or step.topic_id in gone:
+        return BrokenRule("unknown-partition", "a partition is migrated that does not exist") if missing is None else missing.fault
+    migrated.add(name)
+    standing = fold.standing(*name)
+    return None if standing is None else step_conflict(standing, step)
 
 
 def _high_watermark_at(record: RecordsDeleted, fold: Fold, gone: set[bytes], created: dict[bytes, list[range]]) -> int | None:

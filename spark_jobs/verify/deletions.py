@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from records.model import PartitionCreated, RecordsDeleted, TopicDeleted
+from records.model import DisklessLogReset, PartitionCreated, RecordsDeleted, TopicDeleted
 from spark_jobs.verify.effective import Effective, EffectiveLog
 
 Int64s = npt.NDArray[np.int64]
@@ -88,6 +88,11 @@ class DeletionScan:
                     since = self._partitions.get(record.topic_id, {}).get(key)
                     if since is not None:
                         self._history(key, since).move(entry.offset, record.new_log_start_offset)
+                case DisklessLogReset():
+                    # Its offsets begin anew: deletions before are none of batches behind.
+                    key = key_of(record.topic_id, record.partition)
+                    if key in self._partitions.get(record.topic_id, {}):
+                        self._partitions[record.topic_id][key] = entry.offset
                 case _:
                     pass
 

@@ -49,6 +49,9 @@ def rebuild_from(content: SnapshotContent, deletions: Deletions, tally: Tally) -
             one.log_start,
             one.max_timestamp,
             one.max_timestamp_offset,
+            base=one.first_offset,
+            prefix=one.prefix_start,
+            leader_epoch=one.leader_epoch,
         )
         for one in content.partitions
     ]

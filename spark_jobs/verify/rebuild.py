@@ -22,6 +22,8 @@ from records.files import FileCommitted, FileTable, files_of, read_files, table_
 from records.lines import FILE, VERDICT
 from records.log import BrokenRule
 from records.model import (
+    DisklessLogInitialized,
+    DisklessLogReset,
     FilesFenced,
     FilesHandedOver,
     FilesRemoved,
@@ -43,6 +45,7 @@ from spark_jobs.contradiction import (
     producer_conflict,
     stops_replicas,
 )
+from spark_jobs.migration import MIGRATION_STEPS, NOTHING, PENDING, MigrationStanding, MigrationStep, after_step
 from spark_jobs.verify.commits import LOG_APPEND_TIME, Commits, gather
 from spark_jobs.verify.contradictions import WrongEntry, check_composition, check_effects, check_file
 from spark_jobs.verify.deletions import NEVER, Deletions, History, key_of, partitions_of
@@ -70,6 +73,19 @@ class UserPartition:
     max_timestamp_ms: int = NO_TIMESTAMP
     max_timestamp_offset: int = -1
     producers: dict[int, Producer] = field(default_factory=dict)
+    base: int = 0
+    """B0, PENDING while the partition takes no batches."""
+    prefix: int = NOTHING
+    leader_epoch: int = NOTHING
+
+    @property
+    def standing(self) -> MigrationStanding:
+        """Where its migration stands."""
+        return MigrationStanding(self.base, self.prefix, self.log_start, self.high_watermark, self.leader_epoch)
+
+    def stand(self, standing: MigrationStanding) -> None:
+        """Take what a step of its migration changed."""
+        self.base, self.prefix, self.log_start, self.high_watermark, self.leader_epoch = standing
 
 
 @dataclass(slots=True)
@@ -207,7 +223,9 @@ class Rebuild:
                 key,
                 high_watermark=one.high_watermark,
                 log_start=one.log_start,
-                first_offset=0,
+                first_offset=one.base,
+                prefix_start=one.prefix,
+                leader_epoch=one.leader_epoch,
                 max_timestamp_ms=one.max_timestamp_ms,
                 max_timestamp_offset=one.max_timestamp_offset,
             )
@@ -259,6 +277,8 @@ class Rebuild:
                 self._delete_topic(record)
             case RecordsDeleted():
                 self._delete_records(record)
+            case record if isinstance(record, MIGRATION_STEPS):
+                self._migrate(record, offset)
             case ProducersExpired():
                 for one in self.partitions.values():
                     one.producers = {key: kept for key, kept in one.producers.items() if kept.last_append_ms >= record.before_ms}
@@ -293,7 +313,7 @@ class Rebuild:
                 topic.partitions.add(partition)
                 key = key_of(record.topic_id, partition)
                 history = self.deletions.histories.get((key, offset)) or History()
-                self.partitions[key] = UserPartition(key, key_lanes(key), history)
+                self.partitions[key] = UserPartition(key, key_lanes(key), history, base=PENDING if record.classic_pending else 0)
 
     def _delete_topic(self, record: TopicDeleted) -> None:
         self.gone[record.topic_id] = Gone(record.order_offset, 0)
@@ -305,6 +325,20 @@ class Rebuild:
         one = self.partitions.get(key_of(record.topic_id, record.partition))
         if one is not None:
             one.log_start = max(one.log_start, record.new_log_start_offset)
+
+    def _migrate(self, record: MigrationStep, offset: int) -> None:
+        key = key_of(record.topic_id, record.partition)
+        one = self.partitions[key]
+        was_pending = one.base == PENDING
+        one.stand(after_step(one.standing, record))
+        if isinstance(record, DisklessLogReset):
+            one.producers.clear()
+            one.history = self.deletions.histories.get((key, offset)) or History()
+        if isinstance(record, DisklessLogInitialized) and was_pending:
+            since_ms = max(record.time_ms, self.log_time_ms)
+            for seed in record.producers:
+                producer = one.producers.setdefault(seed.producer_id, Producer(seed.producer_epoch, since_ms))
+                producer.ring.append((seed.base_sequence, seed.last_sequence, seed.base_offset, seed.timestamp_ms))
 
     def _forget(self, record: TombstonesExpired) -> None:
         before_ms = record.topics_before_ms
@@ -325,6 +359,10 @@ class Rebuild:
             return None
         message = f"partition {partition} of topic {topic_id.hex()} does not exist"
         return WrongEntry(BrokenRule("unknown-partition", message), topic_id, partition)
+
+    def standing(self, topic_id: bytes, partition: int) -> MigrationStanding:
+        """See `Fold`."""
+        return self.partitions[key_of(topic_id, partition)].standing
 
     def high_watermark(self, topic_id: bytes, partition: int) -> int:
         """See `Fold`."""
@@ -365,6 +403,8 @@ class Rebuild:
         if int(commits.columns["byte_offset"].max()) > BATCH_BYTE_MAX or not self.partitions.keys() >= set(commits.keys):
             return False
         owners = [self.partitions[key] for key in commits.keys]
+        if any(owner.base == PENDING for owner in owners):
+            return False
         order = np.argsort(commits.number, kind="stable")
         number, base = commits.number[order], commits.columns["base"][order]
         due = np.concatenate((np.zeros(1, np.int64), (base + commits.columns["count"][order])[:-1]))

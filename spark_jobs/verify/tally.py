@@ -135,12 +135,27 @@ class Tally:
             self.rows += [(RowKind.BATCH, key, named | dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True)]
 
     def add_partition(
-        self, key: bytes, *, high_watermark: int, log_start: int, first_offset: int, max_timestamp_ms: int, max_timestamp_offset: int
+        self,
+        key: bytes,
+        *,
+        high_watermark: int,
+        log_start: int,
+        first_offset: int,
+        prefix_start: int,
+        leader_epoch: int,
+        max_timestamp_ms: int,
+        max_timestamp_offset: int,
     ) -> None:
         """Take a user partition that exists."""
         named = _of_partition(key)
-        row = named | {"high_watermark": high_watermark, "log_start": log_start, "first_offset": first_offset}
-        self.add(RowKind.PARTITION, key, row, Digest.from_bytes(hash_partition(key, high_watermark, log_start, first_offset)))
+        says = {
+            "high_watermark": high_watermark,
+            "log_start": log_start,
+            "first_offset": first_offset,
+            "prefix_start": prefix_start,
+            "leader_epoch": leader_epoch,
+        }
+        self.add(RowKind.PARTITION, key, named | says, Digest.from_bytes(hash_partition(key, *says.values())))
         self.add(
             RowKind.PARTITION_DETAIL, key, named | {"max_timestamp_ms": max_timestamp_ms, "max_timestamp_offset": max_timestamp_offset}
         )

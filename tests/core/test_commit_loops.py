@@ -11,7 +11,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from coordinator.core.commands import CommitFile
-from coordinator.core.files.answers import OFFSETS_MAX
 from coordinator.core.files.apply import ApplyResult, apply
 from coordinator.core.files.decide import decide
 from coordinator.core.files.logged import LoggedFiles
@@ -19,6 +18,7 @@ from coordinator.core.files.outcomes import UNDO_WIDTH, UNKNOWN_PARTITION
 from coordinator.core.files.requests import read_lines
 from coordinator.core.tables import keyed_loops
 from coordinator.core.tables.cells import PARTITION_WIDTH, PRODUCER_WIDTH, VALUES
+from coordinator.core.tables.diskless_log import OFFSETS_MAX
 from coordinator.core.tables.in_memory import HotState
 from coordinator.core.tables.keyed_loops import KeyedRows
 from coordinator.core.tables.stored_rows import ROW, numbers_of
@@ -256,7 +256,7 @@ def run_of(loops: ModuleType, kind: type[KeyedRows], groups: Sequence[Sequence[S
         for number, key in enumerate(KEYS):
             row = table.take_row()
             table.set_key(row, *topic_halves(key[:16]), int.from_bytes(key[16:]))
-            table.array[row, VALUES:] = [0, number, 0, -1, -1]
+            table.array[row, VALUES:] = [0, number, 0, -1, -1, -1, -1]
     said: list[object] = []
     for number, group in enumerate(groups):
         counts = [len(file) for file in group]

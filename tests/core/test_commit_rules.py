@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from coordinator.core.commands import CommitFile
-from coordinator.core.files import answers, decide
+from coordinator.core.files import decide
 from coordinator.core.files.requests import RECORDS_PER_BATCH_MAX, read_lines
 from coordinator.core.limits import Limits
+from coordinator.core.tables.diskless_log import OFFSETS_MAX
 from coordinator.kafka.batches import BATCH, partition_key, split_partition_key
 from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.codec import ELEMENTS_MAX
@@ -176,7 +177,7 @@ def test_offsets_never_pass_the_greatest_one(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_no_file_reaches_the_end_of_64_bits() -> None:
-    assert answers.OFFSETS_MAX + ELEMENTS_MAX * RECORDS_PER_BATCH_MAX < 2**63
+    assert OFFSETS_MAX + ELEMENTS_MAX * RECORDS_PER_BATCH_MAX < 2**63
 
 
 def test_append_time_is_one_reading_per_file_and_only_for_log_append_time() -> None:

@@ -243,16 +243,17 @@ def test_frozen_partitions_are_those_of_the_table() -> None:
     table = PartitionTable()
     for row in KEYS:
         table.add(KEYS[row])
-        for number, column in enumerate((table.high_watermark, table.log_start, table.first_offset, table.max_timestamp)):
+        columns = (table.high_watermark, table.log_start, table.first_offset, table.prefix_start, table.leader_epoch, table.max_timestamp)
+        for number, column in enumerate(columns):
             column.cells[row] = 100 * row + number
         table.max_timestamp_offset.cells[row] = 100 * row + 9
     found = freeze_partitions(table, np.array([1, 2, 5]), [4, 0], {2: 17, 4: 18, 7: 19})
     table.high_watermark.cells[1] = 0  # what was frozen stays
     rows = list(found.stored())
     assert [row[0] for row in rows] == [1, 2, 5, 4, 0]
-    assert rows[0] == (1, KEYS[1], 100, 101, 102, 103, 109, 101, False)
+    assert rows[0] == (1, KEYS[1], 100, 101, 102, 103, 104, 105, 109, 101, False)
     assert rows[1].trimmed_to == 17
-    assert rows[3] == (4, KEYS[4], 400, 401, 402, 403, 409, 18, True)
+    assert rows[3] == (4, KEYS[4], 400, 401, 402, 403, 404, 405, 409, 18, True)
     assert rows[4].trimmed_to == 0
 
 

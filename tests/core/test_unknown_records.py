@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 
 from coordinator.core.tables.in_memory import BrokenInvariant, HotState
-from records.model import DisklessLogReset, NoOp, Record, SnapshotMark, TransactionBegan
+from records.model import NoOp, Record, SnapshotMark, TransactionBegan
 
 
-@pytest.mark.parametrize("record", [TransactionBegan(name="t"), DisklessLogReset(topic_id=bytes(16), partition=0, leader_epoch=1)])
-def test_record_of_a_later_capability_is_refused(record: Record) -> None:
-    with pytest.raises(BrokenInvariant, match=type(record).__name__):
-        HotState().apply(record, 7)
+def test_record_of_a_later_capability_is_refused() -> None:
+    with pytest.raises(BrokenInvariant, match="TransactionBegan"):
+        HotState().apply(TransactionBegan(name="t"), 7)
 
 
 @pytest.mark.parametrize("record", [NoOp(), SnapshotMark(mark_id=1)])

@@ -36,7 +36,7 @@ def _described(message_type: type) -> list[tuple]:
 def _defined(fields: list[dict]) -> list[tuple]:
     rows = []
     for field in fields:
-        default = {"null": None}.get(field["default"], field["default"]) if "default" in field else ...
+        default = {"null": None, "false": False, "true": True}.get(field["default"], field["default"]) if "default" in field else ...
         if default not in (None, ...):
             default = int(default)
         if field["name"] == "ThrottleTimeMs":

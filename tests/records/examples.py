@@ -6,10 +6,12 @@ import dataclasses
 
 from records.entry_key import EntryKey
 from records.files import CommittedBatch, FileCommitted
+from records.history import schema_of_level
 from records.lines import BatchVerdict
 from records.model import (
     DirectoryAssignment,
     DisklessLogInitialized,
+    DisklessLogRepaired,
     DisklessLogReset,
     Endpoint,
     FeatureLevelSet,
@@ -21,6 +23,7 @@ from records.model import (
     NoOp,
     PartitionCreated,
     PlacedRange,
+    PrefixStartReported,
     ProducersExpired,
     Record,
     RecordsDeleted,
@@ -99,6 +102,7 @@ EXAMPLES: list[Record] = [
         producers=[
             SeededProducerBatch(producer_id=9, producer_epoch=1, base_sequence=5, last_sequence=9, base_offset=990, timestamp_ms=NOW_MS)
         ],
+        time_ms=NOW_MS + 2,
     ),
     DisklessLogReset(topic_id=TOPIC_A, partition=1, leader_epoch=5),
     SnapshotMark(mark_id=-1),
@@ -115,7 +119,7 @@ EXAMPLES: list[Record] = [
         name="orders",
         ranges=[
             PlacedRange(first_partition=0, num_partitions=8, coordinator_id=0),
-            PlacedRange(first_partition=8, num_partitions=4, coordinator_id=5),
+            PlacedRange(first_partition=8, num_partitions=4, coordinator_id=5, classic_pending=True),
         ],
         confirmed=True,
     ),
@@ -134,11 +138,25 @@ EXAMPLES: list[Record] = [
     FeatureLevelSet(level=1),
     RestoreFinished(restore_id=TOPIC_A),
     TopicConfigured(topic_id=TOPIC_A, names=["retention.bytes", "retention.ms"], values=["-1", "604800000"]),
+    DisklessLogRepaired(topic_id=TOPIC_A, partition=1, base_offset=900, leader_epoch=6),
+    PrefixStartReported(topic_id=TOPIC_A, partition=1, prefix_start_offset=20, leader_epoch=6),
 ]
 
 
 def examples_of(level: int) -> list[Record]:
-    """The examples as a level can say them: fields that it lacks have their defaults."""
-    if level > 1:
-        return EXAMPLES
-    return [dataclasses.replace(record, num_chunks=-1) if isinstance(record, TransactionBegan) else record for record in EXAMPLES]
+    """The examples as a level can say them: fields that it lacks have their defaults, records that it lacks are left out."""
+    return (
+        EXAMPLES if level > 1 else [_of_level_1(record) for record in EXAMPLES if type(record).__name__ in schema_of_level(1).record_types]
+    )
+
+
+def _of_level_1(record: Record) -> Record:
+    match record:
+        case TransactionBegan():
+            return dataclasses.replace(record, num_chunks=-1)
+        case DisklessLogInitialized():
+            return dataclasses.replace(record, time_ms=0)
+        case TopicPlaced():
+            return dataclasses.replace(record, ranges=[dataclasses.replace(one, classic_pending=False) for one in record.ranges])
+        case _:
+            return record

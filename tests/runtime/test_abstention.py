@@ -15,7 +15,8 @@ from coordinator.testing.kafka_cluster import FakeCluster
 from coordinator.testing.state_store import MemoryStateStores
 from records.codec import encode_entry
 from records.entry_key import EntryKey, encode_key
-from records.model import DisklessLogReset, Endpoint, LeadershipClaimed, NoOp, Record
+from records.levels import LEVEL_LATEST
+from records.model import Endpoint, FeatureLevelSet, LeadershipClaimed, NoOp, Record
 from tests.runtime.nodes import Running, in_memory, running
 
 EVERYTHING = frozenset({0, 1})
@@ -63,8 +64,8 @@ async def unable(value: bytes) -> AsyncIterator[tuple[Running, FakeKafka, int]]:
     [
         (UNKNOWN_SCHEMA, "cannot be read by this version"),
         (
-            encode_entry([DisklessLogReset(topic_id=bytes(16), partition=0, leader_epoch=1)], 1),
-            "DisklessLogReset, which",
+            encode_entry([FeatureLevelSet(level=LEVEL_LATEST + 1)], 1),
+            "raises the schema level to",
         ),
     ],
     ids=["schema", "record"],

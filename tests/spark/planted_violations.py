@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from records.codec import encode_entry, encode_key
@@ -11,6 +11,7 @@ from records.history import schema_of_level
 from records.levels import LEVEL_LATEST
 from records.model import (
     DisklessLogInitialized,
+    DisklessLogRepaired,
     DisklessLogReset,
     FeatureLevelSet,
     FilesFenced,
@@ -19,6 +20,7 @@ from records.model import (
     LeadershipClaimed,
     NoOp,
     PlacedRange,
+    PrefixStartReported,
     ProducersExpired,
     RecordsDeleted,
     SeededProducerBatch,
@@ -81,14 +83,26 @@ def producer_epoch_regression(log: LogWriter) -> Found:
     return [(log.produce(2, epoch=2), "producer-epoch-regression", 3, 2)]
 
 
+def started(base: int, prefix: int = 0, epoch: int = 1, seeds: Sequence[SeededProducerBatch] = ()) -> DisklessLogInitialized:
+    return DisklessLogInitialized(
+        topic_id=TOPIC, partition=3, base_offset=base, prefix_start_offset=prefix, leader_epoch=epoch, producers=list(seeds)
+    )
+
+
+def begin(log: LogWriter, base: int, prefix: int = 0, seeds: Sequence[SeededProducerBatch] = ()) -> None:
+    """Partition 3 is a classic one whose diskless log has begun."""
+    log.await_partition(3)
+    log.add(started(base, prefix, seeds=seeds))
+    log.next[(TOPIC, 3)] = log.starts[(TOPIC, 3)] = base
+
+
+SEED = SeededProducerBatch(producer_id=5, producer_epoch=2, base_sequence=0, last_sequence=9, base_offset=40, timestamp_ms=-1)
+
+
 def seeded_producer(log: LogWriter) -> Found:
-    seed = SeededProducerBatch(producer_id=5, producer_epoch=2, base_sequence=0, last_sequence=9, base_offset=0, timestamp_ms=log.now_ms)
-    started = DisklessLogInitialized(topic_id=TOPIC, partition=2, base_offset=50, prefix_start_offset=7, leader_epoch=1, producers=[seed])
-    first = log.add(started)
-    log.next[(TOPIC, 2)] = 50
-    log.starts[(TOPIC, 2)] = 7
-    log.produce(10, partition=2, epoch=2)
-    return [stop(first), (log.produce(13, partition=2, epoch=2), "sequence-gap", 12, 13)]
+    begin(log, 50, 7, [SEED])
+    log.produce(10, partition=3, epoch=2)
+    return [(log.produce(13, partition=3, epoch=2), "sequence-gap", 12, 13)]
 
 
 def byte_overlap(log: LogWriter) -> Found:
@@ -128,23 +142,57 @@ def stop(offset: int) -> tuple[object, ...]:
 
 
 def diskless_base_moved(log: LogWriter) -> Found:
-    started = DisklessLogInitialized(topic_id=TOPIC, partition=2, base_offset=50, prefix_start_offset=0, leader_epoch=1, producers=[])
-    first = log.add(started)
-    return [stop(first), (log.add(replace(started, base_offset=60)), "diskless-base-moved", 50, 60)]
+    begin(log, 50)
+    log.add(started(50, epoch=2))
+    log.commit((3, 1))
+    return [(log.add(started(60, epoch=2)), "diskless-base-moved", 50, 60)]
 
 
-def diskless_base_behind_batches(log: LogWriter) -> Found:
-    started = DisklessLogInitialized(topic_id=TOPIC, partition=0, base_offset=50, prefix_start_offset=0, leader_epoch=1, producers=[])
-    offset = log.add(started)
-    return [(offset, "diskless-base-moved", 4, 50), stop(offset)]
+def diskless_base_lowered_below_its_prefix(log: LogWriter) -> Found:
+    begin(log, 50, 7)
+    log.commit((3, 1))
+    log.add(PrefixStartReported(topic_id=TOPIC, partition=3, prefix_start_offset=30, leader_epoch=1))
+    log.add(DisklessLogRepaired(topic_id=TOPIC, partition=3, base_offset=40, leader_epoch=1))
+    log.commit((3, 1))
+    lower = DisklessLogRepaired(topic_id=TOPIC, partition=3, base_offset=29, leader_epoch=1)
+    return [(log.add(lower), "diskless-base-moved", 40, 29)]
 
 
 def diskless_base_reset_with_batches(log: LogWriter) -> Found:
-    started = DisklessLogInitialized(topic_id=TOPIC, partition=2, base_offset=50, prefix_start_offset=0, leader_epoch=1, producers=[])
-    first = log.add(started)
-    log.next[(TOPIC, 2)] = 50
-    log.commit((2, 1))
-    return [stop(first), (log.add(DisklessLogReset(topic_id=TOPIC, partition=2, leader_epoch=1)), "diskless-base-moved", 50, 52)]
+    begin(log, 50)
+    log.commit((3, 1))
+    return [(log.add(DisklessLogReset(topic_id=TOPIC, partition=3, leader_epoch=2)), "diskless-base-moved", 50, 52)]
+
+
+def step_of_a_replaced_leader(log: LogWriter) -> Found:
+    log.await_partition(3)
+    log.add(DisklessLogReset(topic_id=TOPIC, partition=3, leader_epoch=4))
+    return [(log.add(started(50, epoch=3)), "migration-fenced", 4, 3)]
+
+
+def reset_by_the_leader_that_began(log: LogWriter) -> Found:
+    begin(log, 50)
+    return [(log.add(DisklessLogReset(topic_id=TOPIC, partition=3, leader_epoch=1)), "migration-fenced", 1, 1)]
+
+
+def migration_of_a_partition_that_was_born_diskless(log: LogWriter) -> Found:
+    return [(log.add(replace(started(4), partition=0)), "migration-unlawful", None, None)]
+
+
+def batch_before_the_diskless_log_begins(log: LogWriter) -> Found:
+    log.await_partition(3)
+    return [(log.commit((3, 1)), "migration-unlawful", None, None)]
+
+
+def seeds_beyond_the_start(log: LogWriter) -> Found:
+    log.await_partition(3)
+    return [(log.add(started(40, seeds=[SEED])), "migration-unlawful", None, None)]
+
+
+def report_before_the_diskless_log_begins(log: LogWriter) -> Found:
+    log.await_partition(3)
+    report = PrefixStartReported(topic_id=TOPIC, partition=3, prefix_start_offset=0, leader_epoch=1)
+    return [(log.add(report), "migration-unlawful", None, None)]
 
 
 def transaction_in_a_transaction(log: LogWriter) -> Found:
@@ -234,12 +282,6 @@ def entry_of_an_unknown_schema(log: LogWriter) -> Found:
         log.raw(encode_key(EntryKey(log.epoch, log.term, log.seq)), b"\xc3\x01 of a version to come")
         log.next[(TOPIC, 0)] += 100
         log.commit((0, 1))
-    return [stop(first)]
-
-
-def record_that_replicas_cannot_apply(log: LogWriter) -> Found:
-    first = log.add(DisklessLogReset(topic_id=TOPIC, partition=1, leader_epoch=1))
-    log.add(DisklessLogReset(topic_id=TOPIC, partition=2, leader_epoch=1))
     return [stop(first)]
 
 
@@ -394,12 +436,14 @@ PLANTS: list[Plant] = [
     offset_gap, offset_overlap, offset_regression, offset_gap_within_a_file, sequence_gap, sequence_duplicate,
     sequence_gap_after_the_last_number, new_epoch_with_another_sequence, producer_epoch_regression, seeded_producer, byte_overlap,
     batches_beyond_file, absurd_file_size, log_start_above_high_watermark, log_start_of_a_run_above_high_watermark,
-    log_start_backwards, log_start_of_a_run_backwards, diskless_base_moved, diskless_base_behind_batches,
-    diskless_base_reset_with_batches, transaction_in_a_transaction, transaction_of_other_length,
+    log_start_backwards, log_start_of_a_run_backwards, diskless_base_moved, diskless_base_lowered_below_its_prefix,
+    diskless_base_reset_with_batches, step_of_a_replaced_leader, reset_by_the_leader_that_began,
+    migration_of_a_partition_that_was_born_diskless, batch_before_the_diskless_log_begins, seeds_beyond_the_start,
+    report_before_the_diskless_log_begins, transaction_in_a_transaction, transaction_of_other_length,
     transaction_of_other_length_than_its_beginning_says, transaction_that_ends_beside_others,
     transaction_that_ends_after_it_was_aborted, transaction_that_never_began, deletion_beyond_the_end_inside_a_transaction,
     file_inside_a_transaction, two_files_in_one_entry, file_beside_others, batch_beyond_what_can_be_asked_for,
-    entry_that_cannot_be_decoded, entry_of_an_unknown_schema, record_that_replicas_cannot_apply, level_of_a_version_to_come,
+    entry_that_cannot_be_decoded, entry_of_an_unknown_schema, level_of_a_version_to_come,
     level_not_in_force, append_time_backwards, owners_without_this_coordinator, hole_in_created_partitions,
     partition_that_is_placed_elsewhere, hole_in_a_placement, absurdly_many_partitions,
     claim_that_skips_epochs, snapshot_of_a_later_epoch, snapshot_of_entries_to_come, claim_inside_a_term, entry_again,
@@ -409,12 +453,29 @@ PLANTS: list[Plant] = [
 ]  # fmt: skip
 
 
+def migrated(log: LogWriter) -> None:
+    """A topic of one classic partition that becomes diskless, at the second attempt."""
+    topic_id = b"migrated" * 2
+    log.add(replace(log.creation(topic_id, 1, "classic"), classic_pending=True))
+    log.add(replace(started(100, 9, seeds=[SEED]), topic_id=topic_id, partition=0))
+    for _ in range(2):
+        log.add(DisklessLogReset(topic_id=topic_id, partition=0, leader_epoch=2))
+    log.add(replace(started(50, epoch=3, seeds=[SEED]), topic_id=topic_id, partition=0))
+    log.add(replace(started(50, epoch=4), topic_id=topic_id, partition=0))  # the same again, by a later leader
+    log.next[(topic_id, 0)] = log.starts[(topic_id, 0)] = 50
+    log.commit((0, 1), topic_id=topic_id, producer=(5, 2, 10))
+    log.add(PrefixStartReported(topic_id=topic_id, partition=0, prefix_start_offset=20, leader_epoch=4))
+    log.add(DisklessLogRepaired(topic_id=topic_id, partition=0, base_offset=45, leader_epoch=4))
+    log.commit((0, 2), topic_id=topic_id)
+
+
 def healthy(log: LogWriter) -> None:
     """What looks odd and is right."""
     log.produce(0, epoch=4)
     log.now_ms += 10
     log.add(ProducersExpired(before_ms=log.now_ms))
     log.produce(77, epoch=1)  # forgotten, so it may begin anywhere
+    migrated(log)
     log.produce(MASK - 3, producer_id=6)
     log.produce(MASK - 1, producer_id=6)
     log.produce(0, producer_id=6)  # sequences wrap

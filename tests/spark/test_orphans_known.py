@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from cli.replica_state import open_state
-from records.model import DisklessLogReset, FilesFenced, FilesRemoved, Record, TransactionAborted, TransactionBegan, TransactionEnded
+from records.levels import LEVEL_LATEST
+from records.model import FeatureLevelSet, FilesFenced, FilesRemoved, Record, TransactionAborted, TransactionBegan, TransactionEnded
 from spark_jobs.log_begin import Start
 from spark_jobs.orphans.inventory import OBJECTS_SCHEMA, Inventory, InventoryError, ObjectWriter
 from spark_jobs.orphans.known import EMPTY, FAULT, LIVE, known_at_start, known_files
@@ -55,7 +56,7 @@ def test_files_of_a_snapshot_and_of_the_rest_are_those_of_the_log(tmp_path: Path
 
 
 def test_a_log_that_cannot_be_followed_is_told() -> None:
-    (row,) = known(Log(claimed([DisklessLogReset(topic_id=bytes(16), partition=1, leader_epoch=1)])))
+    (row,) = known(Log(claimed([FeatureLevelSet(level=LEVEL_LATEST + 1)])))
     assert row["state"] == FAULT
     assert "replicas of this version stop here" in str(row["object_key"])
 

@@ -20,6 +20,7 @@ from records.levels import LEVEL_LATEST
 from records.log import RESTORED_KEY
 from records.model import (
     DisklessLogInitialized,
+    DisklessLogRepaired,
     DisklessLogReset,
     FeatureLevelSet,
     FilesFenced,
@@ -27,6 +28,7 @@ from records.model import (
     FilesRemoved,
     NoOp,
     PlacedRange,
+    PrefixStartReported,
     ProducersExpired,
     RecordsDeleted,
     SeededProducerBatch,
@@ -159,7 +161,11 @@ class HostileWriter:
         started = DisklessLogInitialized(
             topic_id=TOPIC, partition=partition, base_offset=base, prefix_start_offset=0, leader_epoch=1, producers=[seed]
         )
-        self.log.add(self.random.choice([started, started, DisklessLogReset(topic_id=TOPIC, partition=partition, leader_epoch=2)]))
+        reset = DisklessLogReset(topic_id=TOPIC, partition=partition, leader_epoch=2)
+        repaired = DisklessLogRepaired(topic_id=TOPIC, partition=partition, base_offset=2, leader_epoch=2)
+        reported = PrefixStartReported(topic_id=TOPIC, partition=partition, prefix_start_offset=1, leader_epoch=2)
+        awaited = replace(self.log.creation(TOPIC, 1), first_partition=partition, classic_pending=True)
+        self.log.add(self.random.choice([started, started, reset, repaired, reported, awaited]))
 
     def claim(self) -> None:
         if self.random.random() < 0.1:

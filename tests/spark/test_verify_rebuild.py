@@ -23,7 +23,6 @@ from records.history import levels
 from records.levels import LEVEL_LATEST
 from records.model import (
     DirectoryAssignment,
-    DisklessLogReset,
     Endpoint,
     FeatureLevelSet,
     FilesRemoved,
@@ -268,7 +267,6 @@ def test_a_pruned_log_or_an_unknown_partition_is_said_and_is_no_disagreement(tmp
     ("value", "says"),
     [
         (b"\xc3\x01 of a version to come", "replicas of this version stop here"),
-        (encode_entry([DisklessLogReset(topic_id=bytes(16), partition=1, leader_epoch=1)]), "it holds a DisklessLogReset"),
         (encode_entry([FeatureLevelSet(level=LEVEL_LATEST + 1)]), "it raises the schema level"),
     ],
 )

@@ -26,7 +26,8 @@ from coordinator.kafka.batches import partition_key
 _HEADER_COLUMNS = tuple(field.name for field in fields(Header))
 _HEADER = f"SELECT {', '.join(_HEADER_COLUMNS)} FROM header"
 _PARTITIONS = """
-    SELECT id, topic_id, partition, high_watermark, log_start, first_offset, max_timestamp, max_timestamp_offset, trimmed_to, is_dead
+    SELECT id, topic_id, partition, high_watermark, log_start, first_offset, prefix_start, leader_epoch, max_timestamp,
+        max_timestamp_offset, trimmed_to, is_dead
     FROM partition ORDER BY topic_id, partition
 """
 _RUNS = """
@@ -156,26 +157,6 @@ def copy_database(source: Path, target: Path) -> None:
         connection.close(True)
 
 
-def _partition(
-    row: int,
-    topic_id: bytes,
-    partition: int,
-    high_watermark: int,
-    log_start: int,
-    first_offset: int,
-    max_timestamp: int,
-    max_timestamp_offset: int,
-    trimmed_to: int,
-    is_dead: int,
-) -> PartitionRow:
-    return PartitionRow(
-        row=row,
-        key=partition_key(topic_id, partition),
-        high_watermark=high_watermark,
-        log_start=log_start,
-        first_offset=first_offset,
-        max_timestamp=max_timestamp,
-        max_timestamp_offset=max_timestamp_offset,
-        trimmed_to=trimmed_to,
-        is_dead=bool(is_dead),
-    )
+def _partition(row: int, topic_id: bytes, partition: int, *numbers: int) -> PartitionRow:
+    *columns, is_dead = numbers
+    return PartitionRow._make((row, partition_key(topic_id, partition), *columns, bool(is_dead)))

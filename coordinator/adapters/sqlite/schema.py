@@ -57,6 +57,8 @@ MIGRATIONS = (
         high_watermark INTEGER NOT NULL,
         log_start INTEGER NOT NULL,
         first_offset INTEGER NOT NULL,
+        prefix_start INTEGER NOT NULL,
+        leader_epoch INTEGER NOT NULL,
         max_timestamp INTEGER NOT NULL,
         max_timestamp_offset INTEGER NOT NULL,
         trimmed_to INTEGER NOT NULL,
@@ -119,11 +121,12 @@ MIGRATIONS = (
     "-- The digest of a batch is another one; nothing is brought up to date, see VERSION_MIN.",
     "-- Every row has a proof; nothing is brought up to date, see VERSION_MIN.",
     "-- Files say since when they are empty; nothing is brought up to date, see VERSION_MIN.",
+    "-- Partitions say where their migration stands; nothing is brought up to date, see VERSION_MIN.",
 )
 """Number n brings a database from version n to n + 1; never change one that was released."""
 
 VERSION = len(MIGRATIONS)
-VERSION_MIN = 4
+VERSION_MIN = 5
 """Databases before this one hold numbers that cannot be converted; they are built anew from the log."""
 
 

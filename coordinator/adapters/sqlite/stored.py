@@ -88,16 +88,5 @@ def partition_of(row: int, topic_id: bytes, partition: int, *numbers: int) -> tu
     """A partition as it was read, and its proof, which `prove` checks. Raises `DamagedRow` when there is no such partition."""
     if len(topic_id) != TOPIC_ID_BYTES or not 0 <= partition <= PARTITION_MAX:
         raise DamagedRow(f"the row of partition {partition} of topic {topic_id.hex()} was changed")
-    high_watermark, log_start, first_offset, max_timestamp, max_timestamp_offset, trimmed_to, is_dead, proof = numbers
-    stored = PartitionRow(
-        row,
-        partition_key(topic_id, partition),
-        high_watermark,
-        log_start,
-        first_offset,
-        max_timestamp,
-        max_timestamp_offset,
-        trimmed_to,
-        bool(is_dead),
-    )
-    return stored, proof
+    *columns, is_dead, proof = numbers
+    return PartitionRow._make((row, partition_key(topic_id, partition), *columns, bool(is_dead))), proof

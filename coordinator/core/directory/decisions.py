@@ -64,7 +64,7 @@ def decide_create(directory: Directory, command: CreateTopics, limits: Limits, l
     records: list[Record] = []
     for topic in command.topics:
         refusal = _check_create(directory, topic, twice, limits, log_time_ms)
-        refusal = refusal or check_created(directory, topic.topic_id, topic.name, topic.settings)
+        refusal = refusal or check_created(directory, topic.topic_id, topic.name, topic.settings) or _check_pending(directory, topic)
         if refusal is not None:
             outcomes.append(refusal)
             continue
@@ -78,7 +78,8 @@ def decide_create(directory: Directory, command: CreateTopics, limits: Limits, l
             outcomes.append(Outcome(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message=message))
             continue
         old = placement.ranges if placement is not None else ()
-        new = spread(first=first, count=topic.num_partitions - first, placed=old, loads=loads, leaders=command.leaders)
+        count = topic.num_partitions - first
+        new = spread(first=first, count=count, placed=old, loads=loads, leaders=command.leaders, classic_pending=topic.classic_pending)
         ranges = [*old, *new]
         records.append(TopicPlaced(topic_id=topic.topic_id, name=topic.name, ranges=ranges, confirmed=False))
         if placement is None and topic.settings:
@@ -129,6 +130,15 @@ def _check_create(directory: Directory, topic: WantedTopic, twice: set[bytes | s
         message = f"{wanted}; 1 to {limits.partitions_per_topic_max} are allowed (max.partitions.per.topic)"
         return Outcome(error=ErrorCode.INVALID_PARTITIONS, message=message)
     return None
+
+
+def _check_pending(directory: Directory, topic: WantedTopic) -> Outcome | None:
+    """A topic that is taken for a classic one has no partitions that were born diskless."""
+    placement = directory.placements.get(topic.topic_id)
+    if not topic.classic_pending or placement is None or all(one.classic_pending for one in placement.ranges):
+        return None
+    message = f"topic {topic.name} has partitions that were born diskless: it cannot be created as a classic topic; take a new topic id"
+    return Outcome(error=ErrorCode.INVALID_REQUEST, message=message)
 
 
 def decide_delete(directory: Directory, command: DeleteTopics, limits: Limits, log_time_ms: int) -> tuple[list[Record], list[Outcome]]:

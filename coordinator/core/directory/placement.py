@@ -14,12 +14,18 @@ from records.model import PlacedRange
 
 
 def spread(
-    *, first: int, count: int, placed: Iterable[PlacedRange], loads: dict[int, int], leaders: Mapping[int, int]
+    *,
+    first: int,
+    count: int,
+    placed: Iterable[PlacedRange],
+    loads: dict[int, int],
+    leaders: Mapping[int, int],
+    classic_pending: bool = False,
 ) -> list[PlacedRange]:
     """Cut `[first, first + count)` into at most one range per coordinator of `loads`, which maps them to their partitions.
 
-    `placed` are the ranges that the topic has, `leaders` the node that leads a coordinator where it is known. Adds what is
-    placed to `loads`.
+    `placed` are the ranges that the topic has, `leaders` the node that leads a coordinator where it is known. The new
+    ranges are of classic partitions if `classic_pending`. Adds what is placed to `loads`.
     """
     own = Counter(dict.fromkeys(loads, 0))
     for old in placed:
@@ -36,7 +42,7 @@ def spread(
         takers.remove(taker)
         shares[taker] += 1
         on_node[_node(taker, leaders)] += 1
-    return _ranges(first, shares, loads)
+    return _ranges(first, shares, loads, classic_pending)
 
 
 def _fill(own: Mapping[int, int], count: int) -> tuple[dict[int, int], int]:
@@ -64,11 +70,13 @@ def _node(coordinator_id: int, leaders: Mapping[int, int]) -> int:
     return leaders.get(coordinator_id, -1 - coordinator_id)
 
 
-def _ranges(first: int, shares: Mapping[int, int], loads: dict[int, int]) -> list[PlacedRange]:
+def _ranges(first: int, shares: Mapping[int, int], loads: dict[int, int], classic_pending: bool) -> list[PlacedRange]:
     ranges = []
     for coordinator_id, share in sorted(shares.items()):
         loads[coordinator_id] += share
         if share:
-            ranges.append(PlacedRange(first_partition=first, num_partitions=share, coordinator_id=coordinator_id))
+            ranges.append(
+                PlacedRange(first_partition=first, num_partitions=share, coordinator_id=coordinator_id, classic_pending=classic_pending)
+            )
             first += share
     return ranges

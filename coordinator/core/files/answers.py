@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from coordinator.core.commands import CommitFile, CommitResult
+from coordinator.core.commands import CommitFile, CommitResult, Outcome
 from coordinator.core.files.logged import LoggedFiles
+from coordinator.core.tables.diskless_log import OFFSETS_MAX
 from coordinator.core.tables.in_memory import HotState
-from coordinator.core.wording import partition_text
+from coordinator.core.wording import partition_text, row_text
 from coordinator.kafka.batches import LOG_APPEND_TIME, SEQUENCE_MASK, split_partition_key
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.names import topic_id_text
@@ -27,9 +28,6 @@ from records.lines import (
     VERDICT,
     BatchVerdict,
 )
-
-OFFSETS_MAX = 1 << 62
-"""A partition's offsets stay below: so those of a file, and their sums with its records, have 63 bits whatever brokers claim."""
 
 ERROR_OF = {
     BatchVerdict.SEQUENCE_GAP: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -96,22 +94,36 @@ def _refusal(line: list[int], hot: HotState) -> str:
             return f"{who}: sequence {detail} is expected; {first} was found"
 
 
-def unknown_partition(hot: HotState, topic_id: bytes, partition: int) -> tuple[int, str]:
-    """The error for a partition that is not here."""
+def unknown_partition(hot: HotState, topic_id: bytes, partition: int) -> Outcome:
+    """The outcome for a partition that is not here."""
     topic = hot.topics.get(topic_id)
     if topic is None:
         why = "was deleted" if topic_id in hot.deleted_topics else "is not known"
-        return int(ErrorCode.UNKNOWN_TOPIC_ID), f"topic id {topic_id_text(topic_id)} {why}"
-    return int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), f"topic {topic.name} has no partition {partition} here"
+        return Outcome(error=ErrorCode.UNKNOWN_TOPIC_ID, message=f"topic id {topic_id_text(topic_id)} {why}")
+    return Outcome(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message=f"topic {topic.name} has no partition {partition} here")
+
+
+def served_row(hot: HotState, topic_id: bytes, partition: int) -> int | Outcome:
+    """The row of a partition; the outcome for one that is not here, or whose log is not initialised."""
+    row = hot.partitions.find(topic_id, partition)
+    if row is None:
+        return unknown_partition(hot, topic_id, partition)
+    if hot.partitions.first_offset.cells[row] >= 0:
+        return row
+    message = f"{row_text(hot, row)} is a classic partition that is being migrated; retry when its log is initialised"
+    return Outcome(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, message=message)
 
 
 def unknown_result(hot: HotState, command: CommitFile) -> CommitResult:
-    """The answer to a file of which some partition is not here. Nothing of it is logged: a retry is not stuck with it."""
+    """The answer to a file of which some partition is not here, or takes none yet. Nothing is logged: a retry is not stuck with it."""
     result = CommitResult.refused(
-        len(command.batches), ErrorCode.COORDINATOR_NOT_AVAILABLE, "another batch of the file names an unknown partition; retry"
+        len(command.batches),
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        "another batch of the file names a partition that is unknown or pending; retry",
     )
     for place, key in enumerate(command.batches["topic_partition"].tolist()):
         topic_id, partition = split_partition_key(key)
-        if hot.partitions.find(topic_id, partition) is None:
-            result.errors[place], result.messages[place] = unknown_partition(hot, topic_id, partition)
+        served = served_row(hot, topic_id, partition)
+        if isinstance(served, Outcome):
+            result.errors[place], result.messages[place] = int(served.error), served.message
     return result

@@ -8,7 +8,7 @@ import numpy as np
 
 from coordinator.core.files.commit_loops import apply_files
 from coordinator.core.files.logged import LoggedFiles
-from coordinator.core.files.outcomes import FAR_BYTES, NO_PARTITION, OLD_EPOCH, UNDO_WIDTH, WRONG_OFFSET
+from coordinator.core.files.outcomes import FAR_BYTES, NO_PARTITION, OLD_EPOCH, PENDING, UNDO_WIDTH, WRONG_OFFSET
 from coordinator.core.tables.in_memory import HotState
 from coordinator.core.wording import partition_text
 from records.files import topic_id_of
@@ -35,8 +35,8 @@ class ApplyResult(NamedTuple):
 def apply(hot: HotState, files: LoggedFiles, first: int, stop: int) -> ApplyResult:
     """Apply files in order up to the first that the log before it rules out; nothing of that one is applied.
 
-    It is ruled out when a partition does not exist, when offsets or sequences are not the next ones, each partition's and each
-    producer's in their order, and when a batch begins beyond what a request can name and packed batches have room for.
+    It is ruled out when a partition does not exist or takes no batches, when offsets or sequences are not the next ones, each partition's
+    and each producer's in their order, and when a batch begins beyond what a request can name and packed batches have room for.
     """
     first_line = files.table.first_line
     batches = first_line[stop] - first_line[first]
@@ -59,6 +59,8 @@ def _reason(hot: HotState, files: LoggedFiles, file: int, place: int, reason: in
     where = partition_text(hot, topic_id_of(line[TOPIC_HIGH], line[TOPIC_LOW]), line[PARTITION])
     if reason == NO_PARTITION:
         return f"file {key} commits to {where}, which does not exist here"
+    if reason == PENDING:
+        return f"file {key} commits to {where}, whose log is not initialised"
     if reason == WRONG_OFFSET:
         return f"file {key} gives {where} offset {line[BASE_OFFSET]}, {expected} is next"
     if reason == FAR_BYTES:

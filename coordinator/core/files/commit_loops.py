@@ -13,11 +13,13 @@ from coordinator.core.files.outcomes import (
     HAS_REFUSALS,
     NO_PARTITION,
     OLD_EPOCH,
+    PENDING,
     UNKNOWN_PARTITION,
     WRONG_OFFSET,
     WRONG_SEQUENCE,
 )
 from coordinator.core.tables.cells import (
+    FIRST_OFFSET,
     HIGH_WATERMARK,
     KNOWN_EPOCH,
     LAST_APPEND,
@@ -54,7 +56,7 @@ _WRONG_SPAN, _NO_ROOM = int(BatchVerdict.WRONG_SPAN), int(BatchVerdict.NO_ROOM)
 
 
 def _find_partitions(lines: memoryview[int], first: int, stop: int, partitions: KeyedRows) -> int:
-    """Note the row of each batch's partition; returns the first batch whose partition is not here, or -1."""
+    """Note the row of each batch's partition; returns the first batch whose partition is not here or takes none, or -1."""
     row = -1
     for line in range(first, stop):
         # Batches of a partition mostly stand together.
@@ -65,7 +67,7 @@ def _find_partitions(lines: memoryview[int], first: int, stop: int, partitions: 
             or lines[line, TOPIC_HIGH] != lines[line - 1, TOPIC_HIGH]
         ):
             row = partitions.find(lines[line, TOPIC_HIGH], lines[line, TOPIC_LOW], lines[line, PARTITION])
-            if row < 0:
+            if row < 0 or partitions.cells[row, FIRST_OFFSET] < 0:
                 return line
         lines[line, ROW] = row
     return -1
@@ -149,7 +151,8 @@ def decide_files(
 ) -> None:
     """Give every batch of lawful files its verdict, in order, and take the accepted ones into the speculative tables.
 
-    `producers` has room for as many more rows as there are batches. A file of which a partition is not here changes nothing.
+    `producers` has room for as many more rows as there are batches. A file of which a partition is not here, or takes no
+    batches yet, changes nothing.
     """
     for file in range(len(outcomes)):
         first, stop = bounds[file], bounds[file + 1]
@@ -214,6 +217,8 @@ def apply_files(
             slot, reason, expected = -1, 0, 0
             if row < 0:
                 reason = NO_PARTITION
+            elif partitions.cells[row, FIRST_OFFSET] < 0:
+                reason = PENDING
             elif lines[line, BASE_OFFSET] != partitions.cells[row, HIGH_WATERMARK]:
                 reason, expected = WRONG_OFFSET, partitions.cells[row, HIGH_WATERMARK]
             elif lines[line, BYTE_OFFSET] > 0x7FFFFFFF:

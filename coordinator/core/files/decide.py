@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from coordinator.core.commands import CommitFile
-from coordinator.core.files.answers import OFFSETS_MAX
 from coordinator.core.files.commit_loops import decide_files
 from coordinator.core.files.logged import Int64s, LoggedFiles
 from coordinator.core.files.outcomes import UNKNOWN_PARTITION
 from coordinator.core.files.requests import RequestLines
+from coordinator.core.tables.diskless_log import OFFSETS_MAX
 from coordinator.core.tables.in_memory import HotState
 from records.file_head import FileHead
 from records.files import FileTable, encode_files

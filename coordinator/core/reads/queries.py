@@ -18,6 +18,8 @@ from coordinator.core.commands import (
     Barrier,
     Command,
     DescribedFile,
+    DescribeDisklessLogs,
+    DescribedLog,
     DescribeFiles,
     FenceFiles,
     FetchPoint,
@@ -25,13 +27,16 @@ from coordinator.core.commands import (
     FoundBatches,
     FoundOffset,
     ListOffsets,
+    LogOrigin,
+    NamedLog,
     OffsetQuery,
     Outcome,
 )
-from coordinator.core.files.answers import unknown_partition
+from coordinator.core.files.answers import served_row, unknown_partition
 from coordinator.core.reads.standings import answer_fence
 from coordinator.core.state.replica_state import ShardState
 from coordinator.core.state.unwritten import UnwrittenRun
+from coordinator.core.tables.diskless_log import facts_of
 from coordinator.core.tables.in_memory import BrokenInvariant, HotState
 from coordinator.core.tables.search_loops import packed_reaching, row_reaching, unpack_batches
 from coordinator.core.tables.stored_rows import APPEND_TIME_BIT, PACKED_CELLS, FileName, Rows, WrittenRun, numbers_of
@@ -65,31 +70,37 @@ def answer_read(state: ShardState, read: Command) -> Answer:
             return [list_offset(state, query) for query in read.queries]
         case DescribeFiles():
             return [describe_file(state, key) for key in read.object_keys]
+        case DescribeDisklessLogs():
+            return [_describe_log(state.hot, one) for one in read.partitions]
         case Barrier():
             return OK
         case _:
             raise BrokenInvariant(f"{type(read).__name__} was acknowledged without an answer")
 
 
-def unknown(hot: HotState, topic_id: bytes, partition: int) -> Outcome:
-    """The outcome for a partition that is not here."""
-    error, message = unknown_partition(hot, topic_id, partition)
-    return Outcome(error=ErrorCode(error), message=message)
+def _describe_log(hot: HotState, asked: NamedLog) -> DescribedLog:
+    row = hot.partitions.find(asked.topic_id, asked.partition)
+    if row is None:
+        return DescribedLog(unknown_partition(hot, asked.topic_id, asked.partition))
+    facts = facts_of(hot.partitions, row)
+    return DescribedLog(OK, facts._replace(suffix_start=-1, high_watermark=-1) if facts.origin is LogOrigin.PENDING else facts)
 
 
 def list_offset(state: ShardState, query: OffsetQuery) -> FoundOffset:
     """Answer one ListOffsets query (KIP-1164, DisklessListOffsets)."""
     hot = state.hot
-    row = hot.partitions.find(query.topic_id, query.partition)
-    if row is None:
-        return FoundOffset(outcome=unknown(hot, query.topic_id, query.partition))
+    row = served_row(hot, query.topic_id, query.partition)
+    if isinstance(row, Outcome):
+        return FoundOffset(outcome=row)
     log_start = hot.partitions.log_start.cells[row]
     match query.timestamp:
         case t if t >= 0:
             return _first_at_or_after(state, row, log_start, t)
         case t if t == LATEST:
             return FoundOffset(outcome=OK, offset=hot.partitions.high_watermark.cells[row])
-        case t if t in (EARLIEST, EARLIEST_LOCAL):
+        case t if t == EARLIEST:
+            return FoundOffset(outcome=OK, offset=facts_of(hot.partitions, row).earliest)
+        case t if t == EARLIEST_LOCAL:
             return FoundOffset(outcome=OK, offset=log_start)
         case t if t == MAX_TIMESTAMP:
             return _max_timestamp(state, row, log_start)
@@ -210,9 +221,9 @@ class FetchBudget:
 def find_batches(state: ShardState, point: FetchPoint, budget: FetchBudget, coordinator_id: int) -> FoundBatches | None:
     """Answer one FindBatches element; None: the offset lies past the high watermark, which only a barrier can judge."""
     hot = state.hot
-    row = hot.partitions.find(point.topic_id, point.partition)
-    if row is None:
-        return FoundBatches(outcome=unknown(hot, point.topic_id, point.partition), batches=[])
+    row = served_row(hot, point.topic_id, point.partition)
+    if isinstance(row, Outcome):
+        return FoundBatches(outcome=row, batches=[])
     log_start = hot.partitions.log_start.cells[row]
     high_watermark = hot.partitions.high_watermark.cells[row]
     if point.offset < log_start:
@@ -231,9 +242,9 @@ def find_batches(state: ShardState, point: FetchPoint, budget: FetchBudget, coor
 
 def past_the_end(state: ShardState, point: FetchPoint, *, is_certain: bool) -> FoundBatches:
     """The answer for an offset past the high watermark: only a leader behind a barrier may reset a consumer."""
-    row = state.hot.partitions.find(point.topic_id, point.partition)
-    if row is None:
-        return FoundBatches(outcome=unknown(state.hot, point.topic_id, point.partition), batches=[])
+    row = served_row(state.hot, point.topic_id, point.partition)
+    if isinstance(row, Outcome):
+        return FoundBatches(outcome=row, batches=[])
     high_watermark = state.hot.partitions.high_watermark.cells[row]
     error = ErrorCode.OFFSET_OUT_OF_RANGE if is_certain else ErrorCode.OFFSET_NOT_AVAILABLE
     return FoundBatches(

@@ -25,6 +25,8 @@ class PartitionRow(NamedTuple):
     high_watermark: int
     log_start: int
     first_offset: int
+    prefix_start: int
+    leader_epoch: int
     max_timestamp: int
     max_timestamp_offset: int
     trimmed_to: int
@@ -74,10 +76,10 @@ class FrozenPartitions(NamedTuple):
     def stored(self) -> Iterator[PartitionRow]:
         """The partitions as they are stored."""
         for row, key, numbers in zip(self.rows.tolist(), self.keys, self.numbers.T.tolist(), strict=True):
-            high_watermark, log_start, first_offset, max_timestamp, max_timestamp_offset = numbers
+            high_watermark, log_start, *_ = numbers
             is_dead = row in self.dead
             trimmed_to = self.trimmed_to.get(row, high_watermark if is_dead else log_start)
-            yield PartitionRow(row, key, high_watermark, log_start, first_offset, max_timestamp, max_timestamp_offset, trimmed_to, is_dead)
+            yield PartitionRow._make((row, key, *numbers, trimmed_to, is_dead))
 
 
 class FrozenProducers(NamedTuple):
@@ -99,7 +101,15 @@ def freeze_partitions(table: PartitionTable, live: Int64s, dead: list[int], trim
     """Copy partitions; of those that are in `trimming`, the batches before its offset are taken out of their files' counts."""
     rows = np.concatenate((live, np.array(dead, np.int64)))
     trimmed_to = {row: trimming[row] for row in rows.tolist() if row in trimming} if trimming else {}
-    columns = (table.high_watermark, table.log_start, table.first_offset, table.max_timestamp, table.max_timestamp_offset)
+    columns = (
+        table.high_watermark,
+        table.log_start,
+        table.first_offset,
+        table.prefix_start,
+        table.leader_epoch,
+        table.max_timestamp,
+        table.max_timestamp_offset,
+    )
     numbers = np.array([column.array[rows] for column in columns])
     keys = list(map(table.keys.__getitem__, rows.tolist()))
     return FrozenPartitions(rows, keys, numbers, trimmed_to, frozenset(dead))

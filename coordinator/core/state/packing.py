@@ -217,7 +217,7 @@ class Packer:
         return list(zip(partitions, partition_proofs(partitions), strict=True))
 
     def _hash_partitions(self, partitions: list[PartitionRow], rest: Rest) -> Digest:
-        hashes = _hashed(hash_partition, [(row.key, row.high_watermark, row.log_start, row.first_offset) for row in partitions], rest)
+        hashes = _hashed(hash_partition, [row[1:7] for row in partitions], rest)
         return self.partition_hashes.replace(np.array([row.row for row in partitions], np.int64), lanes_of(hashes))
 
     def _hash_producers(self, producers: ProducerLists, rest: Rest) -> Digest:
@@ -296,9 +296,9 @@ def hash_stored_file(file: FileRow) -> bytes:
 
 def partition_proofs(partitions: list[PartitionRow]) -> list[int]:
     """A hash of all columns of each partition as it is stored, those included that are no part of the digest."""
-    lines = np.zeros((len(partitions), 11), np.int64)
+    lines = np.zeros((len(partitions), 13), np.int64)
     lines[:, :3] = np.frombuffer(b"".join([row.key.ljust(24, b"\0") for row in partitions]), "<i8").reshape(-1, 3)
-    lines[:, 3:] = np.array([(row.row, *row[2:]) for row in partitions], np.int64).reshape(-1, 8)
+    lines[:, 3:] = np.array([(row.row, *row[2:]) for row in partitions], np.int64).reshape(-1, 10)
     hashes = np.zeros(len(partitions), np.uint64)
     hash_lines(lines.data, hashes.data)
     proofs: list[int] = hashes.view(np.int64).tolist()

@@ -147,6 +147,8 @@ class ShardState:
         table.high_watermark.cells[row] = stored.high_watermark
         table.log_start.cells[row] = stored.log_start
         table.first_offset.cells[row] = stored.first_offset
+        table.prefix_start.cells[row] = stored.prefix_start
+        table.leader_epoch.cells[row] = stored.leader_epoch
         table.max_timestamp.cells[row] = stored.max_timestamp
         table.max_timestamp_offset.cells[row] = stored.max_timestamp_offset
         if stored.is_dead:

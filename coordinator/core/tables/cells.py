@@ -10,10 +10,11 @@ VALUES = 4
 TOPIC_HALF_1, TOPIC_HALF_2, PARTITION_INDEX = range(3)
 """The key of a partition; see `records.lines`."""
 
-HIGH_WATERMARK, START_OFFSET, FIRST_OFFSET, MAX_TIMESTAMP, MAX_TIMESTAMP_OFFSET = range(VALUES, VALUES + 5)
+HIGH_WATERMARK, START_OFFSET, FIRST_OFFSET, PREFIX_START, LEADER_EPOCH, MAX_TIMESTAMP, MAX_TIMESTAMP_OFFSET = range(VALUES, VALUES + 7)
 PARTITION_WIDTH = MAX_TIMESTAMP_OFFSET + 1
-"""Of partitions. START_OFFSET is the log start; MAX_TIMESTAMP is the greatest effective timestamp, -1 for none; its offset is the last one
-of the first batch that has it."""
+"""Of partitions. START_OFFSET is the log start; FIRST_OFFSET, PREFIX_START and LEADER_EPOCH are of the migration (`diskless_log`),
+FIRST_OFFSET is -1 while the partition takes no batches. MAX_TIMESTAMP is the greatest effective timestamp, -1 for none; its offset is the
+last one of the first batch that has it."""
 
 OWNER, PRODUCER = range(2)
 """The key of a producer: the row of its partition, and its id; the third number is 0."""

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from coordinator.core.commands import LogOrigin
 from coordinator.core.directory.content import Restoration
 from coordinator.core.directory.directory import UNDATED, Directory, apply_directory, date_deletions, forget_deletions, reopen_orders
+from coordinator.core.tables.diskless_log import MIGRATION_RECORDS, UNSET, MigrationRecord, apply_migration, facts_of
 from coordinator.core.tables.tables import PartitionTable, ProducerTable
 from coordinator.kafka.batches import partition_key
 from records.levels import LEVEL_LATEST
 from records.model import (
+    DisklessLogReset,
     FeatureLevelSet,
     FilesFenced,
     FilesHandedOver,
@@ -140,6 +143,8 @@ class HotState:
                 self._apply_deleted(record)
             case RecordsDeleted():
                 self._apply_records_deleted(record)
+            case record if isinstance(record, MIGRATION_RECORDS):
+                self._apply_migration(record)
             case ProducersExpired():
                 for row in self.producers.idle_since(record.before_ms).tolist():
                     self._drop_producer(row)
@@ -228,7 +233,10 @@ class HotState:
         for partition in range(record.first_partition, record.first_partition + record.num_partitions):
             if partition not in topic.partitions:
                 topic.partitions.add(partition)
-                self.partitions.rows.touch(self.partitions.add(partition_key(record.topic_id, partition)))
+                row = self.partitions.add(partition_key(record.topic_id, partition))
+                if record.classic_pending:
+                    self.partitions.first_offset.cells[row] = UNSET
+                self.partitions.rows.touch(row)
 
     def _apply_deleted(self, record: TopicDeleted) -> None:
         self.deleted_topics[record.topic_id] = DeletedTopic(record.order_offset, UNDATED)
@@ -254,6 +262,15 @@ class HotState:
             )
         log_start[row] = max(log_start[row], record.new_log_start_offset)
         self.partitions.rows.touch(row)
+
+    def _apply_migration(self, record: MigrationRecord) -> None:
+        row = self.partitions.find(record.topic_id, record.partition)
+        if row is None:
+            return
+        if isinstance(record, DisklessLogReset) and facts_of(self.partitions, row).origin is LogOrigin.INITIALISED:
+            for producer_row in self.producers.of_partitions({row}).tolist():
+                self._drop_producer(producer_row)
+        apply_migration(self.partitions, self.producers, row, record, self.log_time_ms)
 
     def _drop_producer(self, row: int) -> None:
         key = (self.producers.owner.cells[row], self.producers.producer.cells[row])

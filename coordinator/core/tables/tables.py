@@ -6,7 +6,7 @@ topic is freed only by `PartitionTable.release`, after its batches were purged.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,10 +17,12 @@ from coordinator.core.tables.cells import (
     HIGH_WATERMARK,
     KNOWN_EPOCH,
     LAST_APPEND,
+    LEADER_EPOCH,
     MAX_TIMESTAMP,
     MAX_TIMESTAMP_OFFSET,
     OWNER,
     PARTITION_WIDTH,
+    PREFIX_START,
     PRODUCER,
     PRODUCER_WIDTH,
     REMEMBERED_BATCHES,
@@ -49,7 +51,17 @@ class TableColumn(NamedTuple):
 class PartitionTable:
     """One row per user partition this coordinator owns, found by topic id and partition index. `rows` are the cells, for loops."""
 
-    __slots__ = ("first_offset", "high_watermark", "keys", "log_start", "max_timestamp", "max_timestamp_offset", "rows")
+    __slots__ = (
+        "first_offset",
+        "high_watermark",
+        "keys",
+        "leader_epoch",
+        "log_start",
+        "max_timestamp",
+        "max_timestamp_offset",
+        "prefix_start",
+        "rows",
+    )
 
     def __init__(self) -> None:
         self.rows = KeyedRows(PARTITION_WIDTH)
@@ -63,6 +75,8 @@ class PartitionTable:
         self.high_watermark = columns[HIGH_WATERMARK]
         self.log_start = columns[START_OFFSET]
         self.first_offset = columns[FIRST_OFFSET]
+        self.prefix_start = columns[PREFIX_START]
+        self.leader_epoch = columns[LEADER_EPOCH]
         self.max_timestamp = columns[MAX_TIMESTAMP]
         self.max_timestamp_offset = columns[MAX_TIMESTAMP_OFFSET]
 
@@ -92,6 +106,7 @@ class PartitionTable:
         while len(self.keys) <= row:
             self.keys.append(b"")
         self.keys[row] = key
+        self.prefix_start.cells[row] = self.leader_epoch.cells[row] = -1
         self.max_timestamp.cells[row] = NO_TIMESTAMP
         self.max_timestamp_offset.cells[row] = -1
         return row
@@ -166,6 +181,16 @@ class ProducerTable:
     def restore(self, row: int, partition_row: int, producer_id: int, epoch: int, last_append_ms: int, ring: Int64s) -> None:
         """Add a producer with the number of its row and its remembered batches, oldest first: lines of `RememberedBatch`."""
         self.rows.restore(row, partition_row, producer_id, 0)
+        self._fill(row, epoch, last_append_ms, ring)
+
+    def seed(self, partition_row: int, producer_id: int, epoch: int, last_append_ms: int, ring: Sequence[RememberedBatch]) -> None:
+        """Add a producer, of which nothing is known, with its remembered batches, oldest first; `reserve` has made room for it."""
+        row = self.rows.take_row()
+        self.rows.set_key(row, partition_row, producer_id, 0)
+        self._fill(row, epoch, last_append_ms, np.array(ring, np.int64))
+        self.rows.touch(row)
+
+    def _fill(self, row: int, epoch: int, last_append_ms: int, ring: Int64s) -> None:
         cells = self.rows.array[row]
         cells[KNOWN_EPOCH], cells[LAST_APPEND] = epoch, last_append_ms
         cells[RING_COUNT], cells[RING_HEAD] = len(ring), len(ring) % REMEMBERED_BATCHES
