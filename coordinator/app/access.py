@@ -37,6 +37,10 @@ class Access:
         self._remembered.clear()
         self._said.clear()
 
+    def is_node(self, peer: Peer) -> bool:
+        """Tell whether a peer is a node of the service."""
+        return peer.principal.is_node
+
     def allowed(self, peer: Peer) -> frozenset[int]:
         """Return the numbers of the operations that are served to a peer whatever the request says."""
         known = self._remembered.get(peer.connection_id)

@@ -33,7 +33,7 @@ from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.adapters.metrics.http import HttpServer
 from coordinator.adapters.metrics.registry import Metrics, Sample
 from coordinator.adapters.peers import PooledPeers
-from coordinator.adapters.server.contract import IncomingRequest, Respond, ServerLimits
+from coordinator.adapters.server.contract import Handler, IncomingRequest, Respond, ServerLimits
 from coordinator.adapters.server.server import Server
 from coordinator.adapters.snapshots.folder import SnapshotFolder
 from coordinator.adapters.sqlite.directory import SqliteDirectory
@@ -46,9 +46,19 @@ from coordinator.app.file_rules import file_rules, scan_rules
 from coordinator.app.http_security import HttpSecurity
 from coordinator.app.listener_security import ListenersSecurity
 from coordinator.app.node_objects import open_objects
+from coordinator.app.quotas import quota_gate
 from coordinator.app.snapshot_store import durable_snapshots, snapshot_peers, snapshot_rules
 from coordinator.app.store_folder import StoreFolderError, prepare_store_folder
-from coordinator.app.telemetry import LoopLag, MetricsTelemetry, acl_samples, kafka_samples, node_samples, request_samples, server_samples
+from coordinator.app.telemetry import (
+    LoopLag,
+    MetricsTelemetry,
+    acl_samples,
+    kafka_samples,
+    node_samples,
+    quota_samples,
+    request_samples,
+    server_samples,
+)
 from coordinator.app.version import installed_version
 from coordinator.client.client import parse_servers
 from coordinator.client.identify import ServerKind, complaint_as_broker, identify_all
@@ -163,7 +173,9 @@ class Process:
             on_fatal=self._on_fatal,
         )
         dispatcher = Dispatcher(node, self._metrics, rules_of(settings))
-        late.serve_with(dispatcher)
+        gate = quota_gate(settings, dispatcher)
+        late.serve_with(gate or dispatcher)
+        self._metrics.read_from(partial(quota_samples, gate))
         self._metrics.read_from(partial(request_samples, dispatcher.answered))
         kafka_rules = self._kafka_rules(dispatcher.access)
         http = await self._serve_http(node, http_security)
@@ -357,18 +369,18 @@ class LateHandler:
     """Stands in for the dispatcher while the listeners open; nothing can be asked before the node exists."""
 
     def __init__(self) -> None:
-        self._dispatcher: Dispatcher | None = None
+        self._handler: Handler | None = None
 
-    def serve_with(self, dispatcher: Dispatcher) -> None:
+    def serve_with(self, handler: Handler) -> None:
         """From now on requests go here."""
-        self._dispatcher = dispatcher
+        self._handler = handler
 
     def handle(self, request: IncomingRequest, respond: Respond) -> None:
         """Pass a request on."""
-        if self._dispatcher is None:
+        if self._handler is None:
             respond(None)
         else:
-            self._dispatcher.handle(request, respond)
+            self._handler.handle(request, respond)
 
 
 def readiness(node: Node) -> tuple[bool, Mapping[str, object]]:

@@ -10,6 +10,7 @@ from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.adapters.metrics.registry import Metrics, Sample
 from coordinator.adapters.server.server import Server
 from coordinator.app.authorization import KafkaRules
+from coordinator.app.quotas import QUOTAS, QuotaGate
 from coordinator.app.version import installed_version
 from coordinator.core.directory.directory import DIRECTORY_PARTITION
 from coordinator.core.leadership.states import State
@@ -220,6 +221,13 @@ def acl_samples(rules: KafkaRules) -> Iterable[Sample]:
     yield Sample("acl_refresh_failures_total", (), rules.failures)
     if (age_s := rules.age_s) is not None:
         yield Sample("acl_age_seconds", (), age_s)
+
+
+def quota_samples(gate: QuotaGate | None) -> Iterable[Sample]:
+    """Requests that quotas hold up; zeros without a quota, since a counter that begins with its first event shows no increase."""
+    for quota in QUOTAS:
+        yield Sample("throttled_requests_total", (quota,), 0 if gate is None else gate.throttled[quota])
+    yield Sample("throttled_requests_waiting", (), 0 if gate is None else gate.waiting)
 
 
 def kafka_samples(stats: KafkaStats) -> Iterable[Sample]:

@@ -19,6 +19,7 @@ from coordinator.config.http import HttpSettings
 from coordinator.config.keys import Key
 from coordinator.config.leadership import LeadershipSettings
 from coordinator.config.network import NetworkSettings
+from coordinator.config.quotas import QuotaSettings
 from coordinator.config.retention import RetentionSettings
 from coordinator.config.security import LISTENER_PREFIX, ListenerSettings, SecuritySettings
 from coordinator.config.snapshots import SnapshotSettings
@@ -63,6 +64,7 @@ class Settings(
     LeadershipSettings,
     SnapshotSettings,
     NetworkSettings,
+    QuotaSettings,
     FileSettings,
     RetentionSettings,
 ):

@@ -365,6 +365,16 @@ ACCESS: Final = Section(
             help="Times in 10 minutes. Changes of ACLs do not count here until it does.",
             queries=(Query(expr=f"sum(increase({metric('acl_refresh_failures_total')}[10m]))", legend="failures"),),
         ),
+        Panel(
+            title="Throttled requests",
+            help="Requests per second whose principal was beyond quota.bytes.per.second or quota.requests.per.second, by quota.",
+            queries=(Query(expr=rate("throttled_requests_total", by="quota"), legend="{{quota}}"),),
+        ),
+        Panel(
+            title="Requests that wait for a quota",
+            help="They begin when their principal's debt is paid, and are refused after 30 seconds.",
+            queries=(Query(expr=metric("throttled_requests_waiting"), legend=INSTANCE),),
+        ),
     ),
 )
 
