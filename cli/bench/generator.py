@@ -13,13 +13,14 @@ from __future__ import annotations
 import random
 import resource
 import select
-import socket
+import ssl
 import time
 from array import array
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from cli.bench.connecting import connect, read_all
 from cli.bench.load_loops import plain_results
 from cli.bench.percentile import percentile_ms
 from cli.bench.workload import Shape, Workload
@@ -30,17 +31,17 @@ REPLY_BYTES_MAX = 64 << 20
 REPLY_BODY_AT = 5
 """A reply frame: correlation id, empty tag section, body."""
 RECEIVE_BYTES = 1 << 18
-CONNECT_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Where one connection goes and what it commits to."""
+    """Where one connection goes and what it commits to. `properties` secure it, with the names of Kafka's clients."""
 
     host: str
     port: int
     coordinator_id: int
     partition_keys: list[bytes]
+    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +96,7 @@ class _Connection:
         self._correlation_id = 0
         self._unsent = b""
         self._poller = poller
-        self._socket = socket.create_connection((target.host, target.port), CONNECT_TIMEOUT_S)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket = connect(target.host, target.port, target.properties)
         self._socket.setblocking(False)
         self.number = self._socket.fileno()
         poller.register(self.number, select.EPOLLIN)
@@ -124,7 +124,7 @@ class _Connection:
         """Go on sending."""
         try:
             sent = self._socket.send(self._unsent)
-        except BlockingIOError:
+        except (BlockingIOError, ssl.SSLWantWriteError):
             return
         self._unsent = self._unsent[sent:]
 
@@ -136,7 +136,7 @@ class _Connection:
     def receive(self) -> list[tuple[bytes, float]]:
         """The answers that are there, each with the time when its request was due."""
         try:
-            data = self._socket.recv(RECEIVE_BYTES)
+            data = read_all(self._socket, RECEIVE_BYTES)
         except BlockingIOError:
             return []
         if not data:
