@@ -16,6 +16,7 @@ COMMANDS = {
     "offsets": Lazy("cli.commands.offsets", "offsets", "Look up offsets of partitions by time."),
     "batches": Lazy("cli.commands.batches", "batches", "Find the batches of a partition in the object store."),
     "records": Lazy("cli.commands.records", "records", "Delete records from the beginning of partitions."),
+    "migration": Lazy("cli.commands.migration", "migration", "Make classic topics diskless, and prove that nothing is lost."),
     "doctor": Lazy("cli.commands.doctor", "doctor", "Find out what is wrong with a service: each finding comes with its remedy."),
     "log": Lazy("cli.commands.log", "log", "Look into the metadata topic itself."),
     "snapshots": Lazy("cli.commands.snapshots", "snapshots", "Take snapshots of coordinators; list, prove and fetch them."),

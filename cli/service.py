@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from coordinator.client.client import DisklessClient
     from coordinator.client.errors import DisklessError, Refusal
     from coordinator.client.model import PartitionDescription, PartitionId, TopicDescription
+    from coordinator.object_store import ObjectStore
 
 T = TypeVar("T")
 
@@ -29,13 +30,15 @@ def run(work: Coroutine[object, object, T]) -> T:
 
 
 @asynccontextmanager
-async def open_client(bootstrap_server: str, timeout_s: float) -> AsyncIterator[DisklessClient]:
-    """Open a client of the service. Raises `Failed` within 3 s when no node can be at the addresses."""
+async def open_client(bootstrap_server: str, timeout_s: float, *, object_store: ObjectStore | None = None) -> AsyncIterator[DisklessClient]:
+    """Open a client of the service, which reads records of the object store. Raises `Failed` within 3 s when no node can be there."""
     from cli.addresses import check_nodes
     from coordinator.client.client import DisklessClient, parse_servers
 
     try:
-        client = DisklessClient(bootstrap_server, client_id="diskless-cli", api_timeout_ms=milliseconds(timeout_s))
+        client = DisklessClient(
+            bootstrap_server, client_id="diskless-cli", api_timeout_ms=milliseconds(timeout_s), object_store=object_store
+        )
     except ValueError as error:
         raise Failed(f"--bootstrap-server: {error}", Exit.USAGE) from error
     await check_nodes(parse_servers(bootstrap_server), timeout_s)

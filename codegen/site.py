@@ -38,7 +38,7 @@ HOME = {"README.md": "index.md"}
 
 NAV: Mapping[str, tuple[str, ...]] = {
     "Start": ("index.md", "getting-started.md", "concepts.md"),
-    "Operate": ("operating.md", "chart.md", "upgrades.md", "security.md", "runbook.md", "dashboards.md", "monitor.md"),
+    "Operate": ("operating.md", "chart.md", "upgrades.md", "migration.md", "security.md", "runbook.md", "dashboards.md", "monitor.md"),
     "Reference": (
         "configuration.md",
         "commands.md",

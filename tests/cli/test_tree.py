@@ -138,7 +138,17 @@ print(*sorted(sys.modules))
 """
 
 # They ask Kafka or an object store as well, or know the log's schemas.
-NOT_ONLY_NODES = {("init",), ("log", "dump"), ("log", "explain"), ("files", "commit"), ("snapshots", "download"), ("restore", "report")}
+NOT_ONLY_NODES = {
+    ("init",),
+    ("log", "dump"),
+    ("log", "explain"),
+    ("files", "commit"),
+    ("migration", "start"),
+    ("migration", "abort"),
+    ("migration", "verify"),
+    ("snapshots", "download"),
+    ("restore", "report"),
+}
 ASKING = [[*path, *words] for path, words in BASES.items() if words[-len(NODE) :] == NODE and path not in NOT_ONLY_NODES]
 NODES = f"""
 import sys

@@ -1,0 +1,184 @@
+"""What a migration of a classic topic will do, looked up without changing anything, and every reason why it cannot be done.
+
+A repetition of a migration that was killed is planned like a new one: partitions that have their start already are left as they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from cli.outcome import Exit, Failed
+
+if TYPE_CHECKING:
+    from cli.output import Row
+    from coordinator.adapters.kafka.classic.topic import ClassicTopicFacts, KafkaClassicTopic
+    from coordinator.client.client import DisklessClient
+    from coordinator.client.migration.classic import ClassicState
+    from coordinator.client.migration_calls import DisklessLogState
+    from coordinator.client.model import TopicDescription
+
+PLAN_COLUMNS = ("partition", "state", "log_start_offset", "log_end_offset", "start_offset", "leader_epoch", "to_do")
+LOOKS_AT_ONCE: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigrationPlan:
+    """A topic as Kafka and the service know it. `known` is empty when the service does not know the topic yet."""
+
+    name: str
+    topic: ClassicTopicFacts
+    classic: tuple[ClassicState, ...]
+    known: tuple[DisklessLogState, ...]
+
+    @property
+    def is_created(self) -> bool:
+        """Whether the service knows all partitions."""
+        return len(self.known) == len(self.classic)
+
+    @property
+    def records(self) -> int:
+        """How many offsets the classic logs have."""
+        return sum(one.log_end_offset - one.log_start_offset for one in self.classic)
+
+    def rows(self) -> list[Row]:
+        """Return a row for each partition."""
+        return [_row(index, state, self.known[index] if index < len(self.known) else None) for index, state in enumerate(self.classic)]
+
+    def check(self) -> None:
+        """Raise `Failed` for the first reason why the topic cannot be migrated."""
+        from coordinator.client.migration.driver import open_text
+
+        if self.topic.is_compacted:
+            raise Failed(
+                f"topic {self.name} is compacted (cleanup.policy), and diskless topics are not: set cleanup.policy=delete first if old "
+                "values of keys may stay until retention deletes them, or leave the topic classic"
+            )
+        if len(self.known) > len(self.classic):
+            raise Failed(f"the service has {len(self.known)} partitions of topic {self.name}, Kafka has {len(self.classic)}")
+        if any(one.state == "born" for one in self.known):
+            raise Failed(f"topic {self.name} was created as a diskless topic: there is nothing to migrate")
+        if self.is_created and all(one.state == "initialised" for one in self.known):
+            raise Failed(
+                f"topic {self.name} is migrated already, all {len(self.known)} partitions of it; `diskless migration verify` proves it"
+            )
+        for index, (classic, known) in enumerate(zip(self.classic, self.known, strict=False)):
+            if known.state == "initialised" and classic.log_end_offset < known.start_offset:
+                raise Failed(
+                    f"{self.name}-{index}: the diskless log begins at {known.start_offset}, the classic log ends at "
+                    f"{classic.log_end_offset}; look at `diskless migration state` before the others are migrated"
+                )
+        for index, classic in enumerate(self.classic):
+            if classic.open_transactions:
+                raise Failed(f"{self.name}-{index}: {open_text(classic)}; then start again")
+
+
+def _row(index: int, classic: ClassicState, known: DisklessLogState | None) -> Row:
+    is_done = known is not None and known.state == "initialised"
+    return {
+        "partition": index,
+        "state": "classic" if known is None else known.state,
+        "log_start_offset": classic.log_start_offset,
+        "log_end_offset": classic.log_end_offset,
+        "start_offset": known.start_offset if known is not None and is_done else None,
+        "leader_epoch": classic.leader_epoch,
+        "to_do": "nothing" if is_done else "migrate",
+    }
+
+
+async def make_plan(client: DisklessClient, topic: KafkaClassicTopic, metadata_topic: str, timeout_ms: int) -> MigrationPlan:
+    """Look at the topic everywhere. Raises `Failed` when there is none, or another one of its name; `DisklessError`, `KafkaException`."""
+    from coordinator.adapters.kafka.classic.leaders import ClassicTopicMissing
+
+    if topic.name == metadata_topic:
+        raise Failed(f"topic {topic.name} is the metadata topic of the service itself, which stays classic")
+    try:
+        facts = await topic.describe()
+    except ClassicTopicMissing as error:
+        raise Failed(f"{error}; only topics that Kafka has can be migrated", Exit.NOT_FOUND) from error
+    known = await known_logs(client, await known_topic(client, topic.name, facts.topic_id, timeout_ms), timeout_ms)
+    return MigrationPlan(name=topic.name, topic=facts, classic=await look_at_all(topic, facts), known=known)
+
+
+async def known_topic(client: DisklessClient, name: str, topic_id: bytes, timeout_ms: int) -> TopicDescription | None:
+    """Return the topic as the service knows it. Raises `Failed` when it knows another one of that name."""
+    from coordinator.client.errors import NotFound
+    from coordinator.kafka.names import topic_id_text
+
+    try:
+        found = await client.describe_topic(name, timeout_ms=timeout_ms)
+    except NotFound:
+        return None
+    if found.topic_id != topic_id:
+        raise Failed(
+            f"the service has a topic {name} with the id {topic_id_text(found.topic_id)}, Kafka's has {topic_id_text(topic_id)}: they are "
+            "different topics, and two cannot have one name; delete or rename one of them"
+        )
+    return found
+
+
+async def known_logs(client: DisklessClient, topic: TopicDescription | None, timeout_ms: int) -> tuple[DisklessLogState, ...]:
+    """Return the states of all partitions that the service knows. Raises `DisklessError`."""
+    from coordinator.client.model import PartitionId
+
+    if topic is None:
+        return ()
+    partitions = [PartitionId(topic.topic_id, one.partition) for one in topic.partitions]
+    found = await client.describe_diskless_logs(partitions, timeout_ms=timeout_ms)
+    for one in found:
+        one.raise_for_error()
+    return tuple(found)
+
+
+async def look_at_all(topic: KafkaClassicTopic, facts: ClassicTopicFacts) -> tuple[ClassicState, ...]:
+    """Look at all classic logs, some at a time. Raises `KafkaException`."""
+    slots = asyncio.Semaphore(LOOKS_AT_ONCE)
+
+    async def look(index: int) -> ClassicState:
+        async with slots:
+            return await topic.partition(facts.topic_id, index).look()
+
+    return tuple(await asyncio.gather(*(look(index) for index in range(facts.partitions))))
+
+
+async def check_writers(topic: KafkaClassicTopic, plan: MigrationPlan, still_s: float, *, is_confirmed: bool) -> None:
+    """Raise `Failed` when writers that an operator says have stopped still write, or when no ACL could stop them.
+
+    Raises `MigrationRefused`, `KafkaException`.
+    """
+    if not is_confirmed:
+        await topic.fence.is_closed()
+        return
+    await asyncio.sleep(still_s)
+    for index, (before, after) in enumerate(zip(plan.classic, await look_at_all(topic, plan.topic), strict=True)):
+        if before.log_end_offset != after.log_end_offset:
+            raise Failed(
+                f"{topic.name}-{index} is still being written: its end moved from {before.log_end_offset} to {after.log_end_offset} within "
+                f"{still_s:g} s; stop all writers, or let an ACL stop them (without --writers-stopped)"
+            )
+
+
+def settings_of(plan: MigrationPlan) -> Mapping[str, str]:
+    """Return the settings that the diskless topic begins with."""
+    return dict(plan.topic.retention)
+
+
+def count_text(count: int, noun: str) -> str:
+    """Return a count with its noun."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def summary(plan: MigrationPlan, *, is_confirmed: bool, still_s: float) -> Sequence[str]:
+    """Return what will happen, in lines for people."""
+    to_do = sum(one["to_do"] == "migrate" for one in plan.rows())
+    stop = (
+        "their operator has stopped the writers" if is_confirmed else "an ACL will deny everybody to write to the classic topic, for good"
+    )
+    return (
+        f"topic {plan.name}: {to_do} of {count_text(len(plan.classic), 'partition')} to migrate; {plan.records} offsets stay in Kafka",
+        f"  1. writers: {stop}",
+        f"  2. each log must not move for {still_s:g} s, with no open transaction and everything replicated",
+        "  3. the last batches of its producers are read, and its diskless log begins at its end",
+    )

@@ -1,0 +1,435 @@
+"""Classic topics of a real Kafka become diskless: while they are written to, killed in between, aborted, and refused with a reason."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import pytest
+from click.testing import CliRunner
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka.admin import AclOperation, AdminClient, NewTopic, ResourceType
+
+from cli.main import root
+from cli.outcome import Exit
+from coordinator.adapters.kafka.classic.log import ClassicLogReader
+from coordinator.adapters.kafka.classic.records import KafkaClassicRecords
+from coordinator.adapters.kafka.classic.topic import KafkaClassicTopic
+from coordinator.adapters.objectstore import open_store
+from coordinator.client.client import DisklessClient
+from coordinator.client.errors import NotFound, OffsetOutOfRange, Unavailable
+from coordinator.client.migration.driver import MigrationDriver
+from coordinator.client.migration.hybrid import HybridReader
+from coordinator.client.model import CommitOutcome
+from coordinator.client.ulid import new_ulid
+from coordinator.config.values import StoreUrl
+from coordinator.kafka.errors import ErrorCode
+from coordinator.kafka.timestamps import EARLIEST, LATEST
+from coordinator.protocol.messages import CommitBatch
+from integration_tests.conftest import KafkaFactory
+from integration_tests.secured_kafka import LOGIN, Right, SecuredKafka
+from integration_tests.service import Service
+from integration_tests.waiting import WAIT_S, wait_until
+from records.record_batch import SEQUENCES, BatchHeader, ProducerSequence, Record, encode_batch
+from tests.client.migration.steps import Killed, Steps
+
+STILL = ("--still", "0.3")
+WRITERS = 3
+QUIET = {"log_level": 0}
+
+
+class Place(NamedTuple):
+    """A service, and the Kafka of its classic topics."""
+
+    service: Service
+    kafka: str
+
+    def run(self, *words: str, status: Exit = Exit.OK) -> Any:
+        """Run a command of `diskless migration`; returns what it printed as JSON, or what it said when it failed."""
+        nodes = ",".join(self.service.addresses)
+        line = ["migration", *words, "-o", "json", "--bootstrap-server", nodes, "--kafka-bootstrap-server", self.kafka]
+        result = CliRunner().invoke(root, line, prog_name="diskless")
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+        assert result.exit_code == status, result.stderr
+        return json.loads(result.stdout) if status in (Exit.OK, Exit.AUDIT) else result.stderr
+
+    def verify(self, name: str, status: Exit = Exit.OK) -> Any:
+        return self.run("verify", name, "--object-store-url", f"file://{self.service.folder / 'objects'}", status=status)
+
+    def create(self, name: str, partitions: int = 1, **config: str) -> None:
+        admin = AdminClient({"bootstrap.servers": self.kafka})
+        new = NewTopic(name, partitions, 1, config={key.replace("_", "."): value for key, value in config.items()})
+        admin.create_topics([new])[name].result(WAIT_S)
+
+    def topic(self, name: str) -> KafkaClassicTopic:
+        return KafkaClassicTopic(
+            name, bootstrap_servers=self.kafka, client_id="test", kafka_properties={}, is_fence_confirmed=True, request_timeout_s=WAIT_S
+        )
+
+    def log(self, name: str, partition: int) -> ClassicLogReader:
+        return self.topic(name).log(partition)
+
+    def write(self, name: str, count: int, partition: int = 0) -> None:
+        producer = Producer({"bootstrap.servers": self.kafka, "enable.idempotence": True, **QUIET})
+        for number in range(count):
+            producer.produce(name, b"%d" % number, partition=partition)
+        assert producer.flush(WAIT_S) == 0
+
+    def client(self) -> DisklessClient:
+        store = open_store(StoreUrl.parse(f"file://{self.service.folder / 'objects'}"), {})
+        return DisklessClient(self.service.addresses, object_store=store)
+
+    def is_known(self, name: str) -> bool:
+        async def ask() -> bool:
+            async with self.client() as client:
+                try:
+                    await client.describe_topic(name)
+                except NotFound:
+                    return False
+                return True
+
+        return asyncio.run(ask())
+
+
+@pytest.fixture
+def place(one_node: Service) -> Place:
+    return Place(one_node, one_node.bootstrap)
+
+
+@pytest.fixture
+def secured_place(one_node: Service, secured_kafka: SecuredKafka) -> Place:
+    """Classic topics on a Kafka with ACLs."""
+    return Place(one_node, secured_kafka.cluster.bootstrap)
+
+
+class Writer(threading.Thread):
+    """Writes to all partitions in turn, with an idempotent producer, until it is refused or stopped."""
+
+    def __init__(self, properties: dict[str, str], topic: str, partitions: int, mark: str) -> None:
+        super().__init__(daemon=True)
+        self._producer = Producer({**properties, "enable.idempotence": True, "linger.ms": 2, **QUIET})
+        self._topic = topic
+        self._partitions = partitions
+        self._mark = mark
+        self._stopping = threading.Event()
+        self.refused: set[int] = set()
+        self.acknowledged: dict[int, dict[int, bytes]] = {partition: {} for partition in range(partitions)}
+
+    def run(self) -> None:
+        number = 0
+        while not self._stopping.is_set() and not self.refused:
+            try:
+                value = f"{self._mark}-{number}".encode()
+                self._producer.produce(self._topic, value, partition=number % self._partitions, on_delivery=self._delivered)
+            except KafkaException as error:  # what the metadata say already
+                self.refused.add(error.args[0].code())
+            except BufferError:
+                pass
+            number += 1
+            self._producer.poll(0.001)
+        self._producer.flush(WAIT_S)
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self.join(WAIT_S)
+        assert not self.is_alive()
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.refused.add(error.code())
+            return
+        partition, offset, value = message.partition(), message.offset(), message.value()
+        assert partition is not None
+        assert offset is not None
+        assert isinstance(value, bytes)
+        self.acknowledged[partition][offset] = value
+
+
+def last_batches(log: ClassicLogReader, end_offset: int) -> dict[int, list[BatchHeader]]:
+    """Every producer's batches of a whole log."""
+    found: dict[int, list[BatchHeader]] = {}
+    for piece in log.pieces(0, end_offset):
+        for header in piece.headers:
+            found.setdefault(header.producer_id, []).append(header)
+    return found
+
+
+class Sent(NamedTuple):
+    """A batch for the diskless log."""
+
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    sequence: int
+    records: int
+
+
+async def commit(client: DisklessClient, place: Place, topic_id: bytes, batches: Sequence[Sent]) -> CommitOutcome:
+    """Upload a file of such batches and commit it."""
+    store = open_store(StoreUrl.parse(f"file://{place.service.folder / 'objects'}"), {})
+    data, rows, now_ms = b"", [], time.time_ns() // 1_000_000
+    for one in batches:
+        producer = ProducerSequence(producer_id=one.producer_id, producer_epoch=one.producer_epoch, base_sequence=one.sequence)
+        values = [b"diskless-%d-%d" % (one.producer_id, (one.sequence + place_) % SEQUENCES) for place_ in range(one.records)]
+        encoded = encode_batch([Record(timestamp_ms=now_ms, value=value) for value in values], producer=producer)
+        rows.append(
+            CommitBatch(
+                magic=2,
+                request_id=0,
+                topic_id=topic_id,
+                partition_index=one.partition,
+                byte_offset=len(data),
+                size=len(encoded),
+                base_offset=0,
+                last_offset=one.records - 1,
+                batch_max_timestamp=now_ms,
+                timestamp_type=0,
+                producer_id=one.producer_id,
+                producer_epoch=one.producer_epoch,
+                base_sequence=one.sequence,
+                last_sequence=(one.sequence + one.records - 1) % SEQUENCES,
+            )
+        )
+        data += encoded
+    key = f"wal/{new_ulid(now_ms, os.urandom(10))}"
+    await store.put(key, data)
+    return await client.commit_file(key, len(data), rows)
+
+
+# ---- whole migrations
+
+
+@pytest.mark.parametrize("partitions", [6, pytest.param(24, marks=pytest.mark.long)])
+def test_a_topic_that_is_written_to_until_its_writers_are_stopped_loses_and_doubles_nothing(
+    secured_kafka: SecuredKafka, secured_place: Place, unique_name: Callable[[str], str], partitions: int
+) -> None:
+    place, name = secured_place, unique_name("orders")[-60:]
+    place.create(name, partitions)
+    secured_kafka.add_users(writer="writer-secret")
+    secured_kafka.allow("writer", [Right(ResourceType.TOPIC, name, (AclOperation.WRITE, AclOperation.DESCRIBE))])
+    login = {"bootstrap.servers": secured_kafka.address(LOGIN), **secured_kafka.login("writer", "writer-secret")}
+    writers = [Writer(login, name, partitions, f"writer-{number}") for number in range(WRITERS)]
+    for writer in writers:
+        writer.start()
+    wait_until(lambda: all(len(one) >= 50 for writer in writers for one in writer.acknowledged.values()), "writes to every partition")
+
+    report = place.run("start", name, "--yes", *STILL)
+
+    for writer in writers:
+        writer.join(WAIT_S)
+        assert writer.refused == {KafkaError.TOPIC_AUTHORIZATION_FAILED}
+    assert [row["result"] for row in report] == ["diskless"] * partitions
+    starts = [row["start_offset"] for row in report]
+    asyncio.run(_prove_continuity(place, name, writers, starts))
+    proofs = place.verify(name)
+    assert [(row["first_offset"], row["start_offset"], row["prefix_records"]) for row in proofs] == [(0, end, end) for end in starts]
+    assert [row["suffix_records"] for row in proofs] == [4 * WRITERS] * partitions
+
+    assert "is migrated already" in place.run("start", name, "--yes", *STILL, status=Exit.FAILURE)
+    assert "diskless records from offset" in place.run("abort", name, "--yes", status=Exit.FAILURE)
+    place.write(name, 2)  # by a super user, whom no ACL stops
+    [row, *others] = place.verify(name, Exit.AUDIT)
+    assert f"offsets {starts[0]} to {starts[0] + 1} of the classic log are read by nobody" in row["finding"]
+    assert [other["finding"] for other in others] == [None] * (partitions - 1)
+
+
+async def _prove_continuity(place: Place, name: str, writers: Sequence[Writer], starts: Sequence[int]) -> None:
+    """Retries across the boundary are duplicates, sequences go on, and readers go through it."""
+    topic_id = (await place.topic(name).describe()).topic_id
+    classic = KafkaClassicRecords(name, bootstrap_servers=place.kafka, client_id="test", kafka_properties={})
+    async with place.client() as client:
+        reader = HybridReader(client, topic_id, classic)
+        for partition, start in enumerate(starts):
+            batches = await asyncio.to_thread(last_batches, place.log(name, partition), start)
+            assert len(batches) == WRITERS
+            retried = [header for headers in batches.values() for header in headers[-5:]]
+            outcome = await commit(
+                client,
+                place,
+                topic_id,
+                [Sent(partition, one.producer_id, one.producer_epoch, one.base_sequence, one.record_count) for one in retried],
+            )
+            assert outcome.is_ok, outcome.messages
+            assert [(one.is_duplicate, one.base_offset) for one in outcome.batches] == [(True, one.base_offset) for one in retried]
+
+            last = [headers[-1] for headers in batches.values()]
+            gaps = [Sent(partition, one.producer_id, one.producer_epoch, one.last_sequence + 2, 1) for one in last]
+            outcome = await commit(client, place, topic_id, gaps)
+            assert outcome.error_codes.tolist() == [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER] * WRITERS
+            following = [Sent(partition, one.producer_id, one.producer_epoch, one.last_sequence + 1, 4) for one in last]
+            outcome = await commit(client, place, topic_id, following)
+            assert outcome.base_offsets.tolist() == [start + 4 * number for number in range(WRITERS)]
+
+            read = [record async for record in reader.read(partition)]
+            assert [record.offset for record in read] == [*range(start + 4 * WRITERS)]
+            for writer in writers:
+                acknowledged = writer.acknowledged[partition]
+                assert {offset: read[offset].value for offset in acknowledged} == acknowledged
+            values = [record.value for record in read[:start]]
+            assert len(set(values)) == len(values)
+            assert [one.value for one in read[start:]] == [
+                b"diskless-%d-%d" % (one.producer_id, one.sequence + step) for one in following for step in range(4)
+            ]
+        through = [record.offset async for record in reader.read(0, offset=starts[0] - 3)]
+        assert through == [*range(starts[0] - 3, starts[0] + 4 * WRITERS)]
+        assert [record.offset async for record in reader.read(0, offset=starts[0] + 1)] == [*range(starts[0] + 1, starts[0] + 4 * WRITERS)]
+        with pytest.raises(OffsetOutOfRange):
+            await anext(reader.read(0, offset=starts[0] + 100))
+        await _look_up_times(reader, starts[0], [record async for record in reader.read(0)])
+
+
+async def _look_up_times(reader: HybridReader, start: int, read: Sequence[Any]) -> None:
+    """Offsets for times look into both parts."""
+    earliest, latest = await reader.offset_for(0, EARLIEST), await reader.offset_for(0, LATEST)
+    assert earliest is not None
+    assert latest is not None
+    assert (earliest.offset, latest.offset) == (0, len(read))
+    first, last = read[0].timestamp_ms, read[-1].timestamp_ms
+    for timestamp in (0, first, read[start - 1].timestamp_ms, read[start].timestamp_ms, last):
+        wanted = next((one.offset, one.timestamp_ms) for one in read if one.timestamp_ms >= timestamp)
+        assert await reader.offset_for(0, timestamp) == wanted
+    assert await reader.offset_for(0, last + 1) is None
+
+
+def test_a_migration_is_taken_back_and_begun_again(secured_place: Place, unique_name: Callable[[str], str]) -> None:
+    place, name = secured_place, unique_name("orders")[-60:]
+    place.create(name, 2, retention_ms="86400000")
+    place.write(name, 5)
+    plan = place.run("start", name, "--dry-run", *STILL)
+    assert [(row["state"], row["log_end_offset"], row["to_do"]) for row in plan] == [("classic", 5, "migrate"), ("classic", 0, "migrate")]
+    assert not place.is_known(name)
+    assert "no migration of topic" in place.run("abort", name, "--yes", status=Exit.NOT_FOUND)
+    assert "is not migrated" in place.verify(name, Exit.NOT_FOUND)
+
+    assert [row["start_offset"] for row in place.run("start", name, "--yes", *STILL)] == [5, 0]
+    fence = KafkaClassicTopic(name, bootstrap_servers=place.kafka, client_id="test", kafka_properties={}, is_fence_confirmed=False).fence
+    assert asyncio.run(fence.is_closed())
+    assert [row["result"] for row in place.run("abort", name, "--dry-run")] == ["would be reset"] * 2
+    assert [row["result"] for row in place.run("abort", name, "--yes")] == ["reset"] * 2
+    assert not asyncio.run(fence.is_closed())
+
+    async def read() -> None:
+        async with place.client() as client:
+            described = await client.describe_topic(name)
+            assert described.settings["retention.ms"] == "86400000"
+            classic = KafkaClassicRecords(name, bootstrap_servers=place.kafka, client_id="test", kafka_properties={})
+            with pytest.raises(Unavailable, match="is not migrated yet"):
+                await anext(HybridReader(client, described.topic_id, classic).read(0))
+
+    asyncio.run(read())
+    place.write(name, 3)
+    assert [row["start_offset"] for row in place.run("start", name, "--yes", *STILL)] == [8, 0]
+    assert [row["prefix_records"] for row in place.verify(name)] == [8, 0]
+
+
+async def test_drivers_that_are_killed_are_repeated(place: Place, unique_name: Callable[[str], str]) -> None:
+    name, kills = unique_name("orders")[-60:], (2, 4, 6, 7)
+    place.create(name, len(kills))
+    topic = place.topic(name)
+    facts = await topic.describe()
+    async with place.client() as client:
+        await client.create_topic(name, len(kills), topic_id=facts.topic_id, classic_pending=True)
+
+        async def killed_and_repeated(partition: int, number: int) -> None:
+            await asyncio.to_thread(place.write, name, 7, partition)
+            steps = Steps(number, is_after=True)
+            classic = topic.partition(facts.topic_id, partition)
+            with pytest.raises(Killed):
+                await MigrationDriver(steps.over(client), still_s=0.0).migrate(steps.over(classic))
+            rivals = (MigrationDriver(client, still_s=0.0).migrate(classic) for _ in range(3))
+            for migrated in await asyncio.gather(*rivals):
+                assert migrated.start_offset == 7
+                assert migrated.was_initialised or number < 6
+
+        for partition, number in enumerate(kills):
+            await killed_and_repeated(partition, number)
+
+
+@pytest.mark.long
+async def test_a_leader_that_is_killed_in_between_changes_nothing(
+    one_node: Service, kafka_cluster: KafkaFactory, unique_name: Callable[[str], str]
+) -> None:
+    cluster = await asyncio.to_thread(kafka_cluster, 1)
+    place, name = Place(one_node, cluster.bootstrap), unique_name("orders")[-60:]
+    await asyncio.to_thread(place.create, name)
+    await asyncio.to_thread(place.write, name, 7)
+    topic = place.topic(name)
+    facts = await topic.describe()
+
+    def kill_and_restart() -> None:
+        cluster.kill(1)
+        cluster.restart(1)
+
+    async with place.client() as client:
+        await client.create_topic(name, 1, topic_id=facts.topic_id, classic_pending=True)
+        steps = Steps(5, action=kill_and_restart)  # the batches are read, and the log is not settled yet
+        migrated = await MigrationDriver(steps.over(client), still_s=0.0).migrate(steps.over(topic.partition(facts.topic_id, 0)))
+        assert (migrated.start_offset, migrated.batches) == (7, 1)
+        assert migrated.leader_epoch > 0
+        assert steps.names.count("last_batches") == 2
+
+
+# ---- refusals
+
+
+@contextmanager
+def open_transaction(place: Place, name: str) -> Iterator[None]:
+    producer = Producer({"bootstrap.servers": place.kafka, "transactional.id": name, **QUIET})
+    producer.init_transactions(WAIT_S)
+    producer.begin_transaction()
+    producer.produce(name, b"value", partition=0)
+    assert producer.flush(WAIT_S) == 0
+    try:
+        yield
+    finally:
+        producer.abort_transaction(WAIT_S)
+
+
+@contextmanager
+def still_writing(place: Place, name: str) -> Iterator[None]:
+    writer = Writer({"bootstrap.servers": place.kafka}, name, 1, "writer")
+    writer.start()
+    try:
+        wait_until(lambda: bool(writer.acknowledged[0]), "a first write")
+        yield
+    finally:
+        writer.stop()
+
+
+def test_whatever_is_in_the_way_is_refused_before_anything_is_changed(place: Place, unique_name: Callable[[str], str]) -> None:
+    name = unique_name("orders")[-60:]
+
+    def refused(topic: str, *words: str, status: Exit = Exit.FAILURE) -> str:
+        text: str = place.run("start", topic, "--yes", *STILL, *words, status=status)
+        assert not place.is_known(topic)
+        return text
+
+    assert f"Kafka has no topic {name}" in refused(name, "--writers-stopped", status=Exit.NOT_FOUND)
+    assert "the metadata topic of the service itself" in refused("__diskless_metadata", "--writers-stopped")
+    place.create(f"{name}-compacted", cleanup_policy="compact")
+    assert "is compacted" in refused(f"{name}-compacted", "--writers-stopped")
+    place.create(name)
+    assert "Kafka has no authorizer" in refused(name)
+    with still_writing(place, name):
+        assert "is still being written: its end moved from" in refused(name, "--writers-stopped")
+    with open_transaction(place, name):
+        assert "the transaction of producer" in refused(name, "--writers-stopped")
+    place.create(f"{name}-born")
+
+    async def bear() -> None:
+        async with place.client() as client:
+            await client.create_topic(name, 1)
+            facts = await place.topic(f"{name}-born").describe()
+            await client.create_topic(f"{name}-born", 1, topic_id=facts.topic_id)
+
+    asyncio.run(bear())
+    text = place.run("start", name, "--writers-stopped", "--yes", *STILL, status=Exit.FAILURE)
+    assert "they are different topics, and two cannot have one name" in text
+    text = place.run("start", f"{name}-born", "--writers-stopped", "--yes", *STILL, status=Exit.FAILURE)
+    assert "was created as a diskless topic: there is nothing to migrate" in text

@@ -1,0 +1,119 @@
+"""The proof of a migrated partition finds every way in which a reader may be wrong."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
+
+import pytest
+
+from coordinator.client.errors import OffsetOutOfRange
+from coordinator.client.migration.hybrid import HybridOffset
+from coordinator.client.migration.verify import PartitionProof, prove
+from coordinator.kafka.errors import ErrorCode
+from coordinator.testing.classic import InMemoryClassicPartition
+from coordinator.testing.diskless_logs import InMemoryDisklessLogs
+from records.record_batch import StoredRecord
+
+TOPIC = b"classic-topic-id"
+FIRST, START, END = 2, 8, 12
+ABORTED = {4, 5}
+"""Offsets of the prefix without a record for readers."""
+
+Records = list[StoredRecord]
+
+
+def record(offset: int) -> StoredRecord:
+    return StoredRecord(offset=offset, timestamp_ms=1_000 + offset, key=None, value=b"%d" % offset, headers=())
+
+
+def whole() -> Records:
+    return [record(offset) for offset in range(FIRST, END) if offset not in ABORTED]
+
+
+class ListedRecords:
+    """A reader and a witness of one partition that give what they hold."""
+
+    def __init__(self, records: Records, *, is_cut: bool = False) -> None:
+        self._records = records
+        self._is_cut = is_cut
+
+    async def offset_for(self, partition: int, timestamp: int) -> HybridOffset:
+        return HybridOffset(FIRST)
+
+    async def read(self, partition: int, *, offset: int) -> AsyncGenerator[StoredRecord]:
+        for one in self._records:
+            yield one
+        if self._is_cut:
+            raise OffsetOutOfRange(ErrorCode.OFFSET_OUT_OF_RANGE, "gone")
+
+    async def records(self, partition: int, start_offset: int, end_offset: int) -> AsyncGenerator[StoredRecord]:
+        for one in self._records:
+            if start_offset <= one.offset < end_offset:
+                yield one
+
+
+async def proof_of(read: Records, *, is_cut: bool = False, past: int = 0) -> PartitionProof:
+    classic, logs = InMemoryClassicPartition(topic_id=TOPIC), InMemoryDisklessLogs()
+    for count in filter(None, (START, past)):
+        classic.write(None, count)
+    await logs.init_diskless_log(TOPIC, 0, start_offset=START, prefix_start=FIRST, leader_epoch=0, producers=())
+    logs.commit(TOPIC, 0, END - START)
+    return await prove(logs, ListedRecords(read, is_cut=is_cut), ListedRecords(whole()), classic)
+
+
+async def test_a_whole_log_has_no_finding() -> None:
+    proof = await proof_of(whole())
+    assert (proof.finding, proof.prefix_records, proof.suffix_records) == ("", START - FIRST - len(ABORTED), END - START)
+    assert (proof.first_offset, proof.start_offset, proof.end_offset) == (FIRST, START, END)
+
+
+def without(offset: int) -> Callable[[Records], Records]:
+    return lambda records: [one for one in records if one.offset != offset]
+
+
+def doubled(offset: int) -> Callable[[Records], Records]:
+    return lambda records: [one for record_ in records for one in [record_] * (2 if record_.offset == offset else 1)]
+
+
+def swapped(offset: int) -> Callable[[Records], Records]:
+    other = {offset: offset + 1, offset + 1: offset}
+    return lambda records: [record(other.get(one.offset, one.offset)) for one in records]
+
+
+def changed(**fields: object) -> Callable[[Records], Records]:
+    return lambda records: [replace(one, **fields) if one.offset == 3 else one for one in records]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("damage", "finding"),
+    [
+        (without(FIRST), "the record at 2 is not read; 3 follows"),
+        (without(6), "the record at 6 is not read; 7 follows"),
+        (without(START - 1), "the record at 7 is not read"),
+        (without(START), "offset 8 is not read; 9 follows"),
+        (without(10), "offset 10 is not read; 11 follows"),
+        (without(END - 1), "offsets 11 to 11 are not read"),
+        (lambda records: records[:2], "the record at 6 is not read"),
+        (doubled(3), "offset 3 is read where 4 or a later one is due"),
+        (doubled(START), "offset 8 is read where 9 or a later one is due"),
+        (swapped(2), "the record at 2 is not read; 3 follows"),
+        (swapped(START - 1), "the record at 7 is not read"),
+        (swapped(9), "offset 9 is not read; 10 follows"),
+        (lambda records: sorted([*records, record(4)], key=lambda one: one.offset), "the record at 6 is not read; 4 follows"),
+        (changed(value=b"other"), "the record at 3 is read with another value"),
+        (changed(key=b"k", timestamp_ms=0), "the record at 3 is read with another timestamp_ms and key"),
+        (changed(headers=(("h", b""),)), "the record at 3 is read with another headers"),
+    ],
+)
+async def test_every_damage_is_found(damage: Callable[[Records], Records], finding: str) -> None:
+    assert (await proof_of(damage(whole()))).finding == finding
+
+
+async def test_records_that_stand_past_the_start_are_found() -> None:
+    assert "offsets 8 to 9 of the classic log are read by nobody" in (await proof_of(whole(), past=2)).finding
+
+
+async def test_records_that_are_deleted_meanwhile_are_no_damage_of_the_log() -> None:
+    proof = await proof_of(whole()[:2], is_cut=True)
+    assert proof.finding == "records were deleted while they were read (gone): verify again"
