@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, cast
 from coordinator.client.connection import ClientConnection
 from coordinator.protocol import messages as m
 from coordinator.protocol.commit_file import CommitFileBody, batch_rows, decode_commit_response, encode_commit_file
+from coordinator.security.client_security import PLAIN_TEXT, ClientSecurity
 
 OK = 0
 OFFSET_OUT_OF_RANGE = 1
@@ -286,10 +287,10 @@ class Wire:
 
 
 @asynccontextmanager
-async def connected(address: str, client_id: str | None = "test") -> AsyncIterator[Wire]:
+async def connected(address: str, client_id: str | None = "test", security: ClientSecurity = PLAIN_TEXT) -> AsyncIterator[Wire]:
     """A connection to a node for the length of a block."""
     host, _, port = address.rpartition(":")
-    connection = await ClientConnection.connect(host, int(port), client_id=client_id, timeout_s=TIMEOUT_S)
+    connection = await ClientConnection.connect(host, int(port), client_id=client_id, timeout_s=TIMEOUT_S, security=security)
     try:
         yield Wire(connection)
     finally:

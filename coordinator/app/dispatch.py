@@ -130,7 +130,7 @@ class Dispatcher:
             return False
 
     async def _answer(self, operation: Operation, message: Message, request: IncomingRequest, respond: Respond) -> None:
-        work = self._body(operation, request.api_version, message)
+        work = self._body(operation, request.api_version, message, request.peer.listener)
         try:
             body: bytes | None = await (self._fair_reads.take(request.peer.connection_id, work) if operation.is_unbounded else work)
         except Exception:
@@ -141,7 +141,7 @@ class Dispatcher:
         respond(body)
         self._metrics.observe("request_seconds", self._loop.time() - request.received_s, operation.name)
 
-    async def _body(self, operation: Operation, version: int, message: Message) -> bytes:
-        answer = await serve(self._node, operation, version, message)
+    async def _body(self, operation: Operation, version: int, message: Message, listener: str) -> bytes:
+        answer = await serve(self._node, operation, version, message, listener)
         self.answered[(operation.name, first_error(answer))] += 1
         return encode(answer)

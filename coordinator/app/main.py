@@ -46,6 +46,7 @@ from coordinator.app.file_rules import file_rules, scan_rules
 from coordinator.app.http_security import HttpSecurity
 from coordinator.app.listener_security import ListenersSecurity
 from coordinator.app.node_objects import open_objects
+from coordinator.app.node_security import node_secret_of, security_to_nodes
 from coordinator.app.quotas import quota_gate
 from coordinator.app.snapshot_store import durable_snapshots, snapshot_peers, snapshot_rules
 from coordinator.app.store_folder import StoreFolderError, prepare_store_folder
@@ -135,9 +136,10 @@ class Process:
         loop.add_signal_handler(signal.SIGHUP, look_at_files.set)
         # Listening comes first: the port the system chose is part of what the node tells others, and a process that cannot listen
         # must not join the group.
-        security = ListenersSecurity(settings, nodes=NoUsers(), executor=self._logins)
+        secret = node_secret_of(settings)
+        security = ListenersSecurity(settings, nodes=secret or NoUsers(), executor=self._logins)
         endpoints, late = await self._listen(security)
-        peers = PooledPeers(client_id=f"diskless-node-{settings.node_id}")
+        peers = PooledPeers(client_id=f"diskless-node-{settings.node_id}", security=security_to_nodes(settings, secret))
         cluster = KafkaAdmin(group_id=settings.group_id, **self._kafka_arguments())
         membership = KafkaMembership(
             loop=loop,
@@ -316,7 +318,7 @@ class Process:
         return OpenDirectories(online, opened.offline)
 
     async def _listen(self, security: ListenersSecurity) -> tuple[list[Endpoint], LateHandler]:
-        """Open the listeners; returns what to advertise, in the order of `listeners`."""
+        """Open the listeners; returns what to advertise, in the order of the setting, the listener of nodes first."""
         settings = self._settings
         handler = LateHandler()
         limits = ServerLimits(
@@ -340,7 +342,8 @@ class Process:
             except OSError as error:
                 raise FatalError(cannot_listen("listeners", str(listener), error)) from error
             self._servers.append(server)
-        advertised = settings.effective_advertised_listeners()
+        among_nodes = settings.inter_node_listener()
+        advertised = sorted(settings.effective_advertised_listeners(), key=lambda one: one.name != among_nodes)
         return [Endpoint(listener=a.name, host=a.host, port=a.port or ports[a.name]) for a in advertised], handler
 
     async def _serve_http(self, node: Node, security: HttpSecurity) -> tuple[HttpServer | None, str]:

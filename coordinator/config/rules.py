@@ -239,6 +239,24 @@ def _advertised(settings: Settings) -> Iterator[Problem]:
             )
 
 
+@_rule("listeners", "listener.security.protocol.map", "advertised.listeners", "inter.node.listener.name", "internal.secret.file")
+def _nodes_reach_each_other(settings: Settings) -> Iterator[Problem]:
+    name = settings.inter_node_listener()
+    names = [listener.name for listener in settings.effective_advertised_listeners()]
+    if name not in names:
+        yield _problem(
+            settings, "inter.node.listener.name", f"{name} is not one of listeners that are advertised", f"use one of {', '.join(names)}"
+        )
+    protocol = settings.protocol_of(name)
+    if protocol is not None and protocol.has_login and settings.internal_secret_file is None:
+        yield _problem(
+            settings,
+            "internal.secret.file",
+            f"must be given: nodes reach each other by listener {name}, which is {protocol}",
+            "make a secret for all nodes with `openssl rand -hex 24`, or name a listener without logins in inter.node.listener.name",
+        )
+
+
 @_rule("listeners", "http.listener")
 def _ports(settings: Settings) -> Iterator[Problem]:
     ports = [listener.port for listener in settings.listeners if listener.port]

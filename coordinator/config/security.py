@@ -99,7 +99,8 @@ class TlsSettings:
     ssl_truststore_location: Path | None = path(
         "ssl.truststore.location",
         why="""File with the authorities whose certificates clients may show, in PEM. Needed with ssl.client.auth; no other authority is
-        believed, those of the system neither. It is read again like ssl.keystore.location.""",
+        believed, those of the system neither. Of the listener of nodes (inter.node.listener.name) it also has the authority of the
+        nodes' own certificates. It is read again like ssl.keystore.location.""",
     )
     ssl_client_auth: ClientAuth = choice(
         "ssl.client.auth",

@@ -16,6 +16,7 @@ from coordinator.config.authorization import AuthorizationSettings
 from coordinator.config.essential import EssentialSettings
 from coordinator.config.files import FileSettings
 from coordinator.config.http import HttpSettings
+from coordinator.config.internal import InternalSettings
 from coordinator.config.keys import Key
 from coordinator.config.leadership import LeadershipSettings
 from coordinator.config.network import NetworkSettings
@@ -60,6 +61,7 @@ class Settings(
     EssentialSettings,
     SecuritySettings,
     AuthorizationSettings,
+    InternalSettings,
     HttpSettings,
     LeadershipSettings,
     SnapshotSettings,
@@ -90,6 +92,10 @@ class Settings(
         made = make(**{f.name: own.get(f.name, getattr(self, f.name)) for f in fields(ListenerSettings)})
         assert isinstance(made, ListenerSettings)
         return made
+
+    def inter_node_listener(self) -> str:
+        """Return the name of the listener at which nodes reach each other."""
+        return self.inter_node_listener_name.upper() or self.listeners[0].name
 
     def effective_advertised_listeners(self) -> tuple[Listener, ...]:
         """List the addresses to tell clients: as configured, else the listeners with the machine's name for "all interfaces"."""

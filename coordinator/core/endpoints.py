@@ -7,6 +7,11 @@ from collections.abc import Sequence
 from records.model import Endpoint
 
 
+def endpoint_of(endpoints: Sequence[Endpoint], listener: str) -> Endpoint:
+    """Return the endpoint of a listener; that of nodes, the first, when there is none of this name."""
+    return next((one for one in endpoints if one.listener == listener), endpoints[0])
+
+
 def format_endpoints(endpoints: Sequence[Endpoint]) -> str:
     """The text of some endpoints."""
     return ",".join(f"{e.listener}://{e.host}:{e.port}" for e in endpoints)

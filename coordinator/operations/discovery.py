@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 from kio.schema.errors import ErrorCode as KioError
 
 from coordinator.core.commands import Outcome
+from coordinator.core.endpoints import endpoint_of
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.names import parse_topic_id
 from coordinator.operations.declaration import DISCOVERY, EVERYBODY
@@ -101,14 +102,18 @@ def wanted_topics(request: Message) -> list[tuple[bytes, str | None]] | None:
 
 
 def metadata_response(
-    version: int, nodes: Sequence[NodeRegistered], cluster_id: str | None, controller_id: int, topics: Sequence[TopicLeaders]
+    version: int,
+    nodes: Sequence[NodeRegistered],
+    cluster_id: str | None,
+    controller_id: int,
+    topics: Sequence[TopicLeaders],
+    listener: str = "",
 ) -> Message:
-    """Kafka's response of a version: our nodes as brokers, our coordinators as partition leaders."""
+    """Kafka's response of a version: our nodes, by their addresses of a listener, as brokers, our coordinators as partition leaders."""
     module = schema_module("metadata", version, "response")
+    known = [(one, endpoint_of(one.endpoints, listener)) for one in nodes if one.endpoints]
     brokers = tuple(
-        module.MetadataResponseBroker(node_id=n.node_id, host=n.endpoints[0].host, port=n.endpoints[0].port, rack=n.rack or None)
-        for n in nodes
-        if n.endpoints
+        module.MetadataResponseBroker(node_id=one.node_id, host=at.host, port=at.port, rack=one.rack or None) for one, at in known
     )
     described = tuple(_metadata_topic(module, version, topic) for topic in topics)
     return cast(

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from coordinator.core.directory.directory import DIRECTORY_PARTITION, Deletion, Directory, Placement, why_unknown
+from coordinator.core.endpoints import endpoint_of
 from coordinator.core.leadership.states import State
 from coordinator.core.view import ShardView
 from coordinator.kafka.batches import BatchArray, split_partition_key
@@ -109,13 +110,13 @@ class ClusterView:
         shard = self.shard(coordinator_id)
         return shard is None or shard.phase in (State.RECOVERING, State.FENCING)
 
-    def leader(self, coordinator_id: int) -> KnownLeader | None:
-        """The leader by the claim in force, which outranks whatever the group says."""
+    def leader(self, coordinator_id: int, listener: str = "") -> KnownLeader | None:
+        """The leader by the claim in force, which outranks whatever the group says, at its address of a listener, else that for nodes."""
         shard = self.shard(coordinator_id)
         claim = None if shard is None else shard.known_claim
-        return None if claim is None or not claim.endpoints else _leader(claim)
+        return None if claim is None or not claim.endpoints else _leader(claim, listener)
 
 
-def _leader(claim: LeadershipClaimed) -> KnownLeader:
-    endpoint = claim.endpoints[0]
+def _leader(claim: LeadershipClaimed, listener: str) -> KnownLeader:
+    endpoint = endpoint_of(claim.endpoints, listener)
     return KnownLeader(claim.node_id, claim.epoch, claim.term, endpoint.host, endpoint.port)

@@ -59,10 +59,11 @@ class LocalCoordinator:
 
 
 class Descriptions:
-    """Reads a node's replicas; changes nothing."""
+    """Reads a node's replicas; changes nothing. Addresses of leaders are those of `listener`, else those for nodes."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, listener: str = "") -> None:
         self._node = node
+        self._listener = listener
         self._homes = {place.partition: place.directory_id for place in node.keeper.directories.places()}
 
     @property
@@ -124,7 +125,7 @@ class Descriptions:
         return LocalCoordinator(
             coordinator_id=coordinator_id,
             state=state,
-            leader=self._node.view.leader(coordinator_id),
+            leader=self._node.view.leader(coordinator_id, self._listener),
             digest_offset=replica.writer.written_offset,
             log_end=-1 if shard is None else shard.applied_offset + 1,
             live_partitions=0 if shard is None else shard.live_partitions,

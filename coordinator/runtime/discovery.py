@@ -35,7 +35,7 @@ LOG = logging.getLogger("coordinator.dispatch")
 DIRECTORY_TIMEOUT_MS: Final = 2_000
 
 
-async def metadata(node: Node, version: int, request: Message) -> Message:
+async def metadata(node: Node, version: int, request: Message, listener: str) -> Message:
     """Answer Metadata: our nodes as brokers, our coordinators as partition leaders."""
     describe = Descriptions(node)
     wanted = wanted_topics(request)
@@ -51,16 +51,16 @@ async def metadata(node: Node, version: int, request: Message) -> Message:
             topics.append(TopicLeaders(error, topic_id, name, []))
     leader = node.view.leader(DIRECTORY_PARTITION)
     controller_id = -1 if leader is None else leader.node_id
-    return metadata_response(version, describe.nodes(), describe.cluster_id, controller_id, topics)
+    return metadata_response(version, describe.nodes(), describe.cluster_id, controller_id, topics, listener)
 
 
-async def find_coordinator(node: Node, version: int, request: Message) -> Message:
+async def find_coordinator(node: Node, version: int, request: Message, listener: str) -> Message:
     """Answer FindCoordinator: the node that leads a coordinator, named by its id or by a partition it owns."""
     key_type, keys = coordinator_keys(request)
-    return find_coordinator_response(version, [await _find_one(node, key_type, key) for key in keys])
+    return find_coordinator_response(version, [await _find_one(node, key_type, key, listener) for key in keys])
 
 
-async def _find_one(node: Node, key_type: int, text: str) -> FoundCoordinator:
+async def _find_one(node: Node, key_type: int, text: str, listener: str) -> FoundCoordinator:
     if key_type != COORDINATOR_KEY_TYPE:
         message = f"key type {key_type} is not served here; Diskless Coordinators have key type {COORDINATOR_KEY_TYPE}"
         return _not_found(text, ErrorCode.INVALID_REQUEST, message)
@@ -76,7 +76,7 @@ async def _find_one(node: Node, key_type: int, text: str) -> FoundCoordinator:
             coordinator_id = node.view.owner_of(wire_key)
         if coordinator_id is None:
             coordinator_id = node.view.former_owner_of(wire_key)
-    leader = None if coordinator_id is None else node.view.leader(coordinator_id)
+    leader = None if coordinator_id is None else node.view.leader(coordinator_id, listener)
     if leader is None:
         what = f"no coordinator owns {text}" if coordinator_id is None else f"coordinator {coordinator_id} has no leader now"
         return _not_found(text, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{what}; retry")

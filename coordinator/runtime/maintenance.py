@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from coordinator.core.commands import Outcome
+from coordinator.core.endpoints import endpoint_of
 from coordinator.core.files.logged import owner_ids_of
 from coordinator.core.limits import FILES_PER_REQUEST_MAX
 from coordinator.core.log_entry import ContradictoryEntry
@@ -36,15 +37,15 @@ from coordinator.runtime.node import Node
 LIST_FILES_MAX: Final = 10_000
 
 
-async def describe_coordinators(node: Node, _: int, request: DescribeCoordinatorsRequest) -> Message:
+async def describe_coordinators(node: Node, _: int, request: DescribeCoordinatorsRequest, listener: str) -> Message:
     """Answer DescribeCoordinators from this node's replicas."""
-    describe = Descriptions(node)
+    describe = Descriptions(node, listener)
     nodes = [
         DescribeCoordinatorsNode(
             node_id=n.node_id,
             rack=n.rack or None,
-            host=n.endpoints[0].host,
-            port=n.endpoints[0].port,
+            host=endpoint_of(n.endpoints, listener).host,
+            port=endpoint_of(n.endpoints, listener).port,
             incarnation_id=n.incarnation_id,
         )
         for n in describe.nodes()

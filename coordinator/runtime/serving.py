@@ -1,6 +1,6 @@
 """A request of any operation answered by a node, as the operation's declaration says.
 
-The commands of partitions and coordinators need nothing but the declaration; `ANSWERS` and `PROCEDURES` name what the node
+The commands of partitions and coordinators need nothing but the declaration; the tables of answers and `PROCEDURES` name what the node
 does for the others. Shared by the dispatcher and the simulator.
 """
 
@@ -30,14 +30,19 @@ from coordinator.runtime.node import Node
 
 Answer = Callable[[Node, int, Any], Awaitable[Message]]
 """Takes the node, the version of the request, and the request."""
+AnswerOfListener = Callable[[Node, int, Any, str], Awaitable[Message]]
+"""As `Answer`; takes the name of the client's listener besides, because the answer has addresses of nodes."""
 Procedure = Callable[[Node, Any, int], Awaitable[Sequence[Any]]]
 """Takes the node, the elements asked for, and the timeout in ms; returns one answer per element."""
 
-ANSWERS: Final[Mapping[int, Answer]] = {
+ANSWERS_OF_LISTENERS: Final[Mapping[int, AnswerOfListener]] = {
     ApiKey.METADATA: discovery.metadata,
     ApiKey.FIND_COORDINATOR: discovery.find_coordinator,
-    ApiKey.DESCRIBE_TOPICS: discovery.describe_topics,
     ApiKey.DESCRIBE_COORDINATORS: maintenance.describe_coordinators,
+}
+
+ANSWERS: Final[Mapping[int, Answer]] = {
+    ApiKey.DESCRIBE_TOPICS: discovery.describe_topics,
     ApiKey.LIST_FILES: maintenance.list_files,
     ApiKey.UPDATE_SCHEMA_LEVEL: maintenance.update_schema_level,
     ApiKey.FINISH_RESTORE: restore_answers.finish_restore,
@@ -62,9 +67,14 @@ PROCEDURES: Final[Mapping[int, Procedure]] = {
 }
 
 
-async def serve(node: Node, operation: Operation, version: int, request: Any) -> Message:
-    """Return the response of a node to a request. Raises KeyError for an operation without a translation that `ANSWERS` lacks."""
+async def serve(node: Node, operation: Operation, version: int, request: Any, listener: str = "") -> Message:
+    """Return the response of a node to a request on a listener; on one without a name addresses are those for nodes.
+
+    Raises KeyError for an operation without a translation that the tables of answers lack.
+    """
     translation = operation.translation
+    if (by_listener := ANSWERS_OF_LISTENERS.get(operation.key)) is not None:
+        return await by_listener(node, version, request, listener)
     if translation is None:
         return await ANSWERS[operation.key](node, version, request)
     elements = translation.elements(request)

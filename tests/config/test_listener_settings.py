@@ -18,6 +18,7 @@ SECURED = ESSENTIAL | {
     "ssl.key.password": "hidden-1",
     "sasl.enabled.mechanisms": "scram-sha-512",
     "users.file": "/etc/users",
+    "internal.secret.file": "/etc/secret",
     "listener.name.clients.ssl.keystore.location": "",
     "listener.name.clients.ssl.certificate.location": "/etc/tls.crt",
     "listener.name.clients.ssl.key.location": "/etc/tls.key",
@@ -72,6 +73,7 @@ def test_what_is_less_secure_than_it_looks_is_told() -> None:
         "listeners": "SASL_PLAINTEXT://:9192",
         "sasl.enabled.mechanisms": "PLAIN,OAUTHBEARER",
         "users.file": "/etc/users",
+        "internal.secret.file": "/etc/secret",
         "sasl.oauthbearer.jwks.endpoint.url": "https://keys.example/set",
     }
     plain, tokens = advice(load_settings(overrides=ESSENTIAL | given))

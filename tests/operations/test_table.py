@@ -13,7 +13,7 @@ from coordinator.protocol import messages
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import decode, encode
 from coordinator.protocol.wire import MalformedMessage
-from coordinator.runtime.serving import ANSWERS, PROCEDURES
+from coordinator.runtime.serving import ANSWERS, ANSWERS_OF_LISTENERS, PROCEDURES
 
 KIP_KEYS = {93, 94, 95, 96, 97, 98, 100}
 INTERNAL = {59, 73, 10210, 10211, 10212, 10213, 10214}
@@ -65,7 +65,7 @@ def test_every_operation_is_answered_by_something() -> None:
     by_the_server = {discovery.API_VERSIONS.key, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
     by_callback = {one.key for one in OPERATIONS if one.has_own_codec}
     of_elements = {one.key for one in OPERATIONS if one.translation is not None and one.translation.command is not None}
-    groups = [by_the_server, by_callback, of_elements, set(ANSWERS), set(PROCEDURES)]
+    groups = [by_the_server, by_callback, of_elements, set(ANSWERS), set(ANSWERS_OF_LISTENERS), set(PROCEDURES)]
     assert sorted(key for group in groups for key in group) == sorted(one.key for one in OPERATIONS)
     for one in OPERATIONS:
         if one.translation is not None:

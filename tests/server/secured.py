@@ -35,7 +35,11 @@ class Place:
     def listeners(self, protocol: str, **settings: str) -> Iterator[ListenersSecurity]:
         """The security of a listener that has the protocol's name; settings have underscores for dots."""
         tls = {"ssl.keystore.location": str(self.certificate)}
-        login = {"sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512", "users.file": str(self.users_file)}
+        login = {
+            "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+            "users.file": str(self.users_file),
+            "internal.secret.file": "/none",
+        }
         given = {
             **ESSENTIAL,
             "authorizer": "acls",

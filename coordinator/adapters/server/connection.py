@@ -172,13 +172,15 @@ class Connection(asyncio.Protocol):
         for timer in (self._idle_timer, self._output_timer):
             if timer is not None:
                 timer.cancel()
-        self._backlog.clear()
         self._desk.close()
         self._owner.waiting_room.leave(self)
         if self._end is not CloseReason.TOO_MANY:
             if self._end is None:
-                self._note_end(CloseReason.CLIENT if exc is None else CloseReason.NETWORK, "" if exc is None else str(exc))
+                # A client that does not say goodbye to TLS seems to reset its connection: it matters only if something was asked.
+                is_trouble = exc is not None and (self._queue or self._backlog or self._frames.bytes_held)
+                self._note_end(CloseReason.NETWORK if is_trouble else CloseReason.CLIENT, str(exc or ""))
             self._owner.forget(self)
+        self._backlog.clear()
 
     # --- called by the server ---
 

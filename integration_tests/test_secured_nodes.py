@@ -1,0 +1,94 @@
+"""Three nodes that let nobody in without a login, on a Kafka that does not either: brokers work, everybody else is told why not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import cast
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from coordinator.client.client import DisklessClient
+from coordinator.client.connection import ConnectionLost
+from coordinator.testing.certificates import Authority
+from integration_tests.secured_kafka import LOGIN, SecuredKafka, node_rights
+from integration_tests.secured_service import SecuredService
+from integration_tests.waiting import WAIT_S, wait_until
+from integration_tests.wire import OK, Batch, connected
+
+CLUSTER_AUTHORIZATION_FAILED = 31
+
+
+@pytest.fixture(scope="module")
+def service(secured_kafka: SecuredKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredService]:
+    secured_kafka.add_users(coordinator="the secret")
+    given = {f"kafka.{name}": value for name, value in secured_kafka.login("coordinator", "the secret").items()}
+    with SecuredService(secured_kafka.address(LOGIN), tmp_path_factory.mktemp("nodes"), partitions=3, properties=given) as service:
+        secured_kafka.allow("coordinator", node_rights(service.topic, service.properties["group.id"]))
+        service.start(3)
+        yield service
+
+
+async def test_a_broker_commits_finds_lists_and_deletes(service: SecuredService) -> None:
+    """The directory's leader tells the others of their partitions, so nodes have to reach each other."""
+    leaders = {partition: node for node in service.nodes.values() for partition in cast(list[int], node.readiness()[1]["leading"])}
+    assert len({node.node_id for node in leaders.values()}) == 3
+    async with connected(leaders[0].address, security=service.client("broker")) as directory:
+        topic = await directory.new_topic(6)
+        assert sorted(topic.coordinators) == [0, 0, 1, 1, 2, 2]
+        for owner, node in leaders.items():
+            async with connected(node.address, security=service.client("broker")) as wire:
+                partition = topic.partition_at(owner)
+                assert [one.error for one in await wire.commit(Batch(topic, partition=partition, count=3))] == [OK]
+                assert await wire.ends(topic, partition) == (0, 3)
+                (found,) = await wire.find((topic, partition, 0))
+                assert found.ranges == [(0, 2)]
+        assert await directory.delete(topic.id) == [OK]
+
+
+async def test_our_client_and_librdkafka_find_every_node(service: SecuredService) -> None:
+    async with DisklessClient(service.addresses[0], security=service.client("viewer")) as client:
+        async with asyncio.timeout(WAIT_S):
+            while len(await client.nodes()) < 3:  # noqa: ASYNC110 - nodes tell nobody that they are registered
+                await asyncio.sleep(0.05)
+        assert sorted(f"{node.host}:{node.port}" for node in await client.nodes()) == sorted(service.addresses)
+    for mechanism in ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"):
+        admin = AdminClient({"bootstrap.servers": service.addresses[0], **service.login("viewer", sasl_mechanism=mechanism)})
+        brokers = admin.list_topics(timeout=WAIT_S).brokers.values()
+        assert sorted(f"{one.host}:{one.port}" for one in brokers) == sorted(service.addresses)
+
+
+async def told(service: SecuredService, user: str, **changed: str) -> str:
+    """What a client is told that cannot connect."""
+    with pytest.raises(ConnectionLost) as raised:
+        async with connected(service.addresses[0], security=service.client(user, **changed)) as wire:
+            await wire.coordinators()
+    return str(raised.value)
+
+
+async def test_whoever_is_not_let_in_gets_one_clear_line_on_both_sides(service: SecuredService) -> None:
+    before = len(service.warnings(1))
+    said = [await told(service, "broker", sasl_password="not the password")]
+    assert "the server refused the login: the user name or the password is wrong" in said[0]
+    other = Authority(service.certificates, "other")
+    said.append(await told(service, "broker", ssl_ca_location=str(other.ca_file)))
+    assert "the server's certificate is not accepted: unable to get local issuer certificate" in said[1]
+    service.ca.issue("node", days=-1)
+    node = service.nodes[1]
+    wait_until(lambda: node.log_text().count("certificate reloaded") == 1, "the expired certificate to be read")
+    said.append(await told(service, "broker"))
+    assert "the server's certificate is not accepted: certificate has expired" in said[2]
+    service.ca.issue("node")
+    wait_until(lambda: node.log_text().count("certificate reloaded") == 2, "the good certificate to be read")
+    async with connected(node.address, security=service.client("nobody")) as wire:
+        results = await wire.create((bytes([1]) * 16, "forbidden", 1))
+        assert results == [CLUSTER_AUTHORIZATION_FAILED]
+    wait_until(lambda: len(service.warnings(1)) >= before + 4, "a line for each of them")
+    password, authority, expired, acl = service.warnings(1)[before:]
+    assert "reason='login failed' detail=\"user 'broker' by SCRAM-SHA-512: wrong password\"" in password
+    for line in (authority, expired):
+        assert "the client hung up in its handshake, as clients do that do not accept this listener's certificate" in line
+    assert "not authorized principal=User:nobody operation=CREATE_PARTITIONS needs='CLUSTER_ACTION'" in acl
+    assert all("\n" not in line for line in said)
+    assert not any("the secret of" in node.log_text() for node in service.nodes.values())
