@@ -231,6 +231,7 @@ def test_a_topic_that_is_written_to_until_its_writers_are_stopped_loses_and_doub
     assert [(row["first_offset"], row["start_offset"], row["prefix_records"]) for row in proofs] == [(0, end, end) for end in starts]
     assert [row["suffix_records"] for row in proofs] == [4 * WRITERS] * partitions
 
+    asyncio.run(_read_the_diskless_part(place, name, starts))
     assert "is migrated already" in place.run("start", name, "--yes", *STILL, status=Exit.FAILURE)
     assert "diskless records from offset" in place.run("abort", name, "--yes", status=Exit.FAILURE)
     place.write(name, 2)  # by a super user, whom no ACL stops
@@ -282,6 +283,15 @@ async def _prove_continuity(place: Place, name: str, writers: Sequence[Writer], 
         with pytest.raises(OffsetOutOfRange):
             await anext(reader.read(0, offset=starts[0] + 100))
         await _look_up_times(reader, starts[0], [record async for record in reader.read(0)])
+
+
+async def _read_the_diskless_part(place: Place, name: str, starts: Sequence[int]) -> None:
+    """A reader of diskless logs alone begins where they begin."""
+    async with place.client() as client:
+        for partition, start in enumerate(starts):
+            assert [one.offset async for one in client.read(name, partition)] == [*range(start, start + 4 * WRITERS)]
+        with pytest.raises(OffsetOutOfRange):
+            await anext(client.read(name, 0, offset=starts[0] - 1))
 
 
 async def _look_up_times(reader: HybridReader, start: int, read: Sequence[Any]) -> None:
@@ -416,6 +426,7 @@ def test_whatever_is_in_the_way_is_refused_before_anything_is_changed(place: Pla
     assert "is compacted" in refused(f"{name}-compacted", "--writers-stopped")
     place.create(name)
     assert "Kafka has no authorizer" in refused(name)
+    assert place.run("start", name, "--writers-stopped", "--dry-run", *STILL)[0]["to_do"] == "migrate"
     with still_writing(place, name):
         assert "is still being written: its end moved from" in refused(name, "--writers-stopped")
     with open_transaction(place, name):

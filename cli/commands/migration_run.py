@@ -251,6 +251,7 @@ async def _abort(
             raise Failed(f"no migration of topic {name} was begun: the service does not know it", Exit.NOT_FOUND)
         logs = await known_logs(client, known, timeout_ms)
         _check_empty(name, logs)
+        await topic.fence.is_closed()  # refuses, before anything is changed, when there is no ACL to take away
         to_reset = [index for index, log in enumerate(logs) if log.state == "initialised"]
         say(f"topic {name}: {len(to_reset)} of {len(logs)} partitions lose the start of their diskless log, then writers may write again")
         if not dry_run:

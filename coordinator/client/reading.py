@@ -1,4 +1,4 @@
-"""Records of one partition are read from an offset on, to the end or following it.
+"""Records of one diskless log are read from an offset on, to the end or following it.
 
 Any node answers where batches are; the objects that hold them are read in bulk. What one answer names is passed on before the next
 question, so a reader holds at most `fetch_bytes_max` of batches, or one batch that is larger.
@@ -16,7 +16,7 @@ from coordinator.client.errors import OffsetOutOfRange, Unavailable
 from coordinator.client.model import FetchFrom, PartitionId
 from coordinator.client.wal_objects import read_batches
 from coordinator.kafka.errors import ErrorCode
-from coordinator.kafka.timestamps import EARLIEST, LATEST
+from coordinator.kafka.timestamps import EARLIEST_LOCAL, LATEST
 from coordinator.object_store import ObjectMissing, ObjectStore, StoreUnavailable
 from records.record_batch import StoredRecord
 
@@ -44,7 +44,8 @@ async def read_records(
     described = await client.describe_topic(topic, timeout_ms=timeout_ms)
     target = PartitionId(described.topic_id, partition)
     name = f"{described.name}-{partition}"
-    start, end = await client.list_offsets([(target, EARLIEST), (target, LATEST)], timeout_ms=timeout_ms)
+    # Of a migrated partition the diskless part alone is read here; `migration/hybrid.py` reads both.
+    start, end = await client.list_offsets([(target, EARLIEST_LOCAL), (target, LATEST)], timeout_ms=timeout_ms)
     start.raise_for_error()
     end.raise_for_error()
     next_offset = start.offset if offset is None else offset

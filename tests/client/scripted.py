@@ -16,7 +16,7 @@ from coordinator.core.commands import OK, FileStanding, Outcome, RaiseSchemaLeve
 from coordinator.core.directory.decisions import decide_raise
 from coordinator.core.directory.directory import Directory, apply_directory
 from coordinator.kafka.errors import ErrorCode
-from coordinator.kafka.timestamps import EARLIEST
+from coordinator.kafka.timestamps import EARLIEST, EARLIEST_LOCAL
 from coordinator.operations import discovery
 from coordinator.operations.nodes import update_schema_level_response
 from coordinator.operations.table import decode_request
@@ -216,7 +216,7 @@ class ScriptedNode:
             for one in topic.partitions:
                 key = topic.topic_id + one.partition_index.to_bytes(4, "big")
                 code = self._refusal(key)
-                end = 0 if one.timestamp == EARLIEST else self.cluster.ends.get(key, 0)
+                end = 0 if one.timestamp in (EARLIEST, EARLIEST_LOCAL) else self.cluster.ends.get(key, 0)
                 offset = end if code is ErrorCode.NONE else -1
                 results.append(
                     m.ListOffsetsPartitionResponse(

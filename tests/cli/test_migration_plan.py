@@ -1,0 +1,67 @@
+"""A plan of a migration says what is to do for each partition, and refuses what cannot be done with cause and remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from cli.migration_plan import MigrationPlan, summary
+from cli.outcome import Failed
+from coordinator.adapters.kafka.classic.topic import ClassicTopicFacts
+from coordinator.client.migration.classic import ClassicState, ClassicTransaction
+from coordinator.client.migration_calls import DisklessLogState
+
+PENDING = DisklessLogState(state="pending")
+BORN = DisklessLogState(state="born", start_offset=0)
+
+
+def begun(start_offset: int) -> DisklessLogState:
+    return DisklessLogState(state="initialised", start_offset=start_offset, leader_epoch=1)
+
+
+def log(end: int, *, transactions: tuple[ClassicTransaction, ...] = ()) -> ClassicState:
+    return ClassicState(leader_epoch=3, log_start_offset=2, high_watermark=end, log_end_offset=end, open_transactions=transactions)
+
+
+def plan(classic: Sequence[ClassicState], known: Sequence[DisklessLogState] = (), *, is_compacted: bool = False) -> MigrationPlan:
+    facts = ClassicTopicFacts(topic_id=bytes(16), partitions=len(classic), is_compacted=is_compacted, retention={})
+    return MigrationPlan(name="orders", topic=facts, classic=tuple(classic), known=tuple(known))
+
+
+@pytest.mark.parametrize(
+    ("made", "is_created", "to_do"),
+    [
+        (plan([log(7), log(9)]), False, ["migrate", "migrate"]),
+        (plan([log(7), log(9)], [PENDING, PENDING]), True, ["migrate", "migrate"]),
+        (plan([log(7), log(9)], [begun(7), PENDING]), True, ["nothing", "migrate"]),
+        (plan([log(7), log(9)], [begun(7)]), False, ["nothing", "migrate"]),
+        (plan([log(8), log(9)], [begun(7), PENDING]), True, ["nothing", "migrate"]),
+    ],
+    ids=["new", "begun", "killed", "grown", "written-past"],
+)
+def test_partitions_that_have_their_start_are_left_as_they_are(made: MigrationPlan, is_created: bool, to_do: list[str]) -> None:
+    made.check()
+    assert made.is_created is is_created
+    assert [row["to_do"] for row in made.rows()] == to_do
+    assert f"{to_do.count('migrate')} of 2 partitions to migrate" in summary(made, is_confirmed=True, still_s=3.0)[0]
+
+
+@pytest.mark.parametrize(
+    ("made", "text"),
+    [
+        (plan([log(7)], is_compacted=True), "is compacted .* set cleanup.policy=delete first"),
+        (plan([log(7)], [PENDING, PENDING]), "the service has 2 partitions of topic orders, Kafka has 1"),
+        (plan([log(7), log(9)], [begun(7), BORN]), "was created as a diskless topic"),
+        (plan([log(7), log(9)], [begun(7), begun(9)]), "is migrated already, all 2 partitions of it"),
+        (plan([log(7), log(9)], [begun(8), PENDING]), "orders-0: the diskless log begins at 8, the classic log ends at 7; look at"),
+        (
+            plan([log(7), log(9, transactions=(ClassicTransaction(4, 8), ClassicTransaction(5, 8)))]),
+            r"orders-1: the transaction of producer 4, open since offset 8 and 1 more; let its application end it",
+        ),
+    ],
+    ids=["compacted", "fewer", "born", "migrated", "lost-end", "transactions"],
+)
+def test_what_is_in_the_way_is_refused(made: MigrationPlan, text: str) -> None:
+    with pytest.raises(Failed, match=text):
+        made.check()
