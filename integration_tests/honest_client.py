@@ -1,7 +1,8 @@
-"""A well-behaved client as a process of its own: `python -m integration_tests.honest_client HOST PORT SUMMARY_FILE`.
+"""A well-behaved client as a process of its own: `python -m integration_tests.honest_client HOST PORT SUMMARY_FILE [PROPERTIES]`.
 
 Creates a topic, then commits files and reads them back until SIGTERM, and writes what it saw as JSON: operations, how long
-they took, and every answer that was wrong. It is a process so that its times are not those of whoever attacks meanwhile.
+they took, and every answer that was wrong. PROPERTIES is JSON with the security of its connection. It is a process so that
+its times are not those of whoever attacks meanwhile.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from coordinator.protocol.messages import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from coordinator.security.client_security import ClientSecurity
 
 TIMEOUT_MS = 10_000
 PACE_S = 0.005  # between rounds, to leave the machine to the attack
@@ -142,10 +144,10 @@ class Honest:
             self.wrong.append(f"{what}: {found} instead of {expected}")
 
 
-async def _run(host: str, port: int, summary: Path) -> None:
+async def _run(host: str, port: int, summary: Path, security: ClientSecurity) -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    connection = await ClientConnection.connect(host, port, client_id="honest", timeout_s=10)
+    connection = await ClientConnection.connect(host, port, client_id="honest", timeout_s=60, security=security)
     honest = Honest(connection, await create_topic(connection, f"honest-{os.urandom(4).hex()}"))
     while not stop.is_set():
         await honest.round()
@@ -157,4 +159,4 @@ async def _run(host: str, port: int, summary: Path) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_run(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])))
+    asyncio.run(_run(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]), ClientSecurity(json.loads("".join(sys.argv[4:5]) or "{}"))))

@@ -74,6 +74,8 @@ def _value(rng: random.Random, name: str, inner: object, kind: str | None) -> ob
             return rng.random() < 0.5
         case "string":
             return rng.choice(["", "a", "topic-1", "0", "\0", "é" * rng.randrange(300), "../x", "wal/x", f"{uuid.UUID(int=5)}:0"])
+        case "bytes":
+            return rng.randbytes(rng.randrange(40))
         case "uuid" if inner is uuid.UUID:
             return uuid.UUID(bytes=rng.randbytes(16))
         case "uuid":

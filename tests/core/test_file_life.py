@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coordinator.core.file_state import FileState
-from coordinator.core.reads.file_life import STATES_OF_TOMBSTONES, FileLife, FileTimes, life_of
+from coordinator.core.reads.file_life import STATES_OF_TOMBSTONES, TIME_MS_MAX, FileLife, FileTimes, life_of
 from coordinator.core.tables.stored_rows import FileRow, Tombstone
 
 TIMES = FileTimes(commit_max_age_ms=900, delete_grace_ms=60, fence_retention_ms=2_000)
@@ -45,6 +45,7 @@ CASES: dict[str, tuple[FileRow, int, int, tuple[FileState, int, tuple[int, ...]]
         (FileState.EMPTY, 5_850, ()),
     ),
     "it lost its last batch a moment ago": (empty(emptied_ms=-1), 2, 10**12, (FileState.EMPTY, -1, (1,))),
+    "created at the end of time": (empty(created_ms=TIME_MS_MAX), 1, 10**12, (FileState.EMPTY, TIME_MS_MAX, ())),
     "one owner": (empty(owner_ids="2"), 2, 9_999, (FileState.DELETABLE, 5_060, ())),
     "no owner of it": (FILE, 4, 9_999, (FileState.WAITING, 5_060, (1, 2, 3))),
 }
@@ -58,7 +59,7 @@ def test_files(file: FileRow, coordinator_id: int, now_ms: int, told: tuple[File
 
 
 @pytest.mark.parametrize(("reason", "state"), STATES_OF_TOMBSTONES.items())
-@pytest.mark.parametrize(("created_ms", "until_ms"), [(1_000, 3_000), (-1, -1)])
+@pytest.mark.parametrize(("created_ms", "until_ms"), [(1_000, 3_000), (-1, -1), (TIME_MS_MAX, TIME_MS_MAX)])
 def test_tombstones(reason: str, state: FileState, created_ms: int, until_ms: int) -> None:
     stone = Tombstone("wal/1", reason, 4_000, created_ms)
     for now_ms in (0, 10**12):

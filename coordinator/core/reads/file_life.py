@@ -14,6 +14,8 @@ from coordinator.core.files.logged import owner_ids_of
 from coordinator.core.tables.stored_rows import FileRow, Tombstone
 
 UNKNOWN_MS = -1
+TIME_MS_MAX = 2**63 - 1
+"""Brokers may say that they created a file at any time; sums of it and of a setting end here, as the answers' fields do."""
 
 
 STATES_OF_TOMBSTONES = {"fenced": FileState.FENCED, "removed": FileState.REMOVED, "handed over": FileState.HANDED_OVER}
@@ -47,7 +49,7 @@ class FileLife:
 def life_of(known: FileRow | Tombstone, coordinator_id: int, times: FileTimes, now_ms: int) -> FileLife:
     """The state of a file at a coordinator at a time of the log's clock."""
     if isinstance(known, Tombstone):
-        until_ms = UNKNOWN_MS if known.created_ms < 0 else known.created_ms + times.fence_retention_ms
+        until_ms = UNKNOWN_MS if known.created_ms < 0 else min(known.created_ms + times.fence_retention_ms, TIME_MS_MAX)
         return FileLife(state=STATES_OF_TOMBSTONES[known.reason], since_ms=known.time_ms, until_ms=until_ms)
     before = tuple(takewhile(lambda owner_id: owner_id != coordinator_id, owner_ids_of(known.owner_ids)))
     if known.live_batches:
@@ -68,4 +70,4 @@ def ends_ms(empty: FileRow, commit_max_age_ms: int, delete_grace_ms: int) -> int
     Until then another owner may still accept a commit of the file, or a reader may still use what it was told of its batches.
     """
     born_ms = empty.append_time_ms if empty.created_ms < 0 else empty.created_ms
-    return max(born_ms + commit_max_age_ms, empty.emptied_ms + delete_grace_ms)
+    return min(max(born_ms + commit_max_age_ms, empty.emptied_ms + delete_grace_ms), TIME_MS_MAX)
