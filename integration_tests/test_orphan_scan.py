@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from coordinator.client.wal_manifest import TopicPartition
 from coordinator.client.writing import UploadedRecords, WriteRefused, upload_records
 from coordinator.kafka.errors import ErrorCode
 from integration_tests.service import UNDISTURBED, Service
+from integration_tests.waiting import wait_until
 from records.record_batch import Record, parse_headers
 
 pytestmark = pytest.mark.timeout(300)  # Spark starts once
@@ -145,6 +147,8 @@ async def test_planted_orphans_go_and_nothing_that_is_known_or_young(scene: Scen
         with pytest.raises(WriteRefused) as late:
             await client.commit_uploaded(paused)
         assert {refused.code for refused in late.value.refused.values()} == {ErrorCode.INVALID_REQUEST}
+        told = {str(refused) for refused in late.value.refused.values()}
+        assert all("upload the data under a new key" in one or "old" in one for one in told), told
         # A key without a time is never too old: only the fence keeps it out.
         refused = await client.commit_file(of_a_stranger, 100, await batches(client, of_a_stranger))
         assert {one.error for one in refused.batches} == {ErrorCode.INVALID_REQUEST}
@@ -212,3 +216,46 @@ async def test_commits_that_are_delayed_beside_scans_lose_nothing(scene: Scene) 
         scene.orphans("scan")
         assert sorted(await values_of(client, "delayed", 4)) == sorted(accepted)
         assert not set(given_up) & scene.objects()
+
+
+def place_of(folder: Path) -> str:
+    """The last key that a round under way has looked at, as the store tells; empty without one."""
+    try:
+        return str(json.loads((folder / "orphan-scan" / "wal" / "record.json").read_text())["after"])
+    except FileNotFoundError:
+        return ""
+
+
+def test_a_scan_whose_node_is_killed_goes_on_where_it_was(kafka: Kafka, tmp_path: Path) -> None:
+    disturbed = {name: value for name, value in PROPERTIES.items() if name not in UNDISTURBED}
+    service = Service(kafka.bootstrap, tmp_path, partitions=1, properties=disturbed)
+    scene = Scene(service=service, folder=tmp_path / "objects")
+
+    async def scan() -> None:
+        async with scene.client() as client:
+            await client.begin_orphan_scan()
+
+    try:
+        node = service.start(1).nodes[1]
+        planted: list[str] = []
+        while not place_of(scene.folder):
+            if not scene.objects():  # at first, and where a round was over before it told of its place
+                planted = [scene.plant(f"wal/k{number:06}") for number in range(12_000)]
+                time.sleep(THRESHOLD_S)
+                asyncio.run(scan())
+            time.sleep(0.01)
+        node.kill()
+        place = place_of(scene.folder)
+        assert planted[0] < place < planted[-1]
+        assert not scene.objects() & set(planted[: planted.index(place)])
+        passed = scene.plant("wal/k000000-again")
+        old_s = time.time() - 60
+        os.utime(scene.folder / passed, (old_s, old_s))
+        node.start()
+        wait_until(lambda: not place_of(scene.folder), "the round to end")
+        # Looked at by the next round: this one had passed it.
+        assert scene.objects() == {passed}
+        asyncio.run(scan())
+        wait_until(lambda: not scene.objects(), "the next round")
+    finally:
+        service.stop()

@@ -29,7 +29,8 @@ LOG = logging.getLogger("coordinator.files")
 
 LOOK_S: Final = (0.5, 1.5)
 RETRY_S: Final = (1.0, 300.0)
-SAVE_S: Final = 10.0
+SAVE_S: Final = 2.0
+"""A round that is interrupted repeats what it did in so long; a small object is written as often."""
 REST_MAX_S: Final = 0.5
 """After each page the scan rests as long as the page took, at most so long: requests of clients come first."""
 ORPHANS_TOLD_MAX: Final = 1_000
