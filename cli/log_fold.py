@@ -24,7 +24,7 @@ from coordinator.core.state.replica_state import OFFSET_END, ShardState
 from coordinator.core.view import ShardView
 from records.files import FileCommitted
 from records.log import Fence
-from records.model import Record, RecordsDeleted
+from records.model import DisklessLogInitialized, DisklessLogRepaired, DisklessLogReset, Record, RecordsDeleted
 
 CLUSTER, TOPIC_ID = "folded", bytes(16)
 WRITTEN_BATCHES = 100_000
@@ -106,7 +106,7 @@ def touched_partitions(records: Sequence[Record]) -> list[tuple[bytes, int]]:
             case FileCommitted():
                 for batch in record.accepted:
                     touched[batch.topic_id, batch.partition] = None
-            case RecordsDeleted():
+            case RecordsDeleted() | DisklessLogInitialized() | DisklessLogReset() | DisklessLogRepaired():
                 touched[record.topic_id, record.partition] = None
             case _:
                 pass

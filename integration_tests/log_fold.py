@@ -16,11 +16,15 @@ from typing import Final, NamedTuple
 
 from records.files import FileCommitted
 from records.model import (
+    DisklessLogInitialized,
+    DisklessLogRepaired,
+    DisklessLogReset,
     FilesFenced,
     FilesHandedOver,
     FilesRemoved,
     LeadershipClaimed,
     PartitionCreated,
+    PrefixStartReported,
     ProducersExpired,
     Record,
     RecordsDeleted,
@@ -46,6 +50,18 @@ class Producer(NamedTuple):
     append_time_ms: int
 
 
+MigrationRecord = DisklessLogInitialized | DisklessLogReset | DisklessLogRepaired | PrefixStartReported
+
+
+@dataclass(slots=True)
+class Migration:
+    """Where a classic partition stands: B0 (None before it is set), the start of its classic part, the highest leader epoch."""
+
+    start: int | None = None
+    prefix: int = 0
+    epoch: int = -1
+
+
 @dataclass(slots=True)
 class LogFold:
     """The state of one coordinator between two entries."""
@@ -55,6 +71,8 @@ class LogFold:
     files: dict[str, int] = field(default_factory=dict)
     """Known object keys, with the creation times of their files."""
     tombstones: dict[str, int] = field(default_factory=dict)
+    migrations: dict[Where, Migration] = field(default_factory=dict)
+    """Of partitions that are, or were, classic ones."""
 
     def apply(self, records: Sequence[Record], *, is_transaction: bool = False) -> str | None:
         """Apply records that take effect together; returns why they contradict, and then has applied none of them."""
@@ -68,7 +86,7 @@ class LogFold:
             if reason is not None:
                 return reason
         self.high_watermarks, self.producers = trial.high_watermarks, trial.producers
-        self.files, self.tombstones = trial.files, trial.tombstones
+        self.files, self.tombstones, self.migrations = trial.files, trial.tombstones, trial.migrations
         return None
 
     def _apply(self, record: Record) -> str | None:
@@ -87,9 +105,15 @@ class LogFold:
                 if not 0 <= record.first_partition <= record.first_partition + record.num_partitions <= TOPIC_PARTITIONS_MAX:
                     return f"a topic gets {record.num_partitions} partitions from {record.first_partition} on"
                 for partition in range(record.first_partition, record.first_partition + record.num_partitions):
-                    self.high_watermarks.setdefault((record.topic_id, partition), 0)
+                    where = (record.topic_id, partition)
+                    if record.classic_pending and where not in self.high_watermarks:
+                        self.migrations[where] = Migration()
+                    self.high_watermarks.setdefault(where, 0)
+            case DisklessLogInitialized() | DisklessLogReset() | DisklessLogRepaired() | PrefixStartReported():
+                return self._migrate(record)
             case TopicDeleted():
                 self.high_watermarks = {where: end for where, end in self.high_watermarks.items() if where[0] != record.topic_id}
+                self.migrations = {where: one for where, one in self.migrations.items() if where[0] != record.topic_id}
                 self.producers = {key: known for key, known in self.producers.items() if key[0][0] != record.topic_id}
             case ProducersExpired():
                 self.producers = {key: known for key, known in self.producers.items() if known.append_time_ms >= record.before_ms}
@@ -99,6 +123,45 @@ class LogFold:
                 self.tombstones.update((key, self.files.pop(key, -1)) for key in record.object_keys)
             case TombstonesExpired():
                 self.tombstones = {key: at for key, at in self.tombstones.items() if not 0 <= at < record.keys_before_ms}
+        return None
+
+    def _migrate(self, record: MigrationRecord) -> str | None:
+        """Apply a step of a migration, or say why it contradicts."""
+        where = (record.topic_id, record.partition)
+        known, end = self.migrations.get(where), self.high_watermarks.get(where)
+        if known is None or end is None:
+            return f"partition {where[0].hex()[:8]}-{where[1]} is no classic one"
+        if record.leader_epoch < max(0, known.epoch):
+            return f"leader epoch {record.leader_epoch} comes behind {known.epoch}"
+        match record:
+            case DisklessLogInitialized() if known.start is None:
+                offsets = [seed.base_offset for seed in record.producers]
+                if not 0 <= record.prefix_start_offset <= record.base_offset or not all(0 <= one < record.base_offset for one in offsets):
+                    return f"a diskless log cannot begin at {record.base_offset} with what stands before it"
+                known.start = self.high_watermarks[where] = record.base_offset
+                known.prefix = record.prefix_start_offset
+                for seed in record.producers:
+                    self.producers[where, seed.producer_id] = Producer(seed.producer_epoch, seed.last_sequence, record.time_ms)
+            case DisklessLogInitialized() if record.base_offset != known.start:
+                return f"a diskless log begins at {known.start}, and at {record.base_offset}"
+            case DisklessLogReset() if known.start is not None:
+                if record.leader_epoch == known.epoch or end > known.start:
+                    return f"the beginning {known.start} of a diskless log that ends at {end} is unset in epoch {record.leader_epoch}"
+                known.start, self.high_watermarks[where] = None, 0
+                self.producers = {key: one for key, one in self.producers.items() if key[0] != where}
+            case DisklessLogRepaired():
+                if known.start is None or not known.prefix <= record.base_offset <= known.start:
+                    return f"the beginning {known.start} of a diskless log is lowered to {record.base_offset}"
+                if end == known.start:
+                    self.high_watermarks[where] = record.base_offset
+                known.start = record.base_offset
+            case PrefixStartReported():
+                if known.start is None or not 0 <= record.prefix_start_offset <= known.start:
+                    return f"the classic log is said to begin at {record.prefix_start_offset}, and to end at {known.start}"
+                known.prefix = max(known.prefix, record.prefix_start_offset)
+            case _:
+                pass
+        known.epoch = record.leader_epoch
         return None
 
     def _commit(self, record: FileCommitted) -> str | None:
@@ -113,6 +176,8 @@ class LogFold:
             name = f"partition {where[0].hex()[:8]}-{where[1]}"
             if due is None:
                 return f"{name} does not exist"
+            if where in self.migrations and self.migrations[where].start is None:
+                return f"{name} takes no batches before its diskless log begins"
             if batch.base_offset != due:
                 return f"offset {batch.base_offset} of {name} is given where {due} is due"
             if batch.byte_offset > BYTE_OFFSET_MAX:

@@ -18,6 +18,22 @@ COMMANDS = {
         "verify",
         "Prove that readers of a migrated topic get every record once and in order, from Kafka below the start and diskless above.",
     ),
+    "state": Lazy("cli.commands.migration_steps", "state", "Show where the migration of each partition stands, as its leader knows it."),
+    "init": Lazy(
+        "cli.commands.migration_steps",
+        "init",
+        "Begin the diskless log of a classic partition, without its idempotent producers: `diskless migration start` finds those.",
+    ),
+    "reset": Lazy(
+        "cli.commands.migration_steps",
+        "reset",
+        "Make a partition pending again whose diskless log is still empty, so that it can begin at another offset.",
+    ),
+    "repair": Lazy(
+        "cli.commands.migration_steps",
+        "repair",
+        "Lower the start offset of a partition whose classic log lost its end, to what it still has.",
+    ),
 }
 
 

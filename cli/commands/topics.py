@@ -32,6 +32,9 @@ def topics() -> None:
 @click.option("--partitions", type=COUNT, default=1, show_default=True, help="Partitions the topic shall have.")
 @click.option("--topic-id", help="Id in Kafka's text form, 22 characters; without it a new random one.")
 @settings_option
+@click.option(
+    "--classic-pending", is_flag=True, help="Its partitions are classic ones that are to be migrated: they take nothing before that."
+)
 @click.option("--if-not-exists", is_flag=True, help="Succeed when a topic of this name exists already, and leave it as it is.")
 @server_option
 @timeout_option
@@ -41,6 +44,7 @@ def create(
     partitions: int,
     topic_id: str | None,
     settings: Sequence[str],
+    classic_pending: bool,
     if_not_exists: bool,
     bootstrap_server: str,
     timeout_s: float,
@@ -63,7 +67,7 @@ def create(
     except ValueError as error:
         raise Failed(f"--topic-id: {error}", Exit.USAGE) from error
     own = _parsed(settings)
-    created = run(_create(name, wanted, partitions, own, if_not_exists, bootstrap_server, timeout_s))
+    created = run(_create(name, wanted, partitions, own, classic_pending, if_not_exists, bootstrap_server, timeout_s))
     print_fields({**_summary(created), "partitions": len(created.partitions)}, output)
 
 
@@ -83,14 +87,21 @@ def _parsed(settings: Sequence[str]) -> dict[str, str]:
 
 
 async def _create(
-    name: str, topic_id: bytes, partitions: int, settings: Mapping[str, str], if_not_exists: bool, bootstrap_server: str, timeout_s: float
+    name: str,
+    topic_id: bytes,
+    partitions: int,
+    settings: Mapping[str, str],
+    classic_pending: bool,
+    if_not_exists: bool,
+    bootstrap_server: str,
+    timeout_s: float,
 ) -> TopicDescription:
     from cli.service import find_topic, open_client
     from coordinator.client.errors import AlreadyExists
 
     async with open_client(bootstrap_server, timeout_s) as client:
         try:
-            await _place(client, name, partitions, topic_id, timeout_s, settings)
+            await _place(client, name, partitions, topic_id, timeout_s, settings, classic_pending=classic_pending)
         except AlreadyExists:
             if not if_not_exists:
                 raise
@@ -99,12 +110,21 @@ async def _create(
 
 
 async def _place(
-    client: DisklessClient, name: str, partitions: int, topic_id: bytes, timeout_s: float, settings: Mapping[str, str] | None = None
+    client: DisklessClient,
+    name: str,
+    partitions: int,
+    topic_id: bytes,
+    timeout_s: float,
+    settings: Mapping[str, str] | None = None,
+    *,
+    classic_pending: bool = False,
 ) -> None:
     """Create or grow a topic, and print the service's note on its placement."""
     from cli.service import milliseconds
 
-    placed = await client.create_topic(name, partitions, topic_id=topic_id, settings=settings, timeout_ms=milliseconds(timeout_s))
+    placed = await client.create_topic(
+        name, partitions, topic_id=topic_id, settings=settings, classic_pending=classic_pending, timeout_ms=milliseconds(timeout_s)
+    )
     if placed.note:
         say(f"topic {name}: {placed.note}")
 

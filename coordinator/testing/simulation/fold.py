@@ -22,6 +22,9 @@ from records.codec import UnreadableEntry, decode_entry, decode_key
 from records.entry_key import EntryKey
 from records.files import FileCommitted
 from records.model import (
+    DisklessLogInitialized,
+    DisklessLogRepaired,
+    DisklessLogReset,
     FeatureLevelSet,
     FilesFenced,
     FilesHandedOver,
@@ -30,6 +33,7 @@ from records.model import (
     NoOp,
     PartitionCreated,
     PlacedRange,
+    PrefixStartReported,
     ProducersExpired,
     Record,
     RecordsDeleted,
@@ -46,6 +50,8 @@ from records.model import (
 
 Where: TypeAlias = tuple[bytes, int]
 """Topic id and partition."""
+
+MigrationRecord: TypeAlias = DisklessLogInitialized | DisklessLogReset | DisklessLogRepaired | PrefixStartReported
 
 LOG_APPEND_TIME = 1
 
@@ -89,6 +95,9 @@ class FoldedPartition:
     batches: dict[int, tuple[str, int, int]] = field(default_factory=dict)
     times: list[TimedBatch] = field(default_factory=list)
     producers: dict[int, FoldedProducer] = field(default_factory=dict)
+    start: int | None = 0
+    """B0; None while the partition takes no batches."""
+    leader_epoch: int = -1
 
 
 class LogFold:
@@ -239,6 +248,8 @@ class LogFold:
             case RecordsDeleted():
                 self.has_deleted = True
                 self._deleted_records(record, offset)
+            case DisklessLogInitialized() | DisklessLogReset() | DisklessLogRepaired() | PrefixStartReported():
+                self._migrated(record, offset)
             case TopicPlaced():
                 if record.topic_id in self.deleting:
                     raise Violation("deleted stays deleted", f"topic {record.topic_id.hex()[:6]} is placed again at {offset}")
@@ -271,7 +282,37 @@ class LogFold:
             text = f"topic {record.topic_id.hex()[:6]} is created again in partition {self.partition}"
             raise Violation("deleted stays deleted", text)
         for partition in range(record.first_partition, record.first_partition + record.num_partitions):
-            self.partitions.setdefault((record.topic_id, partition), FoldedPartition())
+            self.partitions.setdefault((record.topic_id, partition), FoldedPartition(start=None if record.classic_pending else 0))
+
+    def _migrated(self, record: MigrationRecord, offset: int) -> None:
+        known = self.partitions.get((record.topic_id, record.partition))
+        text = f"{record} at {offset}"
+        if known is None:
+            raise ContradictingEntry("only what is there is migrated", text)
+        if record.leader_epoch < known.leader_epoch or (known.start is not None and known.leader_epoch < 0):
+            raise ContradictingEntry("migrations are fenced", f"{text}, after epoch {known.leader_epoch}")
+        match record:
+            case DisklessLogInitialized() if known.start is None:
+                known.start = known.high_watermark = known.log_start = record.base_offset
+                for seed in record.producers:
+                    time_ms = max(record.time_ms, self.log_time_ms)
+                    known.producers[seed.producer_id] = FoldedProducer(seed.producer_epoch, seed.last_sequence, time_ms)
+            case DisklessLogInitialized() if known.start != record.base_offset:
+                raise ContradictingEntry("B0 is one", f"{text}, after {known.start}")
+            case DisklessLogReset() if known.start is not None:
+                if known.high_watermark > known.start or record.leader_epoch == known.leader_epoch:
+                    raise ContradictingEntry("only an empty log is reset, by a later leader", text)
+                known.start, known.high_watermark, known.log_start = None, 0, 0
+                known.producers.clear()
+            case DisklessLogRepaired():
+                if known.start is None or record.base_offset > known.start:
+                    raise ContradictingEntry("B0 is only lowered", f"{text}, after {known.start}")
+                if known.high_watermark == known.start:
+                    known.high_watermark = known.log_start = record.base_offset
+                known.start = record.base_offset
+            case _:
+                pass
+        known.leader_epoch = record.leader_epoch
 
     def _deleted_records(self, record: RecordsDeleted, offset: int) -> None:
         known = self.partitions.get((record.topic_id, record.partition))
@@ -303,6 +344,9 @@ class LogFold:
             if known is None:
                 text = f"file {key} at {offset} commits to {where[0].hex()[:6]}-{where[1]}, which is not there"
                 raise ContradictingEntry("deleted stays deleted", text)
+            if known.start is None:
+                text = f"file {key} at {offset} commits to {where[0].hex()[:6]}-{where[1]}, whose diskless log has not begun"
+                raise ContradictingEntry("pending partitions take nothing", text)
             if batch.base_offset != known.high_watermark:
                 text = f"file {key} at {offset} of partition {self.partition} begins at {batch.base_offset}, {known.high_watermark} is due"
                 raise ContradictingEntry("dense offsets", text)

@@ -1,0 +1,134 @@
+"""The steps of a migration through the client and `diskless migration`, against a node on a real broker that starts again in between."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from click.testing import CliRunner
+
+from cli.dev.kafka import Kafka
+from cli.main import root
+from cli.outcome import Exit
+from coordinator.client.client import DisklessClient
+from coordinator.client.errors import Fenced, InvalidRequest, NotFound
+from coordinator.client.model import PartitionId, SeededBatch, SeededProducer
+from coordinator.kafka.errors import ErrorCode
+from coordinator.kafka.timestamps import EARLIEST, EARLIEST_LOCAL, LATEST
+from coordinator.protocol.messages import CommitBatch
+from integration_tests.service import Service
+from integration_tests.waiting import wait_until
+from records.levels import LEVEL_LATEST
+
+B0 = 100
+PRODUCER = SeededProducer(7, 2, tuple(SeededBatch(10 * n, 10 * n + 9, 70 + 10 * n, 79 + 10 * n, -1) for n in range(3)))
+
+
+@pytest.fixture(scope="module")
+def service(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    service = Service(kafka.bootstrap, tmp_path_factory.mktemp("migration"), partitions=2)
+    try:
+        service.start(1)
+        level = f"schema level in force level={LEVEL_LATEST}"
+        wait_until(lambda: level in service.nodes[1].log_text(), "the newest schema level")
+        yield service
+    finally:
+        service.stop()
+
+
+def run(service: Service, *words: str, status: Exit = Exit.OK) -> str:
+    """Run a command; returns what it printed."""
+    result = CliRunner().invoke(root, [*words, "--bootstrap-server", ",".join(service.addresses)], prog_name="diskless")
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    assert result.exit_code == status, result.output
+    return result.stdout if status is Exit.OK else result.stderr
+
+
+def sent(partition: PartitionId, request_id: int, first: int, count: int) -> CommitBatch:
+    """A batch of the producer, from a sequence on."""
+    return CommitBatch(
+        topic_id=partition.topic_id,
+        partition_index=partition.partition,
+        request_id=request_id,
+        magic=2,
+        byte_offset=10 * request_id,
+        size=10,
+        base_offset=0,
+        last_offset=count - 1,
+        batch_max_timestamp=1000,
+        timestamp_type=0,
+        producer_id=PRODUCER.producer_id,
+        producer_epoch=PRODUCER.producer_epoch,
+        base_sequence=first,
+        last_sequence=first + count - 1,
+    )
+
+
+async def test_a_classic_partition_becomes_diskless_and_goes_on_across_b0(service: Service) -> None:
+    async with DisklessClient(service.addresses, api_timeout_ms=30_000) as client:
+        topic = await client.create_topic("classic", 2, classic_pending=True)
+        one, other = (PartitionId(topic.topic_id, index) for index in (0, 1))
+        assert (await client.describe_diskless_log(*one)).state == "pending"
+        [refused] = await client.list_offsets([(one, LATEST)])
+        assert refused.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        batches = [sent(one, 0, 20, 10), sent(one, 1, 30, 5)]
+        early = await client.commit_file("wal/early", 20, batches)
+        assert set(early.error_codes.tolist()) == {ErrorCode.NOT_LEADER_OR_FOLLOWER}
+
+        numbers = {"start_offset": B0, "prefix_start": 20, "producers": [PRODUCER]}
+        for _ in range(2):
+            await client.init_diskless_log(*one, leader_epoch=4, **numbers)  # type: ignore[arg-type]
+        with pytest.raises(Fenced, match="leader epoch 3 is fenced"):
+            await client.init_diskless_log(*one, leader_epoch=3, **numbers)  # type: ignore[arg-type]
+        with pytest.raises(InvalidRequest, match="begins at offset 100"):
+            await client.init_diskless_log(*one, leader_epoch=4, **{**numbers, "start_offset": B0 + 1})  # type: ignore[arg-type]
+        with pytest.raises(NotFound):
+            await client.init_diskless_log(topic.topic_id, 9, leader_epoch=4, **numbers)  # type: ignore[arg-type]
+
+        done = await client.commit_file("wal/early", 20, batches)
+        assert done.is_ok
+        assert (done.duplicates.tolist(), done.base_offsets.tolist()) == ([True, False], [90, B0])
+        await client.report_prefix_start(*one, prefix_start=30, leader_epoch=4)
+        found = await client.list_offsets([(one, EARLIEST), (one, EARLIEST_LOCAL), (one, LATEST)])
+        assert [each.offset for each in found] == [30, B0, B0 + 5]
+
+        report = await client.repair_diskless_log(*one, start_offset=95, leader_epoch=4, dry_run=True)
+        assert (report.previous_start_offset, report.start_offset, report.suffix_start, report.lost_offsets) == (B0, 95, B0, 5)
+        with pytest.raises(InvalidRequest, match="records were committed"):
+            await client.reset_diskless_log(*one, leader_epoch=5)
+        await client.init_diskless_log(*other, start_offset=8, prefix_start=0, leader_epoch=1, producers=())
+        await client.reset_diskless_log(*other, leader_epoch=2)
+        state = await client.describe_diskless_log(*other)
+        assert (state.state, state.start_offset, state.leader_epoch) == ("pending", -1, 2)
+
+
+async def test_what_was_migrated_is_known_after_a_restart(service: Service) -> None:
+    async with DisklessClient(service.addresses, api_timeout_ms=60_000) as client:
+        topic = (await client.create_topic("kept", 2, classic_pending=True)).topic_id
+        await client.init_diskless_log(topic, 0, start_offset=B0, prefix_start=20, leader_epoch=4, producers=[PRODUCER])
+        before = await client.describe_diskless_logs([PartitionId(topic, 0), PartitionId(topic, 1)])
+        service.nodes[1].kill()
+        service.nodes[1].start()
+        assert await client.describe_diskless_logs([PartitionId(topic, 0), PartitionId(topic, 1)]) == before
+        done = await client.commit_file("wal/kept", 20, [sent(PartitionId(topic, 0), 0, 20, 10), sent(PartitionId(topic, 0), 1, 30, 5)])
+        assert (done.duplicates.tolist(), done.base_offsets.tolist()) == ([True, False], [90, B0])
+
+
+def test_operators_take_the_steps(service: Service) -> None:
+    run(service, "topics", "create", "old", "--partitions", "2", "--classic-pending")
+    named = ("migration", "init", "old", "0", "--start-offset", "50", "--prefix-start", "5")
+    run(service, *named, "--dry-run")
+    [zero, one] = json.loads(run(service, "migration", "state", "old", "-o", "json"))
+    assert (zero["state"], zero["start_offset"], one["state"]) == ("pending", -1, "pending")
+    assert json.loads(run(service, *named, "--leader-epoch", "3", "--yes", "-o", "json"))["start_offset"] == 50
+    assert "begins at offset 50" in run(service, *named[:4], "--start-offset", "51", "--prefix-start", "5", "--yes", status=Exit.FAILURE)
+    run(service, "migration", "repair", "old", "0", "--start-offset", "40", "--dry-run")
+    repaired = json.loads(run(service, "migration", "repair", "old", "0", "--start-offset", "40", "--yes", "-o", "json"))
+    assert (repaired["start_offset"], repaired["suffix_start"], repaired["high_watermark"]) == (40, 40, 40)
+    reset = json.loads(run(service, "migration", "reset", "old", "0", "--yes", "-o", "json"))
+    assert (reset["state"], reset["leader_epoch"]) == ("pending", 4)
+    rows = json.loads(run(service, "migration", "state", "--state", "pending", "-o", "json"))
+    assert [(row["topic"], row["partition"]) for row in rows if row["topic"] == "old"] == [("old", 0), ("old", 1)]
+    run(service, "topics", "create", "born")
+    assert "born diskless" in run(service, "migration", "reset", "born", "0", "--yes", status=Exit.FAILURE)
