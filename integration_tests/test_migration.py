@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -13,8 +15,8 @@ from typing import Any, NamedTuple
 
 import pytest
 from click.testing import CliRunner
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
-from confluent_kafka.admin import AclOperation, AdminClient, NewTopic, ResourceType
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AclOperation, AdminClient, NewPartitions, NewTopic, ResourceType
 
 from cli.main import root
 from cli.outcome import Exit
@@ -26,12 +28,13 @@ from coordinator.client.client import DisklessClient
 from coordinator.client.errors import NotFound, OffsetOutOfRange, Unavailable
 from coordinator.client.migration.driver import MigrationDriver
 from coordinator.client.migration.hybrid import HybridReader
-from coordinator.client.model import CommitOutcome
+from coordinator.client.model import CommitOutcome, PartitionId
 from coordinator.client.ulid import new_ulid
 from coordinator.config.values import StoreUrl
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import EARLIEST, LATEST
 from coordinator.protocol.messages import CommitBatch
+from coordinator.testing.contracts.diskless_logs import CHECKS
 from integration_tests.conftest import KafkaFactory
 from integration_tests.secured_kafka import LOGIN, Right, SecuredKafka
 from integration_tests.service import Service
@@ -334,8 +337,35 @@ def test_a_migration_is_taken_back_and_begun_again(secured_place: Place, unique_
 
     asyncio.run(read())
     place.write(name, 3)
-    assert [row["start_offset"] for row in place.run("start", name, "--yes", *STILL)] == [8, 0]
-    assert [row["prefix_records"] for row in place.verify(name)] == [8, 0]
+    admin = AdminClient({"bootstrap.servers": place.kafka})
+    admin.create_partitions([NewPartitions(name, 3)])[name].result(WAIT_S)
+    wait_until(lambda: asyncio.run(place.topic(name).describe()).partitions == 3, "the third partition")
+    place.write(name, 4, partition=2)
+    assert [row["start_offset"] for row in place.run("start", name, "--yes", *STILL)] == [8, 0, 4]
+    assert [(row["first_offset"], row["prefix_records"]) for row in place.verify(name)] == [(0, 8), (0, 0), (0, 4)]
+
+    # The classic part goes by the retention of Kafka.
+    for deleted in admin.delete_records([TopicPartition(name, 0, 3), TopicPartition(name, 2, 4)]).values():
+        deleted.result(WAIT_S)
+    assert [(row["first_offset"], row["prefix_records"]) for row in place.verify(name)] == [(3, 5), (0, 0), (4, 0)]
+
+
+class RealDisklessLog:
+    """A pending partition of a real service."""
+
+    def __init__(self, client: DisklessClient, topic_id: bytes) -> None:
+        self.calls = client
+        self.topic_id = topic_id
+
+    async def reset(self, leader_epoch: int) -> None:
+        await self.calls.reset_diskless_log(self.topic_id, 0, leader_epoch=leader_epoch)
+
+
+async def test_a_real_service_passes_the_contract_of_diskless_logs(place: Place, unique_name: Callable[[str], str]) -> None:
+    async with place.client() as client:
+        for check in CHECKS.values():
+            created = await client.create_topic(unique_name("orders")[-60:], 1, classic_pending=True)
+            await check(RealDisklessLog(client, created.topic_id))
 
 
 async def test_drivers_that_are_killed_are_repeated(place: Place, unique_name: Callable[[str], str]) -> None:
@@ -359,6 +389,40 @@ async def test_drivers_that_are_killed_are_repeated(place: Place, unique_name: C
 
         for partition, number in enumerate(kills):
             await killed_and_repeated(partition, number)
+
+
+@pytest.mark.long
+def test_commands_that_are_killed_are_run_again(place: Place, unique_name: Callable[[str], str]) -> None:
+    name, partitions = unique_name("orders")[-60:], 12
+    place.create(name, partitions)
+    for partition in range(partitions):
+        place.write(name, 3 + partition, partition)
+    words = ["start", name, "--writers-stopped", "--yes", "--still", "1.0", "--bootstrap-server", ",".join(place.service.addresses)]
+    command = [sys.executable, "-m", "cli.main", "migration", *words, "--kafka-bootstrap-server", place.kafka]
+
+    def killed_when(condition: Callable[[], bool], what: str) -> None:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            wait_until(lambda: condition() or process.poll() is not None, what)
+        finally:
+            process.kill()
+            process.wait(WAIT_S)
+
+    def begun() -> int:
+        async def ask() -> int:
+            async with place.client() as client:
+                topic_id = (await client.describe_topic(name)).topic_id
+                states = await client.describe_diskless_logs([PartitionId(topic_id, one) for one in range(partitions)])
+                return sum(one.state == "initialised" for one in states)
+
+        return asyncio.run(ask())
+
+    killed_when(lambda: place.is_known(name), "the topic to be created")
+    killed_when(lambda: begun() > 0, "a diskless log to begin")
+    if begun() < partitions:
+        report = place.run("start", name, "--writers-stopped", "--yes", *STILL)
+        assert {row["result"] for row in report} <= {"diskless", "diskless before"}
+    assert [row["prefix_records"] for row in place.verify(name)] == [3 + partition for partition in range(partitions)]
 
 
 @pytest.mark.long

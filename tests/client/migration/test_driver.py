@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from coordinator.client.errors import DisklessError, InvalidRequest
 from coordinator.client.migration.classic import ClassicState, MigrationRefused, WrittenPastBoundary
 from coordinator.client.migration.driver import MigrationDriver
-from coordinator.kafka.errors import ErrorCode
 from coordinator.testing.classic import ClassicWriteRefused, InMemoryClassicPartition
 from coordinator.testing.diskless_logs import InMemoryDisklessLogs
 from records.record_batch import ProducerSequence
@@ -206,20 +204,3 @@ async def test_a_log_that_ends_before_the_boundary_is_refused() -> None:
     await logs.init_diskless_log(TOPIC, 0, start_offset=30, prefix_start=0, leader_epoch=0, producers=())
     with pytest.raises(MigrationRefused, match="the classic log ends at 28, before the diskless log begins, at 30"):
         await driver(logs).migrate(partition)
-
-
-async def test_the_diskless_logs_in_memory_take_one_boundary() -> None:
-    logs = InMemoryDisklessLogs()
-
-    async def init(start_offset: int, leader_epoch: int) -> None:
-        await logs.init_diskless_log(TOPIC, 0, start_offset=start_offset, prefix_start=0, leader_epoch=leader_epoch, producers=())
-
-    await init(7, 2)
-    await init(7, 2)
-    await init(7, 3)
-    with pytest.raises(DisklessError) as fenced:
-        await init(7, 2)
-    assert fenced.value.code is ErrorCode.FENCED_LEADER_EPOCH
-    for wrong in ((8, 3), (8, 4), (-1, 3)):
-        with pytest.raises(InvalidRequest):
-            await init(*wrong)
