@@ -160,6 +160,8 @@ async def test_the_consumer_and_the_witness_read_the_same_records(bootstrap: str
     assert await records.log_start(0) == 110
     with pytest.raises(OffsetOutOfRange, match=r"has not all of offsets 109 to 403 \(any more\)"):
         await all_of(records.read(0, 109, log_end))
+    with pytest.raises(OffsetOutOfRange, match="does not have all of these offsets any more"):
+        await all_of(KafkaClassicWitness(topic).records(0, 109, log_end))
     assert [one.value for one in await all_of(records.read(0, 110, log_end))] == values[58:]
 
 

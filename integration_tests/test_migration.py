@@ -350,6 +350,57 @@ def test_a_migration_is_taken_back_and_begun_again(secured_place: Place, unique_
     assert [(row["first_offset"], row["prefix_records"]) for row in place.verify(name)] == [(3, 5), (0, 0), (4, 0)]
 
 
+async def _migrate_one(place: Place, name: str, partitions: int) -> None:
+    """Leave a topic as a command leaves it that was killed when the first partition was migrated."""
+    topic = place.topic(name)
+    facts = await topic.describe()
+    async with place.client() as client:
+        await client.create_topic(name, partitions, topic_id=facts.topic_id, classic_pending=True)
+        await MigrationDriver(client, still_s=0.0).migrate(topic.partition(facts.topic_id, 0))
+
+
+def test_records_past_a_start_are_told_while_others_are_migrated(place: Place, unique_name: Callable[[str], str]) -> None:
+    name = unique_name("orders")[-60:]
+    place.create(name, 2)
+    place.write(name, 2)
+    place.write(name, 3, partition=1)
+    asyncio.run(_migrate_one(place, name, 2))
+    place.write(name, 4)
+    text = place.run("start", name, "--writers-stopped", "--yes", *STILL, status=Exit.FAILURE)
+    assert f"{name}-1: diskless from offset 3 on" in text
+    assert f"topic {name}: 1 partition written to past the start of the diskless log: {name}-0: the classic log ends at 6" in text
+    findings = [row["finding"] for row in place.verify(name, Exit.AUDIT)]
+    assert "offsets 2 to 5 of the classic log are read by nobody" in findings[0]
+    assert findings[1] is None
+
+
+async def test_readers_pass_over_what_was_deleted_behind_the_boundary(place: Place, unique_name: Callable[[str], str]) -> None:
+    name = unique_name("orders")[-60:]
+    await asyncio.to_thread(place.create, name)
+    await asyncio.to_thread(place.write, name, 8)
+    await _migrate_one(place, name, 1)
+    async with place.client() as client:
+        topic = await client.describe_topic(name)
+        await client.write({(name, 0): [Record(timestamp_ms=1, value=b"diskless")] * 4})
+        classic = KafkaClassicRecords(name, bootstrap_servers=place.kafka, client_id="test", kafka_properties={})
+        reader = HybridReader(client, topic.topic_id, classic)
+
+        async def offsets(first: int | None = None) -> list[int]:
+            return [record.offset async for record in reader.read(0, offset=first)]
+
+        assert await offsets() == [*range(12)]
+        [deleted] = await client.delete_records([(PartitionId(topic.topic_id, 0), 10)])
+        deleted.raise_for_error()
+        assert await offsets() == [*range(8), 10, 11]
+        assert await offsets(10) == [10, 11]
+        with pytest.raises(OffsetOutOfRange):
+            await offsets(9)
+        await client.repair_diskless_log(topic.topic_id, 0, start_offset=6, leader_epoch=1, dry_run=False)
+        assert await offsets(3) == [3, 4, 5, 10, 11]
+        with pytest.raises(OffsetOutOfRange):
+            await offsets(6)
+
+
 class RealDisklessLog:
     """A pending partition of a real service."""
 

@@ -190,7 +190,7 @@ def _end(name: str, rows: Sequence[Row]) -> None:
     missing = [row for row in rows if row["result"] == "not migrated"]
     if past:
         raise Failed(
-            f"topic {name}: {count_text(len(past), 'partition')} were written to past the start of the diskless log: {past[0]['problem']}"
+            f"topic {name}: {count_text(len(past), 'partition')} written to past the start of the diskless log: {past[0]['problem']}"
         )
     if missing:
         raise Failed(

@@ -1,7 +1,8 @@
 """The two parts of a migrated partition as one log: the classic prefix from Kafka, the diskless suffix from the coordinators.
 
 The classic log owns the offsets below B0, the diskless log those from B0 on; what stands in the classic log from B0 on does not count.
-Invariant: records come in the order of offsets, each once, and a part that is missing is an error, never a gap.
+Invariant: records come in the order of offsets, each once, and a part that is missing is an error. Readers that come through the prefix
+pass over what is deleted at the beginning of the suffix, by retention or by an operator's repair: the coordinator says where it begins.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ class HybridReader:
             async with aclosing(self._classic.read(partition, start, log.start_offset)) as prefix:
                 async for record in prefix:
                     yield record
-        async with aclosing(self._client.read(self._topic_id, partition, offset=max(start, log.start_offset), follow=follow)) as suffix:
+            start = log.suffix_start
+        async with aclosing(self._client.read(self._topic_id, partition, offset=start, follow=follow)) as suffix:
             async for record in suffix:
                 yield record
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.client.migration.producers import BATCHES_REMEMBERED, LastBatches
-from records.record_batch import SEQUENCES, BatchHeader, ProducerSequence, Record, encode_batch, parse_header
+from records.record_batch import SEQUENCES, BatchHeader, ProducerSequence, Record, TimestampType, encode_batch, parse_header
 
 
 def header(base_offset: int, producer_id: int, epoch: int, sequence: int, count: int = 1, *, is_control: bool = False) -> BatchHeader:
@@ -57,6 +57,18 @@ def test_sequences_go_on_at_0_after_the_last_one() -> None:
     last.add_older([header(0, 7, 0, SEQUENCES - 1, 2)])
     [producer] = last.result(is_whole_log=True).producers
     assert (producer.batches[0].first_sequence, producer.batches[0].last_sequence) == (SEQUENCES - 1, 0)
+
+
+def test_batches_of_log_append_time_have_the_time_that_retries_are_answered_with() -> None:
+    kept = []
+    for timestamp_type in TimestampType:
+        producer = ProducerSequence(producer_id=7, producer_epoch=0, base_sequence=0)
+        encoded = encode_batch([Record(timestamp_ms=1_234, value=b"")], producer=producer, timestamp_type=timestamp_type)
+        last = LastBatches({7: 0})
+        last.add_older([parse_header(encoded)])
+        [seeded] = last.result(is_whole_log=True).producers
+        kept.append((timestamp_type, seeded.batches[0].max_timestamp_ms))
+    assert kept == [(TimestampType.CREATE_TIME, -1), (TimestampType.LOG_APPEND_TIME, 1_234)]
 
 
 @given(
