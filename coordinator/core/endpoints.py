@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from records.model import Endpoint
+if TYPE_CHECKING:  # clients know declarations of operations, and the records take a third of the time in which a command starts
+    from records.model import Endpoint
 
 
 def endpoint_of(endpoints: Sequence[Endpoint], listener: str) -> Endpoint:
@@ -19,6 +21,8 @@ def format_endpoints(endpoints: Sequence[Endpoint]) -> str:
 
 def parse_endpoints(text: str) -> list[Endpoint]:
     """The endpoints of a text written by `format_endpoints`."""
+    from records.model import Endpoint
+
     endpoints: list[Endpoint] = []
     for part in filter(None, text.split(",")):
         listener, _, address = part.partition("://")
