@@ -32,6 +32,8 @@ from records.state_digest import hash_record, hash_tombstone
 ROWS_PER_STATEMENT = (256, 64, 16, 4, 1)
 FEW_ROWS = 4096
 """So many rows go in by 64 at most: the event loop waits while the values of a statement are taken over."""
+FILES_A_STATEMENT = 1_000
+"""A deleted topic takes batches of very many files: their list is text that holds the interpreter while it is made."""
 LAST_RUNS_REMEMBERED_MAX = 100_000
 
 PUT_HEADER = "INSERT OR REPLACE INTO header"
@@ -127,9 +129,10 @@ class FlushWriter:
         put_columns(connection, PUT_FILE, (*files, *proofs), rest)
         self._kept_results.clear(flush.results_before_ms, len(flush.files.file_id))
         emptied: list[int] = []
-        if flush.live_lost:
-            sizes = fetch(connection, LOSE_BATCHES, (json.dumps(flush.live_lost), flush.emptied_ms))
-            emptied = [size for (size,) in sizes if size >= 0]
+        for first in range(0, len(flush.live_lost), FILES_A_STATEMENT):
+            rest()
+            some = json.dumps(flush.live_lost[first : first + FILES_A_STATEMENT])
+            emptied += [size for (size,) in fetch(connection, LOSE_BATCHES, (some, flush.emptied_ms)) if size >= 0]
         connection.executemany(TRIM_RUNS, flush.trimmed)
         put_columns(connection, PUT_PRODUCER, flush.producers, rest)
         put(connection, PUT_TOMBSTONE, [(*stone, hash_tombstone(*stone).to_bytes()) for stone in flush.tombstones], rest)
