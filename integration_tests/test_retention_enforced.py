@@ -174,7 +174,10 @@ def test_retention_on_demand_tells_what_goes(kafka: Kafka, tmp_path: Path) -> No
         assert run(service, "retention", "enforce") == []
         for topic in ("quiet", "loud"):
             alter(service, topic, "--config", "retention.ms=600000")
-        rows = run(service, "retention", "enforce", "quiet", "--dry-run")
+        dry_run = ("retention", "enforce", "--dry-run")
+        # A node knows a setting as soon as it has read it in the directory's log.
+        wait_until(lambda: len(run(service, *dry_run)) == 2 * PARTITIONS, "settings known to both nodes")
+        rows = run(service, *dry_run, "quiet")
         assert [(row["topic"], row["partition"], row["log_start_offset"], row["new_log_start_offset"]) for row in rows] == [
             ("quiet", partition, 0, 1) for partition in range(PARTITIONS)
         ]
