@@ -26,6 +26,7 @@ from coordinator.adapters.kafka.classic.topic import KafkaClassicTopic
 from coordinator.adapters.objectstore import open_store
 from coordinator.client.client import DisklessClient
 from coordinator.client.errors import NotFound, OffsetOutOfRange, Unavailable
+from coordinator.client.migration.classic import MigrationRefused
 from coordinator.client.migration.driver import MigrationDriver
 from coordinator.client.migration.hybrid import HybridReader
 from coordinator.client.model import CommitOutcome, PartitionId
@@ -498,6 +499,31 @@ async def test_a_leader_that_is_killed_in_between_changes_nothing(
         assert (migrated.start_offset, migrated.batches) == (7, 1)
         assert migrated.leader_epoch > 0
         assert steps.names.count("last_batches") == 2
+
+
+@pytest.mark.long
+async def test_records_that_are_not_replicated_are_waited_for(
+    one_node: Service, kafka_cluster: KafkaFactory, unique_name: Callable[[str], str]
+) -> None:
+    cluster = await asyncio.to_thread(kafka_cluster, 3, session_timeout_ms=60_000, properties={"replica.lag.time.max.ms": "600000"})
+    place, name = Place(one_node, cluster.bootstrap), unique_name("orders")[-60:]
+    admin = AdminClient({"bootstrap.servers": place.kafka})
+    admin.create_topics([NewTopic(name, 1, 2)])[name].result(WAIT_S)
+    await asyncio.to_thread(place.write, name, 7)
+    found = admin.list_topics(name, timeout=WAIT_S).topics[name].partitions[0]
+    [follower] = [replica for replica in found.replicas if replica != found.leader]
+    classic = place.topic(name).partition((await place.topic(name).describe()).topic_id, 0)
+    async with place.client() as client:
+        await client.create_topic(name, 1, topic_id=classic.topic_id, classic_pending=True)
+        cluster.pause(follower)
+        producer = Producer({"bootstrap.servers": place.kafka, "acks": "1", **QUIET})
+        for _ in range(3):
+            producer.produce(name, b"acknowledged by the leader alone", partition=0)
+        assert await asyncio.to_thread(producer.flush, WAIT_S) == 0
+        with pytest.raises(MigrationRefused, match="records 7 to 9 are not replicated yet; look at the replicas"):
+            await MigrationDriver(client, still_s=0.0, drain_timeout_s=0.2).migrate(classic)
+        cluster.resume(follower)
+        assert (await MigrationDriver(client, still_s=0.0).migrate(classic)).start_offset == 10
 
 
 # ---- refusals
