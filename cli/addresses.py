@@ -14,16 +14,18 @@ from cli.outcome import Exit, Failed
 
 if TYPE_CHECKING:
     from coordinator.client.identify import Found
+    from coordinator.security.client_security import ClientSecurity
 
 LOOK_S = 1.5
 """How long a server has to say what it is; with the start of the program this stays below 3 s."""
 
 
-async def check_nodes(servers: Sequence[tuple[str, int]], timeout_s: float = LOOK_S) -> None:
+async def check_nodes(servers: Sequence[tuple[str, int]], timeout_s: float = LOOK_S, security: ClientSecurity | None = None) -> None:
     """Raise `Failed` when none of the addresses can be a node's."""
     from coordinator.client.identify import complaint_as_node, identify_all
 
-    _judge(await identify_all(servers, min(LOOK_S, timeout_s)), complaint_as_node)
+    context = None if security is None else security.context()
+    _judge(await identify_all(servers, min(LOOK_S, timeout_s), context), complaint_as_node)
 
 
 def check_brokers(bootstrap_servers: str, properties: Mapping[str, str]) -> None:

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.configuration import read_service_settings
+from cli.node_security import read_client_properties, without_nodes
 from cli.options import KAFKA_VARIABLE
 from cli.outcome import Exit, Failed
-from coordinator.config import KEYS, Settings, SourceError, parse_properties_flags
-from coordinator.config.sources import read_file
+from coordinator.config import KEYS, Settings
 from coordinator.config.values import OutOfBounds
 
 if TYPE_CHECKING:
@@ -85,17 +85,11 @@ def find_kafka_place(
     except OutOfBounds as error:
         raise Failed(f"--topic: must be {error}", Exit.USAGE) from error
     properties = {} if settings is None else dict(settings.kafka)
-    try:
-        if command_config is not None:
-            properties |= {one.key: one.value for one in read_file(command_config)}
-        properties |= parse_properties_flags(command_properties)
-    except SourceError as error:
-        raise Failed(str(error).replace("--property", "--command-property"), Exit.USAGE) from error
+    properties |= without_nodes(read_client_properties(command_config, command_properties))
     java_only = [name for name in _JAVA_ONLY if name in properties]
     if java_only:
-        raise Failed(
-            f"{', '.join(java_only)}: keys of the Java client; give sasl.username, sasl.password and ssl.ca.location instead", Exit.USAGE
-        )
+        instead = "give sasl.username, sasl.password and ssl.ca.location instead, or put node. before keys that are for nodes alone"
+        raise Failed(f"{', '.join(java_only)}: keys of the Java client; {instead}", Exit.USAGE)
     return KafkaPlace(
         bootstrap_servers=servers,
         topic=name,

@@ -23,6 +23,7 @@ COMMANDS = {
     "retention": Lazy("cli.commands.retention", "retention", "Delete batches that are past their topic's retention."),
     "orphans": Lazy("cli.commands.orphans", "orphans", "Find and delete objects that were uploaded and never committed."),
     "restore": Lazy("cli.commands.restore", "restore", "Begin again in a new Kafka, from the snapshots in the object store."),
+    "users": Lazy("cli.commands.users", "users", "Make and list the users who may log in to nodes."),
     "storage": Lazy("cli.commands.storage", "storage", "Prepare and look at the data directories of this machine."),
     "dirs": Lazy("cli.commands.dirs", "dirs", "Look at the data directories of nodes; move replicas between them."),
     "db": Lazy("cli.commands.db", "db", "Look into the state database of a metadata partition."),

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
+from cli.node_security import remember_file, remember_properties
 from cli.output import FORMATS
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -63,16 +64,6 @@ output_option = click.option(
     "-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="How to print what was found."
 )
 
-server_option = click.option(
-    "--bootstrap-server",
-    "bootstrap_server",
-    metavar="HOST:PORT[,..]",
-    envvar=SERVER_VARIABLE,
-    show_envvar=True,
-    required=True,
-    help="Addresses of coordinator nodes; one that answers is enough.",
-)
-
 timeout_option = click.option(
     "--timeout",
     "timeout_s",
@@ -120,20 +111,44 @@ def kafka_server_option(*flags: str, name: str) -> Callable[[F], F]:
 
 
 def kafka_options(function: F) -> F:
-    """Add the options of commands that talk to Kafka themselves."""
+    """Add the options of commands that talk to Kafka themselves, and to nodes with the same properties."""
+    return _client_options(function, is_passed=True)
+
+
+def server_option(function: F) -> F:
+    """Add the options of commands that talk to nodes."""
+    add = click.option(
+        "--bootstrap-server",
+        "bootstrap_server",
+        metavar="HOST:PORT[,..]",
+        envvar=SERVER_VARIABLE,
+        show_envvar=True,
+        required=True,
+        help="Addresses of coordinator nodes; one that answers is enough.",
+    )
+    declared = {one.name for one in getattr(function, "__click_params__", ())}
+    return add(function if "command_config" in declared else _client_options(function, is_passed=False))
+
+
+def _client_options(function: F, *, is_passed: bool) -> F:
+    """Add the options with the properties of clients; `is_passed` says whether the command takes them itself."""
     for option in (
         click.option(
             "--command-property",
             "command_properties",
             multiple=True,
             metavar="KEY=VALUE",
-            help="One property of the Kafka client. Repeatable.",
+            callback=remember_properties,
+            expose_value=is_passed,
+            help="One property of the clients. Repeatable.",
         ),
         click.option(
             "--command-config",
             "command_config",
             type=click.Path(path_type=Path, exists=True, dir_okay=False),
-            help="Properties file of the Kafka client: security.protocol, sasl.*, ssl.*.",
+            callback=remember_file,
+            expose_value=is_passed,
+            help="Properties file of the clients of Kafka and of nodes: security.protocol, sasl.*, ssl.*; node.* wins for nodes.",
         ),
     ):
         function = option(function)

@@ -33,15 +33,21 @@ def run(work: Coroutine[object, object, T]) -> T:
 async def open_client(bootstrap_server: str, timeout_s: float, *, object_store: ObjectStore | None = None) -> AsyncIterator[DisklessClient]:
     """Open a client of the service, which reads records of the object store. Raises `Failed` within 3 s when no node can be there."""
     from cli.addresses import check_nodes
+    from cli.node_security import node_security
     from coordinator.client.client import DisklessClient, parse_servers
 
+    security = node_security()
     try:
         client = DisklessClient(
-            bootstrap_server, client_id="diskless-cli", api_timeout_ms=milliseconds(timeout_s), object_store=object_store
+            bootstrap_server,
+            client_id="diskless-cli",
+            api_timeout_ms=milliseconds(timeout_s),
+            object_store=object_store,
+            security=security,
         )
     except ValueError as error:
         raise Failed(f"--bootstrap-server: {error}", Exit.USAGE) from error
-    await check_nodes(parse_servers(bootstrap_server), timeout_s)
+    await check_nodes(parse_servers(bootstrap_server), timeout_s, security)
     async with client:
         yield client
 

@@ -34,6 +34,9 @@ JOB_TIMEOUT_S = 400
 SECRET = "a secret that nobody may print"
 
 
+NODES_IN_PLAIN_TEXT = {"node.security.protocol": "PLAINTEXT"}
+
+
 @dataclass(frozen=True, slots=True)
 class Scene:
     """A service on the secured Kafka, which goes on running."""
@@ -63,7 +66,7 @@ class Scene:
 
     def config(self, folder: Path) -> str:
         """A file with the properties of the user who may only read."""
-        return str(write_properties(folder / "client.properties", self.kafka.login("monitor", SECRET)))
+        return str(write_properties(folder / "client.properties", self.kafka.login("monitor", SECRET) | NODES_IN_PLAIN_TEXT))
 
     def finish(self, name: str, *options: str, folder: Path) -> str:
         """Run a job as that user; returns its output."""
@@ -168,7 +171,7 @@ def test_a_job_that_is_refused_says_so_in_one_line(scene: Scene, tmp_path: Path)
         given = scene.kafka.login(refusal.user, refusal.password)
         if refusal.authority == "other":
             given["ssl.ca.location"] = str(other)
-        config = write_properties(tmp_path / f"{number}.properties", given)
+        config = write_properties(tmp_path / f"{number}.properties", given | NODES_IN_PLAIN_TEXT)
         command = scene.job(name, *jobs[name], "--command-config", str(config))
         running.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
     for (name, refusal), process in zip(asked, running, strict=True):

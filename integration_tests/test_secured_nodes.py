@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from typing import cast
 
 import pytest
+from click.testing import CliRunner, Result
 from confluent_kafka.admin import AdminClient
 
+from cli.main import root
 from coordinator.client.client import DisklessClient
 from coordinator.client.connection import ConnectionLost
 from coordinator.testing.certificates import Authority
-from integration_tests.secured_kafka import LOGIN, SecuredKafka, node_rights
+from integration_tests.secured_kafka import LOGIN, SecuredKafka, node_rights, write_properties
 from integration_tests.secured_service import SecuredService
 from integration_tests.waiting import WAIT_S, wait_until
 from integration_tests.wire import OK, Batch, connected
@@ -57,6 +59,36 @@ async def test_our_client_and_librdkafka_find_every_node(service: SecuredService
         admin = AdminClient({"bootstrap.servers": service.addresses[0], **service.login("viewer", sasl_mechanism=mechanism)})
         brokers = admin.list_topics(timeout=WAIT_S).brokers.values()
         assert sorted(f"{one.host}:{one.port}" for one in brokers) == sorted(service.addresses)
+
+
+def run(service: SecuredService, *words: str, **properties: str) -> Result:
+    """Run a command against the nodes with these properties in its file."""
+    file = write_properties(service.certificates / "client.properties", properties)
+    where = ("--bootstrap-server", ",".join(service.addresses), "--command-config", str(file), "--timeout", "20")
+    return CliRunner().invoke(root, [*words, *where])
+
+
+def test_commands_log_in_with_the_same_keys_as_at_kafka(service: SecuredService) -> None:
+    login = service.login("admin")
+    assert run(service, "topics", "create", "by-command", "--partitions", "3", **login).exit_code == 0
+    kafka_s = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "GSSAPI", "client.rack": "r"}
+    listed = run(service, "topics", "list", "-o", "jsonl", **kafka_s, **{f"node.{key}": value for key, value in login.items()})
+    assert '"by-command"' in listed.stdout
+    node = service.addresses[0]
+    refused = {
+        "the server refused the login: the user name or the password is wrong": login | {"sasl.password": "wrong"},
+        "the server does not take sasl.mechanism OAUTHBEARER": login
+        | {"sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.token.endpoint.url": f"file://{service.certificate}"},
+        "the server's certificate is not accepted: ": login | {"ssl.ca.location": str(Authority(service.certificates, "else").ca_file)},
+        f"{node} does not speak Kafka's protocol in plain text": {},
+        "sasl.mechanism GSSAPI is not known": kafka_s,
+        "User:nobody may not do FIND_COORDINATOR": service.login("nobody"),
+    }
+    for text, properties in refused.items():
+        done = run(service, "topics", "create", "other", "--partitions", "1", **properties)
+        assert text in done.stderr
+        assert done.exit_code != 0
+        assert len(done.stderr.splitlines()) == 1
 
 
 async def told(service: SecuredService, user: str, **changed: str) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Se
 from typing import Final, Generic, TypeVar, cast
 
 from coordinator.client.connection import ConnectionLost, RequestTimedOut
-from coordinator.client.errors import Refusal, Unavailable, refusal_of
+from coordinator.client.errors import NotAuthorized, Refusal, Unavailable, refusal_of
 from coordinator.client.model import PartitionId, ServiceNode
 from coordinator.client.pool import ConnectionPool, Line
 from coordinator.client.retry import Deadline, RetryPolicy, server_timeout_ms
@@ -112,10 +112,14 @@ class Discovery:
     # ---- asking anybody
 
     async def ask(self, message: Message, deadline: Deadline) -> Message:
-        """Ask one node after the other, in rounds, until one answers. Raises Unavailable, which names each node's failure."""
+        """Ask one node after the other, in rounds, until one answers. Raises Unavailable, which names each node's failure.
+
+        Raises NotAuthorized when all that were asked refuse this client, or are not believed: later rounds would end like that, too.
+        """
         attempt, why = 0, "the deadline passed"
         while True:
             failures: list[str] = []
+            refusals = 0
             for address in list(self._addresses):
                 if deadline.is_over:
                     break
@@ -123,7 +127,10 @@ class Discovery:
                     return await self._pool.call(Line(*address, "discovery"), message, deadline.at_most_ms(ATTEMPT_TIMEOUT_MS))
                 except (ConnectionLost, RequestTimedOut, MalformedMessage) as error:
                     failures.append(str(error))
+                    refusals += isinstance(error, ConnectionLost) and error.is_refused
                     self._doubt(address)
+            if failures and refusals == len(failures):
+                raise NotAuthorized(ErrorCode.SASL_AUTHENTICATION_FAILED, "; ".join(dict.fromkeys(failures)))
             why = "; ".join(failures) or why
             if not await deadline.pause(self._policy, attempt, self._rng):
                 raise Unavailable(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"no node answers {type(message).__name__}: {why}")

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import struct
 from collections.abc import Sequence
 from enum import Enum
 from typing import Final, NamedTuple
 
 from coordinator.protocol.api_keys import ApiKey
+from coordinator.security.tls_errors import explain_to_client
 
 IDENTIFY_TIMEOUT_S: Final = 2.0
 
@@ -29,7 +31,8 @@ class ServerKind(Enum):
     NODE = "a Diskless Coordinator node"
     BROKER = "a Kafka broker"
     HTTP = "an HTTP server"
-    OTHER = "something that does not speak Kafka's protocol in plain text"
+    OTHER = "something that does not speak Kafka's protocol"
+    UNTRUSTED = "a server with TLS that this client does not get on with"
     SILENT = "something that accepts connections and does not answer"
     NOBODY = "nobody"
     UNRESOLVED = "no known host"
@@ -42,24 +45,30 @@ class Found(NamedTuple):
     port: int
     kind: ServerKind
     detail: str = ""
+    is_encrypted: bool = False
+    """Whether it was asked with TLS."""
 
     @property
     def address(self) -> str:
         return f"{self.host}:{self.port}"
 
 
-async def identify(host: str, port: int, timeout_s: float = IDENTIFY_TIMEOUT_S) -> Found:
-    """Find out what listens at an address, within `timeout_s`; no finding raises."""
+async def identify(host: str, port: int, timeout_s: float = IDENTIFY_TIMEOUT_S, tls: ssl.SSLContext | None = None) -> Found:
+    """Find out what listens at an address, within `timeout_s`; no finding raises. Without `tls` it is asked in plain text."""
     writer: asyncio.StreamWriter | None = None
     try:
         async with asyncio.timeout(timeout_s):
-            reader, writer = await asyncio.open_connection(host, port)
+            reader, writer = await asyncio.open_connection(host, port, ssl=tls)
             writer.write(struct.pack(">i", len(_REQUEST)) + _REQUEST)
-            return Found(host, port, await _kind(reader))
+            return Found(host, port, await _kind(reader))._replace(is_encrypted=tls is not None)
+    except ssl.SSLError as error:
+        return Found(host, port, ServerKind.UNTRUSTED, explain_to_client(error))
     except socket.gaierror as error:
         return Found(host, port, ServerKind.UNRESOLVED, error.strerror or str(error))
     except TimeoutError:
-        return Found(host, port, ServerKind.NOBODY if writer is None else ServerKind.SILENT, f"not within {timeout_s:g} s")
+        return Found(host, port, ServerKind.NOBODY if writer is None and tls is None else ServerKind.SILENT, f"not within {timeout_s:g} s")
+    except ConnectionResetError as error:
+        return Found(host, port, ServerKind.OTHER, str(error), tls is not None)
     except (OSError, UnicodeError) as error:
         # A host name with an empty or overlong label is refused by the encoder of names before anybody is asked.
         return Found(host, port, ServerKind.UNRESOLVED if isinstance(error, UnicodeError) else ServerKind.NOBODY, str(error))
@@ -68,9 +77,11 @@ async def identify(host: str, port: int, timeout_s: float = IDENTIFY_TIMEOUT_S) 
             writer.transport.abort()
 
 
-async def identify_all(servers: Sequence[tuple[str, int]], timeout_s: float = IDENTIFY_TIMEOUT_S) -> list[Found]:
+async def identify_all(
+    servers: Sequence[tuple[str, int]], timeout_s: float = IDENTIFY_TIMEOUT_S, tls: ssl.SSLContext | None = None
+) -> list[Found]:
     """Find out what listens at several addresses, all asked at once."""
-    return list(await asyncio.gather(*(identify(host, port, timeout_s) for host, port in servers)))
+    return list(await asyncio.gather(*(identify(host, port, timeout_s, tls) for host, port in servers)))
 
 
 async def _kind(reader: asyncio.StreamReader) -> ServerKind:
@@ -126,5 +137,11 @@ def _complaint(found: Found, wanted: str) -> str:
             return f"nobody listens at {found.address} ({found.detail}); is {wanted} running there, and is the address right?"
         case ServerKind.SILENT:
             return f"{found.address} accepts connections and does not answer ({found.detail}); is it {wanted} that hangs or is overloaded?"
+        case ServerKind.UNTRUSTED:
+            return f"{found.address}: {found.detail}"
+        case _ if found.is_encrypted:
+            hint = "does it speak TLS (security.protocol), and accept this client's certificate, if it wants one?"
+            return f"{found.address} hangs up before it says anything; is it {wanted}'s address, {hint}"
         case _:
-            return f"{found.address} does not speak Kafka's protocol in plain text; is it {wanted}'s address, and does it want TLS?"
+            hint = "does it want TLS (security.protocol)?"
+            return f"{found.address} does not speak Kafka's protocol in plain text; is it {wanted}'s address, and {hint}"

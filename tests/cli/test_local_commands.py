@@ -240,6 +240,7 @@ def test_doctor_needs_something_to_look_at_and_reports_what_does_not_answer() ->
         "clocks": "skipped",
         "object store": "skipped",
         "data dirs": "skipped",
+        "security": "skipped",
     }
 
 
