@@ -95,13 +95,16 @@ def open_files() -> Iterator[None]:
 def secured(kafka: Kafka, open_files: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     """The node that is attacked by all tests, one after the other."""
     folder = tmp_path_factory.mktemp("secured")
-    authority, users = Authority(folder), folder / "users"
+    authority, users, secret = Authority(folder), folder / "users", folder / "secret"
+    secret.write_text("0123456789abcdef" * 3, encoding="ascii")
+    secret.chmod(0o600)
     write_users(users, {user: credentials_of(password, iterations=4096) for user, password in PASSWORDS.items()})
     settings = {
         **UNDISTURBED,
         "ssl.keystore.location": str(authority.issue("node")),
         "sasl.enabled.mechanisms": SCRAM,
         "users.file": str(users),
+        "internal.secret.file": str(secret),
         "authorizer": "acls",
         "super.users": "User:alice",
         "sasl.server.max.receive.size": str(FRAME_MAX),

@@ -59,7 +59,8 @@ class _Users:
 
 
 @functools.cache
-def _users(user: str) -> _Users:
+def known_users(user: str) -> _Users:
+    """The one user that logins of these targets know."""
     return _Users(user)
 
 
@@ -70,7 +71,8 @@ def _runner() -> asyncio.Runner:
     return runner
 
 
-def _run(coroutine: Coroutine[Any, Any, T]) -> T:
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine on the loop that all these targets share."""
     return _runner().run(coroutine)
 
 
@@ -88,10 +90,10 @@ def _scram_server(data: bytes) -> None:
     """The first byte chooses the mechanism."""
     mechanism = _MECHANISMS[(data[0] if data else 0) % len(_MECHANISMS)]
     first, _, final = data[1:].partition(CUT)
-    login = ScramServer(mechanism, _users(USER), pretence=b"p", nonce="server")
-    challenge = _run(login.step(first))
+    login = ScramServer(mechanism, known_users(USER), pretence=b"p", nonce="server")
+    challenge = run(login.step(first))
     assert challenge.principal is None, "a login by its first message"
-    done = _run(login.step(final))
+    done = run(login.step(final))
     assert done.principal is not None
     assert (done.principal.name, done.principal.is_node) == (USER, False)
     assert _proves(mechanism, first, challenge.reply, final), "a login without a proof"
@@ -112,7 +114,7 @@ def _scram_server_seeds() -> Iterator[bytes]:
     for number, mechanism in enumerate(_MECHANISMS):
         client = ScramClient(mechanism, USER, PASSWORD, nonce="client")
         first = client.first()
-        challenge = _run(ScramServer(mechanism, _users(USER), pretence=b"p", nonce="server").step(first)).reply
+        challenge = run(ScramServer(mechanism, known_users(USER), pretence=b"p", nonce="server").step(first)).reply
         yield bytes((number,)) + first + CUT + client.final(challenge)
 
 
@@ -143,24 +145,24 @@ def _server_proves(challenge: bytes, final: bytes) -> bool:
 @functools.cache
 def _scram_client_seed() -> bytes:
     client = ScramClient("SCRAM-SHA-256", USER, PASSWORD, nonce="client")
-    server = ScramServer("SCRAM-SHA-256", _users(USER), pretence=b"p", nonce="server")
-    first = _run(server.step(client.first())).reply
-    return first + CUT + _run(server.step(client.final(first))).reply
+    server = ScramServer("SCRAM-SHA-256", known_users(USER), pretence=b"p", nonce="server")
+    first = run(server.step(client.first())).reply
+    return first + CUT + run(server.step(client.final(first))).reply
 
 
 # --- PLAIN ---
 
 
 def _plain(data: bytes) -> None:
-    passwords = _passwords()
-    done = _run(PlainLogin(passwords).step(data))
+    done = run(PlainLogin(passwords()).step(data))
     assert done.principal is not None
     assert data in (f"\0{USER}\0{PASSWORD}".encode(), f"{USER}\0{USER}\0{PASSWORD}".encode()), "a login without the password"
 
 
 @functools.cache
-def _passwords() -> PasswordCheck:
-    return PasswordCheck(_users(USER), _executor())
+def passwords() -> PasswordCheck:
+    """The passwords of that user."""
+    return PasswordCheck(known_users(USER), _executor())
 
 
 # --- tokens ---
@@ -187,7 +189,7 @@ def _token() -> bytes:
 
 
 def _bearer(data: bytes) -> None:
-    done = _run(TokenLogin(_tokens()).step(data))
+    done = run(TokenLogin(_tokens()).step(data))
     assert done.principal is not None
     # The last letter of a signature in base64 has bits that count for nothing.
     assert done.principal.name == "carol"

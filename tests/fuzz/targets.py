@@ -35,6 +35,7 @@ from records.record_batch import CorruptBatch, decode_records, encode_batch, par
 from records.snapshot.errors import MalformedRecord, NewerFormat
 from records.snapshot.head import decode_head, encode_head
 from records.snapshot.rows import RowChunk, decode_rows, encode_rows
+from tests.fuzz.connection_target import CONNECTION_TARGET
 from tests.fuzz.engine import Target
 from tests.fuzz.login_targets import LOGIN_TARGETS
 from tests.records import plain_files
@@ -350,5 +351,6 @@ TARGETS: Final = {
         Target(name="manifest", run=_manifest, declared=(ManifestError, UnicodeDecodeError), seeds=_manifest_seeds),
         Target(name="wal_input", run=_wal_input, declared=(InputError, UnicodeDecodeError), seeds=_wal_input_seeds),
         *LOGIN_TARGETS,
+        CONNECTION_TARGET,
     )
 }

@@ -8,6 +8,7 @@ from itertools import repeat
 
 import pytest
 
+from tests.fuzz.connection_target import serve
 from tests.fuzz.engine import CORPUS, Coverage, Target, corpus_of, judge, mutations, starting_inputs
 from tests.fuzz.targets import TARGETS
 from tests.interpreted import REPOSITORY
@@ -54,6 +55,11 @@ def test_every_fast_codec_of_the_protocol_has_a_target() -> None:
     fast = {path.stem for path in codecs if "\ndef decode_" in path.read_text("utf-8") and not path.stem.endswith("_loops")} - general
     assert fast >= {"commit_file", "find_batches", "list_offsets"}
     assert fast <= set(TARGETS)
+
+
+def test_a_connection_is_served_after_a_right_login_alone() -> None:
+    served = [len(serve(data)[0]) for data in TARGETS["connection"].seeds()]
+    assert served == [1, 0, 0, 0, 1] * 2
 
 
 def _target(run) -> Target:  # type: ignore[no-untyped-def]
