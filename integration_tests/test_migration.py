@@ -155,12 +155,24 @@ class Writer(threading.Thread):
         self.acknowledged[partition][offset] = value
 
 
+def _may_write(properties: dict[str, str], topic: str) -> bool:
+    told: list[KafkaError | None] = []
+    producer = Producer({**properties, **QUIET})
+    try:
+        producer.produce(topic, b"first", partition=0, on_delivery=lambda error, _message: told.append(error))
+    except KafkaException:
+        return False
+    assert producer.flush(WAIT_S) == 0
+    return told == [None]
+
+
 def last_batches(log: ClassicLogReader, end_offset: int) -> dict[int, list[BatchHeader]]:
-    """Every producer's batches of a whole log."""
+    """Every idempotent producer's batches of a whole log."""
     found: dict[int, list[BatchHeader]] = {}
     for piece in log.pieces(0, end_offset):
         for header in piece.headers:
-            found.setdefault(header.producer_id, []).append(header)
+            if header.producer_id >= 0:
+                found.setdefault(header.producer_id, []).append(header)
     return found
 
 
@@ -218,6 +230,7 @@ def test_a_topic_that_is_written_to_until_its_writers_are_stopped_loses_and_doub
     secured_kafka.add_users(writer="writer-secret")
     secured_kafka.allow("writer", [Right(ResourceType.TOPIC, name, (AclOperation.WRITE, AclOperation.DESCRIBE))])
     login = {"bootstrap.servers": secured_kafka.address(LOGIN), **secured_kafka.login("writer", "writer-secret")}
+    wait_until(lambda: _may_write(login, name), "the broker to know the writer's rights")
     writers = [Writer(login, name, partitions, f"writer-{number}") for number in range(WRITERS)]
     for writer in writers:
         writer.start()
