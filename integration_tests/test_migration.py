@@ -582,7 +582,7 @@ def test_whatever_is_in_the_way_is_refused_before_anything_is_changed(place: Pla
     assert "Kafka has no authorizer" in refused(name)
     assert place.run("start", name, "--writers-stopped", "--dry-run", *STILL)[0]["to_do"] == "migrate"
     with still_writing(place, name):
-        assert "is still being written: its end moved from" in refused(name, "--writers-stopped")
+        assert "is still being written: its end moved from" in refused(name, "--writers-stopped", "--still", "3")
     with open_transaction(place, name):
         assert "the transaction of producer" in refused(name, "--writers-stopped")
     place.create(f"{name}-born")
