@@ -2,16 +2,16 @@
 
 Rows go in by the hundred per statement. SQLite lets go of the interpreter for every step, and under load a thread gets
 it back only after the event loop's turn of up to 5 ms: a step per row would make a flush of a few thousand rows last
-for seconds. Lists of numbers travel as JSON for the same reason.
+for seconds. Lists of numbers travel as JSON for the same reason, and what statements change is summed up by SQLite.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain, compress
-from operator import sub
+from operator import neg, sub
 
 import apsw
 
@@ -24,7 +24,7 @@ from coordinator.adapters.sqlite.schema import fetch
 from coordinator.core.state.frozen import PartitionRow
 from coordinator.core.state.packing import Flush
 from coordinator.core.state.proof import directory_proof
-from coordinator.core.tables.stored_rows import FileLists, FileTotals, Header, RunRow
+from coordinator.core.tables.stored_rows import NO_FILES, FileLists, FileTotals, Header, RunRow
 from coordinator.core.yielding import Rest, no_rest
 from coordinator.kafka.batches import split_partition_key
 from records.state_digest import hash_record, hash_tombstone
@@ -47,12 +47,18 @@ PUT_DIRECTORY = "INSERT OR REPLACE INTO directory"
 
 DROP_PRODUCERS = "DELETE FROM producer WHERE id IN (SELECT value FROM json_each(?))"
 DROP_TOPIC = "DELETE FROM topic WHERE topic_id = ?"
-DROP_FILES = "DELETE FROM file WHERE id IN (SELECT value FROM json_each(?)) RETURNING file_size, emptied_ms"
+SUM_OF_FILES = """
+    SELECT emptied_ms < 0, count(*), sum(file_size) FROM file WHERE id IN (SELECT value FROM json_each(?)) GROUP BY emptied_ms < 0
+"""
+DROP_FILES = "DELETE FROM file WHERE id IN (SELECT value FROM json_each(?))"
+SUM_OF_EMPTIED = """
+    SELECT count(*), ifnull(sum(file_size), 0) FROM json_each(?) AS lost CROSS JOIN file ON file.id = lost.value ->> 0
+    WHERE file.live_batches = lost.value ->> 1
+"""
 LOSE_BATCHES = """
     UPDATE file SET live_batches = live_batches - lost.batches, lost_batches = lost_batches + lost.batches,
         emptied_ms = CASE live_batches WHEN lost.batches THEN ?2 ELSE emptied_ms END
     FROM (SELECT value ->> 0 AS id, value ->> 1 AS batches FROM json_each(?1)) AS lost WHERE file.id = lost.id
-    RETURNING CASE live_batches WHEN 0 THEN file_size ELSE -1 END
 """
 EXPIRE_TOMBSTONES = "DELETE FROM tombstone WHERE created_ms >= 0 AND created_ms < ?"
 TRIM_RUNS = "DELETE FROM run WHERE partition_id = ? AND last_offset < ?"
@@ -116,9 +122,12 @@ class FlushWriter:
         connection = self._connection
         if flush.producers_dropped:
             connection.execute(DROP_PRODUCERS, (json.dumps([row for row, _, _ in flush.producers_dropped]),))
-        removed: list[tuple[int, int]] = []
+        removed = NO_FILES
         if flush.files_removed:
-            removed = [(size, at) for size, at in fetch(connection, DROP_FILES, (json.dumps(flush.files_removed),))]
+            ids = (json.dumps(flush.files_removed),)
+            for is_live, count, size in fetch(connection, SUM_OF_FILES, ids):
+                removed = removed.plus(FileTotals(live=count, bytes_live=size) if is_live else FileTotals(empty=count, bytes_empty=size))
+            connection.execute(DROP_FILES, ids)
         if flush.tombstones_expired_before_ms > 0:
             connection.execute(EXPIRE_TOMBSTONES, (flush.tombstones_expired_before_ms,))
         connection.executemany(DROP_TOPIC, [(topic_id,) for topic_id in flush.topics_forgotten])
@@ -128,11 +137,13 @@ class FlushWriter:
         files, proofs = _left(flush)
         put_columns(connection, PUT_FILE, (*files, *proofs), rest)
         self._kept_results.clear(flush.results_before_ms, len(flush.files.file_id))
-        emptied: list[int] = []
+        became = NO_FILES
         for first in range(0, len(flush.live_lost), FILES_A_STATEMENT):
             rest()
             some = json.dumps(flush.live_lost[first : first + FILES_A_STATEMENT])
-            emptied += [size for (size,) in fetch(connection, LOSE_BATCHES, (some, flush.emptied_ms)) if size >= 0]
+            [(count, size)] = fetch(connection, SUM_OF_EMPTIED, (some,))
+            became = became.plus(FileTotals(live=-count, empty=count, bytes_live=-size, bytes_empty=size))
+            connection.execute(LOSE_BATCHES, (some, flush.emptied_ms))
         connection.executemany(TRIM_RUNS, flush.trimmed)
         put_columns(connection, PUT_PRODUCER, flush.producers, rest)
         put(connection, PUT_TOMBSTONE, [(*stone, hash_tombstone(*stone).to_bytes()) for stone in flush.tombstones], rest)
@@ -142,7 +153,7 @@ class FlushWriter:
         connection.executemany(PURGE_RUNS, purged)
         connection.executemany(PURGE_PARTITION, purged)
         put(connection, PUT_HEADER, [header_columns(flush.header, self.flushes + 1)])
-        return _change(files, emptied, removed)
+        return _totals(files).plus(became).plus(FileTotals(*map(neg, removed)))
 
     def _place_runs(self, runs: Sequence[RunRow]) -> dict[int, RunRow]:
         """Give every run its id; one that follows a short run takes its place together with it."""
@@ -230,19 +241,12 @@ def _left(flush: Flush) -> tuple[FileLists, Sequence[Sequence[apsw.SQLiteValue]]
     return flush.files.without(removed), [list(compress(column, is_left)) for column in proofs]
 
 
-def _change(added: FileLists, emptied: Sequence[int], removed: Sequence[tuple[int, int]]) -> FileTotals:
-    """How the number of files changes: by those written, the sizes of those that became empty, size and `emptied_ms` of those dropped."""
-    total = _totals(zip(added.file_size, added.emptied_ms, strict=True))
-    gone = _totals(removed)
-    became = FileTotals(live=-len(emptied), empty=len(emptied), bytes_live=-sum(emptied), bytes_empty=sum(emptied))
-    return total.plus(became).plus(FileTotals(*(-number for number in gone)))
-
-
-def _totals(files: Iterable[tuple[int, int]]) -> FileTotals:
-    live: list[int] = []
-    empty: list[int] = []
-    for size, emptied_ms in files:
-        (live if emptied_ms < 0 else empty).append(size)
+def _totals(files: FileLists) -> FileTotals:
+    """How many files are added with and without live batches."""
+    sizes: dict[bool, list[int]] = {True: [], False: []}
+    for size, emptied_ms in zip(files.file_size, files.emptied_ms, strict=True):
+        sizes[emptied_ms < 0].append(size)
+    live, empty = sizes[True], sizes[False]
     return FileTotals(live=len(live), empty=len(empty), bytes_live=sum(live), bytes_empty=sum(empty))
 
 
