@@ -1,4 +1,4 @@
-"""The chart's own files run: nodes, monitor, dashboard and jobs start from what Helm renders, beside a secured Kafka with ACLs.
+"""The chart's own files run: secured nodes, monitor, dashboard and jobs start from what Helm renders, beside a secured Kafka with ACLs.
 
 Only addresses are changed: all pods share this machine's loopback, where each needs ports of its own.
 """
@@ -20,6 +20,9 @@ from cli.dev.ports import PortLease, lease_ports
 from cli.dev.process import ChildProcess, start_child
 from coordinator.adapters.objectstore import open_store
 from coordinator.client.client import DisklessClient
+from coordinator.security.client_security import ClientSecurity
+from coordinator.security.users_file import credentials_of, write_users
+from coordinator.testing.certificates import Authority
 from integration_tests.secured_kafka import LOGIN, SecuredKafka, node_rights
 from integration_tests.waiting import wait_until
 from records.record_batch import Record
@@ -31,6 +34,13 @@ USER, PASSWORD = "diskless", "a pass=word with \\ and #"
 TOPIC, GROUP = "__diskless_metadata-chart", "diskless-chart"
 NAME = "diskless-diskless-coordinator"
 START_TIMEOUT_S = 180
+NODE_LOGIN = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "SCRAM-SHA-512",
+    "sasl.username": "admin",
+    "sasl.password": "the secret of admin",
+}
+"""How programs beside the nodes log in to them."""
 
 
 class Pods:
@@ -43,6 +53,7 @@ class Pods:
         ports = [lease.port for lease in self._leases]
         self.node_ports, self.http_ports, (self.metrics_port, self.page_port) = ports[:NODES], ports[NODES : 2 * NODES], ports[2 * NODES :]
         self.processes: dict[str, ChildProcess] = {}
+        self.security = ClientSecurity(NODE_LOGIN | {"ssl.ca.location": str(folder / "nodes.crt")})
 
     def __enter__(self) -> Pods:
         return self
@@ -134,6 +145,21 @@ def pods(secured_kafka: SecuredKafka, tmp_path_factory: pytest.TempPathFactory) 
             "sasl": {"username": USER, "existingSecret": USER},
             "tls": {"caSecret": "my-cluster-cluster-ca-cert"},
         },
+        "listeners": [
+            {
+                "name": "SASL_SSL",
+                "port": 9192,
+                "tls": {"secret": "diskless-tls", "clientCaSecret": "diskless-tls"},
+                "sasl": {"mechanisms": ["SCRAM-SHA-512"]},
+            }
+        ],
+        "security": {
+            "usersSecret": "diskless-users",
+            "authorizer": "acls",
+            "superUsers": ["User:admin"],
+            "internalSecret": "diskless-internal",
+        },
+        "clientConfig": {"secret": "diskless-client"},
         "objectStore": {"url": "file:///objects"},
         "extraVolumes": [{"name": "objects", "persistentVolumeClaim": {"claimName": "objects"}}],
         "extraVolumeMounts": [{"name": "objects", "mountPath": "/objects"}],
@@ -148,8 +174,20 @@ def pods(secured_kafka: SecuredKafka, tmp_path_factory: pytest.TempPathFactory) 
         "monitor": {"enabled": True, "verifyEvery": "", "orphansEvery": ""},
         "jobs": {"doctor": {"enabled": True}, "audit": {"enabled": True}},
     }
-    # As Strimzi writes them, other keys and all.
+    authority = Authority(folder, "nodes")
+    end = "-----END PRIVATE KEY-----\n"
+    key, _, certificate = authority.issue("node").read_text(encoding="ascii").partition(end)
+    write_users(folder / "users", {"admin": credentials_of(NODE_LOGIN["sasl.password"])})
+    login = NODE_LOGIN | {"ssl.ca.location": "/etc/diskless/client/ca.crt"}
+    # As Strimzi and cert-manager write them, other keys and all.
     secrets = {
+        "diskless-tls": {"tls.crt": certificate, "tls.key": key + end, "ca.crt": authority.ca_file.read_text()},
+        "diskless-users": {"users": (folder / "users").read_text()},
+        "diskless-internal": {"secret": os.urandom(24).hex()},
+        "diskless-client": {
+            "client.properties": "".join(f"node.{name}={value}\n" for name, value in login.items()),
+            "ca.crt": authority.ca_file.read_text(),
+        },
         USER: {"password": PASSWORD, "sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required;"},
         "my-cluster-cluster-ca-cert": {"ca.crt": secured_kafka.ca.ca_file.read_text(), "ca.password": "x"},
     }
@@ -162,7 +200,7 @@ def pods(secured_kafka: SecuredKafka, tmp_path_factory: pytest.TempPathFactory) 
 
 async def test_the_nodes_serve(pods: Pods) -> None:
     store = open_store(f"file://{pods.claim('objects')}")
-    async with DisklessClient(pods.servers, object_store=store) as client:
+    async with DisklessClient(pods.servers, object_store=store, security=pods.security) as client:
         await client.create_topic("orders", 3)
         orders = [Record(timestamp_ms=1_700_000_000_000, value=f"order {number}".encode()) for number in range(5)]
         await client.write({("orders", partition): orders for partition in range(3)})
