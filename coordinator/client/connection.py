@@ -86,10 +86,10 @@ class ClientConnection(asyncio.Protocol):
                 return connection
         except ssl.SSLError as error:
             raise ConnectionLost(f"{name}: {explain_to_client(error)}", was_sent=False, is_refused=True) from error
-        except (LoginRejected, RequestTimedOut, MalformedMessage) as error:
+        except (LoginRejected, MalformedMessage) as error:
             raise ConnectionLost(f"{name}: {error}", was_sent=False, is_refused=isinstance(error, LoginRejected)) from error
-        except ConnectionLost as error:
-            raise ConnectionLost(str(error), was_sent=False, is_refused=error.is_refused) from error
+        except (ConnectionLost, RequestTimedOut) as error:
+            raise ConnectionLost(str(error), was_sent=False, is_refused=isinstance(error, ConnectionLost) and error.is_refused) from error
         except TimeoutError as error:
             raise ConnectionLost(f"{name}: not connected within {timeout_s} s", was_sent=False) from error
         except (OSError, ValueError, OverflowError) as error:

@@ -17,6 +17,8 @@ from coordinator.protocol.codec import Message
 from coordinator.security.client_security import PLAIN_TEXT, ClientSecurity
 
 CONNECT_TIMEOUT_S: Final = 2.0
+SECURED_EXTRA_S: Final = 8.0
+"""How much longer a connection with TLS or a login may take: a server hashes one password after the other."""
 
 T = TypeVar("T")
 
@@ -108,9 +110,9 @@ class ConnectionPool:
     async def _connect(self, line: Line) -> ClientConnection:
         """One attempt, shared by all who need this connection and bounded by itself, not by their deadlines."""
         self._open = {other: connection for other, connection in self._open.items() if connection.is_open}
-        return await ClientConnection.connect(
-            line.host, line.port, client_id=self.client_id, timeout_s=self._connect_timeout_s, security=self._security
-        )
+        is_plain = self._security.protocol == PLAIN_TEXT.protocol
+        timeout_s = self._connect_timeout_s + (0.0 if is_plain else SECURED_EXTRA_S)
+        return await ClientConnection.connect(line.host, line.port, client_id=self.client_id, timeout_s=timeout_s, security=self._security)
 
     def _connected(self, line: Line, task: asyncio.Task[ClientConnection]) -> None:
         del self._connecting[line]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import ssl
 import struct
 import time
@@ -334,6 +335,36 @@ async def test_strangers_who_say_nothing_keep_nobody_out(place: Place, protocol:
             assert len(server.waiting_room) <= 5
             for _, writer in strangers:
                 writer.close()
+
+
+async def test_clients_that_hang_up_anywhere_in_their_handshake_leave_nothing_behind(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each sends some more bytes of what a client says first, and is gone; half of them reset their connection."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = ssl.create_default_context(cafile=place.ca.ca_file).wrap_bio(incoming, outgoing, server_hostname="localhost")
+    with pytest.raises(ssl.SSLWantReadError):
+        client.do_handshake()
+    hello = outgoing.read()
+    with place.listener("SSL") as security:
+        async with serving(Echo(), security=security) as (server, port):
+            for number in range(60):
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                if number % 2:
+                    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                writer.write((hello + hello)[: number * len(hello) // 40])
+                if number % 3:
+                    await asyncio.sleep(0)
+                writer.transport.abort()
+            await until(lambda: server.stats.closed.total() == 60)
+            assert set(server.stats.closed) <= {CloseReason.CLIENT, CloseReason.TLS_FAILED}
+            await until(lambda: server.stats.connections_open == 0)
+            assert len(server.waiting_room) == 0
+            connection = await connect(port, place.client("SSL"))
+            assert await connection.request(KEY, 0, b"x", REMAINS_S) == b"x"
+            await connection.close()
+    assert "Traceback" not in caplog.text
+    assert not [one for one in caplog.records if one.levelno >= logging.ERROR]
 
 
 async def test_a_login_that_failed_is_answered_late(place: Place) -> None:

@@ -113,25 +113,8 @@ class Arrival(asyncio.Protocol):
             self._raw.abort()
 
     async def _shake_hands(self, raw: asyncio.Transport) -> None:
-        loop = asyncio.get_running_loop()
-        timeout_s = self._owner.limits.login_timeout_ms / 1000
         try:
-            wrapping = loop.create_task(
-                loop.start_tls(
-                    raw,
-                    self,
-                    self._context,
-                    server_side=True,
-                    ssl_handshake_timeout=timeout_s,
-                    ssl_shutdown_timeout=SHUTDOWN_TIMEOUT_S,
-                )
-            )
-            await asyncio.sleep(0)  # TLS is the protocol of the transport from here on
-            self._feed(cast(asyncio.BufferedProtocol, raw.get_protocol()))
-            secured = await wrapping
-            tls = None if secured is None else secured.get_extra_info("ssl_object")
-            if secured is None or tls is None or tls.version() is None:
-                raise ConnectionResetError  # the loops tell nothing else of a client that hung up
+            secured = await self._wrap(raw)
             principal = self._principal(secured)
         except ssl.SSLError as error:
             self._leave(CloseReason.TLS_FAILED, explain_to_server(error))
@@ -144,6 +127,28 @@ class Arrival(asyncio.Protocol):
             self._leave(CloseReason.TLS_FAILED, repr(error))
         else:
             self._hand_over(secured, principal)
+
+    async def _wrap(self, raw: asyncio.Transport) -> asyncio.Transport:
+        """Return the transport of what TLS decrypts. Raises OSError; `ssl.SSLError` is one."""
+        loop = asyncio.get_running_loop()
+        timeout_s = self._owner.limits.login_timeout_ms / 1000
+        wrapping = loop.create_task(
+            loop.start_tls(
+                raw, self, self._context, server_side=True, ssl_handshake_timeout=timeout_s, ssl_shutdown_timeout=SHUTDOWN_TIMEOUT_S
+            )
+        )
+        wrapping.add_done_callback(lambda done: done.cancelled() or done.exception())  # marks it as seen
+        await asyncio.sleep(0)  # TLS is the protocol of the transport from here on
+        protocol = raw.get_protocol()
+        if protocol is None or protocol is self:
+            wrapping.cancel()
+            raise ConnectionResetError  # the client was gone before TLS began
+        self._feed(cast(asyncio.BufferedProtocol, protocol))
+        secured = await wrapping
+        tls = None if secured is None else secured.get_extra_info("ssl_object")
+        if secured is None or tls is None or tls.version() is None:
+            raise ConnectionResetError  # the loops tell nothing else of a client that hung up
+        return secured
 
     def _feed(self, tls: asyncio.BufferedProtocol) -> None:
         """Give TLS the first bytes."""
