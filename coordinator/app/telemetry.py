@@ -75,6 +75,9 @@ def node_samples(node: Node, clock_ms: Callable[[], int]) -> Iterable[Sample]:
         yield Sample("leader_epoch", (partition,), shard.fence.epoch)
         yield Sample("pending_bytes", (partition,), shard.queue_bytes)
         yield Sample("live_partitions", (partition,), shard.live_partitions)
+        migrations = shard.migration_counts()
+        yield Sample("classic_partitions", (partition, "pending"), migrations.pending)
+        yield Sample("classic_partitions", (partition, "initialised"), migrations.initialised)
         yield Sample("state_digest", (partition,), int.from_bytes(replica.writer.digest.to_bytes()[:DIGEST_BYTES]))
         age_s = shard.oldest_unacknowledged_ms(clock_ms()) / 1000
         yield Sample("oldest_unacknowledged_entry_age_seconds", (partition,), age_s)

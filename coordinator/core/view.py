@@ -21,6 +21,7 @@ from coordinator.core.shard import Shard
 from coordinator.core.state.replica_state import ShardState
 from coordinator.core.tables.in_memory import HotState
 from coordinator.core.tables.stored_rows import EmptyFilesPage, FileRow, Tombstone
+from coordinator.core.tables.tables import MigrationCounts
 from coordinator.kafka.topic_configs import Retention
 from records.log import Fence
 from records.model import LeadershipClaimed, SnapshotCommitted
@@ -195,6 +196,10 @@ class ShardView:
     def live_partitions(self) -> int:
         """How many user partitions there are here."""
         return len(self._shard.committed.state.hot.partitions)
+
+    def migration_counts(self) -> MigrationCounts:
+        """How many user partitions are to be migrated, and how many were."""
+        return self._shard.committed.state.hot.partitions.migration_counts()
 
     @property
     def is_trimming(self) -> bool:

@@ -277,6 +277,17 @@ REPLICAS: Final = Section(
             look=Look.STACKED,
         ),
         Panel(
+            title="Classic partitions",
+            help="Partitions of classic topics that are to be migrated (pending) and take nothing yet, and those that were (initialised).",
+            queries=(
+                Query(
+                    expr=f"sum by (state) (max by (partition, state) ({metric('classic_partitions', per_partition=True)}))",
+                    legend="{{state}}",
+                ),
+            ),
+            look=Look.STACKED,
+        ),
+        Panel(
             title="Void entries",
             help="Entries of the log without effect: late ones of former leaders (stale), or strangers' (foreign, never normal).",
             queries=(Query(expr=f"sum by (reason) ({metric('void_entries_total', per_partition=True)})", legend="{{reason}}"),),

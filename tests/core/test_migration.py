@@ -135,6 +135,9 @@ def test_a_classic_partition_is_pending_and_others_are_born_diskless() -> None:
     assert facts(leader) == LogFacts()
     assert facts(leader).origin is LogOrigin.PENDING
     assert facts(leader, topic_id=TOPIC).origin is LogOrigin.BORN
+    assert leader.view.migration_counts() == (2, 0)
+    step(leader, init(epoch=0), reset(3)._replace(partition=1))
+    assert leader.view.migration_counts() == (1, 1)
     assert state_of(leader.view.state) == state_of(follower.view.state)
 
 

@@ -138,6 +138,7 @@ STATE = (
     _histogram("flush_seconds", "Time of one write of state to SQLite.", _SECONDS),
     _histogram("flush_rows", "Rows of one write of state to SQLite.", _ROWS),
     _read_gauge("live_partitions", "User partitions the coordinator owns.", "partition"),
+    _read_gauge("classic_partitions", "User partitions that are to be migrated (pending), or were (initialised).", "partition", "state"),
     _read_gauge(
         "state_digest", "48 bits of the digest of the state at state_applied_offset; equal on all replicas at equal offsets.", "partition"
     ),

@@ -48,6 +48,13 @@ class TableColumn(NamedTuple):
     array: Int64s
 
 
+class MigrationCounts(NamedTuple):
+    """How many partitions are classic ones that take nothing yet, and how many were migrated."""
+
+    pending: int
+    initialised: int
+
+
 class PartitionTable:
     """One row per user partition this coordinator owns, found by topic id and partition index. `rows` are the cells, for loops."""
 
@@ -127,6 +134,13 @@ class PartitionTable:
     def collect_free(self, reserved: Collection[int]) -> None:
         """After restoring rows by number: those that nobody has, and that are not `reserved`, are free."""
         self.rows.collect_free(np.array(sorted(reserved), np.int64))
+
+    def migration_counts(self) -> MigrationCounts:
+        """How many partitions are to be migrated, and how many were."""
+        rows = self.rows.rows()
+        is_pending = self.first_offset.array[rows] < 0
+        is_begun = ~is_pending & (self.leader_epoch.array[rows] >= 0)
+        return MigrationCounts(int(is_pending.sum()), int(is_begun.sum()))
 
     def copy(self) -> PartitionTable:
         """An independent table with the same rows."""
