@@ -53,15 +53,23 @@ def node_security() -> ClientSecurity:
     """Return how the command that runs connects to nodes. Raises `Failed`."""
     from coordinator.security.client_security import PLAIN_TEXT, ClientSecurity, SecurityUnsupported
 
+    properties = node_properties()
+    if not properties:
+        return PLAIN_TEXT
+    try:
+        return ClientSecurity(properties)
+    except (SecurityUnsupported, OSError) as error:
+        raise Failed(f"--command-config: connections to nodes: {error}", Exit.USAGE) from error
+
+
+def node_properties() -> dict[str, str]:
+    """Return the properties of connections to nodes that were given to the command that runs. Raises `Failed`."""
     context = click.get_current_context(silent=True)
     meta = {} if context is None else context.meta
     file, flags = meta.get(f"{_META}.file"), meta.get(f"{_META}.flags") or ()
     if file is None and not flags:
-        return PLAIN_TEXT
+        return {}
     properties = read_client_properties(file, flags)
     shared = {key: value for key, value in properties.items() if key.startswith(("security.", "ssl.", "sasl.", "enable.ssl."))}
     own = {key.removeprefix(NODE_PREFIX): value for key, value in properties.items() if key.startswith(NODE_PREFIX)}
-    try:
-        return ClientSecurity(shared | own)
-    except (SecurityUnsupported, OSError) as error:
-        raise Failed(f"--command-config: connections to nodes: {error}", Exit.USAGE) from error
+    return shared | own

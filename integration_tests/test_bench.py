@@ -5,6 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
+
+from cli.dev.kafka import Kafka
+from cli.outcome import Exit
+from integration_tests.secured_service import PASSWORDS, SecuredService
+
+ONE_SHORT_RUN = ("--batches-per-file", "10", "--runs", "1", "--warm-up", "0", "--window", "0.5", "--connections", "2", "--depth", "2")
 
 
 def test_bench_starts_what_it_needs_and_prints_figures() -> None:
@@ -23,3 +30,27 @@ def test_bench_starts_what_it_needs_and_prints_figures() -> None:
         assert row["log_bytes_per_batch"] > 0
         assert row["coordinator_us_per_batch"] > 0
     assert rows[0]["raw_sqlite_rows_per_s"] > 0
+
+
+def test_bench_loads_nodes_that_want_tls_and_a_login(kafka: Kafka, tmp_path: Path) -> None:
+    with SecuredService(kafka.bootstrap, tmp_path, partitions=1) as service:
+        service.start(1)
+        given = tmp_path / "client.properties"
+        given.write_text(
+            f"node.security.protocol=SASL_SSL\nnode.ssl.truststore.location={service.ca.ca_file}\nnode.sasl.mechanism=SCRAM-SHA-256\n"
+            f"node.sasl.username=admin\nnode.sasl.password={PASSWORDS['admin']}\n",
+            encoding="utf-8",
+        )
+        servers = ("--bootstrap-server", service.addresses[0], "--kafka-bootstrap-server", kafka.bootstrap, "--command-config", str(given))
+        command = [sys.executable, "-m", "cli.main", "bench", *servers, *ONE_SHORT_RUN, "-o", "json"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+        assert done.returncode == 0, done.stderr
+        (row,) = json.loads(done.stdout)
+        assert row["errors"] == 0
+        assert row["batches_per_s"] > 0
+        wrong = subprocess.run(
+            [*command, "--command-property", "node.sasl.password=wrong"], capture_output=True, text=True, timeout=280, check=False
+        )
+        assert wrong.returncode != Exit.OK
+        assert "the user name or the password is wrong" in wrong.stderr
+        assert "defect" not in wrong.stderr

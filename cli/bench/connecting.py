@@ -7,6 +7,7 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from coordinator.client.login import log_in
 from coordinator.operations.table import APIS, operation_of
@@ -15,6 +16,8 @@ from coordinator.protocol.framing import FrameReader, reply_body, request_frame
 from coordinator.security.client_security import ClientSecurity
 
 CLIENT_ID = "diskless-bench"
+PLAIN: Mapping[str, str] = MappingProxyType({})
+"""The properties of a connection in plain text without a login."""
 CONNECT_TIMEOUT_S = 10.0
 ANSWER_BYTES_MAX = 1 << 20
 RECEIVE_BYTES = 1 << 14

@@ -8,7 +8,7 @@ import threading
 import time
 import uuid
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,6 +18,7 @@ import apsw
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from cli.bench.connecting import PLAIN
 from cli.bench.percentile import percentile_ms
 
 SQLITE_TRANSACTION_ROWS = 10_000
@@ -38,7 +39,15 @@ class RawProduce:
 
 
 def measure_produce(
-    bootstrap: str, topic: str, size_bytes: int, *, rate: float, in_flight: int, warm_up_s: float, window_s: float
+    bootstrap: str,
+    topic: str,
+    size_bytes: int,
+    *,
+    rate: float,
+    in_flight: int,
+    warm_up_s: float,
+    window_s: float,
+    properties: Mapping[str, str] = PLAIN,
 ) -> RawProduce:
     """Produce messages of one size to partition 0 with the settings of a leadership term.
 
@@ -55,6 +64,7 @@ def measure_produce(
             "queue.buffering.max.messages": 200_000,
             # At its end it reports events that are not needed any more.
             "log_level": 4,
+            **properties,
         }
     )
     producer.list_topics(topic, timeout=10)
@@ -101,10 +111,10 @@ def measure_produce(
 
 
 @contextmanager
-def raw_topic(bootstrap: str) -> Iterator[str]:
+def raw_topic(bootstrap: str, properties: Mapping[str, str] = PLAIN) -> Iterator[str]:
     """A topic of one partition for raw produces; deleted afterwards."""
     topic = f"bench-raw-{uuid.uuid4().hex[:12]}"
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap, **properties})
     admin.create_topics([NewTopic(topic, 1)])[topic].result(TOPIC_TIMEOUT_S)
     try:
         yield topic

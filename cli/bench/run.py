@@ -11,9 +11,9 @@ import multiprocessing
 import statistics
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cli.bench.counters import cpu_seconds, log_counts, settled_log_counts
 from cli.bench.generator import Load, Measured, Target, run_load
@@ -28,7 +28,10 @@ ENTRY_BYTES_PER_BATCH = 15.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The parameters of a run. `rate` in batches per second, 0 for saturation; `processes` are names and pids whose CPU is told."""
+    """The parameters of a run. `rate` in batches per second, 0 for saturation; `processes` are names and pids whose CPU is told.
+
+    The two kinds of properties secure connections to nodes and to Kafka.
+    """
 
     servers: str
     kafka: str
@@ -43,6 +46,8 @@ class Plan:
     window_s: float
     processes: dict[str, int]
     metrics_urls: Sequence[str] = ()
+    node_properties: Mapping[str, str] = field(default_factory=dict)
+    kafka_properties: Mapping[str, str] = field(default_factory=dict)
 
 
 Row = dict[str, object]
@@ -51,7 +56,7 @@ Row = dict[str, object]
 def run_plan(plan: Plan, say: Callable[[str], None]) -> list[Row]:
     """Measure everything; returns one row of medians per shape."""
     topic = f"bench-{uuid.uuid4().hex[:12]}"
-    targets = asyncio.run(create_targets(plan.servers, topic, plan.partitions, plan.connections))
+    targets = asyncio.run(create_targets(plan.servers, topic, plan.partitions, plan.connections, plan.node_properties))
     try:
         with (
             ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as load,
@@ -61,7 +66,7 @@ def run_plan(plan: Plan, say: Callable[[str], None]) -> list[Row]:
             rows[0]["raw_sqlite_rows_per_s"] = round(raw.submit(measure_sqlite, SQLITE_ROWS).result())
             return rows
     finally:
-        asyncio.run(delete_topic(plan.servers, topic))
+        asyncio.run(delete_topic(plan.servers, topic, plan.node_properties))
 
 
 def _measure_shape(
@@ -99,7 +104,7 @@ def _one_run(plan: Plan, shape: Shape, targets: list[Target], pool: ProcessPoolE
 
 def _raw_run(plan: Plan, n: int, entry_bytes: int, pool: ProcessPoolExecutor) -> RawProduce:
     in_flight = 10_000 if plan.rate else plan.connections * plan.depth
-    with raw_topic(plan.kafka) as topic:
+    with raw_topic(plan.kafka, plan.kafka_properties) as topic:
         return pool.submit(
             measure_produce,
             plan.kafka,
@@ -109,6 +114,7 @@ def _raw_run(plan: Plan, n: int, entry_bytes: int, pool: ProcessPoolExecutor) ->
             in_flight=in_flight,
             warm_up_s=min(1.0, plan.warm_up_s),
             window_s=min(3.0, plan.window_s),
+            properties=dict(plan.kafka_properties),
         ).result()
 
 

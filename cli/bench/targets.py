@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from cli.bench.connecting import PLAIN
 from cli.bench.generator import Target
 from coordinator.client.client import DisklessClient
 from coordinator.kafka.batches import partition_key
+from coordinator.security.client_security import ClientSecurity
 
 CLIENT_ID = "diskless-bench"
 
 
-async def create_targets(servers: str, topic: str, partitions: int, connections: int) -> list[Target]:
-    """Create a topic and spread at least `connections` connections over the coordinators that own it."""
-    async with DisklessClient(servers, client_id=CLIENT_ID) as client:
+async def create_targets(
+    servers: str, topic: str, partitions: int, connections: int, properties: Mapping[str, str] = PLAIN
+) -> list[Target]:
+    """Create a topic and spread at least `connections` connections over the coordinators that own it, which `properties` secure."""
+    async with DisklessClient(servers, client_id=CLIENT_ID, security=ClientSecurity(properties)) as client:
         created = await client.create_topic(topic, partitions)
         described = await client.describe_topic(created.topic_id)
         cluster = await client.describe_coordinators()
@@ -21,12 +27,18 @@ async def create_targets(servers: str, topic: str, partitions: int, connections:
         owned.setdefault(partition.coordinator_id, []).append(partition_key(described.topic_id, partition.partition))
     owners = sorted(owned)
     return [
-        Target(host=addresses[owner][0], port=addresses[owner][1], coordinator_id=owner, partition_keys=owned[owner])
+        Target(
+            host=addresses[owner][0],
+            port=addresses[owner][1],
+            coordinator_id=owner,
+            partition_keys=owned[owner],
+            properties=dict(properties),
+        )
         for owner in (owners[number % len(owners)] for number in range(max(connections, len(owners))))
     ]
 
 
-async def delete_topic(servers: str, topic: str) -> None:
+async def delete_topic(servers: str, topic: str, properties: Mapping[str, str] = PLAIN) -> None:
     """Delete the topic of a benchmark."""
-    async with DisklessClient(servers, client_id=CLIENT_ID) as client:
+    async with DisklessClient(servers, client_id=CLIENT_ID, security=ClientSecurity(properties)) as client:
         await client.delete_topic(topic)

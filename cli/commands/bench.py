@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
-from cli.options import FiniteRange, output_option
+from cli.node_security import node_properties, node_security, read_client_properties, without_nodes
+from cli.options import FiniteRange, kafka_options, output_option
+from cli.outcome import Failed
 from cli.output import print_rows, say
 
 COLUMNS = (
@@ -47,6 +49,7 @@ COLUMNS = (
 @click.option("--runs", default=3, show_default=True, type=click.IntRange(1, 100), help="Runs per shape; medians are shown.")
 @click.option("--warm-up", "warm_up_s", default=3.0, show_default=True, type=FiniteRange(0), help="Seconds before each window.")
 @click.option("--window", "window_s", default=5.0, show_default=True, type=FiniteRange(0.5), help="Seconds that are measured.")
+@kafka_options
 @output_option
 def bench(
     bootstrap_server: str | None,
@@ -61,6 +64,8 @@ def bench(
     runs: int,
     warm_up_s: float,
     window_s: float,
+    command_config: Path | None,
+    command_properties: tuple[str, ...],
     output: str,
 ) -> None:
     """Commit files as fast as the service takes them (or at a rate) and show throughput and latency.
@@ -74,6 +79,8 @@ def bench(
     Example: `diskless bench --batches-per-file 100 --rate 20000`
     """
     from cli.bench.run import Plan, run_plan
+    from cli.service import status_of
+    from coordinator.client.errors import DisklessError
 
     try:
         shapes = [int(part) for part in batches_per_file.split(",")]
@@ -82,7 +89,12 @@ def bench(
     if bootstrap_server and not kafka_bootstrap_server:
         raise click.UsageError("--bootstrap-server needs --kafka-bootstrap-server too: the raw figures come from the same Kafka")
     if bootstrap_server and kafka_bootstrap_server:
-        _check(bootstrap_server, kafka_bootstrap_server)
+        kafka_properties = without_nodes(read_client_properties(command_config, command_properties))
+        _check(bootstrap_server, kafka_bootstrap_server, kafka_properties)
+    elif command_config is not None or command_properties:
+        raise click.UsageError("client properties are for a running service: they need --bootstrap-server")
+    else:
+        kafka_properties = {}
     with _service(bootstrap_server, kafka_bootstrap_server, metrics_urls) as (servers, kafka, urls, processes):
         plan = Plan(
             servers=servers,
@@ -98,14 +110,19 @@ def bench(
             window_s=window_s,
             processes=processes,
             metrics_urls=urls,
+            node_properties=node_properties(),
+            kafka_properties=kafka_properties,
         )
-        rows = run_plan(plan, say)
+        try:
+            rows = run_plan(plan, say)
+        except DisklessError as error:
+            raise Failed(str(error), status_of(error)) from error
     print_rows(rows, output, [column for column in COLUMNS if column in rows[0]])
     if output == "table":
         say(f"raw SQLite, one plain row per batch: {rows[0]['raw_sqlite_rows_per_s']:,} rows/s")
 
 
-def _check(bootstrap_server: str, kafka_bootstrap_server: str) -> None:
+def _check(bootstrap_server: str, kafka_bootstrap_server: str, kafka_properties: Mapping[str, str]) -> None:
     """Raise `Failed` when an address cannot be what it was given as."""
     from cli.addresses import check_brokers, check_nodes
     from coordinator.client.client import parse_servers
@@ -114,8 +131,8 @@ def _check(bootstrap_server: str, kafka_bootstrap_server: str) -> None:
         servers = parse_servers(bootstrap_server)
     except ValueError as error:
         raise click.UsageError(f"--bootstrap-server: {error}") from error
-    asyncio.run(check_nodes(servers))
-    check_brokers(kafka_bootstrap_server, {})
+    asyncio.run(check_nodes(servers, security=node_security()))
+    check_brokers(kafka_bootstrap_server, kafka_properties)
 
 
 @contextmanager
