@@ -55,6 +55,7 @@ def node_rights(topic: str, group: str) -> Sequence[Right]:
     return (
         Right(ResourceType.TOPIC, topic, (AclOperation.CREATE, *reading, AclOperation.WRITE, AclOperation.DELETE)),
         Right(ResourceType.GROUP, group, (AclOperation.READ, AclOperation.DESCRIBE)),
+        Right(ResourceType.GROUP, f"{group}-internal", (AclOperation.READ, AclOperation.DESCRIBE)),
     )
 
 

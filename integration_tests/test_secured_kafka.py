@@ -6,6 +6,7 @@ Clients of librdkafka get the settings as they are; the members of the group are
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +14,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from confluent_kafka.admin import AclOperation as KafkaOperation
-from confluent_kafka.admin import ResourceType
+from confluent_kafka.admin import AdminClient, NewTopic, ResourceType
 
 from cli.main import root
 from coordinator.adapters.kafka.acls import CLUSTER, KafkaAcls
+from coordinator.adapters.kafka.agreed_secret import AgreedSecret, SecretUnavailable
 from coordinator.adapters.kafka.cluster import KafkaAdmin
 from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.app.authorization import KafkaRules
@@ -177,3 +179,34 @@ async def test_a_node_that_loses_describe_keeps_the_acls_it_knows(kafka: Secured
         await wait_for(lambda: len(changes) > known and gateway not in changes[-1], "the change to count")
     finally:
         following.cancel()
+
+
+async def test_nodes_agree_on_a_secret_and_who_may_not_read_the_group_learns_nothing(kafka: SecuredKafka) -> None:
+    topic, group = f"t{secrets.token_hex(4)}", f"g{secrets.token_hex(4)}"
+    kafka.add_users(node="the secret", outsider="the secret")
+    kafka.allow("node", node_rights(topic, group))
+    kafka.allow("outsider", [Right(ResourceType.TOPIC, topic, (KafkaOperation.READ, KafkaOperation.DESCRIBE))])
+
+    def agreed(user: str) -> AgreedSecret:
+        login = kafka.login(user, "the secret")
+        return AgreedSecret(bootstrap_servers=kafka.address(LOGIN), client_id="c", kafka_properties=login, group_id=group, topic=topic)
+
+    nodes = [agreed("node") for _ in range(3)]
+    with pytest.raises(SecretUnavailable) as coming:
+        await nodes[0].agree(None)
+    assert coming.value.is_coming
+    admin = AdminClient({"bootstrap.servers": kafka.cluster.bootstrap})
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(WAIT_S)
+
+    async def of_each() -> list[str]:
+        return list(await asyncio.gather(*(one.agree(None) for one in nodes)))
+
+    first = await of_each()  # all at once: the last one written counts
+    known = await of_each()
+    assert len(set(known)) == 1
+    assert known[0] in first
+    assert await nodes[0].agree("another one") == known[0]
+    with pytest.raises(SecretUnavailable, match=f"Read and Describe on the group {group}-internal") as refused:
+        await agreed("outsider").agree(None)
+    assert not refused.value.is_coming
+    assert known[0] not in str(refused.value)

@@ -1,12 +1,13 @@
 """Which requests of a connection are served: the declared ACL of each operation against what the rules grant its principal.
 
-A decision is made once for each connection and remembered until the rules, or whom the connection serves, change.
+Internal requests are served to nodes of the service alone, whatever the rules say. A decision is made once for each connection and
+remembered until the rules, or whom the connection serves, change.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from coordinator.adapters.server.contract import IncomingRequest, Peer
@@ -15,19 +16,23 @@ from coordinator.kafka.acls import AclOperation
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.declaration import Operation
 from coordinator.security.acls import Rules
+from coordinator.security.principal import Principal
 
 LOG = logging.getLogger("coordinator.access")
 
 REMEMBERED_MAX: Final = 20_000
 SAID_MAX: Final = 1_000
+NODES_REMEDY: Final = "give all nodes the same internal.secret.file, or name what they log in as in internal.principals"
 
 
 class Access:
     """Decides for one process."""
 
-    def __init__(self, operations: Iterable[Operation], rules: Rules) -> None:
+    def __init__(self, operations: Iterable[Operation], rules: Rules, node_principals: Collection[str] = ()) -> None:
+        """Principals of `node_principals` are nodes, beside those that proved it at their login."""
         self._operations = {one.key: one for one in operations}
         self._rules = rules
+        self._node_principals = frozenset(node_principals)
         self._remembered: dict[int, tuple[Peer, frozenset[int]]] = {}
         self._said: set[tuple[str, str]] = set()
 
@@ -39,7 +44,7 @@ class Access:
 
     def is_node(self, peer: Peer) -> bool:
         """Tell whether a peer is a node of the service."""
-        return peer.principal.is_node
+        return self._principal(peer).is_node
 
     def allowed(self, peer: Peer) -> frozenset[int]:
         """Return the numbers of the operations that are served to a peer whatever the request says."""
@@ -47,8 +52,13 @@ class Access:
         # A connection that logs in has another peer object from then on.
         if known is not None and known[0] is peer:
             return known[1]
+        is_node = self.is_node(peer)
         granted = self._granted(peer) or frozenset()
-        allowed = frozenset(key for key, one in self._operations.items() if not one.acl or not granted.isdisjoint(one.acl))
+        allowed = frozenset(
+            key
+            for key, one in self._operations.items()
+            if (is_node or not one.is_internal) and (not one.acl or not granted.isdisjoint(one.acl))
+        )
         if len(self._remembered) >= REMEMBERED_MAX:
             self._remembered.clear()  # connections that are gone leave their decision behind
         self._remembered[peer.connection_id] = (peer, allowed)
@@ -64,19 +74,32 @@ class Access:
     def refusal(self, request: IncomingRequest) -> Outcome:
         """Return why a request is not served, and say it once for each principal and operation."""
         operation, peer = self._operations[request.api_key], request.peer
+        if operation.is_internal:
+            self._say(operation, peer, "a node", NODES_REMEDY)
+            message = f"{peer.principal} may not do {operation.name}, which only nodes of this service do"
+            return Outcome(error=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, message=message)
         if self._granted(peer) is None:
             message = "it is not known yet who may do what, because Kafka has not told its ACLs; retry"
             return Outcome(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message=message)
         needed = " or ".join(sorted(one.name for one in operation.acl))
         principal = str(peer.principal)
-        if (principal, operation.name) not in self._said and len(self._said) < SAID_MAX:
-            self._said.add((principal, operation.name))
-            LOG.warning(
-                "not authorized principal=%s operation=%s needs='%s' listener=%s peer=%s remedy='%s'",
-                principal, operation.name, needed, peer.listener, peer.address, self._rules.remedy.format(principal=principal),
-            )  # fmt: skip
+        self._say(operation, peer, needed, self._rules.remedy.format(principal=principal))
         message = f"{principal} may not do {operation.name}, which needs {needed} on the cluster; ask an operator to allow it"
         return Outcome(error=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, message=message)
 
+    def _say(self, operation: Operation, peer: Peer, needed: str, remedy: str) -> None:
+        principal = str(peer.principal)
+        if (principal, operation.name) in self._said or len(self._said) >= SAID_MAX:
+            return
+        self._said.add((principal, operation.name))
+        LOG.warning(
+            "not authorized principal=%s operation=%s needs='%s' listener=%s peer=%s remedy='%s'",
+            principal, operation.name, needed, peer.listener, peer.address, remedy,
+        )  # fmt: skip
+
+    def _principal(self, peer: Peer) -> Principal:
+        principal = peer.principal
+        return principal._replace(is_node=True) if str(principal) in self._node_principals else principal
+
     def _granted(self, peer: Peer) -> frozenset[AclOperation] | None:
-        return self._rules.granted(peer.principal, peer.address.rpartition(":")[0])
+        return self._rules.granted(self._principal(peer), peer.address.rpartition(":")[0])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from functools import partial
 
 from coordinator.adapters.metrics.registry import Metrics
@@ -43,10 +43,17 @@ Take = Callable[[IncomingRequest, Respond], None]
 class Dispatcher:
     """Implements the server's `Handler`."""
 
-    def __init__(self, node: Node, metrics: Metrics, rules: Rules, operations: Iterable[Operation] = OPERATIONS) -> None:
+    def __init__(
+        self,
+        node: Node,
+        metrics: Metrics,
+        rules: Rules,
+        operations: Iterable[Operation] = OPERATIONS,
+        node_principals: Collection[str] = (),
+    ) -> None:
         operations = tuple(operations)
         self._node = node
-        self.access = Access(operations, rules)
+        self.access = Access(operations, rules, node_principals)
         self._operations = {one.key: one for one in operations}
         self._metrics = metrics
         self.answered: Counter[tuple[str, int]] = Counter()

@@ -24,6 +24,7 @@ from functools import partial
 from typing import TypedDict
 
 from coordinator.adapters.kafka.acls import KafkaAcls
+from coordinator.adapters.kafka.agreed_secret import AgreedSecret
 from coordinator.adapters.kafka.cluster import KafkaAdmin
 from coordinator.adapters.kafka.membership import KafkaMembership
 from coordinator.adapters.kafka.producer import KafkaTermProducers
@@ -44,9 +45,10 @@ from coordinator.app.compiled import warn_of_interpreted_loops
 from coordinator.app.dispatch import Dispatcher
 from coordinator.app.file_rules import file_rules, scan_rules
 from coordinator.app.http_security import HttpSecurity
+from coordinator.app.internal_secret import SecretSource, secret_source
 from coordinator.app.listener_security import ListenersSecurity
 from coordinator.app.node_objects import open_objects
-from coordinator.app.node_security import node_secret_of, security_to_nodes
+from coordinator.app.node_security import security_to_nodes
 from coordinator.app.quotas import quota_gate
 from coordinator.app.snapshot_store import durable_snapshots, snapshot_peers, snapshot_rules
 from coordinator.app.store_folder import StoreFolderError, prepare_store_folder
@@ -117,6 +119,8 @@ class Process:
         self._reader: KafkaLogReader | None = None
         self._producers: KafkaTermProducers | None = None
         self._servers: list[Server] = []
+        self._loop = asyncio.get_running_loop()
+        self._is_kafka_reached = asyncio.Event()
 
     async def run(self) -> int:
         """Serve until a signal or a fatal error; returns the exit status."""
@@ -136,10 +140,14 @@ class Process:
         loop.add_signal_handler(signal.SIGHUP, look_at_files.set)
         # Listening comes first: the port the system chose is part of what the node tells others, and a process that cannot listen
         # must not join the group.
-        secret = node_secret_of(settings)
-        security = ListenersSecurity(settings, nodes=secret or NoUsers(), executor=self._logins)
+        source = secret_source(settings, self._agreed_secret)
+        security = ListenersSecurity(settings, nodes=NoUsers() if source is None else source.nodes, executor=self._logins)
         endpoints, late = await self._listen(security)
-        peers = PooledPeers(client_id=f"diskless-node-{settings.node_id}", security=security_to_nodes(settings, secret))
+        peers = PooledPeers(
+            client_id=f"diskless-node-{settings.node_id}",
+            security=security_to_nodes(settings, None if source is None else source.nodes),
+            can_log_in=None if source is None else source.nodes.is_known,
+        )
         cluster = KafkaAdmin(group_id=settings.group_id, **self._kafka_arguments())
         membership = KafkaMembership(
             loop=loop,
@@ -174,7 +182,7 @@ class Process:
             rng=random.Random(),
             on_fatal=self._on_fatal,
         )
-        dispatcher = Dispatcher(node, self._metrics, rules_of(settings))
+        dispatcher = Dispatcher(node, self._metrics, rules_of(settings), node_principals=settings.internal_principals)
         gate = quota_gate(settings, dispatcher)
         late.serve_with(gate or dispatcher)
         self._metrics.read_from(partial(quota_samples, gate))
@@ -189,6 +197,7 @@ class Process:
             loop.create_task(self._announce(node, kafka_rules, f"ready node={settings.node_id} listeners={announced} http={http[1]}")),
             loop.create_task(self._look_at_kafka_addresses()),
             loop.create_task(http_security.follow()),
+            *([] if source is None else [loop.create_task(self._follow(source))]),
             loop.create_task(security.keep_current(look_at_files)),
         ]
         if kafka_rules is not None:
@@ -218,6 +227,21 @@ class Process:
             # Once more, because what was logged while stopping hides the reason from whoever looks at the end of a log.
             LOG.critical("ended: %s", self._fatal)
         return status
+
+    async def _follow(self, source: SecretSource) -> None:
+        """Follow the nodes' secret once Kafka was reached: before that the node says itself why Kafka is not."""
+        await self._is_kafka_reached.wait()
+        await source.follow()
+
+    def _agreed_secret(self) -> AgreedSecret:
+        arguments, settings = self._kafka_arguments(), self._settings
+        return AgreedSecret(
+            bootstrap_servers=arguments["bootstrap_servers"],
+            client_id=arguments["client_id"],
+            kafka_properties=arguments["kafka_properties"],
+            group_id=settings.group_id,
+            topic=settings.metadata_topic,
+        )
 
     def _kafka_rules(self, access: Access) -> KafkaRules | None:
         """Return the rules of authorizer=kafka, which this process follows; None with another authorizer."""
@@ -306,6 +330,8 @@ class Process:
 
     def _open_directories(self, cluster_id: str) -> OpenDirectories:
         settings = self._settings
+        # The writer's thread opens them.
+        self._loop.call_soon_threadsafe(self._is_kafka_reached.set)
         try:
             opened = self._directories = open_directories(settings.data_dirs, cluster_id=cluster_id, node_id=settings.node_id)
         except DirectoryError as error:

@@ -1,4 +1,4 @@
-"""Settings of what nodes say to each other."""
+"""Settings of how the nodes of a service reach and know each other."""
 
 # ruff: noqa: RUF009 - the calls make dataclass fields, as dataclasses.field() does
 
@@ -8,12 +8,13 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator.config.keys import path, text
+from coordinator.config.keys import path, semicolons, text
+from coordinator.config.values import principal_name
 
 
 @dataclass(frozen=True, kw_only=True)
 class InternalSettings:
-    """How nodes reach each other, and prove to be nodes."""
+    """Requests that only nodes send are refused from anybody else, on listeners in plain text too."""
 
     inter_node_listener_name: str = text(
         "inter.node.listener.name",
@@ -25,9 +26,17 @@ class InternalSettings:
         without one), compare host names with certificates, and show its certificate where they are asked for one. Give all nodes the
         same name.""",
     )
+    internal_principals: tuple[str, ...] = semicolons(
+        "internal.principals",
+        parse=principal_name,
+        bounds="principals such as User:node, separated by semicolons",
+        why="""Principals that are nodes of this service by their certificates, instead of a secret. They may do everything. The listener at
+        which nodes reach each other must be SSL with ssl.client.auth=required.""",
+    )
     internal_secret_file: Path | None = path(
         "internal.secret.file",
-        why="""File with the secret by which nodes log in to each other, as the user diskless-node by SCRAM-SHA-256, on every listener; the
-        secret itself is never sent. Needed when the listener of nodes has logins. It is one line of 16 characters or more, the same for
-        all nodes: `openssl rand -hex 24` makes one. It is read at a start.""",
+        why="""File with a secret of at least 32 characters, the same for all nodes, by which they log in to each other, as the user
+        diskless-node by SCRAM-SHA-256, on every listener; it is never sent. Without it, and without internal.principals, nodes agree on
+        a secret through Kafka, in the consumer group named group.id and -internal: whoever may read that group counts as a node, so on
+        a Kafka with ACLs let only nodes have Read and Describe on it. The file is read again within seconds when it changes.""",
     )

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from coordinator.config.problems import Problem
+from coordinator.config.security import ClientAuth
 from coordinator.config.security_rules import listener_advice, listener_problems
 from coordinator.config.settings import KEYS, LISTENER_KEYS, Settings
 from coordinator.config.values import GroupProtocol, SecurityProtocol, text_of
 
+ANONYMOUS = "User:ANONYMOUS"
 _LEAVE_OUT = "leave it out: the correctness of leadership rests on the coordinator's own value"
 _FIXED_KAFKA_KEYS = (
     "acks",
@@ -239,21 +241,13 @@ def _advertised(settings: Settings) -> Iterator[Problem]:
             )
 
 
-@_rule("listeners", "listener.security.protocol.map", "advertised.listeners", "inter.node.listener.name", "internal.secret.file")
+@_rule("listeners", "listener.security.protocol.map", "advertised.listeners", "inter.node.listener.name")
 def _nodes_reach_each_other(settings: Settings) -> Iterator[Problem]:
     name = settings.inter_node_listener()
     names = [listener.name for listener in settings.effective_advertised_listeners()]
     if name not in names:
         yield _problem(
             settings, "inter.node.listener.name", f"{name} is not one of listeners that are advertised", f"use one of {', '.join(names)}"
-        )
-    protocol = settings.protocol_of(name)
-    if protocol is not None and protocol.has_login and settings.internal_secret_file is None:
-        yield _problem(
-            settings,
-            "internal.secret.file",
-            f"must be given: nodes reach each other by listener {name}, which is {protocol}",
-            "make a secret for all nodes with `openssl rand -hex 24`, or name a listener without logins in inter.node.listener.name",
         )
 
 
@@ -283,6 +277,24 @@ def _http_tls(settings: Settings) -> Iterator[Problem]:
             yield _problem(settings, key, f"must be given: http.listener is {http}", remedy)
         if not has_tls and file is not None:
             yield _problem(settings, key, f"counts with TLS only, and http.listener is {http or 'empty'}", "let it begin with https:")
+
+
+@_rule("internal.principals", "internal.secret.file", "listeners", "listener.security.protocol.map", "inter.node.listener.name")
+def _nodes_are_known(settings: Settings) -> Iterator[Problem]:
+    principals, name = settings.internal_principals, settings.inter_node_listener()
+    if not principals:
+        return
+    if settings.internal_secret_file is not None:
+        limit = "counts without internal.principals only, which say who nodes are"
+        yield _problem(settings, "internal.secret.file", limit, "leave one of the two out")
+    if ANONYMOUS in principals:
+        limit = f"must not have {ANONYMOUS}, which is everybody who did not log in"
+        yield _problem(settings, "internal.principals", limit, "name the principals of the nodes' certificates")
+    protocol = settings.protocol_of(name)
+    if protocol is not SecurityProtocol.SSL or settings.for_listener(name).ssl_client_auth is not ClientAuth.REQUIRED:
+        limit = f"needs certificates of nodes, and they reach each other by listener {name}, which is {protocol} and does not ask for them"
+        remedy = "use internal.secret.file, or name an SSL listener with ssl.client.auth=required in inter.node.listener.name"
+        yield _problem(settings, "internal.principals", limit, remedy)
 
 
 @_rule("authorizer", "acls")

@@ -13,17 +13,20 @@ import pytest
 from coordinator.adapters.kafka.acls import AclsUnavailable
 from coordinator.adapters.metrics.registry import Metrics
 from coordinator.adapters.server.contract import IncomingRequest, Peer
+from coordinator.app.access import Access
 from coordinator.app.authorization import KafkaRules, rules_of, rules_of_kafka
 from coordinator.app.dispatch import Dispatcher
 from coordinator.config.load import load_settings
 from coordinator.kafka.acls import AclOperation
 from coordinator.kafka.errors import ErrorCode
-from coordinator.operations.table import APIS
+from coordinator.operations.declaration import Operation
+from coordinator.operations.table import APIS, OPERATIONS
 from coordinator.protocol.codec import Message, decode, encode
 from coordinator.protocol.entity import blank
 from coordinator.protocol.messages import (
     CommitBatch,
     CommitFileRequest,
+    DescribeNodeRequest,
     DescribeTopicsRequest,
     FenceFilesFile,
     FenceFilesRequest,
@@ -193,3 +196,48 @@ async def test_the_last_acls_of_kafka_count_while_it_is_silent_which_is_said_onc
         "Kafka does not tell its ACLs: no answer within 3 s; until it does, the ACLs it told last go on to count",
         "Kafka tells its ACLs again acls=2",
     ]
+
+
+INTERNAL = tuple(one for one in OPERATIONS if one.is_internal)
+
+
+@pytest.mark.parametrize("rules", [{"authorizer": ""}, RULES], ids=["nobody-is-asked", "acls"])
+@pytest.mark.parametrize("operation", INTERNAL, ids=lambda one: one.name)
+async def test_internal_requests_are_served_to_nodes_alone(operation: Operation, rules: dict[str, str]) -> None:
+    version = min(operation.versions)
+    blank_request = blank(operation.versions[version].request_type)  # type: ignore[type-var]
+    async with serving(**{key.replace(".", "_"): value for key, value in rules.items()}) as dispatcher:
+        for who in (ANONYMOUS, GATEWAY, ROOT, Principal("diskless-node")):
+            request = IncomingRequest(operation.key, version, 1, "test", encode(blank_request), 0, operation.key, 0.0, peer(who))
+            assert operation.key not in dispatcher.access.allowed(request.peer), who
+            outcome = dispatcher.access.refusal(request)
+            assert outcome.error == REFUSED
+            assert f"{who} may not do {operation.name}, which only nodes of this service do" in (outcome.message or "")
+            answered: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
+            dispatcher.handle(request, answered.set_result)
+            assert answered.done()  # refused at once, without a look at anything
+        assert operation.key in dispatcher.access.allowed(peer(Principal("diskless-node", is_node=True), 9))
+
+
+def test_there_are_internal_requests() -> None:
+    assert {"REGISTER_NODE", "DESCRIBE_NODE", "PLACE_PARTITIONS", "REMOVE_TOPICS", "REPORT_CONTRADICTION"} <= {one.name for one in INTERNAL}
+    assert {"FETCH_SNAPSHOT", "ASSIGN_REPLICAS_TO_DIRS"} <= {one.name for one in INTERNAL}
+
+
+def test_principals_of_the_settings_are_nodes_and_nobody_else_is() -> None:
+    access = Access(OPERATIONS, rules_of(load_settings(overrides=ESSENTIAL | RULES)), node_principals=["User:ops"])
+    assert [access.is_node(peer(who)) for who in (OPS, GATEWAY, ANONYMOUS, Principal("ops", kind="Group"))] == [True, False, False, False]
+    everything = {one.key for one in OPERATIONS}
+    assert access.allowed(peer(OPS)) == everything
+    assert access.allowed(peer(GATEWAY, 2)) < everything
+
+
+async def test_a_refused_internal_request_is_one_line_with_the_remedy(caplog: pytest.LogCaptureFixture) -> None:
+    request = blank(DescribeNodeRequest, node_id=1, timeout_ms=1)
+    with caplog.at_level(logging.WARNING, "coordinator.access"):
+        async with serving(authorizer="") as dispatcher:
+            for _ in range(3):
+                assert await code(dispatcher, request, peer(ANONYMOUS)) == REFUSED
+    [line] = [one.getMessage() for one in caplog.records if one.name == "coordinator.access"]
+    assert "principal=User:ANONYMOUS operation=DESCRIBE_NODE needs='a node'" in line
+    assert "internal.secret.file" in line

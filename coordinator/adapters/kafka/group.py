@@ -8,7 +8,7 @@ moment (`rd_kafka_enq_once_del_source_return`, its issue 4605), and its older `l
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import kio.schema.api_versions.v0 as api_versions
@@ -41,14 +41,26 @@ def describe_members(properties: Mapping[str, Any], group_id: str, timeout_s: fl
 
     `properties` are librdkafka's; the bootstrap servers, the client id and the security of them are used.
     """
+
+    def members(coordinator: BrokerConnection) -> frozenset[str]:
+        found = _classic_members(coordinator, group_id)
+        return _consumer_members(coordinator, group_id) if found is None else found
+
+    return ask_coordinator(properties, group_id, timeout_s, members)
+
+
+def ask_coordinator(properties: Mapping[str, Any], group_id: str, timeout_s: float, ask: Callable[[BrokerConnection], One]) -> One:
+    """Return what `ask` finds on a connection to the coordinator of a group. Blocks. Raises `KafkaException`.
+
+    While the group moves, or is coming, `ask` is called again.
+    """
     bootstrap, end_s = Bootstrap.of(properties), time.monotonic() + timeout_s
     while True:
         try:
             host, port = _find_coordinator(bootstrap, group_id, end_s)
             security, client_id = bootstrap.security, bootstrap.client_id
             with connect(host, port, security=security, client_id=client_id, timeout_s=rest_s(end_s)) as coordinator:
-                members = _classic_members(coordinator, group_id)
-                return _consumer_members(coordinator, group_id) if members is None else members
+                return ask(coordinator)
         except KafkaException as error:
             if error.args[0].code() not in COORDINATOR_IS_COMING or time.monotonic() + COORDINATOR_PAUSE_S >= end_s:
                 raise
@@ -62,15 +74,15 @@ def _find_coordinator(bootstrap: Bootstrap, group_id: str, end_s: float) -> tupl
 
 
 def _address(answer: find_coordinator.FindCoordinatorResponse) -> tuple[str, int]:
-    found = _only(answer.coordinators)
-    _check(found.error_code, found.error_message)
+    found = only(answer.coordinators)
+    check(found.error_code, found.error_message)
     return found.host, int(found.port)
 
 
 def _classic_members(coordinator: BrokerConnection, group_id: str) -> frozenset[str] | None:
     request = describe_groups.DescribeGroupsRequest(groups=(GroupId(group_id),), include_authorized_operations=False)
-    group = _only(coordinator.ask(request, describe_groups.DescribeGroupsResponse).groups)
-    _check(group.error_code, None)
+    group = only(coordinator.ask(request, describe_groups.DescribeGroupsResponse).groups)
+    check(group.error_code, None)
     return None if group.group_state == UNKNOWN_GROUP_STATE else frozenset(member.client_id for member in group.members)
 
 
@@ -79,20 +91,21 @@ def _consumer_members(coordinator: BrokerConnection, group_id: str) -> frozenset
     request = consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=(GroupId(group_id),), include_authorized_operations=False)
     if all(api.api_key != request.__api_key__ for api in served.api_keys):
         return frozenset()  # brokers before Kafka 3.7 close the connection of those that ask
-    group = _only(coordinator.ask(request, consumer_group_describe.ConsumerGroupDescribeResponse).groups)
+    group = only(coordinator.ask(request, consumer_group_describe.ConsumerGroupDescribeResponse).groups)
     if group.error_code in WITHOUT_GROUP:
         return frozenset()
-    _check(group.error_code, group.error_message)
+    check(group.error_code, group.error_message)
     return frozenset(member.client_id for member in group.members)
 
 
-def _only(answers: Sequence[One]) -> One:
+def only(answers: Sequence[One]) -> One:
     """Return the one answer to a question about one group. Raises `KafkaException` for any other number of answers."""
     if len(answers) != 1:
         raise refused(KafkaError._BAD_MSG, f"the broker gave {len(answers)} answers to a question about one group")
     return answers[0]
 
 
-def _check(code: ErrorCode, text: str | None) -> None:
+def check(code: ErrorCode, text: str | None) -> None:
+    """Raise `KafkaException` for an error."""
     if code is not ErrorCode.none:
         raise refused(int(code.value), text or f"the broker answers {code.name}")

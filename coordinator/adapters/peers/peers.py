@@ -6,6 +6,11 @@ Invariant: every call ends in the response or in `PeerUnavailable`, at the lates
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import time
+from typing import Final
+
 from coordinator.client.connection import ConnectionLost, RequestTimedOut
 from coordinator.client.pool import CONNECT_TIMEOUT_S, ConnectionPool, Line
 from coordinator.protocol.codec import Message
@@ -13,22 +18,58 @@ from coordinator.protocol.wire import MalformedMessage
 from coordinator.runtime.ports import PeerGone, PeerUnavailable
 from coordinator.security.client_security import PLAIN_TEXT, ClientSecurity
 
+LOG = logging.getLogger("coordinator.access")
+
+QUIET_S: Final = 60.0
+
 
 class PooledPeers:
     """Implements `coordinator.runtime.ports.Peers`. Used on one event loop; close it when the node stops."""
 
-    def __init__(self, *, client_id: str, security: ClientSecurity = PLAIN_TEXT, connect_timeout_s: float = CONNECT_TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        *,
+        client_id: str,
+        security: ClientSecurity = PLAIN_TEXT,
+        can_log_in: asyncio.Event | None = None,
+        connect_timeout_s: float = CONNECT_TIMEOUT_S,
+    ) -> None:
+        """Nobody is called before `can_log_in` is set; None says that nothing has to be waited for."""
         self._pool = ConnectionPool(client_id=client_id, security=security, connect_timeout_s=connect_timeout_s)
+        self._can_log_in = can_log_in
+        self._said_s: dict[tuple[str, int], float] = {}
 
     async def call(self, host: str, port: int, request: Message, timeout_ms: int) -> Message:
         """Send a request and return its response. Raises `PeerUnavailable`; the request may have taken effect nevertheless."""
+        if self._can_log_in is not None and not self._can_log_in.is_set():
+            timeout_ms = await self._wait_for_login(host, port, timeout_ms)
         try:
             return await self._pool.call(Line(host, port, "peer"), request, timeout_ms / 1000)
         except (ConnectionLost, RequestTimedOut) as error:
+            if isinstance(error, ConnectionLost) and error.is_refused:
+                self._say(host, port, str(error))
             raise (PeerGone if isinstance(error.__cause__, ConnectionRefusedError) else PeerUnavailable)(str(error)) from error
         except MalformedMessage as error:
             what = f"{host}:{port}: the reply to {type(request).__name__} cannot be read ({error})"
             raise PeerUnavailable(f"{what}; do both nodes run compatible versions?") from error
+
+    async def _wait_for_login(self, host: str, port: int, timeout_ms: int) -> int:
+        """Return how much time is left. Raises `PeerUnavailable`."""
+        assert self._can_log_in is not None
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + timeout_ms / 1000
+        try:
+            async with asyncio.timeout_at(end_s):
+                await self._can_log_in.wait()
+        except TimeoutError as error:
+            raise PeerUnavailable(f"{host}:{port} was not asked: the nodes' secret is not known yet") from error
+        return max(1, int((end_s - loop.time()) * 1000))
+
+    def _say(self, host: str, port: int, why: str) -> None:
+        now_s = time.monotonic()
+        if now_s - self._said_s.get((host, port), -QUIET_S) >= QUIET_S:
+            self._said_s[host, port] = now_s
+            LOG.warning("another node does not let this one in: %s; do all nodes have the same internal.* settings?", why)
 
     async def close(self) -> None:
         """Close every connection; calls under way end with `PeerUnavailable`."""
