@@ -111,6 +111,7 @@ async def test_whoever_is_not_let_in_gets_one_clear_line_on_both_sides(service: 
     wait_until(lambda: node.log_text().count("certificate reloaded") == 1, "the expired certificate to be read")
     said.append(await told(service, "broker"))
     assert "the server's certificate is not accepted: certificate has expired" in said[2]
+    assert node.metric("certificate_seconds_left") < 0
     service.ca.issue("node")
     wait_until(lambda: node.log_text().count("certificate reloaded") == 2, "the good certificate to be read")
     async with connected(node.address, security=service.client("nobody")) as wire:

@@ -56,6 +56,7 @@ from coordinator.app.telemetry import (
     LoopLag,
     MetricsTelemetry,
     acl_samples,
+    certificate_samples,
     kafka_samples,
     node_samples,
     quota_samples,
@@ -187,6 +188,7 @@ class Process:
         late.serve_with(gate or dispatcher)
         self._metrics.read_from(partial(quota_samples, gate))
         self._metrics.read_from(partial(request_samples, dispatcher.answered))
+        self._metrics.read_from(partial(certificate_samples, security))
         kafka_rules = self._kafka_rules(dispatcher.access)
         http = await self._serve_http(node, http_security)
         loop_lag = LoopLag(self._metrics)

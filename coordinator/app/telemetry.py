@@ -10,6 +10,7 @@ from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.adapters.metrics.registry import Metrics, Sample
 from coordinator.adapters.server.server import Server
 from coordinator.app.authorization import KafkaRules
+from coordinator.app.listener_security import ListenersSecurity
 from coordinator.app.quotas import QUOTAS, QuotaGate
 from coordinator.app.version import installed_version
 from coordinator.core.directory.directory import DIRECTORY_PARTITION
@@ -217,6 +218,12 @@ def server_samples(servers: Sequence[Server]) -> Iterable[Sample]:
         yield Sample("sent_bytes_total", (name,), stats.bytes_out)
         for reason, count in stats.closed.items():
             yield Sample("connections_closed_total", (name, reason.name.lower()), count)
+
+
+def certificate_samples(security: ListenersSecurity) -> Iterable[Sample]:
+    """How long the certificates of listeners are good for."""
+    for listener, expires_s in security.expiries_s():
+        yield Sample("certificate_seconds_left", (listener,), expires_s - time.time())
 
 
 def acl_samples(rules: KafkaRules) -> Iterable[Sample]:

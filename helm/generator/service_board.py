@@ -366,6 +366,14 @@ ACCESS: Final = Section(
     title="Access",
     panels=(
         Panel(
+            title="Time until certificates expire",
+            help="Of each listener with TLS. A new file is read within seconds; clients refuse a certificate that has expired.",
+            queries=(
+                Query(expr=f"min by (instance, listener) ({metric('certificate_seconds_left')})", legend="{{listener}} on {{instance}}"),
+            ),
+            unit=Unit.SECONDS,
+        ),
+        Panel(
             title="Age of Kafka's ACLs",
             help="With authorizer=kafka: time since Kafka told its ACLs. The last ones it told hold meanwhile.",
             queries=(Query(expr=metric("acl_age_seconds"), legend=INSTANCE),),

@@ -32,6 +32,7 @@ def test_names_follow_prometheus() -> None:
             "version",
             "state",
             "reason",
+            "quota",
             "error",
             "api",
             "listener",

@@ -384,6 +384,14 @@ CASES = (
         description="one:9193: looks at the metadata topic end with `missing`.",
     ),
     Case(
+        alert="DisklessCertificateExpires",
+        at=10,
+        fires=(single("certificate_seconds_left", "86400x20", ', listener="SASL_SSL"'),),
+        quiet=(single("certificate_seconds_left", "1300000x20", ', listener="SASL_SSL"'),),
+        labels={**ON_ONE, "listener": "SASL_SSL"},
+        description="The certificate of listener SASL_SSL of one:9193 expires in 1d 0h 0m 0s.",
+    ),
+    Case(
         alert="DisklessAclsOld",
         at=12,
         fires=({**single("acl_age_seconds", "30+60x20"), **single("acl_refresh_failures_total", "0+2x20")},),

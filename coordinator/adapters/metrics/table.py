@@ -103,6 +103,7 @@ REQUESTS = (
     _counter("sent_bytes_total", "Bytes written to clients.", "listener", is_read=True),
     _counter("throttled_requests_total", "Requests whose answer told of a throttle time, by quota.", "quota", is_read=True),
     _read_gauge("throttled_requests_waiting", "Requests that wait for a quota of their principal."),
+    _read_gauge("certificate_seconds_left", "Time until the certificate of a listener expires; negative afterwards.", "listener"),
     _read_gauge("acl_age_seconds", "Time since Kafka told its ACLs (authorizer=kafka)."),
     _counter("acl_refresh_failures_total", "Times Kafka did not tell its ACLs (authorizer=kafka).", is_read=True),
 )

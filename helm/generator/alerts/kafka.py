@@ -69,6 +69,26 @@ KAFKA: Final = (
         ),
     ),
     Alert(
+        name="DisklessCertificateExpires",
+        expr="diskless_coordinator_certificate_seconds_left < 14 * 86400",
+        looks_at=("diskless_coordinator_certificate_seconds_left",),
+        wait="5m",
+        severity=AlertSeverity.WARNING,
+        summary="A certificate expires soon",
+        description=(
+            "The certificate of listener {{ $labels.listener }} of {{ $labels.instance }} expires in {{ $value | humanizeDuration }}."
+        ),
+        runbook=Runbook(
+            means="Once it has expired, clients and other nodes refuse to connect; connections that are open go on.",
+            look=(
+                "Whether whoever renews the files of ssl.keystore.location or ssl.certificate.location has done so.",
+                "The log of the process: `certificate reloaded` when it took a new file, else `certificate not reloaded` and why.",
+            ),
+            commands=(DOCTOR,),
+            harmless="Certificates that live for less than two weeks, as long as they are renewed; then raise the alert's limit.",
+        ),
+    ),
+    Alert(
         name="DisklessAclsOld",
         # Who lets ACLs count late (authorizer.cache.ms) has old ones without any failure.
         expr="diskless_coordinator_acl_age_seconds > 300 and increase(diskless_coordinator_acl_refresh_failures_total[10m]) > 0",
