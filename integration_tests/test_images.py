@@ -122,5 +122,8 @@ def test_the_monitor_runs_with_nothing_to_write_but_its_folder(engine: Container
     )
     assert once.returncode == 0, once.stdout[-3000:] + once.stderr[-3000:]
     assert re.search(rf"ready topic={topic} partitions=2", once.stdout), once.stdout
+    options = "from pathlib import Path; from cli.spark import find_engine; print(find_engine(Path('/tmp')).jvm_options)"
+    python = restricted("--entrypoint", "/opt/diskless/bin/python")
+    assert ".jsa" in engine.run("run", "--rm", *python, monitor, "-I", "-c", options), "Spark's JVM starts with the archive of its classes"
     page = engine.run("run", "--rm", *restricted("--entrypoint", "python"), monitor, "-I", "-c", "import spark_jobs.dashboard.server")
     assert page == ""
