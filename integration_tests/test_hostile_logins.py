@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import pytest
 
+from cli.bench.connecting import connect
 from cli.dev.coordinator import CoordinatorProcess
 from cli.dev.kafka import Kafka
 from coordinator.client.connection import ClientConnection, ConnectionLost
@@ -30,6 +31,7 @@ from coordinator.security.client_security import ClientSecurity
 from coordinator.security.scram import ScramClient
 from coordinator.security.users_file import credentials_of, write_users
 from coordinator.testing.certificates import Authority
+from integration_tests.honest_client import Topic, commit_request, create_topic, find_request
 from integration_tests.honest_work import honest_work
 from integration_tests.hostile import damaged_stream, requests_of_every_kind
 from integration_tests.service import UNDISTURBED, Service
@@ -261,6 +263,28 @@ def test_what_was_overheard_of_a_login_lets_nobody_in(secured: Secured, data_fol
 
     with honest_work(secured.node, data_folder, name="replays", properties=secured.properties()):
         asyncio.run(attack())
+
+
+def test_a_client_behind_tls_that_never_reads_is_not_served_for_ever(secured: Secured, data_folder: Path) -> None:
+    readers, requests = 5, 400
+
+    async def fill() -> Topic:
+        connection = await secured.connect()
+        topic = await create_topic(connection, "large")
+        for _ in range(2):
+            await connection.call(commit_request(topic, batches=10_000), 60)
+        await connection.close()
+        return topic
+
+    topic = asyncio.run(fill())
+    body = encode(find_request(topic.topic_id, 0))
+    pipeline = b"".join(request_frame(ApiKey.FIND_BATCHES, 0, number, "x", body) for number in range(requests))
+    with honest_work(secured.node, data_folder, name="deaf", properties=secured.properties()), ExitStack() as sockets:
+        before = secured.node.metric("connection_reading_paused_total")
+        for _ in range(readers):
+            deaf = sockets.enter_context(connect(*secured.place, secured.properties()))
+            deaf.sendall(pipeline)
+        wait_until(lambda: secured.node.metric("connection_reading_paused_total") >= before + readers, "the node to stop reading them")
 
 
 def test_noise_inside_of_tls_ends_only_its_own_connection(secured: Secured, data_folder: Path) -> None:
