@@ -140,9 +140,11 @@ def _words(batches: Mapping[str, Int64s] | npt.NDArray[np.void]) -> list[U64]:
 def hash_partition(key: bytes, high_watermark: int, log_start: int, first_offset: int, prefix_start: int, leader_epoch: int) -> bytes:
     """The hash of a user partition that exists, without its batches, as `Digest.to_bytes`.
 
-    `prefix_start` and `leader_epoch` are -1 for one that never was a classic partition.
+    `prefix_start` and `leader_epoch` are -1 for one of which no leader of a classic partition spoke; its hash has no trace of them.
     """
-    numbers = b"%d %d %d %d %d" % (high_watermark, log_start, first_offset, prefix_start, leader_epoch)
+    numbers = b"%d %d %d" % (high_watermark, log_start, first_offset)
+    if (prefix_start, leader_epoch) != (-1, -1):
+        numbers += b" %d %d" % (prefix_start, leader_epoch)
     return _hash(_prefixed(b"partition", key, numbers))
 
 

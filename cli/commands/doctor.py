@@ -175,6 +175,7 @@ async def _look_at_nodes(patient: Patient, facts: TopicFacts | None, entries: Se
     )
     from cli.dirs_diagnosis import diagnose_dirs
     from cli.file_diagnosis import diagnose_files, diagnose_orphan_scan
+    from cli.migration_diagnosis import diagnose_migrations
     from cli.node_diagnosis import diagnose_doubled_ids, diagnose_narrow_topics, diagnose_node_clocks, diagnose_withheld
     from cli.outcome import Failed
     from cli.overview import look
@@ -195,6 +196,7 @@ async def _look_at_nodes(patient: Patient, facts: TopicFacts | None, entries: Se
             restored = await _restored(client, patient.timeout_s)
             files = await _idle_files(client, patient.timeout_s)
             scan = await _orphan_scan(client, patient.timeout_s)
+            migrations = await _migrations(client, patient.timeout_s)
     except (DisklessError, Failed) as error:
         remedy = "start the nodes, or correct --bootstrap-server; the logs of the nodes say why they do not serve"
         why = error.message if isinstance(error, DisklessError) else str(error)
@@ -214,6 +216,7 @@ async def _look_at_nodes(patient: Patient, facts: TopicFacts | None, entries: Se
         *diagnose_restore(restored),
         *diagnose_files(files, _now_ms()),
         *diagnose_orphan_scan(scan, _now_ms()),
+        *diagnose_migrations(migrations),
     ]
     return found
 
@@ -251,6 +254,24 @@ async def _orphan_scan(client: DisklessClient, timeout_s: float) -> OrphanScanSt
         return await client.orphan_scan(timeout_ms=milliseconds(min(timeout_s, 3.0)))
     except DisklessError as error:
         return OrphanScanState(refusal=Refusal(error.code, error.message))
+
+
+async def _migrations(client: DisklessClient, timeout_s: float) -> list[tuple[str, str]]:
+    """Topic and state of partitions, of the first ones where there are very many; those that do not answer are left out."""
+    from cli.migration_diagnosis import ASKED_MAX
+    from cli.service import milliseconds
+    from coordinator.client.errors import DisklessError
+    from coordinator.client.model import PartitionId
+    from coordinator.kafka.errors import ErrorCode
+
+    timeout_ms = milliseconds(min(timeout_s, 3.0))
+    try:
+        topics = await client.describe_topics(timeout_ms=timeout_ms)
+    except DisklessError:
+        return []  # other findings have the reason
+    named = [(topic.name, PartitionId(topic.topic_id, one.partition)) for topic in topics for one in topic.partitions][:ASKED_MAX]
+    states = await client.describe_diskless_logs([partition for _, partition in named], timeout_ms=timeout_ms)
+    return [(name, one.state) for (name, _), one in zip(named, states, strict=True) if one.error is ErrorCode.NONE]
 
 
 def _snapshot_limits(patient: Patient) -> tuple[int, int]:

@@ -49,6 +49,7 @@ from coordinator.protocol.messages import (
 A = TypeVar("A")
 P = TypeVar("P")
 NO_STATE: Final = -1
+BROKERS_AND_OPERATORS: Final = CLUSTER_ACTION | ALTER
 
 
 class _OfPartition(Protocol):
@@ -188,7 +189,7 @@ INIT_DISKLESS_LOG: Final[Operation] = declare(
     InitDisklessLogRequest,
     InitDisklessLogResponse,
     answered_by=AnsweredBy.PARTITION,
-    acl=CLUSTER_ACTION,
+    acl=BROKERS_AND_OPERATORS,
     lane=Lane.ALONE,
     translation=Translation(
         elements=_inits, refused=MigratedLog, response=_init_response, command=lambda steps: MigratePartitions(steps=steps)
@@ -212,7 +213,7 @@ RESET_DISKLESS_LOG: Final[Operation] = declare(
     ResetDisklessLogRequest,
     ResetDisklessLogResponse,
     answered_by=AnsweredBy.PARTITION,
-    acl=CLUSTER_ACTION,
+    acl=BROKERS_AND_OPERATORS,
     lane=Lane.ALONE,
     translation=Translation(
         elements=_resets, refused=MigratedLog, response=_reset_response, command=lambda steps: MigratePartitions(steps=steps)
@@ -235,7 +236,7 @@ REPORT_PREFIX_START: Final[Operation] = declare(
     ReportPrefixStartRequest,
     ReportPrefixStartResponse,
     answered_by=AnsweredBy.PARTITION,
-    acl=CLUSTER_ACTION,
+    acl=BROKERS_AND_OPERATORS,
     lane=Lane.ALONE,
     translation=Translation(
         elements=_reports, refused=MigratedLog, response=_report_response, command=lambda steps: MigratePartitions(steps=steps)
