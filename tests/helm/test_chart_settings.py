@@ -43,9 +43,6 @@ def secret() -> Mapping[str, str]:
     }
 
 
-PLAIN = [path for path in CI_VALUES if path.name.startswith(("everything", "minimal"))]
-
-
 class AnySecret(dict[str, Mapping[str, str]]):
     """Whatever name is asked for: a secret with every key."""
 
@@ -59,7 +56,7 @@ def nodes(values: Mapping[str, Any] | Path, folder: Path, number: int = 0) -> Co
     return containers(objects, owner, AnySecret(), folder, number)["coordinator"]
 
 
-@pytest.mark.parametrize("values", PLAIN, ids=lambda path: path.name.removesuffix("-values.yaml"))
+@pytest.mark.parametrize("values", CI_VALUES, ids=lambda path: path.name.removesuffix("-values.yaml"))
 def test_the_settings_of_a_node_are_valid(values: Path, tmp_path: Path) -> None:
     node = nodes(values, tmp_path)
     command = [sys.executable, "-m", "cli.main", "config", "validate", "--config", str(node.path("/etc/diskless/coordinator.properties"))]
@@ -107,7 +104,7 @@ def test_no_secret_is_written_into_a_file_that_everybody_may_read(tmp_path: Path
             assert "store-secret" not in text
 
 
-@pytest.mark.parametrize("values", PLAIN, ids=lambda path: path.name.removesuffix("-values.yaml"))
+@pytest.mark.parametrize("values", CI_VALUES, ids=lambda path: path.name.removesuffix("-values.yaml"))
 def test_every_command_line_is_one_that_the_program_takes(values: Path, tmp_path: Path) -> None:
     objects = render(values)
     seen = set()
