@@ -42,6 +42,18 @@ async def test_a_request_arrives_with_its_header() -> None:
         assert server.stats.bytes_out == len(reply_frame(5, b"hello"))
 
 
+async def test_connections_of_different_listeners_have_different_numbers() -> None:
+    handler = Echo()
+    async with serving(handler) as (_, first), serving(handler) as (_, second):
+        for port in (first, second):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(request_frame(KEY, 0, 1, "c", b"body", flexible=True))
+            await read_frame(reader)
+            writer.close()
+    one, other = (request.peer.connection_id for request in handler.seen)
+    assert one != other
+
+
 async def test_replies_keep_the_order_of_requests() -> None:
     handler, count = Held(), 60
     async with serving(handler) as (_, port):

@@ -20,6 +20,8 @@ from coordinator.operations.table import ApiTable
 log = logging.getLogger(__name__)
 
 _BACKLOG: Final = 1024
+_IDS: Final = itertools.count(1)
+"""Of the connections of all listeners: the order of requests and their fairness go by the number alone."""
 
 
 class Server:
@@ -44,7 +46,6 @@ class Server:
         self.waiting_room = WaitingRoom(self.limits.logins_waiting_max, self.limits.login_timeout_ms)
         self.close_log = CloseLog(listener)
         self._connections: set[Connection | Arrival] = set()
-        self._ids = itertools.count(1)
         self._listening: asyncio.Server | None = None
         self._is_full = False
         self._all_gone = asyncio.Event()
@@ -62,7 +63,7 @@ class Server:
         return bound
 
     def _arrive(self) -> Connection | Arrival:
-        connection_id, loop = next(self._ids), asyncio.get_running_loop()
+        connection_id, loop = next(_IDS), asyncio.get_running_loop()
         if self.security.tls is None:
             return Connection(self, connection_id, loop)
         return Arrival(self, connection_id, self.security.tls(), lambda: Connection(self, connection_id, loop))
