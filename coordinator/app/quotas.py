@@ -1,8 +1,9 @@
 """What one principal may use of this node: bytes and requests per second, as buckets that fill with time.
 
 A principal whose bucket is in debt gets no further request begun until the debt is paid, on none of its connections; its answers tell
-for how long (ThrottleTimeMs). Requests that wait stay in the order in which they came, and count as pending of their connections, which
-bounds them. Stands in front of the dispatcher only when a quota is set, so nobody pays for it otherwise.
+for how long (ThrottleTimeMs). Requests that wait stay in the order in which they came. They count as pending of their connections, and
+what waits of one principal is bounded besides, because it outlives a connection that goes away. Stands in front of the dispatcher
+only when a quota is set, so nobody pays for it otherwise.
 """
 
 from __future__ import annotations
@@ -32,6 +33,10 @@ DEBT_MIN_S: Final = 0.001
 """Less is none: a timer would come at the same moment again."""
 WAIT_MAX_S: Final = 30.0
 """Clients have given up by then."""
+WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Of one principal. A connection that brings more is closed."""
+WAITING_EACH_BYTES: Final = 1024
+"""What a request that waits takes beside its bytes."""
 PRINCIPALS_MAX: Final = 10_000
 QUOTAS: Final = ("bytes", "requests")
 
@@ -74,16 +79,41 @@ class _Waiting(NamedTuple):
     respond: Respond
     since_s: float
 
+    @property
+    def size(self) -> int:
+        return WAITING_EACH_BYTES + len(self.request.data)
+
 
 class _Account:
     """The buckets of one principal by quota, and what waits for them."""
 
-    __slots__ = ("buckets", "timer", "waiting")
+    __slots__ = ("_is_full", "_waiting_bytes", "buckets", "timer", "waiting")
 
     def __init__(self, rates: Mapping[str, float], now_s: float) -> None:
         self.buckets = {name: Bucket(rate, now_s) for name, rate in rates.items()}
         self.waiting: deque[_Waiting] = deque()
         self.timer: object | None = None
+        self._waiting_bytes = 0
+        self._is_full = False
+
+    def put(self, one: _Waiting) -> bool:
+        """Let a request wait; return False if there is no room for it, which is logged once until nothing waits."""
+        if self.waiting and self._waiting_bytes + one.size > WAITING_BYTES_MAX:
+            if not self._is_full:
+                text = "connections closed principal=%s waiting_bytes=%d remedy='raise its quota, or let it send less'"
+                LOG.warning(text, one.request.peer.principal, self._waiting_bytes)
+            self._is_full = True
+            return False
+        self.waiting.append(one)
+        self._waiting_bytes += one.size
+        return True
+
+    def take(self) -> _Waiting:
+        """Take out what has waited longest."""
+        one = self.waiting.popleft()
+        self._waiting_bytes -= one.size
+        self._is_full = self._is_full and bool(self.waiting)
+        return one
 
     def charge(self, amounts: Mapping[str, float], now_s: float) -> None:
         for name, bucket in self.buckets.items():
@@ -137,8 +167,10 @@ class QuotaGate:
         now_s = self._timers.time()
         account = self._account(str(request.peer.principal), now_s)
         if account.waiting or account.debt(now_s)[0] > DEBT_MIN_S:
-            account.waiting.append(_Waiting(request, respond, now_s))
-            self._wake(account, now_s)
+            if account.put(_Waiting(request, respond, now_s)):
+                self._wake(account, now_s)
+            else:
+                respond(None)
         else:
             self._begin(account, request, respond, now_s)
 
@@ -193,7 +225,7 @@ class QuotaGate:
             is_late = now_s - one.since_s >= WAIT_MAX_S
             if not is_late and account.debt(now_s)[0] > DEBT_MIN_S:
                 break
-            account.waiting.popleft()
+            account.take()
             try:
                 if is_late:
                     self._refuse(account, one)

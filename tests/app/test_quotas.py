@@ -17,7 +17,7 @@ from coordinator.adapters.metrics.registry import Metrics
 from coordinator.adapters.server.contract import IncomingRequest, Peer, Respond
 from coordinator.adapters.server.server import Server
 from coordinator.app.dispatch import Dispatcher
-from coordinator.app.quotas import BURST_S, PRINCIPALS_MAX, WAIT_MAX_S, Bucket, QuotaGate
+from coordinator.app.quotas import BURST_S, PRINCIPALS_MAX, WAIT_MAX_S, WAITING_BYTES_MAX, Bucket, QuotaGate
 from coordinator.client.connection import ClientConnection
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.files import COMMIT_FILE
@@ -185,6 +185,30 @@ def test_a_waiting_request_that_is_malformed_closes_its_connection_and_holds_up_
     assert bench.answers[52] is not None
     with pytest.raises(MalformedMessage):  # at once the server hears of it, with the reason
         bench.send(53, who=BOB, data=b"malformed")
+
+
+def test_what_waits_of_a_principal_is_bounded_over_all_connections_even_those_that_are_gone() -> None:
+    bench, large = Bench(bytes=1_000_000), bytes(WAITING_BYTES_MAX // 4)
+    bench.send(0, data=large)
+    for number in range(1, 100):
+        bench.send(number, data=large, connection_id=number)
+    closed = [number for number, answer in bench.answers.items() if answer is None]
+    assert (closed, bench.gate.waiting) == (list(range(4, 100)), 3)
+    bench.send(200, who=BOB)
+    assert bench.answers[200] == ANSWER
+    bench.timers.pass_time(WAIT_MAX_S + 1)
+    assert bench.gate.waiting == 0
+    bench.send(201)
+    assert 201 not in bench.answers  # there is room again
+
+
+def test_a_request_larger_than_the_bound_may_wait_alone() -> None:
+    bench = Bench(bytes=1_000_000)
+    bench.send(0, data=bytes(11_000_000))
+    bench.send(1, data=bytes(WAITING_BYTES_MAX + 1))
+    assert bench.gate.waiting == 1
+    bench.timers.pass_time(WAIT_MAX_S)
+    assert bench.answers[1] is not None
 
 
 def test_principals_that_come_and_go_are_forgotten_but_for_those_in_debt() -> None:
