@@ -131,6 +131,8 @@ class Login:
             body += piece
             if len(body) > BODY_BYTES_MAX:
                 return _form("Too much was sent.", 413)
+        if not self._attempts.are_left(address):  # others of the same address may have failed while this body came
+            return _too_many()
         if not self._is_token(_sent_token(body)):
             self._attempts.note_failure(address)
             return _form("The token is wrong.", 401)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -9,11 +10,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from starlette.testclient import TestClient
+from starlette.types import Message, Receive, Scope, Send
 
 from cli.main import root
 from cli.outcome import Exit
 from spark_jobs.dashboard.app import Dashboard
-from spark_jobs.dashboard.login import ADDRESSES_MAX, ATTEMPTS_AT_ONCE, COOKIE, SESSION_S, Attempts, LookRules
+from spark_jobs.dashboard.login import ADDRESSES_MAX, ATTEMPTS_AT_ONCE, COOKIE, SESSION_S, Attempts, Login, LookRules
 from tests.spark.dashboard_store import NOW_MS, StoreMaker
 
 TOKEN = "0123456789abcdef"
@@ -196,3 +198,25 @@ def test_options_that_protect_nothing_are_refused(tmp_path: Path, arguments: lis
     given = [str(tmp_path / one) if one in ("short", "missing") else one for one in arguments]
     done = CliRunner().invoke(root, ["dashboard", "--dir", str(tmp_path), "--listen", "127.0.0.1:0", *given])
     assert (done.exit_code, told in done.stderr) == (Exit.USAGE, True), done.output
+
+
+async def test_attempts_that_come_at_once_are_bounded_like_those_that_come_in_turn() -> None:
+    async def nothing(_scope: Scope, _receive: Receive, _send: Send) -> None:
+        raise AssertionError
+
+    login, more, body_comes, statuses = Login(nothing, BY_TOKEN, Attempts()), 5, asyncio.Event(), []
+    scope = {"type": "http", "method": "POST", "path": "/login", "headers": [], "client": ("192.0.2.1", 4711), "query_string": b""}
+
+    async def receive() -> Message:
+        await body_comes.wait()
+        return {"type": "http.request", "body": b"token=wrong", "more_body": False}
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            statuses.append(message["status"])
+
+    waiting = [asyncio.ensure_future(login(dict(scope), receive, send)) for _ in range(ATTEMPTS_AT_ONCE + more)]
+    await asyncio.sleep(0)
+    body_comes.set()
+    await asyncio.gather(*waiting)
+    assert sorted(statuses) == [401] * ATTEMPTS_AT_ONCE + [429] * more
