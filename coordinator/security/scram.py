@@ -21,7 +21,7 @@ SCRAM_HASHES: Final[Mapping[str, str]] = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-
 ITERATIONS: Final = 8192
 """Rounds of the password hash of new credentials."""
 ITERATIONS_MIN: Final = 4096
-"""Fewer make a stolen file of users too cheap to guess (RFC 7677)."""
+"""Fewer make a password too cheap to guess: from a stolen file of users, or for a false server from a client's proof (RFC 7677)."""
 ITERATIONS_MAX: Final = 1_000_000
 """A server that asks for more would keep a client busy for seconds."""
 SALT_BYTES: Final = 16
@@ -169,8 +169,9 @@ class ScramClient:
             nonce, salt, iterations = fields["r"], base64.b64decode(fields["s"], validate=True), int(fields["i"])
         except (KeyError, ValueError) as error:
             raise ScramRefused(f"the server's first message is malformed ({error!r})") from error
-        if not nonce.startswith(self._nonce) or not 0 < iterations <= ITERATIONS_MAX:
-            raise ScramRefused(f"the server answers another login, or asks for {iterations} iterations (at most {ITERATIONS_MAX})")
+        if not nonce.startswith(self._nonce) or not ITERATIONS_MIN <= iterations <= ITERATIONS_MAX:
+            bounds = f"{ITERATIONS_MIN} to {ITERATIONS_MAX}"
+            raise ScramRefused(f"the server answers another login, or asks for {iterations} iterations (allowed are {bounds})")
         salted = hashlib.pbkdf2_hmac(self._hash, self._password, salt, iterations)
         client_key = self._hmac(salted, b"Client Key")
         without_proof = f"c=biws,r={nonce}"

@@ -7,6 +7,7 @@ with made-up tokens cannot make that happen more often than every `RETRY_S`. Whi
 from __future__ import annotations
 
 import asyncio
+import http.client
 import logging
 import urllib.request
 from concurrent.futures import Executor
@@ -39,7 +40,7 @@ def parse_keys(content: str | bytes) -> tuple[jwt.PyJWK, ...]:
     """Read a JWKS document. Raises ValueError when it holds no key that signs tokens."""
     try:
         found = jwt.PyJWKSet.from_json(content.decode() if isinstance(content, bytes) else content)
-    except (jwt.PyJWTError, AttributeError, TypeError) as error:
+    except (jwt.PyJWTError, AttributeError, TypeError, RecursionError) as error:
         raise ValueError(f"it is no JWKS document ({error})") from error
     keys = tuple(one for one in found if one.algorithm_name in ALGORITHMS and one.public_key_use in (None, "sig"))
     if not keys:
@@ -97,7 +98,7 @@ class TokenKeys:
             content = await loop.run_in_executor(self._executor, _fetch, self._url)
             self._keys = parse_keys(content)
             self._read_s = loop.time()
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:
             LOG.warning(
                 "keys of tokens not read url=%s error=%r remedy='correct sasl.oauthbearer.jwks.endpoint.url'", self._url, str(error)
             )

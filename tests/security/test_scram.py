@@ -37,8 +37,9 @@ def test_names_are_escaped() -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        b"", b"r=other,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096", SERVER_FIRST.replace(b"4096", b"0"), SERVER_FIRST.replace(b"4096", b"999999999"),
-        SERVER_FIRST.replace(b"4096", b"many"), SERVER_FIRST.replace(b"W22", b"!!!"), b"\xff\xfe",
+        b"", b"r=other,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096", SERVER_FIRST.replace(b"4096", b"0"), SERVER_FIRST.replace(b"4096", b"4095"),
+        SERVER_FIRST.replace(b"4096", b"999999999"), SERVER_FIRST.replace(b"4096", b"many"), SERVER_FIRST.replace(b"W22", b"!!!"),
+        b"\xff\xfe",
     ],
 )  # fmt: skip
 def test_a_first_message_that_is_wrong_is_refused(answer: bytes) -> None:

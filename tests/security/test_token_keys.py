@@ -1,0 +1,54 @@
+"""Keys of tokens that come from an authority which answers with anything: the last keys hold, and nothing else is raised."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from coordinator.security.login import LoginFailed
+from coordinator.security.token_keys import TokenKeys, parse_keys
+from coordinator.testing.certificates import Authority
+
+
+@pytest.fixture
+def executor() -> Iterator[Executor]:
+    with ThreadPoolExecutor(max_workers=1) as made:
+        yield made
+
+
+@pytest.mark.parametrize("document", ["", "[]", "{}", '{"keys": 1}', '{"keys": [1]}', "[" * 200_000])
+def test_what_is_no_document_of_keys_is_a_value_error(document: str) -> None:
+    with pytest.raises(ValueError, match=r"JWKS|no key|Expecting value"):
+        parse_keys(document)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"", b"rubbish\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 1000 + b"\r\n"],
+    ids=["nothing", "no HTTP", "cut off", "too many headers"],
+)
+async def test_an_authority_that_answers_rubbish_gives_no_keys_and_breaks_nothing(
+    answer: bytes, tmp_path: Path, executor: Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority, asked = Authority(tmp_path), asyncio.Event()
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.ca_file))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(authority.issue("keys"))
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        asked.set()
+        writer.write(answer)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
+    async with server:
+        keys = TokenKeys(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/keys", executor)
+        with pytest.raises(LoginFailed, match="a key that is not known"):
+            await keys.find("any")
+    assert asked.is_set()
