@@ -23,6 +23,7 @@ from cli.outcome import Failed
 from cli.spark import prepare_spark
 from integration_tests.s3 import RealS3, find_gateway
 from integration_tests.secured_kafka import SecuredKafka
+from integration_tests.secured_service import SecuredService
 from integration_tests.service import Service
 from integration_tests.wire import Wire, connected
 from tests.properties import use_any_time
@@ -143,8 +144,12 @@ def service(kafka: Kafka, data_folder: Path) -> Iterator[Service]:
 
 @pytest.fixture(scope="session")
 def one_node(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """One node that leads three coordinators, shared by all tests that neither stop nor disturb it."""
-    made = Service(kafka.bootstrap, tmp_path_factory.mktemp("one-node"), partitions=3)
+    """One node that leads three coordinators, shared by all tests that neither stop nor disturb it.
+
+    With DISKLESS_TEST_LISTENER=SASL_SSL it lets nobody in without a login, and tests connect to it as a user who may do everything.
+    """
+    is_secured = os.environ.get("DISKLESS_TEST_LISTENER") == "SASL_SSL"
+    made = (SecuredService if is_secured else Service)(kafka.bootstrap, tmp_path_factory.mktemp("one-node"), partitions=3)
     try:
         yield made.start(1)
     finally:

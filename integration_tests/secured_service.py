@@ -21,6 +21,7 @@ from coordinator.security.client_security import ClientSecurity
 from coordinator.security.users_file import credentials_of, write_users
 from coordinator.testing.certificates import Authority
 from integration_tests.service import Service
+from integration_tests.wire import SECURED
 
 PASSWORDS: Final = {name: f"the secret of {name}" for name in ("admin", "broker", "viewer", "nobody")}
 
@@ -60,6 +61,7 @@ class SecuredService(Service):
         """See `Service`."""
         node = super().add(node_id, place=place, environment=environment, **properties)
         node.properties["listeners"] = f"SASL_SSL://{node.address}"
+        SECURED[node.address] = self.client("admin")
         return node
 
     def login(self, user: str, **changed: str) -> dict[str, str]:

@@ -30,6 +30,7 @@ from integration_tests.wire import (
     exchange,
     file,
     new_key,
+    open_raw,
 )
 
 KIP_KEYS = {93, 94, 95, 96, 97, 98, 100}
@@ -111,8 +112,7 @@ async def test_replies_leave_in_request_order(wire: Wire, one_node: Service) -> 
         frames.append(request_frame(COMMIT_FILE, 0, n, "test", commit, flexible=True))
         frames.append(request_frame(10201, 0, n + 1, "test", describe, flexible=True))
         frames.append(request_frame(API_VERSIONS, 0, n + 2, "test", b"", flexible=False))
-    host, _, port = one_node.addresses[0].rpartition(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
+    reader, writer = await open_raw(one_node.addresses[0])
     writer.write(b"".join(frames))
     order = []
     async with asyncio.timeout(TIMEOUT_S):

@@ -28,6 +28,7 @@ from integration_tests.wire import (
     Batch,
     Topic,
     Wire,
+    properties_at,
     refused,
 )
 
@@ -245,7 +246,7 @@ async def test_metadata_shows_nodes_as_brokers_and_partitions_with_leaders(wire:
 
 async def test_generic_tools_can_connect(wire: Wire, one_node: Service) -> None:
     topic = await wire.new_topic(2)
-    described = AdminClient({"bootstrap.servers": one_node.addresses[0]}).list_topics(timeout=20)
+    described = AdminClient({"bootstrap.servers": one_node.addresses[0], **properties_at(one_node.addresses[0])}).list_topics(timeout=20)
     assert {node: f"{broker.host}:{broker.port}" for node, broker in described.brokers.items()} == {1: one_node.addresses[0]}
     assert sorted(described.topics[topic.name].partitions) == [0, 1]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import struct
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple, cast
 from coordinator.client.connection import ClientConnection
 from coordinator.protocol import messages as m
 from coordinator.protocol.commit_file import CommitFileBody, batch_rows, decode_commit_response, encode_commit_file
+from coordinator.protocol.framing import request_frame
 from coordinator.security.client_security import PLAIN_TEXT, ClientSecurity
 
 OK = 0
@@ -42,6 +44,9 @@ TIMEOUT_S = 60
 TIMEOUT_MS = 10_000
 KIP_COMMIT_FILE, COMMIT_FILE = 95, 10095
 SEQUENCE_END = 2**31
+
+SECURED: dict[str, ClientSecurity] = {}
+"""How tests connect to nodes that want a login, by address."""
 
 
 @dataclass(frozen=True)
@@ -286,11 +291,17 @@ class Wire:
         return list(response.coordinators)
 
 
+def properties_at(address: str) -> dict[str, str]:
+    """The properties of another client for the node at an address, by librdkafka's names; none where nobody logs in."""
+    return SECURED.get(address, PLAIN_TEXT).properties
+
+
 @asynccontextmanager
-async def connected(address: str, client_id: str | None = "test", security: ClientSecurity = PLAIN_TEXT) -> AsyncIterator[Wire]:
-    """A connection to a node for the length of a block."""
+async def connected(address: str, client_id: str | None = "test", security: ClientSecurity | None = None) -> AsyncIterator[Wire]:
+    """A connection to a node for the length of a block; by default it has the security that `SECURED` names for the address."""
     host, _, port = address.rpartition(":")
-    connection = await ClientConnection.connect(host, int(port), client_id=client_id, timeout_s=TIMEOUT_S, security=security)
+    how = security or SECURED.get(address, PLAIN_TEXT)
+    connection = await ClientConnection.connect(host, int(port), client_id=client_id, timeout_s=TIMEOUT_S, security=how)
     try:
         yield Wire(connection)
     finally:
@@ -299,8 +310,7 @@ async def connected(address: str, client_id: str | None = "test", security: Clie
 
 async def exchange(address: str, frame: bytes) -> bytes:
     """Send raw bytes on a connection of their own, and return everything that comes until the node closes it, or one reply."""
-    host, _, port = address.rpartition(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
+    reader, writer = await open_raw(address)
     try:
         writer.write(frame)
         async with asyncio.timeout(TIMEOUT_S):
@@ -309,3 +319,24 @@ async def exchange(address: str, frame: bytes) -> bytes:
     finally:
         writer.close()
         await writer.wait_closed()
+
+
+async def open_raw(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Open a connection for raw bytes, which has logged in where `SECURED` says so."""
+    host, _, port = address.rpartition(":")
+    security = SECURED.get(address, PLAIN_TEXT)
+    reader, writer = await asyncio.open_connection(host, int(port), ssl=security.context())
+    if security.mechanism is not None:
+        await _log_in(reader, writer, security)
+    return reader, writer
+
+
+async def _log_in(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, security: ClientSecurity) -> None:
+    """Log in by PLAIN, whatever mechanism the security has."""
+    mechanism = b"PLAIN"
+    (password,) = ClientSecurity({**security.properties, "sasl.mechanism": "PLAIN"}).login()
+    bodies = [(17, 1, struct.pack(">h", len(mechanism)) + mechanism), (36, 0, struct.pack(">i", len(password)) + password)]
+    for key, version, body in bodies:
+        writer.write(request_frame(key, version, 0, "test", body, flexible=False))
+        size = int.from_bytes(await reader.readexactly(4), "big")
+        assert struct.unpack_from(">ih", await reader.readexactly(size)) == (0, OK)

@@ -45,7 +45,7 @@ class ClientSecurity:
     """
 
     def __init__(self, properties: Mapping[str, Any] | None = None) -> None:
-        self._texts = texts = {name: str(value) for name, value in (properties or {}).items()}
+        self.properties = texts = {name: str(value) for name, value in (properties or {}).items()}
         self.protocol = texts.get("security.protocol", "plaintext").upper()
         self.has_tls = self.protocol in ("SSL", "SASL_SSL")
         self.has_certificate = self.has_tls and any(name in texts for name in _OWN)
@@ -71,7 +71,7 @@ class ClientSecurity:
         """
         if self._context is not None and self._stamps.have_changed():
             try:
-                self._context = _make_context(self._texts)
+                self._context = _make_context(self.properties)
             except (SecurityUnsupported, OSError) as error:
                 LOG.error("certificates not reloaded error=%r; the last ones stay in use", str(error))
         return self._context
@@ -85,7 +85,7 @@ class ClientSecurity:
             user, password = self._user()
             yield f"\0{user}\0{password}".encode()
         elif self.mechanism == "OAUTHBEARER":
-            token = _token_file(self._texts).read_text(encoding="ascii").strip()
+            token = _token_file(self.properties).read_text(encoding="ascii").strip()
             yield f"n,,\x01auth=Bearer {token}\x01\x01".encode()
         elif self.mechanism is not None:
             client = ScramClient(self.mechanism, *self._user())
@@ -97,13 +97,13 @@ class ClientSecurity:
         if mechanism not in _MECHANISMS:
             raise SecurityUnsupported(f"sasl.mechanism {mechanism} is not known; use {', '.join(_MECHANISMS)}")
         if mechanism == "OAUTHBEARER":
-            _token_file(self._texts)
+            _token_file(self.properties)
 
     def _user(self) -> tuple[str, str]:
-        jaas = self._texts.get("sasl.jaas.config", "")
+        jaas = self.properties.get("sasl.jaas.config", "")
         found = dict(re.findall(r"\b(username|password)=\"((?:[^\"\\]|\\.)*)\"", jaas))
         given = {name: re.sub(r"\\(.)", r"\1", value) for name, value in found.items()}
-        user, password = (self._texts.get(f"sasl.{name}", given.get(name, "")) for name in ("username", "password"))
+        user, password = (self.properties.get(f"sasl.{name}", given.get(name, "")) for name in ("username", "password"))
         return user, password
 
 
