@@ -29,6 +29,7 @@ CHECK_ORDER = (
     "restore",
     "files",
     "orphans",
+    "migrations",
     "clocks",
     "object store",
     "data dirs",

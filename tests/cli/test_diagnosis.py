@@ -20,9 +20,13 @@ from cli.diagnosis import (
     diagnose_topic,
     diagnose_versions,
 )
+from cli.dirs_diagnosis import CHECK as DIRS
 from cli.file_diagnosis import diagnose_files, diagnose_orphan_scan
+from cli.migration_diagnosis import CHECK as MIGRATIONS
 from cli.node_diagnosis import diagnose_narrow_topics
 from cli.overview import NodeView, node_rows, replica_rows, status_rows
+from cli.security_diagnosis import CHECK as SECURITY
+from cli.snapshot_diagnosis import CHECK as SNAPSHOTS
 from cli.snapshot_diagnosis import diagnose_snapshots
 from coordinator.client.model import ServiceNode
 from coordinator.client.orphan_calls import OrphanScanState
@@ -94,8 +98,12 @@ def test_a_healthy_service_has_no_trouble() -> None:
         *diagnose_orphan_scan(OrphanScanState(), 1000),
     ]
     assert troubles(found) == []
-    # The object store is asked, not judged; nothing is said of a restore where there was none. Security: test_security_diagnosis.py.
-    assert {one.check for one in found} == {*CHECK_ORDER} - {"object store", "restore", "security"}
+    # The object store is asked, not judged; nothing is said of a restore where there was none.
+    assert {one.check for one in found} == {*CHECK_ORDER} - {"object store", "restore", MIGRATIONS, SECURITY}
+
+
+def test_every_check_has_its_place_among_the_findings() -> None:
+    assert {MIGRATIONS, SECURITY, DIRS, SNAPSHOTS} <= {*CHECK_ORDER}
 
 
 @pytest.mark.parametrize(
