@@ -58,7 +58,7 @@ class Entry(NamedTuple):
     timestamp_ms: int
 
 
-def _values_of(records: Sequence[Record], level: int) -> list[bytes]:
+def values_of(records: Sequence[Record], level: int) -> list[bytes]:
     """The entry of records at a schema level, none when the level lacks what they say."""
     try:
         return [encode_entry(records, level)]
@@ -98,7 +98,7 @@ class LogWriter:
     def add(self, *records: Record) -> int:
         """Append an entry of the term in force, in turns at every schema level that has what it says."""
         self.seq += 1
-        fit = [value for level in levels() if level <= self.level for value in _values_of(records, level)]
+        fit = [value for level in levels() if level <= self.level for value in values_of(records, level)]
         return self.raw(encode_key(EntryKey(self.epoch, self.term, self.seq)), fit[self.seq % len(fit)])
 
     def claim(self, node_id: int = 1) -> int:

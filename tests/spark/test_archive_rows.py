@@ -28,6 +28,7 @@ from records.model import (
 from spark_jobs.archive.entries import HeldMessage
 from spark_jobs.archive.rows import ArchiveScan, archive_function, split
 from spark_jobs.scan.head import Head
+from tests.spark.scan_logs import values_of
 from tests.sqlite.random_log import LogModel
 
 KPART = 5
@@ -72,7 +73,7 @@ class Made:
             if isinstance(record, FileCommitted):
                 self.files.append((len(self.log), record))
             records = [NoOp(), record] if self.rng.random() < 0.2 and not isinstance(record, FileCommitted) else [record]
-            self.add(encode_entry(records, self.rng.choice(levels())))
+            self.add(self.rng.choice([value for level in levels() for value in values_of(records, level)]))
 
     def add(self, value: bytes | None) -> None:
         self.seq += 1

@@ -36,7 +36,7 @@ from spark_jobs.verify.job import Rebuilder
 from spark_jobs.verify.judged import PLAIN_COMMIT
 from spark_jobs.verify.passes import find_deletions, rebuild_states
 from spark_jobs.verify.tally import Group
-from tests.spark.scan_logs import refused
+from tests.spark.scan_logs import refused, values_of
 from tests.sqlite.random_log import LogModel
 from tests.sqlite.replicas import CLUSTER_ID, PARTITION, TOPIC_ID, Replica
 
@@ -160,9 +160,8 @@ class RandomWriter:
 
     def add(self, *records: Record) -> int:
         """Write an entry of the term in force, at any schema level that has what it says; returns its offset."""
-        is_counted = any(isinstance(record, TransactionBegan) and record.num_chunks != -1 for record in records)
         self.seq += 1
-        value = encode_entry(records, self.rng.choice(levels()[is_counted:]))
+        value = self.rng.choice([value for level in levels() for value in values_of(records, level)])
         self.entries.append((encode_key(EntryKey(self.epoch, self.term, self.seq)), value))
         return self.end - 1
 

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections import defaultdict
 from dataclasses import dataclass, field
 
 from records.files import CommittedBatch, FileCommitted
 from records.model import (
+    DisklessLogInitialized,
+    DisklessLogRepaired,
+    DisklessLogReset,
     FilesFenced,
     FilesHandedOver,
     FilesRemoved,
     PartitionCreated,
+    PrefixStartReported,
     ProducersExpired,
     Record,
     RecordsDeleted,
+    SeededProducerBatch,
     TombstonesExpired,
     TopicDeleted,
 )
 
 Place = tuple[bytes, int]
+PENDING = -1
 START_MS = 1_760_000_000_000
 FAR_TIMESTAMPS = (-1, START_MS - 3_000_000_000, START_MS + 3_000_000_000, (1 << 63) - 1)
 """Too far apart for one packed run, the ends even for a signed distance."""
@@ -42,14 +49,17 @@ class LogModel:
     all_places: list[Place] = field(default_factory=list)
     next_sequence: dict[tuple[Place, int], tuple[int, int]] = field(default_factory=lambda: defaultdict(lambda: (0, 0)))
     counter: int = 0
+    starts: dict[Place, int] = field(default_factory=dict)
+    """B0 of classic partitions."""
+    epochs: dict[Place, int] = field(default_factory=dict)
 
     def next_record(self) -> Record:
         """The next record, never one that contradicts the state."""
         self.now_ms += self.rng.randrange(50)
-        if self.high_watermark and self.rng.random() < self.files_per_record:
+        if self._open_places() and self.rng.random() < self.files_per_record:
             return self._file()
         choices = [self._created, self._records_deleted, self._records_deleted, self._fenced, self._removed, self._removed]
-        choices += [self._handed_over, self._expired, self._producers_expired, self._deleted]
+        choices += [self._handed_over, self._expired, self._producers_expired, self._deleted, self._migrated]
         return self.rng.choice(choices)()
 
     def _key(self) -> str:
@@ -58,7 +68,7 @@ class LogModel:
         self.all_keys.append(key)
         return key
 
-    def _created(self) -> Record:
+    def _created(self) -> PartitionCreated:
         known = sorted({topic_id for topic_id, _ in self.high_watermark})
         grows = known and self.rng.random() < 0.4
         topic_id = self.rng.choice(known) if grows else self.rng.randbytes(16)
@@ -73,6 +83,47 @@ class LogModel:
             topic_id=topic_id, name=f"t-{topic_id.hex()[:6]}", first_partition=first, num_partitions=count, order_offset=self.counter
         )
 
+    def _open_places(self) -> list[Place]:
+        """The partitions that take batches."""
+        return sorted(place for place in self.high_watermark if self.starts.get(place) != PENDING)
+
+    def _migrated(self) -> Record:
+        """A step of the migration of a classic partition, or a new one."""
+        known = sorted(place for place in self.starts if place in self.high_watermark)
+        if not known or not self.may_remove or self.rng.random() < 0.2:
+            created = self._created()
+            places = [(created.topic_id, created.first_partition + number) for number in range(created.num_partitions)]
+            self.starts |= dict.fromkeys(places, PENDING)
+            return dataclasses.replace(created, classic_pending=True)
+        place = self.rng.choice(known)
+        start, end, of = self.starts[place], self.high_watermark[place], {"topic_id": place[0], "partition": place[1]}
+        self.epochs[place] = epoch = self.epochs.get(place, 0) + 1
+        if start == PENDING:
+            base = self.rng.randrange(50, 1_000)
+            self.starts[place] = self.high_watermark[place] = self.log_start[place] = base
+            seeds = [
+                SeededProducerBatch(
+                    producer_id=one, producer_epoch=0, base_sequence=0, last_sequence=9, base_offset=base - 10 - one, timestamp_ms=-1
+                )
+                for one in range(self.rng.randrange(3))
+            ]
+            for seed in seeds:
+                self.next_sequence[place, seed.producer_id] = (0, 10)
+            return DisklessLogInitialized(
+                **of, base_offset=base, prefix_start_offset=0, leader_epoch=epoch, producers=seeds, time_ms=self.now_ms
+            )
+        if end == start and self.rng.random() < 0.5:
+            self.starts[place], self.high_watermark[place], self.log_start[place] = PENDING, 0, 0
+            for one in range(4):
+                self.next_sequence.pop((place, one), None)
+            return DisklessLogReset(**of, leader_epoch=epoch)
+        if self.rng.random() < 0.5:
+            return PrefixStartReported(**of, prefix_start_offset=self.rng.randrange(20), leader_epoch=epoch)
+        lower = self.starts[place] = self.rng.randrange(30, start + 1) if start >= 30 else start
+        if end == start:
+            self.high_watermark[place] = self.log_start[place] = lower
+        return DisklessLogRepaired(**of, base_offset=lower, leader_epoch=epoch)
+
     def _deleted(self) -> Record:
         known = sorted({topic_id for topic_id, _ in self.high_watermark})
         topic_id = self.rng.choice(known) if known and self.rng.random() < 0.8 else self.rng.randbytes(16)
@@ -84,9 +135,9 @@ class LogModel:
         return TopicDeleted(topic_id=topic_id, order_offset=self.counter)
 
     def _records_deleted(self) -> Record:
-        if not self.high_watermark:
+        if not self._open_places():
             return self._created()
-        place = self.rng.choice(sorted(self.high_watermark))
+        place = self.rng.choice(self._open_places())
         to = self.rng.randrange(self.log_start[place], self.high_watermark[place] + 1)
         self.log_start[place] = to
         kept = []
@@ -130,7 +181,8 @@ class LogModel:
 
     def _file(self) -> FileCommitted:
         rng = self.rng
-        places = rng.sample(sorted(self.high_watermark), rng.randrange(1, min(4, len(self.high_watermark)) + 1))
+        known = self._open_places()
+        places = rng.sample(known, rng.randrange(1, min(4, len(known)) + 1))
         has_gaps, has_types, is_odd = rng.random() < 0.2, rng.random() < 0.3, rng.random() < 0.2
         key = self._key()
         batches: list[CommittedBatch] = []

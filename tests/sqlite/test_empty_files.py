@@ -107,7 +107,7 @@ def test_a_file_whose_end_is_not_written_yet_is_left_out_and_pages_go_on_behind_
 @pytest.mark.parametrize("seed", range(6))
 def test_what_is_found_and_counted_is_what_a_look_at_all_files_finds(open_store: OpenStore, seed: int) -> None:
     rng = random.Random(seed)
-    model = LogModel(random.Random(seed + 3000), files_per_record=0.6)
+    model = LogModel(random.Random(seed + 4000), files_per_record=0.6)
     replica = Replica(open_store)
     for offset in range(150):
         replica.apply([model.next_record()], offset)

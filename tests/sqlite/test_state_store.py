@@ -83,6 +83,8 @@ def test_a_time_finds_the_first_batch_that_a_look_at_all_of_them_finds(open_stor
             replica.flush()
     state, table = replica.state, replica.state.hot.partitions
     for row in table.rows.rows().tolist():
+        if table.first_offset.cells[row] < 0:
+            continue  # a classic partition that is pending answers no times
         key, log_start = table.keys[row], table.log_start.cells[row]
         batches = [batch for rows in state.rows_from(row, log_start) for batch in rows.tolist() if batch[0] + batch[1] > log_start]
         times = [effective_time(state, batch) for batch in batches]
