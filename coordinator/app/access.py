@@ -28,11 +28,14 @@ NODES_REMEDY: Final = "give all nodes the same internal.secret.file, or name wha
 class Access:
     """Decides for one process."""
 
-    def __init__(self, operations: Iterable[Operation], rules: Rules, node_principals: Collection[str] = ()) -> None:
-        """Principals of `node_principals` are nodes, beside those that proved it at their login."""
+    def __init__(
+        self, operations: Iterable[Operation], rules: Rules, node_principals: Collection[str] = (), node_listener: str = ""
+    ) -> None:
+        """Principals of `node_principals` are nodes on `node_listener`, beside those that proved it at their login on any listener."""
         self._operations = {one.key: one for one in operations}
         self._rules = rules
         self._node_principals = frozenset(node_principals)
+        self._node_listener = node_listener
         self._remembered: dict[int, tuple[Peer, frozenset[int]]] = {}
         self._said: set[tuple[str, str]] = set()
 
@@ -99,7 +102,9 @@ class Access:
 
     def _principal(self, peer: Peer) -> Principal:
         principal = peer.principal
-        return principal._replace(is_node=True) if str(principal) in self._node_principals else principal
+        # Other listeners may believe other authorities, or take tokens and passwords: there the name alone would make a node.
+        is_named = peer.listener == self._node_listener and str(principal) in self._node_principals
+        return principal._replace(is_node=True) if is_named else principal
 
     def _granted(self, peer: Peer) -> frozenset[AclOperation] | None:
         return self._rules.granted(self._principal(peer), peer.address.rpartition(":")[0])

@@ -81,6 +81,10 @@ class KafkaRules:
                 LOG.warning("Kafka does not tell its ACLs: %s; until it does, %s", error, consequence)
             self._is_silent = True
             return False
+        except Exception:  # without this task a right that Kafka takes away would hold for ever
+            self.failures += 1
+            LOG.exception("Kafka was not asked for its ACLs")
+            return False
         self._answered_s = time.monotonic()
         if self._is_silent:
             LOG.info("Kafka tells its ACLs again acls=%d", len(bindings))

@@ -50,10 +50,11 @@ class Dispatcher:
         rules: Rules,
         operations: Iterable[Operation] = OPERATIONS,
         node_principals: Collection[str] = (),
+        node_listener: str = "",
     ) -> None:
         operations = tuple(operations)
         self._node = node
-        self.access = Access(operations, rules, node_principals)
+        self.access = Access(operations, rules, node_principals, node_listener)
         self._operations = {one.key: one for one in operations}
         self._metrics = metrics
         self.answered: Counter[tuple[str, int]] = Counter()

@@ -183,7 +183,13 @@ class Process:
             rng=random.Random(),
             on_fatal=self._on_fatal,
         )
-        dispatcher = Dispatcher(node, self._metrics, rules_of(settings), node_principals=settings.internal_principals)
+        dispatcher = Dispatcher(
+            node,
+            self._metrics,
+            rules_of(settings),
+            node_principals=settings.internal_principals,
+            node_listener=settings.inter_node_listener(),
+        )
         gate = quota_gate(settings, dispatcher)
         late.serve_with(gate or dispatcher)
         self._metrics.read_from(partial(quota_samples, gate))

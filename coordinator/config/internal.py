@@ -31,7 +31,7 @@ class InternalSettings:
         parse=principal_name,
         bounds="principals such as User:node, separated by semicolons",
         why="""Principals that are nodes of this service by their certificates, instead of a secret. They may do everything. The listener at
-        which nodes reach each other must be SSL with ssl.client.auth=required.""",
+        which nodes reach each other must be SSL with ssl.client.auth=required; on other listeners these names are names as any other.""",
     )
     internal_secret_file: Path | None = path(
         "internal.secret.file",

@@ -73,7 +73,8 @@ class ClientSecurity:
             try:
                 self._context = _make_context(self.properties)
             except (SecurityUnsupported, OSError) as error:
-                LOG.error("certificates not reloaded error=%r; the last ones stay in use", str(error))
+                if self._stamps.could_not_be_read(str(error)):
+                    LOG.error("certificates not reloaded error=%r; the last ones stay in use", str(error))
         return self._context
 
     def login(self) -> Generator[bytes, bytes, None]:
@@ -85,7 +86,7 @@ class ClientSecurity:
             user, password = self._user()
             yield f"\0{user}\0{password}".encode()
         elif self.mechanism == "OAUTHBEARER":
-            token = _token_file(self.properties).read_text(encoding="ascii").strip()
+            token = _read_token(_token_file(self.properties))
             yield f"n,,\x01auth=Bearer {token}\x01\x01".encode()
         elif self.mechanism is not None:
             client = ScramClient(self.mechanism, *self._user())
@@ -117,6 +118,14 @@ def _token_file(texts: Mapping[str, str]) -> Path:
     if url.scheme != "file" or not url.path:
         raise SecurityUnsupported(f"sasl.mechanism OAUTHBEARER needs {_TOKEN}=file:///folder/token, a file with the token")
     return Path(unquote(url.path))
+
+
+def _read_token(file: Path) -> str:
+    """Return the token of a file. Raises OSError."""
+    try:
+        return file.read_text(encoding="ascii").strip()
+    except UnicodeDecodeError as error:
+        raise OSError(f"{file}: it is no ASCII; write the token there, and nothing else") from error
 
 
 def _make_context(texts: Mapping[str, str]) -> ssl.SSLContext:

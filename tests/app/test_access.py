@@ -76,8 +76,8 @@ async def ask(dispatcher: Dispatcher, request: Message, peer: Peer) -> Any:
     return decode(operation.versions[0].response_type, body)
 
 
-def peer(principal: Principal, connection_id: int = 1, host: str = "10.0.0.1") -> Peer:
-    return Peer(connection_id, "SECURE", f"{host}:4711", principal)
+def peer(principal: Principal, connection_id: int = 1, host: str = "10.0.0.1", listener: str = "SECURE") -> Peer:
+    return Peer(connection_id, listener, f"{host}:4711", principal)
 
 
 async def code(dispatcher: Dispatcher, request: Message, who: Peer) -> int:
@@ -219,17 +219,39 @@ async def test_internal_requests_are_served_to_nodes_alone(operation: Operation,
         assert operation.key in dispatcher.access.allowed(peer(Principal("diskless-node", is_node=True), 9))
 
 
+async def test_acls_go_on_to_be_asked_for_whatever_an_attempt_raises(caplog: pytest.LogCaptureFixture) -> None:
+    attempts, changes = 0, []
+
+    async def read() -> frozenset[Binding]:
+        nonlocal attempts
+        attempts += 1
+        if attempts == 1:
+            raise ValueError("a broken library")
+        return frozenset([Binding("User:a", AclOperation.ALTER)])
+
+    rules = KafkaRules(read=read, changed=changes.append, interval_ms=1)
+    task = asyncio.get_running_loop().create_task(rules.run())
+    await asyncio.wait_for(rules.are_known.wait(), REMAINS_S)
+    task.cancel()
+    assert (len(changes), rules.failures) == (1, 1)
+    assert "a broken library" in caplog.text
+
+
 def test_there_are_internal_requests() -> None:
     assert {"REGISTER_NODE", "DESCRIBE_NODE", "PLACE_PARTITIONS", "REMOVE_TOPICS", "REPORT_CONTRADICTION"} <= {one.name for one in INTERNAL}
     assert {"FETCH_SNAPSHOT", "ASSIGN_REPLICAS_TO_DIRS"} <= {one.name for one in INTERNAL}
 
 
-def test_principals_of_the_settings_are_nodes_and_nobody_else_is() -> None:
-    access = Access(OPERATIONS, rules_of(load_settings(overrides=ESSENTIAL | RULES)), node_principals=["User:ops"])
+def test_principals_of_the_settings_are_nodes_on_the_listener_of_nodes_and_nobody_else_is() -> None:
+    rules = rules_of(load_settings(overrides=ESSENTIAL | RULES))
+    access = Access(OPERATIONS, rules, node_principals=["User:ops"], node_listener="SECURE")
     assert [access.is_node(peer(who)) for who in (OPS, GATEWAY, ANONYMOUS, Principal("ops", kind="Group"))] == [True, False, False, False]
     everything = {one.key for one in OPERATIONS}
     assert access.allowed(peer(OPS)) == everything
     assert access.allowed(peer(GATEWAY, 2)) < everything
+    by_token = peer(OPS, 3, listener="CLIENTS")  # a name that is the same, told by somebody else
+    assert not access.is_node(by_token)
+    assert not access.allowed(by_token) & {one.key for one in INTERNAL}
 
 
 async def test_a_refused_internal_request_is_one_line_with_the_remedy(caplog: pytest.LogCaptureFixture) -> None:

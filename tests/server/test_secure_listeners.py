@@ -149,6 +149,13 @@ async def test_tokens_of_the_authority_let_in(place: Place, tmp_path: Path) -> N
             assert "the token is not valid: Signature has expired" in await refused(port, write("carol", -600))
 
 
+async def test_a_token_file_that_is_damaged_is_named(place: Place, tmp_path: Path) -> None:
+    (token := tmp_path / "token").write_bytes(b"\xff\xfe")
+    client = place.client("SASL_SSL", sasl_mechanism="OAUTHBEARER", sasl_oauthbearer_token_endpoint_url=f"file://{token}")
+    with pytest.raises(OSError, match="token: it is no ASCII"):
+        next(client.login())
+
+
 async def test_a_mechanism_that_is_not_enabled_is_named(place: Place) -> None:
     with place.listener("SASL_PLAINTEXT", sasl_enabled_mechanisms="SCRAM-SHA-256") as security:
         async with serving(Echo(), NO_DELAY, security=security) as (server, port):
