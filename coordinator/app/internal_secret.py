@@ -58,7 +58,8 @@ class FileSecret:
             try:
                 self.nodes.learn(read_node_secret(self._file))
             except NodeSecretError as error:
-                LOG.error("the nodes' secret is not reloaded error=%r; the last one stays", str(error))
+                if self._stamps.could_not_be_read(str(error)):
+                    LOG.error("the nodes' secret is not reloaded error=%r; the last one stays", str(error))
             else:
                 LOG.info("the nodes' secret is reloaded file=%s", self._file)
 

@@ -46,7 +46,8 @@ class BearerTokens:
         try:
             self._tokens = read_tokens(self._setting, self._file)
         except TokenFileError as error:
-            LOG.error("tokens not reloaded error=%r; the last ones stay", str(error))
+            if self._stamps.could_not_be_read(str(error)):
+                LOG.error("tokens not reloaded error=%r; the last ones stay", str(error))
             return
         LOG.info("tokens reloaded file=%s tokens=%d", self._file, len(self._tokens))
 

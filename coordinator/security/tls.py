@@ -60,7 +60,8 @@ class ListenerTls:
         try:
             made, expires_s = make_context(self._settings), _expiry_s(self._settings)
         except TlsFilesError as error:
-            LOG.error("certificate not reloaded listener=%s error=%r; the last one stays in use", self._listener, str(error))
+            if self._stamps.could_not_be_read(str(error)):
+                LOG.error("certificate not reloaded listener=%s error=%r; the last one stays in use", self._listener, str(error))
             return
         self._newest, self.expires_s = made, expires_s
         LOG.info("certificate reloaded listener=%s expires=%s", self._listener, _day(expires_s))

@@ -31,6 +31,7 @@ class WatchedUsers:
         try:
             self._users = read_users(self._file)
         except UsersFileError as error:
-            LOG.error("users not reloaded error=%r; the last ones stay", str(error))
+            if self._stamps.could_not_be_read(str(error)):
+                LOG.error("users not reloaded error=%r; the last ones stay", str(error))
             return
         LOG.info("users reloaded file=%s users=%d", self._file, len(self._users))

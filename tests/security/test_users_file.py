@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import resource
 from pathlib import Path
 
 import pytest
@@ -92,6 +94,25 @@ def test_a_changed_file_is_taken_and_a_damaged_one_is_not(tmp_path: Path, caplog
     file.unlink()
     users.refresh()
     assert known() == [False, True]
+
+
+def test_a_file_that_could_not_be_opened_for_a_moment_is_read_later(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "users"
+    write_users(file, USERS)
+    users = WatchedUsers(file)
+    write_users(file, {"carol": USERS["alice"]})
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    os.close(lowest_free := os.dup(0))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, limits[1]))
+    try:
+        users.refresh()
+        users.refresh()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert users.find("SCRAM-SHA-512", "alice") is not None
+    assert [one.message.count("Too many open files") for one in caplog.records] == [1]
+    users.refresh()
+    assert users.find("SCRAM-SHA-512", "alice") is None
 
 
 def test_credentials_differ_by_mechanism_and_salt() -> None:
