@@ -28,4 +28,8 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    status = main(sys.argv[1:])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Threads of Kafka's client may be inside OpenSSL, which the interpreter's own end takes away from under them.
+    os._exit(status)
