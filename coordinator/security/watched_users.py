@@ -29,8 +29,11 @@ class WatchedUsers:
         if not self._stamps.have_changed():
             return
         try:
-            self._users = read_users(self._file)
-        except UsersFileError as error:
+            users = read_users(self._file)
+            if self._users and not users and not self._file.read_bytes().endswith(b"\n"):
+                raise UsersFileError(f"{self._file} ends before its first user; replace it as a whole, as `diskless users` does")
+            self._users = users
+        except (UsersFileError, OSError) as error:
             if self._stamps.could_not_be_read(str(error)):
                 LOG.error("users not reloaded error=%r; the last ones stay", str(error))
             return

@@ -96,6 +96,20 @@ def test_a_changed_file_is_taken_and_a_damaged_one_is_not(tmp_path: Path, caplog
     assert known() == [False, True]
 
 
+def test_a_file_that_is_being_copied_locks_nobody_out_and_one_without_users_everybody(tmp_path: Path) -> None:
+    file = tmp_path / "users"
+    write_users(file, USERS)
+    users, whole = WatchedUsers(file), file.read_bytes()
+    first = whole.index(b"\n")
+    for size in (0, 1, first, first + 20):
+        file.write_bytes(whole[:size])
+        users.refresh()
+        assert users.find("SCRAM-SHA-512", "alice") is not None, size
+    write_users(file, {})
+    users.refresh()
+    assert users.find("SCRAM-SHA-512", "alice") is None
+
+
 def test_a_file_that_could_not_be_opened_for_a_moment_is_read_later(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = tmp_path / "users"
     write_users(file, USERS)
