@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from typing import Final
 
 from coordinator.client.errors import DisklessError, InvalidRequest
 from coordinator.client.migration.calls import MigrationCalls
@@ -24,6 +25,9 @@ from coordinator.client.migration.classic import (
 )
 from coordinator.client.migration_calls import DisklessLogState
 from coordinator.kafka.errors import ErrorCode
+
+INITS_AT_ONCE: Final = 4
+"""Requests to the coordinators under way together: 24 take as long as 3, and raise the p99 of other commits to 4.4 times (decision 030)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +46,7 @@ class MigratedPartition:
 
 
 class MigrationDriver:
-    """Migrates partitions, any number at a time."""
+    """Migrates partitions, any number at a time, of which `INITS_AT_ONCE` are initialised at a time."""
 
     def __init__(
         self,
@@ -63,6 +67,7 @@ class MigrationDriver:
         self._still_s = still_s
         self._drain_timeout_s = drain_timeout_s
         self._look_every_s = look_every_s
+        self._init_slots = asyncio.Semaphore(INITS_AT_ONCE)
 
     async def migrate(self, partition: ClassicPartition) -> MigratedPartition:
         """Take all steps; a repetition takes those that are missing.
@@ -124,14 +129,15 @@ class MigrationDriver:
         # The recorded epoch was read before the log was looked at, so a reset since then fences this proposal.
         epoch = max(state.leader_epoch, known.leader_epoch)
         try:
-            await self._coordinator.init_diskless_log(
-                partition.topic_id,
-                partition.partition,
-                start_offset=state.log_end_offset,
-                prefix_start=state.log_start_offset,
-                leader_epoch=epoch,
-                producers=read.producers,
-            )
+            async with self._init_slots:
+                await self._coordinator.init_diskless_log(
+                    partition.topic_id,
+                    partition.partition,
+                    start_offset=state.log_end_offset,
+                    prefix_start=state.log_start_offset,
+                    leader_epoch=epoch,
+                    producers=read.producers,
+                )
         except InvalidRequest:
             if (await self._describe(partition)).state == "pending":
                 raise

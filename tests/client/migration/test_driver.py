@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from coordinator.client.migration.classic import ClassicState, MigrationRefused, WrittenPastBoundary
-from coordinator.client.migration.driver import MigrationDriver
+from coordinator.client.migration.driver import INITS_AT_ONCE, MigrationDriver
 from coordinator.testing.classic import ClassicWriteRefused, InMemoryClassicPartition
 from coordinator.testing.diskless_logs import InMemoryDisklessLogs
 from records.record_batch import ProducerSequence
@@ -204,3 +205,38 @@ async def test_a_log_that_ends_before_the_boundary_is_refused() -> None:
     await logs.init_diskless_log(TOPIC, 0, start_offset=30, prefix_start=0, leader_epoch=0, producers=())
     with pytest.raises(MigrationRefused, match="the classic log ends at 28, before the diskless log begins, at 30"):
         await driver(logs).migrate(partition)
+
+
+class Crowded(InMemoryDisklessLogs):
+    """Begins no log before `is_open`, and counts how many are asked for together."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_open = asyncio.Event()
+        self.at_once = 0
+        self.at_once_max = 0
+
+    async def init_diskless_log(self, *args: Any, **options: Any) -> None:
+        self.at_once += 1
+        self.at_once_max = max(self.at_once_max, self.at_once)
+        await self.is_open.wait()
+        await super().init_diskless_log(*args, **options)
+        self.at_once -= 1
+
+
+async def test_logs_of_many_are_read_together_and_few_are_begun_at_a_time() -> None:
+    count, logs = 6 * INITS_AT_ONCE, Crowded()
+    settled: list[int] = []
+
+    class Counted(InMemoryClassicPartition):
+        async def settle(self, state: ClassicState) -> ClassicState:
+            settled.append(self.partition)
+            if len(settled) == count:
+                logs.is_open.set()
+            return await super().settle(state)
+
+    partitions = [Counted(topic_id=TOPIC, partition=index) for index in range(count)]
+    one = driver(logs)
+    await asyncio.wait_for(asyncio.gather(*map(one.migrate, partitions)), 60)
+    assert sorted(settled) == list(range(count))
+    assert logs.at_once_max == INITS_AT_ONCE
