@@ -1,9 +1,11 @@
 """The HTTP port: GET /healthy, /ready and /metrics, one request per connection.
 
-It is meant for orchestrators and metric collectors and trusts no client: request size, time, and the number of connections
-are bounded, those in a handshake of TLS included, and nothing a client sends ends more than its own connection. /healthy only
-says that the process answers (never what Kafka does: restarting a coordinator does not heal Kafka); /ready asks the callable it
-was given. Where tokens are asked for, /healthy needs none, and /ready tells who has none at most yes or no.
+It is meant for orchestrators and metric collectors and trusts no client: request size, time, and the number of connections are
+bounded, those in a handshake of TLS included, and nothing a client sends ends more than its own connection. One more than there
+is room for ends the oldest that has not asked yet, so strangers who say nothing make no orchestrator believe that a node is
+dead. /healthy only says that the process answers (never what Kafka does: restarting a coordinator does not heal Kafka); /ready
+asks the callable it was given. Where tokens are asked for, /healthy needs none, and /ready tells who has none at most yes or
+no.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import ssl
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
+from typing import cast
 
 from coordinator.adapters.metrics.registry import CONTENT_TYPE, Metrics
 from coordinator.config.values import HttpAddress
@@ -87,6 +90,8 @@ class HttpServer:
         self._listening: list[socket.socket] = []
         self._accepting: list[asyncio.Task[None]] = []
         self._tasks: set[asyncio.Task[None]] = set()
+        # Those of them that have not read a whole request yet, the oldest first.
+        self._asked_nothing: dict[asyncio.Task[None], None] = {}
 
     async def start(self) -> HttpAddress:
         """Listen, and return the address with the port really used. Raises OSError when it is taken."""
@@ -117,11 +122,21 @@ class HttpServer:
                 await asyncio.sleep(ACCEPT_PAUSE_S)
                 continue
             if len(self._tasks) >= CONNECTIONS_MAX:
-                connected.close()
-                continue
+                await asyncio.sleep(0)  # every task has begun then: one that is cancelled before could not close its socket
+                if not self._asked_nothing:
+                    connected.close()
+                    continue
+                oldest = next(iter(self._asked_nothing))
+                self._forget(oldest)
+                oldest.cancel()
             task = loop.create_task(self._serve(connected))
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._asked_nothing[task] = None
+            task.add_done_callback(self._forget)
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._asked_nothing.pop(task, None)
 
     async def _serve(self, connected: socket.socket) -> None:
         try:
@@ -131,6 +146,9 @@ class HttpServer:
             log.debug("HTTP client without TLS: %s", error)
             connected.close()
             return
+        except asyncio.CancelledError:
+            connected.close()
+            raise
         # drain() then waits until everything is with the kernel, so that abort() below cuts nothing off; at high=0 uvloop never resumes.
         writer.transport.set_write_buffer_limits(high=1, low=0)
         try:
@@ -167,6 +185,7 @@ class HttpServer:
             return _Answer(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, b"a request may have 8192 bytes\n")
         except asyncio.IncompleteReadError:
             return None
+        self._asked_nothing.pop(cast("asyncio.Task[None]", asyncio.current_task()), None)
         parts = head.partition(b"\r\n")[0].split(b" ")
         if len(parts) != 3 or not parts[2].startswith(b"HTTP/1.") or not parts[1].startswith(b"/"):
             return _Answer(HTTPStatus.BAD_REQUEST, b"not an HTTP/1 request\n")
