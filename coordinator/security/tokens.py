@@ -51,7 +51,10 @@ class TokenCheck:
         user = claims.get(self._rules.user_claim)
         if not isinstance(user, str) or not user or len(user) > 255:
             raise LoginFailed(f"the token is not valid: it names no user in {self._rules.user_claim}")
-        session_ms = int((float(claims["exp"]) + self._rules.skew_s - time.time()) * 1000)
+        try:
+            session_ms = int((float(claims["exp"]) + self._rules.skew_s - time.time()) * 1000)
+        except OverflowError as error:
+            raise LoginFailed("the token is not valid: its end is no time") from error
         return Principal(user), max(1, session_ms)
 
     def _claims(self, token: str, key: jwt.PyJWK) -> Mapping[str, Any]:

@@ -147,6 +147,9 @@ async def test_tokens_of_the_authority_let_in(place: Place, tmp_path: Path) -> N
             assert str(handler.seen[0].peer.principal) == "User:carol"
             await connection.close()
             assert "the token is not valid: Signature has expired" in await refused(port, write("carol", -600))
+            client = write("carol", 600)
+            token.write_text(jwt.encode({"sub": "carol", "exp": 10**400}, key, "ES256", headers={"kid": "a"}), encoding="ascii")
+            assert "the token is not valid: its end is no time" in await refused(port, client)
 
 
 async def test_a_token_file_that_is_damaged_is_named(place: Place, tmp_path: Path) -> None:
