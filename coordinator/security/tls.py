@@ -120,7 +120,7 @@ def _expiry_s(settings: ListenerSettings) -> int:
     assert file is not None, "the rules of the configuration want a certificate"
     try:
         first = x509.load_pem_x509_certificates(file.read_bytes())[0]
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, x509.InvalidVersion) as error:
         raise TlsFilesError(f"{file}: {_reason(error)}; give a PEM file with certificates") from error
     return int(first.not_valid_after_utc.timestamp())
 

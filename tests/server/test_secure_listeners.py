@@ -236,6 +236,26 @@ async def test_certificates_change_without_closing_connections(place: Place) -> 
             looking.cancel()
 
 
+async def test_a_certificate_of_a_version_that_does_not_exist_changes_nothing(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    with place.listeners("SSL") as listeners:
+        async with serving(Echo(), security=listeners.of("SSL")) as (_, port):
+            looking = asyncio.ensure_future(listeners.keep_current(now := asyncio.Event()))
+            first = listeners.expiries_s()
+            file = place.ca.issue("node", days=3)
+            key, mark, certificate = file.read_text().partition("-----BEGIN CERTIFICATE-----")
+            der = ssl.PEM_cert_to_DER_cert(mark + certificate)
+            # OpenSSL takes it all the same.
+            file.write_text(key + ssl.DER_cert_to_PEM_cert(der.replace(bytes.fromhex("a003020102"), bytes.fromhex("a003020107"), 1)))
+            now.set()
+            await until(lambda: "certificate not reloaded" in caplog.text)
+            connection = await connect(port, place.client("SSL"))
+            assert await connection.request(KEY, 0, b"x", REMAINS_S) == b"x"
+            assert listeners.expiries_s() == first
+            await connection.close()
+            assert not looking.done()
+            looking.cancel()
+
+
 @pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
 async def test_plain_text_gets_nothing_from_a_listener_with_tls(place: Place, protocol: str, caplog: pytest.LogCaptureFixture) -> None:
     with place.listener(protocol) as security:
