@@ -223,6 +223,30 @@ def test_everything_can_be_reached_by_keyboard(browser: Browser, dashboard: Dash
         watched.assert_quiet()
 
 
+def test_migrations_are_followed_from_waiting_to_diskless(browser: Browser, dashboard: DashboardProcess, store: StoreMaker) -> None:
+    dashboard.start()
+    with looked_at(browser) as watched:
+        page = watched.open(dashboard.address)
+        page.locator("#panel-migrations").scroll_into_view_if_needed()
+        watched.wait_text("#panel-migrations .note", "No migration is under way.")
+        now_ms = time.time_ns() // 1_000_000
+        store.topic(EVIL, EVIL_NAME, 30)
+        for number in range(30):
+            store.migrated(EVIL, number, -1, now_ms - 300_000)
+        watched.wait_text("#panel-migrations .note", "1 topic has partitions that take no batches")
+        watched.wait_text("#panel-migrations", "5\u00a0min")
+        page.click("#panel-migrations [aria-label='last page']")
+        watched.wait_text("#panel-migrations .pager", "30 of 30 partitions")
+        watched.wait_text("#panel-migrations", f"{EVIL_NAME}-29")
+        for number in range(30):
+            store.migrated(EVIL, number, 1_234_567 + number, now_ms, prefix_start=20, leader_epoch=3)
+        step = {"step": "repair", "base_before": 7_654_321, "base_after": 1_234_567, "leader_epoch": 3, "append_ms": now_ms}
+        store.row("migration_step", kpart=0, offset=77, topic_id=EVIL, partition=0, **step)
+        watched.wait_text("#panel-migrations .note", "No migration is under way. 1 topic with 30 partitions was migrated.")
+        watched.wait_text("#panel-migrations", f"{EVIL_NAME}-0")
+        watched.assert_quiet()
+
+
 def test_light_and_dark_and_no_width_makes_it_scroll_sideways(browser: Browser, dashboard: DashboardProcess, store: StoreMaker) -> None:
     store.finding(1, 1234, "offset-gap", message="x" * 400, object_key="k" * 300)
     dashboard.start()

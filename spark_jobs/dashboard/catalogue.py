@@ -14,6 +14,7 @@ from spark_jobs.dashboard.panels import (
     findings,
     histograms,
     leadership,
+    migrations,
     monitor,
     partitions,
     quarantine,
@@ -53,6 +54,12 @@ PANELS = (
         answer=partitions.partitions,
         help="A page of the user partitions, and how unequal their load is.",
         parameters=("topic", "search", "sort", *_PAGE),
+    ),
+    PagePanel(
+        name="migrations",
+        answer=migrations.migrations,
+        help="Classic topics that become diskless: partitions that wait for their start, and the newest resets and repairs.",
+        parameters=_PAGE,
     ),
     PagePanel(
         name="leadership",

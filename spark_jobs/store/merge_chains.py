@@ -36,6 +36,7 @@ from spark_jobs.store.chain_rules import UNSEEN, PartitionState, ProducerState
 from spark_jobs.store.findings import ContradictedError, Findings
 from spark_jobs.store.merge_facts import merge_fact
 from spark_jobs.store.merge_files import FileMerge
+from spark_jobs.store.merge_migrations import note_step
 from spark_jobs.store.merge_orders import forget_placement, note_creation, note_placement
 from spark_jobs.store.run_blocks import OFFSET_MAX, RunBlocks
 
@@ -241,11 +242,14 @@ class ChainMerge:
         if state is None:
             return
         self._refuse(chain_rules.contradicts_step(state, self._kpart, row.offset, record))
-        is_seeded = state.base == PENDING
+        base = state.base
         chain_rules.migrate(state, record)
+        note_step(self._db, row, record, base)
+        if state.base != base and PENDING in (base, state.base):
+            state.append_ms = row.append_ms
         if isinstance(record, DisklessLogReset):
             self._producers.drop_partition(topic_id, partition)
-        if isinstance(record, DisklessLogInitialized) and is_seeded:
+        if isinstance(record, DisklessLogInitialized) and base == PENDING:
             for one in record.producers:
                 following = (one.last_sequence + 1) & SEQUENCE_MASK
                 name = (topic_id, partition, one.producer_id)

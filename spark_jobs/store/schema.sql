@@ -57,12 +57,18 @@ create table if not exists topic (
 create table if not exists partition (      -- a chain per user partition
     kpart integer, topic_id blob, partition integer,
     start_offset integer, next_offset integer, since_offset integer, -- log start, high watermark; first entry seen of it
-    batches integer, records integer, bytes integer, last_append_ms integer,
+    batches integer, records integer, bytes integer, last_append_ms integer, -- of the newest batch; until there is one, when it was created or its B0 was set or unset
     diskless_base integer,                  -- B0 of a migrated partition, -1 before it is set
     prefix_start integer not null default -1, leader_epoch integer not null default -1,     -- what its leaders said of it
     chained integer not null default 1,     -- 0: entries were lost since, the next commit may begin anywhere
     block_offset integer, block_bytes integer,  -- the newest run_block, which is added to while it is small
     primary key (kpart, topic_id, partition)
+) without rowid;
+create index if not exists partition_migrated on partition (topic_id, diskless_base) where diskless_base is not null;
+create table if not exists migration_step ( -- the newest resets and repairs of migrated partitions, by operators
+    kpart integer, offset integer, topic_id blob, partition integer, step text not null,
+    base_before integer, base_after integer not null,   -- B0; -1: not set, null: not known
+    leader_epoch integer not null, append_ms integer not null, primary key (kpart, offset, topic_id, partition)
 ) without rowid;
 create table if not exists producer (
     kpart integer, topic_id blob, partition integer, producer_id integer, epoch integer, next_sequence integer, last_append_ms integer,

@@ -36,7 +36,7 @@ from spark_jobs.scan.summary import (
     rows_of,
 )
 from spark_jobs.snapshots.content import SnapshotContent
-from spark_jobs.store import findings, merge_orders, merge_sums
+from spark_jobs.store import findings, merge_migrations, merge_orders, merge_sums
 from spark_jobs.store.books import TEMPORARY
 from spark_jobs.store.findings import Findings, write_notes, write_quarantine
 from spark_jobs.store.merge_chains import ChainMerge, group_rows
@@ -248,3 +248,4 @@ class Store:
         self._pruned_minute = minute
         merge_sums.forget_old(self._db, now_ms)
         findings.forget_old(self._db)
+        merge_migrations.forget_old(self._db)

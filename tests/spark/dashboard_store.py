@@ -94,6 +94,13 @@ class StoreMaker:
             last_append_ms=NOW_MS - 1000,
         )
 
+    def migrated(self, topic_id: bytes, number: int, base: int, since_ms: int, *, kpart: int = 0, **values: object) -> None:
+        """A partition of a classic topic, B0 -1: it waits for its start."""
+        start = max(base, 0)
+        known = {"start_offset": start, "next_offset": start, "since_offset": 0, "batches": 0, "records": 0, "bytes": 0}
+        where = {"kpart": kpart, "topic_id": topic_id, "partition": number, "last_append_ms": since_ms, "diskless_base": base}
+        self.row("partition", **{**known, **where, **values})
+
     def totals(self, kpart: int, values: Mapping[str, int]) -> None:
         """Totals of one partition of the log."""
         for name, value in values.items():

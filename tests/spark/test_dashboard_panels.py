@@ -17,6 +17,7 @@ from spark_jobs.dashboard.panels.files import files
 from spark_jobs.dashboard.panels.findings import UNKNOWN, findings
 from spark_jobs.dashboard.panels.histograms import histograms, quantile
 from spark_jobs.dashboard.panels.leadership import leadership
+from spark_jobs.dashboard.panels.migrations import migrations
 from spark_jobs.dashboard.panels.monitor import monitor
 from spark_jobs.dashboard.panels.overview import facts, overview
 from spark_jobs.dashboard.panels.partitions import partitions
@@ -29,7 +30,7 @@ from spark_jobs.dashboard.panels.uploaders import uploaders
 from spark_jobs.dashboard.verdict import Level, PageProblem, judge
 from spark_jobs.monitor.life import LIFE_FILE, read_life
 from spark_jobs.store.rules import RULES
-from tests.spark.dashboard_store import CLICKS, NOW_MS, NOW_S, ORDERS, StoreMaker
+from tests.spark.dashboard_store import CLICKS, EVIL, EVIL_NAME, NOW_MS, NOW_S, ORDERS, StoreMaker
 
 MINUTE = NOW_S // 60
 
@@ -388,6 +389,47 @@ def test_uploaders_by_rack_and_the_share_of_files_of_several_owners(store: Store
     answer = uploaders(db, PanelQuery(), NOW_MS)
     assert [(rack["rack"], rack["uploaders"], rack["bytes"]) for rack in answer["racks"]] == [("a", 2, 200), ("", 1, 100)]
     assert (answer["files"], answer["multi_owner_files"]) == (60 * 5, 60 * 2)
+
+
+def test_migrations_show_what_waits_the_longest_first_and_what_operators_did(store: StoreMaker, db: sqlite3.Connection) -> None:
+    nothing = {"count": 0, "migrated": {"topics": 0, "partitions": 0}, "topics": [], "steps": []}
+    assert {**migrations(db, PanelQuery(), NOW_MS), "partitions": None} == {**nothing, "partitions": None}
+
+    store.topic(EVIL, EVIL_NAME, 2)
+    for partition in (0, 1):
+        store.migrated(ORDERS, 10 + partition, 500, NOW_MS, prefix_start=20, leader_epoch=3)
+    for topic_id, partition, base, age_ms in ((CLICKS, 10, -1, 5000), (EVIL, 0, -1, 9000), (EVIL, 1, 0, 0)):
+        store.migrated(topic_id, partition, base, NOW_MS - age_ms, leader_epoch=4 if base == 0 else -1)
+    store.migrated(CLICKS, 11, -1, NOW_MS - 7000, leader_epoch=8)
+    answer = migrations(db, PanelQuery(), NOW_MS)
+    assert (answer["count"], answer["migrated"]) == (2, {"topics": 1, "partitions": 2})
+    assert answer["topics"] == [
+        {"topic": EVIL_NAME, "partitions": 2, "pending": 1, "initialised": 1, "waiting_ms": 9000},
+        {"topic": "clicks", "partitions": 2, "pending": 2, "initialised": 0, "waiting_ms": 7000},
+    ]
+    shown = [
+        (one["topic"], one["partition"], one["state"], one["was_reset"], one["start_offset"], one["waiting_ms"])
+        for one in answer["partitions"]["rows"]
+    ]
+    assert shown == [
+        (EVIL_NAME, 0, "pending", False, None, 9000),
+        ("clicks", 11, "pending", True, None, 7000),
+        ("clicks", 10, "pending", False, None, 5000),
+        (EVIL_NAME, 1, "initialised", False, 0, None),
+    ]
+    page = migrations(db, PanelQuery(limit=1, offset=1), NOW_MS)["partitions"]
+    assert (page["count"], [one["partition"] for one in page["rows"]]) == (4, [11])
+
+    store.migrated(CLICKS, 10, -1, 0)  # taken over from a snapshot, which does not say since when
+    answer = migrations(db, PanelQuery(), NOW_MS)
+    assert [one["waiting_ms"] for one in answer["partitions"]["rows"]] == [None, 9000, 7000, None]
+
+    for age_ms, step, before, after in ((3000, "reset", 500, -1), (1000, "repair", 700, 650), (2000, "reset", None, -1)):
+        step_row = {"step": step, "base_before": before, "base_after": after, "leader_epoch": 9, "append_ms": NOW_MS - age_ms}
+        store.row("migration_step", kpart=1, offset=5, topic_id=ORDERS, partition=age_ms // 1000, **step_row)
+    steps = migrations(db, PanelQuery(), NOW_MS)["steps"]
+    told = [(one["partition"], one["step"], one["start_before"], one["start_after"], one["age_ms"]) for one in steps]
+    assert told == [(1, "repair", 700, 650, 1000), (2, "reset", None, None, 2000), (3, "reset", 500, None, 3000)]
 
 
 def test_snapshots_are_the_newest_and_transactions_are_those_open(store: StoreMaker, db: sqlite3.Connection) -> None:

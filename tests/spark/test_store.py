@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from records.model import (
+    DisklessLogInitialized,
+    DisklessLogRepaired,
+    DisklessLogReset,
     FilesFenced,
     FilesHandedOver,
     FilesRemoved,
+    Record,
     RecordsDeleted,
     Restored,
     TombstonesExpired,
@@ -25,6 +30,7 @@ from records.model import (
 from spark_jobs.scan import SUMMARY_DDL, SUMMARY_SCHEMA
 from spark_jobs.scan.blocks import pack, pack_batches, unpack
 from spark_jobs.scan.summary import FindingRow, HeadRow, LinkRow, batches_of, rows_of
+from spark_jobs.store.merge_migrations import STEPS_KEPT
 from spark_jobs.store.sink import LogMismatchError, StaleHeadsError, Store
 from tests.records.examples import EXAMPLES
 from tests.spark.scan_logs import TOPIC, LogWriter, content, findings, follow, rows, scan
@@ -225,6 +231,45 @@ def test_the_lag_and_the_freshness_of_a_micro_batch_are_noted(tmp_path: Path) ->
     assert rows(tmp_path, "select entries, batches, scan_ms, lag_entries from micro_batch") == [(len(log.entries), 32, 5, 42)]
     assert rows(tmp_path, "select upper, count from histogram where name = 'freshness_ms'") == [(1024, 1)]
     assert rows(tmp_path, "select log_end - next_offset from head") == [(30,)]
+
+
+def test_it_is_known_since_when_a_partition_waits_and_what_operators_did(tmp_path: Path) -> None:
+    log, times = LogWriter(), list[int]()
+
+    def step(record: Record | None = None) -> None:
+        log.now_ms += 1000
+        times.append(log.now_ms)
+        if record is None:
+            log.await_partition(3)
+        else:
+            log.add(record)
+
+    where = {"topic_id": TOPIC, "partition": 3}
+    begun = DisklessLogInitialized(**where, base_offset=50, prefix_start_offset=20, leader_epoch=1, producers=[])
+    for record in (None, begun, DisklessLogReset(**where, leader_epoch=2), DisklessLogReset(**where, leader_epoch=3)):
+        step(record)
+    known = "select diskless_base, prefix_start, leader_epoch, last_append_ms from partition where partition = 3"
+    with Store.open(tmp_path) as store:
+        follow(store, log.entries)
+        assert rows(tmp_path, known) == [(-1, -1, 3, times[2])]  # reset once more it goes on waiting
+        told = len(log.entries)
+        step(replace(begun, leader_epoch=4))
+        step(DisklessLogRepaired(**where, base_offset=40, leader_epoch=4))
+        follow(store, log.entries[told:])
+    assert rows(tmp_path, known) == [(40, 20, 4, times[4])]
+    steps = "select step, base_before, base_after, leader_epoch, append_ms from migration_step order by offset"
+    assert rows(tmp_path, steps) == [("reset", 50, -1, 2, times[2]), ("reset", -1, -1, 3, times[3]), ("repair", 50, 40, 4, times[5])]
+
+
+def test_the_newest_steps_of_operators_are_kept(tmp_path: Path) -> None:
+    log = LogWriter()
+    log.await_partition(3)
+    for epoch in range(STEPS_KEPT + 5):
+        log.now_ms += epoch % 2
+        log.add(DisklessLogReset(topic_id=TOPIC, partition=3, leader_epoch=epoch))
+    with Store.open(tmp_path) as store:
+        follow(store, log.entries)
+    assert rows(tmp_path, "select count(*), min(leader_epoch), max(leader_epoch) from migration_step") == [(STEPS_KEPT, 5, STEPS_KEPT + 4)]
 
 
 def test_every_record_type_is_taken_over(tmp_path: Path) -> None:

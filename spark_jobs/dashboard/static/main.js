@@ -10,6 +10,7 @@ import { agreementPanel, findingsPanel, orphansPanel, quarantinePanel } from "/s
 import { filesPanel, uploadersPanel } from "/static/panels/files.js";
 import { histogramsPanel } from "/static/panels/histograms.js";
 import { leadershipPanel } from "/static/panels/leadership.js";
+import { migrationsPanel } from "/static/panels/migrations.js";
 import { monitorPanel } from "/static/panels/monitor.js";
 import { Now } from "/static/panels/now.js";
 import { partitionsPanel, topicsPanel } from "/static/panels/partitions.js";
@@ -26,7 +27,7 @@ const sections = [
   { id: "now", title: "Now", panels: [activityPanel()], before: [problems, start, now.element] },
   { id: "audit", title: "Audit", panels: [findingsPanel(), agreementPanel(), quarantinePanel(), orphansPanel()] },
   { id: "service", title: "Service", panels: [servicePanel(), leadershipPanel()] },
-  { id: "partitions", title: "Partitions", panels: [partitionsPanel()] },
+  { id: "partitions", title: "Partitions", panels: [partitionsPanel(), migrationsPanel()] },
   { id: "files", title: "Files", panels: [topicsPanel(), uploadersPanel(), filesPanel(), snapshotsPanel(), histogramsPanel()] },
   { id: "monitor", title: "Monitor", panels: [monitorPanel()] },
 ];

@@ -1,6 +1,6 @@
 // What the page shows is in its address, so that a reload, a bookmark or a colleague sees the same.
 
-const DEFAULTS = { range: "300", split: "total", topic: "", q: "", sort: "rate", page: "0", findings: "0", quarantine: "0" };
+const DEFAULTS = { range: "300", split: "total", topic: "", q: "", sort: "rate", page: "0", findings: "0", quarantine: "0", migrating: "0" };
 const ALLOWED = { range: ["300", "3600", "86400"], split: ["total", "coordinator", "topic"] };
 
 const listeners = new Set();
