@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -350,6 +351,7 @@ def test_a_migration_is_taken_back_and_begun_again(secured_place: Place, unique_
                 await anext(HybridReader(client, described.topic_id, classic).read(0))
 
     asyncio.run(read())
+    asyncio.run(_abort_while_one_is_migrated(place, name))
     place.write(name, 3)
     admin = AdminClient({"bootstrap.servers": place.kafka})
     admin.create_partitions([NewPartitions(name, 3)])[name].result(WAIT_S)
@@ -362,6 +364,27 @@ def test_a_migration_is_taken_back_and_begun_again(secured_place: Place, unique_
     for deleted in admin.delete_records([TopicPartition(name, 0, 3), TopicPartition(name, 2, 4)]).values():
         deleted.result(WAIT_S)
     assert [(row["first_offset"], row["prefix_records"]) for row in place.verify(name)] == [(3, 5), (0, 0), (4, 0)]
+
+
+async def _abort_while_one_is_migrated(place: Place, name: str) -> None:
+    """A forgotten driver is about to set the start of a pending partition when the migration is taken back."""
+    topic = place.topic(name)
+    topic_id = (await topic.describe()).topic_id
+    classic = topic.partition(topic_id, 0)
+
+    def abort() -> None:
+        with ThreadPoolExecutor(1) as pool:
+            report = pool.submit(place.run, "abort", name, "--yes").result(WAIT_S)
+        assert [row["result"] for row in report] == ["left pending"] * 2
+
+    async with place.client() as client:
+        planned = await client.describe_diskless_log(topic_id, 0)
+        assert planned.leader_epoch > (await classic.look()).leader_epoch
+        steps = Steps(6, action=abort)  # before the call that sets the start
+        with pytest.raises(MigrationRefused, match=f"{name}-0 was reset since"):
+            await MigrationDriver(steps.over(client), still_s=0.0).migrate(steps.over(classic), planned_epoch=planned.leader_epoch)
+        assert steps.names.index("init_diskless_log") == 6
+        assert (await client.describe_diskless_log(topic_id, 0)).state == "pending"
 
 
 async def _migrate_one(place: Place, name: str, partitions: int) -> None:

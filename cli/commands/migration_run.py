@@ -135,7 +135,7 @@ async def _start(
                 classic_pending=True,
                 timeout_ms=milliseconds(timeout_s),
             )
-        driver = MigrationDriver(client, still_s=still_s, drain_timeout_s=drain_timeout_s, follows_resets=True)
+        driver = MigrationDriver(client, still_s=still_s, drain_timeout_s=drain_timeout_s)
         rows = await _migrate_all(driver, topic, plan)
     print_rows(rows, output, REPORT_COLUMNS)
     _end(name, rows)
@@ -153,9 +153,10 @@ async def _migrate_all(driver: MigrationDriver, topic: KafkaClassicTopic, plan: 
 
     async def migrate(index: int) -> Row:
         partition = topic.partition(plan.topic.topic_id, index)
+        planned_epoch = plan.known[index].leader_epoch if index < len(plan.known) else -1
         try:
             async with slots:
-                migrated = await driver.migrate(partition)
+                migrated = await driver.migrate(partition, planned_epoch=planned_epoch)
         except (MigrationRefused, DisklessError, KafkaException) as error:
             say(plain(error))
             result = WRITTEN_PAST if isinstance(error, WrittenPastBoundary) else "not migrated"
@@ -224,8 +225,10 @@ def abort(
 ) -> None:
     """Take a migration back whose diskless logs are still empty, and let the writers write to the classic topic again.
 
-    Partitions that have their start lose it, then the ACL of `start` is taken away; with --writers-stopped there was none. Nothing is
-    changed when a partition has diskless records. The topic stays known to the service as one to be migrated: `start` may begin again.
+    End every `start` of the topic first, and whatever else migrates it; one that goes on is refused. Partitions that have their start
+    lose it, and an epoch above that of Kafka's leader is recorded for all. Then the ACL of `start` is taken away; with
+    --writers-stopped there was none. Nothing is changed when a partition has diskless records. The topic stays known to the service as
+    one to be migrated: `start` may begin again.
 
     Example: `diskless migration abort orders --bootstrap-server localhost:9192 --kafka-bootstrap-server kafka:9092`
     """
@@ -239,7 +242,7 @@ def abort(
 async def _abort(
     name: str, place: KafkaPlace, bootstrap_server: str, timeout_s: float, is_confirmed: bool, dry_run: bool, yes: bool, output: str
 ) -> None:
-    from cli.migration_plan import known_logs, known_topic
+    from cli.migration_plan import known_logs, known_topic, look_at_all
     from cli.outcome import Exit, Failed
     from cli.service import milliseconds
 
@@ -252,12 +255,16 @@ async def _abort(
         logs = await known_logs(client, known, timeout_ms)
         _check_empty(name, logs)
         await topic.fence.is_closed()  # refuses, before anything is changed, when there is no ACL to take away
+        classic = await look_at_all(topic, facts)
         to_reset = [index for index, log in enumerate(logs) if log.state == "initialised"]
         say(f"topic {name}: {len(to_reset)} of {len(logs)} partitions lose the start of their diskless log, then writers may write again")
         if not dry_run:
-            confirm("Abort the migration?", yes=yes)
-            for index in to_reset:
-                await client.reset_diskless_log(facts.topic_id, index, leader_epoch=logs[index].leader_epoch + 1, timeout_ms=timeout_ms)
+            confirm("Has every `start` of this topic ended, and is the migration to be aborted?", yes=yes)
+            # Also those that are pending: what a driver has under way for them is of these epochs, and must come too late.
+            for index, (log, led) in enumerate(zip(logs, classic, strict=False)):
+                epoch = max(log.leader_epoch, led.leader_epoch) + 1
+                await client.reset_diskless_log(facts.topic_id, index, leader_epoch=epoch, timeout_ms=timeout_ms)
+            _check_pending(name, await known_logs(client, known, timeout_ms))
             await topic.fence.open()
     rows = [
         {
@@ -287,4 +294,16 @@ def _check_empty(name: str, logs: Sequence[DisklessLogState]) -> None:
             raise Failed(
                 f"{name}-{index} has {records} diskless records from offset {log.start_offset} on, which would be lost: the migration "
                 "cannot be taken back any more"
+            )
+
+
+def _check_pending(name: str, logs: Sequence[DisklessLogState]) -> None:
+    """Raise `Failed` when a partition got a start again after it was reset."""
+    from cli.outcome import Failed
+
+    for index, log in enumerate(logs):
+        if log.state != "pending":
+            raise Failed(
+                f"{name}-{index} was given the start {log.start_offset} again while the migration was taken back, so somebody still "
+                "migrates it: its writers stay stopped; end every `diskless migration start` of the topic, then abort again"
             )

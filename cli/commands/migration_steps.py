@@ -161,8 +161,8 @@ def reset(
 ) -> None:
     """Make a partition pending again whose diskless log is still empty, so that it can begin at another offset.
 
-    TOPIC is a name or an id. Refused once anything was committed to the diskless log, deleted since or not. What a leader of a lower
-    epoch than --leader-epoch asks for afterwards is refused.
+    TOPIC is a name or an id. Refused once anything was committed to the diskless log, deleted since or not. End every `start` of the
+    topic first: what a leader of a lower epoch than --leader-epoch asks for afterwards is refused, one of that epoch may set it again.
 
     Examples: `diskless migration reset orders 0 --dry-run --bootstrap-server localhost:9192`,
     `diskless migration reset orders 0 --leader-epoch 8 --yes --bootstrap-server localhost:9192`

@@ -55,33 +55,31 @@ class MigrationDriver:
         still_s: float = 3.0,
         drain_timeout_s: float = 60.0,
         look_every_s: float = 0.1,
-        follows_resets: bool = False,
     ) -> None:
-        """`still_s` is how long a log must not move before its end counts, `drain_timeout_s` how long that is waited for.
-
-        An operator's reset records an epoch above Kafka's. A driver that `follows_resets` proposes with that epoch; another one waits until
-        Kafka has reached it, as a leader must.
-        """
+        """`still_s` is how long a log must not move before its end counts, `drain_timeout_s` how long that is waited for."""
         self._coordinator = coordinator
-        self._follows_resets = follows_resets
         self._still_s = still_s
         self._drain_timeout_s = drain_timeout_s
         self._look_every_s = look_every_s
         self._init_slots = asyncio.Semaphore(INITS_AT_ONCE)
 
-    async def migrate(self, partition: ClassicPartition) -> MigratedPartition:
+    async def migrate(self, partition: ClassicPartition, *, planned_epoch: int | None = None) -> MigratedPartition:
         """Take all steps; a repetition takes those that are missing.
+
+        An operator's reset records an epoch above Kafka's. With a `planned_epoch`, the one that was recorded when an operator decided to
+        migrate, B0 is proposed with the recorded epoch, and a reset since then is the end. Without, it is waited until Kafka has
+        reached the recorded epoch, as a leader must.
 
         Raises `MigrationRefused`, `WrittenPastBoundary` when records stand at or above B0, `DisklessError` of the coordinator, and what the
         port raises.
         """
-        known = await self._describe(partition)
+        known = await self._describe(partition, planned_epoch)
         await partition.refuse_writes()
         while known.state == "pending":
-            known = await self._describe(partition)
+            known = await self._describe(partition, planned_epoch)
             if known.state != "pending":
                 break  # a rival was quicker
-            drained = await self._drained(partition, 0 if self._follows_resets else known.leader_epoch)
+            drained = await self._drained(partition, known.leader_epoch if planned_epoch is None else 0)
             read = await partition.last_batches(drained)
             settled = await partition.settle(drained)
             if _is_same(settled, drained) and (set_ := await self._initialise(partition, known, settled, read)) is not None:
@@ -97,10 +95,15 @@ class MigrationDriver:
             was_initialised=True,
         )
 
-    async def _describe(self, partition: ClassicPartition) -> DisklessLogState:
+    async def _describe(self, partition: ClassicPartition, planned_epoch: int | None = None) -> DisklessLogState:
         found = await self._coordinator.describe_diskless_log(partition.topic_id, partition.partition)
         if found.state == "born":
             raise MigrationRefused(f"{partition.name} was created as a diskless partition: there is nothing to migrate")
+        if found.state == "pending" and planned_epoch is not None and found.leader_epoch > planned_epoch:
+            raise MigrationRefused(
+                f"{partition.name} was reset since this migration was planned (epoch {found.leader_epoch} is recorded, it was "
+                f"{planned_epoch}): somebody takes the migration back, or did a reset by hand"
+            )
         return found
 
     async def _drained(self, partition: ClassicPartition, epoch_min: int) -> ClassicState:

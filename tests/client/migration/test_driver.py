@@ -191,13 +191,20 @@ async def test_a_late_leader_is_fenced_and_waits_for_the_newer_one() -> None:
     assert (await driver(logs).migrate(partition)).leader_epoch == 4
 
 
-async def test_a_driver_follows_an_operators_reset_and_is_fenced_by_the_next_one() -> None:
+async def test_a_driver_goes_by_the_reset_that_was_recorded_when_it_was_planned() -> None:
     partition, logs = written(), InMemoryDisklessLogs()
     logs.reset(TOPIC, 0, 4)
-    steps = Steps(STEPS.index("init_diskless_log"), action=lambda: logs.reset(TOPIC, 0, 5))
-    migrated = await driver(steps.over(logs), follows_resets=True).migrate(steps.over(partition))
-    assert migrated.leader_epoch == 5
-    assert steps.names.count("init_diskless_log") == 2
+    assert (await driver(logs).migrate(partition, planned_epoch=4)).leader_epoch == 4
+
+
+@pytest.mark.parametrize("number", range(STEPS.index("init_diskless_log") + 1))
+async def test_a_reset_ends_a_planned_migration_at_any_step_before_its_start_is_set(number: int) -> None:
+    partition, logs = written(), InMemoryDisklessLogs()
+    steps = Steps(number, action=lambda: logs.reset(TOPIC, 0, partition.leader_epoch + 1))
+    with pytest.raises(MigrationRefused, match=r"was reset since this migration was planned \(epoch 1 is recorded, it was -1\)"):
+        await driver(steps.over(logs)).migrate(steps.over(partition), planned_epoch=-1)
+    assert logs.seeds == {}
+    assert ("refuse_writes" in steps.names) == (number > 0)
 
 
 async def test_a_log_that_ends_before_the_boundary_is_refused() -> None:
