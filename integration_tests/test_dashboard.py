@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from integration_tests.dashboard_browser import DashboardProcess, looked_at, open_chromium
-from tests.spark.dashboard_store import EVIL, EVIL_NAME, StoreMaker
+from tests.spark.dashboard_store import CLICKS, EVIL, EVIL_NAME, StoreMaker
 
 
 @pytest.fixture(scope="module")
@@ -238,11 +238,16 @@ def test_migrations_are_followed_from_waiting_to_diskless(browser: Browser, dash
         page.click("#panel-migrations [aria-label='last page']")
         watched.wait_text("#panel-migrations .pager", "30 of 30 partitions")
         watched.wait_text("#panel-migrations", f"{EVIL_NAME}-29")
+        store.migrated(CLICKS, 10, -1, now_ms)
         for number in range(30):
             store.migrated(EVIL, number, 1_234_567 + number, now_ms, prefix_start=20, leader_epoch=3)
+        watched.wait_text("#panel-migrations .pager", "of 1 partitions")  # the page that was looked at is no more
+        page.click("#panel-migrations [aria-label='first page']")
+        watched.wait_text("#panel-migrations", "clicks-10")
+        store.migrated(CLICKS, 10, 0, now_ms, leader_epoch=0)
         step = {"step": "repair", "base_before": 7_654_321, "base_after": 1_234_567, "leader_epoch": 3, "append_ms": now_ms}
         store.row("migration_step", kpart=0, offset=77, topic_id=EVIL, partition=0, **step)
-        watched.wait_text("#panel-migrations .note", "No migration is under way. 1 topic with 30 partitions was migrated.")
+        watched.wait_text("#panel-migrations .note", "No migration is under way. 2 topics with 31 partitions were migrated.")
         watched.wait_text("#panel-migrations", f"{EVIL_NAME}-0")
         watched.assert_quiet()
 

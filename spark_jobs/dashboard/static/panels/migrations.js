@@ -11,14 +11,14 @@ const offset = (value) => (value === null ? "–" : grouped(value));
 
 export function migrationsPanel() {
   return new Panel({
-    id: "migrations", title: "Migrations", size: "wide", moving: true, everyMs: () => 4000, help: "Classic topics that become diskless: records before the start are in Kafka's own log",
+    id: "migrations", title: "Migrations", size: "wide", moving: true, help: "Classic topics that become diskless: records before the start are in Kafka's own log",
     load: () => `migrations?${new URLSearchParams({ offset: Number(state.get("migrating")) * LIMIT, limit: LIMIT })}`,
     draw(data, panel) {
       const { count, topics, partitions, steps } = data;
       panel.count(count, "warning");
       return [h("p", { class: "note" }, summary(data)),
         count ? [topicsTable(topics), h("h3", {}, "Partitions"), partitionsTable(partitions.rows)] : null,
-        partitions.count > LIMIT ? pager({ name: "migrating", unit: "partitions", count: partitions.count, offset: partitions.offset, limit: partitions.limit, go: (page) => state.set({ migrating: String(page) }) }) : null,
+        partitions.count > LIMIT || (count && partitions.offset) ? pager({ name: "migrating", unit: "partitions", count: partitions.count, offset: partitions.offset, limit: partitions.limit, go: (page) => state.set({ migrating: String(page) }) }) : null,
         steps.length ? [h("h3", {}, "Resets and repairs"), stepsTable(steps)] : null];
     },
   });
