@@ -47,7 +47,9 @@ many = settings(max_examples=60, deadline=None)
 
 # librdkafka and kio name Kafka's own requests as Kafka does.
 KAFKAS_OWN = {3: "Metadata", 10: "FindCoordinator", 18: "ApiVersions", 34: "AlterReplicaLogDirs", 35: "DescribeLogDirs"} | {
+    17: "SaslHandshake",
     32: "DescribeConfigs",
+    36: "SaslAuthenticate",
     44: "IncrementalAlterConfigs",
     59: "FetchSnapshot",
     73: "AssignReplicasToDirs",

@@ -79,7 +79,7 @@ def single_codec(where: str, kind: str, inner: object, flexible: bool, nullable:
         return _converted(where, "h", ErrorCode, lambda code: int(code.value))
     if kind in ("timedelta_i32", "timedelta_i64"):
         code = "i" if kind == "timedelta_i32" else "q"
-        return _converted(where, code, lambda number: timedelta(milliseconds=number), lambda delta: round(delta / _MILLISECOND))
+        return _converted(where, code, lambda number: timedelta(milliseconds=number), lambda delta: delta // _MILLISECOND)
     if kind in FIXED and not nullable:
         return _converted(where, FIXED[kind], lambda one: one, lambda one: one)
     raise TypeError(f"{where}: Kafka type {kind} (nullable: {nullable}) is not known")

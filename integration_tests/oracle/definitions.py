@@ -173,7 +173,7 @@ def _to_one(value: Any, kind: str, item: dataclasses.Field[Any]) -> Any:
             return base64.b64decode(value)
         case "int16", "error_code":
             return ErrorCode(value)
-        case "int32", "timedelta_i32":
+        case ("int32", "timedelta_i32") | ("int64", "timedelta_i64"):
             return timedelta(milliseconds=value)
         case _:
             return value

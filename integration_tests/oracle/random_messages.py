@@ -11,6 +11,7 @@ from kio.schema.errors import ErrorCode
 from integration_tests.oracle.definitions import DefinedField, Definition, uuid_text
 
 _BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
+_LIFETIME_MS_MAX = 10**15  # kio makes a timedelta of it, which holds 2.7 million years and refuses more
 _ERROR_CODES = sorted(int(code.value) for code in ErrorCode)
 # Lone surrogates are no text; Kafka's JSON could not carry them either.
 _TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.integers(120, 140).map(lambda size: "y" * size)
@@ -46,6 +47,8 @@ def _values(field: DefinedField, tags: st.SearchStrategy[dict[int, str]] | None)
 def _singles(field: DefinedField) -> st.SearchStrategy[Any]:
     if field.kind == "int16" and field.name == "errorCode":
         return st.sampled_from(_ERROR_CODES)
+    if field.kind == "int64" and field.name == "sessionLifetimeMs":
+        return st.integers(-_LIFETIME_MS_MAX, _LIFETIME_MS_MAX)
     if field.kind in _BITS:
         edge = 1 << (_BITS[field.kind] - 1)
         return st.integers(-edge, edge - 1)

@@ -60,7 +60,8 @@ def test_everything_that_is_locked_is_looked_at() -> None:
     found = components(ROOT)
     packages = {entry.name for entry in parse_lock((ROOT / "requirements.lock").read_text(encoding="utf-8"))}
     assert {one.name for one in found if one.purl.startswith("pkg:pypi/")} == packages
-    locks = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("*/**/*.lock") if "build" not in path.relative_to(ROOT).parts}
+    folders = [folder for folder in ROOT.iterdir() if folder.is_dir() and folder.name != "build" and not folder.name.startswith(".")]
+    locks = {path.relative_to(ROOT).as_posix() for folder in folders for path in folder.rglob("*.lock")}
     assert locks == set(JAR_LOCKS)
     places = {one.name: one.place for one in found}
     assert places["crc32c"] is places["apsw"] is Deliverable.SERVICE
