@@ -96,7 +96,8 @@ def test_one_broker_hangs_and_then_dies_under_load(kafka_cluster: KafkaFactory, 
         service.wait_shared()
         load.wait_flowing()
     run.check()
-    assert run.broken_terms() == broken
+    # A leader that was replaced just before the broker died may hear that its entry was refused before it reads its successor's claim.
+    assert run.broken_terms() - broken <= run.replacements()
     assert pids(service) == started
 
 

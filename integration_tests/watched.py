@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Self, TypeVar
 
 from confluent_kafka.admin import AdminClient
@@ -107,6 +108,12 @@ class Watched:
         """The epochs of the claims in force, in the order of the log, for each coordinator."""
         logs = dump_topic(self.service.bootstrap, self.service.topic)
         return {coordinator_id: [claim.epoch for claim in read_log(messages).claims] for coordinator_id, messages in logs.items()}
+
+    def replacements(self) -> int:
+        """Claims in force of another node than the one before, of all coordinators."""
+        logs = dump_topic(self.service.bootstrap, self.service.topic)
+        nodes = [[claim.node_id for claim in read_log(messages).claims] for messages in logs.values()]
+        return sum(before != after for claimed in nodes for before, after in pairwise(claimed))
 
     def check(self) -> None:
         """Fail with every contradiction between what clients were told and what is left; every attempt must have an answer in time."""
