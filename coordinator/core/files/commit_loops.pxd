@@ -8,28 +8,34 @@ cdef Py_ssize_t RECORD_COUNT, ROW, TIMESTAMP, TIMESTAMP_TYPE, TOPIC_HIGH, TOPIC_
 cdef long long _ACCEPTED, _DUPLICATE, _GAP, _NEW_EPOCH_GAP, _FENCED, _WRONG_SPAN, _NO_ROOM
 cdef long long DECIDED, HAS_REFUSALS, UNKNOWN_PARTITION, NO_PARTITION, WRONG_OFFSET, FAR_BYTES, OLD_EPOCH, WRONG_SEQUENCE, PENDING
 
-@cython.locals(line=Py_ssize_t, row=Py_ssize_t)
-cdef Py_ssize_t _find_partitions(long long[:, ::1] lines, Py_ssize_t first, Py_ssize_t stop, KeyedRows partitions) except -2
+@cython.final
+cdef class _Cells:
+    cdef long long[:, ::1] cells
+
+@cython.locals(line=Py_ssize_t, row=Py_ssize_t, near=Py_ssize_t)
+cdef Py_ssize_t _find_partitions(_Cells lines, Py_ssize_t first, Py_ssize_t stop, KeyedRows partitions) except -2
+
+cdef Py_ssize_t _row_of(_Cells lines, Py_ssize_t line, Py_ssize_t near, KeyedRows partitions) except -2
 
 @cython.locals(
     epoch=cython.longlong, known=cython.longlong, first=cython.longlong, last=cython.longlong, held=Py_ssize_t, newest=Py_ssize_t,
     place=Py_ssize_t, cell=Py_ssize_t, _=Py_ssize_t, expected=cython.longlong,
 )
 cdef long long _judge_sequence(
-    long long[:, ::1] lines, Py_ssize_t line, Py_ssize_t slot, KeyedRows producers, bint is_retry_known,
+    _Cells lines, Py_ssize_t line, Py_ssize_t slot, KeyedRows producers, bint is_retry_known,
 ) except -1
 
 @cython.locals(
     row=Py_ssize_t, base=cython.longlong, next_offset=cython.longlong, is_append_time=bint, effective=cython.longlong,
     epoch=cython.longlong, first=cython.longlong, place=Py_ssize_t, cell=Py_ssize_t,
 )
-cdef void _accept(
-    long long[:, ::1] lines, Py_ssize_t line, Py_ssize_t slot, long long append_time, KeyedRows partitions, KeyedRows producers,
-) except *
+cdef Py_ssize_t _accept(
+    _Cells lines, Py_ssize_t line, Py_ssize_t slot, long long append_time, KeyedRows partitions, KeyedRows producers,
+) except -2
 
-@cython.locals(file=Py_ssize_t, first=Py_ssize_t, stop=Py_ssize_t, line=Py_ssize_t, verdict=cython.longlong)
+@cython.locals(file=Py_ssize_t, first=Py_ssize_t, stop=Py_ssize_t, line=Py_ssize_t, verdict=cython.longlong, lines=_Cells)
 cpdef object decide_files(
-    long long[:, ::1] lines, const long long[::1] bounds, long long append_time, long long offsets_max, KeyedRows partitions,
+    long long[:, ::1] table, const long long[::1] bounds, long long append_time, long long offsets_max, KeyedRows partitions,
     KeyedRows producers, long long[::1] outcomes,
 )
 
@@ -37,22 +43,22 @@ cpdef object decide_files(
     row=Py_ssize_t, count=cython.longlong, slot=Py_ssize_t, due=cython.longlong, first=cython.longlong, verdict=cython.longlong,
 )
 cdef long long _decide(
-    long long[:, ::1] lines, Py_ssize_t line, long long append_time, long long offsets_max, KeyedRows partitions, KeyedRows producers,
+    _Cells lines, Py_ssize_t line, long long append_time, long long offsets_max, KeyedRows partitions, KeyedRows producers,
 ) except -1
 
 @cython.locals(
     file=Py_ssize_t, used=Py_ssize_t, line=Py_ssize_t, row=Py_ssize_t, slot=Py_ssize_t, reason=cython.longlong, expected=cython.longlong,
-    verdict=cython.longlong,
+    verdict=cython.longlong, lines=_Cells, undo=_Cells, new=Py_ssize_t, near=Py_ssize_t,
 )
 cpdef Py_ssize_t apply_files(
-    long long[:, ::1] lines, const long long[::1] bounds, Py_ssize_t first_file, Py_ssize_t stop_file, const long long[::1] append_times,
-    KeyedRows partitions, KeyedRows producers, long long[::1] accepted, long long[:, ::1] undo, long long[::1] fault,
+    long long[:, ::1] table, const long long[::1] bounds, Py_ssize_t first_file, Py_ssize_t stop_file, const long long[::1] append_times,
+    KeyedRows partitions, KeyedRows producers, long long[::1] accepted, long long[:, ::1] journal, long long[::1] fault,
 ) except -1
 
 @cython.locals(cell=Py_ssize_t, place=Py_ssize_t)
 cdef void _note(
-    long long[:, ::1] undo, Py_ssize_t at, Py_ssize_t row, Py_ssize_t slot, KeyedRows partitions, KeyedRows producers,
+    _Cells undo, Py_ssize_t at, Py_ssize_t row, Py_ssize_t slot, KeyedRows partitions, KeyedRows producers,
 ) except *
 
 @cython.locals(at=Py_ssize_t, row=Py_ssize_t, slot=Py_ssize_t, new=Py_ssize_t, cell=Py_ssize_t, place=Py_ssize_t)
-cdef void _take_back(long long[:, ::1] undo, Py_ssize_t used, KeyedRows partitions, KeyedRows producers) except *
+cdef void _take_back(_Cells undo, Py_ssize_t used, KeyedRows partitions, KeyedRows producers) except *
