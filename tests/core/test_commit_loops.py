@@ -291,10 +291,27 @@ def run_of(loops: ModuleType, kind: type[KeyedRows], groups: Sequence[Sequence[S
         end = loops.place_batches(
             lines.data, 0, int(bounds[stop]), bounds.data, ids.data, times.data, owners.data, numbers_of(rows).data, 0
         )  # fmt: skip
-        ordered, totals = np.zeros(len(lines), ROW), np.zeros(len(BatchVerdict) + 1, np.int64)
-        loops.order_rows(numbers_of(rows).data, np.argsort(owners[:end], kind="stable").data, numbers_of(ordered).data)
+        totals = np.zeros(len(BatchVerdict) + 1, np.int64)
+        few, owned = np.zeros(len(KEYS) - 1, np.int64), np.zeros(len(KEYS), np.int64)
+        beyond = loops.count_batches(lines.data, 0, int(bounds[stop]), few.data)
+        assert loops.count_batches(lines.data, 0, int(bounds[stop]), owned.data) == bounds[stop]
+        places, by_partition = np.cumsum(owned) - owned, np.zeros(len(lines), ROW)
+        loops.sort_batches(
+            lines.data, 0, int(bounds[stop]), bounds.data, ids.data, times.data, places.data, numbers_of(by_partition).data
+        )  # fmt: skip
+        assert by_partition[:end].tolist() == rows[:end][np.argsort(owners[:end], kind="stable")].tolist()
         loops.count_lines(lines.data, totals.data)
-        said += [lines.tolist(), stop, fault.tolist(), accepted[:stop].tolist(), end, owners.tolist(), ordered.tolist(), totals.tolist()]
+        said += [
+            lines.tolist(),
+            stop,
+            fault.tolist(),
+            accepted[:stop].tolist(),
+            end,
+            owners.tolist(),
+            beyond,
+            places.tolist(),
+            totals.tolist(),
+        ]
         for table in (speculative, committed, of_leader, of_follower):
             said += [table.array[np.sort(table.rows())].tolist(), table.count, table.top]
             table.take_changed()

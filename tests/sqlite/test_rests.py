@@ -58,7 +58,7 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     note(packing, "hash_file", "files")
     note(packing, "hash_producer", "producers")
-    note(AppliedFiles, "place", "blocks")
+    note(AppliedFiles, "sort_into", "blocks")
     note(writer, "_statement", "statements")
     return seen
 

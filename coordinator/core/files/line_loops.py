@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+try:
+    import cython
+except ImportError:
+    from records import interpreted_cython as cython
+
 from records.lines import (
     BASE_OFFSET,
     BYTE_OFFSET,
@@ -17,6 +22,9 @@ from records.lines import (
 
 _ACCEPTED = int(BatchVerdict.ACCEPTED)
 
+_LINES_WITH_LOCK = 1 << 12
+"""So many lines take some 30 us: less than it may take a thread to get the interpreter lock back once it has let go of it."""
+
 
 def place_batches(
     lines: memoryview[int], first: int, stop: int, bounds: memoryview[int], file_ids: memoryview[int], append_times: memoryview[int],
@@ -29,22 +37,69 @@ def place_batches(
     for line in range(first, stop):
         if lines[line, VERDICT] != _ACCEPTED:
             continue
-        file = lines[line, FILE]
         owners[to] = lines[line, ROW]
-        rows[to, 0], rows[to, 1] = lines[line, BASE_OFFSET], lines[line, RECORD_COUNT]
-        rows[to, 2], rows[to, 3] = lines[line, BYTE_OFFSET], lines[line, BYTE_SIZE]
-        rows[to, 4], rows[to, 5] = file_ids[file], line - bounds[file]
-        rows[to, 6], rows[to, 7], rows[to, 8] = lines[line, TIMESTAMP], append_times[file], lines[line, TIMESTAMP_TYPE]
+        _put_row(lines, line, bounds, file_ids, append_times, rows, to)
         to += 1
     return to
 
 
-def order_rows(rows: memoryview[int], order: memoryview[int], sorted_rows: memoryview[int]) -> None:
-    """Copy rows in another order."""
-    for to in range(len(order)):
-        place = order[to]
-        for cell in range(9):
-            sorted_rows[to, cell] = rows[place, cell]
+def count_batches(lines: memoryview[int], first: int, stop: int, counts: memoryview[int]) -> int:
+    """Count accepted batches by the rows of their partitions. Returns the first line whose row has no place in `counts`, or `stop`."""
+    if stop - first <= _LINES_WITH_LOCK:
+        return _count_batches(lines, first, stop, counts)
+    with cython.nogil:
+        return _count_batches(lines, first, stop, counts)
+
+
+def _count_batches(lines: memoryview[int], first: int, stop: int, counts: memoryview[int]) -> int:
+    """What `count_batches` says."""
+    known = len(counts)
+    for line in range(first, stop):
+        if lines[line, VERDICT] != _ACCEPTED:
+            continue
+        row = lines[line, ROW]
+        if row >= known:
+            return line
+        counts[row] += 1
+    return stop
+
+
+def sort_batches(
+    lines: memoryview[int], first: int, stop: int, bounds: memoryview[int], file_ids: memoryview[int], append_times: memoryview[int],
+    places: memoryview[int], rows: memoryview[int],
+) -> None:  # fmt: skip
+    """Write the accepted batches of lines as rows (`stored_rows.ROW`), each at the place of its partition, which moves on by one."""
+    if stop - first <= _LINES_WITH_LOCK:
+        _sort_batches(lines, first, stop, bounds, file_ids, append_times, places, rows)
+        return
+    with cython.nogil:
+        _sort_batches(lines, first, stop, bounds, file_ids, append_times, places, rows)
+
+
+def _sort_batches(
+    lines: memoryview[int], first: int, stop: int, bounds: memoryview[int], file_ids: memoryview[int], append_times: memoryview[int],
+    places: memoryview[int], rows: memoryview[int],
+) -> None:  # fmt: skip
+    """What `sort_batches` says."""
+    for line in range(first, stop):
+        if lines[line, VERDICT] != _ACCEPTED:
+            continue
+        owner = lines[line, ROW]
+        to = places[owner]
+        places[owner] = to + 1
+        _put_row(lines, line, bounds, file_ids, append_times, rows, to)
+
+
+def _put_row(
+    lines: memoryview[int], line: int, bounds: memoryview[int], file_ids: memoryview[int], append_times: memoryview[int],
+    rows: memoryview[int], to: int,
+) -> None:  # fmt: skip
+    """Write a batch as a row."""
+    file = lines[line, FILE]
+    rows[to, 0], rows[to, 1] = lines[line, BASE_OFFSET], lines[line, RECORD_COUNT]
+    rows[to, 2], rows[to, 3] = lines[line, BYTE_OFFSET], lines[line, BYTE_SIZE]
+    rows[to, 4], rows[to, 5] = file_ids[file], line - bounds[file]
+    rows[to, 6], rows[to, 7], rows[to, 8] = lines[line, TIMESTAMP], append_times[file], lines[line, TIMESTAMP_TYPE]
 
 
 def count_lines(lines: memoryview[int], totals: memoryview[int]) -> None:

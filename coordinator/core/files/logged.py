@@ -12,9 +12,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from coordinator.core.files.line_loops import place_batches
+from coordinator.core.files.line_loops import count_batches, place_batches, sort_batches
 from coordinator.core.tables.stored_rows import ROW, FileLists, FileName, FileRow, Rows, numbers_of
 from records.files import FileTable
+from records.lines import ROW as ROW_OF_PARTITION
 
 Int64s = npt.NDArray[np.int64]
 
@@ -88,23 +89,38 @@ class AppliedFiles:
         """The key of each file."""
         return [head.object_key for head in self.files.table.heads[self.first : self.stop]]
 
-    def place(self, owners: Int64s, rows: Int64s, to: int) -> int:
-        """Write the accepted batches as lines of `stored_rows.ROW` from `to` on, and the rows of their partitions; returns the end."""
+    def count_by_partition(self, counts: Int64s) -> Int64s:
+        """Count the accepted batches by the rows of their partitions; returns the counts, longer ones where a row had no place."""
+        lines, first_line = self.files.table.lines, self.files.table.first_line
+        at, stop = first_line[self.first], first_line[self.stop]
+        while (at := count_batches(lines.data, at, stop, counts.data)) < stop:
+            counts = np.concatenate((counts, np.zeros(max(len(counts), int(lines[at, ROW_OF_PARTITION]) + 1 - len(counts)), np.int64)))
+        return counts
+
+    def sort_into(self, rows: Int64s, places: Int64s) -> None:
+        """Write the accepted batches as lines of `stored_rows.ROW`, each at the place of its partition's row, which moves on by one."""
         files = self.files
         first_line = files.table.first_line
-        return place_batches(
+        sort_batches(
             files.table.lines.data, first_line[self.first], first_line[self.stop], files.bounds.data, files.file_ids.data,
-            files.append_times.data, owners.data, rows.data, to,
+            files.append_times.data, places.data, rows.data,
         )  # fmt: skip
 
     def sorted(self) -> SortedBatches:
         """The accepted batches by partition; kept, because readers come again until the files are written."""
         if self._sorted is None:
+            files = self.files
+            first_line = files.table.first_line
             owners, rows = np.empty(self.lines, np.int64), np.empty(self.lines, ROW)
-            end = self.place(owners, numbers_of(rows), 0)
+            end = place_batches(
+                files.table.lines.data, first_line[self.first], first_line[self.stop], files.bounds.data, files.file_ids.data,
+                files.append_times.data, owners.data, numbers_of(rows).data, 0,
+            )  # fmt: skip
             order = np.argsort(owners[:end], kind="stable")
             owners = owners[order]
-            starts = starts_of_equal(owners)
+            is_start = np.ones(end, bool)
+            np.not_equal(owners[1:], owners[:-1], out=is_start[1:])
+            starts = is_start.nonzero()[0]
             self._sorted = SortedBatches(rows[order], owners[starts].tolist(), starts.tolist())
         return self._sorted
 
@@ -151,10 +167,3 @@ class AppliedFiles:
             files.encoded[part],
             [-1] * len(self),
         )
-
-
-def starts_of_equal(values: Int64s) -> Int64s:
-    """Where each stretch of equal neighbours begins."""
-    is_start = np.ones(len(values), bool)
-    np.not_equal(values[1:], values[:-1], out=is_start[1:])
-    return is_start.nonzero()[0]

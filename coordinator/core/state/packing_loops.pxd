@@ -6,16 +6,21 @@ cdef Py_ssize_t RING, RING_COUNT, RING_HEAD
 
 cdef unsigned long long _MASK, _SEED_LOW, _SEED_HIGH, _MULTIPLY_1, _MULTIPLY_2
 
-cdef unsigned long long _mixed(unsigned long long x) noexcept
+cdef unsigned long long _mixed(unsigned long long x) noexcept nogil
 
-cdef unsigned long long _low(unsigned long long lane, unsigned long long word) noexcept
+cdef unsigned long long _low(unsigned long long lane, unsigned long long word) noexcept nogil
 
-cdef unsigned long long _high(unsigned long long lane, unsigned long long word) noexcept
+cdef unsigned long long _high(unsigned long long lane, unsigned long long word) noexcept nogil
 
 @cython.locals(
     at=Py_ssize_t, low_start=cython.ulonglong, high_start=cython.ulonglong, low_sum=cython.ulonglong, high_sum=cython.ulonglong,
     word_0=cython.ulonglong, word_1=cython.ulonglong, word_2=cython.ulonglong, word_3=cython.ulonglong, word_4=cython.ulonglong,
 )
+cdef int _add_hashes(
+    const long long[:, ::1] rows, Py_ssize_t start, Py_ssize_t stop, long long low_key, long long high_key,
+    unsigned long long[:, ::1] sums, Py_ssize_t to,
+) except -1 nogil
+
 cpdef object add_hashes(
     const long long[:, ::1] rows, Py_ssize_t start, Py_ssize_t stop, long long low_key, long long high_key,
     unsigned long long[:, ::1] sums, Py_ssize_t to,
@@ -28,11 +33,17 @@ cpdef object add_hashes(
 )
 cdef bint _pack_run(
     const long long[:, ::1] rows, Py_ssize_t start, Py_ssize_t stop, unsigned int[:, ::1] packed, long long[:, ::1] run, Py_ssize_t to
-) except -1
+) except -1 nogil
 
 @cython.locals(
     found=Py_ssize_t, stretch=Py_ssize_t, at=Py_ssize_t, start=Py_ssize_t, stop=Py_ssize_t, owner=Py_ssize_t,
 )
+cdef Py_ssize_t _pack_stretches(
+    const long long[:, ::1] rows, const long long[::1] starts, const long long[::1] stops, const long long[::1] partition,
+    const long long[:, ::1] lanes, unsigned int[:, ::1] packed, long long[:, ::1] runs,
+    unsigned long long[:, ::1] sums,
+) except -1 nogil
+
 cpdef Py_ssize_t pack_stretches(
     const long long[:, ::1] rows, const long long[::1] starts, const long long[::1] stops, const long long[::1] partition,
     const long long[:, ::1] lanes, unsigned int[:, ::1] packed, long long[:, ::1] runs,
@@ -66,6 +77,8 @@ cpdef Py_ssize_t take_out_run(
 ) except -1
 
 @cython.locals(at=Py_ssize_t, column=Py_ssize_t, lane=cython.ulonglong, word=cython.ulonglong)
+cdef int _hash_lines(const long long[:, ::1] lines, unsigned long long[::1] hashes) except -1 nogil
+
 cpdef object hash_lines(const long long[:, ::1] lines, unsigned long long[::1] hashes)
 
 @cython.locals(batch=Py_ssize_t, at=Py_ssize_t, file=cython.longlong, timestamp=cython.longlong)

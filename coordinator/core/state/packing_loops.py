@@ -7,6 +7,11 @@ modulo 2^64. Arrays are memoryviews, so that the same lines see plain ints when 
 
 from __future__ import annotations
 
+try:
+    import cython
+except ImportError:
+    from records import interpreted_cython as cython
+
 from coordinator.core.tables.cells import RING, RING_COUNT, RING_HEAD
 from coordinator.core.tables.keyed_loops import KeyedRows
 from records.state_digest import HASH_MULTIPLIERS, HASH_SEEDS, UINT64_MASK
@@ -37,6 +42,11 @@ def _high(lane: int, word: int) -> int:
 
 def add_hashes(rows: memoryview[int], start: int, stop: int, low_key: int, high_key: int, sums: memoryview[int], to: int) -> None:
     """Add the hashes of `rows[start:stop]`, all of the partition with these lanes, to the pair `sums[to]`: high, low."""
+    _add_hashes(rows, start, stop, low_key, high_key, sums, to)
+
+
+def _add_hashes(rows: memoryview[int], start: int, stop: int, low_key: int, high_key: int, sums: memoryview[int], to: int) -> None:
+    """What `add_hashes` says."""
     low_start, high_start = low_key & _MASK, high_key & _MASK
     low_start ^= _SEED_LOW
     high_start ^= _SEED_HIGH
@@ -96,12 +106,27 @@ def pack_stretches(
     """Pack stretches of one partition each as runs, batch by batch where one does not fit the packed form; returns how many.
 
     `partition` numbers each stretch's partition: `lanes` and `sums` have a pair for each. Of every run `runs` gets that number,
-    base, last, greatest timestamp, file base, timestamp base, and where it is in `packed`.
+    base, last, greatest timestamp, file base, timestamp base, and where it is in `packed`. Compiled, it runs without the interpreter lock.
     """
+    with cython.nogil:
+        return _pack_stretches(rows, starts, stops, partition, lanes, packed, runs, sums)
+
+
+def _pack_stretches(
+    rows: memoryview[int],
+    starts: memoryview[int],
+    stops: memoryview[int],
+    partition: memoryview[int],
+    lanes: memoryview[int],
+    packed: memoryview[int],
+    runs: memoryview[int],
+    sums: memoryview[int],
+) -> int:
+    """What `pack_stretches` says."""
     found = 0
     for stretch in range(len(starts)):
         start, stop, owner = starts[stretch], stops[stretch], partition[stretch]
-        add_hashes(rows, start, stop, lanes[owner, 0], lanes[owner, 1], sums, owner)
+        _add_hashes(rows, start, stop, lanes[owner, 0], lanes[owner, 1], sums, owner)
         if _pack_run(rows, start, stop, packed, runs, found):
             runs[found, 0] = owner
             found += 1
@@ -227,7 +252,13 @@ def take_out_run(
 
 
 def hash_lines(lines: memoryview[int], hashes: memoryview[int]) -> None:
-    """A hash of 64 bits of each line of numbers."""
+    """A hash of 64 bits of each line of numbers. Compiled, it runs without the interpreter lock."""
+    with cython.nogil:
+        _hash_lines(lines, hashes)
+
+
+def _hash_lines(lines: memoryview[int], hashes: memoryview[int]) -> None:
+    """What `hash_lines` says."""
     for at in range(lines.shape[0]):  # type: ignore[index]  # a view has a shape
         lane = _SEED_LOW
         for column in range(lines.shape[1]):  # type: ignore[index]

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coordinator.core.files.line_loops import order_rows
-from coordinator.core.files.logged import AppliedFiles, Int64s, starts_of_equal
+from coordinator.core.files.logged import AppliedFiles, Int64s
 from coordinator.core.state.packing_loops import add_hashes, pack_stretches
 from coordinator.core.tables.stored_rows import PACKED, ROW, Rows, RunRow, numbers_of
 from coordinator.core.yielding import Rest, no_rest
@@ -23,9 +22,12 @@ INT32_MAX = (1 << 31) - 1
 UINT32_MAX = (1 << 32) - 1
 
 _SLICE_ROWS = 1 << 13
-"""A loop holds the interpreter for so many rows, well below a millisecond."""
+"""A loop on the event loop takes so many rows at a time: the interpreter waits well below a millisecond."""
 
 _FILES_A_PIECE = 8
+
+_ROWS_AT_FIRST = 1 << 10
+"""Of partitions: where there are more, the places for them are made as batches of them are found."""
 
 
 class PackedRuns(NamedTuple):
@@ -38,26 +40,26 @@ class PackedRuns(NamedTuple):
 
 def pack_runs(applied: Sequence[AppliedFiles], keys: Mapping[int, bytes], rest: Rest = no_rest) -> PackedRuns:
     """Pack the batches of files in log order; `keys` are those of the partition rows."""
-    room = sum(files.lines for files in applied)
-    owners, found = np.empty(room, np.int64), np.empty(room, ROW)
-    end = 0
+    counts = np.zeros(_ROWS_AT_FIRST, np.int64)
     for number, files in enumerate(applied):
         if number % _FILES_A_PIECE == 0:
             rest()
-        end = files.place(owners, numbers_of(found), end)
-    owners = owners[:end]
-    if not end:
-        return PackedRuns([], owners, np.empty((0, 2), np.uint64))
-    rest()
-    # Stable: files are in log order, so that every partition's batches stay in offset order.
-    order = np.argsort(owners, kind="stable")
-    rest()
+        counts = files.count_by_partition(counts)
+    partition_rows = counts.nonzero()[0]
+    ends = counts[partition_rows].cumsum()
+    if not len(ends):
+        return PackedRuns([], partition_rows, np.empty((0, 2), np.uint64))
+    places, end = counts, int(ends[-1])
+    places[partition_rows] = ends - counts[partition_rows]
+    bounds = [*places[partition_rows].tolist(), end]
+    # Files are in log order, so that every partition's batches come in offset order.
     rows = np.empty(end, ROW)
-    order_rows(numbers_of(found).data, order.data, numbers_of(rows).data)
+    for number, files in enumerate(applied):
+        if number % _FILES_A_PIECE == 0:
+            rest()
+        files.sort_into(numbers_of(rows), places)
     rest()
-    owners = owners[order]
-    starts = starts_of_equal(owners)
-    return _pack_partitions(rows, owners[starts], [*starts.tolist(), end], keys, rest)
+    return _pack_partitions(rows, partition_rows, bounds, keys, rest)
 
 
 def batches_sum(lanes: tuple[int, int], rows: Rows) -> U64:
@@ -81,14 +83,7 @@ def _pack_partitions(rows: Rows, partition_rows: Int64s, bounds: list[int], keys
     packed = np.empty((len(rows), PACKED.itemsize // 4), np.uint32)
     # As many as there are rows, when none fits beside another.
     runs = np.empty((len(rows), 8), np.int64)
-    found = at = 0
-    while at < len(partition):
-        rest()
-        start, at = at, max(at + 1, int(stops.searchsorted(starts[at] + _SLICE_ROWS, "right")))
-        part = slice(start, at)
-        found += pack_stretches(
-            numbers, starts[part].data, stops[part].data, partition[part].data, lanes.data, packed.data, runs[found:].data, sums.data
-        )
+    found = pack_stretches(numbers, starts.data, stops.data, partition.data, lanes.data, packed.data, runs.data, sums.data)
     rest()
     return PackedRuns(_run_rows(runs[:found], packed.data.cast("B"), partition_rows), partition_rows, sums)
 

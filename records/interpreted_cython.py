@@ -1,0 +1,11 @@
+"""What loops take from the module `cython`, for an installation that has neither a compiler nor Cython: the interpreter runs them.
+
+A compiled loop does not import the module: its names are instructions to the compiler.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+
+nogil: AbstractContextManager[None] = nullcontext()
+"""Compiled, the block runs without the interpreter lock."""
