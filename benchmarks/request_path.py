@@ -128,7 +128,7 @@ class LogProducer:
         new = [LogEntry(at + place, now_ms, key, value) for place, (_, key, value) in enumerate(entries)]
         is_claim = not entries[0][0]
         self._entries += new if log.is_read or is_claim else [LogEntry(entry.offset, now_ms, b"", b"") for entry in new]
-        log.loop.call_soon(self._on_reports, [Report(seq, at + place, None) for place, (seq, _, _) in enumerate(entries)])
+        log.loop.call_soon(self._on_reports, [Report(entries[-1][0], at + len(entries) - 1, None, len(entries))])
         if log.is_read or is_claim:
             log.loop.call_soon(log.hand_over, self._partition, log.generations.get(self._partition, -1), new)
 

@@ -29,6 +29,7 @@ from coordinator.adapters.kafka.settings import KafkaPropertyRefused
 from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.runtime.ports import ClusterRefused, KafkaUnavailable, LogBroken, LogEntry, LogListener, Proof, Report, TopicMissing
 from coordinator.testing.contracts.kafka import ALL, CHECKS, PARTITIONS, Assignments, Recorder, entry, key, prove_finally, send, write
+from coordinator.testing.reports import noted_in
 
 WAIT_S = 90.0
 CLOSE_S = 30.0
@@ -213,7 +214,7 @@ async def test_a_spare_producer_claims_without_waiting_for_its_id(bootstrap: str
         for claim in range(5):
             await made.until(lambda: producers.is_spare_ready)
             reports: list[Report] = []
-            producer = producers.open(0, reports.extend)
+            producer = producers.open(0, noted_in(reports))
             producer.produce([entry(0, b"claim")])
             await made.until(lambda count=claim + 1: len(recorder.entries) == count)  # type: ignore[misc]
             producer.abandon()
@@ -224,7 +225,7 @@ async def test_a_spare_producer_claims_without_waiting_for_its_id(bootstrap: str
 async def test_many_reports_wake_the_loop_few_times(bootstrap: str) -> None:
     async with world(bootstrap) as made:
         reports: list[Report] = []
-        producer = made.producers("a").open(0, reports.extend)
+        producer = made.producers("a").open(0, noted_in(reports))
         count = 20_000
         send(producer, count)
         await made.until(lambda: len(reports) == count)
@@ -285,7 +286,7 @@ async def during_outage(made: RealWorld, kafka: KafkaCluster, end: Callable[[int
     member.join(heard)
     reader.follow(0, 0, 1)
     await made.until(lambda: heard.now == ALL and producers.is_spare_ready)
-    producer = producers.open(0, reports.extend)
+    producer = producers.open(0, noted_in(reports))
     send(producer, 10)
     await made.until(lambda: len(recorder.entries) == len(reports) == 10)
     await asyncio.to_thread(end, 1)

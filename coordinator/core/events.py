@@ -13,11 +13,15 @@ from coordinator.core.log_entry import ContradictoryEntry, ReadEntry
 
 
 class Delivery(NamedTuple):
-    """The delivery report of an own entry. Without an error the brokers have the entry, and no offset means: not where it stands."""
+    """The delivery report of own entries that travelled together: `seq` and `offset` are those of the last of `entries`.
+
+    Without an error the brokers have them all, side by side, and no offset means: not where they stand.
+    """
 
     seq: int
     offset: int | None
     error: str | None
+    entries: int = 1
 
 
 @dataclass(frozen=True, slots=True)

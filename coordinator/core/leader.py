@@ -135,10 +135,11 @@ class Leader:
 
     def take_reports(self, term: Term, reports: Sequence[Delivery]) -> None:
         """Take delivery reports of the term in force. Raises `TermOver`, `BrokenInvariant`."""
-        if reports and reports[0].seq == 0:
-            if reports[0].error is not None:
-                raise TermOver(TermCause.DELIVERY, f"the claim was not delivered: {reports[0].error}")
-            reports = reports[1:]
+        if reports and reports[0].seq < reports[0].entries:
+            seq, offset, error, count = reports[0]
+            if error is not None:
+                raise TermOver(TermCause.DELIVERY, f"the claim was not delivered: {error}")
+            reports = [Delivery(seq, offset, None, count - 1), *reports[1:]] if count > 1 else reports[1:]
         self.acknowledge(term, term.reported(reports))
 
     def acknowledge(self, term: Term, entries: Iterator[tuple[PendingEntry, int]]) -> None:

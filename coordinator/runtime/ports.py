@@ -56,7 +56,9 @@ class LogReader(Protocol):
 
 
 Report = Delivery
-"""The delivery report of one entry. Without an error the brokers have it; `offset` is None when they did not tell where, and never
+"""The delivery report of entries that travelled together, most often of one: `seq` and `offset` are those of the last.
+
+Without an error the brokers have them side by side; `offset` is None when they did not tell where, and never
 negative. One that is told may lie further on than the entry stands, never before it: librdkafka repeats requests."""
 
 

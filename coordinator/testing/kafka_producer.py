@@ -1,4 +1,7 @@
-"""The producers of the in-memory Kafka: entries land one after the other, and reports follow in order, unless a fault is injected."""
+"""The producers of the in-memory Kafka: entries land one after the other, and reports follow in order, unless a fault is injected.
+
+Entries that are reported together and stand side by side have one report, as with the real producer.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import TYPE_CHECKING
 from coordinator.core.events import NewEntry
 from coordinator.runtime.ports import ProduceRefused, Report
 from coordinator.testing.kafka_log import Fate
+from coordinator.testing.reports import joined
 
 if TYPE_CHECKING:
     from coordinator.testing.kafka import FakeNode
@@ -150,7 +154,7 @@ class FakeTermProducer:
             self._deliver_reports_later()
             return
         self._is_reporting_due = False
-        batch = list(self._reports)
+        batch = joined(self._reports)
         self._reports.clear()
         if batch and not self.is_abandoned and self._node.is_up:
             self._on_reports(batch)

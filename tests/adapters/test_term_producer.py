@@ -16,6 +16,7 @@ from coordinator.adapters.kafka.in_flight_window import FEW_MAX, IN_FLIGHT_MAX
 from coordinator.adapters.kafka.producer import KafkaTermProducer, KafkaTermProducers
 from coordinator.core.events import NewEntry
 from coordinator.runtime.ports import ProduceRefused, Report
+from coordinator.testing.reports import noted_in
 
 PRODUCE_API_KEY = 0
 ROUND_TRIP_MS = 150
@@ -93,7 +94,7 @@ async def world(signals: bool) -> AsyncIterator[World]:
             while not producers.is_signalling:  # noqa: ASYNC110 - the producers know no events
                 await asyncio.sleep(0.005)
     reports: list[Report] = []
-    made = World(producers.open(0, reports.extend), reports)
+    made = World(producers.open(0, noted_in(reports)), reports)
     made.group(1)
     await made.reported()
     made.calls.clear()

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from itertools import chain, islice
 from operator import attrgetter, eq
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from coordinator.core.commands import Answer, Command
 from coordinator.core.files.logged import LoggedFiles
@@ -97,6 +97,14 @@ class TermOver(Exception):
         self.cause = cause
 
 
+class HeldRun(NamedTuple):
+    """Entries that were reported together and are not acknowledged: the first and the last, and where the first stands, if it was told."""
+
+    first_seq: int
+    last_seq: int
+    offset: int | None
+
+
 @dataclass(slots=True)
 class Term:
     """Bookkeeping of the term of one claim."""
@@ -108,7 +116,7 @@ class Term:
     acked_seq: int = 0
     void_shift: int = 0
     in_flight: deque[PendingEntry] = field(default_factory=deque)
-    held: deque[tuple[int, int | None]] = field(default_factory=deque)
+    held: deque[HeldRun] = field(default_factory=deque)
     group_ends: deque[int] = field(default_factory=deque)
     by_key: dict[str, PendingCommit] = field(default_factory=dict)
     ruled_out: dict[str, str] = field(default_factory=dict)
@@ -126,23 +134,24 @@ class Term:
         self.next_seq = entry.seq + 1
         self.in_flight.append(entry)
 
-    def reported(self, reports: Sequence[tuple[int, int | None, str | None]]) -> Iterator[tuple[PendingEntry, int]]:
-        """Take delivery reports (seq, offset if it was told, error); yields the entries they acknowledge, with offsets. Raises `TermOver`.
+    def reported(self, reports: Sequence[tuple[int, int | None, str | None, int]]) -> Iterator[tuple[PendingEntry, int]]:
+        """Take delivery reports (last seq, its offset if it was told, error, how many); yields the entries they acknowledge, with offsets.
 
-        An entry leaves the term when the next one is asked for, so that one whose application fails is still known.
+        Raises `TermOver`. An entry leaves the term when the next one is asked for, so that one whose application fails is still known.
         What comes before a bad report is acknowledged first.
         """
         held, last_seq = self.held, self.reported_seq
         bad: TermOver | None = None
-        for seq, offset, error in reports:
+        for seq, offset, error, count in reports:
+            first_seq = seq - count + 1
             if error is not None:
-                bad = TermOver(TermCause.DELIVERY, f"entry {seq} was not delivered: {error}")
+                bad = TermOver(TermCause.DELIVERY, f"entry {first_seq} was not delivered: {error}")
                 break
-            if seq != last_seq + 1:
-                bad = TermOver(TermCause.MISPLACED, f"report for entry {seq} came where {last_seq + 1} was due")
+            if first_seq != last_seq + 1:
+                bad = TermOver(TermCause.MISPLACED, f"report for entry {first_seq} came where {last_seq + 1} was due")
                 break
             last_seq = seq
-            held.append((seq, offset))
+            held.append(HeldRun(first_seq, seq, None if offset is None else offset - count + 1))
         self.reported_seq = last_seq
         yield from self._drain()
         if bad is not None:
@@ -151,7 +160,7 @@ class Term:
     @property
     def settled_seq(self) -> int:
         """The last entry that is reported and whose place is known; those up to it are not compared with what is read."""
-        return self.held[0][0] - 1 if self.held else self.reported_seq
+        return self.held[0].first_seq - 1 if self.held else self.reported_seq
 
     def seen(self, seq: int, entries: Sequence[ReadEntry]) -> Iterator[tuple[PendingEntry, int]]:
         """The reader saw entries with own keys that count, side by side, the last one of this seq.
@@ -184,21 +193,29 @@ class Term:
         """Acknowledge reported entries in order, up to one whose place only the reader can tell and has not seen yet."""
         held, shifts, in_flight = self.held, self.shifts, self.in_flight
         while held:
-            seq, offset = held[0]
+            seq, last_seq, offset = held[0]
             while shifts and shifts[0][0] <= seq:
                 self.void_shift = shifts.popleft()[1]
+            entry = in_flight[0]
+            stop_seq = min(last_seq, entry.seq) + 1
+            if shifts:
+                stop_seq = min(stop_seq, shifts[0][0])
             expected = self.claim_offset + self.void_shift + seq
             if offset != expected:
                 if offset is not None and offset < expected:
                     raise TermOver(TermCause.MISPLACED, f"entry {seq} was reported at offset {offset}, it must stand at {expected}")
-                if self.seen_seq < seq:
+                stop_seq = min(stop_seq, self.seen_seq + 1)
+                if stop_seq <= seq:
                     break
-            entry = in_flight[0]
-            entry.offsets.append(expected)
-            if seq == entry.seq:
-                yield entry, expected
+            next_offset = expected + stop_seq - seq
+            entry.offsets.extend(range(expected, next_offset))
+            if stop_seq > entry.seq:
+                yield entry, next_offset - 1
                 self._acknowledged()
-            held.popleft()
+            if stop_seq > last_seq:
+                held.popleft()
+            else:
+                held[0] = HeldRun(stop_seq, last_seq, None if offset is None else offset + stop_seq - seq)
 
     def _acknowledged(self) -> None:
         entry = self.in_flight.popleft()

@@ -27,6 +27,7 @@ from coordinator.runtime.ports import (
     TermProducers,
     TopicMissing,
 )
+from coordinator.testing.reports import noted_in
 
 PARTITIONS = 4
 ALL = frozenset(range(PARTITIONS))
@@ -112,7 +113,7 @@ def send(producer: TermProducer, count: int, first: int = 0, text: str = "v", gr
 async def write(world: KafkaWorld, partition: int, count: int, text: str = "v") -> list[int]:
     """Write entries through a producer of their own and return their offsets."""
     reports: list[Report] = []
-    producer = world.producers("writer").open(partition, reports.extend)
+    producer = world.producers("writer").open(partition, noted_in(reports))
     send(producer, count, text=text)
     await world.until(lambda: len(reports) == count)
     producer.abandon()
@@ -271,7 +272,7 @@ async def following_at_the_very_end_waits_for_the_next_entry(world: KafkaWorld) 
 async def reports_come_in_order_with_successive_offsets(world: KafkaWorld) -> None:
     await write(world, 2, 3)
     reports: list[Report] = []
-    producer = world.producers("a").open(2, reports.extend)
+    producer = world.producers("a").open(2, noted_in(reports))
     send(producer, 800)
     await world.until(lambda: len(reports) == 800)
     assert reports == [Report(seq, 3 + seq, None) for seq in range(800)]
@@ -283,7 +284,7 @@ async def reports_come_in_order_with_successive_offsets(world: KafkaWorld) -> No
 async def an_abandoned_producer_reports_nothing_and_leaves_a_prefix(world: KafkaWorld) -> None:
     producers = world.producers("a")
     reports: list[Report] = []
-    producer = producers.open(0, reports.extend)
+    producer = producers.open(0, noted_in(reports))
     send(producer, 2000)
     seen = len(reports)
     producer.abandon()
@@ -295,7 +296,7 @@ async def an_abandoned_producer_reports_nothing_and_leaves_a_prefix(world: Kafka
     else:
         raise AssertionError("an abandoned producer took an entry")
     later: list[Report] = []
-    successor = producers.open(0, later.extend)
+    successor = producers.open(0, noted_in(later))
     successor.produce([entry(0, b"claim")])
     await world.until(lambda: len(later) == 1)
     await world.settle()
@@ -311,7 +312,7 @@ async def an_abandoned_producer_reports_nothing_and_leaves_a_prefix(world: Kafka
 
 async def an_entry_that_is_too_large_is_refused_and_nothing_of_it_sent(world: KafkaWorld) -> None:
     reports: list[Report] = []
-    producer = world.producers("a").open(0, reports.extend)
+    producer = world.producers("a").open(0, noted_in(reports))
     producer.produce([entry(0, b"first")])
     refusal = ""
     try:
@@ -327,10 +328,10 @@ async def an_entry_that_is_too_large_is_refused_and_nothing_of_it_sent(world: Ka
 async def two_producers_of_one_partition_see_each_other_in_their_offsets(world: KafkaWorld) -> None:
     first: list[Report] = []
     second: list[Report] = []
-    old = world.producers("a").open(0, first.extend)
+    old = world.producers("a").open(0, noted_in(first))
     send(old, 2, text="a")
     await world.until(lambda: len(first) == 2)
-    new = world.producers("b").open(0, second.extend)
+    new = world.producers("b").open(0, noted_in(second))
     send(new, 1, text="b")
     await world.until(lambda: len(second) == 1)
     send(old, 1, first=2, text="a")

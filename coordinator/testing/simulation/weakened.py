@@ -15,7 +15,7 @@ from coordinator.core import decide, follower, group, view
 from coordinator.core.commands import CommitFile, DescribeFiles, ListOffsets
 from coordinator.core.committed import Committed
 from coordinator.core.directory import decisions
-from coordinator.core.events import Delivered, Event, Reply, Request, Unassigned
+from coordinator.core.events import Delivered, Delivery, Event, Reply, Request, Unassigned
 from coordinator.core.files.answers import unknown_result
 from coordinator.core.files.apply import ApplyResult
 from coordinator.core.files.decide import decide as decide_files
@@ -159,13 +159,13 @@ def _ended_terms_count() -> list[Patch]:
 def _any_offset() -> list[Patch]:
     def drain(term: Term) -> Iterator[tuple[PendingEntry, int]]:
         while term.held:
-            seq, offset = term.held[0]
-            entry = term.in_flight[0]
-            entry.offsets.append(term.claim_offset + seq if offset is None else offset)
-            if seq == entry.seq:
-                yield entry, entry.offsets[-1]
-                term._acknowledged()
-            term.held.popleft()
+            run = term.held.popleft()
+            for place, seq in enumerate(range(run.first_seq, run.last_seq + 1)):
+                entry = term.in_flight[0]
+                entry.offsets.append(term.claim_offset + seq if run.offset is None else run.offset + place)
+                if seq == entry.seq:
+                    yield entry, entry.offsets[-1]
+                    term._acknowledged()
 
     return [(Term, "_drain", drain)]
 
@@ -173,9 +173,10 @@ def _any_offset() -> list[Patch]:
 def _errors_are_deliveries() -> list[Patch]:
     reported = Term.reported
 
-    def report(term: Term, reports: Sequence[tuple[int, int | None, str | None]]) -> Iterator[tuple[PendingEntry, int]]:
+    def report(term: Term, reports: Sequence[Delivery]) -> Iterator[tuple[PendingEntry, int]]:
         shift = term.claim_offset + term.void_shift
-        return reported(term, [(seq, shift + seq if error is not None else offset, None) for seq, offset, error in reports])
+        believed = [item if item.error is None else item._replace(offset=shift + item.seq, error=None) for item in reports]
+        return reported(term, believed)
 
     return [(Term, "reported", report)]
 
@@ -187,8 +188,8 @@ def _values_not_compared() -> list[Patch]:
 def _offsets_demanded() -> list[Patch]:
     reported = Term.reported
 
-    def report(term: Term, reports: Sequence[tuple[int, int | None, str | None]]) -> Iterator[tuple[PendingEntry, int]]:
-        return reported(term, [(seq, offset, "no offset" if offset is None else error) for seq, offset, error in reports])
+    def report(term: Term, reports: Sequence[Delivery]) -> Iterator[tuple[PendingEntry, int]]:
+        return reported(term, [item._replace(error="no offset") if item.offset is None else item for item in reports])
 
     return [(Term, "reported", report)]
 
