@@ -34,6 +34,9 @@ INT_BYTES_MAX: Final = 5
 LONG_BYTES_MAX: Final = 10
 """Of the varint of a number of 32 and of 64 bits."""
 
+FILE_BYTES_MAX: Final = 12 + INT_BYTES_MAX + 2 + 7 * INT_BYTES_MAX + 2 * INT_BYTES_MAX + 3 * LONG_BYTES_MAX + ID_BYTES + 1
+"""Of an entry besides key, owners and batches: prefix, size, version and mask, counts, numbers of the head, hash, end."""
+
 SPARSE_MAX: Final = 8
 """The mask of a layout is one byte."""
 

@@ -3,7 +3,7 @@ cimport cython
 cdef Py_ssize_t BIT, FORM, GREATEST, KIND, LEAST, LINE
 cdef Py_ssize_t BASE_OFFSET, BASE_SEQUENCE, BYTE_OFFSET, BYTE_SIZE, DETAIL, FILE, LOG_START, PARTITION, PRODUCER_EPOCH, PRODUCER_ID
 cdef Py_ssize_t RECORD_COUNT, ROW, TOPIC_HIGH, TOPIC_LOW, VERDICT
-cdef Py_ssize_t _PREFIX_BYTES, _ID_BYTES, _SIZE_ROOM, _HEAD_NUMBERS
+cdef Py_ssize_t FILE_BYTES_MAX, INT_BYTES_MAX, _PREFIX_BYTES, _ID_BYTES, _SIZE_ROOM, _HEAD_NUMBERS
 
 @cython.final
 cdef class _Page:
@@ -25,10 +25,10 @@ cdef long long _first_offset(_Page page, Py_ssize_t first, Py_ssize_t stop) exce
 cdef str _find_fault(_Page page, Py_ssize_t first, Py_ssize_t stop)
 
 @cython.locals(
-    owners_max=Py_ssize_t, page=_Page, spans=list, at=Py_ssize_t, file=Py_ssize_t, first=Py_ssize_t, stop=Py_ssize_t, start=Py_ssize_t,
+    room=Py_ssize_t, owners_max=Py_ssize_t, owners=Py_ssize_t, fields=tuple, files=list, data=bytes, entries=list, page=_Page, spans=list, at=Py_ssize_t, file=Py_ssize_t, first=Py_ssize_t, stop=Py_ssize_t, start=Py_ssize_t,
     end=Py_ssize_t, size=Py_ssize_t, size_bytes=Py_ssize_t,
 )
-cpdef list write_files(object out, bytes prefix, object layout, list heads, list first_line, object table)
+cpdef list write_files(bytes prefix, object layout, list heads, list first_line, object table)
 
 @cython.locals(place=Py_ssize_t)
 cdef Py_ssize_t _put_bytes(_Page page, Py_ssize_t at, bytes data) except -1
@@ -44,10 +44,10 @@ cdef Py_ssize_t _put_numbers(_Page page, Py_ssize_t at, Py_ssize_t count) except
     mask_at=Py_ssize_t, run=Py_ssize_t, append=cython.longlong, column=Py_ssize_t, kind=cython.longlong, bit=cython.longlong,
     count=Py_ssize_t, least=cython.longlong, greatest=cython.longlong, bits=cython.longlong, place=Py_ssize_t, number=cython.longlong,
 )
-cdef Py_ssize_t _write_record(_Page page, Py_ssize_t at, object layout, object head, Py_ssize_t first, Py_ssize_t stop) except -1
+cdef Py_ssize_t _write_record(_Page page, Py_ssize_t at, object layout, tuple fields, Py_ssize_t first, Py_ssize_t stop) except -1
 
 @cython.locals(key=bytes, owner_ids=list, content_hash=bytes, place=Py_ssize_t)
-cdef Py_ssize_t _write_head(_Page page, Py_ssize_t at, object head) except -1
+cdef Py_ssize_t _write_head(_Page page, Py_ssize_t at, tuple fields) except -1
 
 cdef int _check_int(long long number, str name) except -1
 

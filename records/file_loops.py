@@ -7,13 +7,14 @@ plain ints when not compiled. Nothing is read or written past an array: an index
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from records.errors import InvalidRecord
 from records.file_head import FileHead
-from records.file_layouts import BIT, FORM, GREATEST, KIND, LEAST, LINE, Layout
+from records.file_layouts import BIT, FILE_BYTES_MAX, FORM, GREATEST, INT_BYTES_MAX, KIND, LEAST, LINE, Layout
 from records.lines import (
     BASE_OFFSET,
     BASE_SEQUENCE,
@@ -109,38 +110,38 @@ def _find_fault(page: _Page, first: int, stop: int) -> str | None:
             return "a batch without a producer has an epoch or a sequence"
         if page.lines[line, PRODUCER_ID] >= 0 and page.lines[line, BASE_SEQUENCE] < 0 and verdict < 2:
             return "a batch that was not refused has a negative sequence"
-        if verdict < 2 and page.lines[line, PRODUCER_ID] >= 0 and page.lines[line, BASE_SEQUENCE] < 0:
-            return "a batch that was not refused has a negative sequence"
     return None
 
 
 # ---- writing
 
 
-def write_files(
-    out: npt.NDArray[np.uint8], prefix: bytes, layout: Layout, heads: list[FileHead], first_line: list[int], table: npt.NDArray[np.int64]
-) -> list[int]:
-    """Write the entry of each file; returns where each begins and ends. Between two there may be bytes that mean nothing.
-
-    `out` has room enough (`records.files`). Raises InvalidRecord, OverflowError for a number of a head with more than 64 bits,
+def write_files(prefix: bytes, layout: Layout, heads: list[FileHead], first_line: list[int], table: npt.NDArray[np.int64]) -> list[bytes]:
+    """The entry of each file. Raises InvalidRecord, OverflowError for a number of a head with more than 64 bits,
     UnicodeEncodeError for a key that is no text.
     """
-    owners_max = 0
+    room, owners_max = len(table) * layout.batch_bytes_max, 0
+    files: list[tuple[Any, ...]] = []
     for head in heads:
-        owners_max = max(owners_max, len(head[4]))
+        fields: tuple[Any, ...] = tuple(head)  # compiled, items of a plain tuple are read without a call
+        files.append(fields)
+        owners = len(fields[4])
+        owners_max = max(owners_max, owners)
+        room += FILE_BYTES_MAX + 4 * len(fields[0]) + INT_BYTES_MAX * owners
+    out = np.empty(room, np.uint8)
     scratch = np.empty((2, len(table) + owners_max + _HEAD_NUMBERS), np.int64)
     page = _Page(table.data, scratch[0].data)
     page.columns, page.ends, page.out = layout.numbers, scratch[1].data, out.data
     spans: list[int] = []
     at = 0
-    for file in range(len(heads)):
+    for file in range(len(files)):
         first, stop = first_line[file], first_line[file + 1]
         fault = _find_fault(page, first, stop)
         if fault is not None:
             raise InvalidRecord(f"FileCommitted: {fault}")
         # The size of the record stands before it and is known last: its place is left open, and the entry begins close before it.
         start = at + _PREFIX_BYTES + _SIZE_ROOM
-        end = _write_record(page, start, layout, heads[file], first, stop)
+        end = _write_record(page, start, layout, files[file], first, stop)
         size_bytes = 1
         size = end - start
         while size > 0x3F:
@@ -154,7 +155,12 @@ def write_files(
         page.out[end] = 0  # the end of the entry's array of records
         at = end + 1
         spans.append(at)
-    return spans
+    data = out[:at].tobytes()
+    entries: list[bytes] = []
+    for file in range(len(files)):
+        start, end = spans[2 * file], spans[2 * file + 1]
+        entries.append(data[start:end])
+    return entries
 
 
 def _put_bytes(page: _Page, at: int, data: bytes) -> int:
@@ -187,7 +193,7 @@ def _put_numbers(page: _Page, at: int, count: int) -> int:
     return at
 
 
-def _write_record(page: _Page, at: int, layout: Layout, head: FileHead, first: int, stop: int) -> int:
+def _write_record(page: _Page, at: int, layout: Layout, fields: tuple[Any, ...], first: int, stop: int) -> int:
     """Write a record without its size."""
     runs = topics = idempotent = others = 0
     line = first
@@ -205,14 +211,14 @@ def _write_record(page: _Page, at: int, layout: Layout, head: FileHead, first: i
     page.out[at] = layout.version
     mask, mask_at = 0, at + 1
     page.numbers[0], page.numbers[1], page.numbers[2], page.numbers[3], page.numbers[4] = stop - first, runs, topics, idempotent, others
-    at = _write_head(page, at + 2, head)
+    at = _write_head(page, at + 2, fields)
     line = first
     for run in range(runs):
         if line == first or _other_topic(page, line):
             at = _put_long(page, at, page.lines[line, TOPIC_HIGH])
             at = _put_long(page, at, page.lines[line, TOPIC_LOW])
         line = page.ends[run]
-    append = head[6]
+    append = fields[6]
     for column in range(len(page.columns)):
         kind, bit = page.columns[column, KIND], page.columns[column, BIT]
         if kind == 0:
@@ -236,10 +242,16 @@ def _write_record(page: _Page, at: int, layout: Layout, head: FileHead, first: i
     return at
 
 
-def _write_head(page: _Page, at: int, head: FileHead) -> int:
+def _write_head(page: _Page, at: int, fields: tuple[Any, ...]) -> int:
     """Write the numbers of a head behind the counts, and what else is of the file as a whole."""
-    key, owner_ids, content_hash = head[0].encode(), head[4], head[7]
-    page.numbers[5], page.numbers[6], page.numbers[7], page.numbers[8], page.numbers[9] = head[1], head[2], head[3], head[5], head[6]
+    key, owner_ids, content_hash = fields[0].encode(), fields[4], fields[7]
+    page.numbers[5], page.numbers[6], page.numbers[7], page.numbers[8], page.numbers[9] = (
+        fields[1],
+        fields[2],
+        fields[3],
+        fields[5],
+        fields[6],
+    )
     _check_int(page.numbers[5], "object_format")
     _check_int(page.numbers[7], "uploader_broker_id")
     page.numbers[10], page.numbers[11] = len(key), len(owner_ids)

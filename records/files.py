@@ -17,7 +17,7 @@ import numpy.typing as npt
 from records import file_loops, lines
 from records.errors import InvalidRecord
 from records.file_head import FileHead
-from records.file_layouts import ID_BYTES, INT_BYTES_MAX, LAYOUTS, LONG_BYTES_MAX, Form, Kind, Layout, varint_bytes
+from records.file_layouts import FILE_BYTES_MAX, ID_BYTES, INT_BYTES_MAX, LAYOUTS, LONG_BYTES_MAX, Form, Kind, Layout, varint_bytes
 from records.history import EntrySchema, levels, schema_of_level
 from records.lines import LINE_WIDTH, BatchVerdict
 
@@ -29,8 +29,6 @@ SEQUENCE_MASK = 2**31 - 1
 _RECORD_NAME = "FileCommitted"
 PREFIX_BYTES = 12
 _FIELD_PREFIX = "layout_"
-_FILE_BYTES_MAX = 12 + INT_BYTES_MAX + 2 + 7 * INT_BYTES_MAX + 2 * INT_BYTES_MAX + 3 * LONG_BYTES_MAX + ID_BYTES + 1
-"""Of an entry besides key, owners and batches: prefix, size, version and mask, counts, numbers of the head, hash, end."""
 
 
 @dataclass(slots=True)
@@ -247,19 +245,12 @@ def encode_files(table: FileTable, level: int) -> list[bytes]:
     rows = table.lines
     if rows.shape[1] != layout.width:
         rows = _in_width(rows, layout)
-    heads = table.heads
-    room = len(rows) * layout.batch_bytes_max
-    for head in heads:
-        room += _FILE_BYTES_MAX + 4 * len(head[0]) + INT_BYTES_MAX * len(head[4])
-    out = np.empty(room, np.uint8)
     try:
-        spans = file_loops.write_files(out, prefix, layout, heads, table.first_line, rows)
+        return file_loops.write_files(prefix, layout, table.heads, table.first_line, rows)
     except UnicodeEncodeError as error:
         raise InvalidRecord(f"FileCommitted: object_key is not valid text: {error.reason}") from error
     except OverflowError as error:
         raise InvalidRecord(f"FileCommitted: a number of the head has more than 64 bits: {error}") from error
-    data = out[: spans[-1]].tobytes() if spans else b""
-    return [data[start:end] for start, end in zip(spans[::2], spans[1::2], strict=True)]
 
 
 def entry_bytes_max(key_bytes: int, owners: int, rows: Int64s) -> int:
@@ -267,13 +258,13 @@ def entry_bytes_max(key_bytes: int, owners: int, rows: Int64s) -> int:
     are read. A batch that is accepted takes up to 30 bytes less than is said here, a run up to 20.
     """
     if not len(rows):
-        return _FILE_BYTES_MAX + key_bytes + INT_BYTES_MAX * owners
+        return FILE_BYTES_MAX + key_bytes + INT_BYTES_MAX * owners
     partitions = rows[:, [lines.TOPIC_HIGH, lines.TOPIC_LOW, lines.PARTITION]]
     begins = np.ones((len(rows), 2), bool)
     begins[1:, 0] = (partitions[1:, :2] != partitions[:-1, :2]).any(axis=1)
     begins[1:, 1] = (partitions[1:] != partitions[:-1]).any(axis=1)
     of_kind = {Kind.RUN: rows[begins[:, 1]], Kind.IDEMPOTENT: rows[rows[:, lines.PRODUCER_ID] >= 0]}
-    total = _FILE_BYTES_MAX + key_bytes + INT_BYTES_MAX * owners + ID_BYTES * int(begins[:, 0].sum())
+    total = FILE_BYTES_MAX + key_bytes + INT_BYTES_MAX * owners + ID_BYTES * int(begins[:, 0].sum())
     for column in LAYOUTS[max(LAYOUTS)].columns:
         some = of_kind.get(column.kind, rows)
         match column.form:

@@ -83,9 +83,7 @@ def test_files_are_written_and_read_as_the_plain_codec_does(files: list[FileComm
     assert files_of(table) == files
     entries = encode_files(table, level)
     assert entries == [plain_files.write(file, level) for file in files]
-    out = np.empty(200 * (len(table.lines) + len(files)) + sum(map(len, entries)), np.uint8)
-    spans = PLAIN_LOOPS.write_files(out, entries[0][:12] if entries else b"", LAYOUT_1, table.heads, table.first_line, table.lines)
-    assert [out[start:end].tobytes() for start, end in zip(spans[::2], spans[1::2], strict=True)] == entries
+    assert PLAIN_LOOPS.write_files(entries[0][:12] if entries else b"", LAYOUT_1, table.heads, table.first_line, table.lines) == entries
     assert judge(entries) == [True] * len(files)
 
 
