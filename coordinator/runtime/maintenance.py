@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Final
 
@@ -31,10 +33,13 @@ from coordinator.protocol.messages import (
 )
 from coordinator.runtime.descriptions import Descriptions, LocalCoordinator
 from coordinator.runtime.failures import NotReadable
-from coordinator.runtime.file_listing import FILE_STATES, FileListing, LocalFile
+from coordinator.runtime.file_listing import FILE_STATES, FileListing, FilePage, LocalFile
 from coordinator.runtime.node import Node
 
-LIST_FILES_MAX: Final = 10_000
+LIST_FILES_MAX: Final = 1_000
+"""Encoding so many takes the event loop some milliseconds."""
+FILES_PER_PIECE: Final = 100
+"""Looking at so many takes it one; requests of others come between."""
 
 
 async def describe_coordinators(node: Node, _: int, request: DescribeCoordinatorsRequest, listener: str) -> Message:
@@ -90,10 +95,23 @@ async def list_files(node: Node, _: int, request: ListFilesRequest) -> Message:
             page = listing.of_keys(request.object_keys)
         else:
             limit = min(max(1, request.max_files), LIST_FILES_MAX)
-            page = listing.after(request.after_key or "", limit, request.states or FILE_STATES)
+            page = await _page(listing, request.after_key or "", limit, request.states or FILE_STATES)
     except NotReadable as unreadable:
         return _no_files(node.router.not_led(unreadable.partition))
     return ListFilesResponse(error_code=0, files=tuple(_file(one) for one in page.files), last_key=page.last_key or None, more=page.more)
+
+
+async def _page(listing: FileListing, after_key: str, limit: int, states: Collection[int]) -> FilePage:
+    """Look at up to `limit` files after a key, and return those in these states. Raises `NotReadable`."""
+    files: list[LocalFile] = []
+    while True:
+        page = listing.after(after_key, min(limit, FILES_PER_PIECE), states)
+        files += page.files
+        limit -= FILES_PER_PIECE
+        if limit <= 0 or not page.more:
+            return replace(page, files=files)
+        after_key = page.last_key
+        await asyncio.sleep(0)
 
 
 async def update_schema_level(node: Node, _: int, request: UpdateSchemaLevelRequest) -> Message:

@@ -11,6 +11,7 @@ from coordinator.core.file_state import FileState
 from coordinator.core.limits import FILES_PER_REQUEST_MAX, Limits
 from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.messages import ListFilesRequest, ListFilesResponse
+from coordinator.runtime import maintenance
 from coordinator.runtime.failures import NotReadable
 from coordinator.runtime.file_listing import FILE_STATES, TOMBSTONE_STATES, FileListing, FilePage
 from coordinator.runtime.maintenance import list_files
@@ -57,6 +58,25 @@ async def test_pages_together_have_every_row_once(limit: int) -> None:
             assert after == found[-1][0]
         assert rows == ALL
         assert listing.after("e", 5, FILE_STATES) == FilePage(files=[], last_key="", more=False)
+
+
+@pytest.mark.parametrize("piece", [1, 2, 3, 100])
+@pytest.mark.parametrize("limit", [1, 3, 4, 100])
+async def test_answers_together_have_every_row_once(monkeypatch: pytest.MonkeyPatch, limit: int, piece: int) -> None:
+    monkeypatch.setattr(maintenance, "FILES_PER_PIECE", piece)
+    async with running(in_memory(partitions=3), MemoryStateStores()) as started:
+        await fill(started)
+        rows: list[tuple[str, int]] = []
+        after: str | None = None
+        more = True
+        while more:
+            request = ListFilesRequest(coordinator_ids=(), after_key=after, max_files=limit, states=(), object_keys=())
+            answer = await list_files(started.node, 0, request)
+            assert isinstance(answer, ListFilesResponse)
+            assert len(answer.files) >= min(limit, len(ALL) - len(rows))
+            rows += [(one.object_key, one.coordinator_id) for one in answer.files]
+            after, more = answer.last_key, answer.more
+        assert rows == ALL
 
 
 async def test_the_given_coordinators_are_listed_once_and_led_or_not() -> None:

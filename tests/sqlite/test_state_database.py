@@ -239,7 +239,6 @@ FILE_DAMAGES = (
     "owner_ids = 7",
     "live_batches = live_batches + 1",
     "live_batches = -1, lost_batches = batch_count + 1",
-    "record = substr(record, 2)",
     "proof = x'00'",
 )
 
@@ -252,6 +251,17 @@ def test_a_damaged_file_is_told_as_damage_when_it_is_read(tmp_path: Path, damage
     change(path, f"UPDATE file SET {damage}")
     with pytest.raises(StateCorrupt, match="file 1 "):
         replica.store.reader().files_after("", 10)
+    replica.store.close(clean=False)
+
+
+def test_damaged_results_of_a_commit_are_told_when_they_are_needed(tmp_path: Path) -> None:
+    path = written(tmp_path, clean=True)
+    unchecked(path)
+    replica = Replica(lambda: opened(tmp_path))
+    change(path, "UPDATE file SET record = substr(record, 2)")
+    [row] = [row for row in replica.store.reader().files_after("", 10) if row.file_id == 1]
+    with pytest.raises(StateCorrupt, match="the kept results of file 1 "):
+        replica.store.reader().file_by_key(row.object_key)
     replica.store.close(clean=False)
 
 

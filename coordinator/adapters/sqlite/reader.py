@@ -26,16 +26,19 @@ FILE_COLUMNS = """
     id, object_key, content_hash, object_format, file_size, uploader_broker_id, owner_ids, created_ms, append_time_ms,
     batch_count, live_batches, record, emptied_ms, lost_batches, record_proof, proof
 """
+LISTED_COLUMNS = FILE_COLUMNS.replace(" record,", " x'' AS record,")
+"""The kept results of a commit are most of a row, and only a repetition of that commit needs them."""
 FLUSHES = "(SELECT flushes FROM header)"
 
 FILE_BY_KEY = f"SELECT {FILE_COLUMNS}, {FLUSHES} FROM file WHERE object_key = ?"
-FILES_BY_KEY = f"SELECT {FILE_COLUMNS}, {FLUSHES} FROM file WHERE object_key IN (SELECT value FROM json_each(?))"
-FILES_AFTER = f"SELECT {FILE_COLUMNS}, {FLUSHES} FROM file WHERE object_key > ? ORDER BY object_key LIMIT ?"
+FILES_BY_KEY = f"SELECT {LISTED_COLUMNS}, {FLUSHES} FROM file WHERE object_key IN (SELECT value FROM json_each(?))"
+FILES_AFTER = f"SELECT {LISTED_COLUMNS}, {FLUSHES} FROM file WHERE object_key > ? ORDER BY object_key LIMIT ?"
 EMPTY_FILES_OF_TIME = f"""
-    SELECT {FILE_COLUMNS}, {FLUSHES} FROM file WHERE emptied_ms >= 0 AND emptied_ms < ? AND emptied_ms = ? AND id > ? ORDER BY id LIMIT ?
+    SELECT {LISTED_COLUMNS}, {FLUSHES} FROM file
+    WHERE emptied_ms >= 0 AND emptied_ms < ? AND emptied_ms = ? AND id > ? ORDER BY id LIMIT ?
 """
 EMPTY_FILES_LATER = f"""
-    SELECT {FILE_COLUMNS}, {FLUSHES} FROM file
+    SELECT {LISTED_COLUMNS}, {FLUSHES} FROM file
     WHERE emptied_ms >= 0 AND emptied_ms < ? AND emptied_ms > ? ORDER BY emptied_ms, id LIMIT ?
 """
 TOMBSTONE = "SELECT object_key, reason, time_ms, created_ms, proof FROM tombstone WHERE object_key = ?"
