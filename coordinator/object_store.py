@@ -7,10 +7,16 @@ delete is unknown, and repeating it is safe.
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+_KEY_BYTES_MAX = 1024
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_SEGMENT = r"(?!\.{1,2}(?:/|\Z))[^/\x00-\x1f\x7f]+"
+_KEY = re.compile(f"{_SEGMENT}(?:/{_SEGMENT})*")
 
 
 class StoreError(Exception):
@@ -91,12 +97,12 @@ class ObjectStore(Protocol):
 
 def check_key(key: str) -> str:
     """Return the key, or raise `InvalidKey`."""
-    segments = key.split("/")
-    if not key or any(segment in ("", ".", "..") for segment in segments) or len(key.encode()) > 1024:
-        raise InvalidKey(f"object key {key!r}: must be a relative path of non-empty segments, at most 1024 bytes, without . and ..")
-    if any(ord(character) < 32 or ord(character) == 127 for character in key):
+    # Deleting checks each key on the event loop: one search, and the reasons only for a key that has one.
+    if _KEY.fullmatch(key) is not None and len(key.encode()) <= _KEY_BYTES_MAX:
+        return key
+    if _CONTROL.search(key) is not None:
         raise InvalidKey(f"object key {key!r}: must not contain control characters")
-    return key
+    raise InvalidKey(f"object key {key!r}: must be a relative path of non-empty segments, at most {_KEY_BYTES_MAX} bytes, without . and ..")
 
 
 def check_prefix(prefix: str) -> str:

@@ -11,7 +11,6 @@ import os
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-import obstore
 from obstore.store import LocalStore
 
 from coordinator.adapters.objectstore.store import LIST_CHUNK, ObstoreStore
@@ -49,15 +48,16 @@ class LocalFolderStore(ObstoreStore):
         self._synced.update(folder for folder in file.parent.parents if folder.is_relative_to(self._folder))
 
     async def _delete_chunk(self, keys: Sequence[str]) -> None:
-        # A call for each key on the event loop costs it 30 us, and is slower by a factor of three. Threads side by side only wait for
-        # the folder, and for the interpreter that the event loop needs.
+        # Threads side by side only wait for the folder, and for the interpreter that the event loop needs.
         async with self._deleting:
             await asyncio.to_thread(self._delete_each, keys)
 
     def _delete_each(self, keys: Sequence[str]) -> None:
+        folder = f"{self._folder}/"
         for key in keys:
             try:
-                obstore.delete(self._raw, key)
+                # Half of what obstore's call takes of a processor that commits need; keys are paths for it, too.
+                os.unlink(folder + key)
             except FileNotFoundError:
                 if not self._folder.is_dir():
                     raise  # a lost folder says nothing about its objects

@@ -7,6 +7,7 @@ applied, and until it is written to the state database.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ def owners_text(owner_ids: list[int]) -> str:
     return str(owner_ids[0]) if len(owner_ids) == 1 else ",".join(map(str, owner_ids))
 
 
+@lru_cache(maxsize=1024)
 def owner_ids_of(text: str) -> tuple[int, ...]:
     """Owners from the text of a file's row."""
     return tuple(map(int, filter(None, text.split(","))))

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeVar, cast
 
 from coordinator.core.commands import FileStanding, HandOverFiles, Outcome, RemoveFiles
+from coordinator.core.files.logged import owner_ids_of
 from coordinator.core.reads.file_life import ends_ms
 from coordinator.core.tables.stored_rows import EmptyFilesPage, FileRow
 from coordinator.core.view import ShardView
@@ -30,14 +31,16 @@ LOG = logging.getLogger("coordinator.files")
 
 T = TypeVar("T")
 
-ROWS_PER_READ = 100
-"""Reading holds the event loop; so many rows take it for about a millisecond."""
+ROWS_PER_PIECE = 50
+"""Reading rows, and finding out what is next for them, holds the event loop; so many take it for a fraction of a millisecond."""
+PIECE_PAUSE_S = 0.001
+"""Behind each piece that was read, so that commits find the event loop free most of the time."""
 FILES_AT_ONCE = 4_000
 """Files that are asked about and deleted side by side: no more than the state keeps (`EMPTY_FILES_KEPT_MAX`)."""
 KEYS_PER_ENTRY = 200
-"""Deciding on a key and applying that takes the event loop some microseconds, and commits wait meanwhile: a few milliseconds."""
+"""Deciding on a key and applying that takes the event loop some microseconds, and commits wait meanwhile: about a millisecond."""
 LOG_TIMEOUT_MS = 5_000
-LOG_PAUSE_S = (0.01, 0.1)
+LOG_PAUSE_S = (0.002, 0.1)
 """Behind each entry as long as it was on its way, within these bounds, so that commits come first, however many files there are."""
 
 
@@ -138,9 +141,9 @@ class EmptyFiles:
         rows: list[FileRow] = []
         behind: Position | None = after
         while behind is not None and len(rows) < limit:
-            found, behind = self._read(behind, min(ROWS_PER_READ, limit - len(rows)), before_ms)
+            found, behind = self._read(behind, min(ROWS_PER_PIECE, limit - len(rows)), before_ms)
             rows += found
-            await asyncio.sleep(0)
+            await asyncio.sleep(PIECE_PAUSE_S)
         return rows
 
     async def _look_at_new(self, due_ms: int, left: int) -> int:
@@ -182,7 +185,10 @@ class EmptyFiles:
     async def _look_at(self, rows: Sequence[FileRow]) -> _Met:
         """Do for each file what is its turn, as far as that is possible now."""
         now_ms, rules = self._log_now_ms(), self._rules
-        old = [row for row in rows if ends_ms(row, rules.commit_max_age_ms, rules.delete_grace_ms) < now_ms]
+        old: list[FileRow] = []
+        for piece in _chunks(rows, ROWS_PER_PIECE):
+            old += [row for row in piece if ends_ms(row, rules.commit_max_age_ms, rules.delete_grace_ms) < now_ms]
+            await asyncio.sleep(0)
         steps = await self._steps(old)
         deletable = [row.object_key for row, step in zip(old, steps, strict=True) if isinstance(step, Delete)]
         handed = [(row.object_key, step.coordinator_id) for row, step in zip(old, steps, strict=True) if isinstance(step, HandOver)]
@@ -200,18 +206,20 @@ class EmptyFiles:
 
     async def _steps(self, rows: Sequence[FileRow]) -> list[Step | None]:
         """Ask owners until it is known of each file what comes next; None where one did not answer."""
-        owners = [[int(owner) for owner in row.owner_ids.split(",")] for row in rows]
+        owners = [owner_ids_of(row.owner_ids) for row in rows]
         known: list[dict[int, FileStanding]] = [{} for _ in rows]
         steps: list[Step | None] = [None] * len(rows)
         open_places = list(range(len(rows)))
         while open_places:
             questions: dict[int, list[int]] = {}
-            for place in open_places:
-                step = next_step(owners[place], self._partition, known[place])
-                if isinstance(step, Ask):
-                    questions.setdefault(step.coordinator_id, []).append(place)
-                else:
-                    steps[place] = step
+            for piece in _chunks(open_places, ROWS_PER_PIECE):
+                for place in piece:
+                    step = next_step(owners[place], self._partition, known[place])
+                    if isinstance(step, Ask):
+                        questions.setdefault(step.coordinator_id, []).append(place)
+                    else:
+                        steps[place] = step
+                await asyncio.sleep(0)
             answers = await asyncio.gather(
                 *(
                     self._asked.ask(owner, [rows[place].object_key for place in places], [rows[place].created_ms for place in places])
