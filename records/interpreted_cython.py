@@ -9,3 +9,6 @@ from contextlib import AbstractContextManager, nullcontext
 
 nogil: AbstractContextManager[None] = nullcontext()
 """Compiled, the block runs without the interpreter lock."""
+
+compiled = False
+"""Whether the code that asks was compiled."""

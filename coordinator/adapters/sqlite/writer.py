@@ -27,7 +27,7 @@ from coordinator.core.state.proof import directory_proof
 from coordinator.core.tables.stored_rows import NO_FILES, FileLists, FileTotals, Header, RunRow
 from coordinator.core.yielding import Rest, no_rest
 from coordinator.kafka.batches import split_partition_key
-from records.state_digest import hash_record, hash_tombstone
+from records.state_digest import hash_tombstone
 
 ROWS_PER_STATEMENT = (256, 64, 16, 4, 1)
 FEW_ROWS = 4096
@@ -231,7 +231,7 @@ def _left(flush: Flush) -> tuple[FileLists, Sequence[Sequence[apsw.SQLiteValue]]
     """The files that were not removed again, and the columns behind them; batches that were deleted meanwhile are lost already."""
     proofs: Sequence[Sequence[apsw.SQLiteValue]] = (
         list(map(sub, flush.files.batch_count, flush.files.live_batches)),
-        list(map(hash_record, flush.files.record)),
+        flush.record_hashes,
         flush.file_hashes,
     )
     if not flush.files_removed:

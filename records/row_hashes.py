@@ -1,0 +1,98 @@
+"""The hashes of many rows at once, each the one that `state_digest` says of a single row, without the interpreter lock.
+
+The rows of a piece become one object of bytes, which holds the lock for a third of the time that hashing them one by one takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from records.hash_loops import hash_spans, scratch_of
+from records.state_digest import RECORD_HASH_BYTES, Int64s
+
+DIGEST_BYTES = 16
+KEY_BYTES = 20
+
+_PIECE_BYTES = 1 << 18
+"""Copied with the interpreter lock in some tenths of a millisecond."""
+
+_FILE_HEAD = np.dtype([("word", "S4"), ("numbers", ">i8", 7), ("content_hash_bytes", ">u4")])
+_PRODUCER_HEAD = np.dtype([("word", "S8"), ("key", "u1", KEY_BYTES), ("numbers", ">i8", 3)])
+
+Hashes = npt.NDArray[np.uint8]
+"""A line of bytes for each row."""
+
+
+def hash_files(
+    file_ids: Sequence[int],
+    object_keys: Sequence[str],
+    content_hashes: Sequence[bytes],
+    object_formats: Sequence[int],
+    file_sizes: Sequence[int],
+    uploader_broker_ids: Sequence[int],
+    owner_ids: Sequence[str],
+    created_ms: Sequence[int],
+    append_times_ms: Sequence[int],
+    batch_counts: Sequence[int],
+) -> Hashes:
+    """The hashes of known files, of each the one of `state_digest.hash_file`."""
+    heads = np.empty(len(file_ids), _FILE_HEAD)
+    heads["word"] = b"file"
+    columns = (file_ids, file_sizes, append_times_ms, batch_counts, object_formats, uploader_broker_ids, created_ms)
+    heads["numbers"] = np.array(columns, np.int64).T
+    heads["content_hash_bytes"] = np.fromiter(map(len, content_hashes), np.int64, len(heads))
+    keys = list(map(str.encode, object_keys))
+    key_lengths = np.fromiter(map(len, keys), np.int64, len(keys)).astype(">u4")
+    # Most files have the same owners.
+    owners = {text: len(encoded := text.encode()).to_bytes(4, "big") + encoded for text in set(owner_ids)}
+    of_owners = list(map(owners.__getitem__, owner_ids))
+    return _hashes_of([_bytes_of(heads), content_hashes, of_owners, _bytes_of(key_lengths), keys], DIGEST_BYTES)
+
+
+def hash_producers(keys: Sequence[bytes], numbers: Int64s, rings: Sequence[bytes]) -> Hashes:
+    """The hashes of producers, of each the one of `state_digest.hash_producer`; `numbers` are its id, epoch and last append of each."""
+    heads = np.empty(len(keys), _PRODUCER_HEAD)
+    heads["word"] = b"producer"
+    heads["key"] = np.frombuffer(b"".join(keys), np.uint8).reshape(-1, KEY_BYTES)
+    heads["numbers"] = numbers
+    return _hashes_of([_bytes_of(heads), rings], DIGEST_BYTES)
+
+
+def hash_records(encoded: Sequence[bytes]) -> Hashes:
+    """The hashes of entries that committed files, of each the one of `state_digest.hash_record`."""
+    return _hashes_of([encoded], RECORD_HASH_BYTES)
+
+
+def bytes_of(hashes: Hashes) -> list[bytes]:
+    """The hashes one by one."""
+    return _bytes_of(hashes.view(f"V{hashes.shape[1]}")[:, 0])
+
+
+def lanes_of_hashes(hashes: Hashes) -> npt.NDArray[np.uint64]:
+    """The hashes of rows in the form of `state_digest.lanes_of`."""
+    return hashes.view(">u8").astype(np.uint64)
+
+
+def _bytes_of(rows: npt.NDArray[Any]) -> list[bytes]:
+    raw: list[bytes] = rows.view(f"V{rows.itemsize}").tolist()
+    return raw
+
+
+def _hashes_of(columns: Sequence[Sequence[bytes]], size: int) -> Hashes:
+    """The hash of each row, which is what stands in its columns one behind the other."""
+    rows = len(columns[0])
+    hashes, scratch = np.empty((rows, size), np.uint8), np.array(scratch_of(), np.uint64)
+    lengths = sum(np.fromiter(map(len, column), np.int64, rows) for column in columns)
+    ends = np.cumsum(lengths)
+    at = before = 0
+    while at < rows:
+        stop = max(at + 1, int(ends.searchsorted(before + _PIECE_BYTES, "right")))
+        piece = columns[0][at:stop] if len(columns) == 1 else chain.from_iterable(zip(*(c[at:stop] for c in columns), strict=True))
+        hash_spans(b"".join(piece), (ends[at:stop] - before).data, size, scratch.data, hashes[at:stop].data)
+        at, before = stop, int(ends[stop - 1])
+    return hashes
