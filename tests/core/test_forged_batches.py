@@ -24,11 +24,13 @@ from coordinator.core.tables.keyed_loops import KeyedRows
 from coordinator.kafka.batches import BATCH, BatchArray, partition_key
 from coordinator.protocol import commit_loops as wire_loops
 from coordinator.runtime import owner_loops
+from records import hash_loops
 from records.files import topic_halves
 from records.lines import LINE_WIDTH, VERDICT
 from tests.compiled import REPOSITORY, loop_modules, plain
 from tests.core.loops_of_files import COMPILED, INTERPRETED
 
+PLAIN_HASH = plain(hash_loops)
 PLAIN_OWNER = plain(owner_loops)
 PLAIN_ROWS = plain(keyed_loops)
 PLAIN_WIRE = plain(wire_loops)
@@ -199,7 +201,22 @@ def test_answers_that_do_not_fit_are_an_index_error(loops: ModuleType, wrong: st
         loops.write_answers(lines.data, *cells, times.data, [0, 2, 3], out)
 
 
+@given(data=st.binary(max_size=300), ends=st.lists(st.integers(-2, 310), max_size=4), size=st.integers(-1, 66), lines=st.integers(0, 4))
+@settings(max_examples=300)
+def test_forged_stretches_are_hashed_alike(data: bytes, ends: list[int], size: int, lines: int) -> None:
+    def hashed(loops: ModuleType) -> Outcome:
+        hashes = np.zeros((lines, max(size, 0)), np.uint8)
+        scratch = np.array(loops.scratch_of(), np.uint64)
+        try:
+            loops.hash_spans(data, np.array(ends, np.int64).data, size, scratch.data, hashes.data)
+        except IndexError:
+            return ("IndexError",)
+        return (hashes.tolist(),)
+
+    assert hashed(hash_loops) == hashed(PLAIN_HASH)
+
+
 def test_every_loop_that_reads_by_address_is_tried_here() -> None:
     by_address = [source for source in loop_modules() if "char*" in source.with_suffix(".pxd").read_text("utf-8")]
-    here = [REPOSITORY / loops.__name__.replace(".", "/") for loops in (request_loops, owner_loops)]
+    here = [REPOSITORY / loops.__name__.replace(".", "/") for loops in (request_loops, owner_loops, hash_loops)]
     assert by_address == [path.with_suffix(".py") for path in here]
