@@ -242,6 +242,9 @@ snapshots.peers={{ include "diskless.headless" . }}.{{ .Release.Namespace }}.svc
 {{- $main := default (dict) (first .Values.listeners).tls -}}
 {{- if and .Values.security.internalPrincipals (not .Values.security.internalSecret) (ne (default "" $main.clientAuth) "required") -}}{{- fail (printf "security.internalPrincipals need certificates on the first listener, %s: set its tls.clientAuth to required, or give security.internalSecret" (first .Values.listeners).name) -}}{{- end -}}
 {{- if and .Values.http.tokenSecret (not .Values.http.tls.secret) -}}{{- fail "http.tokenSecret without http.tls.secret would send the token in clear text: give a certificate" -}}{{- end -}}
+{{- $page := .Values.monitor.dashboard -}}
+{{- if and $page.proxyUserHeader (not $page.proxyAddresses) -}}{{- fail "monitor.dashboard.proxyUserHeader needs monitor.dashboard.proxyAddresses: whose header is believed" -}}{{- end -}}
+{{- if and $page.proxyAddresses (not $page.proxyUserHeader) -}}{{- fail "monitor.dashboard.proxyAddresses count only with monitor.dashboard.proxyUserHeader: name the header, or leave them out" -}}{{- end -}}
 {{- $first := first .Values.listeners -}}
 {{- $tools := or .Values.jobs.audit.enabled .Values.jobs.doctor.enabled .Values.tests.enabled (and .Values.monitor.enabled .Values.monitor.verifyEvery) -}}
 {{- if and $tools (ne (default (upper $first.name) $first.protocol) "PLAINTEXT") (not .Values.clientConfig.secret) -}}{{- fail (printf "programs that ask the nodes (monitor.verifyEvery, jobs, tests) must log in on the listener %s: give clientConfig.secret, or switch them off" $first.name) -}}{{- end -}}
