@@ -9,15 +9,15 @@ a success may still be in flight.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TypeAlias
 
-from coordinator.core.commands import CommitAnswer, CommitFile, CommitResult, FenceFiles, HandOverFiles, Outcome, RemoveFiles, StrictRead
+from coordinator.core.commands import CommitAnswer, CommitFile, CommitResult, FenceFiles, HandOverFiles, RemoveFiles, StrictRead
 from coordinator.core.decide import decide_write
 from coordinator.core.decide_files import decide_end, fences, ruled_out_by, ruled_out_text
 from coordinator.core.events import NewEntry, Reply, Request
 from coordinator.core.files.answers import FileAnswer, result_of, unknown_result
 from coordinator.core.files.decide import decide, select
-from coordinator.core.files.logged import Int64s, LoggedFiles
+from coordinator.core.files.logged import LoggedFiles
 from coordinator.core.files.outcomes import HAS_REFUSALS, OUT_OF_ORDER, UNKNOWN_PARTITION
 from coordinator.core.files.requests import CommitContext, RequestLines, batch_fault, check_head, read_lines
 from coordinator.core.leadership.term import PendingCommit, PendingEntry, Term, Waiter
@@ -42,14 +42,7 @@ _NO_OP: list[Record] = [NoOp()]
 _NO_OP_OF_LEVEL = {level: encode_entry(_NO_OP, level) for level in levels()}
 """Shared by all strict reads that come alone."""
 
-
-class _Commit(NamedTuple):
-    """A commit of a key that is neither known nor under way; `place` is that of its request among those that were read together."""
-
-    place: int
-    request: Request
-    command: CommitFile
-    content_hash: bytes
+_Commit: TypeAlias = tuple[Request, CommitFile]
 
 
 class GroupBuilder:
@@ -68,7 +61,7 @@ class GroupBuilder:
         self._level = level
         self._now_ms = now_ms
         self._waiting: list[Waiter] = []
-        self._commits: list[tuple[Request, CommitFile]] = []
+        self._commits: list[_Commit] = []
         self._last: PendingEntry | None = None
 
     @property
@@ -125,41 +118,55 @@ class GroupBuilder:
         commits, self._commits = self._commits, []
         if not commits:
             return
-        read = read_lines(b"".join([command.batches.tobytes() for _, command in commits]), [command for _, command in commits])
+        commands = [command for _, command in commits]
+        read = read_lines(b"".join([command.batches for command in commands]), commands)  # type: ignore[misc]  # arrays are buffers
         faults = read.faults.tolist()
-        fresh: list[_Commit] = []
+        are_new = self._are_new([command.object_key for command in commands])
+        fresh: list[int] = []
         keys: set[str] = set()
         for place, (request, command) in enumerate(commits):
-            key, hashed = command.object_key, read.hashes[place]
-            if key in keys:
-                # The same key twice: the first commit of it is decided before the second one joins it.
-                self._decide(fresh, read)
-                fresh, keys = [], set()
-            pending = self._term.by_key.get(key)
-            if pending is not None:
-                self._join(request, command, pending, hashed)
-                continue
-            answer = self._answer_at_once(command, hashed, *faults[place])
+            if not are_new:
+                if command.object_key in keys:
+                    # The same key twice: the first commit of it is decided before the second one joins it.
+                    self._decide(fresh, commits, read)
+                    fresh, keys = [], set()
+                keys.add(command.object_key)
+                if self._is_known(request, command, read.hashes[place]):
+                    continue
+            answer = self._refuse_form(command, *faults[place])
+            if answer is None and self._may_be_too_large(command, read, place):
+                self._decide(fresh, commits, read)
+                fresh, keys = [], {command.object_key}
+                answer = self._refuse_size(command)
             if answer is not None:
                 self.replies.append(Reply(request.token, answer))
                 continue
-            commit = _Commit(place, request, command, hashed)
-            if self._may_be_too_large(command, read.lines[read.bounds[place] : read.bounds[place + 1]]):
-                self._decide(fresh, read)
-                fresh, keys = [], set()
-                refusal = self._size_fault(commit)
-                if refusal is not None:
-                    self.replies.append(Reply(request.token, command.refused(refusal.error, refusal.message or "")))
-                    continue
-            fresh.append(commit)
-            keys.add(key)
-        self._decide(fresh, read)
+            fresh.append(place)
+        self._decide(fresh, commits, read)
 
-    def _answer_at_once(self, command: CommitFile, hashed: bytes, place: int, fault: int) -> CommitAnswer | None:
-        """The answer to a commit that nothing is logged of: its key is known, it is not lawful, or it is empty."""
-        known = self._answer_known(command, hashed)
-        if known is not None:
-            return known
+    def _are_new(self, object_keys: list[str]) -> bool:
+        """Whether these keys differ and nothing is known or under way of any; True is certain."""
+        term = self._term
+        return (
+            len(set(object_keys)) == len(object_keys)
+            and term.by_key.keys().isdisjoint(object_keys)
+            and term.ruled_out.keys().isdisjoint(object_keys)
+            and not self._state.may_know_any(object_keys)
+        )
+
+    def _is_known(self, request: Request, command: CommitFile, hashed: bytes) -> bool:
+        """Whether something is logged or under way of a key: then its commit is answered, or waits with the one under way."""
+        pending = self._term.by_key.get(command.object_key)
+        if pending is not None:
+            self._join(request, command, pending, hashed)
+            return True
+        answer = self._answer_known(command, hashed)
+        if answer is not None:
+            self.replies.append(Reply(request.token, answer))
+        return answer is not None
+
+    def _refuse_form(self, command: CommitFile, place: int, fault: int) -> CommitAnswer | None:
+        """The answer to a commit that is not lawful, or empty; None for any other."""
         refusal = check_head(command, self._context)
         if refusal is None and fault and (fault != OUT_OF_ORDER or command.checked is None):
             # Shares of a checked request are in no order and do not overlap.
@@ -168,38 +175,38 @@ class GroupBuilder:
             return CommitResult.refused(len(command.batches), refusal.error, refusal.message)
         return None if len(command.batches) else CommitResult.refused(0, ErrorCode.NONE, None)
 
-    def _size_fault(self, commit: _Commit) -> Outcome | None:
-        """The refusal of a file whose entry does not fit a message. A decision counts at once, so it is tried on a copy of the tables."""
-        command = commit.command
+    def _refuse_size(self, command: CommitFile) -> CommitAnswer | None:
+        """The answer to a file whose entry does not fit a message. A decision counts at once, so it is tried on a copy of the tables."""
         read = read_lines(command.batches.tobytes(), [command])
         append_time_ms = max(self._context.now_ms, self._overlay.log_time_ms)
-        _, files = decide(self._overlay.copy(), [command], [commit.content_hash], read, append_time_ms, self._level)
+        _, files = decide(self._overlay.copy(), [command], read, append_time_ms, self._level)
         size, limit = 0 if files is None else len(files.encoded[0]), self._limits.entry_bytes_max
         if size <= limit:
             return None
         message = f"the request needs a FileCommitted of {size} bytes in the metadata log, {limit} are allowed; split it"
-        return Outcome(error=ErrorCode.INVALID_REQUEST, message=message)
+        return command.refused(ErrorCode.INVALID_REQUEST, message)
 
-    def _may_be_too_large(self, command: CommitFile, lines: Int64s) -> bool:
+    def _may_be_too_large(self, command: CommitFile, read: RequestLines, place: int) -> bool:
         limit = self._limits.entry_bytes_max
-        if _ENTRY_BYTES_A_FILE + len(lines) * _ENTRY_BYTES_A_BATCH <= limit:
+        if _ENTRY_BYTES_A_FILE + len(command.batches) * _ENTRY_BYTES_A_BATCH <= limit:
             return False
+        lines = read.lines[read.bounds[place] : read.bounds[place + 1]]
         return entry_bytes_max(len(command.object_key.encode()), len(command.owner_ids), lines) > limit
 
-    def _decide(self, commits: list[_Commit], read: RequestLines) -> None:
-        """Decide commits of different new keys together, and note their entries as under way."""
-        if not commits:
+    def _decide(self, places: list[int], commits: list[_Commit], read: RequestLines) -> None:
+        """Decide commits of different new keys, at these places among those that were read, and note their entries as under way."""
+        if not places:
             return
-        if len(commits) != len(read.faults):
-            read = select(read, [commit.place for commit in commits])
+        if len(places) != len(commits):
+            read, commits = select(read, places), [commits[place] for place in places]
         append_time_ms = max(self._context.now_ms, self._overlay.log_time_ms)
-        commands, hashes = [commit.command for commit in commits], [commit.content_hash for commit in commits]
-        outcomes, files = decide(self._overlay, commands, hashes, read, append_time_ms, self._level)
+        outcomes, files = decide(self._overlay, [command for _, command in commits], read, append_time_ms, self._level)
         if UNKNOWN_PARTITION in outcomes:
             decided = []
             for commit, outcome in zip(commits, outcomes, strict=True):
                 if outcome == UNKNOWN_PARTITION:
-                    self.replies.append(Reply(commit.request.token, unknown_result(self._overlay, commit.command)))
+                    request, command = commit
+                    self.replies.append(Reply(request.token, unknown_result(self._overlay, command)))
                 else:
                     decided.append(commit)
             commits, outcomes = decided, [outcome for outcome in outcomes if outcome != UNKNOWN_PARTITION]
@@ -213,13 +220,14 @@ class GroupBuilder:
         last_seq = first_seq + len(commits) - 1
         entry = PendingEntry(last_seq, [], files.encoded, self._now_ms, files)
         entry.before, self._waiting = self._waiting, []
-        for at, (_, request, command, hashed) in enumerate(commits):
+        for at, ((request, command), file) in enumerate(zip(commits, files.table.heads, strict=True)):
             answer: CommitAnswer = FileAnswer(files, at)
             if outcomes[at] == HAS_REFUSALS:
                 answer = result_of(files.table, at, self._overlay)
+            key = file.object_key
             entry.after.append(Waiter(request.token, request.deadline_ms, command, answer))
-            entry.object_keys.append(command.object_key)
-            term.by_key[command.object_key] = PendingCommit(hashed, answer, entry.after)
+            entry.object_keys.append(key)
+            term.by_key[key] = PendingCommit(file.content_hash, answer, entry.after)
         term.add(entry)
         self._last = entry
         head = key_of_term(term.epoch, term.term_id)

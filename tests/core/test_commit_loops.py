@@ -119,7 +119,7 @@ def decided(hot: HotState, files: Sequence[Sequence[Sent]], group: int) -> Logge
     commands: list[CommitFile] = [commit(f"{group}/{at}", [row_of(one) for one in sent]) for at, sent in enumerate(files)]
     read = read_lines(b"".join(command.batches.tobytes() for command in commands), commands)
     assert not read.faults[:, 1].any()
-    return decide(hot, commands, [bytes([group, at]) * 8 for at in range(len(commands))], read, START_MS + group, LEVEL_LATEST).files
+    return decide(hot, commands, read, START_MS + group, LEVEL_LATEST).files
 
 
 def as_read(files: LoggedFiles, first_id: int) -> LoggedFiles:

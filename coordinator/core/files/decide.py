@@ -36,9 +36,7 @@ def select(read: RequestLines, which: Sequence[int]) -> RequestLines:
     return RequestLines(lines, bounds, read.faults[list(which)], [read.hashes[request] for request in which])
 
 
-def decide(
-    hot: HotState, commands: Sequence[CommitFile], hashes: Sequence[bytes], read: RequestLines, append_time_ms: int, level: int
-) -> DecidedFiles:
+def decide(hot: HotState, commands: Sequence[CommitFile], read: RequestLines, append_time_ms: int, level: int) -> DecidedFiles:
     """Decide lawful requests, in order, into the speculative tables; entries are written at a schema `level`.
 
     A request of which a partition is not here is not decided and changes nothing.
@@ -51,8 +49,7 @@ def decide(
         decided = [request for request, outcome in enumerate(found) if outcome != UNKNOWN_PARTITION]
         if not decided:
             return DecidedFiles(found, None)
-        read = select(read, decided)
-        commands, hashes = [commands[request] for request in decided], [hashes[request] for request in decided]
+        read, commands = select(read, decided), [commands[request] for request in decided]
     hot.advance_time(append_time_ms, append_time_ms)
     heads = [
         FileHead(
@@ -65,7 +62,7 @@ def decide(
             append_time_ms,
             content_hash,
         )
-        for command, content_hash in zip(commands, hashes, strict=True)
+        for command, content_hash in zip(commands, read.hashes, strict=True)
     ]
     table = FileTable(heads, read.bounds.tolist(), read.lines)
     return DecidedFiles(found, LoggedFiles(table, encode_files(table, level)))

@@ -286,6 +286,10 @@ class ShardState:
         """Whether there may be a file or a tombstone of this key; False is certain."""
         return hash(object_key) in self.known_keys
 
+    def may_know_any(self, object_keys: Iterable[str]) -> bool:
+        """`may_know` of any of these keys."""
+        return not self.known_keys.isdisjoint(map(hash, object_keys))
+
     def find_file(self, object_key: str) -> FileRow | None:
         """A known file, with its live batches as of now."""
         if not self.may_know(object_key):

@@ -423,13 +423,13 @@ def _no_stored_results() -> list[Patch]:
 
 
 def _no_joining() -> list[Patch]:
-    def join(builder: GroupBuilder, request: Request, command: CommitFile, _pending: PendingCommit, hashed: bytes) -> None:
-        read, commit = read_lines(command.batches.tobytes(), [command]), group._Commit(0, request, command, hashed)
-        outcomes, files = decide_files(builder._overlay, [command], [hashed], read, builder._overlay.log_time_ms, builder._level)
+    def join(builder: GroupBuilder, request: Request, command: CommitFile, _pending: PendingCommit, _hashed: bytes) -> None:
+        read = read_lines(command.batches.tobytes(), [command])
+        outcomes, files = decide_files(builder._overlay, [command], read, builder._overlay.log_time_ms, builder._level)
         if files is None:
             builder.replies.append(Reply(request.token, unknown_result(builder._overlay, command)))
         else:
-            builder._append_files(files, [commit], outcomes)
+            builder._append_files(files, [(request, command)], outcomes)
 
     return [(GroupBuilder, "_join", join)]
 
