@@ -38,7 +38,7 @@ from coordinator.core.shard import Shard
 from coordinator.core.state.replica_state import ShardState
 from coordinator.core.state.unwritten import Generation
 from coordinator.kafka.batches import partition_key
-from coordinator.operations.commits import read_commit, write_commit
+from coordinator.operations.commits import read_commits, write_commit
 from coordinator.protocol.framing import read_request_header
 from coordinator.testing.state_store import MemoryStateStore
 from records.log import Fence
@@ -133,11 +133,10 @@ def measure(batches_per_file: int, files_per_group: int) -> Times:
     for number in range(max(3, BATCHES_PER_RUN // (batches_per_file * files_per_group))):
         frames = [workload.next_frame(number)[4:] for _ in range(files_per_group)]
         started = clock()
-        requests = []
-        for frame in frames:
-            header = read_request_header(frame, flexible=True)
-            commit = read_commit(frame, header.body_offset, header.client_id)
-            requests.append(Request(None, commit.command, _now_ms() + 60_000, len(frame)))
+        header = read_request_header(frames[0], flexible=True)
+        commits, _ = read_commits(frames, header.body_offset, header.client_id)
+        deadline_ms = _now_ms() + 60_000
+        requests = [Request(None, commit.command, deadline_ms, len(frame)) for commit, frame in zip(commits, frames, strict=True)]
         decoded = clock()
         leader.perform(leader.shard.feed(Submitted(requests), _now_ms()))
         decided = clock()

@@ -14,17 +14,16 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from functools import partial
 
 from coordinator.adapters.metrics.registry import Metrics
-from coordinator.adapters.server.contract import IncomingRequest, Respond
+from coordinator.adapters.server.contract import Handler, IncomingRequest, RequestRun, Respond, TakeRun, run_of_one
 from coordinator.app.access import Access
+from coordinator.app.commits import CommitDesk
 from coordinator.app.fair_reads import FairReads
 from coordinator.app.ordering import ConnectionOrder
 from coordinator.app.reads import Reads
-from coordinator.core.commands import CommitAnswer
 from coordinator.kafka.errors import ErrorCode
-from coordinator.operations.commits import CommitRequest, read_commit, write_commit
 from coordinator.operations.declaration import Lane, Operation
 from coordinator.operations.files import COMMIT_FILE
-from coordinator.operations.first_error import first_commit_error, first_error
+from coordinator.operations.first_error import first_error
 from coordinator.operations.partitions import FIND_BATCHES, LIST_OFFSETS
 from coordinator.operations.table import OPERATIONS
 from coordinator.protocol.codec import Message, encode
@@ -34,14 +33,11 @@ from coordinator.security.acls import Rules
 
 LOG = logging.getLogger("coordinator.dispatch")
 
-_COMMIT = COMMIT_FILE.name
-_COMMITTED = (_COMMIT, 0)
-
 Take = Callable[[IncomingRequest, Respond], None]
 
 
-class Dispatcher:
-    """Implements the server's `Handler`."""
+class Dispatcher(Handler):
+    """The server's `Handler` of a node."""
 
     def __init__(
         self,
@@ -61,10 +57,11 @@ class Dispatcher:
         """Requests answered, by operation and first error."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
-        self._observe_commit = metrics.series("request_seconds", _COMMIT).observe
         self._order = ConnectionOrder()
         self._fair_reads = FairReads()
         reads = Reads(node=node, metrics=metrics, order=self._order, fair_reads=self._fair_reads, answered=self.answered, spawn=self._spawn)
+        self._commits = CommitDesk(node=node, metrics=metrics, order=self._order, answered=self.answered)
+        self._runs: Mapping[int, TakeRun] = {COMMIT_FILE.key: self._take_commits}
         by_callback = {COMMIT_FILE.key: self._commit, LIST_OFFSETS.key: reads.list_offsets, FIND_BATCHES.key: reads.find_batches}
         self._take: Mapping[int, Take] = {
             one.key: by_callback[one.key] if one.has_own_codec else partial(self._run, one) for one in operations
@@ -83,6 +80,18 @@ class Dispatcher:
             self._take[request.api_key](request, respond)
         else:
             self._refuse(request, respond)
+
+    @property
+    def runs(self) -> Mapping[int, TakeRun]:
+        """See `Handler`."""
+        return self._runs
+
+    def _take_commits(self, run: RequestRun) -> None:
+        if COMMIT_FILE.key in self.access.allowed(run.peer):
+            self._commits.take(run)
+            return
+        for request, respond in run.each():
+            self.handle(request, respond)
 
     def _refuse(self, request: IncomingRequest, respond: Respond) -> None:
         operation, outcome = self._operations[request.api_key], self.access.refusal(request)
@@ -111,31 +120,7 @@ class Dispatcher:
         task.add_done_callback(self._tasks.discard)
 
     def _commit(self, request: IncomingRequest, respond: Respond) -> None:
-        commit = read_commit(request.data, request.body_offset, request.client_id)
-        if commit.refusal is not None:
-            respond(write_commit(commit.refusal))
-            self.answered[(_COMMIT, first_commit_error(commit.refusal))] += 1
-        else:
-            self._order.start(request.peer.connection_id, COMMIT_FILE.lane, self._start_commit, commit, request, respond)
-
-    def _start_commit(self, commit: CommitRequest, request: IncomingRequest, respond: Respond) -> bool:
-        connection_id, received_s = request.peer.connection_id, request.received_s
-
-        def answered(answer: CommitAnswer) -> None:
-            respond(write_commit(answer))
-            error = first_commit_error(answer)
-            self.answered[(_COMMIT, error) if error else _COMMITTED] += 1
-            self._observe_commit(self._loop.time() - received_s)
-            self._order.leave(connection_id)
-
-        try:
-            return self._node.router.commit(commit.command, commit.timeout_ms, answered, len(request.data))
-        except Exception:
-            # The connection is closed, and nothing that waits behind this request on it may start.
-            LOG.exception("commit failed peer=%s", request.peer.address)
-            self.answered[(_COMMIT, ErrorCode.UNKNOWN_SERVER_ERROR)] += 1
-            respond(None)
-            return False
+        self._commits.take(run_of_one(request, respond))
 
     async def _answer(self, operation: Operation, message: Message, request: IncomingRequest, respond: Respond) -> None:
         work = self._body(operation, request.api_version, message, request.peer.listener)

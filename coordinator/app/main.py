@@ -34,7 +34,7 @@ from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.adapters.metrics.http import HttpServer
 from coordinator.adapters.metrics.registry import Metrics, Sample
 from coordinator.adapters.peers import PooledPeers
-from coordinator.adapters.server.contract import Handler, IncomingRequest, Respond, ServerLimits
+from coordinator.adapters.server.contract import Handler, IncomingRequest, Respond, ServerLimits, TakeRun
 from coordinator.adapters.server.server import Server
 from coordinator.adapters.snapshots.folder import SnapshotFolder
 from coordinator.adapters.sqlite.directory import SqliteDirectory
@@ -402,7 +402,7 @@ class Process:
             raise FatalError(cannot_listen("http.listener", str(self._settings.http_listener), error)) from error
 
 
-class LateHandler:
+class LateHandler(Handler):
     """Stands in for the dispatcher while the listeners open; nothing can be asked before the node exists."""
 
     def __init__(self) -> None:
@@ -418,6 +418,11 @@ class LateHandler:
             respond(None)
         else:
             self._handler.handle(request, respond)
+
+    @property
+    def runs(self) -> Mapping[int, TakeRun]:
+        """See `Handler`."""
+        return {} if self._handler is None else self._handler.runs
 
 
 def readiness(node: Node) -> tuple[bool, Mapping[str, object]]:

@@ -20,6 +20,9 @@ Args = TypeVarTuple("Args")
 
 Start: TypeAlias = Callable[[], bool]
 """Starts a request; False when it has not reached its coordinators yet, so that nothing may follow it. Raises nothing."""
+StartRun: TypeAlias = Callable[[int, int], int]
+"""Starts requests of a run, by their places from a first up to a stop, in order. Returns how many have reached their coordinators: it ends
+with the first that has not, which is started all the same. Raises nothing."""
 
 
 @dataclass(slots=True)
@@ -38,26 +41,46 @@ class ConnectionOrder:
 
     def start(self, connection_id: int, lane: Lane, start: Callable[[*Args], bool], *args: *Args) -> None:
         """`enter` for the ways that must be fast: a request that may start now costs no closure."""
-        if not self._enter_at_once(connection_id, lane):
+        if not self._enter_at_once(connection_id, lane, 1):
             self.enter(connection_id, lane, partial(start, *args))
         elif not start(*args):
-            connection = self._connections.get(connection_id)
-            if connection is not None:
-                # It has not reached its coordinators yet: nothing may follow it.
-                connection.lane = Lane.ALONE
+            self._hold_back(connection_id, 0)
 
-    def _enter_at_once(self, connection_id: int, lane: Lane) -> bool:
-        """Take the turn of a request that may start now; False when it has to wait."""
+    def start_run(self, connection_id: int, lane: Lane, count: int, start: StartRun) -> None:
+        """`enter` for `count` requests that came together; those that may start now start in one call."""
+        begun = 0
+        if self._enter_at_once(connection_id, lane, count):
+            reached = start(0, count)
+            if reached == count:
+                return
+            begun = reached + 1
+            self._hold_back(connection_id, count - begun)
+        for place in range(begun, count):
+            self.enter(connection_id, lane, partial(_start_one, start, place))
+
+    def _hold_back(self, connection_id: int, not_begun: int) -> None:
+        """A request has not reached its coordinators yet: nothing may follow it. So many behind it have taken their turn too early."""
+        connection = self._connections.get(connection_id)
+        if connection is not None:
+            connection.lane = Lane.ALONE
+            connection.under_way -= not_begun
+            if not connection.under_way:
+                del self._connections[connection_id]
+
+    def _enter_at_once(self, connection_id: int, lane: Lane, count: int) -> bool:
+        """Take the turns of requests that may start now; False when they have to wait."""
+        if count > 1 and lane is Lane.ALONE:
+            return False
         connection = self._connections.get(connection_id)
         if connection is None:
-            self._connections[connection_id] = _Connection(lane, 1)
+            self._connections[connection_id] = _Connection(lane, count)
             return True
         if connection.waiting or connection.is_starting:
             return False
         if connection.under_way and (lane is not connection.lane or lane is Lane.ALONE):
             return False
         connection.lane = lane
-        connection.under_way += 1
+        connection.under_way += count
         return True
 
     def enter(self, connection_id: int, lane: Lane, start: Start) -> None:
@@ -68,10 +91,10 @@ class ConnectionOrder:
         connection.waiting.append((lane, start))
         self._start_due(connection_id, connection)
 
-    def leave(self, connection_id: int) -> None:
-        """A request that was started is answered."""
+    def leave(self, connection_id: int, count: int = 1) -> None:
+        """Requests that were started are answered."""
         connection = self._connections[connection_id]
-        connection.under_way -= 1
+        connection.under_way -= count
         if connection.waiting:
             self._start_due(connection_id, connection)
         elif not connection.under_way and not connection.is_starting:
@@ -94,3 +117,7 @@ class ConnectionOrder:
         connection.is_starting = False
         if not connection.under_way and not waiting:
             del self._connections[connection_id]
+
+
+def _start_one(start: StartRun, place: int) -> bool:
+    return start(place, place + 1) == 1

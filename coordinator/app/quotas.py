@@ -124,8 +124,8 @@ class _Account:
         return max((bucket.debt_s(now_s), name) for name, bucket in self.buckets.items())
 
 
-class QuotaGate:
-    """Implements the server's `Handler` in front of another one."""
+class QuotaGate(Handler):
+    """The server's `Handler` in front of another one. Each request is charged, so it takes none together."""
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -18,8 +19,9 @@ from coordinator.protocol.commit_file import (
     decode_commit_file,
     encode_commit_answers,
     encode_commit_response,
-    read_commit_body,
+    read_commit_bodies,
 )
+from coordinator.protocol.wire import MalformedMessage
 from records.lines import BASE_OFFSET, DETAIL, LOG_START, TIMESTAMP_TYPE, VERDICT
 
 ANSWER_CELLS = AnswerCells(VERDICT, BASE_OFFSET, TIMESTAMP_TYPE, LOG_START, DETAIL)
@@ -35,30 +37,40 @@ class CommitRequest(NamedTuple):
     refusal: CommitResult | None
 
 
-def read_commit(data: bytes, body_offset: int, client_id: str | None) -> CommitRequest:
-    """Decode a CommitFile body. Raises MalformedMessage."""
-    body = read_commit_body(data, body_offset)
-    if body is not None:
-        key, object_format, file_size, owner_ids, first, count, timeout_ms, broker_id, created_ms = body
-        batches = np.frombuffer(data, BATCH, count, first)
-    else:
-        key, object_format, file_size, owner_ids, rows, timeout_ms, broker_id, created_ms = decode_commit_file(data, body_offset)
-        batches = rows.view(BATCH)
-    if broker_id < 0 and client_id is not None and len(client_id) <= _BROKER_CLIENT_ID_LENGTH_MAX:
-        broker_id = _uploader(client_id)
-    if created_ms < 0:
-        from_key = created_ms_of_key(key)
-        created_ms = -1 if from_key is None else from_key
-    command = CommitFile(key, object_format, file_size, owner_ids, batches, max(broker_id, -1), created_ms)
-    if timeout_ms > 0:
-        return CommitRequest(command, timeout_ms, None)
-    outcome = bad_timeout(timeout_ms)
-    return CommitRequest(command, timeout_ms, CommitResult.refused(len(batches), outcome.error, outcome.message))
+def read_commits(frames: Sequence[bytes], body_offset: int, client_id: str | None) -> tuple[list[CommitRequest], MalformedMessage | None]:
+    """Decode the CommitFile bodies of frames whose heads are the same, up to the first that is malformed, and tell why that is."""
+    commits: list[CommitRequest] = []
+    uploader = -1
+    if client_id is not None and len(client_id) <= _BROKER_CLIENT_ID_LENGTH_MAX:
+        uploader = _uploader(client_id)
+    for place, body in enumerate(read_commit_bodies(frames, body_offset)):
+        frame = frames[place]
+        if body is not None:
+            key, object_format, file_size, owner_ids, first, count, timeout_ms, broker_id, created_ms = body
+            batches = np.frombuffer(frame, BATCH, count, first)
+        else:
+            try:
+                key, object_format, file_size, owner_ids, rows, timeout_ms, broker_id, created_ms = decode_commit_file(frame, body_offset)
+            except MalformedMessage as damage:
+                return commits, damage
+            batches = rows.view(BATCH)
+        if broker_id < 0:
+            broker_id = uploader
+        if created_ms < 0:
+            from_key = created_ms_of_key(key)
+            created_ms = -1 if from_key is None else from_key
+        refusal = None
+        if timeout_ms <= 0:
+            outcome = bad_timeout(timeout_ms)
+            refusal = CommitResult.refused(len(batches), outcome.error, outcome.message)
+        command = CommitFile(key, object_format, file_size, owner_ids, batches, broker_id, created_ms)
+        commits.append(CommitRequest(command, timeout_ms, refusal))
+    return commits, None
 
 
 def refuse_commit(data: bytes, body_offset: int, outcome: Outcome) -> bytes:
     """Return the encoded answer to a CommitFile body that is refused as a whole. Raises MalformedMessage."""
-    count = len(read_commit(data, body_offset, None).command.batches)
+    count = len(decode_commit_file(data, body_offset).batches)
     return write_commit(CommitResult.refused(count, outcome.error, outcome.message))
 
 

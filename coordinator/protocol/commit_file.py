@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from coordinator.kafka.batches import BATCH as ROW
 from coordinator.protocol.codec import ELEMENTS_MAX, decode
-from coordinator.protocol.commit_loops import ANSWER_BYTES, RESULT_BYTES, Body, read_body, write_answers
+from coordinator.protocol.commit_loops import ANSWER_BYTES, RESULT_BYTES, Body, read_bodies, write_answers
 from coordinator.protocol.messages import CommitBatch, CommitFileRequest, CommitFileResponse
 from coordinator.protocol.wire import (
     STRING_BYTES_MAX,
@@ -90,7 +90,7 @@ class CommitResults(NamedTuple):
 
 def decode_commit_file(data: bytes, offset: int = 0) -> CommitFileBody:
     """Decode the body of a CommitFile request that fills `data` from `offset` on. Raises MalformedMessage."""
-    body = read_commit_body(data, offset)
+    (body,) = read_commit_bodies((data,), offset)
     if body is None:
         return _decode_generally(data, offset)
     object_key, object_format, file_size, owner_ids, first, count, timeout_ms, broker_id, created_ms = body
@@ -98,12 +98,9 @@ def decode_commit_file(data: bytes, offset: int = 0) -> CommitFileBody:
     return CommitFileBody(object_key, object_format, file_size, owner_ids, batches, timeout_ms, broker_id, created_ms)
 
 
-def read_commit_body(data: bytes, offset: int) -> Body | None:
-    """Read a body whose batches are rows of the dtype BATCH as they stand; None when the general codec has to read it."""
-    try:
-        return read_body(data, offset, STRING_BYTES_MAX, ELEMENTS_MAX)
-    except UnicodeDecodeError:
-        return None
+def read_commit_bodies(frames: Sequence[bytes], offset: int) -> list[Body | None]:
+    """Read bodies whose batches are rows of the dtype BATCH as they stand; None for one that the general codec has to read."""
+    return read_bodies(frames, offset, STRING_BYTES_MAX, ELEMENTS_MAX)
 
 
 def encode_commit_file(request: CommitFileBody) -> bytes:

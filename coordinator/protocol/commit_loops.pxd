@@ -16,7 +16,10 @@ cdef int _put(long long value, unsigned char[::1] out, Py_ssize_t at) except -1
                count=Py_ssize_t, tags=Py_ssize_t, fields=cython.int, tag=cython.int, size=Py_ssize_t, object_format=cython.longlong,
                file_size=cython.longlong, timeout_ms=cython.longlong, broker_id=cython.longlong, created_ms=cython.longlong,
                owner_ids=list)
-cpdef object read_body(bytes data, Py_ssize_t offset, Py_ssize_t key_bytes_max, Py_ssize_t elements_max)
+cdef object _body(bytes data, Py_ssize_t offset, Py_ssize_t key_bytes_max, Py_ssize_t elements_max)
+
+@cython.locals(found=list, frame=bytes)
+cpdef list read_bodies(object frames, Py_ssize_t offset, Py_ssize_t key_bytes_max, Py_ssize_t elements_max)
 
 @cython.locals(
     row=Py_ssize_t, at=Py_ssize_t, request=Py_ssize_t, line=Py_ssize_t, number=Py_ssize_t, start=Py_ssize_t, stop=Py_ssize_t, starts=list,

@@ -7,6 +7,7 @@ the general codec's to judge.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 Body: TypeAlias = tuple[str, int, int, list[int], int, int, int, int, int]
@@ -18,8 +19,19 @@ ANSWER_BYTES = 10
 """At most, of an answer beside its results: throttle time, count, tagged fields."""
 
 
-def read_body(data: bytes, offset: int, key_bytes_max: int, elements_max: int) -> Body | None:
-    """Read the body that fills `data` from `offset` on; None when it is not the usual one. The key may raise UnicodeDecodeError."""
+def read_bodies(frames: Sequence[bytes], offset: int, key_bytes_max: int, elements_max: int) -> list[Body | None]:
+    """Read the bodies that fill frames from `offset` on; None for one that is not the usual one."""
+    found: list[Body | None] = []
+    for frame in frames:
+        try:
+            found.append(_body(frame, offset, key_bytes_max, elements_max))
+        except UnicodeDecodeError:
+            found.append(None)
+    return found
+
+
+def _body(data: bytes, offset: int, key_bytes_max: int, elements_max: int) -> Body | None:
+    """None when it is not the usual one. Raises UnicodeDecodeError for the key."""
     end, row = len(data), BATCH_BYTES
     key_start = _after_varint(data, offset, end)
     if key_start < 0:

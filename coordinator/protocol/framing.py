@@ -9,20 +9,15 @@ from __future__ import annotations
 import io
 import struct
 from collections import deque
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple, cast
 
+from coordinator.protocol.framing_loops import REPLY_HEAD_BYTES, SIZE_BYTES, cut_frames, frame_replies
 from coordinator.protocol.wire import MalformedMessage, read_tagged_fields, read_text, text_bytes
 
 _SIZE: Final = struct.Struct(">i")
 _REQUEST_HEAD: Final = struct.Struct(">hhih")
 _REQUEST_START: Final = struct.Struct(">hhi")
-REQUEST_HEAD_BYTES: Final = _REQUEST_START.size
-"""Of every header: key, version and correlation id."""
-REQUEST_KIND_BYTES: Final = 4
-"""Of every header: key and version."""
-_REPLY_HEAD: Final = struct.Struct(">ii")
-_REPLY_HEAD_TAGGED: Final = struct.Struct(">iix")
 _NO_TAGS: Final[frozenset[int]] = frozenset()
 
 
@@ -66,21 +61,19 @@ class FrameReader:
         elif self._head:
             data = self._head + data
             self._head = b""
-        end = len(data)
-        while end - position >= 4:
-            (size,) = _SIZE.unpack_from(data, position)
-            if not 0 < size <= self._size_max:
-                raise MalformedMessage(f"frame of {size} bytes: outside [1, {self._size_max}] ({self._limit})")
-            position += 4
-            stop = position + size
-            if stop > end:
-                self._partial = io.BytesIO()
-                self._partial.write(memoryview(data)[position:])
-                self._missing = stop - end
-                return
-            yield data[position:stop]
-            position = stop
-        self._head = data[position:]
+        frames: list[bytes] = []
+        position = cut_frames(data, position, self._size_max, frames)
+        yield from frames
+        if len(data) - position < SIZE_BYTES:
+            self._head = data[position:]
+            return
+        (size,) = _SIZE.unpack_from(data, position)
+        if not 0 < size <= self._size_max:
+            raise MalformedMessage(f"frame of {size} bytes: outside [1, {self._size_max}] ({self._limit})")
+        position += SIZE_BYTES
+        self._partial = io.BytesIO()
+        self._partial.write(memoryview(data)[position:])
+        self._missing = size - (len(data) - position)
 
 
 class RequestHead(NamedTuple):
@@ -106,11 +99,6 @@ def read_request_head(frame: bytes) -> RequestHead:
     if len(frame) < 8:
         raise MalformedMessage(f"a frame of {len(frame)} bytes has no request header")
     return RequestHead._make(_REQUEST_START.unpack_from(frame))
-
-
-def read_request_correlation_id(frame: bytes) -> int:
-    """Read only that, from a frame that is known to begin like a request."""
-    return int(_SIZE.unpack_from(frame, REQUEST_KIND_BYTES)[0])
 
 
 def read_request_header(frame: bytes, *, flexible: bool) -> RequestHeader:
@@ -144,9 +132,7 @@ def request_frame(
 
 def reply_frame(correlation_id: int, body: bytes, *, tagged: bool = True) -> bytes:
     """Make a complete response frame, size included, with header version 1 (tagged) or 0 (as ApiVersions always has)."""
-    if tagged:
-        return _REPLY_HEAD_TAGGED.pack(len(body) + 5, correlation_id) + body
-    return _REPLY_HEAD.pack(len(body) + 4, correlation_id) + body
+    return b"".join(frame_replies([correlation_id], [body], 0, 1, tagged))
 
 
 def read_correlation_id(frame: bytes) -> int:
@@ -167,16 +153,21 @@ def reply_body(frame: bytes, *, tagged: bool = True) -> bytes:
 
 
 class Pending:
-    """A request that waits for its reply."""
+    """Requests with the same head that wait for their replies, one behind the other: those of one read, mostly.
 
-    __slots__ = ("correlation_id", "is_large", "reply", "request_bytes", "tagged")
+    `tagged` as in `reply_frame`; `is_large`: the replies may be.
+    """
 
-    def __init__(self, correlation_id: int, request_bytes: int, tagged: bool, is_large: bool) -> None:
-        self.correlation_id = correlation_id
-        self.is_large = is_large
+    __slots__ = ("bodies", "correlation_ids", "is_large", "request_bytes", "tagged", "taken")
+
+    def __init__(self, correlation_ids: list[int], request_bytes: list[int], tagged: bool = True, is_large: bool = False) -> None:
+        self.correlation_ids = correlation_ids
         self.request_bytes = request_bytes
+        self.bodies: list[bytes | None] = [None] * len(correlation_ids)
+        self.taken = 0
+        """So many of their replies were taken."""
         self.tagged = tagged
-        self.reply: bytes | None = None
+        self.is_large = is_large
 
 
 class ReplyQueue:
@@ -184,13 +175,15 @@ class ReplyQueue:
 
     A request counts from `expect` until its reply is taken: its own bytes until it is completed, its reply's from then
     on. Requests whose reply may be far larger than they are have a bound of their own, because the size of the request says nothing
-    of their cost. The queue itself refuses nothing: while `is_full`, its owner must not call `expect`.
+    of their cost. The queue itself refuses nothing: while `is_full`, its owner must not call `expect`, and never with more requests
+    than there is `room` for.
     """
 
-    __slots__ = ("_bytes", "_bytes_max", "_count_max", "_large", "_large_max", "_queue")
+    __slots__ = ("_bytes", "_bytes_max", "_count", "_count_max", "_large", "_large_max", "_queue")
 
     def __init__(self, count_max: int, bytes_max: int, large_max: int = 4) -> None:
         self._queue: deque[Pending] = deque()
+        self._count = 0
         self._large = 0
         self._large_max = large_max
         self._bytes = 0
@@ -198,7 +191,7 @@ class ReplyQueue:
         self._bytes_max = bytes_max
 
     def __len__(self) -> int:
-        return len(self._queue)
+        return self._count
 
     @property
     def bytes_waiting(self) -> int:
@@ -208,33 +201,68 @@ class ReplyQueue:
     @property
     def is_full(self) -> bool:
         """True while no further request may be expected."""
-        return len(self._queue) >= self._count_max or self._bytes >= self._bytes_max or self._large >= self._large_max
+        return self._count >= self._count_max or self._bytes >= self._bytes_max or self._large >= self._large_max
 
     @property
     def is_ready(self) -> bool:
         """True if `take` would return something."""
-        return bool(self._queue) and self._queue[0].reply is not None
+        if not self._queue:
+            return False
+        first = self._queue[0]
+        return first.bodies[first.taken] is not None
 
-    def expect(self, correlation_id: int, request_bytes: int, tagged: bool = True, large: bool = False) -> Pending:
-        """Note a request; its reply takes this place in the order. `tagged` as in `reply_frame`; `large`: the reply may be."""
-        pending = Pending(correlation_id, request_bytes, tagged, large)
+    @property
+    def room(self) -> tuple[int, int]:
+        """How many requests without large replies may be expected, and up to which sum of their bytes; the last may go beyond that."""
+        return self._count_max - self._count, self._bytes_max - self._bytes
+
+    def expect(self, pending: Pending) -> None:
+        """Note requests; their replies take this place in the order."""
+        count = len(pending.correlation_ids)
         self._queue.append(pending)
-        self._large += large
-        self._bytes += request_bytes
-        return pending
+        self._count += count
+        if pending.is_large:
+            self._large += count
+        self._bytes += sum(pending.request_bytes)
 
-    def complete(self, pending: Pending, body: bytes) -> None:
-        """Give a request its reply. Each is completed once."""
-        assert pending.reply is None, f"request {pending.correlation_id} was answered twice"
-        reply = pending.reply = reply_frame(pending.correlation_id, body, tagged=pending.tagged)
-        self._bytes += len(reply) - pending.request_bytes
+    def complete(self, pending: Pending, place: int, body: bytes) -> None:
+        """Give the request at this place its reply. Each is completed once."""
+        self.complete_all(pending, ((place, body),))
 
-    def take(self) -> list[bytes]:
+    def complete_all(self, pending: Pending, answers: Iterable[tuple[int, bytes]]) -> None:
+        """Give requests their replies, by their places. Each is completed once."""
+        bodies, request_bytes, grown = pending.bodies, pending.request_bytes, 0
+        head_bytes = REPLY_HEAD_BYTES + pending.tagged
+        for place, body in answers:
+            assert bodies[place] is None, f"request {pending.correlation_ids[place]} was answered twice"
+            bodies[place] = body
+            grown += head_bytes + len(body) - request_bytes[place]
+        self._bytes += grown
+
+    def take(self) -> bytes:
         """Remove and return, in order, the reply frames that no unanswered request stands before."""
         queue = self._queue
-        taken: list[bytes] = []
-        while queue and (reply := queue[0].reply) is not None:
-            taken.append(reply)
-            self._bytes -= len(reply)
-            self._large -= queue.popleft().is_large
-        return taken
+        pieces: list[bytes] = []
+        count = 0
+        while queue:
+            pending = queue[0]
+            bodies, first = cast(list[bytes], pending.bodies), pending.taken
+            if bodies[first] is None:
+                break
+            stop = bodies.index(None) if None in bodies else len(bodies)  # type: ignore[arg-type]
+            pieces += frame_replies(pending.correlation_ids, bodies, first, stop, pending.tagged)
+            count += stop - first
+            if pending.is_large:
+                self._large -= stop - first
+            if stop < len(bodies):
+                # What was taken is not kept until the last of them is answered; that it was answered is.
+                bodies[first:stop] = [b""] * (stop - first)
+                pending.taken = stop
+                break
+            queue.popleft()
+        if not pieces:
+            return b""
+        frames = b"".join(pieces)
+        self._count -= count
+        self._bytes -= len(frames)
+        return frames

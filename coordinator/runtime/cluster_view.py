@@ -6,7 +6,7 @@ The directory is replica 0's committed state. It may lag; whoever is about to sa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from coordinator.core.directory.directory import DIRECTORY_PARTITION, Deletion, Directory, Placement, why_unknown
@@ -14,7 +14,7 @@ from coordinator.core.endpoints import endpoint_of
 from coordinator.core.leadership.states import State
 from coordinator.core.view import ShardView
 from coordinator.kafka.batches import BatchArray, split_partition_key
-from coordinator.runtime.owner_loops import common_owner
+from coordinator.runtime.owner_loops import owners_of_files
 from coordinator.runtime.replica import Replica
 from records.model import LeadershipClaimed
 
@@ -71,10 +71,11 @@ class ClusterView:
                 self._owners[partition_key] = owner
         return owner
 
-    def owner_of_all(self, batches: BatchArray) -> int | None:
-        """The coordinator that owns all partitions of these batches, when each of them was asked for before; else None."""
-        owner = common_owner(batches.tobytes(), self._owners)
-        return None if owner < 0 else owner
+    def owners_of_files(self, files: Iterable[BatchArray]) -> list[tuple[int, int]]:
+        """The coordinators that own files, each given as its batches, when every partition was asked for before: stretches of files with
+        the same owner, with where each ends. It ends before the first file that has several owners, or an unknown one.
+        """
+        return owners_of_files([batches.tobytes() for batches in files], self._owners)
 
     def owners_of(self, partition_keys: set[bytes]) -> set[int | None]:
         """The coordinators of many topic partitions; None is among them when one has no owner."""

@@ -6,7 +6,7 @@ While a group is in flight they wait for others a moment longer; `Grouping` says
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from coordinator.core.commands import Answer, Command
@@ -15,6 +15,9 @@ from coordinator.runtime.grouping import Grouping
 
 Answered: TypeAlias = Callable[[Answer], None]
 """The receiver of an answer: the token of every request. It has a name because making such a type takes a microsecond."""
+
+Submission: TypeAlias = tuple[Answered, Command, int, int]
+"""A command on its way: who gets its answer, within how many milliseconds, and how many bytes it has."""
 
 
 class IncomingRequests:
@@ -34,11 +37,18 @@ class IncomingRequests:
 
     def submit(self, command: Command, timeout_ms: int, callback: Answered, size_bytes: int = 0) -> None:
         """Queue a command; `callback` gets its answer within the timeout and a tick."""
-        if not self._waiting:
+        self.submit_all(((callback, command, timeout_ms, size_bytes),))
+
+    def submit_all(self, submissions: Sequence[Submission]) -> None:
+        """Queue commands, in order; see `submit`."""
+        waiting = self._waiting
+        if not waiting:
             self._arrived_ms = self._clock_ms()
             self._schedule()
-        self._waiting.append(Request(callback, command, self._arrived_ms + timeout_ms, size_bytes))
-        self._size_bytes += size_bytes
+        arrived_ms = self._arrived_ms
+        for callback, command, timeout_ms, size_bytes in submissions:
+            waiting.append(Request(callback, command, arrived_ms + timeout_ms, size_bytes))
+            self._size_bytes += size_bytes
         if self._spacing is not None and self._size_bytes >= self._grouping.enough_bytes:
             self.end_spacing()
 

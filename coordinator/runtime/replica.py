@@ -181,7 +181,7 @@ class Replica:
         grouping = Grouping(pauses=pauses)
         incoming = IncomingRequests(grouping=grouping, loop=loop, clock_ms=clock_ms, feed=self._feed)
         # Attributes instead of methods that hand over: every request takes this way.
-        self.submit, self.ask = incoming.submit, incoming.ask
+        self.submit, self.submit_all, self.ask = incoming.submit, incoming.submit_all, incoming.ask
         self._term = TermWriter(
             partition=partition,
             producers=ports.producers,

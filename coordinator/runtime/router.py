@@ -34,7 +34,7 @@ from coordinator.kafka.errors import ErrorCode
 from coordinator.runtime.applied import find_applied
 from coordinator.runtime.cluster_view import ClusterView
 from coordinator.runtime.failures import NotReadable
-from coordinator.runtime.incoming import Answered
+from coordinator.runtime.incoming import Answered, Submission
 from coordinator.runtime.ports import Cluster, KafkaUnavailable, TopicMissing
 from coordinator.runtime.replica import Replica
 from coordinator.runtime.unplaced_commits import UnplacedCommit
@@ -129,14 +129,26 @@ class Router:
 
     # ---- commits
 
+    def commit_known(self, commits: list[Submission]) -> int:
+        """Commit files, in order, each of which one coordinator led here is known to own; ends before the first that is not like that.
+
+        Returns how many they are.
+        """
+        at = 0
+        for owner, stop in self._view.owners_of_files([cast(CommitFile, commit[1]).batches for commit in commits]):
+            replica = self._replicas.get(owner)
+            if replica is None:
+                break
+            replica.submit_all(commits[at:stop])
+            at = stop
+        return at
+
     def commit(self, command: CommitFile, timeout_ms: int, respond: Callable[[CommitAnswer], None], size_bytes: int) -> bool:
         """Commit a file: at once if one coordinator led here owns all of it, else split by coordinator.
 
         Returns whether it has reached its coordinators (or was answered), so that a later commit cannot overtake it.
         """
-        known = self._view.owner_of_all(command.batches)
-        if known is not None and (replica := self._replicas.get(known)) is not None:
-            replica.submit(command, timeout_ms, cast(Answered, respond), size_bytes)
+        if self.commit_known([(cast(Answered, respond), command, timeout_ms, size_bytes)]):
             return True
         owners = self._view.owners_of(partition_keys(command.batches))
         if not len(command.batches):

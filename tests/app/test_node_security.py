@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.adapters.peers import PooledPeers
-from coordinator.adapters.server.contract import IncomingRequest, Respond, ServerLimits
+from coordinator.adapters.server.contract import Handler, IncomingRequest, Respond, ServerLimits
 from coordinator.app.internal_secret import FileSecret
 from coordinator.app.listener_security import ListenersSecurity
 from coordinator.app.node_security import security_to_nodes
@@ -27,7 +27,7 @@ from tests.server.secured import Place
 SECRET = "0123456789abcdef0123456789abcdef"
 
 
-class Nods:
+class Nods(Handler):
     """Answers everything with the shortest answer there is, and keeps what was asked."""
 
     def __init__(self) -> None:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
 from coordinator.app.ordering import ConnectionOrder
 from coordinator.operations.declaration import Lane
 
@@ -23,6 +28,18 @@ class Requests:
             return name not in self._undelivered
 
         self.order.enter(connection_id, lane, start)
+
+    def enter_together(self, names: str, lane: Lane, connection_id: int = 1) -> None:
+        def start(first: int, stop: int) -> int:
+            for place in range(first, stop):
+                self.started.append(names[place])
+                if names[place] in self._immediate:
+                    self.order.leave(connection_id)
+                if names[place] in self._undelivered:
+                    return place - first
+            return stop - first
+
+        self.order.start_run(connection_id, lane, len(names), start)
 
     def answered(self, count: int = 1, connection_id: int = 1) -> str:
         for _ in range(count):
@@ -79,3 +96,27 @@ def test_answers_given_while_starting_need_no_deep_recursion() -> None:
     for name in names:
         requests.enter(name, Lane.ALONE)
     assert requests.answered() == "a" + "".join(names)
+
+
+@given(st.lists(st.tuples(st.sampled_from(list(Lane)), st.integers(1, 4)), max_size=8), st.randoms(use_true_random=False))
+def test_requests_that_come_together_start_as_if_they_came_one_by_one(runs: list[tuple[Lane, int]], random: Random) -> None:
+    names = [chr(ord("a") + n) for n in range(sum(count for _, count in runs))]
+    immediate = "".join(name for name in names if random.random() < 0.2)
+    undelivered = "".join(name for name in names if random.random() < 0.2)
+    together, alone = (Requests(immediate=immediate, undelivered=undelivered) for _ in range(2))
+    at = left = 0
+    for lane, count in runs:
+        if lane is Lane.UNORDERED:
+            continue
+        together.enter_together("".join(names[at : at + count]), lane)
+        for name in names[at : at + count]:
+            alone.enter(name, lane)
+        at += count
+        assert together.started == alone.started
+        while random.random() < 0.5 and left < sum(name not in immediate for name in alone.started):
+            left += 1
+            assert together.answered() == alone.answered()
+    while left < sum(name not in immediate for name in alone.started):
+        left += 1
+        assert together.answered() == alone.answered()
+    assert together.started == names[:at]

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.adapters.metrics.registry import Metrics
-from coordinator.adapters.server.contract import IncomingRequest, Peer, Respond
+from coordinator.adapters.server.contract import Handler, IncomingRequest, Peer, Respond
 from coordinator.adapters.server.server import Server
 from coordinator.app.dispatch import Dispatcher
 from coordinator.app.quotas import BURST_S, PRINCIPALS_MAX, WAIT_MAX_S, WAITING_BYTES_MAX, Bucket, QuotaGate
@@ -63,7 +63,7 @@ class HandTimers:
         self.now_s = end_s
 
 
-class Bench:
+class Bench(Handler):
     """A gate in front of a handler that answers at once, with what was begun and answered by number of the request."""
 
     def __init__(self, **rates: float) -> None:

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import cast
 
-from coordinator.adapters.server.contract import IncomingRequest, Respond
+from coordinator.adapters.server.contract import Handler, IncomingRequest, Respond
 from coordinator.adapters.server.server import Server
 from coordinator.core.commands import OK, FileStanding, Outcome, RaiseSchemaLevel
 from coordinator.core.directory.decisions import decide_raise
@@ -89,7 +89,7 @@ class ScriptedCluster:
         return [f"127.0.0.1:{node.port}" for node in self.nodes.values()]
 
 
-class ScriptedNode:
+class ScriptedNode(Handler):
     """One node: answers from the cluster's truth, after `trouble` had its chance."""
 
     def __init__(self, cluster: ScriptedCluster, node_id: int) -> None:

@@ -28,17 +28,17 @@ REGISTER = RegisterNodeRequest(
 )
 
 
-class Registers:
+class Registers(Handler):
     def handle(self, _request: IncomingRequest, respond: Respond) -> None:
         respond(encode(RegisterNodeResponse(error_code=0)))
 
 
-class Garbles:
+class Garbles(Handler):
     def handle(self, _request: IncomingRequest, respond: Respond) -> None:
         respond(encode(DeleteTopicsResponse(responses=())) + b"more")
 
 
-class HangsUp:
+class HangsUp(Handler):
     def handle(self, _request: IncomingRequest, respond: Respond) -> None:
         respond(None)
 

@@ -120,7 +120,7 @@ def _read(loops: ModuleType, kind: type[KeyedRows], raw: bytes, counts: list[int
 
 
 def _own(loops: ModuleType, raw: bytes, owners: dict[bytes, int]) -> Outcome:
-    return (loops.common_owner(raw, owners),)
+    return (loops.owners_of_files([raw], owners),)
 
 
 @given(BATCHES, st.lists(st.integers(1, 5), max_size=3), DAMAGES, st.sampled_from([0, 0, 0, 1, -1]))

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from coordinator.adapters.server.connection import Connection
-from coordinator.adapters.server.contract import IncomingRequest, ListenerSecurity, Respond, ServerLimits
+from coordinator.adapters.server.contract import Handler, IncomingRequest, ListenerSecurity, Respond, ServerLimits
 from coordinator.adapters.server.server import Server
 from coordinator.config.security import SaslMechanism
 from coordinator.protocol.api_keys import ApiKey
@@ -27,7 +27,7 @@ RIGHT = f"\0{USER}\0{PASSWORD}".encode()
 OUTPUT_FRAME_MAX = 1 << 20
 
 
-class _Served:
+class _Served(Handler):
     """Notes and answers every request."""
 
     def __init__(self) -> None:

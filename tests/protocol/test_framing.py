@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -123,48 +124,76 @@ def test_short_reply_headers_are_refused(frame: bytes, tagged: bool) -> None:
         reply_body(frame, tagged=tagged)
 
 
+def _expected(queue: ReplyQueue, correlation_ids: Sequence[int], sizes: list[int]) -> Pending:
+    pending = Pending(list(correlation_ids), sizes)
+    queue.expect(pending)
+    return pending
+
+
 @given(st.lists(st.integers(0, 9), max_size=40), st.randoms(use_true_random=False))
 def test_replies_keep_the_order_of_requests(sizes: list[int], random) -> None:  # type: ignore[no-untyped-def]
     queue, taken = ReplyQueue(100, 1 << 20), []
-    waiting: list[Pending] = [queue.expect(index, size) for index, size in enumerate(sizes)]
+    waiting: list[tuple[Pending, int]] = []
+    first = 0
+    while first < len(sizes):
+        stop = min(len(sizes), first + random.randint(1, 5))
+        pending = _expected(queue, range(first, stop), sizes[first:stop])
+        waiting += [(pending, place) for place in range(stop - first)]
+        first = stop
+    assert len(queue) == len(sizes)
+    assert queue.bytes_waiting == sum(sizes)
     random.shuffle(waiting)
-    for pending in waiting:
-        queue.complete(pending, b"r" * sizes[pending.correlation_id])
+    for pending, place in waiting:
+        queue.complete(pending, place, b"r" * sizes[pending.correlation_ids[place]])
         if random.random() < 0.5:
             was_ready = queue.is_ready
             frames = queue.take()
             assert was_ready == (len(frames) > 0)
-            taken += frames
-    taken += queue.take()
-    assert taken == [reply_frame(index, b"r" * size) for index, size in enumerate(sizes)]
+            taken.append(frames)
+    taken.append(queue.take())
+    assert b"".join(taken) == b"".join(reply_frame(index, b"r" * size) for index, size in enumerate(sizes))
     assert (len(queue), queue.bytes_waiting, queue.is_ready) == (0, 0, False)
 
 
 def test_a_queue_is_full_by_count_and_by_bytes() -> None:
     queue = ReplyQueue(2, 100)
-    first = queue.expect(1, 60)
+    first = _expected(queue, [1], [60])
     assert not queue.is_full
-    queue.expect(2, 10)
+    assert queue.room == (1, 40)
+    _expected(queue, [2], [10])
     assert queue.is_full
-    queue.complete(first, b"")
-    assert queue.take() == [reply_frame(1, b"")]
+    queue.complete(first, 0, b"")
+    assert queue.take() == reply_frame(1, b"")
     assert not queue.is_full
-    queue.expect(3, 90)
+    _expected(queue, [3], [90])
     assert queue.bytes_waiting == 100
     assert queue.is_full
 
 
 def test_a_reply_that_waits_for_an_earlier_one_counts_as_bytes() -> None:
     queue = ReplyQueue(10, 100)
-    queue.expect(1, 1)
-    queue.complete(queue.expect(2, 1), b"x" * 200)
-    assert queue.take() == []
+    _expected(queue, [1], [1])
+    queue.complete(_expected(queue, [2], [1]), 0, b"x" * 200)
+    assert queue.take() == b""
     assert queue.is_full
 
 
 def test_a_request_is_answered_once() -> None:
     queue = ReplyQueue(10, 100)
-    pending = queue.expect(7, 1)
-    queue.complete(pending, b"")
-    with pytest.raises(AssertionError, match="request 7 was answered twice"):
-        queue.complete(pending, b"")
+    pending = _expected(queue, [7, 8], [1, 1])
+    queue.complete(pending, 0, b"")
+    for _ in range(2):  # before its reply is taken, and behind that
+        with pytest.raises(AssertionError, match="request 7 was answered twice"):
+            queue.complete(pending, 0, b"")
+        queue.take()
+
+
+def test_requests_with_large_answers_have_a_bound_of_their_own() -> None:
+    queue = ReplyQueue(10, 100, large_max=2)
+    large = Pending([1, 2], [1, 1], is_large=True)
+    queue.expect(large)
+    assert queue.is_full
+    assert queue.room == (8, 98)
+    queue.complete(large, 0, b"")
+    assert queue.take() == reply_frame(1, b"")
+    assert not queue.is_full

@@ -14,7 +14,7 @@ KEY = 10100
 REMAINS_S = 60.0
 
 
-class Echo:
+class Echo(Handler):
     """Answers at once with the request's body."""
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class Echo:
         respond(request.data[request.body_offset :])
 
 
-class Held:
+class Held(Handler):
     """Keeps requests until the test answers them."""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.adapters.server.contract import IncomingRequest, Respond
+from coordinator.adapters.server.contract import Handler, IncomingRequest, Respond
 from coordinator.client.connection import ClientConnection, ConnectionLost, RequestTimedOut
 from coordinator.operations.table import APIS, ApiTable, decode_request
 from coordinator.protocol import messages
@@ -39,7 +39,7 @@ async def test_requests_are_pipelined() -> None:
 
 
 async def test_messages_are_encoded_and_decoded() -> None:
-    class Service:
+    class Service(Handler):
         def __init__(self) -> None:
             self.keys: list[int] = []
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.adapters.server.contract import CloseReason, IncomingRequest, Respond, ServerLimits
+from coordinator.adapters.server.contract import CloseReason, Handler, IncomingRequest, Respond, ServerLimits
 from coordinator.client.connection import ClientConnection, ConnectionLost
 from coordinator.operations.table import APIS, ApiTable
 from coordinator.protocol.codec import decode
@@ -227,7 +227,7 @@ def _deaf_socket(port: int) -> socket.socket:
     return deaf
 
 
-class Generous:
+class Generous(Handler):
     """Answers every request with a megabyte."""
 
     def __init__(self) -> None:

@@ -31,10 +31,10 @@ class Series:
         self._values: list[float] = []
         self._lock = Lock()
 
-    def observe(self, value: float) -> None:
-        """Count a value."""
+    def observe(self, value: float, times: int = 1) -> None:
+        """Count a value, as often as it was seen."""
         values = self._values
-        values.append(value)
+        values += [value] * times
         if len(values) >= VALUES_MAX:
             self.totals()
 

@@ -9,26 +9,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from functools import partial
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol, cast
 
 from coordinator.adapters.server.close_log import CloseLog
-from coordinator.adapters.server.contract import CloseReason, Handler, IncomingRequest, ListenerSecurity, Peer, ServerLimits, ServerStats
+from coordinator.adapters.server.contract import (
+    CloseReason,
+    Handler,
+    ListenerSecurity,
+    Peer,
+    RequestKind,
+    RequestRun,
+    ServerLimits,
+    ServerStats,
+    TakeRun,
+)
 from coordinator.adapters.server.login_desk import LoginDesk
 from coordinator.adapters.server.waiting_room import WaitingRoom
 from coordinator.operations.table import ApiTable
 from coordinator.protocol.api_keys import ApiKey
-from coordinator.protocol.framing import (
-    REQUEST_HEAD_BYTES,
-    REQUEST_KIND_BYTES,
-    FrameReader,
-    Pending,
-    ReplyQueue,
-    read_request_correlation_id,
-    read_request_head,
-    read_request_header,
-)
+from coordinator.protocol.framing import FrameReader, Pending, ReplyQueue, read_request_head, read_request_header
+from coordinator.protocol.framing_loops import HEAD_BYTES, KIND_BYTES, same_heads
 from coordinator.protocol.wire import MalformedMessage
 from coordinator.security.principal import ANONYMOUS, Principal
 
@@ -66,12 +67,32 @@ class _Head(NamedTuple):
 
     start: bytes
     rest: bytes
-    key: int
-    version: int
-    canonical: int
-    client_id: str | None
-    body_offset: int
+    kind: RequestKind
     is_answer_unbounded: bool
+    take_run: TakeRun | None
+
+
+class _Awaited(Pending):
+    """Requests that a handler has got. Implements `Replies`."""
+
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: Connection, correlation_ids: list[int], request_bytes: list[int], is_large: bool) -> None:
+        super().__init__(correlation_ids, request_bytes, True, is_large)
+        self._connection = connection
+
+    @property
+    def are_awaited(self) -> bool:
+        return self._connection.is_open
+
+    def give(self, place: int, body: bytes | None) -> None:
+        self._connection.answer(self, place, body)
+
+    def give_all(self, answers: Sequence[tuple[int, bytes]]) -> None:
+        self._connection.answer_all(self, answers)
+
+    def fail(self) -> None:
+        self._connection.answer(self, 0, None)
 
 
 class Connection(asyncio.Protocol):
@@ -90,8 +111,11 @@ class Connection(asyncio.Protocol):
         if self._must_log_in:
             self._frames.allow(limits.login_request_bytes_max, "sasl.server.max.receive.size")
         self._queue = ReplyQueue(limits.pending_requests_max, limits.pending_bytes_max, limits.pending_large_max)
-        # Complete requests that may not be dispatched yet, with the time they were read; at most one read's worth.
-        self._backlog: deque[tuple[bytes, float]] = deque()
+        # Complete requests: those from `_dispatched` on may not be dispatched yet. Mostly it is one read's worth, and the time is when
+        # the first of them was read.
+        self._backlog: list[bytes] = []
+        self._dispatched = 0
+        self._received_s = 0.0
         self._active_s = 0.0
         # Of the last request: the next one's mostly has the same bytes.
         self._head: _Head | None = None
@@ -109,6 +133,11 @@ class Connection(asyncio.Protocol):
     def peer(self) -> Peer:
         """Whom this connection serves."""
         return self._peer
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has not come to its end."""
+        return self._end is None
 
     # --- called by asyncio ---
 
@@ -140,17 +169,21 @@ class Connection(asyncio.Protocol):
         if self._end is not None:
             return
         self._stats.bytes_in += len(data)
-        now_s = self._loop.time()
+        now_s, backlog, damage = self._loop.time(), self._backlog, None
+        if not backlog:
+            self._received_s = now_s
+        before = len(backlog)
         try:
             for frame in self._frames.feed(data):
-                # Only whole requests count as activity: one that trickles in for ever must not hold the connection.
-                self._active_s = now_s
-                self._backlog.append((frame, now_s))
+                backlog.append(frame)
         except MalformedMessage as error:
-            self._proceed()
-            self.close(CloseReason.MALFORMED, str(error))
-            return
+            damage = error
+        if len(backlog) > before:
+            # Only whole requests count as activity: one that trickles in for ever must not hold the connection.
+            self._active_s = now_s
         self._proceed()
+        if damage is not None:
+            self.close(CloseReason.MALFORMED, str(damage))
 
     def pause_writing(self) -> None:
         """Stop serving: the peer does not take its replies."""
@@ -180,7 +213,7 @@ class Connection(asyncio.Protocol):
                 is_trouble = exc is not None and (self._queue or self._backlog or self._frames.bytes_held)
                 self._note_end(CloseReason.NETWORK if is_trouble else CloseReason.CLIENT, str(exc or ""))
             self._owner.forget(self)
-        self._backlog.clear()
+        self._forget_backlog()
 
     # --- called by the server ---
 
@@ -193,7 +226,8 @@ class Connection(asyncio.Protocol):
     def abort(self) -> None:
         """Close at once; what was not sent is lost."""
         if self._end is None:
-            self._note_end(CloseReason.SHUTDOWN, f"{len(self._queue) + len(self._backlog)} requests were not answered in time")
+            requests = len(self._queue) + len(self._backlog) - self._dispatched
+            self._note_end(CloseReason.SHUTDOWN, f"{requests} requests were not answered in time")
         self._transport.abort()
 
     def turn_out(self, reason: CloseReason, detail: str) -> None:
@@ -228,14 +262,14 @@ class Connection(asyncio.Protocol):
 
     def respond(self, pending: Pending, body: bytes) -> None:
         """Answer a request of the login."""
-        self._respond(pending, body)
+        self.answer(pending, 0, body)
 
     def close(self, reason: CloseReason, detail: str) -> None:
         """Close for a reason; replies already in order are still sent if the peer takes them in time."""
         if self._end is not None:
             return
         self._note_end(reason, detail)
-        self._backlog.clear()
+        self._forget_backlog()
         if self._output_timer is not None:
             self._output_timer.cancel()
         if self._is_output_paused:
@@ -254,11 +288,9 @@ class Connection(asyncio.Protocol):
         try:
             # Writing makes room, so the bounds are checked after each flush: nothing else would check them again.
             self._flush()
-            backlog = self._backlog
-            while backlog and self._may_dispatch():
-                while backlog and self._may_dispatch():
-                    frame, received_s = backlog.popleft()
-                    self._serve(frame, received_s)
+            while self._backlog and self._may_dispatch():
+                while self._backlog and self._may_dispatch():
+                    self._serve()
                 self._flush()
         finally:
             self._is_dispatching = False
@@ -272,9 +304,13 @@ class Connection(asyncio.Protocol):
     def _may_dispatch(self) -> bool:
         return not (self._queue.is_full or self._is_output_paused or self._is_held or self._end is not None)
 
-    def _serve(self, frame: bytes, received_s: float) -> None:
+    def _forget_backlog(self) -> None:
+        self._backlog, self._dispatched = [], 0
+
+    def _serve(self) -> None:
+        """Serve the next requests of the backlog: one, or as many as are taken together and there is room for."""
         try:
-            self._hand_over(frame, received_s)
+            self._hand_over()
         except MalformedMessage as error:
             self.close(CloseReason.MALFORMED, str(error))
         except Exception as error:  # an exception of a handler must not end the other connections' loop
@@ -282,27 +318,31 @@ class Connection(asyncio.Protocol):
             log.exception("request handler failed listener=%s connection=%d peer=%s", peer.listener, peer.connection_id, peer.address)
             self.close(CloseReason.HANDLER_FAILED, repr(error))
 
-    def _hand_over(self, frame: bytes, received_s: float) -> None:
-        head = self._head
-        if head is None or not frame.startswith(head.start) or not frame.startswith(head.rest, REQUEST_HEAD_BYTES):
+    def _hand_over(self) -> None:
+        backlog, first, head = self._backlog, self._dispatched, self._head
+        correlation_ids: list[int] = []
+        if head is not None:
+            count_max, bytes_max = (1, 1) if head.take_run is None else self._queue.room
+            correlation_ids = same_heads(backlog, first, head.start, head.rest, count_max, bytes_max)
+        stop = self._dispatched = first + (len(correlation_ids) or 1)
+        if stop == len(backlog):
+            self._forget_backlog()
+        if head is None or not correlation_ids:
+            frame = backlog[first]
             head = self._read_head(frame)
             if head is None:
                 return
-        self._stats.requests[head.key] += 1
-        correlation_id = read_request_correlation_id(frame)
-        pending = self._queue.expect(correlation_id, len(frame), True, head.is_answer_unbounded)
-        request = IncomingRequest(
-            head.canonical,
-            head.version,
-            correlation_id,
-            head.client_id,
-            frame,
-            head.body_offset,
-            head.key,
-            received_s,
-            self._peer,
-        )
-        self._owner.handler.handle(request, partial(self._respond, pending))
+            correlation_ids = same_heads(backlog, first, head.start, head.rest, 1, 1)
+        frames = backlog if stop - first == len(backlog) else backlog[first:stop]
+        self._stats.requests[head.kind.wire_api_key] += stop - first
+        awaited = _Awaited(self, correlation_ids, list(map(len, frames)), head.is_answer_unbounded)
+        self._queue.expect(awaited)
+        run = RequestRun(head.kind, correlation_ids, frames, self._received_s, self._peer, awaited)
+        if head.take_run is not None:
+            head.take_run(run)
+        else:
+            for request, respond in run.each():
+                self._owner.handler.handle(request, respond)
 
     def _read_head(self, frame: bytes) -> _Head | None:
         """Everything before a request's body; None if no handler has to see it: it is answered, or refused, already."""
@@ -318,21 +358,28 @@ class Connection(asyncio.Protocol):
             return None
         if schema is None or key == _API_VERSIONS:
             self._stats.requests[key] += 1
-            pending = self._queue.expect(correlation_id, len(frame), api.is_response_tagged(version), api.operation.is_unbounded)
+            pending = self._expect(correlation_id, frame, is_tagged=api.is_response_tagged(version))
             if schema is not None:
                 api.operation.decode(version, frame, read_request_header(frame, flexible=schema.flexible).body_offset)
             # A client that knows a later ApiVersions than we do asks again with one we do know, so nothing more is read here.
-            self._respond(pending, self._owner.table.api_versions_body(version))
+            self.answer(pending, 0, self._owner.table.api_versions_body(version))
             return None
         _, _, _, client_id, body_offset = read_request_header(frame, flexible=schema.flexible)
         if key in _LOGIN:
             self._stats.requests[key] += 1
-            tagged = api.is_response_tagged(version)
-            self._desk.take(key, version, frame, body_offset, self._queue.expect(correlation_id, len(frame), tagged))
+            pending = self._expect(correlation_id, frame, is_tagged=api.is_response_tagged(version))
+            self._desk.take(key, version, frame, body_offset, pending)
             return None
-        start, rest = frame[:REQUEST_KIND_BYTES], frame[REQUEST_HEAD_BYTES:body_offset]
-        self._head = _Head(start, rest, key, version, api.operation.key, client_id, body_offset, api.operation.is_unbounded)
+        kind = RequestKind(api.operation.key, version, client_id, body_offset, key)
+        self._head = _Head(
+            frame[:KIND_BYTES], frame[HEAD_BYTES:body_offset], kind, api.operation.is_unbounded, self._owner.handler.runs.get(kind.api_key)
+        )
         return self._head
+
+    def _expect(self, correlation_id: int, frame: bytes, *, is_tagged: bool) -> Pending:
+        pending = Pending([correlation_id], [len(frame)], is_tagged)
+        self._queue.expect(pending)
+        return pending
 
     def _set_reading(self, wanted: bool) -> None:
         if wanted == self._is_reading or self._transport.is_closing():
@@ -346,16 +393,29 @@ class Connection(asyncio.Protocol):
 
     # --- replies out ---
 
-    def _respond(self, pending: Pending, body: bytes | None) -> None:
+    def answer(self, pending: Pending, place: int, body: bytes | None) -> None:
+        """Give a request its reply, which is sent with the others of this tick; without one the connection is closed."""
         if self._end is not None:
             self._stats.replies_too_late += 1
             return
         if body is None:
             self.close(CloseReason.HANDLER_FAILED, "the request could not be answered")
             return
-        self._queue.complete(pending, body)
-        if not (self._is_flush_scheduled or self._is_dispatching) and (self._queue.is_ready or self._is_output_paused):
+        self._queue.complete(pending, place, body)
+        if self._has_to_flush():
             self._schedule_flush()
+
+    def answer_all(self, pending: Pending, answers: Sequence[tuple[int, bytes]]) -> None:
+        """Give requests their replies, and send what may be sent."""
+        if self._end is not None:
+            self._stats.replies_too_late += len(answers)
+            return
+        self._queue.complete_all(pending, answers)
+        if self._has_to_flush():
+            self._proceed()
+
+    def _has_to_flush(self) -> bool:
+        return not (self._is_flush_scheduled or self._is_dispatching) and (self._queue.is_ready or self._is_output_paused)
 
     def _schedule_flush(self) -> None:
         if not self._is_flush_scheduled:
@@ -380,10 +440,9 @@ class Connection(asyncio.Protocol):
     def _write_replies(self) -> None:
         replies = self._queue.take()
         if replies:
-            joined = replies[0] if len(replies) == 1 else b"".join(replies)
-            self._stats.bytes_out += len(joined)
+            self._stats.bytes_out += len(replies)
             self._active_s = self._loop.time()
-            self._transport.write(joined)
+            self._transport.write(replies)
 
     # --- ends ---
 

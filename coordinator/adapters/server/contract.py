@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import ssl
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from coordinator.security.login import Logins
@@ -47,8 +48,90 @@ Respond = Callable[[bytes | None], None]
 """Takes an encoded body, or None when the request cannot be answered: then the connection is closed."""
 
 
+class Replies(Protocol):
+    """Where the answers to a run of requests go; each is known by its place in the run. Used on the loop."""
+
+    @property
+    def are_awaited(self) -> bool:
+        """Whether the connection has not ended; else giving does nothing."""
+
+    def give(self, place: int, body: bytes | None) -> None:
+        """Answer one request; see `Respond`."""
+
+    def give_all(self, answers: Sequence[tuple[int, bytes]]) -> None:
+        """Answer several, and send at once what may be sent."""
+
+    def fail(self) -> None:
+        """Some request of the run cannot be answered: close the connection."""
+
+
+class RequestKind(NamedTuple):
+    """What requests with the same head have in common; see `IncomingRequest`."""
+
+    api_key: int
+    api_version: int
+    client_id: str | None
+    body_offset: int
+    wire_api_key: int
+
+
+class RequestRun(NamedTuple):
+    """Requests of one connection with the same head that were read together, one behind the other; see `IncomingRequest`."""
+
+    kind: RequestKind
+    correlation_ids: list[int]
+    frames: list[bytes]
+    received_s: float
+    peer: Peer
+    replies: Replies
+
+    def each(self) -> Iterator[tuple[IncomingRequest, Respond]]:
+        """One request after the other, as long as answers are awaited."""
+        key, version, client_id, body_offset, wire_key = self.kind
+        for place, (correlation_id, frame) in enumerate(zip(self.correlation_ids, self.frames, strict=True)):
+            if not self.replies.are_awaited:
+                return
+            request = IncomingRequest(key, version, correlation_id, client_id, frame, body_offset, wire_key, self.received_s, self.peer)
+            yield request, partial(self.replies.give, place)
+
+
+class _OneReply:
+    """Replies to a run of one request that came with a `Respond`."""
+
+    are_awaited = True
+
+    def __init__(self, respond: Respond) -> None:
+        self._respond = respond
+
+    def give(self, place: int, body: bytes | None) -> None:
+        self._respond(body)
+
+    def give_all(self, answers: Sequence[tuple[int, bytes]]) -> None:
+        for place, body in answers:
+            self.give(place, body)
+
+    def fail(self) -> None:
+        self._respond(None)
+
+
+def run_of_one(request: IncomingRequest, respond: Respond) -> RequestRun:
+    """A single request as a run."""
+    key, version, correlation_id, client_id, data, body_offset, wire_key, received_s, peer = request
+    kind = RequestKind(key, version, client_id, body_offset, wire_key)
+    return RequestRun(kind, [correlation_id], [data], received_s, peer, _OneReply(respond))
+
+
+TakeRun = Callable[[RequestRun], None]
+"""Takes requests, on the loop, as `Handler.handle` would take one after the other. Raises MalformedMessage behind those before it."""
+
+
 class Handler(Protocol):
     """Serves requests."""
+
+    @property
+    def runs(self) -> Mapping[int, TakeRun]:
+        """The operations, by canonical number, whose requests are taken together when they were read together."""
+        return {}
 
     def handle(self, request: IncomingRequest, respond: Respond) -> None:
         """Take a request, on the event loop; call `respond` once with the encoded body, now or later, on the loop.
