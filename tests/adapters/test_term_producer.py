@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
-from collections.abc import AsyncIterator, Callable
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, cimpl
+from confluent_kafka import Consumer, KafkaError, TopicPartition, cimpl
 
+from coordinator.adapters.kafka.entry_clients import MESSAGES_AT_ONCE
 from coordinator.adapters.kafka.in_flight_window import FEW_MAX, IN_FLIGHT_MAX
-from coordinator.adapters.kafka.producer import KafkaTermProducer, KafkaTermProducers
+from coordinator.adapters.kafka.librdkafka import handle_of
+from coordinator.adapters.kafka.producer import KafkaTermProducers
+from coordinator.adapters.kafka.settings import needs_callbacks
 from coordinator.core.events import NewEntry
 from coordinator.runtime.ports import ProduceRefused, Report
 from coordinator.testing.reports import noted_in
+from records.entry_key import EntryKey, encode_key
 
 PRODUCE_API_KEY = 0
 ROUND_TRIP_MS = 150
@@ -32,37 +36,67 @@ def signals(request: pytest.FixtureRequest) -> bool:
 class World:
     """A producer that leads, what was handed to librdkafka in each call, and the reports."""
 
-    def __init__(self, producer: KafkaTermProducer, reports: list[Report]) -> None:
-        self.producer = producer
+    def __init__(self, producers: KafkaTermProducers) -> None:
+        self.stats = producers.stats
+        self.told: list[Report] = []
+        reports: list[Report] = []
+        note = noted_in(reports)
+
+        def on_reports(told: Sequence[Report]) -> None:
+            self.told.extend(told)
+            note(told)
+
+        self.producer = producer = producers.open(0, on_reports)
         self.reports = reports
         self.calls: list[int] = []
         self.refusal: Exception | None = None
-        self._hand_over = producer._produce
-        producer._produce = self._note
+        self._hand_over = producer._hand_over
+        producer._hand_over = self._note  # type: ignore[method-assign]
         self._seq = 0
 
-    def _note(self, topic: str, messages: list[dict[str, Any]], partition: int) -> int:
+    def _note(self, entries: Sequence[NewEntry]) -> None:
         if self.refusal is not None:
             raise self.refusal
-        self.calls.append(len(messages))
-        return self._hand_over(topic, messages, partition)
+        self.calls.append(len(entries))
+        self._hand_over(entries)
 
     def group(self, size: int) -> None:
         """Produce so many entries."""
-        entries = [NewEntry(seq, seq.to_bytes(8, "big"), b"value") for seq in range(self._seq, self._seq + size)]
+        entries = [NewEntry(seq, encode_key(EntryKey(1, 2, seq)), b"value") for seq in range(self._seq, self._seq + size)]
         self._seq += size
         self.producer.produce(entries)
 
     def answer_next_produce(self, error: int) -> None:
         """Let librdkafka's own broker answer the next produce request with an error of Kafka."""
+        library = self._mock_functions()
+        cluster = self._cluster(library)
+        errors = (ctypes.c_int * 1)(error)
+        library.rd_kafka_mock_push_request_errors_array(cluster, ctypes.c_int16(PRODUCE_API_KEY), ctypes.c_size_t(1), errors)
+
+    def _mock_functions(self) -> ctypes.CDLL:
         library = ctypes.CDLL(cimpl.__file__)
         library.rd_kafka_handle_mock_cluster.argtypes = [ctypes.c_void_p]
         library.rd_kafka_handle_mock_cluster.restype = ctypes.c_void_p
-        # The client's handle is the first field of its object, as for `report_signal`.
-        handle = ctypes.c_void_p.from_address(id(self.producer._producer) + object.__basicsize__).value
-        cluster = ctypes.c_void_p(library.rd_kafka_handle_mock_cluster(handle))
-        errors = (ctypes.c_int * 1)(error)
-        library.rd_kafka_mock_push_request_errors_array(cluster, ctypes.c_int16(PRODUCE_API_KEY), ctypes.c_size_t(1), errors)
+        return library
+
+    def _cluster(self, library: ctypes.CDLL) -> ctypes.c_void_p:
+        producer = self.producer._producer
+        assert producer is not None
+        return ctypes.c_void_p(library.rd_kafka_handle_mock_cluster(handle_of(producer)))
+
+    def read(self, count: int) -> list[tuple[bytes | None, bytes | None]]:
+        """Keys and values of the first entries, as librdkafka's own broker has them."""
+        library = self._mock_functions()
+        library.rd_kafka_mock_cluster_bootstraps.argtypes = [ctypes.c_void_p]
+        library.rd_kafka_mock_cluster_bootstraps.restype = ctypes.c_char_p
+        servers = library.rd_kafka_mock_cluster_bootstraps(self._cluster(library)).decode()
+        consumer = Consumer({"bootstrap.servers": servers, "group.id": "g", "auto.offset.reset": "earliest", "log_level": 0})
+        consumer.assign([TopicPartition("t", 0, 0)])
+        try:
+            messages = consumer.consume(count, 60)
+            return [(message.key(), message.value()) for message in messages]
+        finally:
+            consumer.close()
 
     async def until(self, condition: Callable[[], object]) -> None:
         """Wait for it."""
@@ -76,25 +110,28 @@ class World:
         assert self.reports == [Report(seq, seq, None) for seq in range(self._seq)]
 
 
-@asynccontextmanager
-async def world(signals: bool) -> AsyncIterator[World]:
-    """A term whose first entry is acknowledged."""
-    producers = KafkaTermProducers(
+def producers_of(signals: bool, properties: dict[str, int], servers: str = "made by librdkafka") -> KafkaTermProducers:
+    return KafkaTermProducers(
         loop=asyncio.get_running_loop(),
-        bootstrap_servers="made by librdkafka",
+        bootstrap_servers=servers,
         topic="t",
         client_id="c",
         message_max_bytes=1_048_588,
-        kafka_properties={"test.mock.num.brokers": 1, "test.mock.broker.rtt": ROUND_TRIP_MS},
+        kafka_properties=properties,
         report_signals=signals,
     )
+
+
+@asynccontextmanager
+async def world(signals: bool) -> AsyncIterator[World]:
+    """A term whose first entry is acknowledged."""
+    producers = producers_of(signals, {"test.mock.num.brokers": 1, "test.mock.broker.rtt": ROUND_TRIP_MS})
     if signals:
         producers.start()
         async with asyncio.timeout(60):
             while not producers.is_signalling:  # noqa: ASYNC110 - the producers know no events
                 await asyncio.sleep(0.005)
-    reports: list[Report] = []
-    made = World(producers.open(0, noted_in(reports)), reports)
+    made = World(producers)
     made.group(1)
     await made.reported()
     made.calls.clear()
@@ -150,7 +187,7 @@ async def test_what_waited_and_is_refused_then_is_reported_as_not_delivered(sign
     async with world(signals) as made:
         made.group(IN_FLIGHT_MAX)
         made.group(2)
-        made.refusal = BufferError("the queue is full")
+        made.refusal = ProduceRefused("the queue is full")
         await made.until(lambda: any(report.error is not None for report in made.reports))
         failed = [report for report in made.reports if report.error is not None]
         assert [(report.seq, report.offset) for report in failed] == [(IN_FLIGHT_MAX + 1, None)]
@@ -160,7 +197,7 @@ async def test_what_waited_and_is_refused_then_is_reported_as_not_delivered(sign
 async def test_behind_entries_that_are_refused_nothing_is_sent(signals: bool) -> None:
     async with world(signals) as made:
         made.group(IN_FLIGHT_MAX - 1)
-        made.refusal = BufferError("the queue is full")
+        made.refusal = ProduceRefused("the queue is full")
         with pytest.raises(ProduceRefused, match="the queue is full"):
             made.group(3)
         made.refusal = None
@@ -176,10 +213,74 @@ async def test_a_repeated_request_that_the_broker_does_not_remember_is_reported_
         assert made.reports[1] == Report(1, None, None)
 
 
+async def test_many_entries_that_travel_together_are_told_in_few_reports(signals: bool) -> None:
+    async with world(signals) as made:
+        made.group(2 * MESSAGES_AT_ONCE + 1)
+        await made.reported()
+        assert len(made.told) == 2 * MESSAGES_AT_ONCE + 2 if not signals else len(made.told) <= 8
+        assert sum(report.entries for report in made.told) == len(made.reports) == made.stats.reports
+
+
+async def test_an_entry_that_the_broker_refuses_is_reported_and_so_is_the_end_of_the_producer(signals: bool) -> None:
+    async with world(signals) as made:
+        made.answer_next_produce(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+        made.group(1)
+        await made.until(lambda: len(made.reports) == 2)
+        text = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED).str()
+        assert made.reports[1] == Report(1, None, f"TOPIC_AUTHORIZATION_FAILED: {text}")
+        assert made.stats.report_errors["TOPIC_AUTHORIZATION_FAILED"] == 1
+        await made.until(lambda: any(name.startswith("fatal:") for name in made.stats.report_errors))
+
+
+async def test_an_entry_that_is_too_large_is_refused_by_its_place(signals: bool) -> None:
+    async with world(signals) as made:
+        entries = [NewEntry(seq, encode_key(EntryKey(1, 2, seq)), bytes(size)) for seq, size in ((1, 10), (2, 2_000_000), (3, 10))]
+        with pytest.raises(ProduceRefused, match=r"entry 2 of partition 0 \(2000000 bytes\): .*MSG_SIZE_TOO_LARGE"):
+            made.producer.produce(entries)
+
+
+async def test_the_bytes_of_entries_are_those_that_were_given(signals: bool) -> None:
+    values = [b"", b"\0", bytes(range(256)) * 100, b"", b"the last"]
+    async with world(signals) as made:
+        entries = [NewEntry(seq, encode_key(EntryKey(1, 2, seq)), value) for seq, value in enumerate(values, 1)]
+        made.producer.produce(entries)
+        await made.until(lambda: len(made.reports) == 1 + len(values))
+        assert made.read(1 + len(values))[1:] == [(key, value) for _, key, value in entries]
+
+
+async def test_what_a_client_says_of_itself_is_logged_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR, "coordinator.kafka.client")
+    made = producers_of(True, {}, "127.0.0.1:1")
+    made.start()
+    try:
+        async with asyncio.timeout(60):
+            while not (made.stats.client_errors["producer:_ALL_BROKERS_DOWN"] and "127.0.0.1:1" in caplog.text):  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+        assert "FAIL [c" in caplog.text
+    finally:
+        assert await made.close(10)
+
+
+@pytest.mark.parametrize(
+    ("properties", "is_needed"),
+    [
+        ({}, False),
+        ({"sasl.mechanism": "SCRAM-SHA-512"}, False),
+        ({"sasl.mechanism": "OAUTHBEARER"}, True),
+        ({"sasl.mechanisms": "oauthbearer"}, True),
+    ],
+    ids=["no login", "a password", "tokens", "tokens, small letters"],
+)
+def test_tokens_are_renewed_by_callbacks(properties: dict[str, str], is_needed: bool) -> None:
+    assert needs_callbacks(properties) == is_needed
+
+
 async def test_an_abandoned_producer_leaves_no_descriptor_behind(signals: bool) -> None:
     async with world(signals) as made:
         made.group(1)
-        signal = made.producer._signal
+        client = made.producer._client
+        assert client is not None
+        signal = client.signal
         made.producer.abandon()
         assert await made.producer.ended(10)
         assert made.producer._producer is None

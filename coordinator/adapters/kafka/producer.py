@@ -6,7 +6,7 @@ asks for its producer id only after half a second, hence spare ones stand ready.
 without a limit, hence neither is ever called: an abandoned producer is purged, polled for at most a second, and its
 last reference dropped in a thread of its own. It sends only while fewer than five messages are in flight, hence the others wait
 in an `InFlightWindow`.
-Its reports are taken by the event loop itself, which waits for a descriptor (`report_signal`); where there is none a thread waits.
+Its reports are taken by the event loop itself, which waits for a descriptor (`librdkafka`); where there is none a thread waits.
 
 Invariants: reports of a term come in the order librdkafka gives them, each exactly once, never after `abandon`; one for an entry
 that waited and was refused then may come before those of entries under way;
@@ -22,15 +22,15 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaException, Producer
 
 from coordinator.adapters.kafka.bridge import post, wait_for_end
+from coordinator.adapters.kafka.entry_clients import CallbackClient, DirectClient, EntryClient
 from coordinator.adapters.kafka.in_flight_window import InFlightWindow
-from coordinator.adapters.kafka.report_signal import ReportSignal, is_usable, report_signal
-from coordinator.adapters.kafka.settings import Properties, client_properties
+from coordinator.adapters.kafka.librdkafka import ReportSignal, is_usable
+from coordinator.adapters.kafka.settings import Properties, client_properties, needs_callbacks
 from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.core.events import NewEntry
 from coordinator.runtime.ports import ProduceRefused, Report
@@ -67,12 +67,15 @@ class KafkaTermProducer:
         self._drain_due = False
         self._abandoned = False
         self._id_fetched = threading.Event()
-        self._producer: Producer | None = Producer({**properties, "stats_cb": self._on_statistics})
-        self._produce: Callable[..., int] = self._producer.produce_batch
-        self._signal = report_signal(self._producer) if is_signalling else None
+        self._producer: Producer | None = Producer({**properties, "stats_cb": self.on_statistics})
+        self._client: EntryClient | None = (
+            DirectClient(self._producer, topic, properties, self, stats)
+            if is_signalling
+            else CallbackClient(self._producer, topic, self, stats)
+        )
         self._poller: threading.Thread | None = None
-        if self._signal is not None:
-            post(loop, self._watch, self._signal)
+        if self._client.signal is not None:
+            post(loop, self._watch, self._client.signal)
         else:
             self._poller = threading.Thread(target=self._poll, name="kafka-producer-poll", daemon=True)
             self._poller.start()
@@ -108,23 +111,15 @@ class KafkaTermProducer:
         if not entries:
             return
         try:
-            self._send(entries)
+            # One call for all of them, so that they travel in few requests: one by one, the first would leave alone.
+            self._hand_over(entries)
         except ProduceRefused:
             self._window.refused(entries)
             raise
 
-    def _send(self, entries: Sequence[NewEntry]) -> None:
-        """One call for all of them, so that they travel in few requests: one by one, the first would leave alone."""
-        report = self._on_delivery
-        messages: list[dict[str, Any]] = [{"value": value, "key": key, "callback": partial(report, seq)} for seq, key, value in entries]
-        try:
-            sent = self._produce(self._topic, messages, self._partition)
-        except (BufferError, KafkaException) as error:
-            raise ProduceRefused(f"entries {entries[0].seq} to {entries[-1].seq} of partition {self._partition}: {error}") from error
-        if sent != len(messages):
-            place = next((place for place, message in enumerate(messages) if "_error" in message), 0)
-            seq, _, value = entries[place]
-            raise ProduceRefused(f"entry {seq} of partition {self._partition} ({len(value)} bytes): {messages[place].get('_error')}")
+    def _hand_over(self, entries: Sequence[NewEntry]) -> None:
+        assert self._client is not None, "an abandoned producer sends nothing"
+        self._client.send(self._partition, entries)
 
     def _send_next(self) -> None:
         """Hand over the entries that may leave after reports."""
@@ -159,13 +154,14 @@ class KafkaTermProducer:
         reports = self._reports
         # The poll thread may append meanwhile: those wake the loop again, because the flag is down already.
         batch = [reports.popleft() for _ in range(len(reports))]
-        self._window.reported(len(batch))
+        reported = sum([report.entries for report in batch])
+        self._window.reported(reported)
         # An entry that was not delivered ends the term, so entries behind it need not be sent.
         if not any(report.error for report in batch):
             self._send_next()
         if batch:
             self._stats.report_wakeups += 1
-            self._stats.reports += len(batch)
+            self._stats.reports += reported
             self._on_reports(batch)
 
     # ---- taking reports: on the loop, or in the poll thread
@@ -182,44 +178,30 @@ class KafkaTermProducer:
         signal.clear()
         if self._abandoned:
             return  # the thread that ends the producer takes the rest
-        while not self._take_reports(0):
-            pass
+        assert self._client is not None
+        self._client.take(0)
         if self._reports:
             self._drain()
 
     def _poll(self) -> None:
+        client = self._client
+        assert client is not None
         while not self._abandoned:
-            self._take_reports(POLL_S)
+            client.take(POLL_S)
             self._wake_loop()
 
-    def _take_reports(self, timeout_s: float) -> bool:
-        """Take librdkafka's reports by callbacks; False when it was interrupted and may have more."""
-        try:
-            if (producer := self._producer) is not None:
-                producer.poll(timeout_s)
-        except KafkaException as error:
-            # Raised once for a fatal error. Entries under way are reported as failed all the same, and the next
-            # produce() is refused, so the term learns of it in order; reports must go on being served.
-            self._stats.report_errors[f"fatal:{error.args[0].name()}"] += 1
-            return False
-        return True
-
-    def _on_delivery(self, seq: int, error: KafkaError | None, message: Message) -> None:
-        if self._abandoned:
-            return
-        if error is None:
-            # None when a request was repeated and the broker does not remember where its batch stands.
-            self._reports.append(Report(seq, message.offset(), None))
-        else:
-            self._stats.report_errors[error.name()] += 1
-            self._reports.append(Report(seq, None, f"{error.name()}: {error.str()}"))
+    def on_report(self, report: Report) -> None:
+        """Librdkafka has a report: called in `take`."""
+        if not self._abandoned:
+            self._reports.append(report)
 
     def _wake_loop(self) -> None:
         if self._reports and not self._drain_due:
             self._drain_due = True
             post(self._loop, self._drain)
 
-    def _on_statistics(self, text: str) -> None:
+    def on_statistics(self, text: str) -> None:
+        """Librdkafka has statistics: called in `take`."""
         if not self._id_fetched.is_set() and json.loads(text).get("eos", {}).get("idemp_state") == "Assigned":
             self._id_fetched.set()
 
@@ -236,31 +218,26 @@ class KafkaTermProducer:
         self._stats.producers_ready += 1
 
     def _reap(self) -> None:
-        producer = self._producer
+        producer, client = self._producer, self._client
         assert producer is not None
+        assert client is not None
         try:
             producer.purge(in_queue=True, in_flight=True, blocking=False)
         except KafkaException as error:
             LOG.warning("purging the producer of partition %d failed: %s", self._partition, error)
         end_s = time.monotonic() + PURGE_POLL_S
         while len(producer) and time.monotonic() < end_s:
-            self._take_reports(0.05)
+            client.take(0.05)
         if self._poller is not None:
             self._poller.join()
-        signal = self._signal
-        if signal is not None:
-            signal.detach()
+        signal = client.signal
+        client.let_go()
         # The last references: the client is destroyed in this thread, which may wait.
-        self._producer = None
-        self._produce = _refuse
-        del producer
+        self._producer = self._client = None
+        del producer, client
         if signal is not None and not post(self._loop, self._unwatch, signal):
             signal.close()
         self._stats.producers_destroyed += 1
-
-
-def _refuse(*_: object) -> int:
-    raise BufferError("the producer was abandoned")
 
 
 class KafkaTermProducers:
@@ -360,9 +337,9 @@ class KafkaTermProducers:
 
     def _make_spares(self) -> None:
         if self._report_signals:
-            self.is_signalling = is_usable()
+            self.is_signalling = is_usable() and not needs_callbacks(self._properties)
             if not self.is_signalling:
-                LOG.warning("this version of confluent-kafka gives no signals here: reports come by threads, a little later")
+                LOG.warning("this version of confluent-kafka, or its login, gives no signals here: reports come by threads, a little later")
         while True:
             with self._condition:
                 self._condition.wait_for(lambda: self._closing or len(self._spares) < SPARES)

@@ -93,6 +93,11 @@ def check_user_properties(properties: Mapping[str, Any]) -> None:
         )
 
 
+def needs_callbacks(properties: Mapping[str, Any]) -> bool:
+    """Whether a client with these properties works only while the Python client polls it: OAUTHBEARER renews its tokens in callbacks."""
+    return any(str(properties.get(name, "")).upper() == "OAUTHBEARER" for name in ("sasl.mechanism", "sasl.mechanisms"))
+
+
 def prove_user_properties(properties: Mapping[str, Any]) -> None:
     """Let Kafka's client read an operator's properties, without any broker.
 
