@@ -134,9 +134,9 @@ def measure(batches_per_file: int, files_per_group: int) -> Times:
         frames = [workload.next_frame(number)[4:] for _ in range(files_per_group)]
         started = clock()
         header = read_request_header(frames[0], flexible=True)
-        commits, _ = read_commits(frames, header.body_offset, header.client_id)
+        commits = read_commits(frames, header.body_offset, header.client_id).commits
         deadline_ms = _now_ms() + 60_000
-        requests = [Request(None, commit.command, deadline_ms, len(frame)) for commit, frame in zip(commits, frames, strict=True)]
+        requests = [Request(None, command, deadline_ms, len(frames[place])) for place, command, _ in commits]
         decoded = clock()
         leader.perform(leader.shard.feed(Submitted(requests), _now_ms()))
         decided = clock()

@@ -8,19 +8,17 @@ import asyncio
 import logging
 from collections import Counter
 from functools import partial
-from typing import cast
 
 from coordinator.adapters.metrics.registry import Metrics
 from coordinator.adapters.server.contract import RequestRun
 from coordinator.app.ordering import ConnectionOrder
 from coordinator.core.commands import CommitAnswer, CommitFile
 from coordinator.kafka.errors import ErrorCode
-from coordinator.operations.commits import CommitRequest, read_commits, write_commit
+from coordinator.operations.commits import read_commits, write_commit
 from coordinator.operations.files import COMMIT_FILE
 from coordinator.operations.first_error import first_commit_error
-from coordinator.runtime.incoming import Answered, Submission
 from coordinator.runtime.node import Node
-from coordinator.runtime.router import Router
+from coordinator.runtime.router import CommitSubmission, Router
 
 LOG = logging.getLogger("coordinator.dispatch")
 
@@ -41,16 +39,13 @@ class CommitDesk:
 
     def take(self, run: RequestRun) -> None:
         """Take CommitFile requests. Raises MalformedMessage behind those before it."""
-        commits, damage = read_commits(run.frames, run.kind.body_offset, run.kind.client_id)
-        started = _CommitRun(self, self._node.router, run)
-        for place, commit in enumerate(commits):
-            if commit.refusal is None:
-                started.add(place, commit)
-            else:
-                run.replies.give(place, write_commit(commit.refusal))
-                self._counts[(_NAME, first_commit_error(commit.refusal))] += 1
-        if started.commits:
-            self._order.start_run(run.peer.connection_id, COMMIT_FILE.lane, len(started.commits), started.start)
+        commits, refusals, damage = read_commits(run.frames, run.kind.body_offset, run.kind.client_id)
+        for place, refusal in refusals:
+            run.replies.give(place, write_commit(refusal))
+            self._counts[(_NAME, first_commit_error(refusal))] += 1
+        if commits:
+            started = _CommitRun(self, self._node.router, run, commits)
+            self._order.start_run(run.peer.connection_id, COMMIT_FILE.lane, len(commits), started.start)
         if damage is not None:
             raise damage
 
@@ -96,30 +91,28 @@ class CommitDesk:
 class _CommitRun:
     """Commits that were read together."""
 
-    __slots__ = ("_owner", "_router", "answers", "commits", "run")
+    __slots__ = ("_commits", "_owner", "_router", "answers", "run")
 
-    def __init__(self, owner: CommitDesk, router: Router, run: RequestRun) -> None:
+    def __init__(self, owner: CommitDesk, router: Router, run: RequestRun, commits: list[tuple[int, CommitFile, int]]) -> None:
         self.run = run
-        self.commits: list[Submission] = []
         self.answers: list[tuple[int, CommitAnswer]] = []
         """By place, those that were not taken yet."""
         self._owner = owner
         self._router = router
-
-    def add(self, place: int, commit: CommitRequest) -> None:
-        """Have this started with the others."""
-        answered = cast(Answered, partial(self._answered, place))
-        self.commits.append((answered, commit.command, commit.timeout_ms, len(self.run.frames[place])))
+        answered, frames = self._answered, run.frames
+        self._commits: list[CommitSubmission] = [
+            (partial(answered, place), command, timeout_ms, len(frames[place])) for place, command, timeout_ms in commits
+        ]
 
     def start(self, first: int, stop: int) -> int:
         """See `StartRun`."""
         at = first
         try:
             while at < stop:
-                at += self._router.commit_known(self.commits[at:stop])
+                at += self._router.commit_known(self._commits[at:stop])
                 if at < stop:
-                    answered, command, timeout_ms, size_bytes = self.commits[at]
-                    if not self._router.commit(cast(CommitFile, command), timeout_ms, answered, size_bytes):
+                    answered, command, timeout_ms, size_bytes = self._commits[at]
+                    if not self._router.commit(command, timeout_ms, answered, size_bytes):
                         break
                     at += 1
         except Exception as error:  # noqa: BLE001 - what it is says `failed`

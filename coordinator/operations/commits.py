@@ -29,17 +29,21 @@ _BROKER_CLIENT_ID = re.compile(r"broker-(\d{1,9})")
 _BROKER_CLIENT_ID_LENGTH_MAX = 16
 
 
-class CommitRequest(NamedTuple):
-    """A decoded request; `refusal` is set when nothing of it may be looked at further."""
+class CommitRequests(NamedTuple):
+    """Decoded requests by their places in the run."""
 
-    command: CommitFile
-    timeout_ms: int
-    refusal: CommitResult | None
+    commits: list[tuple[int, CommitFile, int]]
+    """Place, command and timeout in milliseconds."""
+    refusals: list[tuple[int, CommitResult]]
+    """The others, of which nothing may be looked at further."""
+    damage: MalformedMessage | None
+    """Why the one behind them cannot be decoded; None when all were."""
 
 
-def read_commits(frames: Sequence[bytes], body_offset: int, client_id: str | None) -> tuple[list[CommitRequest], MalformedMessage | None]:
-    """Decode the CommitFile bodies of frames whose heads are the same, up to the first that is malformed, and tell why that is."""
-    commits: list[CommitRequest] = []
+def read_commits(frames: Sequence[bytes], body_offset: int, client_id: str | None) -> CommitRequests:
+    """Decode the CommitFile bodies of frames whose heads are the same, up to the first that is malformed."""
+    commits: list[tuple[int, CommitFile, int]] = []
+    refusals: list[tuple[int, CommitResult]] = []
     uploader = -1
     if client_id is not None and len(client_id) <= _BROKER_CLIENT_ID_LENGTH_MAX:
         uploader = _uploader(client_id)
@@ -52,20 +56,19 @@ def read_commits(frames: Sequence[bytes], body_offset: int, client_id: str | Non
             try:
                 key, object_format, file_size, owner_ids, rows, timeout_ms, broker_id, created_ms = decode_commit_file(frame, body_offset)
             except MalformedMessage as damage:
-                return commits, damage
+                return CommitRequests(commits, refusals, damage)
             batches = rows.view(BATCH)
         if broker_id < 0:
             broker_id = uploader
         if created_ms < 0:
             from_key = created_ms_of_key(key)
             created_ms = -1 if from_key is None else from_key
-        refusal = None
-        if timeout_ms <= 0:
+        if timeout_ms > 0:
+            commits.append((place, CommitFile(key, object_format, file_size, owner_ids, batches, broker_id, created_ms), timeout_ms))
+        else:
             outcome = bad_timeout(timeout_ms)
-            refusal = CommitResult.refused(len(batches), outcome.error, outcome.message)
-        command = CommitFile(key, object_format, file_size, owner_ids, batches, broker_id, created_ms)
-        commits.append(CommitRequest(command, timeout_ms, refusal))
-    return commits, None
+            refusals.append((place, CommitResult.refused(len(batches), outcome.error, outcome.message)))
+    return CommitRequests(commits, refusals, None)
 
 
 def refuse_commit(data: bytes, body_offset: int, outcome: Outcome) -> bytes:

@@ -31,15 +31,18 @@ class KnownLeader:
 
 
 class ClusterView:
-    """Look-ups over the replicas of this node; owns only a cache of partition keys."""
+    """Look-ups over the replicas of this node; owns only what it has looked up in the directory, until that changes."""
 
     def __init__(self, replicas: Mapping[int, Replica]) -> None:
         self._replicas = replicas
         self._owners: dict[bytes, int] = {}
+        # The same by topic and partition, -1 where nothing was looked up: files have many partitions of few topics.
+        self._owners_of_topics: dict[bytes, list[int]] = {}
 
     def forget_owners(self) -> None:
         """The directory changed."""
         self._owners.clear()
+        self._owners_of_topics.clear()
 
     def replica(self, coordinator_id: int) -> Replica | None:
         """This node's replica of a coordinator, loaded or not."""
@@ -69,13 +72,16 @@ class ClusterView:
             owner = None if placement is None else placement.coordinator_of(partition)
             if owner is not None:
                 self._owners[partition_key] = owner
+                owners = self._owners_of_topics.setdefault(topic_id, [])
+                owners += [-1] * (partition + 1 - len(owners))
+                owners[partition] = owner
         return owner
 
     def owners_of_files(self, files: Iterable[BatchArray]) -> list[tuple[int, int]]:
         """The coordinators that own files, each given as its batches, when every partition was asked for before: stretches of files with
         the same owner, with where each ends. It ends before the first file that has several owners, or an unknown one.
         """
-        return owners_of_files([batches.tobytes() for batches in files], self._owners)
+        return owners_of_files([batches.tobytes() for batches in files], self._owners_of_topics)
 
     def owners_of(self, partition_keys: set[bytes]) -> set[int | None]:
         """The coordinators of many topic partitions; None is among them when one has no owner."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Protocol, TypeVar, cast
+from typing import Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -38,6 +38,9 @@ from coordinator.runtime.incoming import Answered, Submission
 from coordinator.runtime.ports import Cluster, KafkaUnavailable, TopicMissing
 from coordinator.runtime.replica import Replica
 from coordinator.runtime.unplaced_commits import UnplacedCommit
+
+CommitSubmission: TypeAlias = tuple[Callable[[CommitAnswer], None], CommitFile, int, int]
+"""A commit on its way: who gets its answer, within how many milliseconds, and how many bytes it has."""
 
 
 class OfPartition(Protocol):
@@ -129,17 +132,17 @@ class Router:
 
     # ---- commits
 
-    def commit_known(self, commits: list[Submission]) -> int:
+    def commit_known(self, commits: Sequence[CommitSubmission]) -> int:
         """Commit files, in order, each of which one coordinator led here is known to own; ends before the first that is not like that.
 
         Returns how many they are.
         """
         at = 0
-        for owner, stop in self._view.owners_of_files([cast(CommitFile, commit[1]).batches for commit in commits]):
+        for owner, stop in self._view.owners_of_files([command.batches for _, command, _, _ in commits]):
             replica = self._replicas.get(owner)
             if replica is None:
                 break
-            replica.submit_all(commits[at:stop])
+            replica.submit_all(cast(Sequence[Submission], commits[at:stop]))
             at = stop
         return at
 
@@ -148,7 +151,7 @@ class Router:
 
         Returns whether it has reached its coordinators (or was answered), so that a later commit cannot overtake it.
         """
-        if self.commit_known([(cast(Answered, respond), command, timeout_ms, size_bytes)]):
+        if self.commit_known([(respond, command, timeout_ms, size_bytes)]):
             return True
         owners = self._view.owners_of(partition_keys(command.batches))
         if not len(command.batches):

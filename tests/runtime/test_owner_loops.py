@@ -12,22 +12,32 @@ from coordinator.kafka.batches import BATCH, partition_key
 from coordinator.runtime import owner_loops
 from tests.compiled import plain
 
-TOPIC = bytes(range(16))
+TOPICS = bytes(range(16)), bytes(range(15)) + b"\0"
 PLAIN = plain(owner_loops)
 
 
-FILES = st.lists(st.lists(st.integers(0, 5), max_size=4), max_size=6)
+PLACES = st.tuples(st.integers(0, 1), st.sampled_from([0, 1, 2, 300, 2**31 - 1]))
+"""Topic and partition."""
 
 
-@given(FILES, st.dictionaries(st.integers(0, 5), st.integers(0, 1)))
-def test_files_have_an_owner_when_all_their_batches_have_the_same(files: list[list[int]], owner_of: dict[int, int]) -> None:
+@given(
+    st.lists(st.lists(PLACES, max_size=4), max_size=6), st.dictionaries(PLACES.filter(lambda place: place[1] < 1_000), st.integers(0, 1))
+)
+def test_files_have_an_owner_when_all_their_batches_have_the_same(
+    files: list[list[tuple[int, int]]], owner_of: dict[tuple[int, int], int]
+) -> None:
     raw: list[bytes] = []
     for partitions in files:
         batches = np.zeros(len(partitions), BATCH)
-        for place, partition in enumerate(partitions):
-            batches["topic_partition"][place] = partition_key(TOPIC, partition)
+        for place, (topic, partition) in enumerate(partitions):
+            batches["topic_partition"][place] = partition_key(TOPICS[topic], partition)
         raw.append(batches.tobytes())
-    owners = {partition_key(TOPIC, partition): owner for partition, owner in owner_of.items()}
+    # Of what is not looked up there is no row, or it is shorter, or has -1.
+    owners: dict[bytes, list[int]] = {}
+    for (topic, partition), owner in owner_of.items():
+        row = owners.setdefault(TOPICS[topic], [])
+        row += [-1] * (partition + 1 - len(row))
+        row[partition] = owner
     expected: list[int] = []
     for partitions in files:
         found = {owner_of.get(partition, -1) for partition in partitions}
