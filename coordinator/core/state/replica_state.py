@@ -527,8 +527,9 @@ class ShardState:
         self.frozen.append(frozen)
         hot, touched = self.hot, self.hot.take_touched()
         # How far a partition is trimmed is stored with it.
-        trimmed = np.array([row for row in frozen.trimmed if row not in self.dead], np.int64)
-        live = np.union1d(hot.partitions.rows.take_changed(), trimmed)
+        live, trimmed = hot.partitions.rows.take_changed(), [row for row in frozen.trimmed if row not in self.dead]
+        if trimmed:
+            live = np.union1d(live, np.array(trimmed, np.int64))
         dead = {*touched.partitions_forgotten, *(row for row in frozen.trimmed if row in self.dead)}
         return Freeze(
             header=header,
