@@ -120,7 +120,8 @@ def write_files(prefix: bytes, layout: Layout, heads: list[FileHead], first_line
     """The entry of each file. Raises InvalidRecord, OverflowError for a number of a head with more than 64 bits,
     UnicodeEncodeError for a key that is no text.
     """
-    room, owners_max = len(table) * layout.batch_bytes_max, 0
+    room, owners_max = layout.batch_bytes_max, 0
+    room *= len(table)  # by itself: the product with an attribute would be Python's
     files: list[tuple[Any, ...]] = []
     for head in heads:
         fields: tuple[Any, ...] = tuple(head)  # compiled, items of a plain tuple are read without a call
