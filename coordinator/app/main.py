@@ -16,6 +16,7 @@ import logging
 import random
 import signal
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Mapping
@@ -26,6 +27,7 @@ from typing import TypedDict
 from coordinator.adapters.kafka.acls import KafkaAcls
 from coordinator.adapters.kafka.agreed_secret import AgreedSecret
 from coordinator.adapters.kafka.cluster import KafkaAdmin
+from coordinator.adapters.kafka.librdkafka import is_usable
 from coordinator.adapters.kafka.membership import KafkaMembership
 from coordinator.adapters.kafka.producer import KafkaTermProducers
 from coordinator.adapters.kafka.reader import KafkaLogReader
@@ -128,6 +130,9 @@ class Process:
         settings = self._settings
         LOG.info("starting node=%d version=%s schema_level_max=%d", settings.node_id, installed_version(), settings.schema_level_max)
         warn_of_interpreted_loops()
+        if settings.producer_report_signals_enabled:
+            # Early: a leadership that begins before the proof is there keeps its callbacks for life.
+            threading.Thread(target=is_usable, name="kafka-client-proof", daemon=True).start()
         try:
             prepare_store_folder(settings.object_store_url)
         except StoreFolderError as error:

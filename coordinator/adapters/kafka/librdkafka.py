@@ -18,6 +18,7 @@ import os
 import select
 import subprocess
 import sys
+import threading
 import time
 from functools import cache
 from typing import Final
@@ -30,6 +31,8 @@ PROOF_EVENT_S: Final = 10.0
 """How long the child waits for its signal and its report, which need milliseconds."""
 PROOF_S: Final = 30.0
 """How long the child may take: interpreter and client start in 0.2 s on an idle core."""
+
+_PROVING = threading.Lock()
 
 COPY: Final = 0x2
 """The flag of messages whose bytes librdkafka copies."""
@@ -77,9 +80,14 @@ class ReportSignal:
         os.close(self.fd)
 
 
-@cache
 def is_usable() -> bool:
-    """Whether this client on this system can be used so, as a child process found out. Blocks the first time."""
+    """Whether this client on this system can be used so, as a child process found out. Blocks until one has; later calls do not."""
+    with _PROVING:
+        return _is_proven()
+
+
+@cache
+def _is_proven() -> bool:
     if not hasattr(os, "eventfd"):
         return False
     try:
