@@ -136,7 +136,7 @@ def measure(batches_per_file: int, files_per_group: int) -> Times:
         header = read_request_header(frames[0], flexible=True)
         commits = read_commits(frames, header.body_offset, header.client_id).commits
         deadline_ms = _now_ms() + 60_000
-        requests = [Request(None, command, deadline_ms, len(frames[place])) for place, command, _ in commits]
+        requests = [Request(None, command, deadline_ms, size_bytes) for _, command, _, size_bytes in commits]
         decoded = clock()
         leader.perform(leader.shard.feed(Submitted(requests), _now_ms()))
         decided = clock()

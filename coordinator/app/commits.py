@@ -12,9 +12,9 @@ from functools import partial
 from coordinator.adapters.metrics.registry import Metrics
 from coordinator.adapters.server.contract import RequestRun
 from coordinator.app.ordering import ConnectionOrder
-from coordinator.core.commands import CommitAnswer, CommitFile
+from coordinator.core.commands import CommitAnswer
 from coordinator.kafka.errors import ErrorCode
-from coordinator.operations.commits import read_commits, write_commit
+from coordinator.operations.commits import CommitRequest, read_commits, write_commit
 from coordinator.operations.files import COMMIT_FILE
 from coordinator.operations.first_error import first_commit_error
 from coordinator.runtime.node import Node
@@ -49,11 +49,11 @@ class CommitDesk:
         if damage is not None:
             raise damage
 
-    def failed(self, run: RequestRun, error: Exception) -> None:
+    def failed(self, started: _CommitRun, error: Exception) -> None:
         """A commit raised. The connection is closed, and nothing that waits behind this request on it may start."""
-        LOG.error("commit failed peer=%s", run.peer.address, exc_info=error)
+        LOG.error("commit failed peer=%s", started.peer.address, exc_info=error)
         self._counts[(_NAME, ErrorCode.UNKNOWN_SERVER_ERROR)] += 1
-        run.replies.fail()
+        started.replies.fail()
 
     def answer_soon(self, started: _CommitRun) -> None:
         """Some of these have answers: to be called for the first."""
@@ -69,7 +69,7 @@ class CommitDesk:
 
     def _answer(self, started: _CommitRun, now_s: float) -> None:
         answers, started.answers = started.answers, []
-        run, committed = started.run, 0
+        committed = 0
         bodies: list[tuple[int, bytes]] = []
         try:
             for place, answer in answers:
@@ -80,44 +80,49 @@ class CommitDesk:
                 else:
                     committed += 1
         except Exception as error:  # noqa: BLE001 - what it is says `failed`
-            self.failed(run, error)
+            self.failed(started, error)
             return
         self._counts[_COMMITTED] += committed
-        self._observe(now_s - run.received_s, len(answers))
-        run.replies.give_all(bodies)
-        self._order.leave(run.peer.connection_id, len(answers))
+        self._observe(now_s - started.received_s, len(answers))
+        started.replies.give_all(bodies)
+        self._order.leave(started.peer.connection_id, len(answers))
 
 
 class _CommitRun:
-    """Commits that were read together."""
+    """Commits that were read together. It may wait long for one of them, so it lets go of the others."""
 
-    __slots__ = ("_commits", "_owner", "_router", "answers", "run")
+    __slots__ = ("_owner", "_rest", "_router", "answers", "peer", "received_s", "replies")
 
-    def __init__(self, owner: CommitDesk, router: Router, run: RequestRun, commits: list[tuple[int, CommitFile, int]]) -> None:
-        self.run = run
+    def __init__(self, owner: CommitDesk, router: Router, run: RequestRun, commits: list[CommitRequest]) -> None:
+        self.peer = run.peer
+        self.received_s = run.received_s
+        self.replies = run.replies
         self.answers: list[tuple[int, CommitAnswer]] = []
         """By place, those that were not taken yet."""
         self._owner = owner
         self._router = router
-        answered, frames = self._answered, run.frames
-        self._commits: list[CommitSubmission] = [
-            (partial(answered, place), command, timeout_ms, len(frames[place])) for place, command, timeout_ms in commits
-        ]
+        self._rest = commits
 
     def start(self, first: int, stop: int) -> int:
         """See `StartRun`."""
-        at = first
+        answered = self._answered
+        commits: list[CommitSubmission] = [
+            (partial(answered, place), command, timeout_ms, size_bytes)
+            for place, command, timeout_ms, size_bytes in self._rest[: stop - first]
+        ]
+        at = 0
         try:
-            while at < stop:
-                at += self._router.commit_known(self._commits[at:stop])
-                if at < stop:
-                    answered, command, timeout_ms, size_bytes = self._commits[at]
-                    if not self._router.commit(command, timeout_ms, answered, size_bytes):
+            while at < len(commits):
+                at += self._router.commit_known(commits[at:])
+                if at < len(commits):
+                    respond, command, timeout_ms, size_bytes = commits[at]
+                    if not self._router.commit(command, timeout_ms, respond, size_bytes):
                         break
                     at += 1
         except Exception as error:  # noqa: BLE001 - what it is says `failed`
-            self._owner.failed(self.run, error)
-        return at - first
+            self._owner.failed(self, error)
+        del self._rest[: min(at + 1, len(commits))]
+        return at
 
     def _answered(self, place: int, answer: CommitAnswer) -> None:
         if not self.answers:

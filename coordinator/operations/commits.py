@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -29,11 +29,14 @@ _BROKER_CLIENT_ID = re.compile(r"broker-(\d{1,9})")
 _BROKER_CLIENT_ID_LENGTH_MAX = 16
 
 
+CommitRequest: TypeAlias = tuple[int, CommitFile, int, int]
+"""Place in the run, command, timeout in milliseconds, bytes."""
+
+
 class CommitRequests(NamedTuple):
     """Decoded requests by their places in the run."""
 
-    commits: list[tuple[int, CommitFile, int]]
-    """Place, command and timeout in milliseconds."""
+    commits: list[CommitRequest]
     refusals: list[tuple[int, CommitResult]]
     """The others, of which nothing may be looked at further."""
     damage: MalformedMessage | None
@@ -42,7 +45,7 @@ class CommitRequests(NamedTuple):
 
 def read_commits(frames: Sequence[bytes], body_offset: int, client_id: str | None) -> CommitRequests:
     """Decode the CommitFile bodies of frames whose heads are the same, up to the first that is malformed."""
-    commits: list[tuple[int, CommitFile, int]] = []
+    commits: list[CommitRequest] = []
     refusals: list[tuple[int, CommitResult]] = []
     uploader = -1
     if client_id is not None and len(client_id) <= _BROKER_CLIENT_ID_LENGTH_MAX:
@@ -64,7 +67,8 @@ def read_commits(frames: Sequence[bytes], body_offset: int, client_id: str | Non
             from_key = created_ms_of_key(key)
             created_ms = -1 if from_key is None else from_key
         if timeout_ms > 0:
-            commits.append((place, CommitFile(key, object_format, file_size, owner_ids, batches, broker_id, created_ms), timeout_ms))
+            command = CommitFile(key, object_format, file_size, owner_ids, batches, broker_id, created_ms)
+            commits.append((place, command, timeout_ms, len(frame)))
         else:
             outcome = bad_timeout(timeout_ms)
             refusals.append((place, CommitResult.refused(len(batches), outcome.error, outcome.message)))

@@ -246,7 +246,7 @@ class ReplyQueue:
         count = 0
         while queue:
             pending = queue[0]
-            bodies, first = cast(list[bytes], pending.bodies), pending.taken
+            bodies, first = cast("list[bytes]", pending.bodies), pending.taken
             if bodies[first] is None:
                 break
             stop = bodies.index(None) if None in bodies else len(bodies)  # type: ignore[arg-type]

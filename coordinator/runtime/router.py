@@ -142,7 +142,7 @@ class Router:
             replica = self._replicas.get(owner)
             if replica is None:
                 break
-            replica.submit_all(cast(Sequence[Submission], commits[at:stop]))
+            replica.submit_all(cast("Sequence[Submission]", commits[at:stop]))
             at = stop
         return at
 

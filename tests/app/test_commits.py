@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -12,6 +13,7 @@ from coordinator.adapters.metrics.registry import Metrics
 from coordinator.adapters.server.contract import CloseReason, ServerLimits
 from coordinator.adapters.server.server import Server
 from coordinator.app.dispatch import Dispatcher
+from coordinator.core.commands import CommitFile
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.files import COMMIT_FILE
 from coordinator.operations.partitions import LIST_OFFSETS
@@ -130,3 +132,22 @@ async def test_commits_before_a_malformed_one_are_committed() -> None:
         writer.write(commit_frame(3, (ONE, 0)))
         assert [told(one) for one in await replies(reader, 1)] == [(3, [(0, 3)])]
         writer.close()
+
+
+async def test_nothing_of_a_commit_is_left_to_the_collector_of_cycles() -> None:
+    async with listening() as (_, _, _, port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        gc.collect()
+        before = _commands()
+        gc.disable()
+        try:
+            writer.write(b"".join(commit_frame(number, (ONE, 0)) for number in range(5)))
+            assert len(await replies(reader, 5)) == 5
+            await until(lambda: _commands() <= before)
+        finally:
+            gc.enable()
+        writer.close()
+
+
+def _commands() -> int:
+    return sum(isinstance(one, CommitFile) for one in gc.get_objects())
