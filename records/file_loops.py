@@ -228,8 +228,9 @@ def _write_record(page: _Page, at: int, layout: Layout, fields: tuple[Any, ...],
             count = _take_of_batches(page, column, first, stop, append)
         else:
             count = idempotent if kind == 2 else others
-            if count > 0:
-                _take_of_some(page, column, first, stop)
+            if count == 0:
+                continue
+            _take_of_some(page, column, first, stop)
         least, greatest, bits = page.columns[column, LEAST], page.columns[column, GREATEST], 0
         for place in range(count):
             number = page.numbers[place]
