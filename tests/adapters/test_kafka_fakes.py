@@ -16,6 +16,7 @@ from coordinator.testing.kafka_group import FakeMembership
 from coordinator.testing.kafka_log import Fate, Faults
 from coordinator.testing.kafka_producer import FURTHER_ON_MAX, FakeTermProducers
 from coordinator.testing.kafka_reader import FakeLogReader
+from coordinator.testing.reports import noted_in
 
 TIMEOUT_S = 60.0  # of the loop's time
 
@@ -137,7 +138,7 @@ def test_a_fate_does_what_it_says(fate: Fate, landed: list[int], reported: list[
     reports: list[Report] = []
 
     async def scenario(world: FakeWorld) -> None:
-        send(world.producers("a").open(0, reports.extend), 3)
+        send(world.producers("a").open(0, noted_in(reports)), 3)
         await world.settle()
 
     world = run(scenario, faults=only(fate, 1))
@@ -151,7 +152,7 @@ def test_a_report_may_not_say_where_its_entry_landed(fate: Fate, told: Sequence[
     reports: list[Report] = []
 
     async def scenario(world: FakeWorld) -> None:
-        send(world.producers("a").open(0, reports.extend), 3)
+        send(world.producers("a").open(0, noted_in(reports)), 3)
         await world.settle()
 
     world = run(scenario, faults=only(fate, 1))
@@ -176,7 +177,7 @@ def test_a_cut_off_cluster_answers_nothing_and_loses_nothing() -> None:
         recorder, reports = Recorder(), list[Report]()
         world.reader(recorder).follow(0, 0, 1)
         world.kafka.set_available(False)
-        send(world.producers("a").open(0, reports.extend), 5)
+        send(world.producers("a").open(0, noted_in(reports)), 5)
         with pytest.raises(KafkaUnavailable):
             await world.cluster().describe_topic()
         await world.settle()
@@ -190,12 +191,12 @@ def test_a_cut_off_cluster_answers_nothing_and_loses_nothing() -> None:
 def test_a_held_node_lands_its_entries_behind_those_of_its_successor() -> None:
     async def scenario(world: FakeWorld) -> None:
         old, new = list[Report](), list[Report]()
-        zombie = world.producers("a").open(0, old.extend)
+        zombie = world.producers("a").open(0, noted_in(old))
         zombie.produce([entry(0, b"a0")])
         await world.until(lambda: len(old) == 1)
         world.node("a").hold()
         send(zombie, 3, first=1)
-        world.producers("b").open(0, new.extend).produce([entry(0, b"b0")])
+        world.producers("b").open(0, noted_in(new)).produce([entry(0, b"b0")])
         await world.until(lambda: len(new) == 1)
         world.node("a").release()
         await world.until(lambda: len(old) == 4)
@@ -210,7 +211,7 @@ def test_a_stopped_node_hears_nothing_and_its_partitions_go_on_after_the_session
         world.membership("a").join(first)
         await world.until(lambda: first.now == ALL)
         reports: list[Report] = []
-        send(world.producers("a").open(0, reports.extend), 50)
+        send(world.producers("a").open(0, noted_in(reports)), 50)
         stopped_at_s = world.loop.time()
         world.node("a").stop()
         world.membership("b").join(second)
