@@ -36,6 +36,7 @@ from coordinator.app.dispatch import Dispatcher
 from coordinator.app.main import settle_garbage_collector
 from coordinator.app.telemetry import MetricsTelemetry
 from coordinator.core.limits import Limits
+from coordinator.core.log_entry import size_of
 from coordinator.kafka.batches import partition_key
 from coordinator.operations.table import ApiTable
 from coordinator.operations.topics import wanted_topics
@@ -101,7 +102,7 @@ class Log:
     def hand_over(self, partition: int, generation: int, entries: Sequence[LogEntry]) -> None:
         """Entries were read."""
         if self.listener is not None and self.generations.get(partition) == generation:
-            self.listener.on_entries(partition, generation, entries)
+            self.listener.on_entries(partition, generation, entries, size_of(entries))
 
     def start(self) -> None:
         """Nothing to start."""

@@ -246,7 +246,7 @@ def kafka_samples(stats: KafkaStats) -> Iterable[Sample]:
     yield Sample("producer_failures_total", (), stats.producer_failures)
     yield Sample("producers_unready_total", (), stats.producers_opened_unready)
     yield Sample("read_entries_total", (), stats.reader_entries)
-    yield Sample("read_bytes_total", (), stats.reader_value_bytes)
+    yield Sample("read_bytes_total", (), stats.reader_bytes)
     yield Sample("read_errors_total", (), stats.reader_partition_errors.total())
     events = {
         "assigned": stats.member_assignments,

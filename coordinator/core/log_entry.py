@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -15,6 +16,11 @@ class ReadEntry(NamedTuple):
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
+
+
+def size_of(entries: Iterable[ReadEntry]) -> int:
+    """What the keys and values of entries come to, in bytes."""
+    return sum([len(key or b"") + len(value or b"") for _, _, key, value in entries])
 
 
 def entry_hash(key: bytes, value: bytes) -> bytes:

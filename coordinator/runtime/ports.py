@@ -38,7 +38,8 @@ class LogBroken(Enum):
 class LogListener(Protocol):
     """Receives what a `LogReader` reads. `generation` is the one given to `follow`; others are to be ignored."""
 
-    def on_entries(self, partition: int, generation: int, entries: Sequence[LogEntry]) -> None: ...
+    def on_entries(self, partition: int, generation: int, entries: Sequence[LogEntry], size_bytes: int) -> None:
+        """Entries of the log, in order, and what their keys and values come to."""
 
     def on_log_broken(self, partition: int, generation: int, why: LogBroken, detail: str) -> None: ...
 

@@ -355,10 +355,10 @@ class Replica:
         """Another node reads an entry of the term led here as a contradiction."""
         self._feed(Accused(contradiction=entry, accuser_id=accuser_id))
 
-    def on_entries(self, generation: int, entries: Sequence[LogEntry]) -> None:
+    def on_entries(self, generation: int, entries: Sequence[LogEntry], size_bytes: int) -> None:
         """Entries of the log, in order."""
         if generation == self._generation:
-            self.log_bytes += sum([len(entry.key or b"") + len(entry.value or b"") for entry in entries])
+            self.log_bytes += size_bytes
             if self.broker_time.read(entries):
                 self._correct_log_time()
             self._feed(EntriesRead(entries))

@@ -159,9 +159,9 @@ class ReplicaKeeper:
         for replica in self._replicas.values():
             await (replica.abandon() if self.directories.is_homeless(replica.partition) else replica.close())
 
-    def on_entries(self, partition: int, generation: int, entries: Sequence[LogEntry]) -> None:
+    def on_entries(self, partition: int, generation: int, entries: Sequence[LogEntry], size_bytes: int) -> None:
         """Entries of the log, for one replica."""
-        self._replicas[partition].on_entries(generation, entries)
+        self._replicas[partition].on_entries(generation, entries, size_bytes)
 
     def on_log_broken(self, partition: int, generation: int, why: LogBroken, detail: str) -> None:
         """The log of one replica cannot be read on."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from coordinator.core.log_entry import entry_hash
+from coordinator.core.log_entry import entry_hash, size_of
 from coordinator.runtime.ports import LogBroken, LogListener
 from coordinator.testing.kafka_log import FakeLog
 
@@ -97,7 +97,7 @@ class FakeLogReader:
         cursor.next_offset += len(good)
         expected = cursor.next_offset
         if good:
-            self._listener.on_entries(partition, cursor.generation, good)
+            self._listener.on_entries(partition, cursor.generation, good, size_of(good))
         if self._cursors.get(partition) is not cursor:
             return  # the listener followed anew or stopped
         if first_bad is not None:

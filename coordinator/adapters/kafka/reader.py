@@ -30,7 +30,7 @@ from coordinator.adapters.kafka.bridge import post, wait_for_end
 from coordinator.adapters.kafka.offsets import read_log_range
 from coordinator.adapters.kafka.settings import OF_THE_GROUP, client_properties
 from coordinator.adapters.kafka.stats import KafkaStats
-from coordinator.core.log_entry import entry_hash
+from coordinator.core.log_entry import entry_hash, size_of
 from coordinator.runtime.ports import LogBroken, LogEntry, LogListener
 
 LOG = logging.getLogger("coordinator.kafka.reader")
@@ -111,6 +111,7 @@ class _Slice(NamedTuple):
     partition: int
     generation: int
     entries: list[LogEntry]
+    size_bytes: int
 
 
 class KafkaLogReader:
@@ -210,15 +211,15 @@ class KafkaLogReader:
         self._wanted.pop(partition, None)
         self._command(lambda: self._set_cursor(partition, None))
 
-    def _deliver(self, slices: list[_Slice], breaks: list[_Break], size_bytes: int) -> None:
+    def _deliver(self, slices: list[_Slice], breaks: list[_Break]) -> None:
         with self._condition:
             self._chunks_waiting -= 1
-            self._bytes_waiting -= size_bytes
+            self._bytes_waiting -= sum([item.size_bytes for item in slices])
             self._condition.notify_all()
         wanted = self._wanted
-        for partition, generation, entries in slices:
+        for partition, generation, entries, size_bytes in slices:
             if wanted.get(partition) == generation:
-                self._listener.on_entries(partition, generation, entries)
+                self._listener.on_entries(partition, generation, entries, size_bytes)
             else:
                 self.stats.reader_stale_entries += len(entries)
         for partition, generation, why, detail in breaks:
@@ -315,7 +316,6 @@ class KafkaLogReader:
         batches: dict[int, list[LogEntry]] = {}
         breaks: list[_Break] = []
         cursors = self._cursors
-        size_bytes = 0
         partition = -1
         cursor: _Cursor | None = None
         batch: list[LogEntry] = []
@@ -335,8 +335,7 @@ class KafkaLogReader:
                 self.stats.reader_stale_entries += 1
                 continue
             offset = message.offset()
-            value = message.value()
-            entry = new_entry(LogEntry, (offset, message.timestamp()[1], message.key(), value))
+            entry = new_entry(LogEntry, (offset, message.timestamp()[1], message.key(), message.value()))
             if cursor.is_repeating:
                 if not cursor.is_the_last(entry):
                     self._break(cursor, breaks, LogBroken.CUT, f"entry {cursor.next_offset} is not the one that was read")
@@ -353,8 +352,6 @@ class KafkaLogReader:
                 cursor = None
                 continue
             cursor.next_offset = offset + 1
-            if value is not None:
-                size_bytes += len(value)
             batch.append(entry)
         # The generation is read before anything else can change the cursors: only this thread does.
         broken = {item.partition: item.generation for item in breaks}
@@ -366,19 +363,21 @@ class KafkaLogReader:
                 else:
                     generation = cursors[number].generation
                     cursors[number].last = entries[-1]
-                slices.append(_Slice(number, generation, entries))
+                # Here and not on the loop: what another thread has written is far from its core.
+                slices.append(_Slice(number, generation, entries, size_of(entries)))
                 self.stats.reader_entries += len(entries)
-        self._post(slices, breaks, size_bytes)
+        self._post(slices, breaks)
 
-    def _post(self, slices: list[_Slice], breaks: list[_Break], size_bytes: int) -> None:
+    def _post(self, slices: list[_Slice], breaks: list[_Break]) -> None:
         if not slices and not breaks:
             return
+        size_bytes = sum([item.size_bytes for item in slices])
         self.stats.reader_chunks += 1
-        self.stats.reader_value_bytes += size_bytes
+        self.stats.reader_bytes += size_bytes
         with self._condition:
             self._chunks_waiting += 1
             self._bytes_waiting += size_bytes
-        if not post(self._loop, self._deliver, slices, breaks, size_bytes):
+        if not post(self._loop, self._deliver, slices, breaks):
             with self._condition:
                 self._closing = True
 
@@ -445,4 +444,4 @@ class KafkaLogReader:
             # The log moved between the two questions, or was cut and has grown again: the last entry tells.
             cursor.floor = low
             self._changed.add(cursor.partition)
-        self._post([], breaks, 0)
+        self._post([], breaks)

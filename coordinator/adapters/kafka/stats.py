@@ -20,7 +20,7 @@ class KafkaStats:
 
     reader_chunks: int = 0
     reader_entries: int = 0
-    reader_value_bytes: int = 0
+    reader_bytes: int = 0
     reader_stale_entries: int = 0
     """Entries dropped because their partition was followed anew or no longer."""
     reader_waits: int = 0

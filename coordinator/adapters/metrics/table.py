@@ -121,7 +121,7 @@ LOG = (
     _counter("producer_failures_total", "Attempts to make a spare producer that failed.", is_read=True),
     _counter("producers_unready_total", "Terms that began with a producer not yet ready; each costs about half a second.", is_read=True),
     _counter("read_entries_total", "Entries read from the metadata topic.", is_read=True),
-    _counter("read_bytes_total", "Bytes of values read from the metadata topic.", is_read=True),
+    _counter("read_bytes_total", "Bytes of keys and values read from the metadata topic.", is_read=True),
     _counter("read_errors_total", "Errors that Kafka reported for a metadata partition that was being read.", is_read=True),
     _counter("membership_events_total", "What happened to the membership of the consumer group.", "event", is_read=True),
     _counter(

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 from coordinator.core.events import NewEntry
-from coordinator.core.log_entry import entry_hash
+from coordinator.core.log_entry import entry_hash, size_of
 from coordinator.runtime.ports import (
     Cluster,
     ClusterRefused,
@@ -69,8 +69,9 @@ class Recorder:
         self.entries: list[tuple[int, int, LogEntry]] = []
         self.broken: list[tuple[int, int, LogBroken, str]] = []
 
-    def on_entries(self, partition: int, generation: int, entries: Sequence[LogEntry]) -> None:
+    def on_entries(self, partition: int, generation: int, entries: Sequence[LogEntry], size_bytes: int) -> None:
         assert entries, "an empty delivery"
+        assert size_bytes == size_of(entries)
         self.entries += [(partition, generation, entry) for entry in entries]
 
     def on_log_broken(self, partition: int, generation: int, why: LogBroken, detail: str) -> None:

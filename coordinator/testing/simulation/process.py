@@ -301,9 +301,9 @@ class RelayedListener:
         self._loop = loop
         self._held: list[Callable[[], None]] = []
 
-    def on_entries(self, partition: int, generation: int, entries: Sequence[LogEntry]) -> None:
+    def on_entries(self, partition: int, generation: int, entries: Sequence[LogEntry], size_bytes: int) -> None:
         """Entries were read."""
-        self._hand_over(partial(self._listener.on_entries, partition, generation, entries))
+        self._hand_over(partial(self._listener.on_entries, partition, generation, entries, size_bytes))
 
     def on_log_broken(self, partition: int, generation: int, why: LogBroken, detail: str) -> None:
         """The log cannot be read on."""
