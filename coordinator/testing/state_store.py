@@ -68,7 +68,7 @@ class MemoryStateStore:
     def write(self, flush: Flush, rest: Rest = no_rest) -> None:
         """Take over one flush."""
         self._unconfirmed_losses = dict(flush.live_lost)
-        for row, _, _ in flush.producers_dropped:
+        for row in flush.producers_dropped:
             self._producers.pop(row, None)
         self._producers.update({producer.row: producer for producer in flush.producers.rows()})
         for topic_id in flush.topics_forgotten:

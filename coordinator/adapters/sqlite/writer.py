@@ -121,7 +121,7 @@ class FlushWriter:
         """
         connection = self._connection
         if flush.producers_dropped:
-            connection.execute(DROP_PRODUCERS, (json.dumps([row for row, _, _ in flush.producers_dropped]),))
+            connection.execute(DROP_PRODUCERS, (json.dumps(flush.producers_dropped),))
         removed = NO_FILES
         if flush.files_removed:
             ids = (json.dumps(flush.files_removed),)

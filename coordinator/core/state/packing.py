@@ -73,7 +73,7 @@ class Freeze:
     generation: Generation
     partitions: FrozenPartitions
     producers: FrozenProducers
-    producers_dropped: list[tuple[int, int, int]]
+    producers_dropped: list[int]
     topics: list[TopicRow]
     topics_forgotten: list[bytes]
     directory: Content | None
@@ -99,7 +99,7 @@ class Flush:
     partitions: list[tuple[PartitionRow, int]]
     partitions_purged: list[int]
     producers: ProducerLists
-    producers_dropped: list[tuple[int, int, int]]
+    producers_dropped: list[int]
     topics: list[TopicRow]
     topics_forgotten: list[bytes]
     directory: str | None
@@ -164,7 +164,7 @@ class Packer:
         The event loop waits for the interpreter as long as a piece of this takes, so `rest` is called between the pieces.
         """
         generation = freeze.generation
-        self.total = self.total.plus(self.producer_hashes.forget({row for row, _, _ in freeze.producers_dropped}))
+        self.total = self.total.plus(self.producer_hashes.forget(set(freeze.producers_dropped)))
         self.key_of.update(zip(freeze.partitions.rows.tolist(), freeze.partitions.keys, strict=True))
         packed = pack_runs(generation.applied, self.key_of, rest)
         rest()

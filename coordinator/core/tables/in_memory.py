@@ -14,7 +14,7 @@ from coordinator.core.commands import LogOrigin
 from coordinator.core.directory.content import Restoration
 from coordinator.core.directory.directory import UNDATED, Directory, apply_directory, date_deletions, forget_deletions, reopen_orders
 from coordinator.core.tables.diskless_log import MIGRATION_RECORDS, UNSET, MigrationRecord, apply_migration, facts_of
-from coordinator.core.tables.tables import PartitionTable, ProducerTable
+from coordinator.core.tables.tables import Int64s, PartitionTable, ProducerTable
 from coordinator.kafka.batches import partition_key
 from records.levels import LEVEL_LATEST
 from records.model import (
@@ -78,7 +78,7 @@ class Touched:
     A dropped producer is (row, partition row, producer id).
     """
 
-    producers_dropped: list[tuple[int, int, int]] = field(default_factory=list)
+    producers_dropped: list[int] = field(default_factory=list)
     partitions_forgotten: list[int] = field(default_factory=list)
     topics: set[bytes] = field(default_factory=set)
     content: bool = False
@@ -146,8 +146,7 @@ class HotState:
             case record if isinstance(record, MIGRATION_RECORDS):
                 self._apply_migration(record)
             case ProducersExpired():
-                for row in self.producers.idle_since(record.before_ms).tolist():
-                    self._drop_producer(row)
+                self._drop_producers(self.producers.idle_since(record.before_ms))
             case TombstonesExpired():
                 return self._forget_deleted(record.topics_before_ms)
             case NoOp() | SnapshotMark() | TransactionAborted() | FilesFenced() | FilesRemoved() | FilesHandedOver():
@@ -247,8 +246,7 @@ class HotState:
             return
         rows = {self.partitions.forget(record.topic_id, partition) for partition in topic.partitions}
         gone = {row for row in rows if row is not None}
-        for producer_row in self.producers.of_partitions(gone).tolist():
-            self._drop_producer(producer_row)
+        self._drop_producers(self.producers.of_partitions(gone))
         self.touched.partitions_forgotten.extend(sorted(gone))
 
     def _apply_records_deleted(self, record: RecordsDeleted) -> None:
@@ -268,11 +266,9 @@ class HotState:
         if row is None:
             return
         if isinstance(record, DisklessLogReset) and facts_of(self.partitions, row).origin is LogOrigin.INITIALISED:
-            for producer_row in self.producers.of_partitions({row}).tolist():
-                self._drop_producer(producer_row)
+            self._drop_producers(self.producers.of_partitions({row}))
         apply_migration(self.partitions, self.producers, row, record, self.log_time_ms)
 
-    def _drop_producer(self, row: int) -> None:
-        key = (self.producers.owner.cells[row], self.producers.producer.cells[row])
-        self.producers.drop(row)
-        self.touched.producers_dropped.append((row, *key))
+    def _drop_producers(self, rows: Int64s) -> None:
+        self.producers.drop(rows)
+        self.touched.producers_dropped += rows.tolist()

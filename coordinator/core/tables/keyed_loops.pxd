@@ -41,6 +41,10 @@ cdef class KeyedRows:
     cpdef void unlink(self, Py_ssize_t row) except *
 
     cpdef void release(self, Py_ssize_t row) except *
+
+    @cython.locals(place=Py_ssize_t)
+    cpdef void drop(self, long long[::1] rows) except *
+
     cpdef void restore(self, Py_ssize_t row, long long first, long long second, long long third) except *
     cpdef void touch(self, Py_ssize_t row) except *
     cpdef void untouch(self, Py_ssize_t row) except *

@@ -148,6 +148,13 @@ class KeyedRows:
         self.free[self.free_count] = row
         self.free_count += 1
 
+    def drop(self, rows: memoryview[int]) -> None:
+        """Forget rows: none of them is found, or noted as changed, and their numbers are free."""
+        for place in range(len(rows)):
+            self.unlink(rows[place])
+            self.untouch(rows[place])
+            self.release(rows[place])
+
     def restore(self, row: int, first: int, second: int, third: int) -> None:
         """Add a row with its number, into an empty table; `collect_free` follows when all are there."""
         if row >= self.top:

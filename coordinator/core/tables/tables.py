@@ -236,11 +236,9 @@ class ProducerTable:
         found.sort()
         return found
 
-    def drop(self, row: int) -> None:
-        """Forget a producer."""
-        self.rows.unlink(row)
-        self.rows.untouch(row)
-        self.rows.release(row)
+    def drop(self, rows: Int64s) -> None:
+        """Forget producers, in one call: a topic may have very many."""
+        self.rows.drop(rows.data)
 
     def copy(self) -> ProducerTable:
         """An independent table with the same rows."""

@@ -354,8 +354,7 @@ def _forget_by_own_clock() -> list[Patch]:
     def forget(leader: Leader, now_ms: int) -> None:
         before_ms = now_ms - leader._limits.producer_id_expiration_ms
         for hot in filter(None, (leader._committed.state.hot, leader.overlay)):
-            for row in hot.producers.idle_since(before_ms).tolist():
-                hot._drop_producer(row)
+            hot._drop_producers(hot.producers.idle_since(before_ms))
 
     return [(Leader, "forget_old", forget)]
 
