@@ -21,7 +21,19 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).parent.parent
 COPY = REPOSITORY / "build/sanitized"
-COPIED = ("benchmarks", "cli", "coordinator", "records", "tests", "LICENSE", "README.md", "pyproject.toml", "setup.py")
+COPIED = (
+    "benchmarks",
+    "cli",
+    "codegen",
+    "coordinator",
+    "records",
+    "spark_jobs",
+    "tests",
+    "LICENSE",
+    "README.md",
+    "pyproject.toml",
+    "setup.py",
+)
 FLAGS = "-fsanitize=address,undefined -fno-omit-frame-pointer -fno-wrapv -g"
 """`-fwrapv`, which Python compiles with, would make every overflow a right one."""
 TESTS = ("tests/records", "tests/protocol", "tests/core", "tests/runtime/test_owner_loops.py", "tests/sqlite/test_joining.py", "tests/fuzz")
