@@ -20,8 +20,9 @@ STARTS = (
     0x6A09E667F3BCC908, 0xBB67AE8584CAA73B, 0x3C6EF372FE94F82B, 0xA54FF53A5F1D36F1,
     0x510E527FADE682D1, 0x9B05688C2B3E6C1F, 0x1F83D9ABFB41BD6B, 0x5BE0CD19137E2179,
 )  # fmt: skip
-"""The initialisation vector of RFC 7693; `SCHEDULE` is the order of a block's words in each of the rounds."""
-SCHEDULE = (
+"""The initialisation vector of RFC 7693."""
+_START_0, _START_1, _START_2, _START_3, _START_4, _START_5, _START_6, _START_7 = STARTS
+_SCHEDULE = (
     (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
     (14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3),
     (11, 8, 12, 0, 5, 2, 15, 13, 10, 14, 3, 6, 7, 1, 9, 4),
@@ -35,12 +36,14 @@ SCHEDULE = (
     (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
     (14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3),
 )
+_ORDER = bytes(chain.from_iterable(_SCHEDULE))
+"""The order of a block's sixteen words in each of the twelve rounds."""
 
 
-def hash_spans(data: bytes, ends: memoryview[int], size: int, scratch: memoryview[int], hashes: memoryview[int]) -> None:
+def hash_spans(data: bytes, ends: memoryview[int], size: int, hashes: memoryview[int]) -> None:
     """Write the BLAKE2b digest of `size` bytes of each stretch of the data to the lines of `hashes`; `ends` says where each one ends.
 
-    `scratch` has the numbers of `scratch_of`. Raises `IndexError` when the stretches are not within the data.
+    Raises `IndexError` when the stretches are not within the data.
     """
     start = 0
     for row in range(len(ends)):
@@ -50,9 +53,9 @@ def hash_spans(data: bytes, ends: memoryview[int], size: int, scratch: memoryvie
     if start > len(data) or not 1 <= size <= 64:
         raise IndexError(f"{len(data)} bytes do not hold stretches up to {start}, or no digest has {size} bytes")
     if cython.compiled:
-        raw = data  # an address, which nobody checks: hence the look at the ends
+        raw, order = data, _ORDER  # addresses, which nobody checks: hence the look at the ends
         with cython.nogil:
-            _hash_spans(raw, ends, size, scratch, hashes)
+            _hash_spans(raw, ends, size, order, hashes)
     else:
         start = 0
         for row in range(len(ends)):
@@ -61,36 +64,33 @@ def hash_spans(data: bytes, ends: memoryview[int], size: int, scratch: memoryvie
             start = ends[row]
 
 
-def scratch_of() -> list[int]:
-    """The numbers that `hash_spans` works with: the initialisation vector, room for a hash and a block, the order of words by round."""
-    return [*STARTS, *[0] * 24, *chain.from_iterable(SCHEDULE)]
-
-
-def _hash_spans(raw: bytes, ends: memoryview[int], size: int, scratch: memoryview[int], hashes: memoryview[int]) -> None:
+def _hash_spans(raw: bytes, ends: memoryview[int], size: int, order: bytes, hashes: memoryview[int]) -> None:
     """What `hash_spans` says."""
+    # Compiled, these are arrays of C. No index leaves them: those of words are below 8 and 16, as are the numbers in `order`.
+    state, block = [0] * 8, [0] * 16
     at = 0
     for row in range(len(ends)):
         stop, hashed = ends[row], 0
-        for word in range(8):
-            scratch[8 + word] = scratch[word]
-        scratch[8] ^= 0x01010000 ^ size
+        state[0], state[1], state[2], state[3] = _START_0, _START_1, _START_2, _START_3
+        state[4], state[5], state[6], state[7] = _START_4, _START_5, _START_6, _START_7
+        state[0] ^= 0x01010000 ^ size
         # A block that is full may be the last one.
         while stop - at > 128:
             for word in range(16):
-                scratch[16 + word] = _word_at(raw, at + 8 * word)
+                block[word] = _word_at(raw, at + 8 * word)
             at += 128
             hashed += 128
-            _compress(scratch, hashed, 0)
+            _compress(state, block, order, hashed, 0)
         for word in range(16):
-            scratch[16 + word] = 0
+            block[word] = 0
         for place in range(stop - at):
             byte = raw[at + place]
-            scratch[16 + place // 8] |= byte << 8 * (place % 8)
+            block[place // 8] |= byte << 8 * (place % 8)
         hashed += stop - at
         at = stop
-        _compress(scratch, hashed, 1)
+        _compress(state, block, order, hashed, 1)
         for place in range(size):
-            hashes[row, place] = scratch[8 + place // 8] >> 8 * (place % 8) & 255
+            hashes[row, place] = state[place // 8] >> 8 * (place % 8) & 255
 
 
 def _word_at(raw: bytes, at: int) -> int:
@@ -122,25 +122,21 @@ def _mix(a: int, b: int, c: int, d: int, x: int, y: int) -> tuple[int, int, int,
     return a, _bits(b >> 63 | b << 1), c, d
 
 
-def _compress(scratch: memoryview[int], hashed: int, is_last: int) -> None:
-    """Take the block into the hash: the function F of RFC 7693. `hashed` are the bytes so far, those of this block included."""
-    v0, v1, v2, v3, v4, v5, v6, v7 = (
-        scratch[8], scratch[9], scratch[10], scratch[11], scratch[12], scratch[13], scratch[14], scratch[15],
-    )  # fmt: skip
-    v8, v9, v10, v11, v12, v13, v14, v15 = (
-        scratch[0], scratch[1], scratch[2], scratch[3], scratch[4] ^ hashed, scratch[5], scratch[6], scratch[7],
-    )  # fmt: skip
+def _compress(state: list[int], block: list[int], order: bytes, hashed: int, is_last: int) -> None:
+    """Take the block into the state: the function F of RFC 7693. `hashed` are the bytes so far, those of this block included."""
+    v0, v1, v2, v3, v4, v5, v6, v7 = state[0], state[1], state[2], state[3], state[4], state[5], state[6], state[7]
+    v8, v9, v10, v11 = _START_0, _START_1, _START_2, _START_3
+    v12, v13, v14, v15 = _START_4 ^ hashed, _START_5, _START_6, _START_7
     if is_last:
         v14 ^= _MASK
-    for order in range(32, 32 + 12 * 16, 16):
-        v0, v4, v8, v12 = _mix(v0, v4, v8, v12, scratch[16 + scratch[order]], scratch[16 + scratch[order + 1]])
-        v1, v5, v9, v13 = _mix(v1, v5, v9, v13, scratch[16 + scratch[order + 2]], scratch[16 + scratch[order + 3]])
-        v2, v6, v10, v14 = _mix(v2, v6, v10, v14, scratch[16 + scratch[order + 4]], scratch[16 + scratch[order + 5]])
-        v3, v7, v11, v15 = _mix(v3, v7, v11, v15, scratch[16 + scratch[order + 6]], scratch[16 + scratch[order + 7]])
-        v0, v5, v10, v15 = _mix(v0, v5, v10, v15, scratch[16 + scratch[order + 8]], scratch[16 + scratch[order + 9]])
-        v1, v6, v11, v12 = _mix(v1, v6, v11, v12, scratch[16 + scratch[order + 10]], scratch[16 + scratch[order + 11]])
-        v2, v7, v8, v13 = _mix(v2, v7, v8, v13, scratch[16 + scratch[order + 12]], scratch[16 + scratch[order + 13]])
-        v3, v4, v9, v14 = _mix(v3, v4, v9, v14, scratch[16 + scratch[order + 14]], scratch[16 + scratch[order + 15]])
-    scratch[8], scratch[9], scratch[10] = scratch[8] ^ v0 ^ v8, scratch[9] ^ v1 ^ v9, scratch[10] ^ v2 ^ v10
-    scratch[11], scratch[12], scratch[13] = scratch[11] ^ v3 ^ v11, scratch[12] ^ v4 ^ v12, scratch[13] ^ v5 ^ v13
-    scratch[14], scratch[15] = scratch[14] ^ v6 ^ v14, scratch[15] ^ v7 ^ v15
+    for at in range(0, 12 * 16, 16):
+        v0, v4, v8, v12 = _mix(v0, v4, v8, v12, block[order[at]], block[order[at + 1]])
+        v1, v5, v9, v13 = _mix(v1, v5, v9, v13, block[order[at + 2]], block[order[at + 3]])
+        v2, v6, v10, v14 = _mix(v2, v6, v10, v14, block[order[at + 4]], block[order[at + 5]])
+        v3, v7, v11, v15 = _mix(v3, v7, v11, v15, block[order[at + 6]], block[order[at + 7]])
+        v0, v5, v10, v15 = _mix(v0, v5, v10, v15, block[order[at + 8]], block[order[at + 9]])
+        v1, v6, v11, v12 = _mix(v1, v6, v11, v12, block[order[at + 10]], block[order[at + 11]])
+        v2, v7, v8, v13 = _mix(v2, v7, v8, v13, block[order[at + 12]], block[order[at + 13]])
+        v3, v4, v9, v14 = _mix(v3, v4, v9, v14, block[order[at + 14]], block[order[at + 15]])
+    state[0], state[1], state[2], state[3] = state[0] ^ v0 ^ v8, state[1] ^ v1 ^ v9, state[2] ^ v2 ^ v10, state[3] ^ v3 ^ v11
+    state[4], state[5], state[6], state[7] = state[4] ^ v4 ^ v12, state[5] ^ v5 ^ v13, state[6] ^ v6 ^ v14, state[7] ^ v7 ^ v15

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from records.hash_loops import hash_spans, scratch_of
+from records.hash_loops import hash_spans
 from records.state_digest import RECORD_HASH_BYTES, Int64s
 
 DIGEST_BYTES = 16
@@ -86,13 +86,13 @@ def _bytes_of(rows: npt.NDArray[Any]) -> list[bytes]:
 def _hashes_of(columns: Sequence[Sequence[bytes]], size: int) -> Hashes:
     """The hash of each row, which is what stands in its columns one behind the other."""
     rows = len(columns[0])
-    hashes, scratch = np.empty((rows, size), np.uint8), np.array(scratch_of(), np.uint64)
+    hashes = np.empty((rows, size), np.uint8)
     lengths = sum(np.fromiter(map(len, column), np.int64, rows) for column in columns)
     ends = np.cumsum(lengths)
     at = before = 0
     while at < rows:
         stop = max(at + 1, int(ends.searchsorted(before + _PIECE_BYTES, "right")))
         piece = columns[0][at:stop] if len(columns) == 1 else chain.from_iterable(zip(*(c[at:stop] for c in columns), strict=True))
-        hash_spans(b"".join(piece), (ends[at:stop] - before).data, size, scratch.data, hashes[at:stop].data)
+        hash_spans(b"".join(piece), (ends[at:stop] - before).data, size, hashes[at:stop].data)
         at, before = stop, int(ends[stop - 1])
     return hashes
