@@ -8,11 +8,19 @@ from __future__ import annotations
 import asyncio
 import functools
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from coordinator.adapters.server.connection import Connection
-from coordinator.adapters.server.contract import Handler, IncomingRequest, ListenerSecurity, Respond, ServerLimits
+from coordinator.adapters.server.contract import (
+    Handler,
+    IncomingRequest,
+    ListenerSecurity,
+    RequestRun,
+    Respond,
+    ServerLimits,
+    TakeRun,
+)
 from coordinator.adapters.server.server import Server
 from coordinator.config.security import SaslMechanism
 from coordinator.protocol.api_keys import ApiKey
@@ -28,7 +36,7 @@ OUTPUT_FRAME_MAX = 1 << 20
 
 
 class _Served(Handler):
-    """Notes and answers every request."""
+    """Notes and answers every request; commits come in runs."""
 
     def __init__(self) -> None:
         self.seen: list[IncomingRequest] = []
@@ -36,6 +44,15 @@ class _Served(Handler):
     def handle(self, request: IncomingRequest, respond: Respond) -> None:
         self.seen.append(request)
         respond(b"")
+
+    @property
+    def runs(self) -> Mapping[int, TakeRun]:
+        return {int(ApiKey.COMMIT_FILE): self._take}
+
+    def _take(self, run: RequestRun) -> None:
+        for place, (request, _) in enumerate(run.each()):
+            self.seen.append(request)
+            run.replies.give_all([(place, b"")])
 
 
 class _Pipe(asyncio.Transport):
@@ -141,6 +158,7 @@ def _message(data: bytes) -> bytes:
 def _seeds() -> Iterator[bytes]:
     versions = _call(ApiKey.API_VERSIONS, 0, b"", 5)
     ask = _call(ApiKey.DESCRIBE_TOPICS, 0, b"\x01\x00\x00\x00\x01\x00", 9, flexible=True)
+    commits = b"".join(_call(ApiKey.COMMIT_FILE, 0, b"body", number, flexible=True) for number in range(10, 14))
     plain = _handshake("PLAIN") + _message(RIGHT)
     scram = _handshake("SCRAM-SHA-256") + _message(ScramClient("SCRAM-SHA-256", USER, PASSWORD, nonce="client").first())
     for pieces in (b"\0", b"\xff"):
@@ -149,6 +167,7 @@ def _seeds() -> Iterator[bytes]:
         yield pieces + _handshake("PLAIN") + _message(b"\0al=i,ce\0wrong") + ask
         yield pieces + scram + _message(b"c=biws,r=client,p=AAAA") + ask
         yield pieces + plain + plain + ask + scram + ask
+        yield pieces + plain + commits + ask + commits
 
 
 CONNECTION_TARGET = Target(name="connection", run=_connection, declared=(), seeds=_seeds, memory_bytes=1_000_000)
