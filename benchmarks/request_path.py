@@ -33,7 +33,7 @@ from coordinator.adapters.server.contract import ServerLimits
 from coordinator.adapters.server.server import Server
 from coordinator.adapters.sqlite.stores import StateDatabases
 from coordinator.app.dispatch import Dispatcher
-from coordinator.app.main import settle_garbage_collector
+from coordinator.app.garbage import settle_garbage_collector
 from coordinator.app.telemetry import MetricsTelemetry
 from coordinator.core.limits import Limits
 from coordinator.core.log_entry import size_of

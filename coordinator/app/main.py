@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import faulthandler
-import gc
 import logging
 import random
 import signal
@@ -46,6 +45,7 @@ from coordinator.app.authorization import KafkaRules, rules_of, rules_of_kafka
 from coordinator.app.compiled import warn_of_interpreted_loops
 from coordinator.app.dispatch import Dispatcher
 from coordinator.app.file_rules import file_rules, scan_rules
+from coordinator.app.garbage import GarbageCollection, settle_garbage_collector
 from coordinator.app.http_security import HttpSecurity
 from coordinator.app.internal_secret import SecretSource, secret_source
 from coordinator.app.listener_security import ListenersSecurity
@@ -90,7 +90,6 @@ LOG = logging.getLogger("coordinator.app")
 ENTRY_OVERHEAD_BYTES = 1024
 CLOSE_TIMEOUT_S = 3.0
 DRAIN_TIMEOUT_MS = 1_000
-GC_OBJECTS, GC_YOUNG_COLLECTIONS = 500_000, 50
 SWITCH_INTERVAL_S = 0.0005
 WRITER_REST_S = 0.001
 
@@ -177,7 +176,7 @@ class Process:
             writer=self._writer,
             background=self._background,
             rest=partial(time.sleep, WRITER_REST_S),
-            on_written=collect_young_garbage,
+            on_written=GarbageCollection().flushed,
             telemetry=MetricsTelemetry(self._metrics),
         )
         node = Node(
@@ -493,21 +492,6 @@ def node_config(settings: Settings, endpoints: list[Endpoint]) -> NodeConfig:
         snapshot_peers=snapshot_peers(settings),
         files=file_rules(settings),
     )
-
-
-def settle_garbage_collector() -> None:
-    """Make the collector of cycles rare, once everything is loaded."""
-    # Objects loaded so far live as long as the process: the collector need not examine them again.
-    gc.collect()
-    gc.freeze()
-    # Commits make many objects that die by their reference counts. Looking through those that wait for the next flush held the
-    # event loop for 10 ms a second under load; that is done when a flush has taken them along. This is for when there is none.
-    gc.set_threshold(GC_OBJECTS, GC_YOUNG_COLLECTIONS, 100)
-
-
-def collect_young_garbage() -> None:
-    """Look for cycles among the youngest objects; now and then among those that survived that, too."""
-    gc.collect(1 if gc.get_count()[1] > GC_YOUNG_COLLECTIONS else 0)
 
 
 async def _run(settings: Settings) -> int:

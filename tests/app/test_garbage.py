@@ -1,4 +1,4 @@
-"""The collector of cycles runs when a flush took the young objects along."""
+"""Cycles among objects: new ones are found as they come, older ones when a flush took along what waited for it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from coordinator.app.main import GC_YOUNG_COLLECTIONS, collect_young_garbage
+from coordinator.app.garbage import GC_MIDDLE_S, GC_OBJECTS, GarbageCollection, settle_garbage_collector
 
 
 class Ring:
@@ -18,27 +18,34 @@ class Ring:
         self.itself = self
 
 
-@pytest.fixture(autouse=True)
-def by_hand() -> Iterator[None]:
-    """Nobody else collects."""
-    gc.disable()
+@pytest.fixture
+def settled() -> Iterator[None]:
+    """The collector as a process sets it."""
+    before = gc.get_threshold()
+    settle_garbage_collector()
     yield
-    gc.enable()
+    gc.set_threshold(*before)
+    gc.unfreeze()
 
 
-def test_young_cycles_go() -> None:
+@pytest.mark.usefixtures("settled")
+def test_new_cycles_go_as_others_come() -> None:
     gone = weakref.ref(Ring())
-    assert gone() is not None
-    collect_young_garbage()
+    kept = [[number] for number in range(2 * GC_OBJECTS)]
     assert gone() is None
+    assert len(kept) == 2 * GC_OBJECTS
 
 
-def test_cycles_that_survived_once_go_later() -> None:
+@pytest.mark.usefixtures("settled")
+def test_cycles_that_survived_once_go_after_a_flush_but_not_after_each() -> None:
+    times_s = iter([0.0, 0.5, GC_MIDDLE_S - 0.5, GC_MIDDLE_S])
+    garbage = GarbageCollection(lambda: next(times_s))
     ring = Ring()
-    collect_young_garbage()
+    gc.collect(0)
     gone = weakref.ref(ring)
     del ring
-    for _ in range(GC_YOUNG_COLLECTIONS + 2):
-        collect_young_garbage()
+    garbage.flushed()
+    garbage.flushed()
+    assert gone() is not None
+    garbage.flushed()
     assert gone() is None
-    assert gc.get_count()[1] <= GC_YOUNG_COLLECTIONS + 1

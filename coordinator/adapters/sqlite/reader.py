@@ -19,39 +19,50 @@ from typing import Any
 from coordinator.adapters.sqlite.errors import TROUBLES, DamagedRow, translated, translation
 from coordinator.adapters.sqlite.proofs import file_of, name_of, run_of, tombstone_of
 from coordinator.adapters.sqlite.run_index import RunEntry, RunIndex
-from coordinator.adapters.sqlite.schema import connect_reader, fetch
+from coordinator.adapters.sqlite.schema import connect_reader, fetch, fetch_at_once, rows_as_json
 from coordinator.core.tables.stored_rows import NO_FILES, FileName, FileRow, FileTotals, RunRow, Tombstone
 
 FILE_COLUMNS = """
     id, object_key, content_hash, object_format, file_size, uploader_broker_id, owner_ids, created_ms, append_time_ms,
     batch_count, live_batches, record, emptied_ms, lost_batches, record_proof, proof
 """
-LISTED_COLUMNS = FILE_COLUMNS.replace(" record,", " x'' AS record,")
-"""The kept results of a commit are most of a row, and only a repetition of that commit needs them."""
 FLUSHES = "(SELECT flushes FROM header)"
 
 FILE_BY_KEY = f"SELECT {FILE_COLUMNS}, {FLUSHES} FROM file WHERE object_key = ?"
-FILES_BY_KEY = f"SELECT {LISTED_COLUMNS}, {FLUSHES} FROM file WHERE object_key IN (SELECT value FROM json_each(?))"
-FILES_AFTER = f"SELECT {LISTED_COLUMNS}, {FLUSHES} FROM file WHERE object_key > ? ORDER BY object_key LIMIT ?"
-EMPTY_FILES_OF_TIME = f"""
-    SELECT {LISTED_COLUMNS}, {FLUSHES} FROM file
-    WHERE emptied_ms >= 0 AND emptied_ms < ? AND emptied_ms = ? AND id > ? ORDER BY id LIMIT ?
+LISTED = """
+    SELECT id, object_key, content_hash, object_format, file_size, uploader_broker_id, owner_ids, created_ms, append_time_ms,
+        batch_count, live_batches, emptied_ms, lost_batches, proof
+    FROM file
 """
-EMPTY_FILES_LATER = f"""
-    SELECT {LISTED_COLUMNS}, {FLUSHES} FROM file
-    WHERE emptied_ms >= 0 AND emptied_ms < ? AND emptied_ms > ? ORDER BY emptied_ms, id LIMIT ?
+"""Without the kept results of a commit: they are most of a row, and only a repetition of that commit needs them."""
+LISTED_COLUMNS = f"""
+    id, object_key, hex(content_hash), object_format, file_size, uploader_broker_id, owner_ids, created_ms, append_time_ms,
+    batch_count, live_batches, emptied_ms, lost_batches, hex(proof), {FLUSHES}
 """
+FILES_BY_KEY = rows_as_json(LISTED_COLUMNS, f"{LISTED} WHERE object_key IN (SELECT value FROM json_each(?))")
+FILES_AFTER = rows_as_json(LISTED_COLUMNS, f"{LISTED} WHERE object_key > ? ORDER BY object_key LIMIT ?")
+EMPTY_FILES_OF_TIME = rows_as_json(
+    LISTED_COLUMNS,
+    f"{LISTED} WHERE emptied_ms >= 0 AND emptied_ms < ? AND emptied_ms = ? AND id > ? ORDER BY id LIMIT ?",
+)
+EMPTY_FILES_LATER = rows_as_json(
+    LISTED_COLUMNS,
+    f"{LISTED} WHERE emptied_ms >= 0 AND emptied_ms < ? AND emptied_ms > ? ORDER BY emptied_ms, id LIMIT ?",
+)
 TOMBSTONE = "SELECT object_key, reason, time_ms, created_ms, proof FROM tombstone WHERE object_key = ?"
-TOMBSTONES_AFTER = """
-    SELECT object_key, reason, time_ms, created_ms, proof FROM tombstone WHERE object_key > ? ORDER BY object_key LIMIT ?
-"""
+TOMBSTONES_AFTER = rows_as_json(
+    "object_key, reason, time_ms, created_ms, hex(proof)", "SELECT * FROM tombstone WHERE object_key > ? ORDER BY object_key LIMIT ?"
+)
 NAME_OF_FILE = """
     SELECT id, object_key, content_hash, object_format, file_size, uploader_broker_id, owner_ids, created_ms, append_time_ms, batch_count,
         proof
     FROM file WHERE id = ?
 """
 RUN = "SELECT partition_id, base_offset, last_offset, max_timestamp, file_base, timestamp_base, batches, proof FROM run WHERE id = ?"
-RUNS_OF_PARTITION = "SELECT id, last_offset, max_timestamp FROM run WHERE partition_id = ? ORDER BY last_offset"
+RUNS_OF_PARTITION = rows_as_json(
+    "id, last_offset, max_timestamp",
+    "SELECT id, last_offset, max_timestamp FROM run WHERE partition_id = ? ORDER BY last_offset LIMIT -1",
+)
 NAMES_MAX = 4096
 """Files whose names are kept, about a megabyte: the partitions of a file are mostly read at the same time."""
 LOOKS_MAX = 10
@@ -131,7 +142,7 @@ class StateReader:
     def files_by_key(self, object_keys: Sequence[str]) -> list[FileRow]:
         """Those of some files that are written, in any order."""
         with translated(self._path, self._on_corrupt):
-            files = [self._file_row(row) for row in fetch(self._cursor, FILES_BY_KEY, (json.dumps(object_keys),))]
+            files = [self._file_row(row) for row in self._listed(FILES_BY_KEY, (json.dumps(object_keys),))]
             wrong = {file.object_key for file in files}.difference(object_keys)
             if wrong:
                 raise DamagedRow(f"file {wrong.pop()!r:.100} was found though it was not asked for")
@@ -156,7 +167,7 @@ class StateReader:
     def files_after(self, object_key: str, limit: int) -> list[FileRow]:
         """Files in key order after a key ('' = from the start)."""
         with translated(self._path, self._on_corrupt):
-            rows = fetch(self._cursor, FILES_AFTER, (object_key, limit))
+            rows = self._listed(FILES_AFTER, (object_key, limit))
             files = [self._file_row(row) for row in rows]
             _check_order("files", object_key, files)
         return files
@@ -168,9 +179,9 @@ class StateReader:
         """
         emptied_ms, _ = after
         with translated(self._path, self._on_corrupt):
-            rows = fetch(self._cursor, EMPTY_FILES_OF_TIME, (before_ms, *after, limit))
+            rows = self._listed(EMPTY_FILES_OF_TIME, (before_ms, *after, limit))
             if len(rows) < limit:
-                rows += fetch(self._cursor, EMPTY_FILES_LATER, (before_ms, emptied_ms, limit - len(rows)))
+                rows += self._listed(EMPTY_FILES_LATER, (before_ms, emptied_ms, limit - len(rows)))
             return [self._file_row(row) for row in rows]
 
     def file_changes(self) -> FileTotals:
@@ -187,7 +198,8 @@ class StateReader:
     def tombstones_after(self, object_key: str, limit: int) -> list[Tombstone]:
         """Tombstones in key order after a key ('' = from the start)."""
         with translated(self._path, self._on_corrupt):
-            stones = [tombstone_of(row) for row in fetch(self._cursor, TOMBSTONES_AFTER, (object_key, limit))]
+            found = fetch_at_once(self._cursor, TOMBSTONES_AFTER, (object_key, limit))
+            stones = [tombstone_of((*row[:-1], bytes.fromhex(row[-1]))) for row in found]
             _check_order("tombstones", object_key, stones)
         return stones
 
@@ -219,7 +231,7 @@ class StateReader:
 
     def _load_index(self, partition_row: int) -> RunIndex:
         try:
-            index = RunIndex(fetch(self._cursor, RUNS_OF_PARTITION, (partition_row,)))
+            index = RunIndex(map(tuple, fetch_at_once(self._cursor, RUNS_OF_PARTITION, (partition_row,))))
         except (TypeError, OverflowError) as error:
             raise DamagedRow(f"the index of the runs of partition {partition_row} holds what is no number") from error
         self._indexes[partition_row] = index
@@ -239,6 +251,13 @@ class StateReader:
                     indexes[partition_row].trim(to)
             for partition_row in committed.purged:
                 indexes.pop(partition_row, None)
+
+    def _listed(self, sql: str, bindings: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        """Rows of files as `_file_row` takes them, without kept results."""
+        return [
+            (*row[:2], bytes.fromhex(row[2]), *row[3:11], b"", *row[11:13], b"", bytes.fromhex(row[13]), row[14])
+            for row in fetch_at_once(self._cursor, sql, bindings)
+        ]
 
     def _file_row(self, columns: tuple[Any, ...]) -> FileRow:
         row = file_of(columns[:-1])
