@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-GC_OBJECTS: Final = 5_000
+GC_OBJECTS: Final = 2_000
 GC_MIDDLE_S: Final = 5.0
 GC_NEVER: Final = 1_000_000
 
@@ -17,8 +17,8 @@ def settle_garbage_collector() -> None:
     # Objects loaded so far live as long as the process: the collector need not examine them again.
     gc.collect()
     gc.freeze()
-    # New objects are looked at some thousand at a time, which takes a millisecond, and once. The older ones, which are looked at together,
-    # wait for a moment when most of them are gone (`GarbageCollection`).
+    # New objects are looked at some at a time, which takes a fraction of a millisecond, and once. Older ones, which are looked at
+    # together, wait for a moment when most of them are gone (`GarbageCollection`).
     gc.set_threshold(GC_OBJECTS, GC_NEVER, 100)
 
 

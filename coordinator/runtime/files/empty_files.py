@@ -31,14 +31,14 @@ LOG = logging.getLogger("coordinator.files")
 
 T = TypeVar("T")
 
-ROWS_PER_PIECE = 50
+ROWS_PER_PIECE = 25
 """Reading rows, and finding out what is next for them, holds the event loop; so many take it for a fraction of a millisecond."""
 PIECE_PAUSE_S = 0.001
 """Behind each piece that was read, so that commits find the event loop free most of the time."""
 FILES_AT_ONCE = 4_000
 """Files that are asked about and deleted side by side: no more than the state keeps (`EMPTY_FILES_KEPT_MAX`)."""
-KEYS_PER_ENTRY = 200
-"""Deciding on a key and applying that takes the event loop some microseconds, and commits wait meanwhile: about a millisecond."""
+KEYS_PER_ENTRY = 50
+"""Deciding on a key and applying that takes the event loop some microseconds, and commits wait meanwhile: a fraction of a millisecond."""
 LOG_TIMEOUT_MS = 5_000
 LOG_PAUSE_S = (0.002, 0.1)
 """Behind each entry as long as it was on its way, within these bounds, so that commits come first, however many files there are."""
