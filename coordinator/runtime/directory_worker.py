@@ -173,9 +173,10 @@ class DirectoryWorker:
         return confirmed
 
     async def _confirmed(self, topic_id: bytes, deadline_ms: int) -> bool:
-        while self._is_unconfirmed(topic_id):
-            if not self._view.is_leading(DIRECTORY_PARTITION):
-                return False
+        # Only a leader has the whole directory: a replica that was loaded anew a moment ago knows nothing that is left to confirm.
+        while self._view.is_leading(DIRECTORY_PARTITION):
+            if not self._is_unconfirmed(topic_id):
+                return True
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.setdefault(topic_id, []).append(waiter)
             try:
@@ -183,7 +184,7 @@ class DirectoryWorker:
                     await waiter
             except TimeoutError:
                 return False
-        return True
+        return False
 
     def _is_unconfirmed(self, topic_id: bytes) -> bool:
         directory = self._view.directory
