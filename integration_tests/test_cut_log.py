@@ -17,6 +17,7 @@ from cli.dev.kafka import KafkaCluster
 from integration_tests.service import UNDISTURBED, Service
 from integration_tests.waiting import WAIT_S, wait_until
 from integration_tests.wire import OK, Batch, connected, new_key
+from records.levels import LEVEL_LATEST
 
 
 def grow(bootstrap: str, topic: str, count: int) -> None:
@@ -47,6 +48,8 @@ async def test_a_running_node_compares_its_state_with_a_log_whose_end_was_lost(
             assert [(one.error, one.base) for one in await wire.commit(Batch(topic, count=4), key=key)] == [(OK, 3)]
             # A strict read is answered by an entry behind the commit; what was read back of both is written by and by.
             assert await wire.ends(topic) == (0, 7)
+        # Nothing is left to be written: what is read must tell, not what becomes of the next entry.
+        wait_until(lambda: node.metric("schema_level") == LEVEL_LATEST, "the schema level to rise")
         end = node.metric("log_end_offset", partition="0")
         wait_until(lambda: node.metric("state_applied_offset", partition="0") >= end, "the commit to be written")
         node.pause()

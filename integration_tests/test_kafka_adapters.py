@@ -435,6 +435,36 @@ async def test_a_reader_notices_that_the_log_lost_its_end_whatever_it_has_read_b
         assert all(b"others" not in (found.value or b"") for _, _, found in recorder.entries)
 
 
+async def test_a_reader_notices_another_log_of_older_leader_epochs(kafka_cluster: Callable[..., KafkaCluster], tmp_path: Path) -> None:
+    """The log comes back from another history, longer than what was read: librdkafka asks where its epoch ended, and is content."""
+    kafka = await asyncio.to_thread(kafka_cluster)
+    async with world(kafka.bootstrap) as made:
+        folder, common, other = kafka.node(1).data_folder / f"{made.topic}-0", tmp_path / "common", tmp_path / "other"
+
+        def exchange(kept: Path, put: Path) -> None:
+            kafka.kill(1)
+            shutil.copytree(folder, kept)
+            shutil.rmtree(folder)
+            shutil.copytree(put, folder)
+            kafka.restart(1)
+
+        await write(made, 0, 10)
+        await asyncio.to_thread(kafka.kill, 1)
+        shutil.copytree(folder, common)
+        await asyncio.to_thread(kafka.restart, 1)
+        await write(made, 0, 40, text="others")
+        await asyncio.to_thread(exchange, other, common)
+        recorder = Recorder()
+        reader = made.reader(recorder)
+        reader.follow(0, 0, 1)
+        await write(made, 0, 1, text="lost")
+        await made.until(lambda: len(recorder.entries) == 11)
+        await asyncio.to_thread(exchange, tmp_path / "lost", other)
+        await made.until(lambda: bool(recorder.broken))
+        assert [broken[:3] for broken in recorder.broken] == [(0, 1, LogBroken.CUT)]
+        assert len(recorder.entries) == 11
+
+
 async def test_members_are_described_over_a_listener_that_asks_for_a_login(kafka_cluster: Callable[..., KafkaCluster]) -> None:
     module = "org.apache.kafka.common.security"
     kafka = kafka_cluster(

@@ -372,7 +372,9 @@ class Shard:
         found = self.follower.read_back(entry)
         if isinstance(found, EntryKey):
             self.leader.acknowledge(term, term.seen(found.seq, [entry]))
-        elif found is not None:
+        elif found is None:
+            term.passed(entry.offset, self.follower.seq_read_back)
+        else:
             self.successor = found
             reason = f"node {found.node_id} claimed epoch {found.epoch}"
             self._end_term(TermCause.FOREIGN_CLAIM, reason, Trigger.FOREIGN_CLAIM, read_again=True)

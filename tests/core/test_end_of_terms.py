@@ -19,6 +19,38 @@ from tests.core.shard_worlds import claim, error_of, records_in, replay, two
 # ---- the end of a term
 
 
+@pytest.mark.parametrize("others", [1, 3])
+def test_an_acknowledged_entry_that_the_log_lost_ends_the_term(others: int) -> None:
+    """Strangers have the place before the leader has read its entry back: it reads the log again, and from its own last entry."""
+    world, first, _second = two()
+    first.read()
+    first.submit(commit("kept", [batch()]), commit("lost", [batch()]))
+    first.land()
+    first.report()
+    world.log.pop()
+    place_of_it = len(world.log)
+    for _ in range(others):
+        world.append(None, b"?")
+    first.read()
+    assert first.view.term_ends == {"misplaced": 1}
+    assert first.view.phase is State.RECOVERING
+    assert first.view.applied_offset == place_of_it
+
+
+def test_strangers_before_an_entry_and_behind_it_end_no_term() -> None:
+    world, first, _second = two()
+    first.read()
+    for count in (1, 2):
+        world.append(None, b"?")
+        [token] = first.submit(commit(f"file-{count}", [batch()]))
+        first.land()
+        world.append(None, b"?")
+        first.report()
+        first.read()
+        result_of(first.answers[token])
+    assert first.view.term_ends == {}
+
+
 def test_a_foreign_claim_while_leading_answers_everything_under_way_with_not_coordinator() -> None:
     world, first, _second = two()
     first.feed(Unassigned())

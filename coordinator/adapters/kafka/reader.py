@@ -10,7 +10,8 @@ of that generation comes. Broker outages break nothing: librdkafka reads on when
 
 A log can lose its end, and other entries can take the offsets. Brokers tell that to a reader whose last entry they know by its leader
 epoch, and a position alone has none. So every assignment begins one entry before what is wanted: librdkafka learns its epoch, and if it
-was read before it is compared.
+was read before it is compared. librdkafka asks once after a change of leader, and not at all when the leader is out of reach then. So the
+first entry of another leader epoch is not believed before the entry in front of it was read again: a log that lost its end has a new epoch.
 """
 
 from __future__ import annotations
@@ -67,9 +68,10 @@ class _Cursor:
     `last_hash` identifies the entry before `wanted`, and `last` is that entry once one was read. While `is_repeating`, the next entry is
     that one, and not for the listener.
     `floor` is a log start offset: before it there is nothing to repeat.
+    `epoch` is the leader epoch of the last entry, and `next_epoch` the one that a later entry may have: `last` was looked for behind it.
     """
 
-    __slots__ = ("floor", "generation", "is_repeating", "last", "last_hash", "next_offset", "partition")
+    __slots__ = ("epoch", "floor", "generation", "is_repeating", "last", "last_hash", "next_epoch", "next_offset", "partition")
 
     def __init__(self, partition: int, generation: int, next_offset: int, last_hash: bytes | None) -> None:
         self.partition = partition
@@ -79,6 +81,8 @@ class _Cursor:
         self.last_hash = last_hash
         self.is_repeating = False
         self.floor = 0
+        self.epoch: int | None = None
+        self.next_epoch: int | None = None
 
     @property
     def wanted(self) -> int:
@@ -92,6 +96,14 @@ class _Cursor:
         return self.last_hash is None or (
             entry.offset == self.next_offset and entry_hash(entry.key or b"", entry.value or b"") == self.last_hash
         )
+
+    def is_of_known_epoch(self, epoch: int | None) -> bool:
+        """Whether the next entry, of this leader epoch, follows the last one for certain; if not, the last one is to be read again."""
+        if epoch == self.epoch or self.epoch is None or epoch == self.next_epoch:
+            self.epoch = epoch
+            return True
+        self.next_epoch = epoch
+        return False
 
     def repeat(self) -> None:
         """Go back to the entry before the wanted one."""
@@ -329,7 +341,7 @@ class KafkaLogReader:
                 continue
             if message.partition() != partition:
                 partition = message.partition()  # type: ignore[assignment]  # None only for client-level errors
-                cursor = cursors.get(partition)
+                cursor = cursors.get(partition) if partition not in self._changed else None
                 batch = batches.setdefault(partition, [])
             if cursor is None:
                 self.stats.reader_stale_entries += 1
@@ -344,11 +356,16 @@ class KafkaLogReader:
                 cursor.is_repeating = False
                 if offset == cursor.next_offset:
                     cursor.last = entry
+                    cursor.epoch = message.leader_epoch()
                     cursor.next_offset = offset + 1
                     continue
                 cursor.next_offset += 1  # an offset without an entry, before the first one that was asked for
             if offset != cursor.next_offset:
                 self._break(cursor, breaks, LogBroken.GAP, f"expected offset {cursor.next_offset}, read {offset}")
+                cursor = None
+                continue
+            if not cursor.is_of_known_epoch(message.leader_epoch()):
+                self._changed.add(partition)
                 cursor = None
                 continue
             cursor.next_offset = offset + 1

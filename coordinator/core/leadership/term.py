@@ -180,6 +180,15 @@ class Term:
             text = f"entry {first_seq + own} at offset {entries[own].offset} has the key but not the value that this leader wrote"
             raise TermOver(TermCause.MISPLACED, f"{text}: something else writes to the topic in its name")
 
+    def passed(self, offset: int, seq_read_back: int) -> None:
+        """The reader saw a void entry at this offset, and own ones up to a seq before it.
+
+        Raises `TermOver` when an acknowledged entry should have come before: the log lost it, and this entry has its place or a later one.
+        """
+        if seq_read_back < self.acked_seq and offset >= self.claim_offset + self.void_shift + self.acked_seq:
+            text = f"entry {seq_read_back + 1} is acknowledged, and offset {offset} was read without it"
+            raise TermOver(TermCause.MISPLACED, f"{text}: the log lost it")
+
     def _count_own(self, first_seq: int, entries: Sequence[ReadEntry]) -> int:
         """How many of the entries that were read, from the first one on, are settled or have the value that was written."""
         settled = max(0, self.settled_seq - first_seq + 1)
