@@ -97,9 +97,9 @@ class _Cursor:
             entry.offset == self.next_offset and entry_hash(entry.key or b"", entry.value or b"") == self.last_hash
         )
 
-    def is_of_known_epoch(self, epoch: int | None) -> bool:
-        """Whether the next entry, of this leader epoch, follows the last one for certain; if not, the last one is to be read again."""
-        if epoch == self.epoch or self.epoch is None or epoch == self.next_epoch:
+    def is_epoch_proven(self, epoch: int | None) -> bool:
+        """Whether an entry of this other leader epoch follows the last one for certain; if not, the last one is to be read again."""
+        if self.epoch is None or epoch == self.next_epoch:
             self.epoch = epoch
             return True
         self.next_epoch = epoch
@@ -364,7 +364,8 @@ class KafkaLogReader:
                 self._break(cursor, breaks, LogBroken.GAP, f"expected offset {cursor.next_offset}, read {offset}")
                 cursor = None
                 continue
-            if not cursor.is_of_known_epoch(message.leader_epoch()):
+            epoch = message.leader_epoch()
+            if epoch != cursor.epoch and not cursor.is_epoch_proven(epoch):
                 self._changed.add(partition)
                 cursor = None
                 continue
