@@ -22,47 +22,37 @@ from coordinator.adapters.sqlite.run_index import RunEntry, RunIndex
 from coordinator.adapters.sqlite.schema import connect_reader, fetch, fetch_at_once, rows_as_json
 from coordinator.core.tables.stored_rows import NO_FILES, FileName, FileRow, FileTotals, RunRow, Tombstone
 
-FILE_COLUMNS = """
-    id, object_key, content_hash, object_format, file_size, uploader_broker_id, owner_ids, created_ms, append_time_ms,
-    batch_count, live_batches, record, emptied_ms, lost_batches, record_proof, proof
-"""
+NAME_COLUMNS = (
+    "id, object_key, content_hash, object_format, file_size, uploader_broker_id, owner_ids, created_ms, append_time_ms, batch_count"
+)
+FILE_COLUMNS = f"{NAME_COLUMNS}, live_batches, record, emptied_ms, lost_batches, record_proof, proof"
+LISTED_COLUMNS = f"{NAME_COLUMNS}, live_batches, emptied_ms, lost_batches, proof"
+"""Without the kept results of a commit: they are most of a row, and only a repetition of that commit needs them."""
+TOMBSTONE_COLUMNS = "object_key, reason, time_ms, created_ms, proof"
+RUN_COLUMNS = "id, last_offset, max_timestamp"
 FLUSHES = "(SELECT flushes FROM header)"
 
 FILE_BY_KEY = f"SELECT {FILE_COLUMNS}, {FLUSHES} FROM file WHERE object_key = ?"
-LISTED = """
-    SELECT id, object_key, content_hash, object_format, file_size, uploader_broker_id, owner_ids, created_ms, append_time_ms,
-        batch_count, live_batches, emptied_ms, lost_batches, proof
-    FROM file
-"""
-"""Without the kept results of a commit: they are most of a row, and only a repetition of that commit needs them."""
-LISTED_COLUMNS = f"""
-    id, object_key, hex(content_hash), object_format, file_size, uploader_broker_id, owner_ids, created_ms, append_time_ms,
-    batch_count, live_batches, emptied_ms, lost_batches, hex(proof), {FLUSHES}
-"""
-FILES_BY_KEY = rows_as_json(LISTED_COLUMNS, f"{LISTED} WHERE object_key IN (SELECT value FROM json_each(?))")
-FILES_AFTER = rows_as_json(LISTED_COLUMNS, f"{LISTED} WHERE object_key > ? ORDER BY object_key LIMIT ?")
+LISTED = f"SELECT {LISTED_COLUMNS} FROM file"
+LISTED_WITH_FLUSHES = f"{LISTED_COLUMNS}, {FLUSHES}"
+FILES_BY_KEY = rows_as_json(LISTED_WITH_FLUSHES, f"{LISTED} WHERE object_key IN (SELECT value FROM json_each(?))")
+FILES_AFTER = rows_as_json(LISTED_WITH_FLUSHES, f"{LISTED} WHERE object_key > ? ORDER BY object_key LIMIT ?")
 EMPTY_FILES_OF_TIME = rows_as_json(
-    LISTED_COLUMNS,
+    LISTED_WITH_FLUSHES,
     f"{LISTED} WHERE emptied_ms >= 0 AND emptied_ms < ? AND emptied_ms = ? AND id > ? ORDER BY id LIMIT ?",
 )
 EMPTY_FILES_LATER = rows_as_json(
-    LISTED_COLUMNS,
+    LISTED_WITH_FLUSHES,
     f"{LISTED} WHERE emptied_ms >= 0 AND emptied_ms < ? AND emptied_ms > ? ORDER BY emptied_ms, id LIMIT ?",
 )
-TOMBSTONE = "SELECT object_key, reason, time_ms, created_ms, proof FROM tombstone WHERE object_key = ?"
+TOMBSTONE = f"SELECT {TOMBSTONE_COLUMNS} FROM tombstone WHERE object_key = ?"
 TOMBSTONES_AFTER = rows_as_json(
-    "object_key, reason, time_ms, created_ms, hex(proof)", "SELECT * FROM tombstone WHERE object_key > ? ORDER BY object_key LIMIT ?"
+    TOMBSTONE_COLUMNS, f"SELECT {TOMBSTONE_COLUMNS} FROM tombstone WHERE object_key > ? ORDER BY object_key LIMIT ?"
 )
-NAME_OF_FILE = """
-    SELECT id, object_key, content_hash, object_format, file_size, uploader_broker_id, owner_ids, created_ms, append_time_ms, batch_count,
-        proof
-    FROM file WHERE id = ?
-"""
+NAME_OF_FILE = f"SELECT {NAME_COLUMNS}, proof FROM file WHERE id = ?"
 RUN = "SELECT partition_id, base_offset, last_offset, max_timestamp, file_base, timestamp_base, batches, proof FROM run WHERE id = ?"
-RUNS_OF_PARTITION = rows_as_json(
-    "id, last_offset, max_timestamp",
-    "SELECT id, last_offset, max_timestamp FROM run WHERE partition_id = ? ORDER BY last_offset LIMIT -1",
-)
+# SQLite leaves out the order of a query inside another one, unless it has a limit.
+RUNS_OF_PARTITION = rows_as_json(RUN_COLUMNS, f"SELECT {RUN_COLUMNS} FROM run WHERE partition_id = ? ORDER BY last_offset LIMIT -1")
 NAMES_MAX = 4096
 """Files whose names are kept, about a megabyte: the partitions of a file are mostly read at the same time."""
 LOOKS_MAX = 10
@@ -231,7 +221,7 @@ class StateReader:
 
     def _load_index(self, partition_row: int) -> RunIndex:
         try:
-            index = RunIndex(map(tuple, fetch_at_once(self._cursor, RUNS_OF_PARTITION, (partition_row,))))
+            index = RunIndex(fetch_at_once(self._cursor, RUNS_OF_PARTITION, (partition_row,)))
         except (TypeError, OverflowError) as error:
             raise DamagedRow(f"the index of the runs of partition {partition_row} holds what is no number") from error
         self._indexes[partition_row] = index

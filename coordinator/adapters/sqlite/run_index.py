@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -30,7 +30,8 @@ class RunIndex:
 
     __slots__ = ("_ids", "_last", "_max_timestamp")
 
-    def __init__(self, runs: Iterable[tuple[int, int, int]]) -> None:
+    def __init__(self, runs: Sequence[Sequence[int]]) -> None:
+        """Take the id, last offset and greatest timestamp of each run."""
         self._ids, self._last, self._max_timestamp = (array("q", column) for column in _columns(runs))
 
     def put(self, entry: RunEntry) -> None:
@@ -69,5 +70,5 @@ class RunIndex:
         return self._ids[start + int(np.frombuffer(self._max_timestamp, np.int64)[start:].argmax())]
 
 
-def _columns(runs: Iterable[tuple[int, int, int]]) -> tuple[tuple[int, ...], ...]:
+def _columns(runs: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
     return tuple(zip(*runs, strict=True)) or ((), (), ())

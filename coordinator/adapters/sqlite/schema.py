@@ -202,9 +202,14 @@ def fetch(source: apsw.Connection | apsw.Cursor, sql: str, bindings: apsw.Bindin
     return source.execute(sql, bindings).fetchall()
 
 
+BYTES_LISTED = frozenset({"content_hash", "proof"})
+"""The columns of bytes that are read as text (`rows_as_json`)."""
+
+
 def rows_as_json(columns: str, source: str) -> str:
-    """Return a query for the rows of `source` as one text, for `fetch_at_once`. A column of bytes is written as hex(column)."""
-    return f"SELECT json_group_array(json_array({columns})) FROM ({source})"
+    """Return a query for the rows of `source` as one text, for `fetch_at_once`: names with ", " between them, and bytes in hexadecimal."""
+    written = ", ".join(f"hex({column})" if column in BYTES_LISTED else column for column in columns.split(", "))
+    return f"SELECT json_group_array(json_array({written})) FROM ({source})"
 
 
 def fetch_at_once(cursor: apsw.Cursor, sql: str, bindings: apsw.Bindings = ()) -> list[list[Any]]:
