@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from coordinator.adapters.metrics.registry import Metrics
 from coordinator.adapters.server.contract import CloseReason, ServerLimits
 from coordinator.adapters.server.server import Server
 from coordinator.app.dispatch import Dispatcher
@@ -17,45 +16,29 @@ from coordinator.core.commands import CommitFile
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.files import COMMIT_FILE
 from coordinator.operations.partitions import LIST_OFFSETS
-from coordinator.operations.topics import wanted_topics
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import decode, encode
 from coordinator.protocol.commit_file import BATCH, CommitFileBody, decode_commit_response, encode_commit_file
 from coordinator.protocol.framing import FrameReader, read_correlation_id, reply_body, request_frame
 from coordinator.protocol.messages import (
-    CreatablePartitions,
-    CreatePartitionsRequest,
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from coordinator.security.acls import Everything
-from coordinator.testing.state_store import MemoryStateStores
+from tests.app.topics import NOWHERE, ONE, SPREAD, dispatching
 from tests.core.build import batch, commit
-from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, running
+from tests.runtime.nodes import TIMEOUT_MS, Running
 from tests.server.lines import REMAINS_S, serving, until
 
-ONE, SPREAD, NOWHERE = (bytes([number]) * 16 for number in (1, 2, 3))
-"""A topic of one partition, one whose partitions several coordinators own, and none."""
 Answer = tuple[int, list[tuple[int, int]]]
 """Correlation id, and error and base offset of each batch."""
 
 
 @asynccontextmanager
 async def listening(limits: ServerLimits | None = None) -> AsyncIterator[tuple[Running, Dispatcher, Server, int]]:
-    async with running(in_memory(partitions=2), MemoryStateStores()) as started:
-        await started.leads()
-        topics = tuple(
-            CreatablePartitions(topic_id=topic_id, name=name, num_partitions=count)
-            for topic_id, name, count in ((ONE, "one", 1), (SPREAD, "spread", 4))
-        )
-        outcomes = await started.node.directory.create_topics(wanted_topics(CreatePartitionsRequest(topics=topics)), TIMEOUT_MS)
-        assert [outcome.error for outcome in outcomes] == [ErrorCode.NONE] * 2
-        dispatcher = Dispatcher(started.node, Metrics(), Everything())
-        async with serving(dispatcher, limits) as (server, port):
-            yield started, dispatcher, server, port
-        await dispatcher.close()
+    async with dispatching() as (started, dispatcher), serving(dispatcher, limits) as (server, port):
+        yield started, dispatcher, server, port
 
 
 def commit_frame(number: int, *places: tuple[bytes, int], timeout_ms: int = TIMEOUT_MS) -> bytes:

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 
 import pytest
 
-from coordinator.adapters.metrics.registry import Metrics
 from coordinator.adapters.server.contract import IncomingRequest, Peer
 from coordinator.app import reads
 from coordinator.app.dispatch import Dispatcher
 from coordinator.core.commands import FoundOffset, OffsetQuery
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations import partitions as partitions_api
-from coordinator.operations.topics import wanted_topics
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import decode, encode
 from coordinator.protocol.list_offsets import encode_list_offsets_response
 from coordinator.protocol.messages import (
-    CreatablePartitions,
-    CreatePartitionsRequest,
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
@@ -36,32 +31,12 @@ from coordinator.protocol.messages import (
     ListOffsetsTopic,
 )
 from coordinator.protocol.wire import MalformedMessage
-from coordinator.security.acls import Everything
 from coordinator.security.principal import ANONYMOUS
-from coordinator.testing.state_store import MemoryStateStores
+from tests.app.topics import NOWHERE, ONE, SPREAD, dispatching
 from tests.core.build import batch, commit, result_of
-from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, running
+from tests.runtime.nodes import TIMEOUT_MS, Running
 
-ONE, SPREAD, NOWHERE = (bytes([number]) * 16 for number in (1, 2, 3))
-"""A topic of one partition, one whose partitions several coordinators own, and none."""
 Found = list[tuple[int, int]]
-
-
-@asynccontextmanager
-async def serving(*, partitions: int = 2) -> AsyncIterator[tuple[Running, Dispatcher]]:
-    async with running(in_memory(partitions=partitions), MemoryStateStores()) as started:
-        await started.leads()
-        topics = tuple(
-            CreatablePartitions(topic_id=topic_id, name=name, num_partitions=count)
-            for topic_id, name, count in ((ONE, "one", 1), (SPREAD, "spread", 4))
-        )
-        outcomes = await started.node.directory.create_topics(wanted_topics(CreatePartitionsRequest(topics=topics)), TIMEOUT_MS)
-        assert [outcome.error for outcome in outcomes] == [ErrorCode.NONE] * 2
-        dispatcher = Dispatcher(started.node, Metrics(), Everything())
-        try:
-            yield started, dispatcher
-        finally:
-            await dispatcher.close()
 
 
 def send(dispatcher: Dispatcher, key: ApiKey, body: bytes, *, connection_id: int = 1) -> asyncio.Future[bytes | None]:
@@ -100,7 +75,7 @@ async def found(answer: asyncio.Future[bytes | None]) -> list[tuple[bytes, Found
 
 
 async def test_what_one_coordinator_owns_and_what_several_own_is_answered_alike() -> None:
-    async with serving() as (started, dispatcher):
+    async with dispatching() as (started, dispatcher):
         owners = {started.node.view.owner_of(SPREAD + index.to_bytes(4, "big")) for index in range(4)}
         assert len(owners) == 2
         unknown = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -118,13 +93,13 @@ async def test_what_one_coordinator_owns_and_what_several_own_is_answered_alike(
 
 @pytest.mark.parametrize("timeout_ms", [0, -1])
 async def test_a_request_without_time_is_refused(timeout_ms: int) -> None:
-    async with serving() as (_, dispatcher):
+    async with dispatching() as (_, dispatcher):
         answer = send(dispatcher, ApiKey.LIST_OFFSETS, encode(asked((SPREAD, [0, 1]), timeout_ms=timeout_ms)))
         assert await found(answer) == [(SPREAD, [(int(ErrorCode.INVALID_REQUEST), -1)] * 2)]
 
 
 async def test_a_replica_that_does_not_lead_says_so() -> None:
-    async with serving() as (started, dispatcher):
+    async with dispatching() as (started, dispatcher):
         owner = started.node.view.owner_of(ONE + bytes(4))
         assert owner is not None
         started.node.replicas[owner].set_assigned(False)
@@ -135,7 +110,7 @@ async def test_a_replica_that_does_not_lead_says_so() -> None:
 
 
 async def test_reads_that_arrive_together_share_the_proof_of_leadership() -> None:
-    async with serving(partitions=1) as (started, dispatcher):
+    async with dispatching(partitions=1) as (started, dispatcher):
         before = started.kafka.logs[0].end_offset
         answers = [send(dispatcher, ApiKey.LIST_OFFSETS, encode(asked((ONE, [0]))), connection_id=number) for number in range(16)]
         assert [await found(answer) for answer in answers] == [[(ONE, [(0, 0)])]] * 16
@@ -144,7 +119,7 @@ async def test_reads_that_arrive_together_share_the_proof_of_leadership() -> Non
 
 async def test_a_read_waits_for_what_stands_before_it_in_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     point = DeleteRecordsTopic(topic_id=ONE, partitions=(DeleteRecordsPartition(partition_index=0, offset=-1),))
-    async with serving() as (started, dispatcher):
+    async with dispatching() as (started, dispatcher):
         router = started.node.router
         ask, asked_after_the_deletion = router.list_offsets_here, []
 
@@ -163,7 +138,7 @@ async def test_a_request_that_fails_closes_its_connection_and_holds_up_nobody(mo
     async def fail(_queries: list[OffsetQuery], _timeout_ms: int) -> list[FoundOffset]:
         raise LookupError("injected")
 
-    async with serving() as (started, dispatcher):
+    async with dispatching() as (started, dispatcher):
         monkeypatch.setattr(started.node.router, "list_offsets", fail)
         assert await send(dispatcher, ApiKey.LIST_OFFSETS, encode(asked((NOWHERE, [0])))) is None
         assert dispatcher.answered == {("LIST_OFFSETS", int(ErrorCode.UNKNOWN_SERVER_ERROR)): 1}
@@ -171,7 +146,7 @@ async def test_a_request_that_fails_closes_its_connection_and_holds_up_nobody(mo
 
 
 async def test_an_answer_that_cannot_be_written_closes_its_connection_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with serving() as (started, dispatcher):
+    async with dispatching() as (started, dispatcher):
         with monkeypatch.context() as patched:
             patched.setattr(partitions_api, "encode_list_offsets_response", lambda _: encode_list_offsets_response([(b"short", [])]))
             assert await send(dispatcher, ApiKey.LIST_OFFSETS, encode(asked((ONE, [0])))) is None
@@ -180,7 +155,7 @@ async def test_an_answer_that_cannot_be_written_closes_its_connection_alone(monk
 
 
 async def test_damaged_bytes_are_refused_before_anything_is_asked() -> None:
-    async with serving() as (_, dispatcher):
+    async with dispatching() as (_, dispatcher):
         with pytest.raises(MalformedMessage):
             send(dispatcher, ApiKey.LIST_OFFSETS, encode(asked((ONE, [0])))[:-1])
         assert await found(send(dispatcher, ApiKey.LIST_OFFSETS, encode(asked((ONE, [0]))))) == [(ONE, [(0, 0)])]
@@ -218,7 +193,7 @@ async def fill(started: Running, topic_id: bytes, partition: int, counts: list[i
 
 
 async def test_batches_are_found_at_once_or_after_a_wait_and_are_the_same() -> None:
-    async with serving() as (started, dispatcher):
+    async with dispatching() as (started, dispatcher):
         await fill(started, SPREAD, 0, [3, 2, 4])
         await fill(started, SPREAD, 1, [1])
         points = [(0, 3), (1, 0), (2, 0)]
@@ -238,7 +213,7 @@ async def test_batches_are_found_at_once_or_after_a_wait_and_are_the_same() -> N
 
 
 async def test_the_whole_request_has_one_budget_of_bytes() -> None:
-    async with serving() as (started, dispatcher):
+    async with dispatching() as (started, dispatcher):
         await fill(started, SPREAD, 0, [3, 2, 4])
         request = dataclasses.replace(wanted((SPREAD, [(0, 0), (0, 0)])), fetch_max_bytes=1)
         assert await bases(send(dispatcher, ApiKey.FIND_BATCHES, encode(request))) == [[(0, [0]), (0, [])]]
@@ -246,12 +221,12 @@ async def test_the_whole_request_has_one_budget_of_bytes() -> None:
 
 @pytest.mark.parametrize("request_", [wanted((SPREAD, [(0, 0)]), timeout_ms=0), wanted((SPREAD, [(0, 0)]), batches_max=-1)])
 async def test_a_find_that_may_not_be_served_is_refused(request_: FindBatchesRequest) -> None:
-    async with serving() as (_, dispatcher):
+    async with dispatching() as (_, dispatcher):
         assert await bases(send(dispatcher, ApiKey.FIND_BATCHES, encode(request_))) == [[(int(ErrorCode.INVALID_REQUEST), [])]]
 
 
 async def test_a_find_that_fails_closes_its_connection_and_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with serving() as (started, dispatcher):
+    async with dispatching() as (started, dispatcher):
         body = encode(wanted((SPREAD, [(0, 0)])))
 
         def fail(*_: object) -> None:

@@ -1,0 +1,36 @@
+"""A node with two topics, and its dispatcher: what the tests of requests through a dispatcher begin with."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from coordinator.adapters.metrics.registry import Metrics
+from coordinator.app.dispatch import Dispatcher
+from coordinator.kafka.errors import ErrorCode
+from coordinator.operations.topics import wanted_topics
+from coordinator.protocol.messages import CreatablePartitions, CreatePartitionsRequest
+from coordinator.security.acls import Everything
+from coordinator.testing.state_store import MemoryStateStores
+from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, running
+
+ONE, SPREAD, NOWHERE = (bytes([number]) * 16 for number in (1, 2, 3))
+"""A topic of one partition, one whose partitions several coordinators own, and none."""
+
+
+@asynccontextmanager
+async def dispatching(*, partitions: int = 2) -> AsyncIterator[tuple[Running, Dispatcher]]:
+    """A node that leads so many coordinators, with the topics `ONE` and `SPREAD`."""
+    async with running(in_memory(partitions=partitions), MemoryStateStores()) as started:
+        await started.leads()
+        topics = tuple(
+            CreatablePartitions(topic_id=topic_id, name=name, num_partitions=count)
+            for topic_id, name, count in ((ONE, "one", 1), (SPREAD, "spread", 4))
+        )
+        outcomes = await started.node.directory.create_topics(wanted_topics(CreatePartitionsRequest(topics=topics)), TIMEOUT_MS)
+        assert [outcome.error for outcome in outcomes] == [ErrorCode.NONE] * 2
+        dispatcher = Dispatcher(started.node, Metrics(), Everything())
+        try:
+            yield started, dispatcher
+        finally:
+            await dispatcher.close()
