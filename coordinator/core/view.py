@@ -215,6 +215,10 @@ class ShardView:
         """Whether a freeze would hold anything besides a newer applied offset."""
         return self._shard.committed.state.has_unwritten()
 
+    def has_sealed(self) -> bool:
+        """Whether a state that ends at a mark waits to be written."""
+        return bool(self._shard.committed.state.sealed)
+
     def has_partition(self, topic_id: bytes, partition: int) -> bool:
         return self._shard.committed.state.hot.partitions.find(topic_id, partition) is not None
 

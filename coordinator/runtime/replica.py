@@ -388,7 +388,9 @@ class Replica:
         self._correct_log_time()
         self._feed(Ticked())
         if self.writer.is_time():
-            self._write_if_due()
+            self._settle()
+            if self._shard is not None and self.view is not None and not self._is_closed:
+                self.writer.write_if_due(self._shard, self.view)
         if self.view is not None:
             self.freshness.reached(self.view.next_offset)
         return self.view is not None and self.view.is_trimming
@@ -434,7 +436,7 @@ class Replica:
                 self._is_settling = True
                 self._loop.call_soon(self._settle_deferred)
         elif self.view is not None and self.view.unwritten_batches >= self._flush_batches_max:
-            self._write_if_due()
+            self.writer.write(shard, self.view)
 
     def _settle_deferred(self) -> None:
         self._is_settling = False
@@ -444,11 +446,6 @@ class Replica:
         """Have the core apply what it deferred; a replica to which it does not fit fails."""
         if self._shard is not None and not self._is_closed and not self._shard.is_settled:
             self._advance(self._shard, None)
-
-    def _write_if_due(self) -> None:
-        self._settle()
-        if self._shard is not None and self.view is not None and not self._is_closed:
-            self.writer.write_if_due(self._shard, self.view)
 
     def _refuse_unloaded(self, event: Submitted) -> None:
         for request in event.requests:

@@ -25,15 +25,10 @@ from coordinator.runtime.loading import Loaded
 from coordinator.runtime.ports import PinnedState, StateStore
 from coordinator.runtime.replica_config import ReplicaIdentity
 from coordinator.runtime.telemetry import Telemetry
+from coordinator.runtime.write_times import WriteTimes
 from records.state_digest import Digest
 
 LOG = logging.getLogger("coordinator.replica")
-
-RESTED_BATCHES = range(1_000, 25_000)
-"""The writer rests between pieces of a generation of so many batches and files. Fewer are packed in a millisecond or two. Of
-more there may soon be too many, and who commits so much waits for others of his own rather than for the writer."""
-IDLE_WRITE_INTERVAL_MS = 5_000
-"""How long a newer applied offset alone (barriers, claims) may stay unwritten."""
 
 
 class Marked(NamedTuple):
@@ -91,13 +86,12 @@ class StateWriter:
         self._telemetry = telemetry
         self._loop = loop
         self._clock_ms = clock_ms
-        self._interval_ms = interval_ms
+        self._times = WriteTimes(clock_ms=clock_ms, interval_ms=interval_ms)
         self._results_retention_ms = results_retention_ms
         self._store: StateStore | None = None
         self._packer = Packer()
         self._restored: tuple[int, bytes] = (-1, b"")
         self._writing: asyncio.Task[None] | None = None
-        self._last_write_ms = 0
 
     @property
     def is_writing(self) -> bool:
@@ -119,21 +113,25 @@ class StateWriter:
         return restored_hash if view.applied_offset == applied_offset else entry_hash(*view.last_entry)
 
     def is_time(self) -> bool:
-        """Whether the last write is so long ago that there may be something to write."""
-        return self._clock_ms() - self._last_write_ms >= self._interval_ms
+        """Whether `write_if_due` is to be called by the clock."""
+        return self._times.is_time()
 
     def write_if_due(self, shard: Shard, view: ShardView) -> None:
-        """Begin to write what a settled shard has applied, if there is anything and nothing is being written."""
+        """Begin to write what a settled shard has applied if it is time for that; for the clock to call."""
+        if not view.has_unwritten():
+            is_due = self._times.is_offset_due() and view.applied_offset != self.written_offset
+        else:
+            is_due = view.phase is not State.FOLLOWING or view.has_sealed() or self._times.is_followed_due(view.unwritten_batches)
+        if is_due:
+            self.write(shard, view)
+
+    def write(self, shard: Shard, view: ShardView) -> None:
+        """Begin to write what a settled shard has applied, unless something is being written or the database is given up."""
         if self._store is None or self._writing is not None or self._is_suspended or view.phase is State.FAILED:
             return
-        now_ms = self._clock_ms()
-        if not view.has_unwritten():
-            is_idle = view.applied_offset == self.written_offset or now_ms - self._last_write_ms < IDLE_WRITE_INTERVAL_MS
-            if is_idle:
-                return
-        self._last_write_ms = now_ms
-        task = self._write(shard, self._store, *self._take(shard, view))
-        self._writing = self._loop.create_task(task, name=f"write-{self._partition}")
+        freeze, mark = self._take(shard, view)
+        rest = self._rest if self._times.begin(freeze.generation.batches) else no_rest
+        self._writing = self._loop.create_task(self._write(shard, self._store, freeze, mark, rest), name=f"write-{self._partition}")
 
     def suspend(self) -> None:
         """Begin no further write: the database is given up, or the directory would not take it."""
@@ -202,9 +200,8 @@ class StateWriter:
         store.write(flush, rest)
         return flush
 
-    async def _write(self, shard: Shard, store: StateStore, freeze: Freeze, mark: Sealed | None) -> None:
+    async def _write(self, shard: Shard, store: StateStore, freeze: Freeze, mark: Sealed | None, rest: Rest) -> None:
         started = self._loop.time()
-        rest = self._rest if freeze.generation.batches in RESTED_BATCHES else no_rest
         is_wanted = mark is not None and mark.mark_id == self.wanted_mark
 
         def pack_and_write() -> tuple[Flush, PinnedState | None]:

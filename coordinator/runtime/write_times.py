@@ -1,0 +1,57 @@
+"""When the state database of a replica is written.
+
+A leader writes every interval, in small pieces: answers wait for the interpreter while a piece is packed. On a follower nobody waits, and
+what it has not written is in the log, from which it is read again after a crash. So a follower of a busy log lets more come together:
+each write rewrites rows of all partitions, and fewer writes do that less often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+FOLLOWED_INTERVALS = 10
+"""A follower writes after so many intervals at the latest."""
+IDLE_WRITE_INTERVAL_MS = 5_000
+"""How long a newer applied offset alone (barriers, claims) may stay unwritten."""
+FEW_BATCHES = 1_000
+"""So many batches and files are packed in a millisecond or two. A log is busy that brings more in an interval."""
+RESTED_BATCHES_PER_S = 50_000
+"""Of batches and files that come faster there may soon be too many, and who commits so much waits for others of his own rather than for
+the writer."""
+
+
+class WriteTimes:
+    """Says when to look whether something is to be written, when to write it, and how."""
+
+    def __init__(self, *, clock_ms: Callable[[], int], interval_ms: int) -> None:
+        self._clock_ms = clock_ms
+        self._interval_ms = interval_ms
+        self._written_ms = 0
+        self._looked_ms = 0
+        self._empty_ms = clock_ms()
+        """When everything was written, the last time."""
+        self._seen_batches = 0
+
+    def is_time(self) -> bool:
+        """Whether the last look at something unwritten is so long ago that it may have to be written."""
+        return self._clock_ms() - self._looked_ms >= self._interval_ms
+
+    def is_followed_due(self, unwritten_batches: int) -> bool:
+        """Whether a follower with so many unwritten batches and files is to be written: few came since the last look, or it is long ago."""
+        now_ms = self._clock_ms()
+        came = unwritten_batches - self._seen_batches
+        self._looked_ms, self._seen_batches = now_ms, unwritten_batches
+        return came < FEW_BATCHES or now_ms - self._written_ms >= FOLLOWED_INTERVALS * self._interval_ms
+
+    def is_offset_due(self) -> bool:
+        """Whether a newer applied offset, which is all that is not written, is to be written."""
+        self._empty_ms = self._clock_ms()
+        return self._empty_ms - self._written_ms >= IDLE_WRITE_INTERVAL_MS
+
+    def begin(self, batches: int) -> bool:
+        """A write of so many batches and files begins; returns whether it rests between pieces."""
+        now_ms = self._clock_ms()
+        came_ms = max(now_ms - max(self._written_ms, self._empty_ms), 1)
+        self._written_ms = self._looked_ms = self._empty_ms = now_ms
+        self._seen_batches = 0
+        return FEW_BATCHES <= batches < RESTED_BATCHES_PER_S * came_ms / 1000
