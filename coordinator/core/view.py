@@ -193,6 +193,11 @@ class ShardView:
         return self.restoration is not None and not self.restoration.is_finished
 
     @property
+    def may_restore_be_open(self) -> bool:
+        """Whether a restore is open, or may be because this replica, which was just loaded, has not read how its log begins."""
+        return self.next_offset == 0 or self.is_restore_open
+
+    @property
     def live_partitions(self) -> int:
         """How many user partitions there are here."""
         return len(self._shard.committed.state.hot.partitions)

@@ -81,7 +81,7 @@ class FileCleaner:
     def _is_held(self) -> bool:
         """Whether nothing may be deleted: until an operator calls a restore finished, another state's objects may be needed."""
         directory = self._view.shard(DIRECTORY_PARTITION)
-        return directory is None or directory.is_restore_open
+        return directory is None or directory.may_restore_be_open
 
     async def _keep(self, partition: int, files: EmptyFiles, remover: ObjectRemover) -> None:
         """Look after the files of one coordinator, for ever."""

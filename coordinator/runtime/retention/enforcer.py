@@ -201,12 +201,12 @@ class RetentionEnforcer:
         """Raises `_NotNow`."""
         self._check_leading(coordinator_id)
         directory = self._view.shard(DIRECTORY_PARTITION)
-        if directory is None:
-            message = "the directory of topics is loading; retry"
-            raise _NotNow(Outcome(error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, message=message))
-        if directory.is_restore_open:
+        if directory is not None and directory.is_restore_open:
             message = "retention deletes nothing until the restore is called finished (diskless restore finish)"
             raise _NotNow(Outcome(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message=message))
+        if directory is None or directory.may_restore_be_open:
+            message = "the directory of topics is loading; retry"
+            raise _NotNow(Outcome(error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, message=message))
 
     def _retention(self, topic_id: bytes) -> Retention:
         """The retention of a topic now; without limit for one that the directory does not place, which is going."""

@@ -1,5 +1,6 @@
 """The meaning of one metadata log, by the rules every replica must follow; written anew, trusting no code of the core.
 
+A log that goes on from a lost one begins with `Restored` at offset 0, which names the epoch before the first claim.
 A claim is in force iff its key has seq 0 and the epoch after the one in force, and its body is one LeadershipClaimed of
 the same epoch and term. Another entry counts iff its epoch and term are in force and its seq is the next. All else is void.
 What counts between TransactionBegan and TransactionEnded takes effect at the end, or never if a claim comes before it.
@@ -39,6 +40,7 @@ from records.model import (
     RecordsDeleted,
     ReplicasAssignedToDirs,
     Restored,
+    RestoreFinished,
     TombstonesExpired,
     TopicConfigured,
     TopicDeleted,
@@ -54,6 +56,8 @@ Where: TypeAlias = tuple[bytes, int]
 MigrationRecord: TypeAlias = DisklessLogInitialized | DisklessLogReset | DisklessLogRepaired | PrefixStartReported
 
 LOG_APPEND_TIME = 1
+HELD = "nothing is deleted while a restore is open"
+"""The rule, for all that may be deleted: nobody knows yet what was committed behind the snapshots."""
 
 
 class ContradictingEntry(Violation):
@@ -112,6 +116,8 @@ class LogFold:
         self.end_offset = 0
         self.leader = -1
         self.claims = 0
+        self.is_restore_open = False
+        """Whether the log was restored and its end is not in the log yet; of partition 0 only."""
         self.last_counted = -1
         """A replica that has applied every entry up to here agrees with the fold."""
         self.schema_level = 1
@@ -161,9 +167,11 @@ class LogFold:
         now = self.in_force
         if parts is None:
             return None
+        if offset == 0 and parts == EntryKey(0, 0, 0):
+            return self._restored(value or b"")
         if parts.seq == 0 and parts.epoch == now.epoch + 1:
             return self._claim(parts, value or b"", offset)
-        if now.epoch and parts == (now.epoch, now.term, now.seq + 1):
+        if now.term and parts == (now.epoch, now.term, now.seq + 1):
             self.in_force = parts
             self._is_disturbed |= self.is_forged
             if self.is_forged:
@@ -173,6 +181,15 @@ class LogFold:
                 return self._forgery(offset)
             self._count(records, offset)
             return ", ".join(f"{type(record).__name__} {getattr(record, 'object_key', '')}".strip() for record in records)
+        return None
+
+    def _restored(self, value: bytes) -> str | None:
+        match decode_entry(value):
+            case [Restored(epoch_floor=floor)]:
+                self.in_force = EntryKey(floor, 0, 0)
+                self.is_restore_open = True
+                self.last_counted = 0
+                return f"the restore of a lost log, epoch {floor}"
         return None
 
     def _forgery(self, offset: int) -> str:
@@ -272,6 +289,8 @@ class LogFold:
                 self._forget_producers(record.before_ms, offset)
             case Restored():
                 raise ContradictingEntry("a log is restored once", f"a Restored stands at {offset} of partition {self.partition}")
+            case RestoreFinished():
+                self.is_restore_open = False
             case FeatureLevelSet():
                 self.schema_level = max(self.schema_level, record.level)
             case _:

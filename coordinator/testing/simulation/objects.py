@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
-from coordinator.testing.simulation.fold import LogFold
+from coordinator.testing.simulation.fold import HELD, LogFold
 from coordinator.testing.simulation.scenario import Scenario, SimulatedFiles
 
 NEEDED = "no object that a live batch needs is removed"
@@ -70,7 +70,9 @@ class JudgedObjects:
             return
         self.removed_keys.add(key)
         needing = [fold.partition for fold in self._folds if fold.has_live_batches(key)]
-        if needing:
+        if self._folds[0].is_restore_open and key not in self._given_up:
+            self._broken(HELD, f"{key} is deleted")
+        elif needing:
             self._broken(NEEDED, f"{key} is deleted, though coordinators {needing} have live batches of it")
         elif (late_s := self._told_s.get(key, 0.0) - self._now_s()) > 0:
             self._broken(TOLD, f"{key} is deleted {late_s:.2f} s too early for a reader that was told of it")

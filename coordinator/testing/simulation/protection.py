@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from coordinator.testing.simulation.scenario import ENTRY_BYTES_MAX, Scenario, SimulatedRetention
+from coordinator.testing.simulation.scenario import ENTRY_BYTES_MAX, Fault, Scenario, SimulatedRestore, SimulatedRetention
 
 Patch = tuple[Any, str, object]
 
@@ -24,6 +24,8 @@ class Protection:
     patches: Callable[[], list[Patch]]
     kinds: tuple[str, ...]
     details: tuple[str, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    """Faults in the place of those that are drawn, where it takes several of them at the right times."""
     seeds_max: int = 20
     seed_first: int = 0
     producers_kept_s: float | None = None
@@ -32,6 +34,8 @@ class Protection:
     """What is special in the life of files; None: files have no objects, as far as this protection is concerned."""
     retention: Mapping[str, Any] | None = None
     """What is special in how long batches are kept; None: they are kept for ever."""
+    restore: Mapping[str, Any] | None = None
+    """What is special in the restore with which the log begins; None: it begins with nothing."""
 
     def scenario(self, seed: int, duration_s: float, weakened: tuple[str, ...] = ()) -> Scenario:
         """A scenario with the faults that show why the protection is there."""
@@ -42,6 +46,9 @@ class Protection:
             # Readers and young commits are judged only where clocks are true.
             drawn = replace(drawn, skews_ms=(), files=replace(drawn.files, **self.files))
         drawn = replace(drawn, retention=None if self.retention is None else SimulatedRetention(**self.retention))
+        if self.faults:
+            drawn = replace(drawn, faults=self.faults)
+        drawn = replace(drawn, restore=None if self.restore is None else SimulatedRestore(**self.restore))
         if self.producers_kept_s is not None:
             drawn = replace(drawn, producers_kept_s=self.producers_kept_s)
         if self.has_transactions:

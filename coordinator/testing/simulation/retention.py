@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from coordinator.core.commands import DeletePoint
-from coordinator.testing.simulation.fold import DeletedRange, FoldedPartition, LogFold, TimedBatch, Where
+from coordinator.testing.simulation.fold import HELD, DeletedRange, FoldedPartition, LogFold, TimedBatch, Where
 from coordinator.testing.simulation.loop import START_MS
 from coordinator.testing.simulation.scenario import CLOCK_SKEW_MAX_S, Scenario, SimulatedRetention
 
@@ -93,6 +93,9 @@ class JudgedRetention:
     def _judge(self, partition: int, deletion: DeletedRange, known: FoldedPartition) -> None:
         gone = [one for one in known.times if deletion.start <= one.last_offset < deletion.end]
         self.expired_batches += len(gone)
+        if self._folds[0].is_restore_open:
+            self._broken(HELD, f"coordinator {partition} has let the batches {gone} go as past retention")
+            return
         if not self._are_clocks_near:
             return
         left = sum(one.size_bytes for one in known.times if one.last_offset >= deletion.end)

@@ -39,11 +39,13 @@ from coordinator.testing.simulation.clients import (
 )
 from coordinator.testing.simulation.committing import CommittingClient
 from coordinator.testing.simulation.faults import NORMAL_NETWORK_MS, FaultMaker
+from coordinator.testing.simulation.fold import HELD
 from coordinator.testing.simulation.judge import Judge
 from coordinator.testing.simulation.keeping import KeepingClient
 from coordinator.testing.simulation.loop import START_MS, VirtualLoop, VirtualTime
 from coordinator.testing.simulation.network import Network, NetworkPeers
 from coordinator.testing.simulation.process import TERM_TIMEOUT_MS, SimulatedProcess, Surroundings
+from coordinator.testing.simulation.restored import FinishingOperator, begin_restored
 from coordinator.testing.simulation.scenario import Scenario
 from coordinator.testing.simulation.story import Story, Violation
 from coordinator.testing.simulation.uploads import PREFIX, Uploads
@@ -335,6 +337,8 @@ class Run:
 
     def _pruned(self, partition: int, offset: int) -> None:
         """The log of a partition begins at an offset now: the store must have a snapshot that can be loaded and goes on from there."""
+        if partition == 0 and self.judge.folds[0].is_restore_open:
+            self.judge.broken(HELD, f"the log of the directory was pruned before {offset}")
         for key, stored in self.objects.by_key.items():
             named = parse_snapshot_key(key)
             if named is not None and named.partition == partition and named.end_offset >= offset and self._is_loadable(stored.data):
@@ -371,6 +375,9 @@ class Run:
     def live(self) -> None:
         """Run the scenario to its end, or to the first broken rule."""
         scenario = self.scenario
+        if scenario.restore is not None:
+            begin_restored(self.kafka.logs, START_MS)
+            self._put_lost_files(scenario.restore.lost_files)
         for process in self.processes.values():
             self.world.call_later(0.1 * process.node_id, process.start)
         for fault in scenario.faults:
@@ -392,6 +399,11 @@ class Run:
             return
         self._compare()
 
+    def _put_lost_files(self, count: int) -> None:
+        if self.clients.uploads is not None:
+            for n in range(count):
+                self.clients.uploads.put(f"{PREFIX}lost-{n}", self._store_rng)
+
     def _start_clients(self) -> None:
         scenario, clients = self.scenario, self.clients
         work = [
@@ -408,6 +420,8 @@ class Run:
             work += [DeletingClient(clients, self._rng(f"files pruner {n}")).run() for n in range(scenario.files.pruners)]
         if scenario.retention is not None:
             work += [KeepingClient(clients, self._rng(f"keeper {n}")).run() for n in range(scenario.retention.keepers)]
+        if scenario.restore is not None:
+            work.append(FinishingOperator(clients, self._rng("operator"), scenario.restore.finished_s).run())
         self.tasks = [self.world.create_task(one) for one in work]
 
     # ---- the end

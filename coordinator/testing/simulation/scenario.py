@@ -109,6 +109,22 @@ class SimulatedRetention:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedRestore:
+    """A log that goes on from a lost one, and how the restore ends; times in virtual seconds."""
+
+    finished_s: float
+    """When the operator calls the restore finished."""
+    lost_files: int = 3
+    """How many files were committed behind the snapshots: their objects are in the store, and no state knows them."""
+
+    @staticmethod
+    def random(seed: int, duration_s: float) -> SimulatedRestore | None:
+        """Draw the restore of a run, mostly none, from a generator of its own: the rest of a scenario stays what it is."""
+        rng = random.Random(f"restore {seed}")
+        return SimulatedRestore(finished_s=round(rng.uniform(0.0, duration_s), 3)) if rng.random() < 0.25 else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
     """A cluster, its clients and its faults. `weakened` names protections that are switched off (see `weakened`)."""
 
@@ -138,6 +154,8 @@ class Scenario:
     """None: files have no objects, and none is ever deleted."""
     retention: SimulatedRetention | None = None
     """None: batches are kept for ever, and nobody changes that."""
+    restore: SimulatedRestore | None = None
+    """None: the log begins with nothing."""
     old_nodes: tuple[int, ...] = ()
     """Nodes that begin as a version with an older schema level; the fault "upgrade" brings them up to date."""
     faults: tuple[Fault, ...] = ()
@@ -188,7 +206,8 @@ class Scenario:
             weakened=weakened,
         )
         files = SimulatedFiles.random(seed, are_clocks_true=drawn.are_clocks_true)
-        return replace(drawn, files=files, retention=SimulatedRetention.random(seed))
+        restore = SimulatedRestore.random(seed, duration_s)
+        return replace(drawn, files=files, retention=SimulatedRetention.random(seed), restore=restore)
 
     @property
     def are_clocks_true(self) -> bool:
@@ -224,6 +243,8 @@ class Scenario:
                 values["files"] = SimulatedFiles(**values["files"])
             if values.get("retention") is not None:
                 values["retention"] = SimulatedRetention(**values["retention"])
+            if values.get("restore") is not None:
+                values["restore"] = SimulatedRestore(**values["restore"])
             return Scenario(**values)
         except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"not a scenario: {error}") from error

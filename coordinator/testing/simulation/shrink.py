@@ -45,6 +45,8 @@ def _candidates(outcome: RunOutcome) -> Iterator[Scenario]:
         size //= 2
     if any(scenario.skews_ms):
         yield replace(scenario, skews_ms=())
+    if scenario.restore is not None:
+        yield replace(scenario, restore=None)
     if scenario.committers > 1:
         yield replace(scenario, committers=scenario.committers - 1)
     if scenario.admins > 1:

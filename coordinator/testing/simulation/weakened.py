@@ -47,6 +47,7 @@ from coordinator.runtime.snapshots import pruning
 from coordinator.runtime.snapshots.policy import Prune
 from coordinator.testing.simulation.protection import Patch, Protection
 from coordinator.testing.simulation.weakened_files import FILE_PROTECTIONS
+from coordinator.testing.simulation.weakened_restores import RESTORE_PROTECTIONS
 from coordinator.testing.simulation.weakened_retention import RETENTION_PROTECTIONS
 from records.codec import decode_entry
 from records.entry_key import EntryKey, decode_key
@@ -671,4 +672,5 @@ PROTECTIONS: dict[str, Protection] = {
     "disk-identity": Protection(rule="a database whose last entry is not the log's is set aside", patches=_trust_disks, kinds=("crash",)),
     **FILE_PROTECTIONS,
     **RETENTION_PROTECTIONS,
+    **RESTORE_PROTECTIONS,
 }
