@@ -240,10 +240,23 @@ def test_local_put_is_synced_before_it_returns(tmp_path: Path, monkeypatch: pyte
 
 def test_failed_delete_reports_what_is_confirmed(tmp_path: Path) -> None:
     store = open_store(f"file://{tmp_path}/objects")
-    (tmp_path / "objects" / "folder").mkdir()
-    deleted = asyncio.run(store.delete_many(["folder"]))
+    (tmp_path / "objects" / "circle").symlink_to("circle")
+    deleted = asyncio.run(store.delete_many(["circle/x"]))
     assert deleted.confirmed == frozenset()
     assert isinstance(deleted.error, StoreUnavailable)
+
+
+def test_keys_that_no_object_can_have_hold_up_no_deletion(store: ObjectStore) -> None:
+    async def story() -> None:
+        for key in ("folder/x", "file", "wanted"):
+            await store.put(key, b"1")
+        keys = ["folder", "file/x", "n" * 300, "folder/" + "n" * 300, "wanted"]
+        deleted = await store.delete_many(keys)
+        assert deleted.error is None
+        assert deleted.confirmed == set(keys)
+        assert await listed(store, "") == ["file", "folder/x"]
+
+    asyncio.run(story())
 
 
 def test_unreachable_store_is_unavailable_and_ping_says_so_quickly() -> None:

@@ -7,6 +7,7 @@ bulk delete at the first trouble, and never calls fsync (without which a stored 
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -16,6 +17,9 @@ from obstore.store import LocalStore
 from coordinator.adapters.objectstore.store import LIST_CHUNK, ObstoreStore
 from coordinator.object_store import StoredObject, StoreUnavailable
 from records.durable import sync
+
+_NO_SUCH_OBJECT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG})
+"""Nothing has this key. A lawful key may be one that no file of a folder can have, and whoever commits files chooses theirs."""
 
 
 class LocalFolderStore(ObstoreStore):
@@ -58,9 +62,10 @@ class LocalFolderStore(ObstoreStore):
             try:
                 # Half of what obstore's call takes of a processor that commits need; keys are paths for it, too.
                 os.unlink(folder + key)
-            except FileNotFoundError:
-                if not self._folder.is_dir():
-                    raise  # a lost folder says nothing about its objects
+            except OSError as error:
+                # A lost folder says nothing about its objects.
+                if error.errno not in _NO_SUCH_OBJECT or not self._folder.is_dir():
+                    raise
 
     async def list(self, prefix: str, after: str = "") -> AsyncIterator[Sequence[StoredObject]]:
         is_all = False
