@@ -225,6 +225,11 @@ class ReplyQueue:
             self._large += count
         self._bytes += sum(pending.request_bytes)
 
+    def clear(self) -> None:
+        """Forget the requests: nobody waits for their replies any more."""
+        self._queue.clear()
+        self._count = self._large = self._bytes = 0
+
     def complete(self, pending: Pending, place: int, body: bytes) -> None:
         """Give the request at this place its reply. Each is completed once."""
         self.complete_all(pending, ((place, body),))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import socket
 import ssl
@@ -14,6 +15,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from coordinator.adapters.server.connection import Connection
 from coordinator.adapters.server.contract import CloseReason, ListenerSecurity, ServerLimits
 from coordinator.adapters.server.server import Server
 from coordinator.client.connection import ClientConnection, ConnectionLost
@@ -22,7 +24,7 @@ from coordinator.protocol.framing import request_frame
 from coordinator.security.client_security import ClientSecurity
 from coordinator.security.users_file import credentials_of, write_users
 from coordinator.testing.certificates import Authority
-from tests.server.lines import KEY, REMAINS_S, Echo, read_frame, read_to_end, serving, until
+from tests.server.lines import KEY, REMAINS_S, Echo, Held, read_frame, read_to_end, serving, until
 from tests.server.secured import PASSWORD, Place
 
 PROTOCOLS = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -395,6 +397,30 @@ async def test_clients_that_hang_up_anywhere_in_their_handshake_leave_nothing_be
             await connection.close()
     assert "Traceback" not in caplog.text
     assert not [one for one in caplog.records if one.levelno >= logging.ERROR]
+
+
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", *PROTOCOLS])
+async def test_connections_that_are_gone_leave_nothing_to_the_collector_of_cycles(place: Place, protocol: str) -> None:
+    handler = Held()
+    with place.listener(protocol) as security:
+        async with serving(handler, security=security) as (server, port):
+            gc.collect()
+            gc.disable()
+            try:
+                for is_answered in (True, False):
+                    connection = await connect(port, place.client(protocol))
+                    asked = asyncio.ensure_future(connection.request(KEY, 0, b"x", REMAINS_S))
+                    await handler.wait_for(1)
+                    if is_answered:
+                        handler.requests[0][1](b"")
+                        await asked
+                    await connection.close()
+                    await until(lambda: server.stats.connections_open == 0)
+                    handler.requests.clear()
+                    await asyncio.wait([asked])
+                    await until(lambda: not any(isinstance(one, Connection) for one in gc.get_objects()))
+            finally:
+                gc.enable()
 
 
 async def test_a_login_that_failed_is_answered_late(place: Place) -> None:
