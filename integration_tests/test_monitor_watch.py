@@ -104,8 +104,8 @@ class Uploader:
         return batches
 
     def stored(self) -> tuple[int, int]:
-        """How many objects the store has, and their bytes."""
-        sizes = [path.stat().st_size for path in self.folder.rglob("*") if path.is_file()]
+        """How many files were uploaded, and their bytes; the store also has the place of the last orphan scan."""
+        sizes = [path.stat().st_size for path in (self.folder / "wal").rglob("*") if path.is_file()]
         return len(sizes), sum(sizes)
 
 
