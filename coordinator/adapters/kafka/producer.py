@@ -27,6 +27,7 @@ from typing import Any
 from confluent_kafka import KafkaException, Producer
 
 from coordinator.adapters.kafka.bridge import post, wait_for_end
+from coordinator.adapters.kafka.broker_threads import BrokerThreads
 from coordinator.adapters.kafka.entry_clients import CallbackClient, DirectClient, EntryClient
 from coordinator.adapters.kafka.in_flight_window import InFlightWindow
 from coordinator.adapters.kafka.librdkafka import ReportSignal, is_usable
@@ -55,9 +56,17 @@ class KafkaTermProducer:
     """One producer: a spare first, then the producer of one term."""
 
     def __init__(
-        self, *, loop: asyncio.AbstractEventLoop, topic: str, properties: Properties, stats: KafkaStats, is_signalling: bool
+        self,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        topic: str,
+        properties: Properties,
+        stats: KafkaStats,
+        threads: BrokerThreads,
+        is_signalling: bool,
     ) -> None:
         self._loop = loop
+        self._threads = threads
         self._topic = topic
         self._stats = stats
         self._partition = -1
@@ -119,6 +128,7 @@ class KafkaTermProducer:
 
     def _hand_over(self, entries: Sequence[NewEntry]) -> None:
         assert self._client is not None, "an abandoned producer sends nothing"
+        self._threads.handing_over(len(entries))
         self._client.send(self._partition, entries)
 
     def _send_next(self) -> None:
@@ -283,6 +293,7 @@ class KafkaTermProducers:
         self._report_signals = report_signals
         self.is_signalling = False
         """New producers report by signals; else each has a thread."""
+        self._threads = BrokerThreads()
         self._condition = threading.Condition()
         self._spares: deque[KafkaTermProducer] = deque()  # shared, under the condition; the oldest first
         self._closing = False
@@ -330,7 +341,12 @@ class KafkaTermProducers:
 
     def _new_producer(self) -> KafkaTermProducer:
         return KafkaTermProducer(
-            loop=self._loop, topic=self._topic, properties=self._properties, stats=self.stats, is_signalling=self.is_signalling
+            loop=self._loop,
+            topic=self._topic,
+            properties=self._properties,
+            stats=self.stats,
+            threads=self._threads,
+            is_signalling=self.is_signalling,
         )
 
     # ---- in the maker thread

@@ -1,0 +1,73 @@
+"""How soon librdkafka's threads of brokers get a core that others use: at once, or, while entries leave by many, when it is free (Linux).
+
+The thread of a broker is woken by the first entry of a group. If it takes a core from the event loop, or from the broker, before the
+others of the group are there, it sends that one alone, and so on, until five are in flight and it asks without a pause whether the rest
+may leave. Under the policy SCHED_BATCH a thread that is woken takes no core from another one; on a free core it runs at once all the same.
+Why and how much: docs/decisions/001-five-messages-in-flight.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from typing import Final
+
+from coordinator.adapters.kafka.in_flight_window import FEW_MAX
+
+LOG = logging.getLogger("coordinator.kafka.producer")
+
+SWITCH_AFTER: Final = 16
+"""So many hand-overs more of the one kind than of the other until the threads are told: a burst is no load."""
+_TASKS: Final = "/proc/self/task"
+_NAME: Final = b"rdk:broker"
+"""How librdkafka begins the names of these threads."""
+
+
+class BrokerThreads:
+    """The threads of brokers of all clients of this process. Used on the event loop only.
+
+    A process that was started under another policy than the usual one, or may not set any, is left alone.
+    """
+
+    def __init__(self) -> None:
+        self.are_waiting = False
+        """They run when a core is free; else at once."""
+        self._many = 0
+        self._may_set = hasattr(os, "sched_getscheduler") and os.path.isdir(_TASKS) and os.sched_getscheduler(0) == os.SCHED_OTHER
+
+    def handing_over(self, entries: int) -> None:
+        """Entries of one producer are about to leave together: so many."""
+        if entries > FEW_MAX:
+            self._many = min(self._many + 1, SWITCH_AFTER)
+            if self._many == SWITCH_AFTER and not self.are_waiting:
+                self._switch(are_waiting=True)
+        else:
+            self._many = max(self._many - 1, 0)
+            if not self._many and self.are_waiting:
+                self._switch(are_waiting=False)
+
+    def _switch(self, *, are_waiting: bool) -> None:
+        self.are_waiting = are_waiting
+        if not self._may_set:
+            return
+        before, after = (os.SCHED_OTHER, os.SCHED_BATCH) if are_waiting else (os.SCHED_BATCH, os.SCHED_OTHER)
+        try:
+            for thread_id in _broker_threads():
+                # Some end meanwhile.
+                with contextlib.suppress(ProcessLookupError):
+                    if os.sched_getscheduler(thread_id) == before:
+                        os.sched_setscheduler(thread_id, after, os.sched_param(0))
+        except OSError as error:
+            self._may_set = False
+            LOG.info("this system does not let threads wait for a free core (%s): more CPU is used while many commits come", error)
+
+
+def _broker_threads() -> list[int]:
+    found = []
+    for task in os.listdir(_TASKS):
+        # 0.6 ms for fifty threads, on the event loop; `pathlib` and text take twice that.
+        with contextlib.suppress(OSError), open(f"{_TASKS}/{task}/comm", "rb", buffering=0) as name:
+            if name.read().startswith(_NAME):
+                found.append(int(task))
+    return found
