@@ -112,13 +112,8 @@ class _CommitRun:
         ]
         at = 0
         try:
-            while at < len(commits):
-                at += self._router.commit_known(commits[at:])
-                if at < len(commits):
-                    respond, command, timeout_ms, size_bytes = commits[at]
-                    if not self._router.commit(command, timeout_ms, respond, size_bytes):
-                        break
-                    at += 1
+            for reached in self._router.commit_all(commits):
+                at += reached
         except Exception as error:  # noqa: BLE001 - what it is says `failed`
             self._owner.failed(self, error)
         del self._rest[: min(at + 1, len(commits))]

@@ -79,7 +79,7 @@ class ClusterView:
 
     def owners_of_files(self, files: Iterable[BatchArray]) -> list[tuple[int, int]]:
         """The coordinators that own files, each given as its batches, when every partition was asked for before: stretches of files with
-        the same owner, with where each ends. It ends before the first file that has several owners, or an unknown one.
+        the same owner, with where each ends; -1 of files that have several owners, or an unknown one.
         """
         return owners_of_files([batches.tobytes() for batches in files], self._owners_of_topics)
 

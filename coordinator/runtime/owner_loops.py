@@ -12,7 +12,7 @@ PARTITION_BYTES = 4
 def owners_of_files(files: list[bytes], owners: dict[bytes, list[int]]) -> list[tuple[int, int]]:
     """Which coordinators own files, each given as its batches: stretches of files with the same owner, with where each ends.
 
-    `owners` has the coordinators of a topic's partitions, -1 for what is not known. It ends before the first file whose batches no one
+    `owners` has the coordinators of a topic's partitions, -1 for what is not known. The owner is -1 of files whose batches no one
     coordinator owns, or not all are known.
     """
     found: list[tuple[int, int]] = []
@@ -20,13 +20,11 @@ def owners_of_files(files: list[bytes], owners: dict[bytes, list[int]]) -> list[
     at = 0
     for batches in files:
         owner = _common_owner(batches, owners)
-        if owner != last and last >= 0:
+        if owner != last and at > 0:
             found.append((last, at))
         last = owner
-        if owner < 0:
-            break
         at += 1
-    if last >= 0:
+    if at > 0:
         found.append((last, at))
     return found
 

@@ -6,7 +6,7 @@ Elements of coordinators that this node does not lead get NOT_COORDINATOR; one b
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Protocol, TypeAlias, TypeVar, cast
 
@@ -132,26 +132,31 @@ class Router:
 
     # ---- commits
 
-    def commit_known(self, commits: Sequence[CommitSubmission]) -> int:
-        """Commit files, in order, each of which one coordinator led here is known to own; ends before the first that is not like that.
-
-        Returns how many they are.
+    def commit_all(self, commits: Sequence[CommitSubmission]) -> Iterator[int]:
+        """Commit files, in order, those together that have one owner. Yields how many more have reached their coordinators, as `commit`
+        says it; ends behind the first that has not.
         """
         at = 0
         for owner, stop in self._view.owners_of_files([command.batches for _, command, _, _ in commits]):
             replica = self._replicas.get(owner)
-            if replica is None:
-                break
-            replica.submit_all(cast("Sequence[Submission]", commits[at:stop]))
+            if replica is not None:
+                replica.submit_all(cast("Sequence[Submission]", commits[at:stop]))
+                yield stop - at
+            else:
+                for respond, command, timeout_ms, size_bytes in commits[at:stop]:
+                    if not self.commit(command, timeout_ms, respond, size_bytes):
+                        return
+                    yield 1
             at = stop
-        return at
 
     def commit(self, command: CommitFile, timeout_ms: int, respond: Callable[[CommitAnswer], None], size_bytes: int) -> bool:
         """Commit a file: at once if one coordinator led here owns all of it, else split by coordinator.
 
         Returns whether it has reached its coordinators (or was answered), so that a later commit cannot overtake it.
         """
-        if self.commit_known([(respond, command, timeout_ms, size_bytes)]):
+        ((known, _),) = self._view.owners_of_files([command.batches])
+        if (replica := self._replicas.get(known)) is not None:
+            replica.submit(command, timeout_ms, cast(Answered, respond), size_bytes)
             return True
         owners = self._view.owners_of(partition_keys(command.batches))
         if not len(command.batches):
