@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import logging
+import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from coordinator.adapters.kafka.in_flight_window import FEW_MAX, IN_FLIGHT_MAX
 from coordinator.adapters.kafka.librdkafka import handle_of
 from coordinator.adapters.kafka.producer import KafkaTermProducers
 from coordinator.adapters.kafka.settings import needs_callbacks
+from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.core.events import NewEntry
 from coordinator.runtime.ports import ProduceRefused, Report
 from coordinator.testing.reports import noted_in
@@ -110,7 +112,23 @@ class World:
         assert self.reports == [Report(seq, seq, None) for seq in range(self._seq)]
 
 
-def producers_of(signals: bool, properties: dict[str, int], servers: str = "made by librdkafka") -> KafkaTermProducers:
+class SlowMaking(KafkaStats):
+    """Holds the thread that has made a producer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_made, self.may_go_on = threading.Event(), threading.Event()
+
+    def __setattr__(self, name: str, value: object) -> None:
+        super().__setattr__(name, value)
+        if name == "producers_made" and value:
+            self.is_made.set()
+            self.may_go_on.wait(60)
+
+
+def producers_of(
+    signals: bool, properties: dict[str, int], servers: str = "made by librdkafka", stats: KafkaStats | None = None
+) -> KafkaTermProducers:
     return KafkaTermProducers(
         loop=asyncio.get_running_loop(),
         bootstrap_servers=servers,
@@ -119,6 +137,7 @@ def producers_of(signals: bool, properties: dict[str, int], servers: str = "made
         message_max_bytes=1_048_588,
         kafka_properties=properties,
         report_signals=signals,
+        stats=stats,
     )
 
 
@@ -291,3 +310,17 @@ async def test_an_abandoned_producer_leaves_no_descriptor_behind(signals: bool) 
 async def test_a_spare_learns_of_its_producer_id_while_the_loop_waits_for_nothing_else(signals: bool) -> None:
     async with world(signals) as made:
         await made.until(lambda: made.producer.is_ready)
+
+
+async def test_a_producer_that_is_being_made_is_ended_with_the_others(signals: bool) -> None:
+    stats = SlowMaking()
+    producers = producers_of(signals, {"test.mock.num.brokers": 1}, stats=stats)
+    producers.start()
+    async with asyncio.timeout(60):
+        while not stats.is_made.is_set():  # noqa: ASYNC110 - another thread says so
+            await asyncio.sleep(0.005)
+    closing = asyncio.ensure_future(producers.close(60))
+    await asyncio.sleep(0)
+    stats.may_go_on.set()
+    assert await closing
+    assert stats.producers_destroyed == stats.producers_made == 1

@@ -332,12 +332,16 @@ class KafkaTermProducers:
             producers = [*self._open, *self._spares]
             self._spares.clear()
             self._condition.notify_all()
+        end_s = time.monotonic() + timeout_s
         for producer in producers:
             producer.abandon()
-        end_s = time.monotonic() + timeout_s
-        ended = [await producer.ended(max(0.0, end_s - time.monotonic())) for producer in producers]
-        ended.append(await wait_for_end(self._maker, max(0.0, end_s - time.monotonic())))
-        return all(ended)
+        has_ended = await wait_for_end(self._maker, timeout_s)
+        with self._condition:
+            made_late = [*self._spares]
+        for producer in made_late:
+            producer.abandon()
+        ended = [await producer.ended(max(0.0, end_s - time.monotonic())) for producer in (*producers, *made_late)]
+        return has_ended and all(ended)
 
     def _new_producer(self) -> KafkaTermProducer:
         return KafkaTermProducer(
@@ -373,10 +377,8 @@ class KafkaTermProducers:
     def _make_spare(self) -> None:
         spare = self._new_producer()
         with self._condition:
-            if self._closing:
-                spare.abandon()
-                return
-            # A spare is handed out even before it is ready: a term that needs it now is still faster with it than with a new one.
+            # A spare is handed out even before it is ready: a term that needs it now is still faster with it than with a new one. One that
+            # comes too late is here too: its reports are taken on the loop, which alone may abandon it (`close`).
             self._spares.append(spare)
         while self._is_spare(spare):
             try:
