@@ -58,13 +58,13 @@ def metrics_urls(running: Service) -> list[str]:
     return [f"{node.http}/metrics" for node in running.nodes.values()]
 
 
-def wait_for(condition: Callable[[], bool], what: str, timeout_s: float = WAIT_TIMEOUT_S) -> None:
+def wait_for(condition: Callable[[], bool], what: str, timeout_s: float = WAIT_TIMEOUT_S, look_every_s: float = LOOK_EVERY_S) -> None:
     """Return as soon as the condition holds. Raises TimeoutError that says `what` was waited for."""
     deadline = time.perf_counter() + timeout_s
     while not condition():
         if time.perf_counter() > deadline:
             raise TimeoutError(f"waited {timeout_s:g} s in vain for {what}")
-        time.sleep(LOOK_EVERY_S)
+        time.sleep(look_every_s)
 
 
 # ---- printing

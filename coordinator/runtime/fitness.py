@@ -1,7 +1,7 @@
 """Looks whether this node may lead: not while its clock is the odd one out, nor a partition to which Kafka refuses what it writes.
 
 What it finds it tells `Abstention`, which leaves the group, so that other nodes get the partitions, and comes back. With every
-tick a look; a look costs some comparisons of numbers.
+tick a look at what Kafka refused; clocks are compared more rarely, because that takes longer than the rest of a tick.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ class Fitness:
         self._verdict = verdict
         self._rng = rng
         self._refused_s = pauses.refused_s
+        self._clock_look_s = pauses.clock_look_s
+        self._clock_due_s = 0.0
         self._is_clock_odd = False
         self._back_at_s: dict[int, float] = {}
         self._refusals: dict[int, int] = {}
@@ -45,6 +47,15 @@ class Fitness:
     def look(self) -> None:
         """Look at everything once."""
         self._look_at_clock()
+        self._look_at_refusals()
+
+    def tick(self) -> None:
+        """Look at what it is time for."""
+        if asyncio.get_running_loop().time() >= self._clock_due_s:
+            self._look_at_clock()
+        self._look_at_refusals()
+
+    def _look_at_refusals(self) -> None:
         for partition, replica in self._replicas.items():
             if replica.recovery.refused_terms >= REFUSED_TERMS_MAX:
                 self._give_back(partition, replica)
@@ -54,6 +65,7 @@ class Fitness:
             self._abstention.release(REFUSED, partition)
 
     def _look_at_clock(self) -> None:
+        self._clock_due_s = asyncio.get_running_loop().time() + self._clock_look_s
         reason = self._verdict(RETURN_SHARE if self._is_clock_odd else 1.0).reason
         if self._is_clock_odd == (reason is not None):
             return

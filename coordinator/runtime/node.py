@@ -410,7 +410,7 @@ class Node:
             if leads_directory != self._led_directory:
                 self._led_directory = leads_directory
                 self.directory.directory_changed()
-            self.fitness.look()
+            self.fitness.tick()
             self._watch_loading()
             self._load_log.look(asyncio.get_running_loop().time())
             self._note_round("tick")

@@ -36,6 +36,9 @@ class Pauses:
     clocks_ask_s: float = 1.0
     """Between two questions for the clocks of the other nodes, at most."""
 
+    clock_look_s: float = 0.25
+    """Between two looks whether the own clock is the odd one out, at least."""
+
     clocks_forgotten_s: float = 5.0
     """A node that has not answered for so long has no vote on clocks."""
 

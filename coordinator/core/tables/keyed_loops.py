@@ -189,6 +189,8 @@ class KeyedRows:
 
     def has_changed(self) -> bool:
         """Whether a row was noted since `take_changed`."""
+        if self.changed_count == 0:
+            return False
         rows = self._changed_array[: self.changed_count]
         return bool((self.array[rows, CHANGED] == 1).any())
 
