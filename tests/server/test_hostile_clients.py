@@ -7,9 +7,10 @@ import asyncio
 import pytest
 
 from coordinator.adapters.server.close_log import LINES_AT_ONCE, CloseLog
-from coordinator.adapters.server.contract import CloseReason, ServerLimits
+from coordinator.adapters.server.connection import REQUESTS_A_TICK
+from coordinator.adapters.server.contract import CloseReason, IncomingRequest, Respond, ServerLimits
 from coordinator.protocol.api_keys import ApiKey
-from coordinator.protocol.framing import reply_frame, request_frame
+from coordinator.protocol.framing import read_correlation_id, reply_frame, request_frame
 from tests.server.lines import KEY, Echo, Held, read_frame, read_to_end, serving, until
 
 
@@ -69,3 +70,27 @@ def test_a_flood_of_ends_makes_few_lines_and_says_how_many_it_left_out(caplog: p
     assert "another reason" in caplog.messages[-1]
     log.note(CloseReason.MALFORMED, "later", connection_id=2, peer="p", now_s=110.0)
     assert "detail='later' left_out_before=9980" in caplog.messages[-1]
+
+
+async def test_one_read_full_of_requests_lets_the_loop_serve_others() -> None:
+    begun: list[int] = []
+
+    class Counting(Echo):
+        """Counts how many requests it gets before anything else is run."""
+
+        def handle(self, request: IncomingRequest, respond: Respond) -> None:
+            if not begun or begun[-1] < 0:
+                begun.append(0)
+                asyncio.get_running_loop().call_soon(begun.append, -1)
+            begun[-1] += 1
+            super().handle(request, respond)
+
+    async with serving(Counting()) as (_, port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"".join(request_frame(KEY, 0, number, "c", b"") for number in range(5_000)))
+        for number in range(5_000):
+            assert read_correlation_id(await read_frame(reader)) == number
+        writer.close()
+    ticks = [count for count in begun if count > 0]
+    assert sum(ticks) == 5_000
+    assert max(ticks) <= REQUESTS_A_TICK

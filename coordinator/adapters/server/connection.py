@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, cast
+from typing import Final, NamedTuple, Protocol, cast
 
 from coordinator.adapters.server.close_log import CloseLog
 from coordinator.adapters.server.contract import (
@@ -35,6 +35,10 @@ from coordinator.security.principal import ANONYMOUS, Principal
 
 log = logging.getLogger(__name__)
 
+
+REQUESTS_A_TICK: Final = 64
+"""A connection begins no more requests in one tick of the loop, but for those that are taken together with one of them. One read may
+hold tens of thousands that are answered at once, by somebody who has not logged in: they took 600 ms."""
 
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
 _LOGIN = frozenset({int(ApiKey.SASL_HANDSHAKE), int(ApiKey.SASL_AUTHENTICATE)})
@@ -291,14 +295,17 @@ class Connection(asyncio.Protocol):
         try:
             # Writing makes room, so the bounds are checked after each flush: nothing else would check them again.
             self._flush()
-            while self._backlog and self._may_dispatch():
-                while self._backlog and self._may_dispatch():
-                    self._serve()
+            left = REQUESTS_A_TICK
+            while left > 0 and self._backlog and self._may_dispatch():
+                while left > 0 and self._backlog and self._may_dispatch():
+                    left -= self._serve()
                 self._flush()
         finally:
             self._is_dispatching = False
         if self._end is not None:
             return
+        if self._backlog and self._may_dispatch():
+            self._schedule_flush()  # the other connections first
         if self._is_draining and not self._backlog and not self._queue:
             self.close(CloseReason.SHUTDOWN, "")
             return
@@ -310,18 +317,19 @@ class Connection(asyncio.Protocol):
     def _forget_backlog(self) -> None:
         self._backlog, self._dispatched = [], 0
 
-    def _serve(self) -> None:
-        """Serve the next requests of the backlog: one, or as many as are taken together and there is room for."""
+    def _serve(self) -> int:
+        """Serve the next requests of the backlog: one, or as many as are taken together and there is room for; returns how many."""
         try:
-            self._hand_over()
+            return self._hand_over()
         except MalformedMessage as error:
             self.close(CloseReason.MALFORMED, str(error))
         except Exception as error:  # an exception of a handler must not end the other connections' loop
             peer = self._peer
             log.exception("request handler failed listener=%s connection=%d peer=%s", peer.listener, peer.connection_id, peer.address)
             self.close(CloseReason.HANDLER_FAILED, repr(error))
+        return 1
 
-    def _hand_over(self) -> None:
+    def _hand_over(self) -> int:
         backlog, first, head = self._backlog, self._dispatched, self._head
         correlation_ids: list[int] = []
         if head is not None:
@@ -334,7 +342,7 @@ class Connection(asyncio.Protocol):
             frame = backlog[first]
             head = self._read_head(frame)
             if head is None:
-                return
+                return 1
             correlation_ids = same_heads(backlog, first, head.start, head.rest, 1, 1)
         frames = backlog if stop - first == len(backlog) else backlog[first:stop]
         self._stats.requests[head.kind.wire_api_key] += stop - first
@@ -346,6 +354,7 @@ class Connection(asyncio.Protocol):
         else:
             for request, respond in run.each():
                 self._owner.handler.handle(request, respond)
+        return stop - first
 
     def _read_head(self, frame: bytes) -> _Head | None:
         """Everything before a request's body; None if no handler has to see it: it is answered, or refused, already."""
