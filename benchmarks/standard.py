@@ -170,6 +170,7 @@ def measure(bed: Bed, shape: Standard, targets: Sequence[Target]) -> Row:
     row["bytes_per_batch"] = bytes_per_batch
     us = 1e6 / batches if batches else float("nan")
     row["loop_us"], row["others_us"], row["broker_us"] = coordinator.main_s * us, coordinator.others_s * us, kafka.total_s * us
+    row["clients_us"] = coordinator.clients_s * us
     sqlite_rows_per_s = bed.raw.submit(measure_sqlite, SQLITE_ROWS).result()
     row["sqlite_rows_per_s"], row["to_sqlite"] = sqlite_rows_per_s, measured.batches / measured.window_s / sqlite_rows_per_s
     row["file_loop_us"] = coordinator.main_s * us * shape.batches * sqlite_rows_per_s / SQLITE_ROWS_PER_S
@@ -313,6 +314,7 @@ COLUMNS = (
     "bytes_per_batch",
     "loop_us",
     "others_us",
+    "clients_us",
     "broker_us",
     "generator_us",
     "compiling",

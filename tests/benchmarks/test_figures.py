@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from benchmarks.bed import Row, table, wait_for
 from benchmarks.loop_profile import LOOP_ITSELF, shares_of
@@ -90,6 +91,17 @@ def test_the_main_threads_cpu_is_told_from_the_others() -> None:
     assert used.others_s >= 0.15 > used.main_s
     assert cpu_seconds(os.getpid()) >= used.total_s
     assert resident_bytes(os.getpid()) > 1 << 20
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/schedstat"), reason="ticks only")
+def test_the_threads_of_librdkafka_are_told_from_the_others() -> None:
+    """They are threads of this process, so this process has used at least as much."""
+    before = thread_cpu(os.getpid())
+    producer = Producer({"bootstrap.servers": "its own", "test.mock.num.brokers": 1, "log_level": 0})
+    producer.list_topics(timeout=10)
+    used = thread_cpu(os.getpid()).since(before)
+    assert used.clients_s > 0
+    assert producer.flush(10) == 0
 
 
 def test_what_compiled_and_what_was_stolen_are_counted_by_the_second() -> None:
