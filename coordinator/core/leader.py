@@ -135,7 +135,7 @@ class Leader:
 
     def take_reports(self, term: Term, reports: Sequence[Delivery]) -> None:
         """Take delivery reports of the term in force. Raises `TermOver`, `BrokenInvariant`."""
-        if reports and reports[0].seq < reports[0].entries:
+        if reports and reports[0].seq + 1 == reports[0].entries:
             seq, offset, error, count = reports[0]
             if error is not None:
                 raise TermOver(TermCause.DELIVERY, f"the claim was not delivered: {error}")

@@ -120,3 +120,11 @@ def test_the_report_of_a_claim_may_be_that_of_entries_too() -> None:
     leader.feed(Delivered(term_id, [Delivery(1, len(world.log) - 1, None, 2)]))
     assert error_of(leader.answers[token]) == ErrorCode.NONE
     assert leader.view.term_ends == {}
+
+
+def test_a_report_with_a_key_that_is_not_the_terms_own_ends_it() -> None:
+    world = World()
+    leader = world.add_replica()
+    leader.lead()
+    leader.feed(Delivered(leader.term_id or 0, [Delivery(-1, len(world.log), None)]))
+    assert leader.view.term_ends == {"misplaced": 1}
