@@ -13,6 +13,7 @@ import pytest
 from coordinator.adapters.server.contract import CloseReason, Handler, IncomingRequest, Respond, ServerLimits
 from coordinator.client.connection import ClientConnection, ConnectionLost
 from coordinator.operations.table import APIS, ApiTable
+from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import decode
 from coordinator.protocol.framing import reply_body, reply_frame, request_frame
 from coordinator.protocol.wire import MalformedMessage
@@ -120,6 +121,19 @@ async def test_api_versions_is_answered_by_the_server(version: int) -> None:
         writer.write(_request(3, b"still open"))
         assert reply_body(await read_frame(reader)) == b"still open"
         assert len(handler.seen) == 1
+        writer.close()
+
+
+async def test_answers_have_the_header_of_their_version() -> None:
+    """Clients that ask in an old version read an answer without tagged fields in its header."""
+    of_the_server = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
+    async with serving(Echo()) as (_, port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for key in APIS.keys() - of_the_server:
+            for version, schema in APIS[key].versions.items():
+                writer.write(_request(7, b"body", key, version, flexible=schema.request_type.__flexible__))
+                tags = b"\0" if schema.response_type.__flexible__ else b""
+                assert await read_frame(reader) == b"\0\0\0\7" + tags + b"body", f"request {key} version {version}"
         writer.close()
 
 

@@ -72,6 +72,7 @@ class _Head(NamedTuple):
     start: bytes
     rest: bytes
     kind: RequestKind
+    is_answer_tagged: bool
     is_answer_unbounded: bool
     take_run: TakeRun | None
 
@@ -81,8 +82,8 @@ class _Awaited(Pending):
 
     __slots__ = ("_connection",)
 
-    def __init__(self, connection: Connection, correlation_ids: list[int], request_bytes: list[int], is_large: bool) -> None:
-        super().__init__(correlation_ids, request_bytes, True, is_large)
+    def __init__(self, connection: Connection, head: _Head, correlation_ids: list[int], request_bytes: list[int]) -> None:
+        super().__init__(correlation_ids, request_bytes, head.is_answer_tagged, head.is_answer_unbounded)
         self._connection = connection
 
     @property
@@ -346,7 +347,7 @@ class Connection(asyncio.Protocol):
             correlation_ids = same_heads(backlog, first, head.start, head.rest, 1, 1)
         frames = backlog if stop - first == len(backlog) else backlog[first:stop]
         self._stats.requests[head.kind.wire_api_key] += stop - first
-        awaited = _Awaited(self, correlation_ids, list(map(len, frames)), head.is_answer_unbounded)
+        awaited = _Awaited(self, head, correlation_ids, list(map(len, frames)))
         self._queue.expect(awaited)
         run = RequestRun(head.kind, correlation_ids, frames, self._received_s, self._peer, awaited)
         if head.take_run is not None:
@@ -384,7 +385,12 @@ class Connection(asyncio.Protocol):
             return None
         kind = RequestKind(api.operation.key, version, client_id, body_offset, key)
         self._head = _Head(
-            frame[:KIND_BYTES], frame[HEAD_BYTES:body_offset], kind, api.operation.is_unbounded, self._owner.handler.runs.get(kind.api_key)
+            frame[:KIND_BYTES],
+            frame[HEAD_BYTES:body_offset],
+            kind,
+            api.is_response_tagged(version),
+            api.operation.is_unbounded,
+            self._owner.handler.runs.get(kind.api_key),
         )
         return self._head
 
