@@ -34,7 +34,7 @@ class BrokerThreads:
         self.are_waiting = False
         """They run when a core is free; else at once."""
         self._many = 0
-        self._may_set = hasattr(os, "sched_getscheduler") and os.path.isdir(_TASKS) and os.sched_getscheduler(0) == os.SCHED_OTHER
+        self._may_set = _is_policy_the_usual()
 
     def handing_over(self, entries: int) -> None:
         """Entries of one producer are about to leave together: so many."""
@@ -61,6 +61,16 @@ class BrokerThreads:
         except OSError as error:
             self._may_set = False
             LOG.info("this system does not let threads wait for a free core (%s): more CPU is used while many commits come", error)
+
+
+def _is_policy_the_usual() -> bool:
+    """Whether this thread has the policy that threads have when nobody says otherwise; False where that cannot be told."""
+    if not hasattr(os, "sched_getscheduler") or not os.path.isdir(_TASKS):
+        return False
+    try:
+        return os.sched_getscheduler(0) == os.SCHED_OTHER
+    except OSError:  # a C library, or a sandbox, without this call
+        return False
 
 
 def _broker_threads() -> list[int]:
