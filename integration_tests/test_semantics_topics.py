@@ -8,7 +8,7 @@ import uuid
 import kio.schema.find_coordinator.v6 as find_coordinator
 import kio.schema.metadata.v12 as metadata
 import pytest
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ConfigResource
 from kio.static.primitive import i8
 
 from coordinator.kafka.names import topic_id_text
@@ -246,9 +246,14 @@ async def test_metadata_shows_nodes_as_brokers_and_partitions_with_leaders(wire:
 
 async def test_generic_tools_can_connect(wire: Wire, one_node: Service) -> None:
     topic = await wire.new_topic(2)
-    described = AdminClient({"bootstrap.servers": one_node.addresses[0], **properties_at(one_node.addresses[0])}).list_topics(timeout=20)
+    admin = AdminClient({"bootstrap.servers": one_node.addresses[0], **properties_at(one_node.addresses[0])})
+    described = admin.list_topics(timeout=20)
     assert {node: f"{broker.host}:{broker.port}" for node, broker in described.brokers.items()} == {1: one_node.addresses[0]}
     assert sorted(described.topics[topic.name].partitions) == [0, 1]
+    # librdkafka asks in version 1, whose answers have a header without tagged fields.
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic.name)
+    (settings,) = [asked.result(60) for asked in admin.describe_configs([resource]).values()]
+    assert "retention.ms" in settings
 
 
 async def test_describe_topics_by_id_by_name_and_all(wire: Wire) -> None:
