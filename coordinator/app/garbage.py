@@ -1,4 +1,8 @@
-"""When the collector of cycles looks at the objects of a process: never at very many at once, for the event loop stands still meanwhile."""
+"""When the collector of cycles looks at the objects of a process: at few at once, for the event loop stands still meanwhile.
+
+Python looks at all that were made since the start when a hundred middle collections left many objects: 120 ms for a million. So tables
+are arrays, and what lives long and goes again, such as a connection, is in no cycle when it goes.
+"""
 
 from __future__ import annotations
 
