@@ -38,7 +38,8 @@ REPLY_TIMEOUT_S: Final = 30.0
 """More than any request may take by its TimeoutMs, on a machine that may stand still for seconds."""
 RETRY_PAUSE_S: Final = 0.05
 DIRECTORY: Final = 0
-READINGS_MAX: Final = 5
+QUIET_WITHIN_S: Final = 240.0
+"""Files that the last deletions emptied are removed behind their grace of a minute, and many take a while."""
 NO_LIMIT_BYTES: Final = 2**31 - 1
 OFFSET_OUT_OF_RANGE: Final = 1
 Logs = Mapping[int, tuple[LogMessage, ...]]
@@ -196,18 +197,19 @@ def read_final_state(
     `known` is what was read before of a log whose beginning may be gone.
 
     A request that its client has given up may still be on its way through a network that was cut, and take effect between
-    the reading of the log and that of the state. Then everything is read once more.
+    the reading of the log and that of the state, and files are removed after their last batch. Then everything is read once more.
     """
     logs = dump_topic(bootstrap, metadata_topic, known)
     readers = {coordinator_id: LogReader() for coordinator_id in logs}
     last_changes = _last_changes(readers, logs)
-    for _ in range(READINGS_MAX):
+    end_s = time.monotonic() + QUIET_WITHIN_S
+    while time.monotonic() < end_s:
         final = asyncio.run(_read_state(nodes, owners, logs, last_changes))
         logs = dump_topic(bootstrap, metadata_topic, known=logs)
         before, last_changes = last_changes, _last_changes(readers, logs)
         if before == last_changes:
             return final
-    raise AssertionError(f"the log was changed during each of {READINGS_MAX} readings, though no client works any more")
+    raise AssertionError(f"the log was changed during each reading within {QUIET_WITHIN_S:g} s, though no client works any more")
 
 
 def _last_changes(readers: Mapping[int, LogReader], logs: Logs) -> dict[int, int]:
