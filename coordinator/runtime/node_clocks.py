@@ -66,6 +66,9 @@ class NodeClocks:
         self._ask_s = pauses.clocks_ask_s
         self._forgotten_ms = pauses.clocks_forgotten_s * 1000
         self._heard: dict[int, Heard] = {}
+        self._brackets: list[Bracket] = []
+        self._kafka: Bracket | None = None
+        """What the brackets tell of Kafka's clock: every replica asks for it in every tick."""
 
     # ---- asking
 
@@ -148,7 +151,10 @@ class NodeClocks:
         ]
 
     def _measured(self) -> Bracket | None:
-        return _median(replica.broker_time.bracket for replica in self._replicas.values() if replica.broker_time.bracket is not None)
+        brackets = [bracket for replica in self._replicas.values() if (bracket := replica.broker_time.bracket) is not None]
+        if brackets != self._brackets:
+            self._brackets, self._kafka = brackets, _median(brackets)
+        return self._kafka
 
 
 def _distance(time_ms: int, asked_ms: float, heard_ms: float) -> Bracket:
