@@ -85,6 +85,17 @@ class Model:
         self.changed.difference_update(rows)
         self.free.update(rows)
 
+    def forget(self, key: Key) -> None:
+        """Unlink all rows whose keys differ from this one in their third part alone; keys that are not there are named too."""
+        alike = [other for other in self.row_of if other[:2] == key[:2]]
+        thirds = sorted({other[2] for other in alike} | {key[2], 12_345})
+        rows = np.full(len(thirds), -7, np.int64)
+        count = self.rows.forget(key[0], key[1], np.array(thirds, np.int64).data, rows.data)
+        gone = [self.row_of.pop(other) for other in sorted(alike)]
+        assert rows.tolist() == gone + [-7] * (len(thirds) - count)
+        self.changed.difference_update(gone)
+        self.unlinked += gone
+
     def touch(self, key: Key) -> None:
         if key in self.row_of:
             self.rows.touch(self.row_of[key])
@@ -140,12 +151,13 @@ def _do(model: Model, what: str, key: Key, number: int) -> None:
     of_key: dict[str, Callable[[Key], None]] = {
         "add": model.add,
         "unlink": model.unlink,
+        "forget": model.forget,
         "touch": model.touch,
         "untouch": model.untouch,
     }
     of_all: dict[str, Callable[[], None]] = {"take": model.take_changed, "copy": model.copy, "restore": model.restore}
     if what in of_key:
-        of_key[what](key)
+        of_key[what](key if what != "forget" or number % 10 else MANY[0])
     elif what in of_all:
         of_all[what]()
     elif what == "drop":
@@ -154,7 +166,8 @@ def _do(model: Model, what: str, key: Key, number: int) -> None:
         model.release(number)
 
 
-WHAT = ["add"] * 8 + ["unlink"] * 5 + ["release"] * 4 + ["touch"] * 4 + ["untouch"] * 3 + ["take", "copy", "restore", "drop"]
+WHAT = ["add"] * 8 + ["unlink"] * 5 + ["forget"] * 2 + ["release"] * 4 + ["touch"] * 4 + ["untouch"] * 3
+WHAT += ["take", "copy", "restore", "drop"]
 
 
 @pytest.mark.parametrize("kind", KINDS)

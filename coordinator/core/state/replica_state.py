@@ -156,7 +156,8 @@ class ShardState:
         table.max_timestamp.cells[row] = stored.max_timestamp
         table.max_timestamp_offset.cells[row] = stored.max_timestamp_offset
         if stored.is_dead:
-            table.forget(*split_partition_key(stored.key))
+            topic_id, partition = split_partition_key(stored.key)
+            table.forget(topic_id, [partition])
             self.dead[row] = stored.key
             self.trimming[row] = stored.trimmed_to
             return
@@ -276,10 +277,18 @@ class ShardState:
             if row is not None and record.new_log_start_offset > hot.partitions.log_start.cells[row]:
                 self.trimming.setdefault(row, hot.partitions.log_start.cells[row])
         has_directory_changed = hot.apply(record, offset)
-        for row in hot.touched.partitions_forgotten[forgotten_before:]:
-            self.dead[row] = hot.partitions.keys[row]
-            self.trimming.setdefault(row, hot.partitions.log_start.cells[row])
+        if gone := hot.touched.partitions_forgotten[forgotten_before:]:
+            self._bury_partitions(gone)
         return has_directory_changed
+
+    def _bury_partitions(self, rows: list[int]) -> None:
+        """The batches of forgotten partitions are to be counted out, from where that is for those of which some are already."""
+        table = self.hot.partitions
+        self.dead.update(zip(rows, map(table.keys.__getitem__, rows), strict=True))
+        starts = dict(zip(rows, table.log_start.array[rows].tolist(), strict=True))
+        for row in starts.keys() & self.trimming.keys():
+            del starts[row]
+        self.trimming.update(starts)
 
     # ---- reading
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from coordinator.core.commands import LogOrigin
 from coordinator.core.directory.content import Restoration
 from coordinator.core.directory.directory import UNDATED, Directory, apply_directory, date_deletions, forget_deletions, reopen_orders
@@ -244,10 +246,9 @@ class HotState:
         topic = self.topics.pop(record.topic_id, None)
         if topic is None:
             return
-        rows = {self.partitions.forget(record.topic_id, partition) for partition in topic.partitions}
-        gone = {row for row in rows if row is not None}
+        gone = self.partitions.forget(record.topic_id, topic.partitions)
         self._drop_producers(self.producers.of_partitions(gone))
-        self.touched.partitions_forgotten.extend(sorted(gone))
+        self.touched.partitions_forgotten += gone.tolist()
 
     def _apply_records_deleted(self, record: RecordsDeleted) -> None:
         row = self.partitions.find(record.topic_id, record.partition)
@@ -266,7 +267,7 @@ class HotState:
         if row is None:
             return
         if isinstance(record, DisklessLogReset) and facts_of(self.partitions, row).origin is LogOrigin.INITIALISED:
-            self._drop_producers(self.producers.of_partitions({row}))
+            self._drop_producers(self.producers.of_partitions(np.array([row], np.int64)))
         apply_migration(self.partitions, self.producers, row, record, self.log_time_ms)
 
     def _drop_producers(self, rows: Int64s) -> None:

@@ -40,6 +40,9 @@ cdef class KeyedRows:
     @cython.locals(place=Py_ssize_t, hole=Py_ssize_t, other=Py_ssize_t, home=Py_ssize_t)
     cpdef void unlink(self, Py_ssize_t row) except *
 
+    @cython.locals(at=Py_ssize_t, row=Py_ssize_t, count=Py_ssize_t)
+    cpdef Py_ssize_t forget(self, long long first, long long second, long long[::1] thirds, long long[::1] rows) except -1
+
     cpdef void release(self, Py_ssize_t row) except *
 
     @cython.locals(place=Py_ssize_t)

@@ -143,6 +143,21 @@ class KeyedRows:
                 self.slots[hole], self.slots[place] = other + 1, 0
                 hole = place
 
+    def forget(self, first: int, second: int, thirds: memoryview[int], rows: memoryview[int]) -> int:
+        """Unlink the rows of keys that differ in their third part alone, and do not note them as changed.
+
+        Returns how many were there; `rows`, which has room for all, gets theirs.
+        """
+        count = 0
+        for at in range(len(thirds)):
+            row = self.find(first, second, thirds[at])
+            if row >= 0:
+                self.unlink(row)
+                self.untouch(row)
+                rows[count] = row
+                count += 1
+        return count
+
     def release(self, row: int) -> None:
         """Give the number of an unlinked row back."""
         self.free[self.free_count] = row

@@ -136,7 +136,7 @@ class EmptyFiles:
         rows: list[FileRow] = []
         behind: Position | None = after
         while behind is not None and len(rows) < limit:
-            found, behind = self._read(behind, min(self._pace.piece.rows, limit - len(rows)), before_ms)
+            found, behind = self._read(behind, min(self._pace.files, limit - len(rows)), before_ms)
             rows += found
             await self._pace.rest()
         return rows
@@ -191,7 +191,7 @@ class EmptyFiles:
         removed = await asyncio.gather(*(self._delete(keys) for keys in _chunks(deletable, size)))
         gone = sum(removed)
         met = _Met(gone=gone, unknown=steps.count(None), deletable=len(deletable) - gone)
-        for some in _chunks(handed, self._pace.piece.keys):
+        for some in _chunks(handed, self._pace.files):
             met.gone += await self._hand_over(some)
         met.waiting = len(rows) - met.gone - met.deletable
         if met.waiting or met.deletable:
@@ -237,7 +237,7 @@ class EmptyFiles:
         self._delete_failures += removal.has_failed
         logged, gone = 0, [key for key in keys if key in removal.gone]
         while gone:
-            size = self._pace.piece.keys
+            size = self._pace.files
             some, gone = gone[:size], gone[size:]
             logged += self._logged(some, await self._log(RemoveFiles(object_keys=some)))
         self._deleted += logged

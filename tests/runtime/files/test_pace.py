@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
-from coordinator.runtime.files.pace import ALONE, BESIDE, ENTRIES_UNDER_WAY_MAX, Pace
+from coordinator.runtime.files.pace import ENTRIES_UNDER_WAY_MAX, FEW_FILES, MANY_FILES, Pace
 
 DEADLINE_S = 60.0
 
@@ -20,15 +21,15 @@ class Commits:
 async def test_pieces_are_small_from_a_commit_on_until_none_comes_any_more() -> None:
     commits = Commits()
     pace = Pace(commits)
-    assert pace.piece == ALONE
+    assert pace.files == MANY_FILES
     commits.count += 1
-    assert pace.piece == BESIDE
+    assert pace.files == FEW_FILES
     async with asyncio.timeout(DEADLINE_S):
-        while pace.piece != ALONE:  # noqa: ASYNC110
+        while pace.files != MANY_FILES:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     # A replica that is built anew counts from 0: somebody may have committed.
     commits.count = 0
-    assert pace.piece == BESIDE
+    assert pace.files == FEW_FILES
 
 
 async def test_few_entries_are_under_way_at_a_time_and_all_get_their_turn() -> None:
@@ -65,3 +66,16 @@ async def test_an_entry_that_fails_makes_room() -> None:
             pass
     async with asyncio.timeout(DEADLINE_S), pace.entry():
         pass
+
+
+async def test_a_piece_behind_a_long_rest_is_larger() -> None:
+    commits = Commits()
+    pace = Pace(commits)
+    sizes = []
+    for held_s in (0.0, 0.03):
+        commits.count += 1
+        asyncio.get_running_loop().call_soon(time.sleep, held_s)
+        await pace.rest()
+        commits.count += 1
+        sizes.append(pace.files)
+    assert FEW_FILES <= sizes[0] <= sizes[1] == MANY_FILES
