@@ -47,7 +47,7 @@ from coordinator.core.leadership.term import Term, TermCause, TermOver
 from coordinator.core.limits import Limits
 from coordinator.core.log_entry import ReadEntry
 from coordinator.core.state.packing import Freeze
-from coordinator.core.state.replica_state import TRIMMED_AT_ONCE, TRIMMED_BESIDE_COMMITS, Sealed, ShardState
+from coordinator.core.state.replica_state import Sealed, ShardState
 from coordinator.core.tables.in_memory import BrokenInvariant, NotSupported
 from coordinator.core.tables.stored_rows import Header
 from coordinator.kafka.errors import ErrorCode
@@ -198,8 +198,7 @@ class Shard:
     def _tick(self, now_ms: int) -> None:
         state = self.committed.state
         if state.trimming:
-            # What was committed since the last write tells that commits come.
-            state.trim_step(TRIMMED_BESIDE_COMMITS if state.unwritten_batches else TRIMMED_AT_ONCE)
+            state.trim_step()
         self.leader.answer_trimmed()
         self.leader.expire(now_ms)
         self.leader.forget_old(now_ms)

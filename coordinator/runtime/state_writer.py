@@ -130,8 +130,7 @@ class StateWriter:
         if self._store is None or self._writing is not None or self._is_suspended or view.phase is State.FAILED:
             return
         freeze, mark = self._take(shard, view)
-        generation = freeze.generation
-        rest = self._rest if self._times.begin(generation.batches, generation.ended) else no_rest
+        rest = self._rest if self._times.begin(freeze.generation.batches) else no_rest
         self._writing = self._loop.create_task(self._write(shard, self._store, freeze, mark, rest), name=f"write-{self._partition}")
 
     def suspend(self) -> None:

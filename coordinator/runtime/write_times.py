@@ -48,10 +48,10 @@ class WriteTimes:
         self._empty_ms = self._clock_ms()
         return self._empty_ms - self._written_ms >= IDLE_WRITE_INTERVAL_MS
 
-    def begin(self, batches: int, ended: int) -> bool:
-        """A write begins of so many batches and files, and changes of files that end; returns whether it rests between pieces."""
+    def begin(self, batches: int) -> bool:
+        """A write of so many batches and files begins; returns whether it rests between pieces."""
         now_ms = self._clock_ms()
         came_ms = max(now_ms - max(self._written_ms, self._empty_ms), 1)
         self._written_ms = self._looked_ms = self._empty_ms = now_ms
         self._seen_batches = 0
-        return batches + ended >= FEW_BATCHES and batches < RESTED_BATCHES_PER_S * came_ms / 1000
+        return FEW_BATCHES <= batches < RESTED_BATCHES_PER_S * came_ms / 1000

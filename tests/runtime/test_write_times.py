@@ -23,7 +23,7 @@ class Clock:
 def written(clock: Clock) -> WriteTimes:
     """The times of a database that is written at this moment."""
     times = WriteTimes(clock_ms=clock, interval_ms=INTERVAL_MS)
-    times.begin(1, 0)
+    times.begin(1)
     return times
 
 
@@ -37,7 +37,7 @@ def follow(times: WriteTimes, clock: Clock, came: list[int]) -> list[int]:
         assert times.is_time()
         if times.is_followed_due(unwritten):
             due.append(clock.now_ms - START_MS)
-            times.begin(unwritten, 0)
+            times.begin(unwritten)
             unwritten = 0
         assert not times.is_time()
     return due
@@ -92,15 +92,7 @@ def test_the_writer_rests_when_batches_come_slowly(batches: int, within_ms: int,
     clock = Clock()
     times = written(clock)
     clock.now_ms += within_ms
-    assert times.begin(batches, 0) is rests
-
-
-@pytest.mark.parametrize(("ended", "rests"), [(998, False), (999, True), (1_000_000, True)])
-def test_the_writer_rests_for_files_that_end_however_many(ended: int, *, rests: bool) -> None:
-    clock = Clock()
-    times = written(clock)
-    clock.now_ms += 500
-    assert times.begin(1, ended) is rests
+    assert times.begin(batches) is rests
 
 
 def test_the_time_without_anything_to_write_does_not_count_as_slow() -> None:
@@ -109,4 +101,4 @@ def test_the_time_without_anything_to_write_does_not_count_as_slow() -> None:
     clock.now_ms += 60_000
     times.is_offset_due()
     clock.now_ms += 250
-    assert not times.begin(100_000, 0)
+    assert not times.begin(100_000)

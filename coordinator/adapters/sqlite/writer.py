@@ -34,8 +34,6 @@ FEW_ROWS = 4096
 """So many rows go in by 64 at most: the event loop waits while the values of a statement are taken over."""
 FILES_A_STATEMENT = 1_000
 """A deleted topic takes batches of very many files: their list is text that holds the interpreter while it is made."""
-TOMBSTONES_A_STATEMENT = 64
-"""Hashing them holds the interpreter."""
 LAST_RUNS_REMEMBERED_MAX = 100_000
 
 PUT_HEADER = "INSERT OR REPLACE INTO header"
@@ -148,9 +146,7 @@ class FlushWriter:
             connection.execute(LOSE_BATCHES, (some, flush.emptied_ms))
         connection.executemany(TRIM_RUNS, flush.trimmed)
         put_columns(connection, PUT_PRODUCER, flush.producers, rest)
-        for first in range(0, len(flush.tombstones), TOMBSTONES_A_STATEMENT):
-            stones = flush.tombstones[first : first + TOMBSTONES_A_STATEMENT]
-            put(connection, PUT_TOMBSTONE, [(*stone, hash_tombstone(*stone).to_bytes()) for stone in stones], rest)
+        put(connection, PUT_TOMBSTONE, [(*stone, hash_tombstone(*stone).to_bytes()) for stone in flush.tombstones], rest)
         if flush.directory is not None:
             put(connection, PUT_DIRECTORY, [(1, flush.directory, directory_proof(flush.directory))])
         purged = [(row,) for row in flush.partitions_purged]

@@ -53,10 +53,6 @@ from records.model import (
 OFFSET_END = (1 << 63) - 1
 """Behind every offset."""
 
-TRIMMED_AT_ONCE = 1_000
-"""Deleted batches that are counted out of their files at once: that takes most of a millisecond."""
-TRIMMED_BESIDE_COMMITS = 250
-"""So many while commits come, which wait meanwhile."""
 TRIM_PARTITION_COST = 10
 """The cost of looking at a partition, in batches counted out."""
 EMPTY_FILES_KEPT_MAX = 4096
@@ -473,8 +469,8 @@ class ShardState:
 
     # ---- housekeeping
 
-    def trim_step(self, rows_max: int = TRIMMED_AT_ONCE) -> bool:
-        """Count some deleted batches out of their files; returns whether there is more to do."""
+    def trim_step(self, rows_max: int = 1_000) -> bool:
+        """Count some deleted batches out of their files, which takes less than a millisecond; returns whether there is more to do."""
         budget = rows_max
         taken = TakenOut(self.active)
         try:

@@ -51,11 +51,6 @@ class Generation:
     purged: list[int] = field(default_factory=list)
     batches: int = 0
 
-    @property
-    def ended(self) -> int:
-        """How many changes of files that end there are: those that lost batches or were removed, and tombstones."""
-        return len(self.live_lost) + len(self.files_removed) + len(self.tombstones)
-
     def add(self, applied: AppliedFiles) -> None:
         """Take committed files."""
         self.applied.append(applied)

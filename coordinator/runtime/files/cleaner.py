@@ -17,7 +17,6 @@ from coordinator.runtime.failures import NotReadable
 from coordinator.runtime.files.asking import OwnersAsked
 from coordinator.runtime.files.empty_files import CleanerCounts, EmptyFiles
 from coordinator.runtime.files.objects import ObjectRemover
-from coordinator.runtime.files.pace import Pace
 from coordinator.runtime.files.rules import FileRules
 from coordinator.runtime.replica import Replica
 
@@ -51,7 +50,7 @@ class FileCleaner:
         self._clock_ms = clock_ms
         self._spawn = spawn
         self._kept: dict[int, EmptyFiles] = {}
-        self._pace = Pace(self._commits)
+        self._log_turn = asyncio.Lock()
 
     def loaded(self, partition: int) -> None:
         """A replica is loaded: look after the files of its coordinator from now on."""
@@ -64,7 +63,7 @@ class FileCleaner:
             remover=self._remover,
             rules=self._rules,
             clock_ms=self._clock_ms,
-            pace=self._pace,
+            log_turn=self._log_turn,
             on_handed_over=self.hurry,
         )
         self._spawn(self._keep(partition, self._kept[partition], self._remover), f"files-{partition}")
@@ -77,10 +76,6 @@ class FileCleaner:
     def counts(self, partition: int) -> CleanerCounts:
         """What was done for a coordinator, and what was met."""
         return self._kept[partition].counts if partition in self._kept else NOTHING_DONE
-
-    def _commits(self) -> int:
-        """How many commits the coordinators of this node have acknowledged."""
-        return sum(view.commit_counts.commits for replica in self._replicas.values() if (view := replica.view) is not None)
 
     @property
     def _is_held(self) -> bool:

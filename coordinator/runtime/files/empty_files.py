@@ -22,7 +22,6 @@ from coordinator.core.view import ShardView
 from coordinator.kafka.errors import ErrorCode
 from coordinator.runtime.files.asking import OwnersAsked
 from coordinator.runtime.files.objects import ObjectRemover
-from coordinator.runtime.files.pace import Pace
 from coordinator.runtime.files.rules import FileRules
 from coordinator.runtime.files.turns import Ask, Delete, HandOver, Step, next_step
 from coordinator.runtime.files.walk import Position, Walk
@@ -32,11 +31,17 @@ LOG = logging.getLogger("coordinator.files")
 
 T = TypeVar("T")
 
-ROWS_AT_ONCE = 25
-"""Finding out what is next for rows that were read holds the event loop; so many take it for a tenth of a millisecond."""
+ROWS_PER_PIECE = 25
+"""Reading rows, and finding out what is next for them, holds the event loop; so many take it for a fraction of a millisecond."""
+PIECE_PAUSE_S = 0.001
+"""Behind each piece that was read, so that commits find the event loop free most of the time."""
 FILES_AT_ONCE = 4_000
 """Files that are asked about and deleted side by side: no more than the state keeps (`EMPTY_FILES_KEPT_MAX`)."""
+KEYS_PER_ENTRY = 50
+"""Deciding on a key and applying that takes the event loop some microseconds, and commits wait meanwhile: a fraction of a millisecond."""
 LOG_TIMEOUT_MS = 5_000
+LOG_PAUSE_S = (0.002, 0.1)
+"""Behind each entry as long as it was on its way, within these bounds, so that commits come first, however many files there are."""
 
 
 class CleanerCounts(NamedTuple):
@@ -86,10 +91,10 @@ class EmptyFiles:
         remover: ObjectRemover,
         rules: FileRules,
         clock_ms: Callable[[], int],
-        pace: Pace,
+        log_turn: asyncio.Lock,
         on_handed_over: Callable[[int], None],
     ) -> None:
-        """`on_handed_over` is told who has got files."""
+        """`log_turn` is held while an entry is on its way, so that commits come between; `on_handed_over` is told who has got files."""
         self._partition = partition
         self._replica = replica
         self._asked = asked
@@ -98,7 +103,7 @@ class EmptyFiles:
         self._clock_ms = clock_ms
         self._on_handed_over = on_handed_over
         self._deleted = self._handed_over = self._delete_failures = 0
-        self._pace = pace
+        self._log_turn = log_turn
         self.forget()
 
     def forget(self) -> None:
@@ -136,9 +141,9 @@ class EmptyFiles:
         rows: list[FileRow] = []
         behind: Position | None = after
         while behind is not None and len(rows) < limit:
-            found, behind = self._read(behind, min(self._pace.files, limit - len(rows)), before_ms)
+            found, behind = self._read(behind, min(ROWS_PER_PIECE, limit - len(rows)), before_ms)
             rows += found
-            await self._pace.rest()
+            await asyncio.sleep(PIECE_PAUSE_S)
         return rows
 
     async def _look_at_new(self, due_ms: int, left: int) -> int:
@@ -181,7 +186,7 @@ class EmptyFiles:
         """Do for each file what is its turn, as far as that is possible now."""
         now_ms, rules = self._log_now_ms(), self._rules
         old: list[FileRow] = []
-        for piece in _chunks(rows, ROWS_AT_ONCE):
+        for piece in _chunks(rows, ROWS_PER_PIECE):
             old += [row for row in piece if ends_ms(row, rules.commit_max_age_ms, rules.delete_grace_ms) < now_ms]
             await asyncio.sleep(0)
         steps = await self._steps(old)
@@ -191,7 +196,7 @@ class EmptyFiles:
         removed = await asyncio.gather(*(self._delete(keys) for keys in _chunks(deletable, size)))
         gone = sum(removed)
         met = _Met(gone=gone, unknown=steps.count(None), deletable=len(deletable) - gone)
-        for some in _chunks(handed, self._pace.files):
+        for some in _chunks(handed, KEYS_PER_ENTRY):
             met.gone += await self._hand_over(some)
         met.waiting = len(rows) - met.gone - met.deletable
         if met.waiting or met.deletable:
@@ -207,7 +212,7 @@ class EmptyFiles:
         open_places = list(range(len(rows)))
         while open_places:
             questions: dict[int, list[int]] = {}
-            for piece in _chunks(open_places, ROWS_AT_ONCE):
+            for piece in _chunks(open_places, ROWS_PER_PIECE):
                 for place in piece:
                     step = next_step(owners[place], self._partition, known[place])
                     if isinstance(step, Ask):
@@ -235,10 +240,8 @@ class EmptyFiles:
         """Delete objects and log it; returns how many are."""
         removal = await self._remover.remove(keys)
         self._delete_failures += removal.has_failed
-        logged, gone = 0, [key for key in keys if key in removal.gone]
-        while gone:
-            size = self._pace.files
-            some, gone = gone[:size], gone[size:]
+        logged = 0
+        for some in _chunks([key for key in keys if key in removal.gone], KEYS_PER_ENTRY):
             logged += self._logged(some, await self._log(RemoveFiles(object_keys=some)))
         self._deleted += logged
         return logged
@@ -253,9 +256,14 @@ class EmptyFiles:
         return logged
 
     async def _log(self, command: RemoveFiles | HandOverFiles) -> object:
-        """Have an entry written, when it is its turn."""
-        async with self._pace.entry():
-            return await self._replica().ask(command, LOG_TIMEOUT_MS)
+        """Have an entry written, and rest; those of all coordinators of a node one after the other."""
+        loop = asyncio.get_running_loop()
+        async with self._log_turn:
+            begun_s = loop.time()
+            answer = await self._replica().ask(command, LOG_TIMEOUT_MS)
+            shortest_s, longest_s = LOG_PAUSE_S
+            await asyncio.sleep(min(max(loop.time() - begun_s, shortest_s), longest_s))
+        return answer
 
     def _logged(self, keys: Sequence[str], answer: object) -> int:
         """How many files an entry took. One that was not logged is met again; one that cannot be is a fault of this node."""
