@@ -400,6 +400,7 @@ async def test_clients_that_hang_up_anywhere_in_their_handshake_leave_nothing_be
 
 
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", *PROTOCOLS])
+@pytest.mark.long  # counts objects of the whole process, which hundreds of tests before it leave behind
 async def test_connections_that_are_gone_leave_nothing_to_the_collector_of_cycles(place: Place, protocol: str) -> None:
     handler = Held()
     with place.listener(protocol) as security:
