@@ -48,6 +48,7 @@ from coordinator.app.file_rules import file_rules, scan_rules
 from coordinator.app.garbage import GarbageCollection, settle_garbage_collector
 from coordinator.app.http_security import HttpSecurity
 from coordinator.app.internal_secret import SecretSource, secret_source
+from coordinator.app.interpreter import share_interpreter
 from coordinator.app.listener_security import ListenersSecurity
 from coordinator.app.node_objects import open_objects
 from coordinator.app.node_security import security_to_nodes
@@ -90,7 +91,6 @@ LOG = logging.getLogger("coordinator.app")
 ENTRY_OVERHEAD_BYTES = 1024
 CLOSE_TIMEOUT_S = 3.0
 DRAIN_TIMEOUT_MS = 1_000
-SWITCH_INTERVAL_S = 0.0005
 WRITER_REST_S = 0.001
 
 
@@ -335,7 +335,11 @@ class Process:
         loop = asyncio.get_running_loop()
         signals = self._settings.producer_report_signals_enabled
         self._producers = KafkaTermProducers(
-            loop=loop, message_max_bytes=message_max_bytes, report_signals=signals, **self._kafka_arguments()
+            loop=loop,
+            message_max_bytes=message_max_bytes,
+            report_signals=signals,
+            on_load=share_interpreter,
+            **self._kafka_arguments(),
         )
         self._producers.start()
         return self._producers
@@ -506,8 +510,7 @@ def run_coordinator(settings: Settings) -> int:
     """Run one process in the foreground; logging is set up by the caller."""
     # An assertion or a crash of a native library names the calls it happened in, on standard error.
     faulthandler.enable()
-    # The threads that hand over reports and entries must not wait 5 ms, Python's default, for a busy interpreter.
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    share_interpreter(False)
     if sys.platform == "win32":
         return asyncio.run(_run(settings))
     import uvloop

@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition, cimpl
 
 from coordinator.adapters.kafka.entry_clients import MESSAGES_AT_ONCE
+from coordinator.adapters.kafka.entry_load import SWITCH_AFTER
 from coordinator.adapters.kafka.in_flight_window import FEW_MAX, IN_FLIGHT_MAX
 from coordinator.adapters.kafka.librdkafka import handle_of
 from coordinator.adapters.kafka.producer import KafkaTermProducers
@@ -127,7 +128,11 @@ class SlowMaking(KafkaStats):
 
 
 def producers_of(
-    signals: bool, properties: dict[str, int], servers: str = "made by librdkafka", stats: KafkaStats | None = None
+    signals: bool,
+    properties: dict[str, int],
+    servers: str = "made by librdkafka",
+    stats: KafkaStats | None = None,
+    on_load: Callable[[bool], None] = lambda is_heavy: None,
 ) -> KafkaTermProducers:
     return KafkaTermProducers(
         loop=asyncio.get_running_loop(),
@@ -138,13 +143,14 @@ def producers_of(
         kafka_properties=properties,
         report_signals=signals,
         stats=stats,
+        on_load=on_load,
     )
 
 
 @asynccontextmanager
-async def world(signals: bool) -> AsyncIterator[World]:
+async def world(signals: bool, on_load: Callable[[bool], None] = lambda is_heavy: None) -> AsyncIterator[World]:
     """A term whose first entry is acknowledged."""
-    producers = producers_of(signals, {"test.mock.num.brokers": 1, "test.mock.broker.rtt": ROUND_TRIP_MS})
+    producers = producers_of(signals, {"test.mock.num.brokers": 1, "test.mock.broker.rtt": ROUND_TRIP_MS}, on_load=on_load)
     if signals:
         producers.start()
         async with asyncio.timeout(60):
@@ -190,6 +196,21 @@ async def test_many_leave_in_one_call(signals: bool) -> None:
         assert made.calls == [FEW_MAX + 1]
         await made.reported()
         assert made.calls == [FEW_MAX + 1, FEW_MAX + 1]
+
+
+async def test_a_load_is_heavy_while_entries_leave_by_many(signals: bool) -> None:
+    said: list[bool] = []
+    async with world(signals, said.append) as made:
+        for _ in range(SWITCH_AFTER):
+            assert said == []
+            made.group(FEW_MAX + 1)
+            await made.reported()
+        assert made.calls == [FEW_MAX + 1] * SWITCH_AFTER
+        assert said == [True]
+        for _ in range(SWITCH_AFTER):
+            made.group(1)
+            await made.reported()
+        assert said == [True, False]
 
 
 async def test_what_waits_for_an_abandoned_producer_is_never_sent(signals: bool) -> None:

@@ -1,4 +1,4 @@
-"""How soon librdkafka's threads of brokers get a core that others use: at once, or, while entries leave by many, when it is free (Linux).
+"""How soon librdkafka's threads of brokers get a core that others use: at once, or, under heavy load, when it is free (Linux).
 
 The thread of a broker is woken by the first entry of a group. If it takes a core from the event loop, or from the broker, before the
 others of the group are there, it sends that one alone, and so on, until five are in flight and it asks without a pause whether the rest
@@ -13,12 +13,8 @@ import logging
 import os
 from typing import Final
 
-from coordinator.adapters.kafka.in_flight_window import FEW_MAX
-
 LOG = logging.getLogger("coordinator.kafka.producer")
 
-SWITCH_AFTER: Final = 16
-"""So many hand-overs more of the one kind than of the other until the threads are told: a burst is no load."""
 _TASKS: Final = "/proc/self/task"
 _NAME: Final = b"rdk:broker"
 """How librdkafka begins the names of these threads."""
@@ -31,24 +27,10 @@ class BrokerThreads:
     """
 
     def __init__(self) -> None:
-        self.are_waiting = False
-        """They run when a core is free; else at once."""
-        self._many = 0
         self._may_set = _is_policy_the_usual()
 
-    def handing_over(self, entries: int) -> None:
-        """Entries of one producer are about to leave together: so many."""
-        if entries > FEW_MAX:
-            self._many = min(self._many + 1, SWITCH_AFTER)
-            if self._many == SWITCH_AFTER and not self.are_waiting:
-                self._switch(are_waiting=True)
-        else:
-            self._many = max(self._many - 1, 0)
-            if not self._many and self.are_waiting:
-                self._switch(are_waiting=False)
-
-    def _switch(self, *, are_waiting: bool) -> None:
-        self.are_waiting = are_waiting
+    def wait(self, are_waiting: bool) -> None:
+        """Have them run when a core is free, or else at once."""
         if not self._may_set:
             return
         before, after = (os.SCHED_OTHER, os.SCHED_BATCH) if are_waiting else (os.SCHED_BATCH, os.SCHED_OTHER)

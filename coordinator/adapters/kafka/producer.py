@@ -29,6 +29,7 @@ from confluent_kafka import KafkaException, Producer
 from coordinator.adapters.kafka.bridge import post, wait_for_end
 from coordinator.adapters.kafka.broker_threads import BrokerThreads
 from coordinator.adapters.kafka.entry_clients import CallbackClient, DirectClient, EntryClient
+from coordinator.adapters.kafka.entry_load import EntryLoad
 from coordinator.adapters.kafka.in_flight_window import InFlightWindow
 from coordinator.adapters.kafka.librdkafka import ReportSignal, is_usable
 from coordinator.adapters.kafka.settings import Properties, client_properties, needs_callbacks
@@ -62,11 +63,11 @@ class KafkaTermProducer:
         topic: str,
         properties: Properties,
         stats: KafkaStats,
-        threads: BrokerThreads,
+        load: EntryLoad,
         is_signalling: bool,
     ) -> None:
         self._loop = loop
-        self._threads = threads
+        self._load = load
         self._topic = topic
         self._stats = stats
         self._partition = -1
@@ -128,7 +129,7 @@ class KafkaTermProducer:
 
     def _hand_over(self, entries: Sequence[NewEntry]) -> None:
         assert self._client is not None, "an abandoned producer sends nothing"
-        self._threads.handing_over(len(entries))
+        self._load.handing_over(len(entries))
         self._client.send(self._partition, entries)
 
     def _send_next(self) -> None:
@@ -264,10 +265,12 @@ class KafkaTermProducers:
         kafka_properties: Mapping[str, Any] | None = None,
         report_signals: bool = False,
         stats: KafkaStats | None = None,
+        on_load: Callable[[bool], None] = lambda is_heavy: None,
     ) -> None:
         """`message_max_bytes` is the topic's `max.message.bytes`: a larger limit makes merged requests fail.
 
-        With `report_signals` reports come by signals (`report_signal`) as soon as those are proven to work.
+        With `report_signals` reports come by signals (`report_signal`) as soon as those are proven to work. `on_load` is told on the loop
+        when entries begin to leave by many (`EntryLoad`), and when they do not any more.
         """
         self._loop = loop
         self._topic = topic
@@ -294,6 +297,8 @@ class KafkaTermProducers:
         self.is_signalling = False
         """New producers report by signals; else each has a thread."""
         self._threads = BrokerThreads()
+        self._on_load = on_load
+        self._load = EntryLoad(loop, self._load_changed)
         self._condition = threading.Condition()
         self._spares: deque[KafkaTermProducer] = deque()  # shared, under the condition; the oldest first
         self._closing = False
@@ -343,13 +348,17 @@ class KafkaTermProducers:
         ended = [await producer.ended(max(0.0, end_s - time.monotonic())) for producer in (*producers, *made_late)]
         return has_ended and all(ended)
 
+    def _load_changed(self, is_heavy: bool) -> None:
+        self._threads.wait(is_heavy)
+        self._on_load(is_heavy)
+
     def _new_producer(self) -> KafkaTermProducer:
         return KafkaTermProducer(
             loop=self._loop,
             topic=self._topic,
             properties=self._properties,
             stats=self.stats,
-            threads=self._threads,
+            load=self._load,
             is_signalling=self.is_signalling,
         )
 
