@@ -129,10 +129,13 @@ def write_files(prefix: bytes, layout: Layout, heads: list[FileHead], first_line
         owners = len(fields[4])
         owners_max = max(owners_max, owners)
         room += FILE_BYTES_MAX + 4 * len(fields[0]) + INT_BYTES_MAX * owners
-    out = np.empty(room, np.uint8)
-    scratch = np.empty((2, len(table) + owners_max + _HEAD_NUMBERS), np.int64)
-    page = _Page(table.data, scratch[0].data)
-    page.columns, page.ends, page.out = layout.numbers, scratch[1].data, out.data
+    out, numbers, ends = (
+        np.empty(room, np.uint8),
+        np.empty(len(table) + owners_max + _HEAD_NUMBERS, np.int64),
+        np.empty(len(table), np.int64),
+    )
+    page = _Page(table.data, numbers.data)
+    page.columns, page.ends, page.out = layout.numbers, ends.data, out.data
     spans: list[int] = []
     at = 0
     for file in range(len(files)):

@@ -120,7 +120,6 @@ class GroupBuilder:
             return
         commands = [command for _, command in commits]
         read = read_lines(b"".join([command.batches for command in commands]), commands)  # type: ignore[misc]  # arrays are buffers
-        faults = read.faults.tolist()
         are_new = self._are_new([command.object_key for command in commands])
         fresh: list[int] = []
         keys: set[str] = set()
@@ -133,7 +132,7 @@ class GroupBuilder:
                 keys.add(command.object_key)
                 if self._is_known(request, command, read.hashes[place]):
                     continue
-            answer = self._refuse_form(command, *faults[place])
+            answer = self._refuse_form(command, *read.faults[place])
             if answer is None and self._may_be_too_large(command, read, place):
                 self._decide(fresh, commits, read)
                 fresh, keys = [], {command.object_key}
@@ -190,7 +189,7 @@ class GroupBuilder:
         limit = self._limits.entry_bytes_max
         if _ENTRY_BYTES_A_FILE + len(command.batches) * _ENTRY_BYTES_A_BATCH <= limit:
             return False
-        lines = read.lines[read.bounds[place] : read.bounds[place + 1]]
+        lines = read.lines[read.first_line[place] : read.first_line[place + 1]]
         return entry_bytes_max(len(command.object_key.encode()), len(command.owner_ids), lines) > limit
 
     def _decide(self, places: list[int], commits: list[_Commit], read: RequestLines) -> None:

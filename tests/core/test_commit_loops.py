@@ -118,7 +118,7 @@ def decided(hot: HotState, files: Sequence[Sequence[Sent]], group: int) -> Logge
     """Decide a group of files."""
     commands: list[CommitFile] = [commit(f"{group}/{at}", [row_of(one) for one in sent]) for at, sent in enumerate(files)]
     read = read_lines(b"".join(command.batches.tobytes() for command in commands), commands)
-    assert not read.faults[:, 1].any()
+    assert not any(fault for _, fault in read.faults)
     return decide(hot, commands, read, START_MS + group, LEVEL_LATEST).files
 
 
@@ -262,21 +262,18 @@ def run_of(loops: ModuleType, kind: type[KeyedRows], groups: Sequence[Sequence[S
         counts = [len(file) for file in group]
         bounds = np.cumsum([0, *counts])
         raw = b"".join(batch_array([row_of(one) for one in file]).tobytes() for file in group)
-        lines, faults = np.full((bounds[-1], LINE_WIDTH), 77, np.int64), np.full((len(group), 2), 77, np.int64)
-        heads, owners_of = (
-            np.array([(1, size) for size in (1 << 20, 1 << 20, 35, 10)[: len(group)]]),
-            [[2] * at for at in range(len(group))],
-        )
-        hashes = np.zeros((len(group), 2), np.uint64)
-        loops.read_requests(raw, bounds.data, heads.data, owners_of, lines.data, faults.data, hashes.data)
-        said += [lines.tolist(), faults.tolist(), hashes.tolist()]
-        if faults[:, 1].any():
+        first_line = bounds.tolist()
+        lines, hashes = np.full((first_line[-1], LINE_WIDTH), 77, np.int64), bytearray(16 * len(group))
+        heads = [(1, size) for size in (1 << 20, 1 << 20, 35, 10)[: len(group)]]
+        owners_of = [[2] * at for at in range(len(group))]
+        faults = loops.read_requests(raw, first_line, heads, owners_of, lines.data, memoryview(hashes))
+        said += [lines.tolist(), faults, bytes(hashes)]
+        if any(fault for _, fault in faults):
             continue
-        outcomes = np.empty(len(group), np.int64)
         for table in (of_leader, of_follower):
             table.reserve(len(lines))
-        loops.decide_files(lines.data, bounds.data, START_MS + number, OFFSETS_MAX, speculative, of_leader, outcomes.data)
-        said += [lines.tolist(), outcomes.tolist()]
+        outcomes = loops.decide_files(lines.data, first_line, START_MS + number, OFFSETS_MAX, speculative, of_leader)
+        said += [lines.tolist(), outcomes]
         if UNKNOWN_PARTITION in outcomes:
             continue
         if number == 2:

@@ -460,7 +460,7 @@ def test_a_partition_key_splits_into_what_it_was_made_of() -> None:
 def hashed(command: CommitFile) -> bytes | None:
     """The content hash of a commit, None when its batches are not lawful."""
     read = read_lines(command.batches.tobytes(), [command])
-    return None if read.faults[0, 1] else read.hashes[0]
+    return None if read.faults[0][1] else read.hashes[0]
 
 
 def test_the_content_hash_knows_neither_request_ids_nor_the_clients_offsets_nor_what_a_retry_may_change() -> None:

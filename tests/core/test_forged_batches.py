@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from functools import partial
+from itertools import accumulate
 from types import ModuleType
 from typing import TypeAlias
 
@@ -18,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator.core.files import request_loops
+from coordinator.core.files.outcomes import DECIDED
 from coordinator.core.tables import keyed_loops
 from coordinator.core.tables.cells import PARTITION_WIDTH, PRODUCER_WIDTH
 from coordinator.core.tables.keyed_loops import KeyedRows
@@ -105,18 +107,16 @@ def _partitions(kind: type[KeyedRows]) -> KeyedRows:
 
 def _read(loops: ModuleType, kind: type[KeyedRows], raw: bytes, counts: list[int]) -> Outcome:
     """Read requests, and decide them if they are lawful."""
-    bounds, files = np.cumsum([0, *counts]), len(counts)
-    heads, owners = np.array([(1, FILE_SIZE)] * files, np.int64), [[0]] * files
-    lines, faults = np.full((bounds[-1], LINE_WIDTH), 77, np.int64), np.full((files, 2), 77, np.int64)
-    hashes = np.zeros((files, 2), np.uint64)
-    loops.read_requests(raw, bounds.data, heads.data, owners, lines.data, faults.data, hashes.data)
-    said: Outcome = (lines.tolist(), faults.tolist(), hashes.tolist())
-    if faults[:, 1].any():
+    first_line, files = [0, *accumulate(counts)], len(counts)
+    lines, hashes = np.full((first_line[-1], LINE_WIDTH), 77, np.int64), bytearray(16 * files)
+    faults = loops.read_requests(raw, first_line, [(1, FILE_SIZE)] * files, [[0]] * files, lines.data, memoryview(hashes))
+    said: Outcome = (lines.tolist(), faults, bytes(hashes))
+    if any(fault for _, fault in faults):
         return said
-    partitions, producers, outcomes = _partitions(kind), kind(PRODUCER_WIDTH), np.full(files, 77)
+    partitions, producers = _partitions(kind), kind(PRODUCER_WIDTH)
     producers.reserve(len(lines))
-    loops.decide_files(lines.data, bounds.data, NOW_MS, 1 << 62, partitions, producers, outcomes.data)
-    return (*said, lines.tolist(), outcomes.tolist(), partitions.array.tolist(), producers.array.tolist())
+    outcomes = loops.decide_files(lines.data, first_line, NOW_MS, 1 << 62, partitions, producers)
+    return (*said, lines.tolist(), outcomes, partitions.array.tolist(), producers.array.tolist())
 
 
 def _own(loops: ModuleType, raw: bytes, owners: dict[bytes, list[int]]) -> Outcome:
@@ -151,7 +151,7 @@ def test_owners_are_found_alike(drawn: list[tuple[int, int, int, int, int]], dam
 
 def _of(**wrong: int) -> dict[str, int]:
     """How long the arrays of two files of two batches each are, but for what is wrong."""
-    return {"lines": 4, "heads": 2, "faults": 2, "owners": 2, "hashes": 2, "outcomes": 2, "room": 4, "undo": 2, "accepted": 2} | wrong
+    return {"lines": 4, "heads": 2, "owners": 2, "hashes": 2, "room": 4, "undo": 2, "accepted": 2} | wrong
 
 
 BOTH = pytest.mark.parametrize("both", [(COMPILED, KeyedRows), (INTERPRETED, PLAIN_ROWS.KeyedRows)], ids=["compiled", "interpreted"])
@@ -161,17 +161,14 @@ def _all(loops: ModuleType, kind: type[KeyedRows], size: dict[str, int]) -> None
     """Read, decide and apply two files of 40 batches each of a new producer."""
     raw = _batches([(0, 1, 1, producer, 0) for producer in range(80)]).tobytes()
     bounds = np.array([0, 40, 80])
-    lines, faults = np.zeros((20 * size["lines"], LINE_WIDTH), np.int64), np.zeros((2, 2), np.int64)
-    heads, hashes = np.full((size["heads"], 2), FILE_SIZE), np.zeros((size["hashes"], 2), np.uint64)
-    loops.read_requests(raw, bounds.data, heads.data, [[0]] * size["owners"], lines.data, faults.data, hashes.data)
-    assert not faults.any()
+    lines, hashes = np.zeros((20 * size["lines"], LINE_WIDTH), np.int64), memoryview(bytearray(16 * size["hashes"]))
+    heads, owners = [(1, FILE_SIZE)] * size["heads"], [[0]] * size["owners"]
+    assert loops.read_requests(raw, bounds.tolist(), heads, owners, lines.data, hashes) == [(0, 0), (0, 0)]
     speculative, committed = _partitions(kind), _partitions(kind)
     producers, twins = kind(PRODUCER_WIDTH), kind(PRODUCER_WIDTH)
     producers.reserve(20 * size["room"])
     twins.reserve(80)
-    outcomes = np.zeros(size["outcomes"], np.int64)
-    loops.decide_files(lines.data, bounds.data, NOW_MS, 1 << 62, speculative, producers, outcomes.data)
-    assert not outcomes.any()
+    assert loops.decide_files(lines.data, bounds.tolist(), NOW_MS, 1 << 62, speculative, producers) == [DECIDED, DECIDED]
     assert not lines[:, VERDICT].any()
     accepted, undo, fault = np.zeros(size["accepted"], np.int64), np.zeros((20 * size["undo"], 14), np.int64), np.zeros(3, np.int64)
     times = np.array([NOW_MS, NOW_MS])
@@ -182,11 +179,11 @@ def _all(loops: ModuleType, kind: type[KeyedRows], size: dict[str, int]) -> None
 
 
 @BOTH
-@pytest.mark.parametrize("wrong", ["lines", "heads", "owners", "hashes", "outcomes", "room", "undo", "accepted"])
+@pytest.mark.parametrize("wrong", ["lines", "heads", "owners", "hashes", "room", "undo", "accepted"])
 def test_arrays_that_are_too_short_are_an_index_error(both: tuple[ModuleType, type[KeyedRows]], wrong: str) -> None:
     _all(*both, _of())
     with pytest.raises(IndexError):
-        _all(*both, _of(**{wrong: 3 if wrong in ("lines", "outcomes", "room") else 1}))
+        _all(*both, _of(**{wrong: 3 if wrong in ("lines", "room") else 1}))
 
 
 @pytest.mark.parametrize("loops", [wire_loops, PLAIN_WIRE], ids=["compiled", "interpreted"])

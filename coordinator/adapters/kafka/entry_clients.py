@@ -122,13 +122,10 @@ class DirectClient:
             event = functions.rd_kafka_queue_poll(self._queue, 0)
 
     def _take_reports(self, event: int) -> None:
-        while count := self._library.rd_kafka_event_message_array(event, self._reported, MESSAGES_AT_ONCE):
-            last = self._message(count - 1)
-            first = self._message(0) if count > 1 else last
-            last_seq = seq_of(last)
-            # Entries of one request have places side by side and one outcome. The ends tell; otherwise each speaks for itself.
-            if first.error == last.error == 0 and last_seq - seq_of(first) == last.offset - first.offset == count - 1:
-                self._listener.on_report(Report(last_seq, last.offset if first.offset >= 0 else None, None, count))
+        count = MESSAGES_AT_ONCE
+        while count == MESSAGES_AT_ONCE:
+            count = self._library.rd_kafka_event_message_array(event, self._reported, MESSAGES_AT_ONCE)
+            if count > 1 and self._take_request(count):
                 continue
             for place in range(count):
                 message = self._message(place)
@@ -136,6 +133,17 @@ class DirectClient:
                     self._listener.on_report(failed(seq_of(message), KafkaError(message.error), self._stats))
                 else:
                     self._listener.on_report(Report(seq_of(message), message.offset if message.offset >= 0 else None, None))
+
+    def _take_request(self, count: int) -> bool:
+        """Report entries of one request together: they have places side by side and one outcome, as their ends tell. False for others."""
+        first, last = self._message(0), self._message(count - 1)
+        if first.error or last.error:
+            return False
+        last_seq = seq_of(last)
+        if not last_seq - seq_of(first) == last.offset - first.offset == count - 1:
+            return False
+        self._listener.on_report(Report(last_seq, last.offset if first.offset >= 0 else None, None, count))
+        return True
 
     def _message(self, place: int) -> NativeMessage:
         return NativeMessage.from_address(self._reported[place])  # type: ignore[arg-type]  # librdkafka has set it

@@ -33,10 +33,9 @@ cdef Py_ssize_t _accept(
     _Cells lines, Py_ssize_t line, Py_ssize_t slot, long long append_time, KeyedRows partitions, KeyedRows producers,
 ) except -2
 
-@cython.locals(file=Py_ssize_t, first=Py_ssize_t, stop=Py_ssize_t, line=Py_ssize_t, verdict=cython.longlong, lines=_Cells)
-cpdef object decide_files(
-    long long[:, ::1] table, const long long[::1] bounds, long long append_time, long long offsets_max, KeyedRows partitions,
-    KeyedRows producers, long long[::1] outcomes,
+@cython.locals(file=Py_ssize_t, first=Py_ssize_t, stop=Py_ssize_t, line=Py_ssize_t, verdict=cython.longlong, lines=_Cells, outcomes=list, outcome=cython.longlong)
+cpdef list decide_files(
+    long long[:, ::1] table, list first_line, long long append_time, long long offsets_max, KeyedRows partitions, KeyedRows producers,
 )
 
 @cython.locals(

@@ -1,8 +1,8 @@
 """The rules of a commit, batch by batch: the loops. Compiled when installed; the `.pxd` has the types.
 
-Batches are lines (`records.lines`), file after file; `bounds` says where the lines of each file begin, and where those of the last
-one end. The leader decides into the speculative tables (`decide_files`); every replica applies what the log holds to the committed
-ones (`apply_files`). Both judge a batch by the same functions.
+Batches are lines (`records.lines`), file after file; `first_line`, or `bounds`, says where the lines of each file begin, and where those
+of the last one end. The leader decides into the speculative tables (`decide_files`); every replica applies what the log holds to the
+committed ones (`apply_files`). Both judge a batch by the same functions.
 """
 
 from __future__ import annotations
@@ -159,30 +159,33 @@ def _accept(lines: _Cells, line: int, slot: int, append_time: int, partitions: K
 
 def decide_files(
     table: memoryview[int],
-    bounds: memoryview[int],
+    first_line: list[int],
     append_time: int,
     offsets_max: int,
     partitions: KeyedRows,
     producers: KeyedRows,
-    outcomes: memoryview[int],
-) -> None:
-    """Give every batch of lawful files its verdict, in order, and take the accepted ones into the speculative tables.
+) -> list[int]:
+    """Give every batch of lawful files its verdict, in order, and take the accepted ones into the speculative tables. Returns the outcome
+    of each file (`outcomes`).
 
     `producers` has room for as many more rows as there are batches. A file of which a partition is not here, or takes no
     batches yet, changes nothing.
     """
     lines = _Cells(table)
-    for file in range(len(outcomes)):
-        first, stop = bounds[file], bounds[file + 1]
+    outcomes: list[int] = []
+    for file in range(len(first_line) - 1):
+        first, stop = first_line[file], first_line[file + 1]
         if _find_partitions(lines, first, stop, partitions) >= 0:
-            outcomes[file] = UNKNOWN_PARTITION
+            outcomes.append(UNKNOWN_PARTITION)
             continue
-        outcomes[file] = DECIDED
+        outcome = DECIDED
         for line in range(first, stop):
             verdict = _decide(lines, line, append_time, offsets_max, partitions, producers)
             lines.cells[line, VERDICT] = verdict
             if verdict > _DUPLICATE:
-                outcomes[file] = HAS_REFUSALS
+                outcome = HAS_REFUSALS
+        outcomes.append(outcome)
+    return outcomes
 
 
 def _decide(lines: _Cells, line: int, append_time: int, offsets_max: int, partitions: KeyedRows, producers: KeyedRows) -> int:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
 
 from coordinator.core.commands import CommitFile
 from coordinator.core.files.commit_loops import decide_files
-from coordinator.core.files.logged import Int64s, LoggedFiles
+from coordinator.core.files.logged import LoggedFiles
 from coordinator.core.files.outcomes import UNKNOWN_PARTITION
 from coordinator.core.files.requests import RequestLines
 from coordinator.core.tables.diskless_log import OFFSETS_MAX
@@ -28,12 +29,12 @@ class DecidedFiles(NamedTuple):
 
 def select(read: RequestLines, which: Sequence[int]) -> RequestLines:
     """The lines of some of the requests."""
-    parts = [read.lines[read.bounds[request] : read.bounds[request + 1]] for request in which]
-    bounds = np.zeros(len(parts) + 1, np.int64)
-    np.cumsum([len(part) for part in parts], out=bounds[1:])
+    parts = [read.lines[read.first_line[request] : read.first_line[request + 1]] for request in which]
+    counts = [len(part) for part in parts]
     lines = np.concatenate(parts)
-    lines[:, FILE] = np.repeat(np.arange(len(parts)), np.diff(bounds))
-    return RequestLines(lines, bounds, read.faults[list(which)], [read.hashes[request] for request in which])
+    lines[:, FILE] = np.repeat(np.arange(len(parts)), counts)
+    faults, hashes = [read.faults[request] for request in which], [read.hashes[request] for request in which]
+    return RequestLines(lines, [0, *accumulate(counts)], faults, hashes)
 
 
 def decide(hot: HotState, commands: Sequence[CommitFile], read: RequestLines, append_time_ms: int, level: int) -> DecidedFiles:
@@ -41,14 +42,12 @@ def decide(hot: HotState, commands: Sequence[CommitFile], read: RequestLines, ap
 
     A request of which a partition is not here is not decided and changes nothing.
     """
-    outcomes: Int64s = np.empty(len(commands), np.int64)
     hot.producers.reserve(len(read.lines))
-    decide_files(read.lines.data, read.bounds.data, append_time_ms, OFFSETS_MAX, hot.partitions.rows, hot.producers.rows, outcomes.data)
-    found = outcomes.tolist()
-    if UNKNOWN_PARTITION in found:
-        decided = [request for request, outcome in enumerate(found) if outcome != UNKNOWN_PARTITION]
+    outcomes = decide_files(read.lines.data, read.first_line, append_time_ms, OFFSETS_MAX, hot.partitions.rows, hot.producers.rows)
+    if UNKNOWN_PARTITION in outcomes:
+        decided = [request for request, outcome in enumerate(outcomes) if outcome != UNKNOWN_PARTITION]
         if not decided:
-            return DecidedFiles(found, None)
+            return DecidedFiles(outcomes, None)
         read, commands = select(read, decided), [commands[request] for request in decided]
     hot.advance_time(append_time_ms, append_time_ms)
     heads = [
@@ -64,5 +63,5 @@ def decide(hot: HotState, commands: Sequence[CommitFile], read: RequestLines, ap
         )
         for command, content_hash in zip(commands, read.hashes, strict=True)
     ]
-    table = FileTable(heads, read.bounds.tolist(), read.lines)
-    return DecidedFiles(found, LoggedFiles(table, encode_files(table, level)))
+    table = FileTable(heads, read.first_line, read.lines)
+    return DecidedFiles(outcomes, LoggedFiles(table, encode_files(table, level)))

@@ -53,8 +53,8 @@ class LoggedFiles:
     def __post_init__(self) -> None:
         heads = self.table.heads
         self.bounds = np.array(self.table.first_line, np.int64)
-        self.append_times = np.fromiter((head.append_time_ms for head in heads), np.int64, len(heads))
-        self.accepted, self.offsets, self.file_ids = np.zeros((3, len(heads)), np.int64)
+        self.append_times = np.array([head.append_time_ms for head in heads], np.int64)
+        self.accepted, self.offsets, self.file_ids = (np.zeros(len(heads), np.int64) for _ in range(3))
 
     def __len__(self) -> int:
         return len(self.encoded)

@@ -15,14 +15,17 @@ cdef unsigned long long _scattered(unsigned long long word) noexcept
 
 cdef unsigned long long _mixed(unsigned long long lane, unsigned long long word, unsigned long long odd) noexcept
 
+@cython.locals(place=Py_ssize_t)
+cdef int _put_word(unsigned char[::1] out, Py_ssize_t at, unsigned long long word) except -1
+
 @cython.locals(
-    files=Py_ssize_t, file=Py_ssize_t, line=Py_ssize_t, at=Py_ssize_t, file_size=cython.longlong, end_of_previous=cython.longlong,
+    files=Py_ssize_t, batches=Py_ssize_t, start=Py_ssize_t, stop=Py_ssize_t, object_format=cython.longlong, fault_place=Py_ssize_t,
+    fault=cython.longlong, faults=list, file=Py_ssize_t, line=Py_ssize_t, at=Py_ssize_t, file_size=cython.longlong, end_of_previous=cython.longlong,
     reason=cython.longlong, offset=cython.longlong, size=cython.longlong, first=cython.longlong, last=cython.longlong,
     time=cython.longlong, kind=cython.longlong, producer=cython.longlong, epoch=cython.longlong, data="const unsigned char*",
     low="unsigned long long", high="unsigned long long", owners=list, place=Py_ssize_t, owner=cython.longlong, word=Py_ssize_t,
     number=cython.longlong, count=cython.longlong,
 )
-cpdef object read_requests(
-    bytes raw, const long long[::1] bounds, const long long[:, ::1] heads, list owner_ids, long long[:, ::1] lines, long long[:, ::1] faults,
-    unsigned long long[:, ::1] hashes,
+cpdef list read_requests(
+    bytes raw, list first_line, list heads, list owner_ids, long long[:, ::1] lines, unsigned char[::1] hashes,
 )

@@ -30,6 +30,7 @@ _MASK = 0xFFFFFFFFFFFFFFFF
 _ODD_1 = 0x9E3779B97F4A7C15
 _ODD_2 = 0xC2B2AE3D27D4EB4F
 _MULTIPLY_1, _MULTIPLY_2 = HASH_MULTIPLIERS
+_LAWFUL = (0, 0)
 
 
 def _int32(data: bytes, at: int) -> int:
@@ -62,39 +63,50 @@ def _scattered(word: int) -> int:
     return word ^ word >> 31
 
 
+def _put_word(out: memoryview[int], at: int, word: int) -> None:
+    """Write the eight bytes of half of a hash, the most significant first."""
+    for place in range(7, -1, -1):
+        out[at + place] = word & 0xFF
+        word >>= 8
+
+
 def read_requests(
     raw: bytes,
-    bounds: memoryview[int],
-    heads: memoryview[int],
+    first_line: list[int],
+    heads: list[tuple[int, int]],
     owner_ids: list[list[int]],
     lines: memoryview[int],
-    faults: memoryview[int],
     hashes: memoryview[int],
-) -> None:
+) -> list[tuple[int, int]]:
     """Fill lines from batches as they stand in requests (`kafka.batches.BATCH`, 77 bytes each), undecided.
 
-    `faults` gets of each file the place in it of the first unlawful batch, and what is wrong with it (`outcomes`), 0 for nothing.
+    Returns of each file the place in it of the first unlawful batch, and what is wrong with it (`outcomes`), 0 for nothing.
     DETAIL is the last sequence. The lines of a file with a fault are not all filled. `heads` has format and size of each file,
-    `hashes` gets the two halves of its content hash: everything that a commit says but the key, the request ids of batches, and times
+    `hashes` gets the 16 bytes of its content hash: everything that a commit says but the key, the request ids of batches, and times
     of the file, all of which a retry may change.
+
+    Numbers by file come and go as lists: an array of few numbers costs more to make than it saves.
     """
-    files = len(faults)
+    files = len(first_line) - 1
+    batches = first_line[files]
+    faults: list[tuple[int, int]] = []
     data = raw  # compiled: an address, which nobody checks; hence the look at the length
-    if len(raw) != bounds[files] * 77:
-        raise IndexError(f"{len(raw)} bytes are not {bounds[files]} batches")
+    if len(raw) != batches * 77:
+        raise IndexError(f"{len(raw)} bytes are not {batches} batches")
     for file in range(files):
-        file_size, end_of_previous = heads[file, 1], 0
-        owners = owner_ids[file]
-        count = bounds[file + 1] - bounds[file]
-        if count < 0 or bounds[file + 1] > bounds[files]:
+        start, stop = first_line[file], first_line[file + 1]
+        if not 0 <= start <= stop <= batches:
             raise IndexError(f"the batches of file {file} are not within those of all")
-        low, high = _mixed(_ODD_1, heads[file, 0], _ODD_2), _mixed(_ODD_2, file_size, _ODD_1)
+        object_format, file_size = heads[file]
+        owners = owner_ids[file]
+        count = stop - start
+        end_of_previous = fault_place = fault = 0
+        low, high = _mixed(_ODD_1, object_format, _ODD_2), _mixed(_ODD_2, file_size, _ODD_1)
         low, high = _mixed(low, count, _ODD_1), _mixed(high, len(owners), _ODD_2)
         for place in range(len(owners)):
             owner = owners[place]
             low, high = _mixed(low, owner, _ODD_1), _mixed(high, _scattered(owner), _ODD_2)
-        faults[file, 0] = faults[file, 1] = 0
-        for line in range(bounds[file], bounds[file + 1]):
+        for line in range(start, stop):
             at = line * 77
             offset, size = _int32(data, at + 25), _int32(data, at + 29)
             first, last = _int64(data, at + 33), _int64(data, at + 41)
@@ -111,10 +123,10 @@ def read_requests(
             elif time < -1:
                 reason = BAD_TIME
             if reason:
-                faults[file, 0], faults[file, 1] = line - bounds[file], reason
+                fault_place, fault = line - start, reason
                 break
             if offset < end_of_previous:
-                faults[file, 1] = OUT_OF_ORDER
+                fault = OUT_OF_ORDER
             end_of_previous = offset + size
             lines[line, FILE], lines[line, ROW], lines[line, VERDICT] = file, -1, 0
             lines[line, TOPIC_HIGH], lines[line, TOPIC_LOW] = _int64(data, at + 5), _int64(data, at + 13)
@@ -146,4 +158,7 @@ def read_requests(
                 elif word == 7:
                     number = lines[line, BASE_SEQUENCE] * 65536 * 65536 + lines[line, DETAIL]
                 low, high = _mixed(low, number, _ODD_1), _mixed(high, _scattered(number), _ODD_2)
-        hashes[file, 0], hashes[file, 1] = _mixed(low, 0, _ODD_2), _mixed(high, 0, _ODD_1)
+        _put_word(hashes, file * 16, _mixed(low, 0, _ODD_2))
+        _put_word(hashes, file * 16 + 8, _mixed(high, 0, _ODD_1))
+        faults.append((fault_place, fault) if fault else _LAWFUL)
+    return faults

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -39,30 +40,27 @@ class CommitContext:
 
 @dataclass(slots=True)
 class RequestLines:
-    """The batches of requests as undecided lines; `bounds` says where those of each begin, and where the last one's end.
+    """The batches of requests as undecided lines; `first_line` says where those of each begin, and where the last one's end.
 
-    `faults` has a line for each request: the place of its first unlawful batch, and what is wrong, 0 for nothing. `hashes` identify the
+    `faults` has for each request the place of its first unlawful batch, and what is wrong, 0 for nothing. `hashes` identify the
     content of each, 16 bytes.
     """
 
     lines: Int64s
-    bounds: Int64s
-    faults: Int64s
+    first_line: list[int]
+    faults: list[tuple[int, int]]
     hashes: list[bytes]
 
 
 def read_lines(raw: bytes, commands: Sequence[CommitFile]) -> RequestLines:
     """Read the batches of requests, which stand one after the other in `raw`."""
-    bounds = np.empty(len(commands) + 1, np.int64)
-    heads = np.array([(command.object_format, command.file_size) for command in commands], np.int64)
-    bounds[0] = 0
-    np.cumsum([len(command.batches) for command in commands], out=bounds[1:])
-    lines, faults = np.empty((int(bounds[-1]), LINE_WIDTH), np.int64), np.empty((len(commands), 2), np.int64)
-    hashes = np.empty((len(commands), 2), np.uint64)
+    first_line = [0, *accumulate([len(command.batches) for command in commands])]
+    heads = [(command.object_format, command.file_size) for command in commands]
     owners = [command.owner_ids for command in commands]
-    read_requests(raw, bounds.data, heads.data, owners, lines.data, faults.data, hashes.data)
-    halves = hashes.astype(">u8").tobytes()
-    return RequestLines(lines, bounds, faults, [halves[at : at + _HASH_BYTES] for at in range(0, len(halves), _HASH_BYTES)])
+    lines, hashes = np.empty((first_line[-1], LINE_WIDTH), np.int64), bytearray(_HASH_BYTES * len(commands))
+    faults = read_requests(raw, first_line, heads, owners, lines.data, memoryview(hashes))
+    all_hashes = bytes(hashes)
+    return RequestLines(lines, first_line, faults, [all_hashes[at : at + _HASH_BYTES] for at in range(0, len(all_hashes), _HASH_BYTES)])
 
 
 def batch_fault(command: CommitFile, place: int, reason: int) -> Outcome | None:
@@ -104,7 +102,7 @@ def check_whole(command: CommitFile, coordinator_ids: Collection[int], coordinat
     """Check a request of several coordinators as it was received, before it is split; its age is left to each of them."""
     problem = check_file(command, coordinator_ids, coordinator_count)
     if problem is None:
-        place, reason = read_lines(command.batches.tobytes(), [command]).faults[0].tolist()
+        place, reason = read_lines(command.batches.tobytes(), [command]).faults[0]
         problem = batch_fault(command, place, reason) if reason else None
     return OK if problem is None else problem
 
