@@ -269,8 +269,8 @@ class KafkaTermProducers:
     ) -> None:
         """`message_max_bytes` is the topic's `max.message.bytes`: a larger limit makes merged requests fail.
 
-        With `report_signals` reports come by signals (`report_signal`) as soon as those are proven to work. `on_load` is told on the loop
-        when entries begin to leave by many (`EntryLoad`), and when they do not any more.
+        With `report_signals` reports come by signals (`report_signal`) as soon as those are proven to work. With them `on_load` is told
+        on the loop when entries begin to leave by many (`EntryLoad`), and when they do not any more.
         """
         self._loop = loop
         self._topic = topic
@@ -350,7 +350,9 @@ class KafkaTermProducers:
 
     def _load_changed(self, is_heavy: bool) -> None:
         self._threads.wait(is_heavy)
-        self._on_load(is_heavy)
+        if self.is_signalling:
+            # Else threads take the reports, and they would have to wait for the interpreter longer.
+            self._on_load(is_heavy)
 
     def _new_producer(self) -> KafkaTermProducer:
         return KafkaTermProducer(
