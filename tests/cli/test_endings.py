@@ -22,6 +22,8 @@ from tests.cli.hostile import files_below
 HERE = Path(cli.__file__).parents[1]
 PROGRAM = (sys.executable, "-m", "cli.program")
 PATIENCE_S = 60.0
+KILL_S = 5.0
+"""Long enough for the kernel to kill a process, and too short for one to come to its own end."""
 LONG = ("--timeout", "600")
 
 # Commands that would wait ten minutes for somebody who does not answer, with {address} for where that is.
@@ -102,13 +104,21 @@ def session(process: subprocess.Popen[str]) -> set[int]:
     return found - {process.pid}
 
 
+def wait_for_last(process: subprocess.Popen[str]) -> None:
+    """Wait until nothing of an ended process is left: the kernel kills what it had begun, and that needs a core to end on."""
+    end_s = time.monotonic() + KILL_S
+    while session(process) and time.monotonic() < end_s:
+        time.sleep(0.01)
+    assert session(process) == set()
+
+
 def end(process: subprocess.Popen[str], number: signal.Signals) -> str:
     """Send the signal; the process ends with nothing of it left. Returns what it said."""
     process.send_signal(number)
     _, said = process.communicate(timeout=PATIENCE_S)
     assert process.returncode in set(Exit), (process.returncode, said)
     assert "Traceback" not in said
-    assert session(process) == set()
+    wait_for_last(process)
     return said
 
 
@@ -136,10 +146,7 @@ def test_simulations_in_several_processes_leave_none_of_them(number: signal.Sign
         if number is signal.SIGKILL:
             process.kill()
             process.wait(PATIENCE_S)
-            end_s = time.monotonic() + PATIENCE_S
-            while session(process) and time.monotonic() < end_s:
-                time.sleep(0.01)
-            assert session(process) == set()
+            wait_for_last(process)
         else:
             end(process, number)
     assert files_below(tmp_path) == set()
