@@ -48,7 +48,7 @@ from coordinator.app.file_rules import file_rules, scan_rules
 from coordinator.app.garbage import GarbageCollection, settle_garbage_collector
 from coordinator.app.http_security import HttpSecurity
 from coordinator.app.internal_secret import SecretSource, secret_source
-from coordinator.app.interpreter import share_interpreter
+from coordinator.app.interpreter import SwitchInterval
 from coordinator.app.listener_security import ListenersSecurity
 from coordinator.app.node_objects import open_objects
 from coordinator.app.node_security import security_to_nodes
@@ -114,6 +114,7 @@ class Process:
         self._clock_ms = SteadyClock()
         self._stats = KafkaStats()
         self._metrics = Metrics()
+        self._interval = SwitchInterval(settings.state_flush_max_batches)
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="state-writer")
         self._background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="snapshots")
         self._logins = ThreadPoolExecutor(max_workers=2, thread_name_prefix="logins")
@@ -176,6 +177,7 @@ class Process:
             writer=self._writer,
             background=self._background,
             rest=partial(time.sleep, WRITER_REST_S),
+            on_writing=self._interval.writing,
             on_written=GarbageCollection().flushed,
             telemetry=MetricsTelemetry(self._metrics),
         )
@@ -338,7 +340,7 @@ class Process:
             loop=loop,
             message_max_bytes=message_max_bytes,
             report_signals=signals,
-            on_load=share_interpreter,
+            on_load=self._interval.load_changed,
             **self._kafka_arguments(),
         )
         self._producers.start()
@@ -510,7 +512,6 @@ def run_coordinator(settings: Settings) -> int:
     """Run one process in the foreground; logging is set up by the caller."""
     # An assertion or a crash of a native library names the calls it happened in, on standard error.
     faulthandler.enable()
-    share_interpreter(False)
     if sys.platform == "win32":
         return asyncio.run(_run(settings))
     import uvloop

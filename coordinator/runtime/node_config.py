@@ -82,5 +82,6 @@ class NodePorts:
     """The store of committed files; None when this node deletes none, and `FileRules.off_because` says why."""
     rest: Rest = no_rest
     """Called by the writer between pieces of its work, so that the event loop gets the interpreter."""
+    on_writing: Callable[[int, int], None] = lambda partition, batches: None
     on_written: Callable[[], None] = lambda: None
     """Called when a flush is in the database and its objects are gone."""

@@ -130,6 +130,7 @@ class Replica:
             identity=identity,
             executor=ports.writer,
             rest=ports.rest,
+            on_writing=ports.on_writing,
             on_written=ports.on_written,
             on_failed=self.invalidate,
             on_directory_failed=self._directory_failed,

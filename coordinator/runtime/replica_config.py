@@ -52,5 +52,6 @@ class ReplicaPorts:
     """The other nodes that this one knows: from its settings and the directory; and whether these are all: the directory is loaded."""
     writer: Executor
     rest: Rest
+    on_writing: Callable[[int, int], None]
     on_written: Callable[[], None]
     telemetry: Telemetry

@@ -194,6 +194,7 @@ class ReplicaKeeper:
                 peer_addresses=partial(self._peer_addresses, partition),
                 writer=ports.writer,
                 rest=ports.rest,
+                on_writing=ports.on_writing,
                 on_written=ports.on_written,
                 telemetry=ports.telemetry,
             ),

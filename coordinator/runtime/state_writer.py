@@ -50,6 +50,7 @@ class StateWriter:
         identity: ReplicaIdentity,
         executor: Executor,
         rest: Rest,
+        on_writing: Callable[[int, int], None],
         on_written: Callable[[], None],
         on_failed: Callable[[str], None],
         on_directory_failed: Callable[[DirectoryFailed], None],
@@ -60,7 +61,8 @@ class StateWriter:
         interval_ms: int,
         results_retention_ms: int,
     ) -> None:
-        """`on_written` is called when a write is in the database and its objects are gone, `on_failed` when one could not be written.
+        """`on_writing` is called with the partition and the number of batches when a write begins, `on_written` when it is in the
+        database and its objects are gone, `on_failed` when one could not be written.
 
         `on_directory_failed` is called instead when the directory would not take it: nothing is written from then on.
 
@@ -78,6 +80,7 @@ class StateWriter:
         self._partition = identity.partition
         self._executor = executor
         self._rest = rest
+        self._on_writing = on_writing
         self._on_written = on_written
         self._on_failed = on_failed
         self._on_directory_failed = on_directory_failed
@@ -131,6 +134,7 @@ class StateWriter:
             return
         freeze, mark = self._take(shard, view)
         rest = self._rest if self._times.begin(freeze.generation.batches) else no_rest
+        self._on_writing(self._partition, freeze.generation.batches)
         self._writing = self._loop.create_task(self._write(shard, self._store, freeze, mark, rest), name=f"write-{self._partition}")
 
     def suspend(self) -> None:
