@@ -61,8 +61,8 @@ class StateWriter:
         interval_ms: int,
         results_retention_ms: int,
     ) -> None:
-        """`on_writing` is called with the partition and the number of batches when a write begins, `on_written` when it is in the
-        database and its objects are gone, `on_failed` when one could not be written.
+        """`on_writing` is called with the partition and the number of batches when a write begins, with 0 when none will be; `on_written`
+        when one is in the database and its objects are gone, `on_failed` when one could not be written.
 
         `on_directory_failed` is called instead when the directory would not take it: nothing is written from then on.
 
@@ -152,6 +152,7 @@ class StateWriter:
         """Wait for the write that is under way, and let go of the database: it is returned, to be closed; None when there is none."""
         if self._writing is not None:
             await asyncio.wait([self._writing])
+        self._on_writing(self._partition, 0)
         store, self._store = self._store, None
         return store
 

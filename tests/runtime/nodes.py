@@ -121,6 +121,7 @@ async def running(
     objects: ObjectStore | None = None,
     telemetry: Telemetry = NO_TELEMETRY,
     rest: Rest = no_rest,
+    on_writing: Callable[[int, int], None] = lambda partition, batches: None,
     on_written: Callable[[], None] = lambda: None,
     clock_ms: Callable[[], int] = loop_ms,
     wall_clock_ms: Callable[[], int] = loop_ms,
@@ -150,6 +151,7 @@ async def running(
             objects=objects,
             telemetry=telemetry,
             rest=rest,
+            on_writing=on_writing,
             on_written=on_written,
         )
         started = Running(kafka, config=replace(_config(kafka), **config), ports=ports, clock_ms=clock_ms, wall_ms=wall_clock_ms)

@@ -1,4 +1,4 @@
-"""The writer rests while little was committed, and somebody hears when it is done."""
+"""The writer rests while little was committed, and says what it begins to write and when it is done."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ class Flushes(NoTelemetry):
     def __init__(self) -> None:
         self.is_rested = False
         self.seen: list[tuple[int, bool]] = []
+        self.begun: list[tuple[int, int]] = []
         self.ends = 0
 
     def rest(self) -> None:
@@ -25,6 +26,9 @@ class Flushes(NoTelemetry):
         self.seen.append((batches, self.is_rested))
         self.is_rested = False
 
+    def writing(self, partition: int, batches: int) -> None:
+        self.begun.append((partition, batches))
+
     def written(self) -> None:
         self.ends += 1
 
@@ -33,7 +37,12 @@ class Flushes(NoTelemetry):
 async def test_the_writer_rests_between_few_but_not_too_few(batches: int, rests: bool) -> None:
     flushes = Flushes()
     async with running(
-        in_memory(partitions=1), MemoryStateStores(), telemetry=flushes, rest=flushes.rest, on_written=flushes.written
+        in_memory(partitions=1),
+        MemoryStateStores(),
+        telemetry=flushes,
+        rest=flushes.rest,
+        on_writing=flushes.writing,
+        on_written=flushes.written,
     ) as started:
         await started.leads()
         await started.ask(0, place())
@@ -42,3 +51,5 @@ async def test_the_writer_rests_between_few_but_not_too_few(batches: int, rests:
         # A file counts as one more.
         await started.until(lambda: (batches + 1, rests) in flushes.seen, "the flush of the commit")
         await started.until(lambda: flushes.ends == len(flushes.seen), "the words of its end")
+        assert flushes.begun[: len(flushes.seen)] == [(0, batches) for batches, _ in flushes.seen]
+    assert flushes.begun[-1] == (0, 0)
