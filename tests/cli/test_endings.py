@@ -17,6 +17,7 @@ import pytest
 import cli
 from cli.ending import describe
 from cli.outcome import Exit
+from integration_tests.waiting import wait_until
 from tests.cli.hostile import files_below
 
 HERE = Path(cli.__file__).parents[1]
@@ -106,10 +107,7 @@ def session(process: subprocess.Popen[str]) -> set[int]:
 
 def wait_for_last(process: subprocess.Popen[str]) -> None:
     """Wait until nothing of an ended process is left: the kernel kills what it had begun, and that needs a core to end on."""
-    end_s = time.monotonic() + KILL_S
-    while session(process) and time.monotonic() < end_s:
-        time.sleep(0.01)
-    assert session(process) == set()
+    wait_until(lambda: session(process) == set(), "the last process of the session to end", KILL_S)
 
 
 def end(process: subprocess.Popen[str], number: signal.Signals) -> str:

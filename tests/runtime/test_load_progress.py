@@ -86,7 +86,10 @@ async def test_a_node_names_the_snapshot_it_loads_and_is_silent_when_it_is_loade
         assert (await first.node.snapshots.take(0, TIMEOUT_MS)).message is None
         assert first.node.loading() == {}
     slow = SlowDownloads(objects)
+    kafka.set_unanswered(0)
     async with running(kafka, StateDatabases(tmp_path / "second"), durable=slow, name="2") as second:
+        await second.until(lambda: second.node.loading() == {0: LoadStatus(LoadStep.DATABASE)}, "the database to be opened")
+        kafka.set_unanswered()
         await second.until(lambda: slow.location is not None, "the snapshot to be fetched")
         assert second.node.loading() == {0: LoadStatus(LoadStep.FETCH, slow.location)}
         slow.may_go_on.set()
