@@ -83,5 +83,6 @@ class NodePorts:
     rest: Rest = no_rest
     """Called by the writer between pieces of its work, so that the event loop gets the interpreter."""
     on_writing: Callable[[int, int], None] = lambda partition, batches: None
+    """Called with a metadata partition and a number of batches when a write of them begins, with 0 when none of it will be."""
     on_written: Callable[[], None] = lambda: None
     """Called when a flush is in the database and its objects are gone."""

@@ -1,6 +1,6 @@
 """Whether entries leave a process by many, which is what it looks like when more commits come than one round trip can take.
 
-Told of every hand-over to librdkafka, on the event loop. A burst is no load, nor is a pause its end.
+Told of every hand-over to librdkafka, on the event loop. A few of them are no load yet, nor is a pause its end.
 """
 
 from __future__ import annotations
