@@ -155,6 +155,20 @@ def test_an_expired_tombstone_stays_expired_and_a_later_one_stays(open_store: Op
         replica.store.close(clean=True)
 
 
+def test_batches_that_were_written_together_are_counted_out_together(open_store: OpenStore) -> None:
+    """Each write of the state then has the counts of few files, though a file has batches of many partitions."""
+    replica = started(open_store, partitions=5)
+    for number in range(3):
+        replica.apply([file(f"f{number}", dict.fromkeys(range(5), 70), base=70 * number)], number + 1)
+        replica.flush()
+    replica.apply([TopicDeleted(topic_id=TOPIC, order_offset=2)], 4)
+    counts = []
+    while replica.state.trim_step(rows_max=1):
+        counts.append([live(replica, f"f{number}") for number in range(3)])
+    assert [sum(0 < count < 350 for count in step) for step in counts] == [1, 1, 1, 1, 0, 1, 1, 1, 1, 0, 1, 1, 1, 1]
+    assert [live(replica, f"f{number}") for number in range(3)] == [0, 0, 0]
+
+
 def test_a_reused_row_shows_nothing_of_the_partition_before(open_store: OpenStore) -> None:
     replica = started(open_store)
     replica.apply([file("a", {0: 50})], 1)

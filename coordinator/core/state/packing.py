@@ -192,7 +192,7 @@ class Packer:
             record_hashes=_hashes_of_records(files.record, rest),
             runs=packed.runs,
             partitions=stored,
-            partitions_purged=list(generation.purged),
+            partitions_purged=sorted(generation.purged),
             producers=producers,
             producers_dropped=freeze.producers_dropped,
             topics=freeze.topics,

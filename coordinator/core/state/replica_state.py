@@ -8,7 +8,7 @@ changes an answer, because deleted batches are invisible from the moment their e
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -108,7 +108,8 @@ class ShardState:
     tombstone_ages: TombstoneAges[int] = field(default_factory=TombstoneAges)
     loaded_files: FileTotals = NO_FILES
     """How many files were stored when the state was loaded."""
-    trimming: dict[int, int] = field(default_factory=dict)
+    trimming: OrderedDict[int, int] = field(default_factory=OrderedDict)
+    """The offset up to which the deleted batches of a partition are counted out of their files, by its row."""
     dead: dict[int, bytes] = field(default_factory=dict)
     _empty_kept: dict[str, FileRow] = field(default_factory=dict)
     """Empty files that were read a moment ago. Until they end nothing changes in them, and who reads them means to end them."""
@@ -470,7 +471,11 @@ class ShardState:
     # ---- housekeeping
 
     def trim_step(self, rows_max: int = 1_000) -> bool:
-        """Count some deleted batches out of their files, which takes less than a millisecond; returns whether there is more to do."""
+        """Count some deleted batches out of their files, which takes less than a millisecond; returns whether there is more to do.
+
+        Partitions take turns, a run or a few at a time. A file has batches of many partitions that were written together: when they go
+        together, too, the count of the file is written once and not once for each of its partitions.
+        """
         budget = rows_max
         taken = TakenOut(self.active)
         try:
@@ -493,6 +498,7 @@ class ShardState:
         self.active.trimmed[row] = start
         if start < target:
             self.trimming[row] = start
+            self.trimming.move_to_end(row)
         else:
             del self.trimming[row]
             if is_dead:
