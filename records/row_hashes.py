@@ -22,6 +22,7 @@ _PIECE_BYTES = 1 << 18
 """Copied with the interpreter lock in some tenths of a millisecond."""
 
 _FILE_HEAD = np.dtype([("word", "S4"), ("numbers", ">i8", 7), ("content_hash_bytes", ">u4")])
+_TOMBSTONE_HEAD = np.dtype([("word", "S9"), ("numbers", ">i8", 2)])
 _PRODUCER_HEAD = np.dtype([("word", "S8"), ("key", "u1", KEY_BYTES), ("numbers", ">i8", 3)])
 
 Hashes = npt.NDArray[np.uint8]
@@ -46,12 +47,15 @@ def hash_files(
     columns = (file_ids, file_sizes, append_times_ms, batch_counts, object_formats, uploader_broker_ids, created_ms)
     heads["numbers"] = np.array(columns, np.int64).T
     heads["content_hash_bytes"] = np.fromiter(map(len, content_hashes), np.int64, len(heads))
-    keys = list(map(str.encode, object_keys))
-    key_lengths = np.fromiter(map(len, keys), np.int64, len(keys)).astype(">u4")
-    # Most files have the same owners.
-    owners = {text: len(encoded := text.encode()).to_bytes(4, "big") + encoded for text in set(owner_ids)}
-    of_owners = list(map(owners.__getitem__, owner_ids))
-    return _hashes_of([_bytes_of(heads), content_hashes, of_owners, _bytes_of(key_lengths), keys], DIGEST_BYTES)
+    return _hashes_of([_bytes_of(heads), content_hashes, _few_texts(owner_ids), *_texts(object_keys)], DIGEST_BYTES)
+
+
+def hash_tombstones(object_keys: Sequence[str], reasons: Sequence[str], times_ms: Sequence[int], created_ms: Sequence[int]) -> Hashes:
+    """The hashes of tombstones, of each the one of `state_digest.hash_tombstone`."""
+    heads = np.empty(len(object_keys), _TOMBSTONE_HEAD)
+    heads["word"] = b"tombstone"
+    heads["numbers"] = np.array((times_ms, created_ms), np.int64).T
+    return _hashes_of([_bytes_of(heads), _few_texts(reasons), *_texts(object_keys)], DIGEST_BYTES)
 
 
 def hash_producers(keys: Sequence[bytes], numbers: Int64s, rings: Sequence[bytes]) -> Hashes:
@@ -76,6 +80,18 @@ def bytes_of(hashes: Hashes) -> list[bytes]:
 def lanes_of_hashes(hashes: Hashes) -> npt.NDArray[np.uint64]:
     """The hashes of rows in the form of `state_digest.lanes_of`."""
     return hashes.view(">u8").astype(np.uint64)
+
+
+def _texts(texts: Sequence[str]) -> tuple[list[bytes], list[bytes]]:
+    """The lengths of texts as 4 bytes each, and their UTF-8."""
+    encoded = list(map(str.encode, texts))
+    return _bytes_of(np.fromiter(map(len, encoded), np.int64, len(encoded)).astype(">u4")), encoded
+
+
+def _few_texts(texts: Sequence[str]) -> list[bytes]:
+    """Texts of which most are the same, each behind its length."""
+    known = {text: len(encoded := text.encode()).to_bytes(4, "big") + encoded for text in set(texts)}
+    return list(map(known.__getitem__, texts))
 
 
 def _bytes_of(rows: npt.NDArray[Any]) -> list[bytes]:

@@ -95,7 +95,7 @@ class MemoryStateStore:
         for file_id, file in self._files.items():
             if file.append_time_ms < flush.results_before_ms:
                 self._files[file_id] = file._replace(record=b"")
-        for file_id, lost in flush.live_lost:
+        for file_id, lost in flush.live_lost.items():
             if file_id in self._files:
                 row = self._files[file_id]
                 live = row.live_batches - lost
@@ -104,7 +104,7 @@ class MemoryStateStore:
     def _write_tombstones(self, flush: Flush) -> None:
         before_ms = flush.tombstones_expired_before_ms
         self._tombstones = {key: stone for key, stone in self._tombstones.items() if not 0 <= stone.created_ms < before_ms}
-        self._tombstones.update({stone.object_key: stone for stone in flush.tombstones})
+        self._tombstones.update({stone.object_key: stone for stone in flush.tombstones.rows()})
 
     def _trim(self, flush: Flush) -> None:
         for row, to in flush.trimmed:
@@ -152,7 +152,7 @@ class MemoryStateStore:
             "run": [(number, *run, run_proof(number, run)) for number, run in runs],
             "file": [_file_columns(file) for file in self._files.values()],
             "producer": list(self._producers.values()),
-            "tombstone": [(*stone, hash_tombstone(*stone).to_bytes()) for stone in self._tombstones.values()],
+            "tombstone": [(*stone, hash_tombstone(*stone)) for stone in self._tombstones.values()],
             "directory": [] if self._directory is None else [(1, *self._directory)],
         }
         return MemoryPinnedState(self.header, rows)

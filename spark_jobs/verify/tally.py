@@ -213,7 +213,7 @@ class Tally:
         """Take the tombstone of an object key."""
         group = blake2b(object_key.encode(), digest_size=1).digest()
         row: Row = {"object_key": object_key, "reason": reason, "time_ms": time_ms, "created_ms": created_ms}
-        self.add(RowKind.TOMBSTONE, group, row, hash_tombstone(object_key, reason, time_ms, created_ms))
+        self.add(RowKind.TOMBSTONE, group, row, Digest.from_bytes(hash_tombstone(object_key, reason, time_ms, created_ms)))
 
     def add_directory(self, what: str, identity: str, says: Mapping[str, object]) -> None:
         """Take an item of the directory: a placement, a deletion, a node, the schema level; `says` are the fields of its record."""

@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from records import hash_loops
-from records.row_hashes import Hashes, bytes_of, hash_files, hash_producers, hash_records, lanes_of_hashes
-from records.state_digest import hash_file, hash_producer, hash_record, lanes_of, sum_of
+from records.row_hashes import Hashes, bytes_of, hash_files, hash_producers, hash_records, hash_tombstones, lanes_of_hashes
+from records.state_digest import hash_file, hash_producer, hash_record, hash_tombstone, lanes_of, sum_of
 from tests.compiled import plain
 
 PLAIN = plain(hash_loops)
@@ -78,6 +78,16 @@ def test_producers_are_hashed_as_one_by_one(producers: list[tuple[bytes, int, in
 @example(records=[bytes(100_000), b"", bytes(400_000), bytes(10)])
 def test_records_are_hashed_as_one_by_one(records: list[bytes]) -> None:
     assert bytes_of(hash_records(records)) == list(map(hash_record, records))
+
+
+REASONS = st.sampled_from(["fenced", "removed", "handed over"])
+
+
+@given(stones=st.lists(st.tuples(st.text(max_size=40), REASONS, INT64, INT64), max_size=5))
+@example(stones=[(f"key{number}", "removed", number, -1) for number in range(5000)])
+def test_tombstones_are_hashed_as_one_by_one(stones: list[tuple[str, str, int, int]]) -> None:
+    columns = list(map(list, zip(*stones, strict=True))) or [[] for _ in range(4)]
+    check(hash_tombstones(*columns), [hash_tombstone(*stone) for stone in stones])
 
 
 def check(found: Hashes, right: list[bytes]) -> None:

@@ -110,7 +110,7 @@ class StateDatabase:
             raise StateLocked(f"the state database {self.path} is not open")
         with translated(self.path, self._mark_corrupt):
             if self._reader is not None:
-                self._reader.announce(self._writer.flushes + 1, dict(flush.live_lost))
+                self._reader.announce(self._writer.flushes + 1, flush.live_lost)
             committed = self._writer.write(flush, rest)
             if self._reader is not None:
                 self._reader.report(committed)

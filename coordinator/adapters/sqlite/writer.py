@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from itertools import chain, compress
+from itertools import chain, compress, islice
 from operator import neg, sub
 
 import apsw
@@ -27,7 +27,6 @@ from coordinator.core.state.proof import directory_proof
 from coordinator.core.tables.stored_rows import NO_FILES, FileLists, FileTotals, Header, RunRow
 from coordinator.core.yielding import Rest, no_rest
 from coordinator.kafka.batches import split_partition_key
-from records.state_digest import hash_tombstone
 
 ROWS_PER_STATEMENT = (256, 64, 16, 4, 1)
 FEW_ROWS = 4096
@@ -138,15 +137,16 @@ class FlushWriter:
         put_columns(connection, PUT_FILE, (*files, *proofs), rest)
         self._kept_results.clear(flush.results_before_ms, len(flush.files.file_id))
         became = NO_FILES
-        for first in range(0, len(flush.live_lost), FILES_A_STATEMENT):
+        lost = iter(flush.live_lost.items())
+        while some := list(islice(lost, FILES_A_STATEMENT)):
             rest()
-            some = json.dumps(flush.live_lost[first : first + FILES_A_STATEMENT])
-            [(count, size)] = fetch(connection, SUM_OF_EMPTIED, (some,))
+            losses = json.dumps(some)
+            [(count, size)] = fetch(connection, SUM_OF_EMPTIED, (losses,))
             became = became.plus(FileTotals(live=-count, empty=count, bytes_live=-size, bytes_empty=size))
-            connection.execute(LOSE_BATCHES, (some, flush.emptied_ms))
+            connection.execute(LOSE_BATCHES, (losses, flush.emptied_ms))
         connection.executemany(TRIM_RUNS, flush.trimmed)
         put_columns(connection, PUT_PRODUCER, flush.producers, rest)
-        put(connection, PUT_TOMBSTONE, [(*stone, hash_tombstone(*stone).to_bytes()) for stone in flush.tombstones], rest)
+        put_columns(connection, PUT_TOMBSTONE, (*flush.tombstones, flush.tombstone_hashes), rest)
         if flush.directory is not None:
             put(connection, PUT_DIRECTORY, [(1, flush.directory, directory_proof(flush.directory))])
         purged = [(row,) for row in flush.partitions_purged]

@@ -8,7 +8,7 @@ the state digest as of the applied offset that is written in the same transactio
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice, starmap
 
@@ -22,9 +22,18 @@ from coordinator.core.state.tombstone_ages import TombstoneAges
 from coordinator.core.state.unwritten import Generation
 from coordinator.core.tables.cells import REMEMBERED_BATCHES
 from coordinator.core.tables.row_sums import RowSums
-from coordinator.core.tables.stored_rows import FileLists, FileRow, Header, RunRow, Tombstone, lists_of_files
+from coordinator.core.tables.stored_rows import (
+    FileLists,
+    FileRow,
+    Header,
+    RunRow,
+    Tombstone,
+    TombstoneLists,
+    lists_of_files,
+    lists_of_tombstones,
+)
 from coordinator.core.yielding import Rest, no_rest
-from records.row_hashes import DIGEST_BYTES, Hashes, bytes_of, hash_files, hash_producers, hash_records, lanes_of_hashes
+from records.row_hashes import DIGEST_BYTES, Hashes, bytes_of, hash_files, hash_producers, hash_records, hash_tombstones, lanes_of_hashes
 from records.state_digest import (
     EMPTY,
     PRODUCER_RING,
@@ -35,7 +44,6 @@ from records.state_digest import (
     hash_item,
     hash_partition,
     hash_position,
-    hash_tombstone,
     hash_topic,
     lanes_of,
     sum_of,
@@ -88,7 +96,7 @@ class Freeze:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flush:
-    """The rows that one transaction of the state database writes: files with their hashes, partitions with their proofs."""
+    """The rows that one transaction of the state database writes: files and tombstones with their hashes, partitions with their proofs."""
 
     header: Header
     files: FileLists
@@ -105,9 +113,11 @@ class Flush:
     directory: str | None
     results_before_ms: int
     emptied_ms: int
-    live_lost: list[tuple[int, int]]
+    live_lost: Mapping[int, int]
+    """How many batches files of earlier writes lose, by file id; that of the frozen generation, which may have very many."""
     trimmed: list[tuple[int, int]]
-    tombstones: list[Tombstone]
+    tombstones: TombstoneLists
+    tombstone_hashes: list[bytes]
     tombstones_expired_before_ms: int
     files_removed: list[int]
 
@@ -126,7 +136,7 @@ class Packer:
     key_of: dict[int, bytes] = field(default_factory=dict)
     dead: set[int] = field(default_factory=set)
     topic_hashes: dict[bytes, Digest] = field(default_factory=dict)
-    tombstones: dict[str, tuple[int, Digest]] = field(default_factory=dict)
+    tombstones: dict[str, tuple[int, bytes]] = field(default_factory=dict)
     tombstone_ages: TombstoneAges[str] = field(default_factory=TombstoneAges)
     directory: dict[tuple[str, str], tuple[object, Digest]] = field(default_factory=dict)
 
@@ -150,7 +160,7 @@ class Packer:
         self.total = self.total.plus(self._hash_partitions(live, no_rest))
         self.total = self.total.plus(self._hash_producers(producers, no_rest)).plus(sum_of(lanes_of(files)))
         self._take_topics(topics, [])
-        self._take_tombstones(tombstones, 0, no_rest)
+        self._take_tombstones(lists_of_tombstones(tombstones), 0, no_rest)
         if directory is not None:
             self._take_directory(directory, no_rest)
 
@@ -178,10 +188,10 @@ class Packer:
         self.total = self.total.plus(self._hash_producers(producers, rest))
         files = _files_of(generation, freeze.emptied_ms, rest)
         file_hashes = _hashes_of_files(files, rest)
-        removed = _hashes_of_files(lists_of_files(generation.files_removed.values()), rest)
-        self.total = self.total.plus(sum_of(lanes_of_hashes(file_hashes))).minus(sum_of(lanes_of_hashes(removed)))
+        self.total = self.total.plus(sum_of(lanes_of_hashes(file_hashes))).minus(_sum_of_files(generation.files_removed.values(), rest))
         self._take_topics(freeze.topics, freeze.topics_forgotten)
-        self._take_tombstones(generation.tombstones.values(), generation.tombstones_expired_before_ms, rest)
+        tombstones = lists_of_tombstones(generation.tombstones.values())
+        tombstone_hashes = self._take_tombstones(tombstones, generation.tombstones_expired_before_ms, rest)
         if freeze.directory is not None:
             self._take_directory(freeze.directory, rest)
         self.dead.difference_update(generation.purged)
@@ -200,9 +210,10 @@ class Packer:
             directory=None if freeze.directory is None else json.dumps(freeze.directory),
             results_before_ms=freeze.results_before_ms,
             emptied_ms=freeze.emptied_ms,
-            live_lost=list(generation.live_lost.items()),
+            live_lost=generation.live_lost,
             trimmed=list(generation.trimmed.items()),
-            tombstones=list(generation.tombstones.values()),
+            tombstones=tombstones,
+            tombstone_hashes=tombstone_hashes,
             tombstones_expired_before_ms=generation.tombstones_expired_before_ms,
             files_removed=[file.file_id for file in generation.files_removed.values()],
         )
@@ -245,28 +256,40 @@ class Packer:
         for topic_id in forgotten:
             self.total = self.total.minus(self.topic_hashes.pop(topic_id, EMPTY))
 
-    def _take_tombstones(self, stones: Iterable[Tombstone], expired_before_ms: int, rest: Rest) -> None:
-        """Expiry takes tombstones of earlier flushes; those of this one that had expired are not in it any more."""
-        expired = iter(self.tombstone_ages.take_before(expired_before_ms))
-        while some := list(islice(expired, _ROWS_A_PIECE)):
-            rest()
-            for key in some:
-                self.total = self.total.minus(self.tombstones.pop(key)[1])
-        left = iter(stones)
-        while some_stones := list(islice(left, _ROWS_A_PIECE)):
-            rest()
-            for stone in some_stones:
-                self._take_tombstone(stone)
+    def _take_tombstones(self, stones: TombstoneLists, expired_before_ms: int, rest: Rest) -> list[bytes]:
+        """Let expired tombstones go, which are of earlier flushes, and take others, perhaps in the place of earlier ones.
 
-    def _take_tombstone(self, stone: Tombstone) -> None:
-        key, now = stone.object_key, hash_tombstone(*stone)
-        earlier = self.tombstones.get(key)
-        if earlier is not None:
-            self.tombstone_ages.discard(earlier[0], key)
-            self.total = self.total.minus(earlier[1])
-        self.total = self.total.plus(now)
-        self.tombstones[key] = (stone.created_ms, now)
-        self.tombstone_ages.add(stone.created_ms, key)
+        Returns the hashes of those that are taken.
+        """
+        gone = self.tombstone_ages.take_before(expired_before_ms)
+        for at in range(0, len(gone), _HASHED_A_PIECE):
+            rest()
+            self._lose_hashes([self.tombstones.pop(key)[1] for key in gone[at : at + _HASHED_A_PIECE]])
+        taken: list[bytes] = []
+        for at in range(0, len(stones.object_key), _HASHED_A_PIECE):
+            rest()
+            piece = TombstoneLists._make(column[at : at + _HASHED_A_PIECE] for column in stones)
+            hashes = hash_tombstones(*piece)
+            self.total = self.total.plus(sum_of(lanes_of_hashes(hashes)))
+            taken += self._note_tombstones(piece.object_key, piece.created_ms, bytes_of(hashes))
+        return taken
+
+    def _note_tombstones(self, object_keys: list[str], created_ms: list[int], hashes: list[bytes]) -> list[bytes]:
+        """Remember tombstones, and take those out of the sum in whose place they come."""
+        replaced = []
+        for key, time_ms, hashed in zip(object_keys, created_ms, hashes, strict=True):
+            earlier = self.tombstones.get(key)
+            if earlier is not None:
+                self.tombstone_ages.discard(earlier[0], key)
+                replaced.append(earlier[1])
+            self.tombstones[key] = (time_ms, hashed)
+            self.tombstone_ages.add(time_ms, key)
+        self._lose_hashes(replaced)
+        return hashes
+
+    def _lose_hashes(self, hashes: list[bytes]) -> None:
+        """Take rows out of the sum."""
+        self.total = self.total.minus(sum_of(lanes_of(hashes)))
 
     def _take_directory(self, content: Content, rest: Rest) -> None:
         """Replace the directory's items; only those that changed are hashed."""
@@ -297,12 +320,24 @@ def _files_of(generation: Generation, emptied_ms: int, rest: Rest) -> FileLists:
 
 def _hashes_of_files(files: FileLists, rest: Rest) -> Hashes:
     """The hashes of files as they were committed."""
-    columns = files[:HASHED_COLUMNS]
     pieces = [np.empty((0, DIGEST_BYTES), np.uint8)]
     for at in range(0, len(files.file_id), _HASHED_A_PIECE):
         rest()
-        pieces.append(hash_files(*(column[at : at + _HASHED_A_PIECE] for column in columns)))  # type: ignore[arg-type]  # of the same names
+        pieces.append(_hashes_of_piece(FileLists._make(column[at : at + _HASHED_A_PIECE] for column in files)))
     return np.concatenate(pieces)
+
+
+def _hashes_of_piece(files: FileLists) -> Hashes:
+    return hash_files(*files[:HASHED_COLUMNS])  # type: ignore[arg-type]  # columns of the same names
+
+
+def _sum_of_files(rows: Iterable[FileRow], rest: Rest) -> Digest:
+    """The sum of the hashes of files as they were committed."""
+    total, left = EMPTY, iter(rows)
+    while some := list(islice(left, _HASHED_A_PIECE)):
+        rest()
+        total = total.plus(sum_of(lanes_of_hashes(_hashes_of_piece(lists_of_files(some)))))
+    return total
 
 
 def _hashes_of_records(records: list[bytes], rest: Rest) -> list[bytes]:

@@ -158,6 +158,24 @@ class Tombstone(NamedTuple):
     created_ms: int
 
 
+class TombstoneLists(NamedTuple):
+    """Tombstones as columns: the fields of `Tombstone`."""
+
+    object_key: list[str]
+    reason: list[str]
+    time_ms: list[int]
+    created_ms: list[int]
+
+    def rows(self) -> list[Tombstone]:
+        """Return the tombstones as rows."""
+        return list(map(Tombstone, *self))
+
+
+def lists_of_tombstones(rows: Collection[Tombstone]) -> TombstoneLists:
+    """Rows of tombstones as columns."""
+    return TombstoneLists(*map(list, zip(*rows, strict=True))) if rows else TombstoneLists([], [], [], [])
+
+
 def unpack(run: RunRow) -> Rows:
     """The batches of a packed run."""
     packed = np.frombuffer(run.data, PACKED)
