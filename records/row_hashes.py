@@ -47,7 +47,7 @@ def hash_files(
     columns = (file_ids, file_sizes, append_times_ms, batch_counts, object_formats, uploader_broker_ids, created_ms)
     heads["numbers"] = np.array(columns, np.int64).T
     heads["content_hash_bytes"] = np.fromiter(map(len, content_hashes), np.int64, len(heads))
-    return _hashes_of([_bytes_of(heads), content_hashes, _few_texts(owner_ids), *_texts(object_keys)], DIGEST_BYTES)
+    return hash_rows([_bytes_of(heads), content_hashes, _few_texts(owner_ids), *_texts(object_keys)], DIGEST_BYTES)
 
 
 def hash_tombstones(object_keys: Sequence[str], reasons: Sequence[str], times_ms: Sequence[int], created_ms: Sequence[int]) -> Hashes:
@@ -55,7 +55,7 @@ def hash_tombstones(object_keys: Sequence[str], reasons: Sequence[str], times_ms
     heads = np.empty(len(object_keys), _TOMBSTONE_HEAD)
     heads["word"] = b"tombstone"
     heads["numbers"] = np.array((times_ms, created_ms), np.int64).T
-    return _hashes_of([_bytes_of(heads), _few_texts(reasons), *_texts(object_keys)], DIGEST_BYTES)
+    return hash_rows([_bytes_of(heads), _few_texts(reasons), *_texts(object_keys)], DIGEST_BYTES)
 
 
 def hash_producers(keys: Sequence[bytes], numbers: Int64s, rings: Sequence[bytes]) -> Hashes:
@@ -64,12 +64,12 @@ def hash_producers(keys: Sequence[bytes], numbers: Int64s, rings: Sequence[bytes
     heads["word"] = b"producer"
     heads["key"] = np.frombuffer(b"".join(keys), np.uint8).reshape(-1, KEY_BYTES)
     heads["numbers"] = numbers
-    return _hashes_of([_bytes_of(heads), rings], DIGEST_BYTES)
+    return hash_rows([_bytes_of(heads), rings], DIGEST_BYTES)
 
 
 def hash_records(encoded: Sequence[bytes]) -> Hashes:
     """The hashes of entries that committed files, of each the one of `state_digest.hash_record`."""
-    return _hashes_of([encoded], RECORD_HASH_BYTES)
+    return hash_rows([encoded], RECORD_HASH_BYTES)
 
 
 def bytes_of(hashes: Hashes) -> list[bytes]:
@@ -99,8 +99,8 @@ def _bytes_of(rows: npt.NDArray[Any]) -> list[bytes]:
     return raw
 
 
-def _hashes_of(columns: Sequence[Sequence[bytes]], size: int) -> Hashes:
-    """The hash of each row, which is what stands in its columns one behind the other."""
+def hash_rows(columns: Sequence[Sequence[bytes]], size: int) -> Hashes:
+    """The BLAKE2b digest of `size` bytes of each row, which is what stands in its columns one behind the other."""
     rows = len(columns[0])
     hashes = np.empty((rows, size), np.uint8)
     lengths = sum(np.fromiter(map(len, column), np.int64, rows) for column in columns)

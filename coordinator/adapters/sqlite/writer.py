@@ -17,7 +17,7 @@ import apsw
 
 from coordinator.adapters.sqlite.joining import is_short, joined
 from coordinator.adapters.sqlite.kept_results import KeptResults
-from coordinator.adapters.sqlite.proofs import header_proof, run_of, run_proof
+from coordinator.adapters.sqlite.proofs import header_proof, run_of, run_proofs
 from coordinator.adapters.sqlite.reader import WrittenChanges
 from coordinator.adapters.sqlite.run_index import RunEntry
 from coordinator.adapters.sqlite.schema import fetch
@@ -132,7 +132,7 @@ class FlushWriter:
         connection.executemany(DROP_TOPIC, [(topic_id,) for topic_id in flush.topics_forgotten])
         put(connection, PUT_TOPIC, [(t.topic_id, t.name, t.order_offset, t.deleted_ms) for t in flush.topics])
         put(connection, PUT_PARTITION, [partition_columns(row, proof) for row, proof in flush.partitions], rest)
-        put(connection, PUT_RUN, [(run_id, *run, run_proof(run_id, run)) for run_id, run in runs.items()], rest)
+        put(connection, PUT_RUN, [(number, *run, proof) for (number, run), proof in zip(runs.items(), run_proofs(runs), strict=True)], rest)
         files, proofs = _left(flush)
         put_columns(connection, PUT_FILE, (*files, *proofs), rest)
         self._kept_results.clear(flush.results_before_ms, len(flush.files.file_id))

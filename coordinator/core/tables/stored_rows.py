@@ -172,8 +172,13 @@ class TombstoneLists(NamedTuple):
 
 
 def lists_of_tombstones(rows: Collection[Tombstone]) -> TombstoneLists:
-    """Rows of tombstones as columns."""
-    return TombstoneLists(*map(list, zip(*rows, strict=True))) if rows else TombstoneLists([], [], [], [])
+    """Rows of tombstones as columns. There may be thousands: other threads get the interpreter between two rows, as they would not in `zip`."""
+    return TombstoneLists(
+        [row.object_key for row in rows],
+        [row.reason for row in rows],
+        [row.time_ms for row in rows],
+        [row.created_ms for row in rows],
+    )
 
 
 def unpack(run: RunRow) -> Rows:
