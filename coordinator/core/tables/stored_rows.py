@@ -172,7 +172,7 @@ class TombstoneLists(NamedTuple):
 
 
 def lists_of_tombstones(rows: Collection[Tombstone]) -> TombstoneLists:
-    """Rows of tombstones as columns. There may be thousands: other threads get the interpreter between two rows, as they would not in `zip`."""
+    """Rows of tombstones as columns. There may be thousands: unlike `zip`, this lets other threads run between two rows."""
     return TombstoneLists(
         [row.object_key for row in rows],
         [row.reason for row in rows],
