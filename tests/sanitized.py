@@ -36,7 +36,15 @@ COPIED = (
 )
 FLAGS = "-fsanitize=address,undefined -fno-omit-frame-pointer -fno-wrapv -g"
 """`-fwrapv`, which Python compiles with, would make every overflow a right one."""
-TESTS = ("tests/records", "tests/protocol", "tests/core", "tests/runtime/test_owner_loops.py", "tests/sqlite/test_joining.py", "tests/fuzz")
+TESTS = (
+    "tests/records",
+    "tests/protocol",
+    "tests/core",
+    "tests/runtime/test_owner_loops.py",
+    "tests/sqlite/test_joining.py",
+    "tests/objectstore/test_unlink_loops.py",
+    "tests/fuzz",
+)
 FUZZED = ("request", "commit_file", "entry", "entries")
 """Targets whose bytes get to compiled loops."""
 
