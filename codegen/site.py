@@ -49,6 +49,21 @@ NAV: Mapping[str, tuple[str, ...]] = {
         "licences.md",
     ),
     "Design": ("design.md", "divergence.md", "decisions/README.md", "benchmarks.md", "contributing.md"),
+    "Subjects of the design": (
+        "design/state-database.md",
+        "design/snapshots.md",
+        "design/restore.md",
+        "design/data-directories.md",
+        "design/files.md",
+        "design/orphans.md",
+        "design/retention.md",
+        "design/directory.md",
+        "design/nodes.md",
+        "design/client.md",
+        "design/migration.md",
+        "design/failures.md",
+        "design/proof.md",
+    ),
 }
 """The order of the pages; one that is not there is left out, and others of `docs` follow below "More"."""
 
