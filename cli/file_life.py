@@ -80,7 +80,7 @@ def described_rows(files: Sequence[ListedFile], unanswered: Collection[int] = ()
 
 
 def _waits_for(file: ListedFile, known: Mapping[int, ListedFile], owner_ids: Sequence[int], missing: Collection[int]) -> str:
-    """What must happen before this coordinator can hand the file over or delete its object; empty when it is done with it."""
+    """Tell what must happen before this coordinator can hand the file over or delete its object; empty when it is out."""
     state = FileState(file.state)
     if state is FileState.LIVE:
         return f"the deletion of {file.live_batches} batches"

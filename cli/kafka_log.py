@@ -75,7 +75,7 @@ class LogConsumer:
                 error = message.error()
                 if error is not None:
                     if error.code() == KafkaError._PARTITION_EOF:
-                        # Nothing is behind this offset: the rest up to the end are control entries, which are no messages.
+                        # No message is behind this offset: the rest up to the end are control entries.
                         if ends is not None and offset >= ends[partition]:
                             open_partitions.discard(partition)
                         continue

@@ -1,4 +1,4 @@
-"""What a migration of a classic topic will do, looked up without changing anything, and every reason why it cannot be done.
+"""The plan of a migration of a classic topic, made without changing anything, and every reason why it cannot be done.
 
 A repetition of a migration that was killed is planned like a new one: partitions that have their start already are left as they are.
 """

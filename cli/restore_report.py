@@ -1,4 +1,4 @@
-"""What a restore lost, told from what the service knows and what the object store has: two streams in the order of keys, merged.
+"""The report of what a restore lost: the files that the service knows merged with the objects of the store, both in the order of keys.
 
 Only one group of equal keys is held at a time, so that the memory does not depend on the number of objects.
 """

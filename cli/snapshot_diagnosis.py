@@ -48,7 +48,7 @@ def diagnose_restore(restored: RestoreDescription) -> list[Diagnosis]:
 
 
 def _overdue(one: DescribeSnapshotsCoordinator, bytes_between: int, interval_ms: int) -> Iterable[Diagnosis]:
-    """What the leader of a coordinator says of a snapshot that should have been taken by now."""
+    """Find a snapshot that should have been taken by now, by the word of the leader of its coordinator."""
     newest = one.snapshots[0] if one.snapshots else None
     bytes_max = BYTES_FACTOR * max(bytes_between, 0 if newest is None else newest.size_bytes)
     entries = one.applied_offset + 1 - (0 if newest is None else newest.end_offset)

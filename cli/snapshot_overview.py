@@ -157,7 +157,7 @@ def prune_rows(views: Sequence[SnapshotView], coordinator_ids: Sequence[int] = (
 
 
 def _told(views: Sequence[SnapshotView], coordinator_ids: Sequence[int]) -> list[tuple[SnapshotView, DescribeSnapshotsCoordinator]]:
-    """What nodes said of the coordinators with these ids, or of all."""
+    """Return the answers of nodes about the coordinators with these ids, or about all without ids."""
     return [(view, one) for view in views for one in view.coordinators if not coordinator_ids or one.coordinator_id in coordinator_ids]
 
 

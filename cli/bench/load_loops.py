@@ -1,4 +1,4 @@
-"""What the load does to every request and answer, in one pass each. Compiled when installed (`setup.py`); the `.pxd` has the types.
+"""The work of the load on every request and answer, in one pass each. Compiled when installed (`setup.py`); the `.pxd` has the types.
 
 The load shares the machine with what it measures, so each microsecond here is one that the service does not have.
 """

@@ -106,7 +106,7 @@ def start(
 
 
 class _Wanted:
-    """What the operator said of the log that is lost. Raises `Failed` for a topic id that is none."""
+    """The lost log as the operator names it. Raises `Failed` for a text that is no topic id."""
 
     def __init__(
         self, cluster_id: str | None, topic_id: str | None, partitions: int | None, accepted: Sequence[int], dry_run: bool

@@ -121,7 +121,7 @@ def info(config_file: Path | None, properties: Sequence[str], output: str) -> No
 
 
 def _contradictions(found: Mapping[Path, MetaProperties], node_id: int) -> list[str]:
-    """What forbids using directories together, though the cluster they should belong to is not known here."""
+    """Return the reasons why directories cannot be used together, as far as they show without knowing the cluster."""
     from dataclasses import replace
 
     from coordinator.config.directories import directory_problems

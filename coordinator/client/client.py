@@ -304,7 +304,7 @@ class DisklessClient:
         return await self._scan_orphans(ScanOrphansCall(ScanAction.TELL), timeout_ms)
 
     async def find_orphans(self, *, timeout_ms: int | None = None) -> AsyncIterator[OrphanScanState]:
-        """What a scan would delete now, page by page; changes nothing. Each page has the timeout. Raises `DisklessError`."""
+        """Yield the orphans that a scan would delete, page by page; deletes nothing. Each page has the timeout. Raises `DisklessError`."""
         after_key: str | None = None
         while True:
             page = await self._scan_orphans(ScanOrphansCall(ScanAction.LOOK, after_key=after_key), timeout_ms)
@@ -686,7 +686,7 @@ class DisklessClient:
         return await self._found(ids, FilesWanted(files_max=count, states=tuple(map(int, states))), deadline)
 
     async def find_files(self, object_keys: Sequence[str], *, timeout_ms: int | None = None) -> FoundFiles:
-        """What each coordinator knows of some files, in any state. Raises Unavailable when no node can name the coordinators."""
+        """Ask every coordinator for some files, in any state. Raises Unavailable when no node can name the coordinators."""
         deadline = self._deadline(timeout_ms)
         ids = await self._coordinator_ids(deadline)
         files: list[ListedFile] = []

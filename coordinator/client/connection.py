@@ -187,7 +187,7 @@ class ClientConnection(asyncio.Protocol):
             self._closed.set_result(None)
 
     def _doubt(self) -> str:
-        """What may be wrong when a server hangs up before it says anything."""
+        """Guess, as the end of an error text, why a server hung up before it sent anything."""
         if not self._security.has_tls:
             return f" before it said anything; does it want another security.protocol than {self._security.protocol}?"
         own = "accept this client's certificate" if self._security.has_certificate else "want a certificate (ssl.keystore.location)"

@@ -41,7 +41,7 @@ class SequenceRejected(DisklessError):
 
 
 class Fenced(DisklessError):
-    """Whoever asks was replaced: a later leader of the partition has spoken."""
+    """The caller was replaced: a step with a higher leader epoch of the partition is recorded."""
 
 
 class NotAuthorized(DisklessError):

@@ -45,7 +45,7 @@ class FileLiveness(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileStandingAt(Result):
-    """What a coordinator knows of a file: UNKNOWN when it refused to say, or was only asked."""
+    """The standing of a file at a coordinator. UNKNOWN: the coordinator refused, or does not know the file and was not to fence it."""
 
     object_key: str
     standing: FileStanding = FileStanding.UNKNOWN
@@ -168,7 +168,7 @@ def _fenced_file(object_key: str, result: FenceFilesResult) -> FileStandingAt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundFiles:
-    """What coordinators said of some files, by key and coordinator, and why others did not answer, by their ids."""
+    """The answers of coordinators about files, by key and coordinator; `refusals` has the reasons of the others, by their ids."""
 
     files: Sequence[ListedFile]
     refusals: Mapping[int, Refusal]

@@ -83,7 +83,7 @@ class DisklessLogState(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairReport(Result):
-    """What a repair changes: the records of `[start_offset, previous_start_offset)` are not in the classic log any more.
+    """The change that a repair makes: the records of `[start_offset, previous_start_offset)` are not in the classic log any more.
 
     The diskless part goes from `suffix_start` to `high_watermark`.
     """

@@ -64,7 +64,7 @@ class SeededBatch(NamedTuple):
 
 
 class SeededProducer(NamedTuple):
-    """What a classic partition remembers of a producer: its last batches, up to five, in the order of their offsets."""
+    """A producer as a classic partition remembers it: its last batches, up to five, in the order of their offsets."""
 
     producer_id: int
     producer_epoch: int

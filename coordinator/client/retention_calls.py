@@ -28,7 +28,7 @@ class ExpiredBatches(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnforcedRetention(Result):
-    """What was deleted of the partitions of a coordinator, or would be; with an error perhaps not all."""
+    """The batches of a coordinator that were deleted, or would be; with an error perhaps not all of them."""
 
     coordinator_id: int
     expired: tuple[ExpiredBatches, ...] = ()

@@ -40,7 +40,7 @@ class ClassicWitness(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionProof:
-    """What was read of a partition. `finding` is the first thing that is wrong, empty when nothing is."""
+    """The result of reading a partition. `finding` is the first thing that is wrong, empty when nothing is."""
 
     name: str
     partition: int
