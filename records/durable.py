@@ -1,4 +1,4 @@
-"""What is written survives a crash of the machine."""
+"""Writes that survive a crash of the machine: files and names that are brought to the disk."""
 
 from __future__ import annotations
 

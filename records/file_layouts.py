@@ -42,7 +42,10 @@ SPARSE_MAX: Final = 8
 
 
 class Kind(IntEnum):
-    """What a column has a number for. The columns of a layout stand in this order."""
+    """The things that a column has a number of: of each run, batch, idempotent batch, or batch that was not accepted.
+
+    The columns of a layout stand in this order.
+    """
 
     RUN = 0
     BATCH = 1

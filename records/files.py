@@ -184,7 +184,7 @@ def files_of(table: FileTable) -> list[FileCommitted]:
 
 
 class _Codec:
-    """What the loops take: the layouts that are known, by level and by how entries begin, and the lines that hold all of them."""
+    """The arguments of the loops: the known layouts, by level and by the first bytes of entries, and the defaults of a line."""
 
     def __init__(self) -> None:
         self.of_level: dict[int, tuple[bytes, Layout]] = {}

@@ -65,7 +65,7 @@ def hash_spans(data: bytes, ends: memoryview[int], size: int, hashes: memoryview
 
 
 def _hash_spans(raw: bytes, ends: memoryview[int], size: int, order: bytes, hashes: memoryview[int]) -> None:
-    """What `hash_spans` says."""
+    """Do the work of `hash_spans`, whose checks have passed."""
     # Compiled, these are arrays of C. No index leaves them: those of words are below 8 and 16, as are the numbers in `order`.
     state, block = [0] * 8, [0] * 16
     at = 0

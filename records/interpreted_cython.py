@@ -1,6 +1,6 @@
-"""What loops take from the module `cython`, for an installation that has neither a compiler nor Cython: the interpreter runs them.
+"""Stand-ins for the names that loops take from the module `cython`, for an installation that has neither a compiler nor Cython.
 
-A compiled loop does not import the module: its names are instructions to the compiler.
+The interpreter runs the loops then. A compiled loop does not import the module: its names are instructions to the compiler.
 """
 
 from __future__ import annotations

@@ -189,7 +189,7 @@ def _topic(settings: Settings) -> Iterator[Problem]:
 
 @_rule("snapshots.prefix", "object.store.wal.prefix")
 def _prefixes_apart(settings: Settings) -> Iterator[Problem]:
-    """What looks for orphaned WAL files, or expires them, must not meet snapshots, and the other way round."""
+    """Neither prefix may be below the other: a scan or an expiry of one kind of object must not meet the other kind."""
     snapshots, files = settings.snapshots_prefix + "/", settings.object_store_wal_prefix
     if snapshots.startswith(files) or files.startswith(snapshots):
         yield _problem(

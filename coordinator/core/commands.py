@@ -206,7 +206,7 @@ class LogFacts(NamedTuple):
         """Whether it is pending, initialised, or born diskless."""
         if self.start_offset < 0:
             return LogOrigin.PENDING
-        # Whoever sets B0 has an epoch of 0 or more.
+        # A step that sets B0 carries a leader epoch of 0 or more; -1 means that there was no step.
         return LogOrigin.BORN if self.leader_epoch < 0 else LogOrigin.INITIALISED
 
     @property
@@ -364,10 +364,10 @@ class DescribedFile:
 
 
 class FileStanding(IntEnum):
-    """What a coordinator knows of an object key."""
+    """The standing of an object key at a coordinator."""
 
     UNKNOWN = 0
-    """Nothing; only said when it was asked without fencing."""
+    """Not known here; answered only to a question that does not fence."""
     LIVE = 1
     EMPTY = 2
     """Committed here; no batch of it is left."""

@@ -19,7 +19,7 @@ class ReadEntry(NamedTuple):
 
 
 def size_of(entries: Iterable[ReadEntry]) -> int:
-    """What the keys and values of entries come to, in bytes."""
+    """Sum the bytes of the keys and values of entries."""
     return sum([len(key or b"") + len(value or b"") for _, _, key, value in entries])
 
 

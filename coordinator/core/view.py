@@ -1,7 +1,7 @@
-"""How others read a shard: plain, at any time, and without changing anything.
+"""How others read a shard: at any time, and without changing it.
 
-A view shows what is applied. Plain commits that were answered a moment ago are not yet, until the shard is settled: readers that must see
-everything that was answered settle it first (`runtime.replica.Replica.look`).
+A view shows the applied state. Commits that were answered a moment ago are missing until the shard is settled. Readers that must see
+every answered commit settle the shard first (`runtime.replica.Replica.look`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class FileCounts(NamedTuple):
 
 
 class ShardView:
-    """What may be asked of one shard. Shows what is applied; changes and settles nothing."""
+    """The questions that others may ask of one shard. Shows the applied state; changes and settles nothing."""
 
     __slots__ = ("_shard",)
 

@@ -8,7 +8,7 @@ from typing import Final
 
 
 class AclOperation(IntEnum):
-    """What a principal may be allowed to do with the cluster."""
+    """The operations that an ACL may allow a principal on the cluster; Kafka's numbers."""
 
     ALL = 2
     READ = 3

@@ -20,7 +20,7 @@ _INT64_MAX: Final = 2**63 - 1
 
 
 class ConfigOperation(IntEnum):
-    """What an alteration does with a setting: Kafka's numbers."""
+    """The change that an alteration makes to a setting; Kafka's numbers."""
 
     SET = 0
     DELETE = 1

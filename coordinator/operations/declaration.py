@@ -23,9 +23,9 @@ Acl = frozenset[AclOperation]
 """A principal needs one of these on the cluster; none of them: everybody may."""
 
 CLUSTER_ACTION: Final[Acl] = frozenset({AclOperation.CLUSTER_ACTION})
-"""The operations of the KIP, as brokers send them, and of nodes."""
+"""Requests of the KIP, which brokers send, and requests between nodes."""
 DISCOVERY: Final[Acl] = frozenset({AclOperation.CLUSTER_ACTION, AclOperation.DESCRIBE})
-"""What gateways need in order to find partitions and nodes, and operators to look at them."""
+"""Requests by which gateways find partitions and nodes, and operators look at them."""
 DESCRIBE: Final[Acl] = frozenset({AclOperation.DESCRIBE})
 ALTER: Final[Acl] = frozenset({AclOperation.ALTER})
 EVERYBODY: Final[Acl] = frozenset()

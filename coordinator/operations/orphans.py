@@ -10,7 +10,7 @@ from coordinator.protocol.messages import ScanOrphansRequest, ScanOrphansRespons
 
 
 class ScanAction(IntEnum):
-    """What the request asks for."""
+    """The action that the request asks for: the state of the scan, a new round, or a look that deletes nothing."""
 
     TELL = 0
     BEGIN = 1

@@ -25,7 +25,7 @@ _VERSION: Final = 1
 
 
 class SnapshotQuestion(NamedTuple):
-    """What is asked about one partition."""
+    """One piece of the snapshot of one partition, as the request asks for it."""
 
     topic: str
     partition: int

@@ -189,7 +189,10 @@ class _Tagged(NamedTuple):
 
 
 def _default(entity: type[Message], item: Field[object]) -> object:
-    """What a tagged field is when it is not sent; kio declares none for structures, in which Kafka takes zeros."""
+    """Return the value of a tagged field that is not sent. kio declares none for structures; as in Kafka their fields are 0.
+
+    Raises `TypeError` for a field that has no default.
+    """
     if item.default is not MISSING:
         return item.default
     array, inner, _ = shape(item)

@@ -260,7 +260,7 @@ class ReplyQueue:
             if pending.is_large:
                 self._large -= stop - first
             if stop < len(bodies):
-                # What was taken is not kept until the last of them is answered; that it was answered is.
+                # Taken bodies are released at once; the empty bytes say that the request was answered.
                 bodies[first:stop] = [b""] * (stop - first)
                 pending.taken = stop
                 break

@@ -1,1 +1,1 @@
-"""Who a client is and what it may do: principals, logins, rules. No sockets; files are read only where a module says so."""
+"""Principals, logins and rules: the identity of a client and its rights. No sockets; files are read only where a module says so."""

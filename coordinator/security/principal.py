@@ -1,4 +1,4 @@
-"""Who sends a request, as Kafka writes it: `User:alice`."""
+"""The principal of a request: its sender, as Kafka writes it (`User:alice`)."""
 
 from __future__ import annotations
 
@@ -17,4 +17,4 @@ class Principal(NamedTuple):
 
 
 ANONYMOUS: Final = Principal("ANONYMOUS")
-"""Who did not log in, as Kafka calls it."""
+"""The principal of a client that did not log in, as Kafka calls it."""

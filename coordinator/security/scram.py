@@ -34,7 +34,7 @@ class ScramRefused(Exception):
 
 
 class ScramCredentials(NamedTuple):
-    """What a server knows of one password. It proves a login and makes none: no client can log in with it."""
+    """A server's knowledge of one password. It suffices to check a login, not to log in."""
 
     salt: bytes
     stored_key: bytes

@@ -22,7 +22,7 @@ _SEPARATOR: Final = "\x01"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRules:
-    """What tokens must say. Empty `audiences` and `issuer` are not compared."""
+    """The claims that a token must have. Empty `audiences` and `issuer` are not compared."""
 
     audiences: tuple[str, ...] = ()
     issuer: str = ""

@@ -26,7 +26,7 @@ _FORMAT_BYTES = 2
 
 
 class SnapshotHead(NamedTuple):
-    """What a snapshot is of; `term` and `seq` are those of the last entry before `end_offset` that counted.
+    """The log and the place of a snapshot; `term` and `seq` are those of the last entry before `end_offset` that counted.
 
     Ids and hashes have 16 bytes. `table_version` is the version of the tables, `header` has further columns of their header row.
     """

@@ -66,7 +66,7 @@ def items_of(content: Content) -> Iterator[tuple[str, str, Mapping[str, object]]
 
 
 class Contents(NamedTuple):
-    """What content as JSON holds besides the directory."""
+    """The parts of the stored content besides the directory."""
 
     snapshots: tuple[SnapshotCommitted, ...]
     restoration: Restoration | None

@@ -52,7 +52,7 @@ def count_batches(lines: memoryview[int], first: int, stop: int, counts: memoryv
 
 
 def _count_batches(lines: memoryview[int], first: int, stop: int, counts: memoryview[int]) -> int:
-    """What `count_batches` says."""
+    """Do the work of `count_batches`."""
     known = len(counts)
     for line in range(first, stop):
         if lines[line, VERDICT] != _ACCEPTED:
@@ -80,7 +80,7 @@ def _sort_batches(
     lines: memoryview[int], first: int, stop: int, bounds: memoryview[int], file_ids: memoryview[int], append_times: memoryview[int],
     places: memoryview[int], rows: memoryview[int],
 ) -> None:  # fmt: skip
-    """What `sort_batches` says."""
+    """Do the work of `sort_batches`."""
     for line in range(first, stop):
         if lines[line, VERDICT] != _ACCEPTED:
             continue

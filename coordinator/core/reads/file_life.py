@@ -1,7 +1,7 @@
-"""In which state of its life a file is for one of its owners, what it waits for, and when its object could go.
+"""The state of a file at one of its owners, what the file waits for, and when its object may be deleted.
 
-Operators are told by it, and the worker that hands files over and deletes objects leaves a file alone until `ends_ms`. It knows
-one coordinator only: whether other owners still need the object is asked of them when the file is past its times here.
+Answers to operators come from `life_of`. The worker that hands files over and deletes objects leaves a file alone until `ends_ms`. Both
+know one coordinator only: the other owners are asked whether they still need the object when the file is past its times here.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class FileTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLife:
-    """What is known of a file at one coordinator.
+    """The state of a file at one coordinator, with its times.
 
     `since_ms` is when the state began. After `until_ms` the object may be deleted, or the tombstone be forgotten: UNKNOWN_MS for a
     live file, and for a tombstone that stays for ever. Both are unknown for a file that lost its last batch a moment ago, until

@@ -25,7 +25,7 @@ RUNS_A_LOOK = 16
 
 
 class Known(NamedTuple):
-    """What earlier looks learned of a partition that begins at `log_start`.
+    """The knowledge that earlier looks left of a partition that begins at `log_start`.
 
     The batches of `[log_start, counted_to)` have `counted_bytes`. `oldest_ms` is the time of the first batch, None when nobody looked.
     """

@@ -1,4 +1,4 @@
-"""What this coordinator knows of object keys, by the acknowledged log: a key is unknown, a known file, or it has a tombstone."""
+"""The standing of object keys at this coordinator, by the acknowledged log: unknown, a known file, or a tombstone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STANDING_OF: Mapping[str, FileStanding] = {
 
 
 def standings_of(state: ShardState, object_keys: Sequence[str]) -> list[FileStanding]:
-    """What the acknowledged log says of keys; batches that are not counted out yet are live."""
+    """Return the standing of each key by the acknowledged log; deleted batches that are not counted out yet are live."""
     files = state.find_files(object_keys)
     standings: list[FileStanding] = []
     for key in object_keys:

@@ -75,7 +75,7 @@ class DeletedTopic:
 
 @dataclass(slots=True)
 class Touched:
-    """What changed since it was last taken for writing, besides rows of partitions and producers, which their tables note.
+    """The changes since they were last taken for writing, besides rows of partitions and producers, which their tables note.
 
     A dropped producer is (row, partition row, producer id).
     """
@@ -132,7 +132,7 @@ class HotState:
         return self.partitions.rows.has_changed() or self.producers.rows.has_changed()
 
     def take_touched(self) -> Touched:
-        """What changed since the last call."""
+        """Return the changes since the last call, and begin to note anew."""
         touched, self.touched = self.touched, Touched()
         return touched
 

@@ -130,7 +130,7 @@ class KeyedRows:
                 raise KeyError(f"row {row} is not in the index")
             place = (place + 1) & self.mask
         self.count -= 1
-        # What follows without a gap moves up, where its search passes the place that becomes empty.
+        # Rows that follow without a gap move up, if the search for them passes the place that becomes empty.
         hole = place
         self.slots[hole] = 0
         while True:
