@@ -1,4 +1,4 @@
-"""What one principal may use of this node: bytes and requests per second, as buckets that fill with time.
+"""Limits of one principal at this node: bytes and requests per second, as buckets that fill with time.
 
 A principal whose bucket is in debt gets no further request begun until the debt is paid, on none of its connections; its answers tell
 for how long (ThrottleTimeMs). Requests that wait stay in the order in which they came. They count as pending of their connections, and
@@ -36,7 +36,7 @@ WAIT_MAX_S: Final = 30.0
 WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
 """Of one principal. A connection that brings more is closed."""
 WAITING_EACH_BYTES: Final = 1024
-"""What a request that waits takes beside its bytes."""
+"""Memory of a waiting request besides its bytes."""
 PRINCIPALS_MAX: Final = 10_000
 QUOTAS: Final = ("bytes", "requests")
 

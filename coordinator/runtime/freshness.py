@@ -28,7 +28,7 @@ class _End(NamedTuple):
 
 
 class Freshness:
-    """What is known of one replica; all times are of a clock that does not jump."""
+    """How new the state of one replica is; all times are of a clock that does not jump."""
 
     def __init__(self, *, monotonic_s: Callable[[], float], lag_max_s: float) -> None:
         """`lag_max_s` is infinite when every state is new enough."""

@@ -1,6 +1,6 @@
 """How far the loading of a replica is: its database, a snapshot, the end of the log.
 
-Written by those who load, also from the thread that builds a database, and read by others at any time; a look is never a moment behind.
+The loader writes it, also from the thread that builds a database; others read it at any time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class LoadStep(Enum):
-    """What is done to load a replica, in this order; the middle two only where a snapshot is needed."""
+    """The steps of loading a replica, in this order; FETCH and SNAPSHOT only where a snapshot is needed."""
 
     DATABASE = "database"
     FETCH = "fetch"

@@ -128,7 +128,7 @@ class StateLoader:
                 store = await in_thread(self._executor, open_store)
             prepared_for = b""
             if start == 0 and (stored is None or stored.header.applied_offset < 0):
-                # Nothing of this log is applied.
+                # The database has no entry of this log.
                 beginning = await self._restored.beginning(end)
                 prepared_for = b"" if beginning is None else beginning.prepared_for
                 found_for = b"" if stored is None else stored.header.last_entry_hash

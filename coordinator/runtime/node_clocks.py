@@ -68,7 +68,7 @@ class NodeClocks:
         self._heard: dict[int, Heard] = {}
         self._brackets: list[Bracket] = []
         self._kafka: Bracket | None = None
-        """What the brackets tell of Kafka's clock: every replica asks for it in every tick."""
+        """Kafka's clock by the brackets; kept, since every replica asks for it in every tick."""
 
     # ---- asking
 

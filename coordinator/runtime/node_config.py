@@ -1,4 +1,4 @@
-"""What a node is given at its start: its configuration, and the ports through which it reaches the outside world."""
+"""The arguments of a node at its start: its configuration, and the ports through which it reaches the outside world."""
 
 from __future__ import annotations
 

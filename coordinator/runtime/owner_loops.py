@@ -1,4 +1,4 @@
-"""Who owns the partitions of a file, one loop over its batches. Compiled when installed (`setup.py`); the `.pxd` has the types."""
+"""The owners of the partitions of a file: one loop over its batches. Compiled when installed (`setup.py`); the `.pxd` has the types."""
 
 from __future__ import annotations
 

@@ -211,7 +211,7 @@ class PinnedState(Protocol):
 
     @property
     def head(self) -> SnapshotHead:
-        """What a snapshot of this state is of."""
+        """The head of a snapshot of this state."""
 
     def tables(self, rest: Rest = no_rest) -> Iterator[TableRows]:
         """All rows of all tables as they are stored, about a megabyte at a time; rests between pieces of a millisecond."""
@@ -302,7 +302,7 @@ class LocalSnapshots(Protocol):
         """Write bytes to the end of `part`."""
 
     def adopt(self, snapshot_id: SnapshotId) -> None:
-        """What was written to `part` is whole."""
+        """Give the file `part`, which is whole now, its name."""
 
     def remove(self, snapshot_id: SnapshotId) -> None:
         """Remove a snapshot, if it is there."""

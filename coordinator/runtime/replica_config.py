@@ -1,4 +1,4 @@
-"""What a replica is given: the log that it follows, and the ports through which it reaches the outside world."""
+"""The arguments of a replica: the log that it follows, and the ports through which it reaches the outside world."""
 
 from __future__ import annotations
 

@@ -30,10 +30,10 @@ class FakeCluster:
         self._kafka = node.kafka
 
     def start(self) -> None:
-        """Nothing to start; the pair of `close`."""
+        """Do nothing; the pair of `close`."""
 
     async def close(self, timeout_s: float = 5.0) -> bool:
-        """Nothing to end."""
+        """Do nothing; returns that all has ended."""
         return True
 
     async def describe_topic(self) -> TopicFacts:

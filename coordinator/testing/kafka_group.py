@@ -174,7 +174,7 @@ class FakeMembership:
         self._watchdog: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Nothing to start; the pair of `close`."""
+        """Do nothing; the pair of `close`."""
 
     async def close(self, timeout_s: float = 5.0) -> bool:
         """Leave the group."""

@@ -173,7 +173,7 @@ class FakeTermProducers:
         return True
 
     def start(self) -> None:
-        """Nothing to start; the pair of `close`."""
+        """Do nothing; the pair of `close`."""
 
     async def close(self, timeout_s: float = 5.0) -> bool:
         """Abandon every producer."""

@@ -36,7 +36,7 @@ class FakeLogReader:
         self._kafka.register(self)
 
     def start(self) -> None:
-        """Nothing to start; the pair of `close`."""
+        """Do nothing; the pair of `close`."""
 
     async def close(self, timeout_s: float = 5.0) -> bool:
         """Stop reading."""

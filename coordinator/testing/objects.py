@@ -27,7 +27,7 @@ LISTED_AT_ONCE = 10
 
 
 class StoreFault(Enum):
-    """What goes wrong in one call."""
+    """The fault of one call."""
 
     NONE = "nothing"
     REFUSED = "nothing is done; it raises"

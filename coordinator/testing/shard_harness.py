@@ -87,7 +87,7 @@ class EmptyColdStore:
         return []
 
     def written(self) -> None:
-        """Nothing is ever written here."""
+        """Do nothing: there is no database."""
 
 
 @dataclass(slots=True)

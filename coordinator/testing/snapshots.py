@@ -20,7 +20,7 @@ from records.snapshot import SnapshotFile
 
 
 class SnapshotFault(Enum):
-    """What goes wrong in one call. Whatever it is, an upload that returns left the right object."""
+    """The fault of one call. With each of them an upload that returns has left the right object."""
 
     NONE = "nothing"
     REFUSED = "nothing is done; it raises"

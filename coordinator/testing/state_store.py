@@ -186,7 +186,7 @@ class MemoryStateStore:
         return self
 
     def close(self, *, clean: bool = True) -> None:
-        """Nothing to let go of; memory needs no clean close."""
+        """Do nothing: memory needs no clean close."""
 
     # ---- ColdStore
 

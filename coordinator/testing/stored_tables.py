@@ -26,7 +26,7 @@ class MemoryPinnedState:
 
     @property
     def head(self) -> SnapshotHead:
-        """What a snapshot of this state is of."""
+        """The head of a snapshot of this state."""
         return head_of(self.header)
 
     def tables(self, rest: Rest = no_rest) -> Iterator[TableRows]:
@@ -38,7 +38,7 @@ class MemoryPinnedState:
                 yield TableRows(name, dict(zip(table.columns, zip(*rows[at : at + ROWS_A_CHUNK], strict=True), strict=True)))
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: rows in memory hold nothing."""
 
 
 def rows_of_tables(rows: Iterable[TableRows], rest: Rest = no_rest) -> Callable[[str], list[Row]]:

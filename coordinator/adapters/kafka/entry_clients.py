@@ -54,7 +54,7 @@ class EntryClient(Protocol):
 
 
 class EntryClientListener(Protocol):
-    """What a client tells: in the thread that calls `take`."""
+    """Hears the reports and statistics of a client, in the thread that calls `take`."""
 
     def on_report(self, report: Report) -> None: ...
 

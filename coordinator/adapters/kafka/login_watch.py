@@ -20,7 +20,7 @@ class LoginWatch:
         """`count` is called with every error."""
         self._count = count
         self.refusal: str | None = None
-        """What was refused and what to check; None while nothing was refused since `succeeded`."""
+        """The refused step and what to check; None while Kafka has refused nothing since `succeeded`."""
 
     def __call__(self, error: KafkaError) -> None:
         """Take an error of the client."""

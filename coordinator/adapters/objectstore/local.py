@@ -20,7 +20,7 @@ from coordinator.object_store import StoredObject, StoreUnavailable
 from records.durable import sync
 
 _NO_SUCH_OBJECT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG})
-"""Nothing has this key. A lawful key may be one that no file of a folder can have, and whoever commits files chooses theirs."""
+"""Errors by which no object has the key. Uploaders choose keys, and a lawful key may be one that no file of a folder can have."""
 
 
 class LocalFolderStore(ObstoreStore):

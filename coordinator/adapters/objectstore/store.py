@@ -34,7 +34,7 @@ from coordinator.object_store import (
 DELETE_CHUNK = 1_000  # what S3 takes in one request
 LIST_CHUNK = 1_000
 PART_BYTES = 8 * 1024 * 1024
-"""What is larger is put in parts of this size, several at the same time."""
+"""A larger object is put in parts of this size, several at the same time."""
 PING_TIMEOUT = timedelta(seconds=5)
 _DENIED = re.compile(r"status code: 40[13]\b")
 

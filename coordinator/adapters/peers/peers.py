@@ -34,7 +34,7 @@ class PooledPeers:
         can_log_in: asyncio.Event | None = None,
         connect_timeout_s: float = CONNECT_TIMEOUT_S,
     ) -> None:
-        """Nobody is called before `can_log_in` is set; None says that nothing has to be waited for."""
+        """No node is called before `can_log_in` is set; None: nodes may be called at once."""
         self._pool = ConnectionPool(client_id=client_id, security=security, connect_timeout_s=connect_timeout_s)
         self._can_log_in = can_log_in
         self._said_s: dict[tuple[str, int], float] = {}

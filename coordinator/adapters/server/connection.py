@@ -136,7 +136,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def peer(self) -> Peer:
-        """Whom this connection serves."""
+        """The client at the other end."""
         return self._peer
 
     @property

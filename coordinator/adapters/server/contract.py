@@ -18,7 +18,7 @@ from coordinator.security.principal import ANONYMOUS, Principal
 
 
 class Peer(NamedTuple):
-    """Whom a connection serves; every request of the connection carries the same one until its client logs in."""
+    """The client of a connection. Every request of the connection carries the same one until the client logs in."""
 
     connection_id: int
     listener: str
@@ -66,7 +66,7 @@ class Replies(Protocol):
 
 
 class RequestKind(NamedTuple):
-    """What requests with the same head have in common; see `IncomingRequest`."""
+    """The fields that requests with the same head share; see `IncomingRequest`."""
 
     api_key: int
     api_version: int

@@ -68,7 +68,7 @@ class Arrival(asyncio.Protocol):
 
     @property
     def peer(self) -> Peer:
-        """Who arrives."""
+        """The client that shakes hands."""
         return self._peer
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -74,7 +74,7 @@ class FileCleaner:
             self._kept[partition].hurry()
 
     def counts(self, partition: int) -> CleanerCounts:
-        """What was done for a coordinator, and what was met."""
+        """Return the counts of a coordinator that this node leads; zeros for any other."""
         return self._kept[partition].counts if partition in self._kept else NOTHING_DONE
 
     @property

@@ -41,11 +41,11 @@ KEYS_PER_ENTRY = 50
 """Deciding on a key and applying that takes the event loop some microseconds, and commits wait meanwhile: a fraction of a millisecond."""
 LOG_TIMEOUT_MS = 5_000
 LOG_PAUSE_S = (0.002, 0.1)
-"""Behind each entry as long as it was on its way, within these bounds, so that commits come first, however many files there are."""
+"""Bounds of the rest behind each entry, which is as long as the entry was on its way: commits come first, however many files there are."""
 
 
 class CleanerCounts(NamedTuple):
-    """What this node did for the files of a coordinator since the process started, and what it met when it looked last.
+    """Counts of this node for the files of a coordinator: its work since the process started, and its findings at the last look.
 
     `waiting` files wait for another owner or for their age, `deletable` ones for the object store. `oldest_empty_ms` is the log's time
     at which the one of them became empty that has been so longest; -1 without one, and where this node does not lead.

@@ -18,13 +18,13 @@ LOG = logging.getLogger("coordinator.files")
 
 CALLS_AT_ONCE_MAX = 4
 KEYS_PER_CALL_MAX = 1_000
-"""What S3 takes in one request."""
+"""The limit of S3 for one request."""
 REST_S = (0.1, 60.0)
 """After a failed call nothing is sent to the store for so long; doubles with each that follows, until one succeeds."""
 
 
 class Removal(NamedTuple):
-    """What became of objects: of the keys in `gone` the store has none now. `has_failed`: it did not do what it was asked."""
+    """The result of a deletion: the store has no object of the keys in `gone` now. `has_failed`: the call did not do all it was asked."""
 
     gone: frozenset[str]
     has_failed: bool = False

@@ -28,7 +28,7 @@ _REASONS: Final = {
     FileStanding.FENCED: "fenced",
     FileStanding.UNKNOWN: "never committed",
 }
-"""What is told of an orphan: the first of these that some coordinator says of it."""
+"""The reason that is reported for an orphan: the first of these standings that any coordinator answers."""
 
 
 class PageUndecided(Exception):

@@ -48,7 +48,7 @@ class ScanStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookedPages:
-    """What a scan would find behind a key: orphans, all counts, the last key that was looked at, and whether it was the last of all."""
+    """The findings of a scan behind a key: orphans, all counts, the last key that was looked at, and whether it is the last of all."""
 
     orphans: Sequence[Orphan]
     counts: ScanCounts
@@ -175,7 +175,7 @@ class OrphanScan:
 
     async def _attempt(self) -> None:
         """Work on a round if one is due, up to its end or its first trouble."""
-        # Whoever asks from here on means another round: this one may have passed their objects already.
+        # A request that comes from here on means another round: this one may have passed its objects already.
         self._is_running, self._is_asked = self._is_asked, False
         try:
             record = await self._loaded()
@@ -185,7 +185,7 @@ class OrphanScan:
         except (PageUndecided, StoreError, KafkaUnavailable, TopicMissing) as failed:
             self._failed(str(failed))
         except Exception as error:
-            # Whatever it was: nothing else of the service depends on scans, so the node goes on and says what happened.
+            # Any error: nothing else of the service depends on scans, so the node goes on and logs the error.
             LOG.exception("orphan scan failed unforeseen")
             self._failed(repr(error))
         else:

@@ -49,7 +49,7 @@ class Service:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanRecord:
-    """What is kept. A round is under way while `started_ms` is not -1: it has looked at all keys up to `after`."""
+    """The content of the record. A round is under way while `started_ms` is not -1: it has looked at all keys up to `after`."""
 
     service: Service
     after: str = ""

@@ -1,4 +1,4 @@
-"""Who is responsible for a file without live batches: the first of its owners, in the order of its list, that is not out.
+"""The owner that is responsible for a file without live batches: the first of its list that is not out.
 
 An owner is out (`FileStanding.is_out`) when it has promised, durably, never to take live batches of the file again. So an owner whose file
 is empty asks the earlier owners first: one that is not out is responsible, now or later. When all of them are out it is responsible itself,

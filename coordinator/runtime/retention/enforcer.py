@@ -63,7 +63,7 @@ class Expired(NamedTuple):
 
 
 class Enforced(NamedTuple):
-    """What became of a coordinator's partitions; `outcome` says why not all were done."""
+    """The result for the partitions of a coordinator; `outcome` says why not all were done."""
 
     outcome: Outcome
     expired: list[Expired]
@@ -291,7 +291,7 @@ class _Run:
         self.pace = pace
 
     def note(self, key: Key, look: LookedAt) -> None:
-        """What a look found is deleted, or would be."""
+        """Count the findings of a look, which were deleted or would be."""
         self.known[key] = look.known
         before = self.expired.get(key)
         expired = Expired(*key, look.log_start, look.delete_to, look.batches, look.size_bytes)

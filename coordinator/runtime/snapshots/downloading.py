@@ -11,7 +11,7 @@ from records.snapshot import BadSnapshot, SnapshotFile, SnapshotId
 
 
 class Due(NamedTuple):
-    """What an entry of the log says of an object."""
+    """Size and hash of an object, as an entry of the log has them."""
 
     size_bytes: int
     sha256: bytes

@@ -52,7 +52,7 @@ RETRY_MS = (5_000, 600_000)
 PRUNE_INTERVAL_MS = 5_000
 CLEAN_UP = "clean up"
 STEPS = ("look", "begin", "mark", "write", "upload", "commit", "verify", "prune", CLEAN_UP)
-"""What can fail; the last is the removal of snapshots that are of no use any more, from the data directory or the store."""
+"""The steps that can fail; the last one removes useless snapshots from the data directory or the store."""
 
 
 class KnownSnapshot(NamedTuple):
@@ -64,7 +64,7 @@ class KnownSnapshot(NamedTuple):
 
 
 class PartitionSnapshots(NamedTuple):
-    """What a node knows of the snapshots of one metadata partition. `step` is the one under way, None while none is taken.
+    """The snapshots of one metadata partition, as a node knows them. `step` is the one under way, None while none is taken.
 
     `log_bytes` and `age_ms` count from the newest snapshot, as far as this process has seen; the age is -1 without a snapshot.
     `taken_s` and `verified_s` say how long the last one took that this process has taken, or verified; -1 for none.
@@ -231,7 +231,7 @@ class SnapshotKeeper:
             done.set_result(OK)
 
     def describe(self, partition: int) -> PartitionSnapshots | None:
-        """What this node knows of the snapshots of a coordinator; None while its replica is not loaded."""
+        """Describe the snapshots of a coordinator as this node knows them; None while its replica is not loaded."""
         replica = self._replicas.get(partition)
         view = None if replica is None else replica.view
         if replica is None or view is None:
@@ -305,7 +305,7 @@ class SnapshotKeeper:
                     self.digest_mismatches[partition] += isinstance(bad, DigestDiffers)
                     self._failed(partition, kept, kept.step or "look", str(bad))
                 except Exception as error:
-                    # Whatever it was: commits do not depend on snapshots, so the node goes on and says what happened.
+                    # Any error: commits do not depend on snapshots, so the node goes on and logs the error.
                     LOG.exception("snapshots failed unforeseen partition=%d", partition)
                     self._failed(partition, kept, kept.step or "look", repr(error))
                 finally:

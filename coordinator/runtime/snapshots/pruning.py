@@ -53,7 +53,7 @@ class LogPruner:
         self.log_start = -1
         """The first offset of the log, as this node has seen it last; -1 before that."""
         self.prune = Prune(-1, "this node does not lead")
-        """What was decided last."""
+        """The last decision."""
         self._identity = identity
         self._view = view
         self._cluster = cluster

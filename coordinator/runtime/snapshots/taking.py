@@ -87,7 +87,7 @@ class SnapshotTaker:
         except SnapshotNotTaken:
             raise
         except Exception as error:
-            # Whatever it was, commits go on: it is counted, told to operators, and tried again.
+            # Any error: commits go on, and the caller counts the error, tells operators and tries again.
             raise SnapshotNotTaken(self.step or "take", str(error) or repr(error)) from error
         finally:
             self.step = None

@@ -1,4 +1,4 @@
-"""What every `ClassicPartition` does: the one in memory and that of a real Kafka."""
+"""The contract of `ClassicPartition`, for the one in memory and that of a real Kafka."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ClassicWorld(Protocol):
 
 
 async def check_an_empty_log(world: ClassicWorld) -> None:
-    """Nothing was written."""
+    """A log without records begins and ends at 0 and has no producers."""
     state = await world.partition.look()
     assert (state.log_start_offset, state.high_watermark, state.log_end_offset, state.open_transactions) == (0, 0, 0, ())
     assert state.leader_epoch >= 0
@@ -56,7 +56,7 @@ async def check_the_last_five_batches_of_each_producer(world: ClassicWorld) -> N
 
 
 async def check_batches_behind_the_end_are_left_out(world: ClassicWorld) -> None:
-    """What was written after the look does not count."""
+    """Batches written after the look do not count."""
     await world.write(0, 2)
     state = await world.partition.look()
     await world.write(0, 3)

@@ -1,4 +1,4 @@
-"""What every `MigrationCalls` with resets does: the logs in memory, and the client of a real service."""
+"""The contract of `MigrationCalls` with resets, for the logs in memory and the client of a real service."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def _init(world: DisklessLogsWorld, start_offset: int, leader_epoch: int, 
 
 
 async def check_a_pending_log_has_no_numbers(world: DisklessLogsWorld) -> None:
-    """Nothing is set."""
+    """All numbers of a pending log are -1."""
     log = await world.calls.describe_diskless_log(world.topic_id, 0)
     assert log.state == "pending"
     assert (log.start_offset, log.prefix_start, log.suffix_start, log.leader_epoch) == (-1, -1, -1, -1)

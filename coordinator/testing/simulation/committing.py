@@ -156,7 +156,7 @@ class CommittingClient:
             if standing is not None and standing.is_out:
                 del owners[0]
             elif self._clients.is_closing:
-                # What is left is for the owners that have the file.
+                # The remaining owners have the file; deleting it is their work.
                 break
             else:
                 await asyncio.sleep(self._uploads_rng.uniform(*RETRY_S))

@@ -59,14 +59,14 @@ class SimulatedDirectory(FakeDirectory):
         super().__init__(DirectoryStores(disk, self), folder, directory_id)
 
     def fail(self, *, is_lost: bool) -> None:
-        """Nothing in it can be used until it is mended; with `is_lost` there is nothing in it then."""
+        """Make the directory unusable until `mend`; with `is_lost` its content is gone."""
         self.failure = "injected"
         if is_lost:
             self.databases = MemoryStateStores()
             shutil.rmtree(self._content, ignore_errors=True)
 
     def mend(self) -> None:
-        """It can be used again, with what is in it."""
+        """Make the directory usable again, with its content."""
         self.failure = None
         self._content.mkdir(exist_ok=True)
 

@@ -337,7 +337,7 @@ class FaultMaker:
             self._kafka.append(fault.partition, entry.key, entry.value)
 
     def _stray(self, fault: Fault) -> None:
-        """Somebody who knows no rules writes to the topic."""
+        """Write an entry to the topic that follows no rule of the log."""
         key: bytes | None = None
         value: bytes | None = b"?"
         match fault.detail:
@@ -361,7 +361,7 @@ class FaultMaker:
         self._kafka.append(fault.partition, key, value)
 
     def _forge(self, fault: Fault) -> None:
-        """Somebody writes in the leader's name what the log rules out."""
+        """Write an entry in the name of the leader that contradicts the log."""
         fold = self._judge.folds[fault.partition]
         now = fold.in_force
         value = forged_entry(fold, fault.detail, fault.chance)

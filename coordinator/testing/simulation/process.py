@@ -199,7 +199,7 @@ class SimulatedProcess:
 
     def _fatal(self, error: FatalError) -> None:
         if self.disk.is_lost:
-            # Somebody mends the disks and starts the process again.
+            # An operator mends the disks and starts the process again.
             self.stop_cleanly(self._start_later)
             return
         self._around.judge.broken("processes do not die", f"node {self.node_id}: {error}")

@@ -31,11 +31,11 @@ class Protection:
     producers_kept_s: float | None = None
     has_transactions: bool = False
     files: Mapping[str, Any] | None = None
-    """What is special in the life of files; None: files have no objects, as far as this protection is concerned."""
+    """Changes to the scenario's life of files; None: files have no objects, as far as this protection is concerned."""
     retention: Mapping[str, Any] | None = None
-    """What is special in how long batches are kept; None: they are kept for ever."""
+    """Changes to the scenario's retention; None: batches are kept for ever."""
     restore: Mapping[str, Any] | None = None
-    """What is special in the restore with which the log begins; None: it begins with nothing."""
+    """Changes to the restore with which the log begins; None: the log begins empty."""
 
     def scenario(self, seed: int, duration_s: float, weakened: tuple[str, ...] = ()) -> Scenario:
         """A scenario with the faults that show why the protection is there."""

@@ -403,7 +403,7 @@ class _Life:
         self._is_stopped = True
 
     async def _propose_another(self) -> None:
-        """Somebody proposes another B0 for a log that is begun."""
+        """Propose another B0 for a log that is initialised; it must be refused."""
         state = self._calls.state()
         if state.state == "initialised":
             with suppress(DisklessError):

@@ -24,7 +24,7 @@ REPEATED_CHANCE = 0.1
 
 
 class UploadFate(Enum):
-    """What becomes of an uploader between the upload and the last commit."""
+    """The behaviour of an uploader between the upload and the last commit."""
 
     COMMITS = "commits"
     PAUSES = "commits after a long time"

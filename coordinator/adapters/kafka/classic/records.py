@@ -23,7 +23,7 @@ POLL_S: Final = 0.1
 END_WAIT_MS: Final = 50
 """How long a broker waits for records behind the end before it says that this is the end."""
 _WITHOUT_MEANING: Final = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})
-"""What a consumer says while it goes on by itself."""
+"""Errors that a consumer reports and survives by itself."""
 
 
 class KafkaClassicRecords:
