@@ -146,7 +146,7 @@ class Dashboard:
         return {**common, "state": "known", "verdict": _verdict_json(verdict), "numbers": {**numbers, "lag": lag}}
 
     def _waiting(self, more: Sequence[PageProblem], now_ms: int) -> PageVerdict:
-        """Nothing was merged yet: a monitor that gave signs of life may say why."""
+        """Return the verdict before the first merge; the life file of a monitor may have the reason."""
         life = read_life(self.folder)
         own = None if life is None else watch_problem(watch(life), now_ms)
         problems = sorted([*([] if own is None else [own]), *more], key=lambda problem: -problem.level)

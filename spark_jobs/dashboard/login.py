@@ -1,4 +1,4 @@
-"""Who may look at the page: whoever logs in with the token, or whoever a trusted proxy names. Without either everybody may.
+"""Access to the page: for a login with the token, or a user whom a trusted proxy names. Without token and proxy the page is open.
 
 A login is a cookie that holds for `SESSION_S` and is made from the token alone: restarts keep it, another token ends it. Failed attempts
 are bounded for each address. A proxy's header counts only when the connection itself comes from one of its addresses.
@@ -43,7 +43,7 @@ _FORM_POLICY = "default-src 'none'; form-action 'self'; base-uri 'none'; frame-a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookRules:
-    """Who may look. `proxies` are the addresses whose `user_header` is believed; neither token nor header lets everybody in."""
+    """The rules of access to the page. `proxies` are the addresses whose `user_header` is believed. Without token and header it is open."""
 
     token: str | None = None
     user_header: str | None = None

@@ -24,7 +24,7 @@ class ProgressListener(StreamingQueryListener):
         self._metrics = metrics
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        """Nothing: `up` is set by the job."""
+        """Do nothing: the job sets `up`."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         """A micro-batch is done, or there was none for a while."""
@@ -34,8 +34,8 @@ class ProgressListener(StreamingQueryListener):
             self._metrics.on_batch(progress.numInputRows, progress.durationMs.get("triggerExecution", 0) / 1000)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        """There is nothing to do."""
+        """Count the sign of life of a query without input."""
         self._metrics.on_progress()
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """Nothing: the job sees it by itself, with the reason."""
+        """Do nothing: the job sees the end by itself, with the reason."""

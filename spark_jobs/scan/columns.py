@@ -56,7 +56,7 @@ class ScannedFiles:
 
     @property
     def file_size(self) -> Int64s:
-        """What each file says its size is."""
+        """The size of each file, as its commit says."""
         return np.array([head.file_size for head in self.heads], np.int64)
 
     @property
@@ -110,7 +110,7 @@ def sums_of(lines: Int64s, column: int, files: int) -> Int64s:
 
 
 def read_columns(data: bytes, starts: Int64s, ends: Int64s) -> tuple[list[int], FileTable]:
-    """What `records.files.read_files_at` returns, each column of the lines in one stretch of memory.
+    """Read files as `records.files.read_files_at` does, but with each column of the lines in one stretch of memory.
 
     Rules look at one column of all batches at a time. Entries are read in slices whose lines stay in the cache until they are turned.
     """

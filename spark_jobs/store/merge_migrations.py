@@ -1,4 +1,4 @@
-"""What operators did to the starts of migrated partitions: resets and repairs, the newest of them."""
+"""The newest resets and repairs, by which operators moved the starts of migrated partitions."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class EffectiveLog:
             self.opened = None
             if judge.term:
                 return None
-            # Nobody leads yet: the log begins with a restore.
+            # No term is in force yet: the log begins with a restore.
             return EffectiveUnit(offset, (Effective(offset, value or b"", records_of(offset, value)),))
         if offset in self.known_void:
             self.opened = None

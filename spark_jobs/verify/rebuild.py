@@ -180,7 +180,7 @@ class Rebuild:
             return
         taken, files = read_files([value for _, value in waiting])
         if len(taken) != len(waiting):
-            # What begins like one commit is none: told now, and left out.
+            # An entry that begins like one commit and is none is reported now, and left out.
             for at in sorted(set(range(len(waiting))).difference(taken)):
                 self._tell_unlike(*waiting[at])
         if not taken:
