@@ -28,7 +28,7 @@ class ObjectExists(StoreError):
 
 
 class ObjectMissing(StoreError):
-    """There is no object of that key."""
+    """The store has no object of that key."""
 
 
 class StoreDenied(StoreError):

@@ -32,10 +32,10 @@ from records.avro import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN
 ID_BYTES: Final = 16
 INT_BYTES_MAX: Final = 5
 LONG_BYTES_MAX: Final = 10
-"""Of the varint of a number of 32 and of 64 bits."""
+"""Bytes of the varint of a number of 32 and of 64 bits."""
 
 FILE_BYTES_MAX: Final = 12 + INT_BYTES_MAX + 2 + 7 * INT_BYTES_MAX + 2 * INT_BYTES_MAX + 3 * LONG_BYTES_MAX + ID_BYTES + 1
-"""Of an entry besides key, owners and batches: prefix, size, version and mask, counts, numbers of the head, hash, end."""
+"""Bytes of an entry besides key, owners and batches: prefix, size, version and mask, counts, numbers of the head, hash, end."""
 
 SPARSE_MAX: Final = 8
 """The mask of a layout is one byte."""
@@ -58,7 +58,7 @@ class Form(IntEnum):
     """How a column's numbers come from the lines."""
 
     PLAIN = 0
-    """As they stand in the line."""
+    """The numbers as they stand in the line."""
     LENGTH = 1
     """How many batches the run has. The first column of runs."""
     TOPIC_STEP = 2

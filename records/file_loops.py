@@ -36,7 +36,7 @@ from records.lines import (
 _PREFIX_BYTES = 12
 _ID_BYTES = 16
 _SIZE_ROOM = 5
-"""Of the varint of a record's size."""
+"""Bytes of the varint of a record's size."""
 _HEAD_NUMBERS = 12
 """Counts and numbers of a head, without the owners."""
 

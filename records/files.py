@@ -318,7 +318,7 @@ def read_files(values: Sequence[bytes]) -> tuple[list[int], FileTable]:
 
 
 def read_files_at(data: bytes, starts: Int64s, ends: Int64s) -> tuple[list[int], FileTable]:
-    """As `read_files`, of the values `data[starts[i]:ends[i]]`; 0 <= start <= end <= len(data) for every one."""
+    """Do the work of `read_files` on the values `data[starts[i]:ends[i]]`; 0 <= start <= end <= len(data) for every one."""
     taken, heads, first_line, rows = file_loops.read_files(
         [data] * len(starts), starts.tolist(), ends.tolist(), _codec.of_prefix, _codec.defaults
     )

@@ -47,7 +47,7 @@ from records.model import (
 )
 
 TOPIC_PARTITIONS_MAX = 10_000_000
-"""More partitions than this no topic has, whatever `max.partitions.per.topic` allows: every replica builds them all in memory."""
+"""No topic has more partitions, whatever `max.partitions.per.topic` allows: every replica builds them all in memory."""
 
 RESTORED_KEY: Final = EntryKey(0, 0, 0)
 """The key of the entry at offset 0 of a restored log: of no term."""
@@ -76,7 +76,7 @@ VOID_REASONS = {verdict: verdict.value for verdict in Verdict if verdict.name.st
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """The term in force and the last entry of it that counted. `term` 0: nobody has led since the log began."""
+    """The term in force and the last entry of it that counted. `term` 0: no claim is in force since the log began."""
 
     epoch: int = 0
     term: int = 0
@@ -89,7 +89,7 @@ class Fence:
         if key.seq == 0:
             return Verdict.CLAIM if key.epoch == self.epoch + 1 else Verdict.VOID_STALE
         if key.epoch != self.epoch or key.term != self.term or self.term == 0:
-            # Term 0 is nobody's: without this a stray message could count in a log without a claim.
+            # No leader has term 0: without this a stray message could count in a log without a claim.
             return Verdict.VOID_STALE
         if key.seq == self.seq + 1:
             return Verdict.APPLY

@@ -27,10 +27,10 @@ Int64s = npt.NDArray[np.int64]
 RECORD_HASH_BYTES = 8
 
 HASH_SEEDS = (0x9E3779B97F4A7C15, 0xD1B54A32D192ED03)
-"""Of the low and the high half of a batch's hash."""
+"""Seeds of the low and the high half of a batch's hash."""
 
 HASH_MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
-"""Of splitmix64's finaliser."""
+"""Multipliers of splitmix64's finaliser."""
 
 BATCH_COLUMNS = ("base", "count", "byte_offset", "size", "file", "index", "timestamp", "type")
 """The hashed columns of a batch behind its partition key: `file` is the offset of the entry that committed it, `index` its place

@@ -437,7 +437,7 @@ class WantedTopic:
     name: str
     num_partitions: int
     settings: tuple[tuple[str, str], ...] = ()
-    """Those that a new topic has of its own."""
+    """The settings that a new topic has of its own."""
     classic_pending: bool = False
     """Whether new partitions are classic ones that are to be migrated."""
 

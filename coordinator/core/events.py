@@ -64,7 +64,7 @@ class ProduceFailed:
 
 
 class Request(NamedTuple):
-    """A command and whoever waits for its answer."""
+    """A command and the token of the request that waits for its answer."""
 
     token: Token
     command: Command
@@ -84,7 +84,7 @@ class Ticked:
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    """The process is about to end: lead on until somebody else does."""
+    """The process is about to end: lead on until another node leads."""
 
 
 @dataclass(frozen=True, slots=True)

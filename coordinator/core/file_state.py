@@ -9,16 +9,16 @@ class FileState(IntEnum):
     """The states of a file at one coordinator, as ListFiles tells them; from FENCED on they are those of a key without a file."""
 
     LIVE = 0
-    """Some of its batches here are not deleted."""
+    """Some batches of the file here are not deleted."""
     EMPTY = 1
-    """All of them are; the object stays until the file is past file.commit.max.age.ms and file.delete.grace.ms."""
+    """All batches of the file here are deleted; the object stays until the file is past file.commit.max.age.ms and file.delete.grace.ms."""
     WAITING = 2
     """Past these times. An owner that stands before this one in the file's list is asked first whether it is done."""
     DELETABLE = 3
     """Past these times, and this coordinator is the first owner: it hands the file over to one that has it still, or deletes it."""
     FENCED = 4
-    """Its commit is ruled out for good."""
+    """A commit of the key is ruled out for good."""
     REMOVED = 5
-    """Its object is deleted."""
+    """The object of the key is deleted."""
     HANDED_OVER = 6
-    """A later owner is responsible for its object."""
+    """A later owner is responsible for the object of the key."""

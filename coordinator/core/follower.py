@@ -199,7 +199,7 @@ class Follower:
         except UnknownSchema as unknown:
             raise NotSupported(f"entry {entry.offset} of the term in force cannot be read by this version: {unknown}") from unknown
         except (UndecodableEntry, Contradiction) as contradiction:
-            # Of an open transaction nothing counts any more.
+            # An open transaction is void as a whole.
             self._committed.transaction = None
             self._contradicted(entry, str(contradiction))
             self._committed.pass_over(entry)

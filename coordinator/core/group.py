@@ -126,7 +126,7 @@ class GroupBuilder:
         for place, (request, command) in enumerate(commits):
             if not are_new:
                 if command.object_key in keys:
-                    # The same key twice: the first commit of it is decided before the second one joins it.
+                    # The key stands twice in the group: its first commit is decided before the second one joins it.
                     self._decide(fresh, commits, read)
                     fresh, keys = [], set()
                 keys.add(command.object_key)

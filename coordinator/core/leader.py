@@ -179,7 +179,7 @@ class Leader:
                 self._untrimmed_reads.append(waiter)
                 return
             answer = answer_read(self._committed.state, waiter.command)
-        # Not before: a read may raise, and its client is refused then.
+        # Marked only now: if the read raises, its client is still waiting and is refused.
         waiter.is_answered = True
         self._effects.append(Reply(waiter.token, answer))
 

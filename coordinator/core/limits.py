@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 OWNERS_MAX = 64
 FILES_PER_REQUEST_MAX = 1_000
-"""Of requests that fence, remove or hand over files: what their entries do is done at once, on the event loop."""
+"""Limit of a request that fences, removes or hands over files: its entries are applied at once, on the event loop."""
 OBJECT_KEY_BYTES_MAX = 1024
 OBJECT_FORMAT_WAL_MULTI_SEGMENT = 1
 

@@ -14,7 +14,7 @@ TIME_MAX_MS = 2**48 - 1
 
 _NO_DIGIT: Final = 0xFF
 VALUES: Final = bytes(CROCKFORD.find(chr(code).upper()) & _NO_DIGIT for code in range(128))
-"""Of each ASCII character in Crockford's base32."""
+"""The value of each ASCII character as a digit of Crockford's base32, `_NO_DIGIT` for others."""
 
 
 def created_ms_of_key(key: str) -> int | None:

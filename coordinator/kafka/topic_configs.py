@@ -68,7 +68,7 @@ TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = {
         ),
     )
 }
-"""By name, ascending."""
+"""The settings of topics by name, ascending."""
 
 
 class Retention(NamedTuple):

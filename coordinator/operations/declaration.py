@@ -29,12 +29,12 @@ DISCOVERY: Final[Acl] = frozenset({AclOperation.CLUSTER_ACTION, AclOperation.DES
 DESCRIBE: Final[Acl] = frozenset({AclOperation.DESCRIBE})
 ALTER: Final[Acl] = frozenset({AclOperation.ALTER})
 EVERYBODY: Final[Acl] = frozenset()
-"""For requests without which nobody could log in, or find out why not."""
+"""Requests without which a client could not log in, or find out why not."""
 
 Refuse = Callable[[int, Any, Outcome], Message]
 """Takes the version, the request, and why it is refused as a whole; returns an answer that says so in each of its elements."""
 RefuseBody = Callable[[bytes, int, Outcome], bytes]
-"""As `Refuse`, from the bytes of a request (which fill the first argument from the second on) to those of its answer."""
+"""Does the work of `Refuse` on bytes: takes the data, the offset of the request in it, and the reason; returns the encoded answer."""
 
 Q = TypeVar("Q")
 E = TypeVar("E")

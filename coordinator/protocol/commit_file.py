@@ -210,7 +210,7 @@ def decode_commit_response(data: bytes, offset: int = 0) -> CommitResults:
     stop = position + 29 * count
     if 0 <= count <= ELEMENTS_MAX and stop + 1 == end and data[stop] == 0:
         results = np.frombuffer(data, RESULT, count, position)
-        # As in requests: both bytes 0 in every row up to here proves that the next row starts where it should.
+        # In every row both bytes are 0: by induction this proves that the next row starts where it should.
         if data[position + 2 : stop : 29].count(0) == count == data[position + 28 : stop : 29].count(0):
             return CommitResults(_INT32.unpack_from(data, offset)[0], results, {})
     response = decode(CommitFileResponse, data, offset)

@@ -165,7 +165,7 @@ class Pending:
         self.request_bytes = request_bytes
         self.bodies: list[bytes | None] = [None] * len(correlation_ids)
         self.taken = 0
-        """So many of their replies were taken."""
+        """The number of replies that were taken."""
         self.tagged = tagged
         self.is_large = is_large
 

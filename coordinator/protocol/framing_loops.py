@@ -7,7 +7,7 @@ from __future__ import annotations
 SIZE_BYTES = 4
 KIND_BYTES = 4
 HEAD_BYTES = 8
-"""Of every request's header: key and version; and with the correlation id behind them."""
+"""Bytes of a request's header: KIND_BYTES of key and version; HEAD_BYTES with the correlation id behind them."""
 REPLY_HEAD_BYTES = 8
 """The size and the correlation id; tagged fields may follow."""
 

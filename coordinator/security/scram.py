@@ -58,7 +58,7 @@ class ScramUsers(Protocol):
 
 
 class NoUsers:
-    """Knows nobody."""
+    """Knows no user."""
 
     def find(self, mechanism: str, user: str) -> ScramCredentials | None:
         """Return None."""

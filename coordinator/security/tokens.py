@@ -86,7 +86,7 @@ class TokenLogin:
 
 
 def _parse(data: bytes) -> tuple[str, str]:
-    """Return whom the client wants to act as, and its token. Raises `LoginFailed`."""
+    """Return the name that the client wants to act as, and its token. Raises `LoginFailed`."""
     try:
         header, *pairs = data.decode("ascii").split(_SEPARATOR)
     except UnicodeDecodeError as error:

@@ -18,7 +18,7 @@ from records.snapshot.head import HEAD_KEY, SnapshotHead, decode_head
 from records.snapshot.rows import KEY_BYTES_MAX, ROW_BYTES_MAX, RowChunk, TableRows, decode_rows
 
 BATCH_BYTES_MAX: Final = ROW_BYTES_MAX + 2 * KEY_BYTES_MAX
-"""Of a batch, and of its records when they are decompressed: the largest row with a key and what goes around them."""
+"""Limit of a batch, and of its records when they are decompressed: the largest row with a key and the framing around them."""
 
 _LENGTH_ENDS = 12  # the length field counts what follows it
 

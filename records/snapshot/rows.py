@@ -22,7 +22,7 @@ from records.snapshot.errors import MalformedRecord
 
 CHUNK_BYTES: Final = 1 << 20
 ROW_BYTES_MAX: Final = 64 << 20
-"""Of the columns of one row. The directory of a cluster is one row."""
+"""Limit of the columns of one row. The directory of a cluster is one row."""
 KEY_BYTES_MAX: Final = 1 << 16
 
 _SCHEMA = parse_schema(json.loads(read_schema_text("snapshot-rows-v1.avsc")))

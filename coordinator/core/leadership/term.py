@@ -194,7 +194,7 @@ class Term:
         settled = max(0, self.settled_seq - first_seq + 1)
         under_way = chain.from_iterable(entry.values for entry in self.in_flight)
         written = islice(under_way, first_seq + settled - self.acked_seq - 1, None)
-        # They end before an entry that is not under way yet: it was not written.
+        # The False behind the own entries stops the count at an entry that is not under way: this term did not write it.
         is_own = [*map(eq, map(attrgetter("value"), entries[settled:]), written), False]
         return settled + is_own.index(False)
 

@@ -19,7 +19,7 @@ TIME_MS_MAX = 2**63 - 1
 
 
 STATES_OF_TOMBSTONES = {"fenced": FileState.FENCED, "removed": FileState.REMOVED, "handed over": FileState.HANDED_OVER}
-"""By their reasons."""
+"""The state of a key by the reason of its tombstone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,7 +47,7 @@ from coordinator.kafka.names import topic_id_text
 from coordinator.kafka.timestamps import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, MAX_TIMESTAMP
 
 MAGIC = 2
-"""Of every batch: no other is accepted."""
+"""The magic byte of every batch; commits of batches with another one are refused."""
 
 BATCH_ID_INDEX_BITS = 17
 """An entry of a megabyte holds fewer than 2^17 batches."""
@@ -213,7 +213,7 @@ class FetchBudget:
         return (size_bytes if self.admitted_batches else max(1, size_bytes)), batches
 
     def take(self, size_bytes: int, batches: int) -> None:
-        """So much was found for a partition."""
+        """Take the bytes and batches found for a partition from the budget."""
         self.admitted_bytes += size_bytes
         self.admitted_batches += batches
 

@@ -14,7 +14,7 @@ _STANDING_OF: Mapping[str, FileStanding] = {
     "removed": FileStanding.REMOVED,
     "handed over": FileStanding.HANDED_OVER,
 }
-"""By the reason of the tombstone."""
+"""The standing of a key by the reason of its tombstone."""
 
 
 def standings_of(state: ShardState, object_keys: Sequence[str]) -> list[FileStanding]:

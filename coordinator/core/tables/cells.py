@@ -12,20 +12,21 @@ TOPIC_HALF_1, TOPIC_HALF_2, PARTITION_INDEX = range(3)
 
 HIGH_WATERMARK, START_OFFSET, FIRST_OFFSET, PREFIX_START, LEADER_EPOCH, MAX_TIMESTAMP, MAX_TIMESTAMP_OFFSET = range(VALUES, VALUES + 7)
 PARTITION_WIDTH = MAX_TIMESTAMP_OFFSET + 1
-"""Of partitions. START_OFFSET is the log start; FIRST_OFFSET, PREFIX_START and LEADER_EPOCH are of the migration (`diskless_log`),
-FIRST_OFFSET is -1 while the partition takes no batches. MAX_TIMESTAMP is the greatest effective timestamp, -1 for none; its offset is the
-last one of the first batch that has it."""
+"""The cells of a partition behind its key. START_OFFSET is the log start; FIRST_OFFSET, PREFIX_START and LEADER_EPOCH are of the migration
+(`diskless_log`), FIRST_OFFSET is -1 while the partition takes no batches. MAX_TIMESTAMP is the greatest effective timestamp, -1 for none;
+its offset is the last one of the first batch that has it."""
 
 OWNER, PRODUCER = range(2)
 """The key of a producer: the row of its partition, and its id; the third number is 0."""
 
 KNOWN_EPOCH, RING_HEAD, RING_COUNT, LAST_APPEND, RING = range(VALUES, VALUES + 5)
-"""Of producers: RING_HEAD is the place in the ring that is written next, RING_COUNT how many batches it holds; the ring begins at RING."""
+"""The cells of a producer behind its key. RING_HEAD is the next place to write in the ring of batches, RING_COUNT their number; the ring
+begins at RING."""
 
 REMEMBERED_BATCHES = 5
 """Batches remembered per producer and partition, as in Kafka."""
 
 RING_FIRST, RING_LAST, RING_BASE, RING_TIME = range(4)
-"""Of a remembered batch: first and last sequence, base offset, append time (-1: CreateTime)."""
+"""The cells of a remembered batch in the ring: first and last sequence, base offset, append time (-1: CreateTime)."""
 RING_WIDTH = 4
 PRODUCER_WIDTH = RING + REMEMBERED_BATCHES * RING_WIDTH

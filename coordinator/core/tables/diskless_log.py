@@ -164,7 +164,7 @@ def moved(facts: LogFacts, record: MigrationRecord) -> LogFacts:
         case PrefixStartReported():
             return facts._replace(prefix_start=max(facts.prefix_start, record.prefix_start_offset))
         case _:
-            # Of a log that is begun already, or of one that is not, only the epoch is new.
+            # Any other lawful step repeats the state that is there: only the epoch is new.
             return facts
 
 

@@ -225,7 +225,7 @@ class ColdStore(Protocol):
     def file_by_key(self, object_key: str) -> FileRow | None: ...
 
     def files_by_key(self, object_keys: Sequence[str]) -> list[FileRow]:
-        """Those of some files that are written, in any order."""
+        """Return the written files among those with some keys, in any order."""
 
     def file_name(self, file_id: int) -> FileName | None:
         """A written file by the offset of its entry."""
