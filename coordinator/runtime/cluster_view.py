@@ -36,7 +36,7 @@ class ClusterView:
     def __init__(self, replicas: Mapping[int, Replica]) -> None:
         self._replicas = replicas
         self._owners: dict[bytes, int] = {}
-        # The same by topic and partition, -1 where nothing was looked up: files have many partitions of few topics.
+        # Owners by topic and partition, -1 where none was looked up: files have many partitions of few topics.
         self._owners_of_topics: dict[bytes, list[int]] = {}
 
     def forget_owners(self) -> None:

@@ -325,7 +325,7 @@ class DirectoryWorker:
             return
         nodes = working_nodes(directory)
         if all(node.incarnation_id != self._node.incarnation_id for node in nodes):
-            return  # not registered yet
+            return  # this process is not registered yet
         level = min([self._node.schema_level_max, *(node.schema_level_max for node in nodes)])
         if level <= directory.schema_level:
             if level < self._node.schema_level_max:

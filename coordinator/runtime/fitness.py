@@ -16,7 +16,7 @@ from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.replica import Replica
 
 REFUSED_TERMS_MAX = 3
-"""So many terms of a partition in a row that Kafka took no entry of, the claim perhaps, are enough."""
+"""A node leaves the group after this number of terms of a partition in a row in which Kafka took no entry but, perhaps, the claim."""
 RETURN_SHARE = 0.5
 """A node that stays out for its clock comes back at half the limit: otherwise a drifting clock would make it come and go."""
 

@@ -1,7 +1,8 @@
-"""When requests that wait become a group. Pure: the time is passed in, timers are the caller's.
+"""When waiting requests become a group. Pure: the time is passed in, timers are the caller's.
 
-At once when nothing is in flight; else when that is acknowledged, when as many bytes wait as are in flight, or a while after the newest
-group started, so that requests that arrive one by one travel together.
+A group starts at once when none is in flight. Otherwise it starts when the groups in flight are acknowledged, when the waiting bytes reach
+the bytes in flight, or some time (`runtime.pauses`) after the newest group started, so that requests that arrive one by one travel
+together.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import NamedTuple
 from coordinator.runtime.pauses import Pauses
 
 GROUP_BYTES_MIN = 64 * 1024
-"""Requests of so many bytes are worth a group: it starts as soon as as much waits as is in flight, so that under load one group
-is decided while another is on its way."""
+"""The least number of waiting bytes that starts a group while another is in flight. Above it a new group starts when the waiting bytes
+reach the bytes in flight, so that under load one group is decided while another is on its way."""
 
 
 class _Group(NamedTuple):
@@ -24,11 +25,11 @@ class _Group(NamedTuple):
 
 
 class Grouping:
-    """The groups of one term that are in flight, and what their requests came to in bytes."""
+    """The groups of one term that are in flight, with the bytes of their requests."""
 
     def __init__(self, *, pauses: Pauses) -> None:
         self.enough_bytes = 0
-        """So many waiting bytes start a group before the time that `wait_s` gave."""
+        """The number of waiting bytes that starts a group before the time that `wait_s` returned."""
         self._few_spacing_s = pauses.few_spacing_s
         self._spacing_s = pauses.group_spacing_s
         self._in_flight: deque[_Group] = deque()
@@ -40,7 +41,7 @@ class Grouping:
         return not self._in_flight
 
     def wait_s(self, now_s: float) -> float:
-        """How long a request that arrives now waits for others; not above 0: not at all."""
+        """Return how long a request that arrives now waits for others, in seconds; 0 or less: it does not wait."""
         groups = self._in_flight
         if not groups:
             return 0.0
@@ -50,21 +51,21 @@ class Grouping:
         return groups[-1].started_s + spacing_s - now_s
 
     def submitted(self, size_bytes: int) -> None:
-        """Requests of so many bytes were handed to the core: the next group is theirs."""
+        """Count the bytes of requests that were handed to the core; the next group is theirs."""
         self._submitted_bytes += size_bytes
 
     def started(self, last_seq: int, now_s: float) -> None:
-        """A group was appended."""
+        """Note that a group was appended, up to the entry with this seq."""
         self._in_flight.append(_Group(last_seq, now_s, self._submitted_bytes))
         self._submitted_bytes = 0
 
     def acknowledged(self, last_seq: int) -> Iterator[float]:
-        """Entries up to this one were reported; yields when the groups that are complete now had started."""
+        """Note that entries up to this one are acknowledged; yields the start time of each group that is complete now."""
         groups = self._in_flight
         while groups and groups[0].last_seq <= last_seq:
             yield groups.popleft().started_s
 
     def clear(self) -> None:
-        """The term is over."""
+        """Forget all groups: the term is over."""
         self._in_flight.clear()
         self._submitted_bytes = 0

@@ -67,7 +67,7 @@ class LoadProgress:
         self._status = LoadStatus(LoadStep.FETCH, snapshot)
 
     def fetched(self, size_bytes: int, total_bytes: int) -> None:
-        """So much of it is there."""
+        """Note the fetched bytes of the snapshot."""
         self._status = self._status._replace(loaded_bytes=size_bytes, total_bytes=total_bytes)
 
     def builds(self, snapshot: str, total_bytes: int) -> None:

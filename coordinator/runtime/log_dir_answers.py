@@ -68,7 +68,7 @@ def _begin_move(node: Node, wanted: WantedPlace) -> ErrorCode:
         return ErrorCode.LOG_DIR_NOT_FOUND
     if target.offline_reason is not None:
         return ErrorCode.KAFKA_STORAGE_ERROR
-    # As in Kafka, asking for what is so, or is on its way, is a success.
+    # As in Kafka, asking for the present directory, or the one of a move under way, is a success.
     if place is not None and target.directory_id == (place.moving_to or place.directory_id):
         return ErrorCode.NONE
     try:

@@ -20,7 +20,7 @@ from coordinator.runtime.topic_rules import ReplicaSets, Severity, check_topic, 
 LOG = logging.getLogger("coordinator.node")
 
 MISSING_CHECKS_MAX = 3
-"""So many checks in a row must miss the topic before it counts as deleted: a restarting broker may not know it yet."""
+"""The topic counts as deleted when this number of checks in a row miss it: a restarting broker may not know it yet."""
 
 
 class MetadataTopic:
@@ -71,7 +71,7 @@ class MetadataTopic:
                 continue
             try:
                 now = await self._cluster.describe_topic()
-                self._check_same_topic(now.topic_id)  # it may have been created anew since the check above
+                self._check_same_topic(now.topic_id)  # the topic may have been created anew since the check above
                 self.facts = now
                 self._check(now)
                 await use(now)

@@ -74,7 +74,7 @@ class NodePorts:
     peers: Peers
     writer: Executor
     background: Executor
-    """For what may last seconds: writing and verifying snapshots."""
+    """Runs work that may last seconds: writing and verifying snapshots."""
     telemetry: Telemetry
     snapshots: DurableSnapshots | None = None
     """None when this node takes no snapshots; `SnapshotRules.off_because` says why."""

@@ -85,7 +85,7 @@ class Router:
         work.add_done_callback(self._tasks.discard)
 
     def not_led(self, coordinator_id: int) -> Outcome:
-        """Why this node does not serve a coordinator: loading it, or somebody else leads."""
+        """The reason why this node does not serve a coordinator: its replica is loading, or another node leads."""
         replica = self._replicas.get(coordinator_id)
         if replica is not None and replica.failure is not None:
             message = f"coordinator {coordinator_id} failed on node {self._node_id} and is rebuilt there; ask another node, or retry"

@@ -31,7 +31,7 @@ from coordinator.runtime.node import Node
 Answer = Callable[[Node, int, Any], Awaitable[Message]]
 """Takes the node, the version of the request, and the request."""
 AnswerOfListener = Callable[[Node, int, Any, str], Awaitable[Message]]
-"""As `Answer`; takes the name of the client's listener besides, because the answer has addresses of nodes."""
+"""Takes the arguments of `Answer` and the name of the client's listener, because the answer has addresses of nodes."""
 Procedure = Callable[[Node, Any, int], Awaitable[Sequence[Any]]]
 """Takes the node, the elements asked for, and the timeout in ms; returns one answer per element."""
 

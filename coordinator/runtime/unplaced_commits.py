@@ -127,7 +127,7 @@ class UnplacedCommit:
         if stranger is not None:
             known.errors[place], known.messages[place] = stranger.errors[place], stranger.messages[place]
         elif owner is not None and known.messages[place] != refusal.message:
-            return  # its former coordinator cannot tell now
+            return  # the former coordinator cannot answer now
         elif refusal is ANOTHER_IS_UNKNOWN:
             outcome = self._router.unplaced(self._keys[place])
             known.errors[place], known.messages[place] = int(outcome.error), outcome.message

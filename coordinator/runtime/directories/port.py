@@ -28,7 +28,7 @@ class StateDirectory(Protocol):
 
     @property
     def path(self) -> str:
-        """Its path as `data.dirs` names it."""
+        """The path of the directory as `data.dirs` names it."""
 
     @property
     def stores(self) -> StateStores:

@@ -34,7 +34,7 @@ T = TypeVar("T")
 ROWS_PER_PIECE = 25
 """Reading rows, and finding out what is next for them, holds the event loop; so many take it for a fraction of a millisecond."""
 PIECE_PAUSE_S = 0.001
-"""Behind each piece that was read, so that commits find the event loop free most of the time."""
+"""The pause behind each piece that was read, so that commits find the event loop free most of the time."""
 FILES_AT_ONCE = 4_000
 """Files that are asked about and deleted side by side: no more than the state keeps (`EMPTY_FILES_KEPT_MAX`)."""
 KEYS_PER_ENTRY = 50
@@ -200,7 +200,7 @@ class EmptyFiles:
             met.gone += await self._hand_over(some)
         met.waiting = len(rows) - met.gone - met.deletable
         if met.waiting or met.deletable:
-            # Those that are gone may be among them: the next look knows.
+            # The oldest row may be among those that are gone; the next look corrects the time.
             met.oldest_ms = rows[0].emptied_ms
         return met
 

@@ -45,7 +45,7 @@ class ObjectRemover:
         self._rest_until_s = 0.0
         self._said: set[str] = set()
         self.keys_per_call = KEYS_PER_CALL_MAX
-        """As many as the next call should be given."""
+        """The number of keys that the next call should be given."""
 
     @property
     def is_resting(self) -> bool:

@@ -56,7 +56,7 @@ class ScanRecord:
     started_ms: int = -1
     finished_ms: int = -1
     counts: ScanCounts = ScanCounts()
-    """Of the round under way, else of the last one."""
+    """The counts of the round under way, else of the last one."""
 
     @property
     def is_under_way(self) -> bool:

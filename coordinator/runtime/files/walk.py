@@ -37,7 +37,7 @@ class Walk:
 
     @property
     def newest(self) -> Position:
-        """Behind it there are files that were never looked at."""
+        """The newest position that was looked at; files behind it are new."""
         return self._newest
 
     def saw_new(self, last: Position) -> None:

@@ -285,7 +285,7 @@ class _Run:
     def __init__(self, known_before: Mapping[Key, Known], *, is_dry_run: bool, pace: _Pace) -> None:
         self.known_before = known_before
         self.known: dict[Key, Known] = {}
-        """Of the partitions that this run has looked at."""
+        """The knowledge of the partitions that this run has looked at."""
         self.expired: dict[Key, Expired] = {}
         self.is_dry_run = is_dry_run
         self.pace = pace

@@ -22,7 +22,7 @@ from records.snapshot import SnapshotId
 
 LOOK_TIMEOUT_MS = 2_000
 FETCH_TIMEOUT_MS = 30_000
-"""For one piece: the node may be writing a snapshot of its own, which reads wait for."""
+"""The timeout of one piece: the node may be writing a snapshot of its own, for which reads wait."""
 PIECE_BYTES = 1024 * 1024
 
 

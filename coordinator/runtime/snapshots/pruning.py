@@ -92,7 +92,7 @@ class LogPruner:
         if prune.before_offset < 0:
             return None
         partition = self._identity.partition
-        # They were there when they were committed and verified; what is pruned comes back from nowhere else.
+        # The objects were there when they were committed and verified; but pruned entries cannot be got from anywhere else, so look again.
         stored = await self._stored()
         _check_stored(snapshots, stored)
         self.log_start = await self._cluster.delete_before(partition, prune.before_offset)

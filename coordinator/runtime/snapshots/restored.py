@@ -81,7 +81,7 @@ class RestoredStates:
             return own
         directory_start, directory_end = await self._cluster.log_range(DIRECTORY_PARTITION)
         if directory_start > 0:
-            # It is pruned when the restore is finished only, and that is when every partition was there.
+            # Partition 0 is pruned only behind a finished restore, and a restore is finished only when every partition was loaded.
             return own
         first = await self._first_entry(DIRECTORY_PARTITION) if directory_end > 0 else None
         due = None if first is None or partition >= first.restored.partition_count else first.restored.restore_id

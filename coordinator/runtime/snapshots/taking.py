@@ -104,7 +104,7 @@ class SnapshotTaker:
         except TimeoutError as late:
             raise SnapshotNotTaken("mark", f"the state was not written as of the mark within {MARK_TIMEOUT_S:g} s") from late
         except BaseException:
-            # It may have come at the last moment.
+            # The pinned state may have come at the last moment: it has to be closed.
             if awaited.done() and not awaited.cancelled() and (pinned := awaited.result().pinned) is not None:
                 asyncio.get_running_loop().run_in_executor(self._background, pinned.close)
             raise
