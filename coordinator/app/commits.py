@@ -98,7 +98,7 @@ class _CommitRun:
         self.received_s = run.received_s
         self.replies = run.replies
         self.answers: list[tuple[int, CommitAnswer]] = []
-        """By place, those that were not taken yet."""
+        """The answers that were not taken yet, with their places in the run."""
         self._owner = owner
         self._router = router
         self._rest = commits

@@ -25,7 +25,7 @@ class HttpSecurity:
         try:
             self._tls = _tls(settings) if has_tls else None
             self.tokens = None if file is None else BearerTokens("http.bearer.token.file", file)
-            """None: nobody needs one."""
+            """None: requests need no token."""
         except (TlsFilesError, TokenFileError) as error:
             raise FatalError(str(error)) from error
 

@@ -28,13 +28,13 @@ from coordinator.protocol.wire import MalformedMessage
 LOG = logging.getLogger("coordinator.quotas")
 
 BURST_S: Final = 10.0
-"""So many seconds' worth may be used at once."""
+"""A bucket holds the quota of this many seconds, which may be used at once."""
 DEBT_MIN_S: Final = 0.001
-"""Less is none: a timer would come at the same moment again."""
+"""A smaller debt counts as none: the timer of the wait would fire at once and find it again."""
 WAIT_MAX_S: Final = 30.0
 """Clients have given up by then."""
 WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Of one principal. A connection that brings more is closed."""
+"""Limit of the waiting requests of one principal. A connection that brings more is closed."""
 WAITING_EACH_BYTES: Final = 1024
 """Memory of a waiting request besides its bytes."""
 PRINCIPALS_MAX: Final = 10_000

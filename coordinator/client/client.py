@@ -677,7 +677,7 @@ class DisklessClient:
             wanted = replace(wanted, after_key=page.last_key)
 
     async def first_files(self, count: int, *, states: Sequence[FileState] = (), timeout_ms: int | None = None) -> FoundFiles:
-        """Those in some states among the first files of each coordinator by key; it looks at so many of each.
+        """Return the files in some states among the first `count` files of each coordinator by key.
 
         Raises Unavailable when no node can name the coordinators.
         """

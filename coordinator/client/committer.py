@@ -45,7 +45,7 @@ class Committer:
         self._ordered = ordered
         self._slots = asyncio.Semaphore(in_flight_max)
         self._turns: dict[bytes, asyncio.Future[None]] = {}
-        """By partition, the end of the last file's turn: that file and all before it have ended."""
+        """For each partition a future that is done when its last submitted file and all before it have ended."""
         self._unknown: dict[bytes, str] = {}
         self._tasks: set[asyncio.Task[CommitOutcome]] = set()
 

@@ -25,7 +25,7 @@ REPLY_BYTES_MAX: Final = 256 * 1024 * 1024
 _REPLY_ELEMENTS_MAX: Final = 1 << 31
 LOGIN_TIMEOUT_S: Final = 10.0
 LOGIN_AGAIN: Final = 0.85
-"""Of the time for which a login holds: it is renewed then, as Kafka's clients do."""
+"""A login is renewed after this share of its lifetime, as in Kafka's clients."""
 
 
 class ConnectionLost(Exception):
@@ -93,7 +93,7 @@ class ClientConnection(asyncio.Protocol):
         except TimeoutError as error:
             raise ConnectionLost(f"{name}: not connected within {timeout_s} s", was_sent=False) from error
         except (OSError, ValueError, OverflowError) as error:
-            # Not only what the network says: a registered address may be no host name (UnicodeError) and no port (OverflowError).
+            # Besides errors of the network: a registered address may be no host name (UnicodeError) and no port (OverflowError).
             raise ConnectionLost(f"{name}: {error}", was_sent=False) from error
         finally:
             if connection is not None and not connection._is_ready:

@@ -99,7 +99,7 @@ class DescribeFilesCall(RoutedCall[list[FileLiveness]]):
             for one in response.files
         ]
         # The node answers for all it leads, without saying what that is, and knows no files of a coordinator it lost a moment ago.
-        # So only a leadership that lasted from before until after the question vouches for a "no".
+        # So a "no" counts only when one leadership lasted from before the question until after it.
         moved = refusal_of(ErrorCode.NOT_COORDINATOR, "its leader changed while it was asked")
         doubtful = [one if one.has_live_batches else FileLiveness(object_key=one.object_key, refusal=moved) for one in described]
         return [described if before.get(one) == after.get(one) is not None else doubtful for one in asked]

@@ -96,7 +96,7 @@ class TopicDescription:
     name: str
     partitions: tuple[PartitionDescription, ...]
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Those that the topic has of its own, by name."""
+    """The settings that the topic has of its own, by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from coordinator.client.pool import ConnectionPool, Line
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import Message
 
-if TYPE_CHECKING:  # it needs numpy, which other requests do without
+if TYPE_CHECKING:  # the codec of commits needs numpy, which other requests do without
     from coordinator.protocol.commit_file import CommitFileBody, CommitResults
 
 TIMEOUT_MS: Final = 10_000

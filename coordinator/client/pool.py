@@ -101,7 +101,7 @@ class ConnectionPool:
             task = asyncio.get_running_loop().create_task(self._connect(line), name=f"connect-{line.host}:{line.port}")
             self._connecting[line] = task
             task.add_done_callback(lambda done: self._connected(line, done))
-        # Not a shield: a cancelled task would look like the cancellation of the waiting task.
+        # `wait`, not `shield`: a cancelled connecting task would look like the cancellation of the waiting one.
         await asyncio.wait({task}, timeout=self._remaining_s(line, deadline_s))
         if not task.done() or task.cancelled():
             raise ConnectionLost(f"{line.host}:{line.port}: no connection in time", was_sent=False)

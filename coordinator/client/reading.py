@@ -44,7 +44,7 @@ async def read_records(
     described = await client.describe_topic(topic, timeout_ms=timeout_ms)
     target = PartitionId(described.topic_id, partition)
     name = f"{described.name}-{partition}"
-    # Of a migrated partition the diskless part alone is read here; `migration/hybrid.py` reads both.
+    # Only the diskless part of a migrated partition is read here; `migration/hybrid.py` reads both.
     start, end = await client.list_offsets([(target, EARLIEST_LOCAL), (target, LATEST)], timeout_ms=timeout_ms)
     start.raise_for_error()
     end.raise_for_error()

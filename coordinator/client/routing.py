@@ -124,7 +124,7 @@ class _Run(Generic[R]):
         self._rng = rng
         self._request_timeout_ms = request_timeout_ms
         self._targets = request.targets
-        # Then a node that fails, or a leader that is missing, does not hold up other elements.
+        # If any node may answer, a node that fails or a leader that is missing does not hold up other elements.
         self._is_served_by_standbys = request.operation.answered_by is AnsweredBy.ANY_NODE
         self._answers: dict[int, R] = {}
         self._uncertain: set[int] = set()

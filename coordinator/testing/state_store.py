@@ -213,7 +213,7 @@ class MemoryStateStore:
         return None if row is None else row._replace(live_batches=row.live_batches + self._unconfirmed_losses.get(row.file_id, 0))
 
     def files_by_key(self, object_keys: Sequence[str]) -> list[FileRow]:
-        """Those of some files that are written, in any order."""
+        """Return the written files among those with some keys, in any order."""
         return [row for row in map(self.file_by_key, object_keys) if row is not None]
 
     def file_name(self, file_id: int) -> FileName | None:

@@ -234,8 +234,8 @@ class KafkaAdmin:
         configs = admin.describe_configs([resource], request_timeout=self._timeout_s)
         description = self._describe_topic_only(self._timeout_s)
         entries = next(iter(configs.values())).result(self._timeout_s + 1.0)
-        # Not `describe_cluster`: its answer without any broker, which is what brokers give that are missed themselves at the
-        # moment, ends the whole process by an assertion of librdkafka.
+        # Not `describe_cluster`: a broker that is cut off from the others may answer it without any broker, and such an answer ends the
+        # whole process by an assertion of librdkafka.
         cluster = admin.list_topics(self._topic, timeout=self._timeout_s)
         return TopicFacts(
             cluster_id=cluster.cluster_id or "",

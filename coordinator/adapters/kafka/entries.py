@@ -29,7 +29,7 @@ IDLE_S = 10.0
 DEFAULTS: Mapping[str, Any] = {
     # A consumer asks a broker for one thing at a time: a partition at its end must not keep the others waiting.
     "fetch.wait.max.ms": 10,
-    # One entry is wanted of each partition. Whoever has it is not fetched again at once, but others at the same broker are.
+    # One entry is wanted of each partition. A partition that has given it is not fetched again at once, others at that broker are.
     "queued.min.messages": 1,
     "fetch.queue.backoff.ms": 20,
 }
@@ -159,7 +159,7 @@ class EntryReader:
             question.error = error
         elif offset is not None and offset > question.offset:
             self._answer(question, None)
-        # Else the end is that of a leader which does not know yet how far its log counts: it is going to tell.
+        # Otherwise the leader that gave the end does not know yet how far its log counts; a later answer tells.
 
     def _answer(self, question: _Question, entry: LogEntry | None) -> None:
         del self._reading[question.partition]

@@ -81,7 +81,7 @@ class DirectClient:
         self.signal = ReportSignal(self._queue)
 
     def send(self, partition: int, entries: Sequence[NewEntry]) -> None:
-        """As `EntryClient`."""
+        """Implement `EntryClient.send`."""
         if self._topic is None:
             self._topic = self._library.rd_kafka_topic_new(self._handle, self._topic_name.encode(), None)
         for first in range(0, len(entries), MESSAGES_AT_ONCE):
@@ -103,7 +103,7 @@ class DirectClient:
             raise refused(entries[place], partition, KafkaError(self._slots[place].error))
 
     def take(self, timeout_s: float) -> None:
-        """As `EntryClient`."""
+        """Implement `EntryClient.take`."""
         functions = self._library
         event = functions.rd_kafka_queue_poll(self._queue, 0)
         if event is None and timeout_s:
@@ -162,7 +162,7 @@ class DirectClient:
         self._logger.log(LOG_LEVELS[level.value & 7], "%s [%s] %s", said[0], self._name, said[1])
 
     def let_go(self) -> None:
-        """As `EntryClient`."""
+        """Implement `EntryClient.let_go`."""
         self.signal.detach()
         if self._topic is not None:
             self._library.rd_kafka_topic_destroy(self._topic)
@@ -181,7 +181,7 @@ class CallbackClient:
         self._stats = stats
 
     def send(self, partition: int, entries: Sequence[NewEntry]) -> None:
-        """As `EntryClient`."""
+        """Implement `EntryClient.send`."""
         producer, report = self._producer, self._on_delivery
         if producer is None:
             raise ProduceRefused(f"the producer of partition {partition} was abandoned")
@@ -195,7 +195,7 @@ class CallbackClient:
             raise refused(entries[place], partition, messages[place].get("_error"))
 
     def take(self, timeout_s: float) -> None:
-        """As `EntryClient`."""
+        """Implement `EntryClient.take`."""
         try:
             if self._producer is not None:
                 self._producer.poll(timeout_s)
@@ -209,7 +209,7 @@ class CallbackClient:
         self._listener.on_report(Report(seq, message.offset(), None) if error is None else failed(seq, error, self._stats))
 
     def let_go(self) -> None:
-        """As `EntryClient`."""
+        """Implement `EntryClient.let_go`."""
         self._producer = None
 
 

@@ -12,7 +12,7 @@ from typing import Final
 from coordinator.adapters.kafka.in_flight_window import FEW_MAX
 
 SWITCH_AFTER: Final = 16
-"""So many hand-overs more of the one kind than of the other until the load counts as another one."""
+"""The load counts as changed when hand-overs of the other kind are ahead by this number."""
 SILENCE_S: Final = 1.0
 """A load that hands nothing over by many for so long, at most twice that, is over, whether or not others come."""
 

@@ -11,7 +11,7 @@ from typing import Final, Generic, TypeVar
 IN_FLIGHT_MAX: Final = 5
 """With fewer messages in flight librdkafka sends at once (RD_KAFKA_IDEMP_MAX_INFLIGHT)."""
 FEW_MAX: Final = 16
-"""So many waiting entries leave without ever exceeding the window; more leave together, because small requests cost the broker much."""
+"""Up to this number of waiting entries leave within the window; more leave together, because small requests cost the broker much."""
 
 Entry = TypeVar("Entry")
 
@@ -49,7 +49,7 @@ class InFlightWindow(Generic[Entry]):
         self._waiting.clear()
 
     def reported(self, count: int) -> None:
-        """So many entries are in flight no more."""
+        """Take `count` reported entries out of the window."""
         self.in_flight -= count
 
     def clear(self) -> None:

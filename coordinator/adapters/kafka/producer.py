@@ -351,7 +351,7 @@ class KafkaTermProducers:
     def _load_changed(self, is_heavy: bool) -> None:
         self._threads.wait(is_heavy)
         if self.is_signalling:
-            # Else threads take the reports, and they would have to wait for the interpreter longer.
+            # Without signals threads take the reports, and a heavy load would make them wait for the interpreter longer.
             self._on_load(is_heavy)
 
     def _new_producer(self) -> KafkaTermProducer:

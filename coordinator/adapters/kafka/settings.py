@@ -105,7 +105,7 @@ def prove_user_properties(properties: Mapping[str, Any]) -> None:
     """
     check_user_properties(properties)
     try:
-        # It knows the properties of consumers too. Without brokers it opens no connection, and it ends with its last reference.
+        # A producer knows the properties of consumers too. Without brokers it opens no connection, and it ends with its last reference.
         Producer({**properties, "log_level": 0, "logger": client_logger("check")})
     except (KafkaException, ValueError, TypeError) as error:
         reason = error.args[0].str() if error.args and isinstance(error.args[0], KafkaError) else str(error)

@@ -16,7 +16,7 @@ class KafkaStats:
     """Counters of one process's Kafka clients."""
 
     client_errors: Counter[str] = field(default_factory=Counter)
-    """By "<client>:<error name>": what `error_cb` said."""
+    """Errors that `error_cb` reported, by "<client>:<error name>"."""
 
     reader_chunks: int = 0
     reader_entries: int = 0

@@ -90,7 +90,7 @@ class HttpServer:
         self._listening: list[socket.socket] = []
         self._accepting: list[asyncio.Task[None]] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        # Those of them that have not read a whole request yet, the oldest first.
+        # The tasks that have not read a whole request yet, the oldest first.
         self._asked_nothing: dict[asyncio.Task[None], None] = {}
 
     async def start(self) -> HttpAddress:

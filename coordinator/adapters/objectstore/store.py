@@ -161,7 +161,7 @@ class ObstoreStore:
         except TimeoutError as error:
             raise StoreUnavailable(f"{self._location}: {what}: no answer within {self._timeout_s:g} s") from error
         except FileNotFoundError as error:
-            if not needs_object:  # then it is the bucket or folder that is not there
+            if not needs_object:  # the call names no object: the bucket or folder is missing
                 raise StoreUnavailable(f"{self._location}: {what}: the bucket or folder is missing; create it") from error
             raise ObjectMissing(f"{self._location}: {what}: not found") from error
         except obstore_errors.AlreadyExistsError as error:

@@ -122,7 +122,7 @@ class Connection(asyncio.Protocol):
         self._dispatched = 0
         self._received_s = 0.0
         self._active_s = 0.0
-        # Of the last request: the next one's mostly has the same bytes.
+        # The head of the last request, kept since the next one mostly has the same bytes.
         self._head: _Head | None = None
         self._end: CloseReason | None = None
         self._is_draining = False
@@ -184,7 +184,7 @@ class Connection(asyncio.Protocol):
         except MalformedMessage as error:
             damage = error
         if len(backlog) > before:
-            # Only whole requests count as activity: one that trickles in for ever must not hold the connection.
+            # Only whole requests count as activity: a request that trickles in for ever must not hold the connection.
             self._active_s = now_s
         self._proceed()
         if damage is not None:
@@ -219,7 +219,7 @@ class Connection(asyncio.Protocol):
                 self._note_end(CloseReason.NETWORK if is_trouble else CloseReason.CLIENT, str(exc or ""))
             self._owner.forget(self)
         self._forget_backlog()
-        # Both know this connection. The collector of cycles would find the three late, and with TLS they hold 300 KB.
+        # Queue and desk refer to this connection. The cyclic GC would find the three late, and with TLS they hold 300 KB.
         self._queue.clear()
         del self._desk
 

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 _BACKLOG: Final = 1024
 _IDS: Final = itertools.count(1)
-"""Of the connections of all listeners: the order of requests and their fairness go by the number alone."""
+"""Ids of connections, unique over all listeners: the order and the fairness of requests go by the id alone."""
 
 
 class Server:

@@ -161,7 +161,7 @@ class Arrival(asyncio.Protocol):
             data = data[size:]
 
     def _principal(self, secured: asyncio.Transport) -> Principal:
-        """Return whom the certificate names, which TLS has verified. Raises `LoginFailed`."""
+        """Return the principal of the certificate, which TLS has verified. Raises `LoginFailed`."""
         certificate = secured.get_extra_info("ssl_object").getpeercert(binary_form=True)
         return ANONYMOUS if certificate is None else self._owner.security.principal_of(certificate)
 

@@ -112,7 +112,7 @@ class SnapshotFolder:
                 return []
 
     def _make_folder(self) -> None:
-        # Not the data directory itself: where that is missing, its disk is not mounted.
+        # The data directory itself is not made: where it is missing, its disk is not mounted.
         for folder in (self._folder.parent, self._folder):
             folder.mkdir(exist_ok=True)
 

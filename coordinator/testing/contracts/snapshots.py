@@ -81,7 +81,7 @@ async def an_object_that_is_there_is_never_overwritten(world: SnapshotWorld) -> 
 
 
 async def repeating_an_upload_of_the_same_file_succeeds(world: SnapshotWorld) -> None:
-    """As after an answer that got lost: the object there is the one that was to be."""
+    """An upload whose answer was lost may be repeated: the object that is there is the right one."""
     snapshots, file = world.snapshots(), local_file(world.folder, b"same")
     assert await upload(snapshots, file, 100) == await upload(snapshots, file, 100)
 

@@ -198,7 +198,7 @@ class CommittingClient:
     def _finished(self, what: str, batch: IntendedBatch, final: Final | None) -> None:
         """Judge the final answer to an idempotent batch; one that repeats may be new for who forgot the producer meanwhile."""
         if final is None or (final.error == INVALID_REQUEST and self._clients.uploads is not None):
-            # Its outcome will never be known, or it was too late: begin a new epoch, as Kafka's producers do.
+            # The outcome of the batch will never be known, or it came too late: begin a new epoch, as Kafka's producers do.
             self._next[batch.where] = (batch.epoch + 1, 0)
             self._last.pop(batch.where, None)
             return

@@ -151,7 +151,7 @@ class LogFold:
         """The data directories of replicas, by node and metadata partition; of partition 0 only."""
         self.in_force = EntryKey(0, 0, 0)
         self.positions: list[tuple[int, int, int, int]] = []
-        """By offset: epoch, term and seq in force behind it, and the log's time."""
+        """For each offset the epoch, term and seq in force behind it, and the log's time."""
 
     def take(self, offset: int, key: bytes | None, value: bytes | None) -> str | None:
         """Take the next message; returns what it means, None when it is void. Raises `Violation`."""

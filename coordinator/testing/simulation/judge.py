@@ -287,7 +287,7 @@ class Judge:
                 self.broken("strict reads are linearizable", f"{who} as log start, but {floor.log_start} had been promised")
 
     def _check_by_time(self, who: str, query: OffsetQuery, floor: Floor, one: FoundOffset) -> None:
-        """Of the batches that were there all the while the answer is the first that is asked for; it may also be one that came or went."""
+        """Check an answer by time: it is the first fitting batch of those that were there all the while, or one that came or went."""
         limits = self.folds_of((query.topic_id, query.partition))
         owner = self.folds[0].owner_of((query.topic_id, query.partition))
         if limits is None or owner is None:

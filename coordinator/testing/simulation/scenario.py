@@ -161,7 +161,7 @@ class Scenario:
     faults: tuple[Fault, ...] = ()
     weakened: tuple[str, ...] = ()
     violates: str = ""
-    """For scenario files: the rule that a weakened product breaks; empty when the run must be clean."""
+    """The rule that a weakened product breaks, in scenario files; empty when the run must be clean."""
     note: str = field(default="", compare=False)
 
     @staticmethod
