@@ -192,7 +192,7 @@ def leave(status: object) -> NoReturn:
         except BrokenPipeError:
             code = code or 1
         except OSError as error:
-            if code == 0:  # else the reason was told
+            if code == 0:  # otherwise the reason was printed
                 say_last(f"diskless: {describe(error)}")
             code = code or 1
         except ValueError:

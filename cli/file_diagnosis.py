@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 FILES = "files"
 ORPHANS = "orphans"
 LOOKED_AT = 1_000
-"""Of each coordinator."""
+"""Files that are looked at, of each coordinator."""
 DELETABLE_MS_MAX = 3_600_000
 WAITING_MS_MAX = 7 * 86_400_000
 SCAN_MS_MAX = 6 * 3_600_000

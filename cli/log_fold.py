@@ -28,7 +28,7 @@ from records.model import DisklessLogInitialized, DisklessLogRepaired, DisklessL
 
 CLUSTER, TOPIC_ID = "folded", bytes(16)
 WRITTEN_BATCHES = 100_000
-"""So many batches are kept in memory before they are written."""
+"""Batches that are kept in memory before they are written."""
 
 
 class Bounds(NamedTuple):

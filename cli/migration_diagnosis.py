@@ -9,7 +9,7 @@ from cli.diagnosis import Diagnosis, Health
 
 CHECK = "migrations"
 ASKED_MAX = 5_000
-"""So many partitions are asked after: each is asked at its leader."""
+"""Limit of the partitions that are asked about: each is asked at its leader."""
 
 
 def diagnose_migrations(states: Sequence[tuple[str, str]]) -> list[Diagnosis]:

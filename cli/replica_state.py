@@ -60,7 +60,7 @@ class ToldReplica:
     complaint: str = ""
 
     def tally(self, wanted: Set[Group]) -> None:
-        """Its rows are not at hand."""
+        """Return None: the rows of this state are not at hand."""
 
 
 @contextmanager

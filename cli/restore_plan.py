@@ -33,7 +33,7 @@ EPOCHS_SKIPPED = 1000
 IDS_SKIPPED = 1 << 24
 """The old log may have had entries behind the snapshot: the new ids of files, and orders of the directory, are behind theirs."""
 LOST_ID_BASE = 1 << 33
-"""Of a partition of which nothing is known; batch ids have room for 2^34 entries."""
+"""The base of ids of a partition of which nothing is known; batch ids have room for 2^34 entries."""
 LOST_EPOCH_FLOOR = 1 << 20
 NO_DIGEST = bytes(16)
 NO_SHA256 = bytes(32)
@@ -61,7 +61,7 @@ class Chosen:
     id_base: int
     """The id base that was in force in it."""
     orders_end: int
-    """Behind the newest order of the directory that it knows."""
+    """The offset behind the newest order of the directory that the snapshot knows."""
     coordinators: int
     """How many coordinators its directory places topics on."""
 

@@ -40,7 +40,7 @@ class ReportRow(NamedTuple):
     size_bytes: int | None
     modified_ms: int | None
     coordinators: tuple[int, ...]
-    """Those that know the file, or for `partly known` those that should and do not."""
+    """The coordinators that know the file, or for `partly known` those that should and do not."""
 
 
 class OutOfOrder(Exception):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 ERROR_TEXT_MAX = 600
 TRIES_MAX = 3
-"""As often a log is read whose beginning is deleted meanwhile: that happens once for each snapshot, after 20 MiB of entries or more."""
+"""Attempts to read a log whose beginning is deleted meanwhile: that happens once for each snapshot, after 20 MiB of entries or more."""
 
 T = TypeVar("T")
 

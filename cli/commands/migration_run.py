@@ -260,7 +260,7 @@ async def _abort(
         say(f"topic {name}: {len(to_reset)} of {len(logs)} partitions lose the start of their diskless log, then writers may write again")
         if not dry_run:
             confirm("Has every `start` of this topic ended, and is the migration to be aborted?", yes=yes)
-            # Also those that are pending: what a driver has under way for them is of these epochs, and must come too late.
+            # Pending partitions are reset too: a step that a driver has under way for one of them has a lower epoch, and is fenced then.
             for index, (log, led) in enumerate(zip(logs, classic, strict=False)):
                 epoch = max(log.leader_epoch, led.leader_epoch) + 1
                 await client.reset_diskless_log(facts.topic_id, index, leader_epoch=epoch, timeout_ms=timeout_ms)

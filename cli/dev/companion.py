@@ -62,7 +62,7 @@ class Companion(ABC):
 
     @property
     def pid(self) -> int:
-        """Its process, -1 when it does not run."""
+        """The id of the companion's process, -1 when it does not run."""
         return -1 if self._process is None else self._process.pid
 
     def look(self) -> None:

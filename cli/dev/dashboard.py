@@ -46,4 +46,4 @@ class DevDashboard(Companion):
             with urllib.request.urlopen(f"{self.address}healthz", timeout=ANSWER_TIMEOUT_S) as answer:
                 return bool(answer.status == 200)
         except OSError:
-            return False  # not yet
+            return False  # the page does not answer yet

@@ -98,7 +98,7 @@ class DemoLoad:
         if self._thread is None:
             return
         if self._loop is not None and self._task is not None:
-            with contextlib.suppress(RuntimeError):  # its loop may end between the two looks
+            with contextlib.suppress(RuntimeError):  # the loop may end between the check and the call
                 self._loop.call_soon_threadsafe(self._task.cancel)
         self._thread.join(STOP_TIMEOUT_S)
 

@@ -31,7 +31,7 @@ def die_with(parent_pid: int) -> None:
         libc = ctypes.CDLL(None, use_errno=True)
         if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
             sys.exit(f"prctl(PR_SET_PDEATHSIG): {os.strerror(ctypes.get_errno())}")
-    if os.getppid() != parent_pid:  # it died before the line above: no signal will come
+    if os.getppid() != parent_pid:  # the parent died before the call above: no signal will come
         sys.exit("the process that asked for this one is gone")
 
 

@@ -55,7 +55,7 @@ class DevMonitor(Companion):
             with open_report(self.folder):
                 return True
         except (NoMonitorError, sqlite3.OperationalError):
-            return False  # not yet, or just being made
+            return False  # the store is not there yet, or is being made
 
     def _arguments(self) -> Sequence[str]:
         where = ("--bootstrap-server", self._bootstrap, "--dir", str(self.folder))

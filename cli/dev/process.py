@@ -129,12 +129,12 @@ def reap_leftovers() -> list[int]:
             if registered is None:
                 continue
             if started_at(registered.owner_pid) == registered.owner_started:
-                continue  # its owner lives and looks after it
+                continue  # the owner lives and looks after the process
             words = command_line(registered.pid)
             if not words and started_at(registered.pid) is not None:
                 continue  # between two programs (exec): the next start will see what it became
             if registered.marker in words:
-                with contextlib.suppress(ProcessLookupError):  # it may end by itself between the look and the signal
+                with contextlib.suppress(ProcessLookupError):  # the process may end by itself between the look and the signal
                     os.kill(registered.pid, signal.SIGKILL)
                     killed.append(registered.pid)
             entry.unlink(missing_ok=True)
@@ -145,7 +145,7 @@ def _read(entry: Path) -> Registered | None:
     try:
         return Registered(**json.loads(entry.read_text(encoding="utf-8")))
     except FileNotFoundError:
-        return None  # its owner removed it just now
+        return None  # the owner removed the entry just now
 
 
 def command_line(pid: int) -> str:

@@ -70,7 +70,7 @@ class FolderLock:
                 ) from error
             if self._is_current(file):
                 return file
-            file.close()  # its holder released it between opening and locking: the name is another file's, or free
+            file.close()  # the holder released the file between opening and locking: the name is another file's, or free
 
     def _is_current(self, file: IO[bytes]) -> bool:
         try:
@@ -110,12 +110,12 @@ def find_running() -> list[Running]:
         try:
             running = Running(**json.loads(entry.read_text(encoding="utf-8")))
         except FileNotFoundError:
-            continue  # it ended just now
+            continue  # that `dev up` ended just now
         if running.is_alive():
             alive.append(running)
             continue
         folder = Path(running.folder)
-        # Only what `dev up` itself made under that name is ever deleted.
+        # Only a folder that `dev up` itself made is ever deleted.
         if running.temporary and folder.name.startswith(TEMPORARY_PREFIX):
             shutil.rmtree(folder, ignore_errors=True)
         entry.unlink(missing_ok=True)

@@ -29,7 +29,7 @@ SESSION_TIMEOUT_MS = 30_000
 
 
 class NoKafkaError(Exception):
-    """There is no Kafka to use; the message says what was tried and the remedies."""
+    """No usable Kafka was found; the message says what was tried and the remedies."""
 
 
 class Kafka(Protocol):
