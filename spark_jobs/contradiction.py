@@ -71,7 +71,7 @@ def deletion_conflict(record: RecordsDeleted, high_watermark: int) -> BrokenRule
 
 
 def live_conflict(rule: str, key: str, live_batches: int) -> BrokenRule | None:
-    """Only an empty file may be removed or handed over."""
+    """Return the broken rule if a file that is removed or handed over has live batches."""
     if live_batches <= 0:
         return None
     what = rule.removeprefix("live-file-").replace("-", " ")

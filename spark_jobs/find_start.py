@@ -44,7 +44,7 @@ class SnapshotSource(Protocol):
     """The snapshots in the object store."""
 
     def list(self, identity: LogIdentity, kpart: int) -> Sequence[StoredCopy]:
-        """Those of a metadata partition, in any order. Raises `SnapshotStoreError`."""
+        """Return the snapshots of a metadata partition, in any order. Raises `SnapshotStoreError`."""
 
     def fetch(self, location: str, target: Path) -> None:
         """Write one into a file. Raises `SnapshotStoreError`."""

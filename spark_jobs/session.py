@@ -115,7 +115,7 @@ def open_spark(name: str, engine: Engine) -> Iterator[RunningSpark]:
     try:
         running = RunningSpark(_connect(jvm, engine, settings, address_file), jvm, engine.log_file)
     except BaseException:
-        jvm.kill()  # it would notice our end only once it has started
+        jvm.kill()  # a JVM that is starting would notice the end of this process late
         _end(jvm, engine.stop_timeout_s)
         raise
     try:
@@ -169,7 +169,7 @@ def _connect(jvm: subprocess.Popen[bytes], engine: Engine, settings: Mapping[str
     from pyspark.conf import SparkConf
     from pyspark.sql import SparkSession
 
-    # It reports every command, and a lost connection several times; what matters comes as an exception.
+    # py4j logs every command, and a lost connection several times; errors that matter come as exceptions.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     logging.getLogger().addFilter(_not_of_py4j)
     AccumulatorTCPServer.handle_error = _log_lost_connection  # type: ignore[assignment, method-assign]

@@ -51,10 +51,10 @@ JVM_OPTIONS: Final = (
 )
 
 ENVIRONMENT: Final = {
-    "MALLOC_ARENA_MAX": "2",  # else the C library keeps memory for each of the JVM's and Arrow's threads
+    "MALLOC_ARENA_MAX": "2",  # by default the C library keeps memory for each of the JVM's and Arrow's threads
     "OPENBLAS_NUM_THREADS": "1",  # numpy in the workers does no linear algebra, but would start threads for it
 }
-"""Of the JVM and the Python workers."""
+"""Environment of the JVM and the Python workers."""
 
 SETTINGS: Final = {
     "spark.ui.enabled": "false",  # the dashboard is ours; a second server costs memory and a port
@@ -92,6 +92,6 @@ MAX_ENTRIES_PER_BATCH: Final = 10_000
 KAFKA_SOURCE: Final = {
     "failOnDataLoss": "false",  # a hole is a finding of the scan, where Spark would fail for ever; jobs that find none say "true"
     "kafka.max.partition.fetch.bytes": str(8 << 20),  # few large fetches when catching up
-    "kafka.fetch.max.wait.ms": "50",  # else a read that reaches the end of the log waits half a second for a fetch under way
+    "kafka.fetch.max.wait.ms": "50",  # by default a read that reaches the end of the log waits half a second for a fetch under way
 }
 """Never `minPartitions` nor `maxRecordsPerPartition`: a Kafka partition must be one task, which sees its entries in order."""

@@ -152,7 +152,7 @@ class ArchiveScan:
             role, records = self._role(offset, value)
             match role:
                 case BrokenRule():
-                    # It is void, and so is a transaction that is open.
+                    # The entry is void, and so is a transaction that is open.
                     self._wrong[offset] = role.message
                     yield from self._close(APPLIED if self._held is None else ABORTED, part(index))
                     start = index

@@ -140,7 +140,7 @@ def bucket_quantile(buckets: Mapping[float, float], share: float) -> float | Non
 
 
 def grown(before: float, after: float) -> float:
-    """By how much a counter grew; one that fell started again at zero."""
+    """Return the growth of a counter; a counter that fell started again at zero."""
     return after - before if after >= before else after
 
 
@@ -155,7 +155,7 @@ def grown_buckets(pairs: Iterable[tuple[Scrape, Scrape]]) -> Buckets:
 
 
 def standby_lags(scrapes: Sequence[Scrape | None]) -> list[dict[int, float]]:
-    """For each process and metadata partition: how many entries behind the process that is furthest."""
+    """Return, for each process, by metadata partition, the number of entries that it is behind the furthest process."""
     furthest: dict[int, float] = {}
     for scrape in scrapes:
         for partition, end in (scrape.log_ends if scrape else {}).items():

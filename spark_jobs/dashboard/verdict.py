@@ -69,7 +69,7 @@ class Watch:
         return self.alive_ms if self.kafka_ms is None else min(self.alive_ms, self.kafka_ms)
 
     def unobserved_ms(self, now_ms: int) -> int | None:
-        """For how long the log has not been observed; None while it is."""
+        """Return for how long the log has not been observed; None while it is."""
         if self.ended_ms is None and self.is_following and now_ms - self.seen_ms <= SILENT_MS_MAX:
             return None
         return max(0, now_ms - self.seen_ms)

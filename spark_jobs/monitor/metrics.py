@@ -80,4 +80,4 @@ _ALL = (
 METRICS: Final[Mapping[str, MonitorMetric]] = {
     PREFIX + one.name: MonitorMetric(name=PREFIX + one.name, kind=one.kind, help=one.help, labels=one.labels) for one in _ALL
 }
-"""By full name. The counters of entries, files, ... are the database's totals: they go on where a restarted job goes on."""
+"""The metrics by full name. Counters of entries, files and others are the database's totals: they go on where a restarted job goes on."""

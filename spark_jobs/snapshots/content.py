@@ -65,7 +65,7 @@ TABLES: Mapping[str, tuple[str, ...]] = {
 
 _PACKED = np.dtype([("count", "<u4"), ("byte_offset", "<u4"), ("size", "<u4"), ("file", "<u4"), ("timestamp", "<i4"), ("index", "<u4")])
 _APPEND_TIME_BIT = 31
-"""Of a count, which is one less than the records of the batch: it says LogAppendTime."""
+"""The bit of the packed count that says LogAppendTime; the other bits are the number of records less one."""
 
 
 class SnapshotTopicRow(NamedTuple):

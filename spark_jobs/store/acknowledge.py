@@ -22,7 +22,7 @@ class AcknowledgeError(Exception):
 
 
 class UnknownFindingError(AcknowledgeError):
-    """There is no such finding."""
+    """No finding has this id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

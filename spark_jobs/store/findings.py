@@ -40,7 +40,7 @@ class Findings:
         """Note something that is wrong."""
         self.found[row.kpart] += 1
         rows = self._rows.setdefault(row.kpart, [])
-        # Those of the scan are bounded likewise, and those at the lowest offsets are kept of both together.
+        # The scan bounds its findings too; of both together those at the lowest offsets are kept.
         if len(rows) < 2 * ROWS_MAX:
             rows.append(row)
 

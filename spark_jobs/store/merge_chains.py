@@ -41,7 +41,8 @@ from spark_jobs.store.merge_orders import forget_placement, note_creation, note_
 from spark_jobs.store.run_blocks import OFFSET_MAX, RunBlocks
 
 PARTITIONS_PER_RECORD_MAX = 200_000
-"""Of more partitions in one record the others are followed from their first commit on, so that one entry does not cost minutes."""
+"""Partitions of one record that are followed from it on; further ones are followed from their first commit on, since one entry would
+cost minutes."""
 
 Step = LinkRow | ProducerLinkRow | EventRow | RestartRow
 

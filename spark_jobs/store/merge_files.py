@@ -210,7 +210,7 @@ def _values(row: ScannedFileRow) -> tuple[object, ...]:
 
 
 def _empty(db: sqlite3.Connection, numbers: Sequence[int]) -> list[int]:
-    """Those of some files that have no live batches left and do not know it yet."""
+    """Return the files among `numbers` that have no live batches and are not marked as empty yet."""
     found: list[int] = []
     for start in range(0, len(numbers), 500):
         some = numbers[start : start + 500]

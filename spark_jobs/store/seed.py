@@ -31,7 +31,7 @@ _OF_STATE = ("partition", "producer", "deleted_topic", "file", "run_block", "hel
 """The tables with what a snapshot of a partition of the metadata topic says anew."""
 
 BATCHES_A_BLOCK = 256
-"""So many take a block to about the size at which none is added to any more."""
+"""Batches of a block: it has about the size then at which no batch is added to a block any more."""
 
 _HEAD = """insert into head (kpart, next_offset, epoch, term, seq, from_offset, log_end, append_ms, merged_ms, state, snapshot_offset)
     values (?,?,?,?,?,?,?,?,?,?,?) on conflict do update set next_offset = excluded.next_offset, epoch = excluded.epoch,

@@ -35,7 +35,7 @@ class ComparedReplica(Protocol):
     @property
     def complaint(self) -> str: ...
     def tally(self, wanted: Set[Group]) -> Tally | None:
-        """Its rows in sums, with the rows of the wanted groups; None when only the digest is known."""
+        """Return the sums of the rows, with the rows of the wanted groups; None when only the digest is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ class ReplicaComparison:
     """Entries up to the offset that are void because they contradict the log, and what is wrong with each; no disagreement."""
 
     def as_json(self) -> dict[str, object]:
-        """As it is stored and printed."""
+        """Return the comparison as JSON values, as they are stored and printed."""
         return {
             "kpart": self.kpart,
             "begin": self.begin,

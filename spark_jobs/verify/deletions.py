@@ -89,7 +89,7 @@ class DeletionScan:
                     if since is not None:
                         self._history(key, since).move(entry.offset, record.new_log_start_offset)
                 case DisklessLogReset():
-                    # Its offsets begin anew: deletions before are none of batches behind.
+                    # The offsets of the partition begin anew: earlier deletions do not concern later batches.
                     key = key_of(record.topic_id, record.partition)
                     if key in self._partitions.get(record.topic_id, {}):
                         self._partitions[record.topic_id][key] = entry.offset

@@ -50,7 +50,7 @@ def _sum(states: Sequence[Json]) -> Json:
 
 _RANKED = "case state " + " ".join(f"when '{state}' then {rank}" for rank, state in enumerate(STATES)) + " end"
 _RANK_STATE = "case min(rank) " + " ".join(f"when {rank} then '{state}'" for rank, state in enumerate(STATES)) + " end"
-# Only what may have rows in several partitions of the log is brought together by its key; a fenced key may be a file elsewhere.
+# Only keys that may have rows in several partitions of the log are grouped; a fenced key may be a file elsewhere.
 _IS_SHARED = "(owners like '%,%' or state = 'fenced')"
 _BY_STATE = f"""select state, count(*) as files, coalesce(sum(file_bytes), 0) as file_bytes, coalesce(sum(live_bytes), 0) as live_bytes,
 min(since_ms) as oldest_ms from (

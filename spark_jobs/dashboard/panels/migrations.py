@@ -71,7 +71,7 @@ def _partition(row: sqlite3.Row, names: dict[bytes, str], now_ms: int) -> Json:
         "partition": row["partition"],
         "coordinator": row["kpart"],
         "state": "pending" if is_pending else "initialised",
-        "was_reset": is_pending and row["leader_epoch"] >= 0,  # only steps record an epoch, and one that waits again was reset
+        "was_reset": is_pending and row["leader_epoch"] >= 0,  # only steps record an epoch: a pending partition that has one was reset
         "start_offset": _known(row["diskless_base"]),
         "prefix_start": _known(row["prefix_start"]),
         "leader_epoch": _known(row["leader_epoch"]),

@@ -33,7 +33,7 @@ def facts(db: sqlite3.Connection, now_ms: int, life: Life | None) -> Facts:
         commits_per_s=rates(db, now_ms)["files"],
         last_commit_ms=last_s * 1000 if last_s else None,
         heads=len(heads),
-        # Of a pruned log the claim may be gone: then the term that its entries name has a leader.
+        # The claim of a pruned log may be gone; then the epoch of its entries shows that it has a leader.
         unclaimed=[row["kpart"] for row in heads if row["kpart"] not in claimed and not row["epoch"] and row["next_offset"] > 0],
         behind_entries=sum(behind.values()),
         behind_ms=0 if life is None or life.behind_since_ms is None else now_ms - life.behind_since_ms,

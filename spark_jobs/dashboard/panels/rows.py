@@ -94,5 +94,5 @@ def matching_ids(db: sqlite3.Connection, search: str, limit: int) -> list[bytes]
 
 
 def marks(values: Sequence[object]) -> str:
-    """As many question marks."""
+    """Return a question mark for each value, joined by commas, for SQL."""
     return ",".join("?" * len(values))
