@@ -29,12 +29,12 @@ def copies_options(function: F) -> F:
         click.option(
             "--min-insync-replicas",
             type=click.IntRange(1, 32_767),
-            help="Copies needed for an acknowledgement. [default: diskless.metadata.topic.min.insync.replicas]",
+            help="Replicas that must have an entry before it is acknowledged. [default: diskless.metadata.topic.min.insync.replicas]",
         ),
         click.option(
             "--replication-factor",
             type=click.IntRange(1, 32_767),
-            help="Copies. [default: diskless.metadata.topic.replication.factor]",
+            help="Replicas of each metadata partition. [default: diskless.metadata.topic.replication.factor]",
         ),
     )
     for option in options:

@@ -71,7 +71,7 @@ timeout_option = click.option(
     default=30.0,
     show_default=True,
     metavar="SECONDS",
-    help="Give up after this.",
+    help="Give up after this time.",
 )
 
 config_option = click.option(
@@ -90,7 +90,7 @@ property_option = click.option(
 topic_option = click.option("--topic", help="Name of the metadata topic. [default: metadata.topic]")
 
 log_level_option = click.option(
-    "--log-level", type=click.Choice(LOG_LEVELS), default="INFO", show_default=True, help="What is logged, at least."
+    "--log-level", type=click.Choice(LOG_LEVELS), default="INFO", show_default=True, help="Least level that is logged."
 )
 
 dry_run_option = click.option("--dry-run", is_flag=True, help="Only print what would be done.")

@@ -47,7 +47,7 @@ def batches() -> None:
 @click.argument("topic")
 @click.argument("partition", type=INDEX)
 @click.option("--offset", type=OFFSET, help="First offset wanted. [default: the log start]")
-@click.option("--max-bytes", type=COUNT, default=1024 * 1024, show_default=True, help="Stop once this much was found.")
+@click.option("--max-bytes", type=COUNT, default=1024 * 1024, show_default=True, help="Stop once batches of this size were found.")
 @click.option("--max-batches", type=INDEX, default=0, show_default=True, help="At most this many; 0: no limit.")
 @click.option("--fetch", is_flag=True, help="Read the batches and print their records, as JSON lines unless --output says otherwise.")
 @store_options

@@ -50,16 +50,18 @@ _HOST = re.compile(r"\[[^]\[/\s]+\]|[^]\[:/\s]*")
     type=click.Path(path_type=Path, dir_okay=False),
     envvar="DISKLESS_DASHBOARD_TOKEN_FILE",
     show_envvar=True,
-    help="File with a token: who has it may acknowledge findings on the page. [default: the page changes nothing]",
+    help="File with a token, by which findings can be acknowledged on the page. [default: the page changes nothing]",
 )
 @click.option(
     "--login-token-file",
     type=click.Path(path_type=Path, dir_okay=False),
     envvar="DISKLESS_DASHBOARD_LOGIN_TOKEN_FILE",
     show_envvar=True,
-    help="File with a token: only who logs in with it sees the page. [default: everybody who reaches it]",
+    help="File with a token: the page is shown only after a login with it. [default: everybody who reaches it]",
 )
-@click.option("--proxy-user-header", metavar="NAME", help="Header in which a proxy names who looks; others are refused, or log in.")
+@click.option(
+    "--proxy-user-header", metavar="NAME", help="Header in which a proxy names the user; requests without it are refused, or log in."
+)
 @click.option(
     "--proxy-addresses",
     metavar="ADDRESS[/BITS][,..]",
@@ -81,7 +83,7 @@ def dashboard(
 ) -> None:
     """Serve a page that shows what the monitor found: activity, health, findings.
 
-    Everybody who reaches it may look, unless --login-token-file or --proxy-user-header is given; it speaks no TLS, so let it be
+    The page is open to all who reach it, unless --login-token-file or --proxy-user-header is given; it speaks no TLS, so let it be
     reached on loopback or behind something that does. It only reads, unless --token-file is given: then findings can be
     acknowledged with the token in it. Prints the page's address when it is served; Ctrl-C or SIGTERM
     stop it. Everything the page shows is at /api as JSON, too.

@@ -114,7 +114,7 @@ def digest(files: Sequence[Path], output: str) -> None:
 def copy(file: Path, target: Path) -> None:
     """Copy a state database into a new file, as of one moment, also while the service runs.
 
-    FILE is `partition-<n>.db` in a data directory. What the file system copies of a running node may be torn; this is not.
+    FILE is `partition-<n>.db` in a data directory. A copy by the file system may be torn while the node runs; this one is not.
 
     Example: `diskless db copy /var/lib/diskless/partition-0.db /tmp/partition-0.db`
     """

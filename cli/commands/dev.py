@@ -73,7 +73,7 @@ def up(
 
 
 @dev.command()
-@click.option("--folder", type=click.Path(path_type=Path, file_okay=False), help="Which one, when several run: its data folder.")
+@click.option("--folder", type=click.Path(path_type=Path, file_okay=False), help="Data folder of the `dev up` to stop, when several run.")
 @click.option(
     "--timeout",
     "timeout_s",
@@ -81,7 +81,7 @@ def up(
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="Give up after this.",
+    help="Give up after this time.",
 )
 def down(folder: Path | None, timeout_s: float) -> None:
     """Stop a running `dev up`, as Ctrl-C in its terminal does.

@@ -75,7 +75,7 @@ def doctor(
 ) -> None:
     """Find out what is wrong with a service: each finding comes with its remedy.
 
-    Looks at what it is given: the metadata topic's settings, replicas and leaders (Kafka), reachability, versions, leaders,
+    Looks at what the options name: the metadata topic's settings, replicas and leaders (Kafka), reachability, versions, leaders,
     standbys, digests, snapshots, overdue files, data directories and clocks (nodes), the object store, and the data directories and
     the security of this machine's node (--config). Status 1 when a finding is an error; warnings alone give 0.
 

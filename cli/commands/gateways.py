@@ -28,7 +28,7 @@ def gateways() -> None:
 def plan(bootstrap_server: str, timeout_s: float, output: str) -> None:
     """Show for every broker of the Kafka cluster the coordinators it is produce gateway of.
 
-    `commits_per_file`: so many nodes lead these coordinators, and a WAL file of the broker needs at most one commit at each. The
+    `commits_per_file` is the number of nodes that lead these coordinators: a WAL file of the broker needs at most one commit at each. The
     plan follows from the brokers, their racks and the leaders alone; it changes when one of these does.
 
     Example: `diskless gateways plan --bootstrap-server localhost:9192 -o json`

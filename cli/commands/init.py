@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @config_option
 @kafka_options
 @topic_option
-@click.option("--partitions", type=click.IntRange(1, 10_000), help="Coordinators. [default: diskless.metadata.topic.num.partitions]")
+@click.option("--partitions", type=click.IntRange(1, 10_000), help="Metadata partitions. [default: diskless.metadata.topic.num.partitions]")
 @copies_options
 @dry_run_option
 @timeout_option

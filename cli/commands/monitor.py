@@ -7,9 +7,9 @@ import click
 from cli.lazy import Lazy, LazyGroup
 
 COMMANDS = {
-    "run": Lazy("cli.commands.monitor_run", "run", "Follow the metadata topic with Spark, audit it, and keep what it says in a folder."),
+    "run": Lazy("cli.commands.monitor_run", "run", "Follow the metadata topic with Spark, audit it, and keep its content in a folder."),
     "fetch": Lazy("cli.commands.monitor_run", "fetch", "Fetch the jars that Spark reads Kafka with, once per machine."),
-    "status": Lazy("cli.commands.monitor_read", "status", "Show what a monitor's folder says: verdict, totals, lag, findings."),
+    "status": Lazy("cli.commands.monitor_read", "status", "Show the verdict, totals, lag and findings in a monitor's folder."),
     "findings": Lazy("cli.commands.monitor_findings", "findings", "List violations of the log's rules; acknowledge those that are known."),
     "verify": Lazy(
         "cli.commands.monitor_verify", "verify", "Rebuild the service's state from the log alone, and compare it with live replicas."

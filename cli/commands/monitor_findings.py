@@ -31,8 +31,8 @@ def findings() -> None:
 
 @findings.command(name="list")
 @folder_option
-@click.option("--rule", help="Only those of this rule.")
-@click.option("--open", "only_open", is_flag=True, help="Only those that are not acknowledged.")
+@click.option("--rule", help="Only findings of this rule.")
+@click.option("--open", "only_open", is_flag=True, help="Only findings that are not acknowledged.")
 @limit_option
 @output_option
 def list_(folder: Path, rule: str | None, only_open: bool, limit: int, output: str) -> None:
@@ -52,10 +52,10 @@ def list_(folder: Path, rule: str | None, only_open: bool, limit: int, output: s
 def _choice_options(function: F) -> F:
     """Add what says which findings, who and why."""
     for option in (
-        click.option("--by", "who", help="Who says so. [default: the user that runs the command]"),
-        click.option("--reason", required=True, help="Why, for those who look later."),
-        click.option("--all", "is_all", is_flag=True, help="All of them, also those that were only counted."),
-        click.option("--rule", help="All of this rule."),
+        click.option("--by", "who", help="Name, kept with the acknowledgement. [default: the user that runs the command]"),
+        click.option("--reason", required=True, help="Reason, kept with the acknowledgement."),
+        click.option("--all", "is_all", is_flag=True, help="All findings, also those that were only counted."),
+        click.option("--rule", help="All findings of this rule."),
         folder_option,
         click.argument("ids", nargs=-1, type=click.IntRange(1, 2**63 - 1), metavar="[ID]..."),
     ):

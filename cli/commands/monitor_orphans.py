@@ -33,7 +33,9 @@ LISTED_BEFORE_PROGRESS = 1_000_000
     type=click.Path(path_type=Path, exists=True),
     help="Inventory instead of a listing: a file or folder of Parquet, CSV (.gz) or JSON lines with key, size and last_modified.",
 )
-@click.option("--inventory-format", type=click.Choice(("parquet", "csv", "json")), help="Where the name does not tell it.")
+@click.option(
+    "--inventory-format", type=click.Choice(("parquet", "csv", "json")), help="Format of the inventory, where its name does not tell it."
+)
 @click.option(
     "--inventory-columns",
     metavar="NAME[,..]",
@@ -58,7 +60,7 @@ LISTED_BEFORE_PROGRESS = 1_000_000
     default=3600.0,
     show_default=True,
     metavar="SECONDS",
-    help="No orphan before this much more.",
+    help="How much older than --max-age an orphan must be.",
 )
 @kafka_server_option("--kafka-bootstrap-server", name="kafka_server")
 @kafka_options

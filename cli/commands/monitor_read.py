@@ -28,7 +28,7 @@ limit_option = click.option("--max", "limit", type=LIMIT, default=100, show_defa
 @folder_option
 @output_option
 def status(folder: Path, output: str) -> None:
-    """Show what a monitor's folder says: verdict, totals, lag, findings.
+    """Show the verdict, totals, lag and findings in a monitor's folder.
 
     The verdict is the headline of the dashboard. Status 0 only when there is nothing to look at. 5 when something was found:
     findings that are not acknowledged, entries in quarantine, a replica that disagrees with the log, lost files, a transaction

@@ -41,7 +41,7 @@ CHECK_EVERY_MIN_S = 10.0
     default=1.0,
     show_default=True,
     metavar="SECONDS",
-    help="A micro-batch at most this often: numbers are about as old. More saves processor time.",
+    help="A micro-batch at most this often: numbers are about as old. A longer interval saves processor time.",
 )
 @click.option(
     "--max-entries",
@@ -97,7 +97,7 @@ def run(
     spark_properties: tuple[str, ...],
     log_level: str,
 ) -> None:
-    """Follow the metadata topic with Spark, audit it, and keep what it says in a folder.
+    """Follow the metadata topic with Spark, audit it, and keep its content in a folder.
 
     Prints one line `ready` when it follows the log; logs go to standard error. SIGTERM or Ctrl-C stop it after the running
     micro-batch, with status 0: in a few seconds, on a busy machine up to half a minute, for Spark ends slowly. Started again, it goes
@@ -217,7 +217,7 @@ def _failures(folder: Path) -> Iterator[None]:
 def fetch() -> None:
     """Fetch the jars that Spark reads Kafka with, once per machine.
 
-    Each is checked by sha256 at every use; one that is missing or damaged is fetched anew. With them in place a job starts
+    Each jar is checked by sha256 at every use; a jar that is missing or damaged is fetched anew. With them in place a job starts
     without a network. Also keeps the classes a job loads (150 MB in the cache folder), so that jobs start in half the time.
 
     Example: `diskless monitor fetch`

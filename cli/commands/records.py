@@ -23,7 +23,7 @@ def records() -> None:
     "offset",
     type=click.IntRange(-1, INT64_MAX),
     required=True,
-    help="The new log start: everything before it goes. -1: everything there is (the high watermark).",
+    help="The new log start: records before it are deleted. -1: the high watermark, which deletes all records.",
 )
 @dry_run_option
 @yes_option

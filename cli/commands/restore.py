@@ -298,7 +298,7 @@ def _say_restore(restored: RestoreDescription) -> None:
 @timeout_option
 @output_option
 def finish(bootstrap_server: str, timeout_s: float, output: str) -> None:
-    """Call the restore finished: partition 0 logs it. Running it again changes nothing.
+    """Call the restore finished: partition 0 logs it. Running the command again changes nothing.
 
     Until then the log of partition 0 is not pruned, and an alert says that a restore is open. Look at `diskless restore report`
     first: afterwards objects that no coordinator knows count as orphans.

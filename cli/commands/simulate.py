@@ -52,7 +52,7 @@ class Lived(NamedTuple):
 @click.option("--seed", type=click.IntRange(0), help="Live one seed, and tell its story when a rule is broken.")
 @click.option("--seeds", type=Seeds(), help="Live a range of seeds.")
 @click.option("--scenario", "path", type=RegularFile(), help="Live the scenario of a file.")
-@click.option("--minutes", type=FiniteRange(0, min_open=True), help="With --seeds: begin no further seed after so long.", metavar="N")
+@click.option("--minutes", type=FiniteRange(0, min_open=True), help="With --seeds: begin no further seed after this time.", metavar="N")
 @click.option("--jobs", type=click.IntRange(1, 1024), default=1, show_default=True, help="Processes to live the seeds in.")
 @click.option("--virtual-seconds", "duration_s", type=FiniteRange(2.0), default=20.0, show_default=True, help="How long faults happen.")
 @click.option(

@@ -33,7 +33,7 @@ def topics() -> None:
 @click.option("--topic-id", help="Id in Kafka's text form, 22 characters; without it a new random one.")
 @settings_option
 @click.option(
-    "--classic-pending", is_flag=True, help="Its partitions are classic ones that are to be migrated: they take nothing before that."
+    "--classic-pending", is_flag=True, help="Create partitions that are to be migrated from classic ones: they take no batches before that."
 )
 @click.option("--if-not-exists", is_flag=True, help="Succeed when a topic of this name exists already, and leave it as it is.")
 @server_option

@@ -63,7 +63,7 @@ def add(name: str, password_stdin: bool, users_file: Path | None, config_file: P
 def remove(name: str, users_file: Path | None, config_file: Path | None) -> None:
     """Remove a user.
 
-    Who is logged in already stays so, at the longest for connections.max.reauth.ms.
+    Connections of the user that are logged in stay so, at the longest for connections.max.reauth.ms.
 
     Example: `diskless users remove alice --file /etc/diskless/users`
     """
