@@ -19,9 +19,9 @@ class AuthorizationSettings:
         "",
         allowed=lambda value: value in AUTHORIZERS,
         bounds="acls, kafka, or empty for none",
-        why="""Where it stands who may do what. acls: in the keys acls and super.users of this service. kafka: in the ACLs that the Kafka
+        why="""The rules by which principals are served. acls: the keys acls and super.users of this service. kafka: the ACLs that the Kafka
         cluster has for its resource Cluster, so that operators keep them in one place (the node's own principal needs DESCRIBE there).
-        With both, what no rule allows is refused. Empty: everybody may do everything but what only nodes do.""",
+        With either, a request that no rule allows is refused. Empty: all clients may do everything but send requests of nodes.""",
     )
     super_users: tuple[str, ...] = semicolons(
         "super.users",

@@ -51,8 +51,8 @@ class LeadershipSettings:
         30_000,
         low=1_000,
         high=3_600_000,
-        why="""How long a node goes on that cannot tell partition 0 in which data directory a replica is. While it leads replicas whose
-        directory has failed it ends then; a replica that is being moved changes its directory without having told.""",
+        why="""How long a node waits for partition 0 to record the data directory of a replica. After that, a node that leads replicas in a
+        failed directory ends; a replica that is being moved changes its directory without the record.""",
     )
     schema_level_max: int = integer(
         "schema.level.max",

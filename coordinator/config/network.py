@@ -64,8 +64,8 @@ class NetworkSettings:
         100,
         low=0,
         high=60_000,
-        why="""A login that failed is answered after this time, and the connection closed. Kafka's key and default; it slows down who
-        guesses passwords, and clients with a wrong one that try again without a pause.""",
+        why="""A login that failed is answered after this time, and the connection closed. Kafka's key and default; it slows down
+        attempts to guess passwords, and clients that try again with a wrong one without a pause.""",
     )
     connections_max_reauth_ms: int = integer(
         "connections.max.reauth.ms",
