@@ -1,7 +1,8 @@
-"""When the collector of cycles looks at the objects of a process: at few at once, for the event loop stands still meanwhile.
+"""The cyclic GC examines few objects at a time, since the event loop stands still meanwhile.
 
-Python looks at all that were made since the start when a hundred middle collections left many objects: 120 ms for a million. So tables
-are arrays, and what lives long and goes again, such as a connection, is in no cycle when it goes.
+By default Python examines all objects made since the start when a hundred middle collections have left many: 120 ms for a million. So the
+objects of the start are frozen, and middle collections run behind a flush (`GarbageCollection`). Tables are arrays, and long-lived objects
+that go again, such as a connection, are in no cycle when they go.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ GC_NEVER: Final = 1_000_000
 
 
 def settle_garbage_collector() -> None:
-    """Make the collector of cycles rare, once everything is loaded."""
+    """Freeze the objects of the start, and make collections by the cyclic GC rare. Call it when everything is loaded."""
     # Objects loaded so far live as long as the process: the collector need not examine them again.
     gc.collect()
     gc.freeze()
@@ -27,14 +28,14 @@ def settle_garbage_collector() -> None:
 
 
 class GarbageCollection:
-    """Looks for cycles among objects that are not new, now and then, when a flush has taken along what waited for it."""
+    """Runs a middle collection behind a flush, at most once in `GC_MIDDLE_S`: most objects that waited for the flush are gone then."""
 
     def __init__(self, monotonic_s: Callable[[], float] = time.monotonic) -> None:
         self._monotonic_s = monotonic_s
         self._last_s = monotonic_s()
 
     def flushed(self) -> None:
-        """A flush of a state database was written: most objects that lived for some time are gone."""
+        """Note that a flush of a state database was written; collect if the last collection is long ago."""
         now_s = self._monotonic_s()
         if now_s - self._last_s >= GC_MIDDLE_S:
             self._last_s = now_s

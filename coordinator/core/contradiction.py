@@ -1,13 +1,13 @@
-"""Whether what an entry says can be: the rule that makes applying total.
+"""Contradictions: the rule by which an entry is void because the log before it rules it out.
 
-An entry that counts by the fence and has a lawful form (`records.log`) may still say what the log before it rules out: an offset that
-is not the next one, a sequence with a gap, a partition that does not exist. Such an entry is void, as one of another term is: it uses
-up its seq and changes nothing, on every replica, now and whenever the log is read again. So no entry can make a log unreadable, and no
-entry can overwrite what was acknowledged before it. A transaction is judged as a whole.
+An entry that counts by the fence and has a lawful form (`records.log`) may still contradict the log: an offset that is not the next one,
+a sequence with a gap, a partition that does not exist. Such an entry is void, like an entry of another term: it uses up its seq and changes
+nothing, on every replica, now and whenever the log is read again. So no entry can make a log unreadable, and no entry can overwrite
+acknowledged content. A transaction is judged as a whole.
 
 Invariants: the verdict depends on the log before the entry alone, never on what this process has written or cleaned up so far; and
-`ShardState` applies whatever passes. What a version of this program does not know at all is not for this rule: it stops the
-replica (`core.tables.in_memory.NotSupported`), because a newer version knows it and replicas must not differ.
+`ShardState` applies every entry that passes. Records that this version does not know are not judged here: they stop the replica
+(`core.tables.in_memory.NotSupported`), because a newer version knows them and replicas must not differ.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Decisions on the life of files: keys that are fenced, and empty files that are removed or handed over.
 
-A key that was fenced, removed or handed over has a tombstone and is *out*: nothing of it is committed here any more, as long as the age
-limit of commits would admit it. Entries under way count: a commit under way makes its key known, a key that is being ruled out is out.
+A key that was fenced, removed or handed over has a tombstone, and its coordinator is *out*: a commit of the key is refused for as long as
+the age limit would admit it. Entries under way count: a commit under way makes its key known, a fence under way makes its coordinator out.
 """
 
 from __future__ import annotations

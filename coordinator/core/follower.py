@@ -1,12 +1,12 @@
-"""The reading of the log: which of the entries that were read count, and what a follower applies of them.
+"""Reads the log: judges which entries count, and applies them on a follower.
 
 A follower applies what it reads, judged by the fence of the committed state. A leader applies its own entries when they are acknowledged
 and reads them back only to learn of claims and of void entries. It may read an entry before or after the report of it, so reading back
 has a fence of its own.
 
-An entry that counts by its key but contradicts the state is void (`core.contradiction`). But the state itself may be what is wrong. So
-the verdict is certain only for entries that were in the log already when this replica began to fold it from its beginning
-(`certain_end`); at a later one the replica fails, is built anew, and judges again on the way.
+An entry that counts by its key but contradicts the state is void (`core.contradiction`), unless the state itself is wrong. So the verdict
+is certain only for entries that were in the log when this replica began to fold it from its beginning (`certain_end`). At a later entry
+the replica fails and is built anew; while it folds the log again it judges the entry with certainty.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """This node's knowledge of the service: where topics live and who leads which coordinator, from its own replicas.
 
-The directory is replica 0's committed state. It may lag; whoever is about to say "there is no such topic" first calls
+The directory is replica 0's committed state, which may lag. Before an answer says that a topic does not exist, its maker calls
 `Router.directory_is_current`.
 """
 

@@ -1,4 +1,4 @@
-"""How soon librdkafka's threads of brokers get a core that others use: at once, or, under heavy load, when it is free (Linux).
+"""The scheduling policy of librdkafka's broker threads: under heavy load they wait for a free core instead of taking one (Linux).
 
 The thread of a broker is woken by the first entry of a group. If it takes a core from the event loop, or from the broker, before the
 others of the group are there, it sends that one alone, and so on, until five are in flight and it asks without a pause whether the rest

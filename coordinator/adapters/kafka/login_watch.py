@@ -1,4 +1,4 @@
-"""Why brokers do not let a client in: librdkafka says it to `error_cb` alone, and calls only end because of their time."""
+"""Tells why brokers refuse a client. librdkafka reports a refused login to `error_cb` only; calls just run into their timeout."""
 
 from __future__ import annotations
 

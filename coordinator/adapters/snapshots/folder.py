@@ -1,7 +1,7 @@
 """The snapshots of one metadata partition in a folder of the data directory.
 
-A file is there under its name when it is whole, and on the disk. What is still being written has the name with `.part` behind it; a
-process that dies leaves that behind, which `keep` removes. Files with other names are left alone.
+A file has its name when it is whole and on the disk. While it is written it has `.part` behind its name; a process that dies leaves such a
+file, and `keep` removes it. Files with other names are left alone.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The directory: what metadata partition 0 knows beyond its own user partitions.
+"""The directory: the content of metadata partition 0 besides its own user partitions.
 
-Where every topic was placed and which settings it has of its own, which topics are going, which nodes exist, in which data directory
-each of their replicas is, and which schema level writers use. Changed by `apply_directory` and by what the log says of time. Deleted
-topic ids are remembered so that a delayed create cannot bring one back.
+It has the placement and the own settings of each topic, the topics that are being deleted, the nodes, the data directory of each of their
+replicas, and the schema level in force. `apply_directory` and the log's time change it. Ids of deleted topics are remembered, so that a
+delayed creation cannot bring a topic back.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Files that stand in the log, taken into the committed tables; and why one of them cannot be."""
+"""Applies files of the log to the committed tables, up to the first file that contradicts them, and tells why it does."""
 
 from __future__ import annotations
 

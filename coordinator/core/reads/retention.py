@@ -1,8 +1,8 @@
-"""Which batches at the beginning of a partition are past its retention: Kafka's rules, applied to batches instead of segments.
+"""Finds the batches at the beginning of a partition that are past its retention: Kafka's rules, applied to batches instead of segments.
 
-By time: batches up to the first one that is young enough; the time of a batch is its greatest timestamp, or the append time of its
-file where it has none. By size: the oldest batches as long as `retention.bytes` are left. A look is bounded (`RUNS_A_LOOK`) and
-changes nothing: the caller keeps what was learned (`Known`), has the records deleted through the log, and looks again.
+By time, batches up to the first one that is young enough are past it; the time of a batch is its greatest timestamp, or the append time of
+its file where it has none. By size, the oldest batches are past it as long as `retention.bytes` are left. A look is bounded (`RUNS_A_LOOK`)
+and changes nothing: the caller keeps the result (`Known`), has the records deleted through the log, and looks again.
 """
 
 from __future__ import annotations

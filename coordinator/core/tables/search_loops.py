@@ -1,7 +1,7 @@
 """Searches batches and columns for an offset or a time. Compiled when installed; the `.pxd` has the types.
 
-Packed batches are cells of 32 bits, six per batch (`cold.PACKED`), rows the lines of a two-dimensional array of int64 with
-the columns of `cold.ROW`. Arrays are memoryviews, so that the same lines see plain ints when they are not compiled.
+Packed batches are cells of 32 bits, six per batch (`stored_rows.PACKED`), rows the lines of a two-dimensional array of int64 with
+the columns of `stored_rows.ROW`. Arrays are memoryviews, so that the same lines see plain ints when they are not compiled.
 """
 
 from __future__ import annotations

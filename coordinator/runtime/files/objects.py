@@ -1,7 +1,7 @@
-"""Deletes objects of files that nobody needs: in bulk, a few calls at a time, and ever more rarely while the store refuses or stands still.
+"""Deletes objects in bulk, a few calls at a time, and ever more rarely while the store refuses or stands still.
 
-One for all coordinators of a node. Nothing is retried here: the caller meets a file again that is not confirmed. A call that fails may
-fail for one of its keys, so the next calls are for fewer keys, until they succeed again.
+One remover serves all coordinators of a node. It retries nothing: the caller meets files again whose deletion is not confirmed. A call may
+fail because of one of its keys, so the next calls are for fewer keys, until they succeed again.
 """
 
 from __future__ import annotations

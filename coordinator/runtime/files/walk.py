@@ -1,9 +1,8 @@
-"""In which order a coordinator looks at its files without live batches, and when again at those that had to wait.
+"""The order in which a coordinator looks at its files without live batches, and the pauses before it looks at waiting ones again.
 
-They are ordered by the time at which they became empty. Those behind the newest that was seen are looked at in every round; those before
-it were seen, and had to wait for another owner, for their age or for the store: they are gone through again in *sweeps*. A sweep that
-moved little is followed by a longer pause, so that a million files that wait for another topic's batches cost next to nothing.
-Pure, and given the time.
+Files are ordered by the time at which they became empty. Files behind the newest that was seen are looked at in every round. Files before
+it had to wait, for another owner, their age or the store: *sweeps* go through them again. A sweep that moved few files is followed by a
+longer pause, so that a million files that wait for the batches of another topic cost next to nothing. Pure: the time is passed in.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How writers of a classic topic are stopped: by an ACL that denies everybody to write, or by the word of an operator.
 
-An ACL does not stop the super users of Kafka, and none of both stops the markers by which brokers end transactions that are open.
+An ACL does not stop the super users of Kafka, and neither way stops the markers by which brokers end open transactions.
 librdkafka is not asked: its answers come in a thread of its own, which ends the process if the client's last user is gone by then.
 """
 
