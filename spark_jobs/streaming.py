@@ -1,6 +1,6 @@
-"""One streaming query over the metadata topic, from its start to its end, however that comes.
+"""One streaming query over the metadata topic, from its start to its end.
 
-Where to begin is told by the job, whose own heads move with what it keeps; so Spark's checkpoint is of no importance and is
+The job says where to begin: its heads move in one transaction with what it keeps. So Spark's checkpoint is not needed, and is
 new at every start. Entries may come again after a kill, and the job must drop them. Invariant: when `run` returned, the
 query has ended, after a whole micro-batch if it was asked to.
 """

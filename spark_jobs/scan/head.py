@@ -1,4 +1,4 @@
-"""Where a scan of one partition of the metadata topic stands: all that a task must know of the entries before its own.
+"""The head of a scan of one partition of the metadata topic: all that a task must know of the entries before its own.
 
 Everything larger (chains of user partitions and producers, files) stays in the store; a task sends links that are joined
 there. Heads move in the very transaction that takes over what was derived from the entries below them.

@@ -1,4 +1,4 @@
-"""Begins a partition of the metadata topic in the store with a snapshot: what the entries before it left, but for the counts.
+"""Begins a partition of the metadata topic in the store with a snapshot: the state that earlier entries left, without their counts.
 
 Chains, producers, files with their live batches, topics, placements and tombstones are those of the snapshot, so that what comes next
 is judged by them. Totals and activity say what was read, the numbers of a user partition begin with its live batches. What a snapshot
