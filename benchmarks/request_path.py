@@ -99,6 +99,9 @@ class Log:
         """Stop reading."""
         self.generations.pop(partition, None)
 
+    def hurry(self, partition: int, is_urgent: bool) -> None:
+        """Nothing waits here."""
+
     def hand_over(self, partition: int, generation: int, entries: Sequence[LogEntry]) -> None:
         """Entries were read."""
         if self.listener is not None and self.generations.get(partition) == generation:

@@ -9,7 +9,7 @@ import shutil
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 from confluent_kafka import KafkaException, Producer, TopicPartition
@@ -88,9 +88,15 @@ class RealWorld:
         await self.until(lambda: len(recorder.entries) == 1)
         await reader.close()
 
-    def reader(self, listener: LogListener) -> KafkaLogReader:
+    def reader(self, listener: LogListener, **settings: Any) -> KafkaLogReader:
         reader = KafkaLogReader(
-            loop=self.loop, bootstrap_servers=self.bootstrap, topic=self.topic, client_id="test-reader", listener=listener, stats=self.stats
+            loop=self.loop,
+            bootstrap_servers=self.bootstrap,
+            topic=self.topic,
+            client_id="test-reader",
+            listener=listener,
+            stats=self.stats,
+            **settings,
         )
         reader.start()
         self._closing.append(reader)
@@ -252,6 +258,22 @@ async def test_a_slow_loop_makes_the_reader_wait_and_loses_nothing(bootstrap: st
         assert made.stats.reader_chunks <= 9
         await made.until(lambda: len(recorder.entries) == 20_000)
         assert recorder.offsets(0, 1) == list(range(20_000))
+
+
+async def test_entries_are_delivered_together_until_a_change_of_leader_waits_for_them(bootstrap: str) -> None:
+    async with world(bootstrap) as made:
+        recorder = Recorder()
+        reader = made.reader(recorder, deliver_every_s=3_600)
+        reader.follow(0, 0, 1)
+        await write(made, 0, 1)
+        await made.until(lambda: len(recorder.entries) == 1)
+        await write(made, 0, 5)
+        await made.settle()
+        assert len(recorder.entries) == 1
+        reader.hurry(0, is_urgent=True)
+        await made.until(lambda: len(recorder.entries) == 6)
+        await write(made, 0, 1)
+        await made.until(lambda: recorder.offsets(0, 1) == list(range(7)))
 
 
 @pytest.mark.parametrize("name", ["acks", "message.timeout.ms", "auto.offset.reset", "isolation.level", "enable.idempotence"])

@@ -56,7 +56,6 @@ from coordinator.app.quotas import quota_gate
 from coordinator.app.snapshot_store import durable_snapshots, snapshot_peers, snapshot_rules
 from coordinator.app.store_folder import StoreFolderError, prepare_store_folder
 from coordinator.app.telemetry import (
-    LoopLag,
     MetricsTelemetry,
     acl_samples,
     certificate_samples,
@@ -203,8 +202,6 @@ class Process:
         self._metrics.read_from(partial(certificate_samples, security))
         kafka_rules = self._kafka_rules(dispatcher.access)
         http = await self._serve_http(node, http_security)
-        loop_lag = LoopLag(self._metrics)
-        loop_lag.start()
         node.start()
         announced = ",".join(f"{e.listener}://{e.host}:{e.port}" for e in endpoints)
         background = [
@@ -228,7 +225,6 @@ class Process:
         await dispatcher.close()
         if http[0] is not None:
             await http[0].stop()
-        loop_lag.stop()
         await peers.close()
         await self._close_kafka(membership, cluster)
         self._background.shutdown(cancel_futures=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -21,7 +20,6 @@ from coordinator.runtime.accusations import CONTRADICTION_KINDS
 from coordinator.runtime.node import Node
 from coordinator.runtime.snapshots.keeper import STEPS
 
-LOOP_LOOK_S = 0.1
 CHECK_FAILURES = ("missing", "refused", "unavailable")
 """All are there from the beginning: a counter that begins with its first failure shows no increase."""
 DIGEST_BYTES = 6
@@ -35,6 +33,7 @@ class MetricsTelemetry:
         self._metrics = metrics
         self._group_files = metrics.series("group_files")
         self._purgatory = metrics.series("purgatory_seconds")
+        self._loop_lag = metrics.series("event_loop_lag_seconds")
 
     def state_changed(self, partition: int, before: State, after: State) -> None:
         """Count a new leadership."""
@@ -58,6 +57,10 @@ class MetricsTelemetry:
         """Record one write of the state database."""
         self._metrics.observe("flush_seconds", seconds)
         self._metrics.observe("flush_rows", batches)
+
+    def ticked(self, late_s: float) -> None:
+        """Record how much later than wanted the event loop came to a tick: what blocks it delays every commit."""
+        self._loop_lag.observe(late_s)
 
 
 def node_samples(node: Node, clock_ms: Callable[[], int]) -> Iterable[Sample]:
@@ -260,28 +263,6 @@ def kafka_samples(stats: KafkaStats) -> Iterable[Sample]:
     for name, count in stats.client_errors.items():
         client, _, error = name.partition(":")
         yield Sample("kafka_client_errors_total", (client, error), count)
-
-
-class LoopLag:
-    """Measures how late the running event loop comes to its timers: what blocks it delays every commit."""
-
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
-        self._timer: asyncio.TimerHandle | None = None
-
-    def start(self) -> None:
-        """Look ten times a second from now on, until `stop`."""
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(LOOP_LOOK_S, self._look, loop, loop.time() + LOOP_LOOK_S)
-
-    def stop(self) -> None:
-        """Look no longer."""
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _look(self, loop: asyncio.AbstractEventLoop, wanted_s: float) -> None:
-        self._metrics.observe("event_loop_lag_seconds", max(0.0, loop.time() - wanted_s))
-        self.start()
 
 
 def _error_name(code: int) -> str:

@@ -55,6 +55,9 @@ class LogReader(Protocol):
 
     def unfollow(self, partition: int) -> None: ...
 
+    def hurry(self, partition: int, is_urgent: bool) -> None:
+        """Deliver all entries as they come while a partition is urgent; else many may be delivered together, a little later."""
+
 
 Report = Delivery
 """The delivery report of entries that travelled together, most often of one: `seq` and `offset` are those of the last.

@@ -72,6 +72,9 @@ from records.model import LeadershipClaimed
 
 LOG = logging.getLogger("coordinator.replica")
 
+CHANGING = frozenset({State.RECOVERING, State.FENCING, State.RESIGNING})
+"""States of a change of leader: commits wait until the log is read."""
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -487,6 +490,7 @@ class Replica:
             effect.reason,
         )
         self._ports.telemetry.state_changed(self.partition, effect.before, effect.after)
+        self._ports.reader.hurry(self.partition, effect.after in CHANGING)
         if effect.after is State.FAILED:
             self.failures.failed(effect.reason)
             self._ports.reader.unfollow(self.partition)

@@ -167,6 +167,12 @@ class ReplicaKeeper:
         """The log of one replica cannot be read on."""
         self._replicas[partition].on_log_broken(generation, why, detail)
 
+    def _rest(self) -> None:
+        """Pause in long work of another thread, unless this node leads nothing: then no commit waits for the interpreter."""
+        views = [replica.view for replica in list(self._replicas.values())]
+        if any(view is not None and view.is_leading for view in views):
+            self._ports.rest()
+
     def _new_replica(self, partition: int, facts: TopicFacts) -> Replica:
         if self._reader is None or self._producers is None:
             raise AssertionError("replicas need a reader and producers")
@@ -193,7 +199,7 @@ class ReplicaKeeper:
                 peers=ports.peers,
                 peer_addresses=partial(self._peer_addresses, partition),
                 writer=ports.writer,
-                rest=ports.rest,
+                rest=self._rest,
                 on_writing=ports.on_writing,
                 on_written=ports.on_written,
                 telemetry=ports.telemetry,

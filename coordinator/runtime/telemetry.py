@@ -20,6 +20,8 @@ class Telemetry(Protocol):
 
     def flushed(self, partition: int, seconds: float, batches: int) -> None: ...
 
+    def ticked(self, late_s: float) -> None: ...
+
 
 class NoTelemetry:
     """Measures nothing."""
@@ -37,4 +39,7 @@ class NoTelemetry:
         """Ignore."""
 
     def flushed(self, partition: int, seconds: float, batches: int) -> None:
+        """Ignore."""
+
+    def ticked(self, late_s: float) -> None:
         """Ignore."""

@@ -54,6 +54,9 @@ class FakeLogReader:
         """Stop reading a partition."""
         self._cursors.pop(partition, None)
 
+    def hurry(self, partition: int, is_urgent: bool) -> None:
+        """Do nothing: entries are always delivered as they come."""
+
     def wake(self) -> None:
         """Look again at every followed partition that has news."""
         for partition, cursor in self._cursors.items():

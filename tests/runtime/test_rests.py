@@ -53,3 +53,16 @@ async def test_the_writer_rests_between_few_but_not_too_few(batches: int, rests:
         await started.until(lambda: flushes.ends == len(flushes.seen), "the words of its end")
         assert flushes.begun[: len(flushes.seen)] == [(0, batches) for batches, _ in flushes.seen]
     assert flushes.begun[-1] == (0, 0)
+
+
+async def test_the_writer_of_a_node_that_leads_nothing_does_not_rest() -> None:
+    flushes, kafka = Flushes(), in_memory(partitions=1)
+    follower = {"name": "2", "node_id": 2, "flush_interval_ms": 300, "flush_batches_max": 10_000}
+    async with running(kafka, MemoryStateStores(), name="1") as leader:
+        await leader.leads()
+        async with running(kafka, MemoryStateStores(), **follower, telemetry=flushes, rest=flushes.rest):
+            await leader.ask(0, place())
+            answer = result_of(await leader.ask(0, commit("key", [batch(0, 1) for _ in range(1_500)])))
+            assert set(answer.errors) == {0}
+            await leader.until(lambda: any(batches > 1_000 for batches, _ in flushes.seen), "the flush of the follower")
+            assert not any(rested for _, rested in flushes.seen)

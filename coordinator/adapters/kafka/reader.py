@@ -46,6 +46,9 @@ FETCH_BYTES = 128 * 1024
 """A broker answers when it has so many bytes or so much time has passed: a leader learns of its own entries from their
 reports, and a follower is new enough. Without them every group would be fetched by every node in a request of its own. With half the
 time a standby costs a quarter more, and a clean stop is over 30 ms sooner."""
+DELIVER_EVERY_S = 0.1
+"""A busy log is delivered so often while no change of leader waits for it. Waking two threads for each fetch took a follower of 20 000
+batches/s, whose entries come as 200 a second, a tenth of its processor time."""
 REOPEN_DELAY_S = 1.0
 ASK_TIMEOUT_S = 3.0
 
@@ -141,6 +144,7 @@ class KafkaLogReader:
         stats: KafkaStats | None = None,
         chunks_waiting_max: int = CHUNKS_WAITING_MAX,
         bytes_waiting_max: int = BYTES_WAITING_MAX,
+        deliver_every_s: float = DELIVER_EVERY_S,
     ) -> None:
         self._loop = loop
         self._topic = topic
@@ -148,6 +152,7 @@ class KafkaLogReader:
         self.stats = stats if stats is not None else KafkaStats()
         self._chunks_waiting_max = chunks_waiting_max
         self._bytes_waiting_max = bytes_waiting_max
+        self._deliver_every_s = deliver_every_s
         user = kafka_properties or {}
         self._properties = client_properties(
             bootstrap_servers=bootstrap_servers,
@@ -190,6 +195,8 @@ class KafkaLogReader:
         self._closing = False
         self._chunks_waiting = 0
         self._bytes_waiting = 0
+        self._is_full = False
+        self._urgent: set[int] = set()
         # Reader thread only.
         self._cursors: dict[int, _Cursor] = {}
         self._assigned: set[int] = set()
@@ -223,11 +230,21 @@ class KafkaLogReader:
         self._wanted.pop(partition, None)
         self._command(lambda: self._set_cursor(partition, None))
 
+    def hurry(self, partition: int, is_urgent: bool) -> None:
+        """Deliver what is read at once while a partition is urgent, instead of every `deliver_every_s`."""
+        with self._condition:
+            if is_urgent:
+                self._urgent.add(partition)
+                self._condition.notify_all()
+            else:
+                self._urgent.discard(partition)
+
     def _deliver(self, slices: list[_Slice], breaks: list[_Break]) -> None:
         with self._condition:
             self._chunks_waiting -= 1
             self._bytes_waiting -= sum([item.size_bytes for item in slices])
-            self._condition.notify_all()
+            if self._is_full:
+                self._condition.notify_all()
         wanted = self._wanted
         for partition, generation, entries, size_bytes in slices:
             if wanted.get(partition) == generation:
@@ -290,7 +307,8 @@ class KafkaLogReader:
             messages = [first]
             # consume() with a timeout would wait it out unless a whole chunk comes.
             messages += consumer.consume(CHUNK_ENTRIES_MAX - 1, 0)
-            self._hand_over(messages)
+            if self._hand_over(messages) and len(messages) < CHUNK_ENTRIES_MAX:
+                self._let_come_together()
 
     def _set_cursor(self, partition: int, cursor: _Cursor | None) -> None:
         if cursor is None:
@@ -312,19 +330,27 @@ class KafkaLogReader:
             consumer.incremental_assign([TopicPartition(self._topic, cursor.partition, cursor.next_offset) for cursor in new])
             self._assigned.update(cursor.partition for cursor in new)
 
+    def _let_come_together(self) -> None:
+        """Wait for the time of the next delivery, unless somebody waits for it."""
+        with self._condition:
+            self._condition.wait_for(lambda: self._closing or bool(self._commands) or bool(self._urgent), self._deliver_every_s)
+
     def _wait_for_room(self) -> bool:
         """Wait until the loop took enough of what was read, or a command came; True when there is room."""
         with self._condition:
             if self._has_room():
                 return True
             self.stats.reader_waits += 1
+            self._is_full = True
             self._condition.wait_for(lambda: self._closing or bool(self._commands) or self._has_room())
+            self._is_full = False
             return self._has_room() and not self._closing
 
     def _has_room(self) -> bool:
         return self._chunks_waiting < self._chunks_waiting_max and self._bytes_waiting < self._bytes_waiting_max
 
-    def _hand_over(self, messages: list[Message]) -> None:
+    def _hand_over(self, messages: list[Message]) -> bool:
+        """Post the entries among messages, and what ends the reading of a partition, to the loop; returns whether there were entries."""
         batches: dict[int, list[LogEntry]] = {}
         breaks: list[_Break] = []
         cursors = self._cursors
@@ -385,6 +411,7 @@ class KafkaLogReader:
                 slices.append(_Slice(number, generation, entries, size_of(entries)))
                 self.stats.reader_entries += len(entries)
         self._post(slices, breaks)
+        return bool(slices)
 
     def _post(self, slices: list[_Slice], breaks: list[_Break]) -> None:
         if not slices and not breaks:

@@ -415,3 +415,6 @@ class ProcessTelemetry:
             replica = node.replicas[partition]
             self._around.judge.flushed(self._process.node_id, partition, replica.writer.written_offset, replica.writer.digest.to_bytes())
             self._around.judge.look(self._process.node_id, partition, replica.view)
+
+    def ticked(self, late_s: float) -> None:
+        """Ignore."""
