@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+from collections import Counter
 from collections.abc import Sequence
 from types import ModuleType
 
@@ -322,3 +323,18 @@ def test_rings_are_copied_alike(seed: int) -> None:
         return end, rings.tolist(), ends.tolist()
 
     assert copied(packing_loops, KeyedRows) == copied(PLAIN, PLAIN_ROWS.KeyedRows)
+
+
+@pytest.mark.parametrize("loops", [packing_loops, PLAIN], ids=["compiled", "interpreted"])
+@given(
+    files=st.lists(st.integers(-3, 6) | st.just(1 << 62)),
+    others=st.sets(st.integers(0, 6)),
+    lost=st.dictionaries(st.integers(0, 6), st.integers(1, 9)),
+)
+def test_losses_are_counted_for_files_that_stand_nowhere_else(
+    loops: ModuleType, files: list[int], others: set[int], lost: dict[int, int]
+) -> None:
+    right = Counter(lost) + Counter(file for file in files if file not in others)
+    found = loops.count_losses(np.array(files, np.int64).data, dict.fromkeys(others), lost)
+    assert found == [file for file in files if file in others]
+    assert lost == right

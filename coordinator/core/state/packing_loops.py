@@ -1,11 +1,13 @@
 """Packs rows of batches into runs and sums their hashes. Compiled when installed; the `.pxd` has the types.
 
-Rows are the lines of a two-dimensional array of int64 with the columns of `cold.ROW`, packed batches lines of six numbers
-of 32 bits (`cold.PACKED`). The hash of a batch is that of `records.state_digest.hash_batches`, in which numbers are taken
+Rows are the lines of a two-dimensional array of int64 with the columns of `stored_rows.ROW`, packed batches lines of six numbers
+of 32 bits (`stored_rows.PACKED`). The hash of a batch is that of `records.state_digest.hash_batches`, in which numbers are taken
 modulo 2^64. Arrays are memoryviews, so that the same lines see plain ints when they are not compiled.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 try:
     import cython
@@ -249,6 +251,20 @@ def take_out_run(
     sums[0, 0], sums[0, 1] = high_sum, low_sum
     behind[0] = next_offset
     return gone
+
+
+def count_losses(files: memoryview[int], others: dict[int, Any], lost: dict[int, int]) -> list[int]:
+    """Count a batch as lost for each of these files, which stand in `lost` then; returns those that stand in `others` instead."""
+    found: list[int] = []
+    for at in range(len(files)):
+        file = files[at]
+        if file in others:
+            found.append(file)
+        elif file in lost:
+            lost[file] += 1
+        else:
+            lost[file] = 1
+    return found
 
 
 def hash_lines(lines: memoryview[int], hashes: memoryview[int]) -> None:

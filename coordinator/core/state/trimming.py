@@ -53,10 +53,9 @@ class TakenOut:
         raise BrokenInvariant(f"the batches of row {row} end at {start}, before {target}, up to which they were deleted")
 
     def count(self) -> None:
-        """Count the batches out of their files. A file has batches of many partitions, so all that went together are counted at once."""
-        if self._files:
-            files, counts = np.unique(np.concatenate(self._files), return_counts=True)
-            self._generation.lose(files.tolist(), counts.tolist())
+        """Count the batches out of their files."""
+        for files in self._files:
+            self._generation.lose(files)
 
 
 def _take_written(written: WrittenRun, lanes: tuple[int, int], start: int, target: int, sums: U64) -> tuple[Int64s, int] | None:

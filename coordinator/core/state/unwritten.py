@@ -8,13 +8,15 @@ active one: for each partition the three hold consecutive offsets, so nothing is
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+
 from coordinator.core.files.logged import AppliedFiles
+from coordinator.core.state.packing_loops import count_losses
 from coordinator.core.tables.stored_rows import FileName, FileRow, Rows, Tombstone
-from records.state_digest import U64
+from records.state_digest import U64, Int64s
 
 
 class UnwrittenRun(NamedTuple):
@@ -115,17 +117,12 @@ class Generation:
         runs = self._runs_of(partition_row)
         return runs[0].base if runs else None
 
-    def lose(self, file_ids: Iterable[int], counts: Iterable[int]) -> None:
-        """Count batches of files as gone."""
+    def lose(self, files: Int64s) -> None:
+        """Count a batch of each of these files as gone; a file may be there several times."""
         self._name_files()
-        places, lost = self._place_of_id, self.live_lost
-        for file_id, count in zip(file_ids, counts, strict=True):
-            place = places.get(file_id)
-            if place is None:
-                lost[file_id] = lost.get(file_id, 0) + count
-            else:
-                applied, file = place
-                applied.live_batches[file - applied.first] -= count
+        for file_id in count_losses(np.ascontiguousarray(files).data, self._place_of_id, self.live_lost):
+            applied, file = self._place_of_id[file_id]
+            applied.live_batches[file - applied.first] -= 1
 
 
 def with_losses(row: FileRow, *generations: Generation | None) -> FileRow:
