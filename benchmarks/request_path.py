@@ -210,6 +210,7 @@ class Bench:
                 limits=Limits(),
                 flush_interval_ms=500,
                 flush_batches_max=50_000,
+                flush_backlog_max=5_000_000,
                 topic_check_interval_ms=60_000,
                 load_timeout_ms=60_000,
                 shutdown_timeout_ms=0,

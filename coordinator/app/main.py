@@ -477,6 +477,7 @@ def node_config(settings: Settings, endpoints: list[Endpoint]) -> NodeConfig:
         ),
         flush_interval_ms=settings.state_flush_interval_ms,
         flush_batches_max=settings.state_flush_max_batches,
+        flush_backlog_max=settings.state_flush_backlog_max_batches,
         topic_check_interval_ms=settings.topic_check_interval_ms,
         schema_level_max=settings.schema_level_max,
         load_timeout_ms=settings.leader_load_timeout_ms,

@@ -122,6 +122,15 @@ class LeadershipSettings:
         why="""Batches not yet in SQLite at which it is written at once, whatever the interval says. It bounds memory and the length
         of one write transaction.""",
     )
+    state_flush_backlog_max_batches: int = integer(
+        "state.flush.backlog.max.batches",
+        5_000_000,
+        low=10_000,
+        high=1_000_000_000,
+        why="""Batches not yet in SQLite beyond which new commits wait for a write to end, a fifth of a second at the most. A leader can
+        acknowledge faster than one thread writes, for as long as memory lasts: 150 to 400 bytes a batch. A disk that hangs slows commits
+        down in the end, and does not stop them.""",
+    )
     state_evidence_max_percent: int = integer(
         "state.evidence.max.percent",
         10,

@@ -216,6 +216,11 @@ class ShardView:
         """How many batches were applied since the last freeze."""
         return self._shard.committed.state.unwritten_batches
 
+    @property
+    def backlog_batches(self) -> int:
+        """How many batches and files were applied and are not in the database."""
+        return self._shard.committed.state.backlog_batches
+
     def has_unwritten(self) -> bool:
         """Whether a freeze would hold anything besides a newer applied offset."""
         return self._shard.committed.state.has_unwritten()

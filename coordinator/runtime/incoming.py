@@ -1,17 +1,21 @@
 """Requests on their way into the core: those of one tick of the loop are handed over together.
 
-While a group is in flight they wait for others a moment longer; `Grouping` says how long, the timers are here.
+While a group is in flight they wait for others a moment longer; `Grouping` says how long, the timers are here. While the state database
+is far behind they wait until something of it is written, but not for ever: a disk may hang.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from coordinator.core.commands import Answer, Command
 from coordinator.core.events import Event, Request, Submitted
 from coordinator.runtime.grouping import Grouping
+
+LOG = logging.getLogger("coordinator.replica")
 
 Answered: TypeAlias = Callable[[Answer], None]
 """The receiver of an answer: the token of every request. It has a name because making such a type takes a microsecond."""
@@ -24,12 +28,23 @@ class IncomingRequests:
     """The requests to one replica that its core has not got yet."""
 
     def __init__(
-        self, *, grouping: Grouping, loop: asyncio.AbstractEventLoop, clock_ms: Callable[[], int], feed: Callable[[Event], None]
+        self,
+        *,
+        grouping: Grouping,
+        loop: asyncio.AbstractEventLoop,
+        clock_ms: Callable[[], int],
+        feed: Callable[[Event], None],
+        is_behind: Callable[[], bool],
+        backlog_s: float,
     ) -> None:
+        """`is_behind` says whether the state database is so far behind that requests wait for it, `backlog_s` at most."""
         self._grouping = grouping
         self._loop = loop
         self._clock_ms = clock_ms
         self._feed = feed
+        self._is_behind = is_behind
+        self._backlog_s = backlog_s
+        self._was_behind = False
         self._waiting: list[Request] = []
         self._arrived_ms = 0
         self._size_bytes = 0
@@ -59,14 +74,18 @@ class IncomingRequests:
         return await answer
 
     def end_spacing(self) -> None:
-        """Hand over what waits for the end of a moment with the next tick."""
-        if self._spacing is not None:
+        """Hand over what waits for the end of a moment with the next tick, unless it has to wait for the state database."""
+        if self._spacing is not None and not self._is_behind():
             self._spacing.cancel()
             self._spacing = None
             self._loop.call_soon(self._hand_over)
 
     def _schedule(self) -> None:
-        wait_s = self._grouping.wait_s(self._loop.time())
+        is_behind = self._is_behind()
+        if is_behind and not self._was_behind:
+            LOG.warning("the state database is far behind: commits wait for it")
+        self._was_behind = is_behind
+        wait_s = self._backlog_s if is_behind else self._grouping.wait_s(self._loop.time())
         if wait_s > 0:
             self._spacing = self._loop.call_later(wait_s, self._hand_over)
         else:

@@ -44,6 +44,7 @@ class NodeConfig:
     limits: Limits
     flush_interval_ms: int
     flush_batches_max: int
+    flush_backlog_max: int
     topic_check_interval_ms: int
     load_timeout_ms: int
     shutdown_timeout_ms: int

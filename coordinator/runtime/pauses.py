@@ -63,6 +63,9 @@ class Pauses:
     session_margin_s: float = 4.0
     """A process that has ended may stay a member for so long after its session timeout."""
 
+    backlog_s: float = 0.2
+    """Requests wait at most so long for a state database that is far behind: its disk may hang."""
+
     few_spacing_s: float = 0.001
     """Between two groups while less than `grouping.GROUP_BYTES_MIN` is in flight: no core is busy then."""
 

@@ -93,6 +93,7 @@ class Replica:
         rng: random.Random,
         pauses: Pauses,
         flush_batches_max: int,
+        flush_backlog_max: int,
         flush_interval_ms: int,
         next_generation: Callable[[], int],
         on_directory_changed: Callable[[], None],
@@ -134,7 +135,7 @@ class Replica:
             executor=ports.writer,
             rest=ports.rest,
             on_writing=ports.on_writing,
-            on_written=ports.on_written,
+            on_written=self._written,
             on_failed=self.invalidate,
             on_directory_failed=self._directory_failed,
             on_marked=partial(on_marked, partition),
@@ -183,7 +184,9 @@ class Replica:
             ),
         )
         grouping = Grouping(pauses=pauses)
-        incoming = IncomingRequests(grouping=grouping, loop=loop, clock_ms=clock_ms, feed=self._feed)
+        incoming = IncomingRequests(
+            grouping=grouping, loop=loop, clock_ms=clock_ms, feed=self._feed, is_behind=self._is_behind, backlog_s=pauses.backlog_s
+        )
         # Attributes instead of methods that hand over: every request takes this way.
         self.submit, self.submit_all, self.ask = incoming.submit, incoming.submit_all, incoming.ask
         self._term = TermWriter(
@@ -203,6 +206,8 @@ class Replica:
         self._loop = loop
         self._clock_ms = clock_ms
         self._flush_batches_max = flush_batches_max
+        self._flush_backlog_max = flush_backlog_max
+        self._end_spacing = incoming.end_spacing
         self._on_directory_changed = on_directory_changed
         self._on_failed = on_failed
         self._on_directory_failed = on_directory_failed
@@ -409,6 +414,14 @@ class Replica:
     def _directory_failed(self, failed: DirectoryFailed) -> None:
         self.trouble = failed
         self._on_directory_failed(self.partition)
+
+    def _is_behind(self) -> bool:
+        """Whether so much is not written yet that commits have to wait for the writer."""
+        return self.view is not None and self.view.backlog_batches >= self._flush_backlog_max
+
+    def _written(self) -> None:
+        self._ports.on_written()
+        self._end_spacing()
 
     def _feed(self, event: Event) -> None:
         if self._shard is None or self._is_closed:

@@ -210,6 +210,7 @@ class ReplicaKeeper:
             rng=self._rng,
             pauses=config.pauses,
             flush_batches_max=config.flush_batches_max,
+            flush_backlog_max=config.flush_backlog_max,
             flush_interval_ms=config.flush_interval_ms,
             next_generation=self._generations.__next__,
             on_directory_changed=self._on_directory_changed,

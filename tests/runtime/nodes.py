@@ -59,6 +59,7 @@ def _config(kafka: FakeKafka) -> NodeConfig:
         limits=Limits(),
         flush_interval_ms=10,
         flush_batches_max=1000,
+        flush_backlog_max=1_000_000,
         topic_check_interval_ms=10,
         load_timeout_ms=60_000,
         shutdown_timeout_ms=0,
@@ -73,6 +74,7 @@ class Running:
         self, kafka: FakeKafka, *, config: NodeConfig, ports: NodePorts, clock_ms: Callable[[], int], wall_ms: Callable[[], int]
     ) -> None:
         self.kafka = kafka
+        self.ports = ports
         self.fatal: list[FatalError] = []
         self.node = Node(config=config, ports=ports, clock_ms=clock_ms, wall_ms=wall_ms, rng=random.Random(1), on_fatal=self.fatal.append)
         self.node.start()

@@ -76,7 +76,7 @@ cpdef Py_ssize_t take_out_run(
     long long[::1] behind,
 ) except -1
 
-@cython.locals(at=Py_ssize_t, file=object, found=list)
+@cython.locals(at=Py_ssize_t, file=object, count=cython.longlong, found=list)
 cpdef list count_losses(const long long[::1] files, dict others, dict lost)
 
 @cython.locals(at=Py_ssize_t, column=Py_ssize_t, lane=cython.ulonglong, word=cython.ulonglong)

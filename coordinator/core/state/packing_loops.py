@@ -261,7 +261,8 @@ def count_losses(files: memoryview[int], others: dict[int, Any], lost: dict[int,
         if file in others:
             found.append(file)
         elif file in lost:
-            lost[file] += 1
+            count = lost[file]
+            lost[file] = count + 1
         else:
             lost[file] = 1
     return found

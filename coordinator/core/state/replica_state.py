@@ -511,6 +511,11 @@ class ShardState:
     def unwritten_batches(self) -> int:
         return self.active.batches
 
+    @property
+    def backlog_batches(self) -> int:
+        """How many batches and files were applied and are not in the database, those included that are being written."""
+        return self.active.batches + sum(generation.batches for generation in self.frozen)
+
     def has_unwritten(self) -> bool:
         """Whether a freeze would hold anything besides a newer applied offset."""
         if self.sealed:

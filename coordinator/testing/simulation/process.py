@@ -185,6 +185,7 @@ class SimulatedProcess:
             limits=around.limits,
             flush_interval_ms=1_500,
             flush_batches_max=100,
+            flush_backlog_max=1_000,
             topic_check_interval_ms=5_000,
             load_timeout_ms=12_000,
             shutdown_timeout_ms=2_000,
