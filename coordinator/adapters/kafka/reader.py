@@ -28,10 +28,11 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from confluent_kafka.admin import AdminClient
 
 from coordinator.adapters.kafka.bridge import post, wait_for_end
+from coordinator.adapters.kafka.cursor import Cursor
 from coordinator.adapters.kafka.offsets import read_log_range
 from coordinator.adapters.kafka.settings import OF_THE_GROUP, client_properties
 from coordinator.adapters.kafka.stats import KafkaStats
-from coordinator.core.log_entry import entry_hash, size_of
+from coordinator.core.log_entry import size_of
 from coordinator.runtime.ports import LogBroken, LogEntry, LogListener
 
 LOG = logging.getLogger("coordinator.kafka.reader")
@@ -63,56 +64,6 @@ PASSING_ERRORS = frozenset(
         KafkaError.BROKER_NOT_AVAILABLE, KafkaError.NETWORK_EXCEPTION,
     }
 )  # fmt: skip
-
-
-class _Cursor:
-    """Where the reading of one partition stands; a new `follow` makes a new cursor.
-
-    `last_hash` identifies the entry before `wanted`, and `last` is that entry once one was read. While `is_repeating`, the next entry is
-    that one, and not for the listener.
-    `floor` is a log start offset: before it there is nothing to repeat.
-    `epoch` is the leader epoch of the last entry, and `next_epoch` the one that a later entry may have: `last` was looked for behind it.
-    """
-
-    __slots__ = ("epoch", "floor", "generation", "is_repeating", "last", "last_hash", "next_epoch", "next_offset", "partition")
-
-    def __init__(self, partition: int, generation: int, next_offset: int, last_hash: bytes | None) -> None:
-        self.partition = partition
-        self.generation = generation
-        self.next_offset = next_offset
-        self.last: LogEntry | None = None
-        self.last_hash = last_hash
-        self.is_repeating = False
-        self.floor = 0
-        self.epoch: int | None = None
-        self.next_epoch: int | None = None
-
-    @property
-    def wanted(self) -> int:
-        """The offset of the next entry for the listener."""
-        return self.next_offset + self.is_repeating
-
-    def is_the_last(self, entry: LogEntry) -> bool:
-        """Whether an entry is, as far as is known, the one before the wanted one."""
-        if self.last is not None:
-            return entry == self.last
-        return self.last_hash is None or (
-            entry.offset == self.next_offset and entry_hash(entry.key or b"", entry.value or b"") == self.last_hash
-        )
-
-    def is_epoch_proven(self, epoch: int | None) -> bool:
-        """Whether an entry of this other leader epoch follows the last one for certain; if not, the last one is to be read again."""
-        if self.epoch is None or epoch == self.next_epoch:
-            self.epoch = epoch
-            return True
-        self.next_epoch = epoch
-        return False
-
-    def repeat(self) -> None:
-        """Go back to the entry before the wanted one."""
-        wanted = self.wanted
-        self.is_repeating = wanted > self.floor
-        self.next_offset = wanted - self.is_repeating
 
 
 class _Break(NamedTuple):
@@ -198,7 +149,7 @@ class KafkaLogReader:
         self._is_full = False
         self._urgent: set[int] = set()
         # Reader thread only.
-        self._cursors: dict[int, _Cursor] = {}
+        self._cursors: dict[int, Cursor] = {}
         self._assigned: set[int] = set()
         self._changed: set[int] = set()
         self._admin: AdminClient | None = None
@@ -223,7 +174,7 @@ class KafkaLogReader:
     def follow(self, partition: int, next_offset: int, generation: int, last_hash: bytes | None = None) -> None:
         """(Re)start reading a partition at `next_offset`; older deliveries end with this call. `last_hash` as in the port."""
         self._wanted[partition] = generation
-        self._command(lambda: self._set_cursor(partition, _Cursor(partition, generation, next_offset, last_hash)))
+        self._command(lambda: self._set_cursor(partition, Cursor(partition, generation, next_offset, last_hash)))
 
     def unfollow(self, partition: int) -> None:
         """Stop reading a partition; nothing of it is delivered after this call."""
@@ -310,7 +261,7 @@ class KafkaLogReader:
             if self._hand_over(messages) and len(messages) < CHUNK_ENTRIES_MAX:
                 self._let_come_together()
 
-    def _set_cursor(self, partition: int, cursor: _Cursor | None) -> None:
+    def _set_cursor(self, partition: int, cursor: Cursor | None) -> None:
         if cursor is None:
             self._cursors.pop(partition, None)
         else:
@@ -355,7 +306,7 @@ class KafkaLogReader:
         breaks: list[_Break] = []
         cursors = self._cursors
         partition = -1
-        cursor: _Cursor | None = None
+        cursor: Cursor | None = None
         batch: list[LogEntry] = []
         new_entry = tuple.__new__  # a third of the cost of LogEntry(...): this runs for every entry of a replay
         for message in messages:
@@ -426,7 +377,7 @@ class KafkaLogReader:
             with self._condition:
                 self._closing = True
 
-    def _break(self, cursor: _Cursor, breaks: list[_Break], why: LogBroken, detail: str) -> None:
+    def _break(self, cursor: Cursor, breaks: list[_Break], why: LogBroken, detail: str) -> None:
         self._set_cursor(cursor.partition, None)
         breaks.append(_Break(cursor.partition, cursor.generation, why, f"{self._topic}-{cursor.partition}: {detail}"))
 
@@ -458,7 +409,7 @@ class KafkaLogReader:
 
     # ---- which side of the log
 
-    def _ask_range(self, cursor: _Cursor) -> None:
+    def _ask_range(self, cursor: Cursor) -> None:
         try:
             if self._admin is None:
                 self._admin = AdminClient(self._admin_properties)
@@ -472,11 +423,11 @@ class KafkaLogReader:
             return
         self._command(lambda: self._range_known(cursor, low, high))
 
-    def _ask_again(self, cursor: _Cursor) -> None:
+    def _ask_again(self, cursor: Cursor) -> None:
         if self._cursors.get(cursor.partition) is cursor:
             self._asker.submit(self._ask_range, cursor)
 
-    def _range_known(self, cursor: _Cursor, low: int, high: int) -> None:
+    def _range_known(self, cursor: Cursor, low: int, high: int) -> None:
         if self._cursors.get(cursor.partition) is not cursor:
             return
         where = f"offset {cursor.wanted} is not in the log, which holds [{low}, {high})"

@@ -271,10 +271,11 @@ class Packer:
             piece = TombstoneLists._make(column[at : at + _HASHED_A_PIECE] for column in stones)
             hashes = hash_tombstones(*piece)
             self.total = self.total.plus(sum_of(lanes_of_hashes(hashes)))
-            taken += self._note_tombstones(piece.object_key, piece.created_ms, bytes_of(hashes))
+            taken += bytes_of(hashes)
+            self._note_tombstones(piece.object_key, piece.created_ms, taken[at:])
         return taken
 
-    def _note_tombstones(self, object_keys: list[str], created_ms: list[int], hashes: list[bytes]) -> list[bytes]:
+    def _note_tombstones(self, object_keys: list[str], created_ms: list[int], hashes: list[bytes]) -> None:
         """Remember tombstones, and take those out of the sum in whose place they come."""
         replaced = []
         for key, time_ms, hashed in zip(object_keys, created_ms, hashes, strict=True):
@@ -285,7 +286,6 @@ class Packer:
             self.tombstones[key] = (time_ms, hashed)
             self.tombstone_ages.add(time_ms, key)
         self._lose_hashes(replaced)
-        return hashes
 
     def _lose_hashes(self, hashes: list[bytes]) -> None:
         """Take rows out of the sum."""

@@ -1,0 +1,59 @@
+"""The place of a reader in one metadata partition, and what it knows of the entry before that place.
+
+A log can lose its end, and other entries can take the offsets. So an entry is read again, and compared, wherever that may have happened.
+"""
+
+from __future__ import annotations
+
+from coordinator.core.log_entry import entry_hash
+from coordinator.runtime.ports import LogEntry
+
+
+class Cursor:
+    """Where the reading of one partition stands; a new `follow` makes a new cursor.
+
+    `last_hash` identifies the entry before `wanted`, and `last` is that entry once one was read. While `is_repeating`, the next entry is
+    that one, and not for the listener.
+    `floor` is a log start offset: before it there is nothing to repeat.
+    `epoch` is the leader epoch of the last entry, and `next_epoch` the one that a later entry may have: `last` was looked for behind it.
+    """
+
+    __slots__ = ("epoch", "floor", "generation", "is_repeating", "last", "last_hash", "next_epoch", "next_offset", "partition")
+
+    def __init__(self, partition: int, generation: int, next_offset: int, last_hash: bytes | None) -> None:
+        self.partition = partition
+        self.generation = generation
+        self.next_offset = next_offset
+        self.last: LogEntry | None = None
+        self.last_hash = last_hash
+        self.is_repeating = False
+        self.floor = 0
+        self.epoch: int | None = None
+        self.next_epoch: int | None = None
+
+    @property
+    def wanted(self) -> int:
+        """The offset of the next entry for the listener."""
+        return self.next_offset + self.is_repeating
+
+    def is_the_last(self, entry: LogEntry) -> bool:
+        """Whether an entry is, as far as is known, the one before the wanted one."""
+        if self.last is not None:
+            return entry == self.last
+        return self.last_hash is None or (
+            entry.offset == self.next_offset and entry_hash(entry.key or b"", entry.value or b"") == self.last_hash
+        )
+
+    def is_epoch_proven(self, epoch: int | None) -> bool:
+        """Whether an entry of this other leader epoch follows the last one for certain; if not, the last one is to be read again."""
+        if self.epoch is None or epoch == self.next_epoch:
+            self.epoch = epoch
+            return True
+        self.next_epoch = epoch
+        return False
+
+    def repeat(self) -> None:
+        """Go back to the entry before the wanted one."""
+        wanted = self.wanted
+        self.is_repeating = wanted > self.floor
+        self.next_offset = wanted - self.is_repeating
