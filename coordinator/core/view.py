@@ -16,7 +16,7 @@ from coordinator.core.directory.directory import Directory
 from coordinator.core.leadership.states import State
 from coordinator.core.log_entry import ContradictoryEntry
 from coordinator.core.reads.queries import FetchBudget, find_batches, past_the_end
-from coordinator.core.reads.retention import Known, LookedAt, look_at
+from coordinator.core.reads.retention import Bound, Known, LookedAt, look_at
 from coordinator.core.shard import Shard
 from coordinator.core.state.replica_state import ShardState
 from coordinator.core.tables.in_memory import HotState
@@ -257,9 +257,9 @@ class ShardView:
         """The answer for an offset past the high watermark: only a leader behind a barrier may reset a consumer."""
         return past_the_end(self._shard.committed.state, point, is_certain=is_certain)
 
-    def past_retention(self, topic_id: bytes, partition: int, retention: Retention, now_ms: int, known: Known | None) -> LookedAt | None:
+    def past_retention(self, topic_id: bytes, partition: int, retention: Retention, bound: Bound, known: Known | None) -> LookedAt | None:
         """Look which batches of a partition are past its retention; see `reads.retention.look_at`."""
-        return look_at(self._shard.committed.state, topic_id, partition, retention, now_ms, known)
+        return look_at(self._shard.committed.state, topic_id, partition, retention, bound, known)
 
     def files_after(self, object_key: str, limit: int) -> list[FileRow]:
         """Known files in key order after a key ('' = from the start)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import cast
@@ -162,3 +163,24 @@ async def test_nothing_goes_while_the_newest_settings_cannot_be_read(monkeypatch
         assert outcome.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert expired == []
         assert to.bounds(0) == (0, 1)
+
+
+@pytest.mark.parametrize("settings", [{"retention_bytes": "100"}, {"retention_ms": "0"}, {"retention_ms": "40", "retention_bytes": "100"}])
+async def test_a_look_ends_however_fast_batches_come(settings: dict[str, str]) -> None:
+    # Else the other partitions, and the other coordinators of the node, would not be looked at again.
+    async with service(NEVER, **settings) as to:
+        await to.commit(0, *[1_000] * 30)
+
+        async def write_on() -> None:
+            while True:
+                await to.commit(0, *[1_000] * 3)
+
+        writing = asyncio.create_task(write_on())
+        try:
+            async with asyncio.timeout(20):
+                outcome, [expired] = await to.node.retention.enforce(to.owner(0))
+        finally:
+            writing.cancel()
+        assert outcome == Outcome()
+        assert expired.log_start == 0
+        assert expired.batches >= 20

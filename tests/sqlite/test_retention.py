@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from coordinator.adapters.sqlite import StateDatabases
-from coordinator.core.reads.retention import RUNS_A_LOOK, Known, look_at
+from coordinator.core.reads.retention import RUNS_A_LOOK, Bound, Known, look_at
 from coordinator.kafka.topic_configs import Retention
 from coordinator.testing.state_store import MemoryStateStores
 from records.files import CommittedBatch, FileCommitted
@@ -92,7 +92,7 @@ class Log:
         """Look until there is nothing more; delete what is found. Returns the batches and bytes that went."""
         batches = size_bytes = 0
         for _ in range(10_000):
-            look = look_at(self.replica.state, TOPIC, 0, retention, now_ms, self.known)
+            look = look_at(self.replica.state, TOPIC, 0, retention, Bound(now_ms), self.known)
             assert look is not None
             assert look.log_start == self.log_start
             self.known = look.known
@@ -180,7 +180,7 @@ def test_a_look_at_very_many_batches_is_bounded(open_store: OpenStore) -> None:
     looks = []
     known: Known | None = None
     while not looks or looks[-1].has_more:
-        look = look_at(log.replica.state, TOPIC, 0, Retention(ms=0), 10, known)
+        look = look_at(log.replica.state, TOPIC, 0, Retention(ms=0), Bound(10), known)
         assert look is not None
         looks.append(look)
         known = look.known  # as in a dry run: nothing is deleted
@@ -188,9 +188,27 @@ def test_a_look_at_very_many_batches_is_bounded(open_store: OpenStore) -> None:
     assert [one.log_start for one in looks[1:]] == [one.delete_to for one in looks[:-1]]
 
 
+@pytest.mark.parametrize("retention", [Retention(ms=0), Retention(size_bytes=30), Retention(ms=0, size_bytes=30)], ids=str)
+@pytest.mark.parametrize("is_written", [True, False])
+def test_looks_by_the_same_bound_leave_what_came_since(open_store: OpenStore, retention: Retention, is_written: bool) -> None:
+    log = Log(open_store)
+    log.commit(*[(2, 10, 5, False)] * 10)
+    look = look_at(log.replica.state, TOPIC, 0, retention, Bound(10), None)
+    while look is not None and look.has_more:
+        assert look.bound == Bound(10, 20)
+        log.commit(*[(2, 10, 5, False)] * 3)
+        if is_written:
+            log.replica.flush()
+        if look.batches:
+            log.delete(look.delete_to)
+        look = look_at(log.replica.state, TOPIC, 0, retention, look.bound, look.known)
+    assert log.log_start == (14 if retention.ms < 0 else 20)
+    assert len(log.live) >= 3
+
+
 def test_what_is_not_there_is_not_looked_at(open_store: OpenStore) -> None:
     log = Log(open_store)
-    assert look_at(log.replica.state, OTHER_TOPIC, 0, Retention(ms=0), 10, None) is None
+    assert look_at(log.replica.state, OTHER_TOPIC, 0, Retention(ms=0), Bound(10), None) is None
     assert log.enforce(Retention(0, 0), 10) == (0, 0)
 
 

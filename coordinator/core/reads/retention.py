@@ -2,7 +2,8 @@
 
 By time, batches up to the first one that is young enough are past it; the time of a batch is its greatest timestamp, or the append time of
 its file where it has none. By size, the oldest batches are past it as long as `retention.bytes` are left. A look is bounded (`RUNS_A_LOOK`)
-and changes nothing: the caller keeps the result (`Known`), has the records deleted through the log, and looks again.
+and changes nothing: the caller keeps the result (`Known`), has the records deleted through the log, and looks again: at the same
+batches and by the same time, or looks would never end at a partition that batches come to and expire in.
 """
 
 from __future__ import annotations
@@ -36,15 +37,23 @@ class Known(NamedTuple):
     oldest_ms: int | None = None
 
 
+class Bound(NamedTuple):
+    """What looks go by that follow each other: a time of the log's clock, and batches before an offset."""
+
+    now_ms: int
+    end: int = 2**63 - 1
+
+
 class LookedAt(NamedTuple):
     """The result of a look: `batches` with `size_bytes`, in the records of `[log_start, delete_to)`, are past retention.
 
-    `known` is what is known once they are deleted; with `has_more` the next look may find more at once.
+    `known` is what is known once they are deleted; with `has_more` the next look, by the same `bound`, may find more at once.
     """
 
     known: Known
     log_start: int
     delete_to: int
+    bound: Bound
     batches: int = 0
     size_bytes: int = 0
     has_more: bool = False
@@ -59,8 +68,8 @@ class _Past(NamedTuple):
     oldest_ms: int | None
 
 
-def look_at(state: ShardState, topic_id: bytes, partition: int, retention: Retention, now_ms: int, known: Known | None) -> LookedAt | None:
-    """Look at a partition at a time of the log's clock; None when it does not exist.
+def look_at(state: ShardState, topic_id: bytes, partition: int, retention: Retention, bound: Bound, known: Known | None) -> LookedAt | None:
+    """Look at a partition; None when it does not exist. The bound of the result ends where the partition does, if not before.
 
     A `known` whose log start is further on than the state's is taken for the state after the deletion that an earlier look proposed.
     """
@@ -69,88 +78,89 @@ def look_at(state: ShardState, topic_id: bytes, partition: int, retention: Reten
     if row is None:
         return None
     log_start, high_watermark = table.log_start.cells[row], table.high_watermark.cells[row]
+    bound = bound._replace(end=min(bound.end, high_watermark))
     if known is None or known.log_start < log_start:
         known = Known(log_start, log_start)
-    if known.log_start >= high_watermark:
-        return _nothing(Known(known.log_start, known.log_start))
+    if known.log_start >= bound.end:
+        return _nothing(Known(known.log_start, known.log_start), bound)
     if retention.ms >= 0:
-        cutoff_ms = now_ms - retention.ms
+        cutoff_ms = bound.now_ms - retention.ms
         if known.oldest_ms is None or known.oldest_ms < cutoff_ms:
-            past = _older(state, row, known.log_start, cutoff_ms)
+            past = _older(state, row, known.log_start, bound.end, cutoff_ms)
             if past.batches:
-                return _deletion(known, past)
+                return _deletion(known, past, bound)
             known = known._replace(oldest_ms=past.oldest_ms)
     if retention.size_bytes < 0:
-        return _nothing(known)
-    known = _counted(state, row, known)
-    if known.counted_to < high_watermark:
-        return _nothing(known, has_more=True)
-    past = _oldest(state, row, known.log_start, known.counted_bytes - retention.size_bytes)
-    return _deletion(known, past) if past.batches else _nothing(known)
+        return _nothing(known, bound)
+    known = _counted(state, row, known, bound.end)
+    if known.counted_to < bound.end:
+        return _nothing(known, bound, has_more=True)
+    past = _oldest(state, row, known.log_start, bound.end, known.counted_bytes - retention.size_bytes)
+    return _deletion(known, past, bound) if past.batches else _nothing(known, bound)
 
 
-def _nothing(known: Known, *, has_more: bool = False) -> LookedAt:
-    return LookedAt(known, known.log_start, known.log_start, has_more=has_more)
+def _nothing(known: Known, bound: Bound, *, has_more: bool = False) -> LookedAt:
+    return LookedAt(known, known.log_start, known.log_start, bound, has_more=has_more)
 
 
-def _deletion(known: Known, past: _Past) -> LookedAt:
+def _deletion(known: Known, past: _Past, bound: Bound) -> LookedAt:
     if known.counted_to >= past.end:
         after = Known(past.end, known.counted_to, known.counted_bytes - past.size_bytes, past.oldest_ms)
     else:
         after = Known(past.end, past.end, 0, past.oldest_ms)
-    return LookedAt(after, known.log_start, past.end, past.batches, past.size_bytes, has_more=True)
+    return LookedAt(after, known.log_start, past.end, bound, past.batches, past.size_bytes, has_more=True)
 
 
-def _parts(state: ShardState, row: int, start: int) -> Iterator[_Part]:
-    """The batches from an offset on, run by run, as many as one look reads."""
+def _parts(state: ShardState, row: int, start: int, end: int) -> Iterator[_Part]:
+    """The batches from an offset on and before another, run by run, as many as one look reads."""
     for run in islice(state.runs_from(row, start), RUNS_A_LOOK):
-        part = _WrittenPart(run, start) if isinstance(run, WrittenRun) else _Part(run.rows(), start)
+        part = _WrittenPart(run, start, end) if isinstance(run, WrittenRun) else _Part(run.rows(), start, end)
         if len(part.sizes):
             yield part
 
 
-def _older(state: ShardState, row: int, log_start: int, cutoff_ms: int) -> _Past:
-    end, batches, size_bytes = log_start, 0, 0
-    for part in _parts(state, row, log_start):
+def _older(state: ShardState, row: int, log_start: int, end: int, cutoff_ms: int) -> _Past:
+    past, batches, size_bytes = log_start, 0, 0
+    for part in _parts(state, row, log_start, end):
         old = part.first_young(state, cutoff_ms)
         if old:
-            end = part.end_of(old)
+            past = part.end_of(old)
             batches += old
             size_bytes += int(part.sizes[:old].sum())
         if old < len(part.sizes):
-            return _Past(end, batches, size_bytes, part.time_of(state, old))
-    return _Past(end, batches, size_bytes, None)
+            return _Past(past, batches, size_bytes, part.time_of(state, old))
+    return _Past(past, batches, size_bytes, None)
 
 
-def _counted(state: ShardState, row: int, known: Known) -> Known:
+def _counted(state: ShardState, row: int, known: Known, end: int) -> Known:
     """Count the batches behind those that were counted."""
-    end, size_bytes = known.counted_to, known.counted_bytes
-    for part in _parts(state, row, end):
-        end = part.end_of(len(part.sizes))
+    counted_to, size_bytes = known.counted_to, known.counted_bytes
+    for part in _parts(state, row, counted_to, end):
+        counted_to = part.end_of(len(part.sizes))
         size_bytes += int(part.sizes.sum())
-    return known._replace(counted_to=end, counted_bytes=size_bytes)
+    return known._replace(counted_to=counted_to, counted_bytes=size_bytes)
 
 
-def _oldest(state: ShardState, row: int, log_start: int, excess_bytes: int) -> _Past:
+def _oldest(state: ShardState, row: int, log_start: int, end: int, excess_bytes: int) -> _Past:
     """The oldest batches that have no more than some bytes together."""
-    end, batches, size_bytes = log_start, 0, 0
-    for part in _parts(state, row, log_start) if excess_bytes > 0 else ():
+    past, batches, size_bytes = log_start, 0, 0
+    for part in _parts(state, row, log_start, end) if excess_bytes > 0 else ():
         sums = np.cumsum(part.sizes)
         count = int(np.searchsorted(sums, excess_bytes - size_bytes, "right"))
         if count:
-            end = part.end_of(count)
+            past = part.end_of(count)
             batches += count
             size_bytes += int(sums[count - 1])
         if count < len(sums):
             break
-    return _Past(end, batches, size_bytes, None)
+    return _Past(past, batches, size_bytes, None)
 
 
 class _Part:
-    """The batches of a run that end behind an offset; `sizes` are their bytes."""
+    """The batches of a run that end behind an offset and begin before another; `sizes` are their bytes."""
 
-    def __init__(self, rows: Rows, start: int) -> None:
-        self._rows = rows[rows["base"] + rows["count"] > start]
+    def __init__(self, rows: Rows, start: int, end: int) -> None:
+        self._rows = rows[(rows["base"] + rows["count"] > start) & (rows["base"] < end)]
         self.sizes: npt.NDArray[np.int64] = self._rows["size"]
 
     def end_of(self, count: int) -> int:
@@ -180,8 +190,9 @@ class _Part:
 class _WrittenPart(_Part):
     """Batches of a packed run, unpacked only if some have no timestamp of their own: an operation on each column is what a look costs."""
 
-    def __init__(self, written: WrittenRun, start: int) -> None:
-        run, end = written
+    def __init__(self, written: WrittenRun, start: int, end: int) -> None:
+        run, run_end = written
+        end = min(run_end, end)
         cells = np.frombuffer(run.data, "<u4").reshape(-1, PACKED_CELLS)
         counts = (cells[:, 0] & (APPEND_TIME_BIT - 1)).astype(np.int64) + 1
         ends = run.base + counts.cumsum()

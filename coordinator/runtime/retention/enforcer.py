@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, cast
 from coordinator.core.commands import DeletedTo, DeletePoint, DeleteRecords, Outcome
 from coordinator.core.directory.directory import DIRECTORY_PARTITION
 from coordinator.core.directory.topic_settings import settings_of
-from coordinator.core.reads.retention import Known, LookedAt
+from coordinator.core.reads.retention import Bound, Known, LookedAt
 from coordinator.core.view import ShardView
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.topic_configs import UNLIMITED_RETENTION, Retention, retention_of
@@ -163,22 +163,22 @@ class RetentionEnforcer:
             return Enforced(outcome, [run.expired[key] for key in sorted(run.expired)])
 
     async def _look_at_all(self, coordinator_id: int, topic_ids: Collection[bytes], run: _Run) -> None:
-        """Look at every partition until nothing is past retention. Raises `_NotNow`, `NotReadable`."""
+        """Look at every partition until nothing is left that was past retention at its first look. Raises `_NotNow`, `NotReadable`."""
         self._check_ready(coordinator_id)
-        keys: Iterable[Key] = self._partitions(coordinator_id, topic_ids)
+        keys: Iterable[tuple[Key, Bound | None]] = ((key, None) for key in self._partitions(coordinator_id, topic_ids))
         while True:
-            again: list[Key] = []
+            again: list[tuple[Key, Bound | None]] = []
             found: dict[Key, _Found] = {}
-            for key in keys:
+            for key, bound in keys:
                 self._check_leading(coordinator_id)
                 retention = self._retention(key[0])
-                look = self._look(coordinator_id, key, retention, run)
+                look = self._look(coordinator_id, key, retention, bound, run)
                 if look is not None:
                     run.known[key] = look.known if not look.batches else Known(look.log_start, look.log_start)
                     if look.batches:
                         found[key] = _Found(retention, look)
                     if look.has_more:
-                        again.append(key)
+                        again.append((key, look.bound))
                 if len(found) == POINTS_MAX:
                     await self._delete(coordinator_id, found, run)
                     found = {}
@@ -219,12 +219,12 @@ class RetentionEnforcer:
         if not self._view.is_leading(coordinator_id):
             raise _NotNow(self._router.not_led(coordinator_id))
 
-    def _look(self, coordinator_id: int, key: Key, retention: Retention, run: _Run) -> LookedAt | None:
+    def _look(self, coordinator_id: int, key: Key, retention: Retention, bound: Bound | None, run: _Run) -> LookedAt | None:
         """Look at a partition; None when it was deleted, or has no limit any more. Raises `NotReadable`."""
         if retention.is_unlimited:
             return None
         known = run.known.get(key) or run.known_before.get(key)
-        return self._replicas[coordinator_id].look(_past_retention, key, retention, self._clock_ms(), known)
+        return self._replicas[coordinator_id].look(_past_retention, key, retention, bound, self._clock_ms(), known)
 
     async def _delete(self, coordinator_id: int, found: Mapping[Key, _Found], run: _Run) -> None:
         """Delete what was found, as far as the settings by which it was found are still those of the topic. Raises `_NotNow`."""
@@ -248,8 +248,10 @@ class RetentionEnforcer:
                 raise _NotNow(answer.outcome)
 
 
-def _past_retention(view: ShardView, key: Key, retention: Retention, now_ms: int, known: Known | None) -> LookedAt | None:
-    return view.past_retention(*key, retention, view.log_clock_ms(now_ms), known)
+def _past_retention(
+    view: ShardView, key: Key, retention: Retention, bound: Bound | None, now_ms: int, known: Known | None
+) -> LookedAt | None:
+    return view.past_retention(*key, retention, bound or Bound(view.log_clock_ms(now_ms)), known)
 
 
 class _Found(NamedTuple):

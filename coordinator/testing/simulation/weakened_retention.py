@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from coordinator.core.reads.retention import Known, LookedAt
+from coordinator.core.reads.retention import Bound, Known, LookedAt
 from coordinator.core.view import ShardView
 from coordinator.kafka.topic_configs import Retention
 from coordinator.runtime.retention import enforcer
@@ -36,9 +36,11 @@ def _any_settings() -> list[Patch]:
 def _half_of_the_bytes() -> list[Patch]:
     """The limit of bytes as what is there when nothing has to go, in the place of what is kept."""
 
-    def look(view: ShardView, key: tuple[bytes, int], retention: Retention, now_ms: int, known: Known | None) -> LookedAt | None:
+    def look(
+        view: ShardView, key: tuple[bytes, int], retention: Retention, bound: Bound | None, now_ms: int, known: Known | None
+    ) -> LookedAt | None:
         stricter = retention._replace(size_bytes=-1 if retention.size_bytes < 0 else retention.size_bytes // 2)
-        return view.past_retention(*key, stricter, view.log_clock_ms(now_ms), known)
+        return view.past_retention(*key, stricter, bound or Bound(view.log_clock_ms(now_ms)), known)
 
     return [(enforcer, "_past_retention", look)]
 
@@ -46,12 +48,14 @@ def _half_of_the_bytes() -> list[Patch]:
 def _time_of_the_oldest() -> list[Patch]:
     """The time of the oldest batch stands for all of them."""
 
-    def look(view: ShardView, key: tuple[bytes, int], retention: Retention, now_ms: int, known: Known | None) -> LookedAt | None:
-        found = view.past_retention(*key, retention, view.log_clock_ms(now_ms), known)
+    def look(
+        view: ShardView, key: tuple[bytes, int], retention: Retention, bound: Bound | None, now_ms: int, known: Known | None
+    ) -> LookedAt | None:
+        found = view.past_retention(*key, retention, bound or Bound(view.log_clock_ms(now_ms)), known)
         if found is None or not found.batches:
             return found
         everything = Retention(ms=0, size_bytes=retention.size_bytes)
-        return view.past_retention(*key, everything, view.log_clock_ms(now_ms), None)
+        return view.past_retention(*key, everything, bound or Bound(view.log_clock_ms(now_ms)), None)
 
     return [(enforcer, "_past_retention", look)]
 
