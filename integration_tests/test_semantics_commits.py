@@ -210,9 +210,9 @@ async def test_files_older_than_the_limit_are_refused_by_tag_or_by_the_ulid_of_t
     assert await wire.commit(Batch(topic), key=old_key) == [refused(INVALID_REQUEST)]
     assert await wire.commit(Batch(topic), key=new_key(), created_ms=young) == [accepted(0)]
     assert await wire.commit(Batch(topic), key=young_key) == [accepted(1)]
-    # The tag outranks the key.
-    assert await wire.commit(Batch(topic), key=f"wal/8-{ulid(old)}", created_ms=young) == [accepted(2)]
-    assert await wire.commit(Batch(topic), key=f"wal/8-{ulid(young)}", created_ms=old) == [refused(INVALID_REQUEST)]
+    # The time in the key stands: fences end by it, too.
+    assert await wire.commit(Batch(topic), key=f"wal/8-{ulid(old)}", created_ms=young) == [refused(INVALID_REQUEST)]
+    assert await wire.commit(Batch(topic), key=f"wal/8-{ulid(young)}", created_ms=old) == [accepted(2)]
     # Unknown is never too old.
     assert await wire.commit(Batch(topic)) == [accepted(3)]
 

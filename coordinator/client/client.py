@@ -487,7 +487,8 @@ class DisklessClient:
     ) -> CommitOutcome:
         """Commit an uploaded file: each batch is accepted or rejected alone, exactly once for this key and content.
 
-        `owner_ids` is computed from the batches' placement unless given. Raises InvalidRequest for an array of another dtype;
+        `owner_ids` is computed from the batches' placement unless given. `created_ms` is needed for keys without a ULID, whose time
+        counts else, and the same for every commit of the file. Raises InvalidRequest for an array of another dtype;
         a batch that is rejected raises nothing: see `CommitOutcome`.
         """
         # Only commits need numpy, which takes a third of the time in which a command starts.

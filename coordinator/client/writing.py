@@ -23,7 +23,7 @@ from coordinator.client.wal_file import WalFileBuilder, wal_batches
 from coordinator.client.wal_manifest import TopicPartition
 from coordinator.client.wal_objects import upload
 from coordinator.kafka.errors import ErrorCode
-from coordinator.kafka.object_key import created_ms_of_key
+from coordinator.kafka.object_key import creation_ms
 from coordinator.object_store import ObjectStore
 from coordinator.protocol.messages import CommitBatch
 from records.compression import Compression
@@ -133,9 +133,8 @@ async def _why_not_fenced(client: DisklessClient, object_key: str, owner_ids: Se
     """Have every owner promise never to take a file; return why the object may not be removed nevertheless, empty if it may."""
     if not owner_ids:
         return "its owners cannot be told any more"
-    created_ms = created_ms_of_key(object_key)
-    created = [-1 if created_ms is None else created_ms]
-    told = await asyncio.gather(*(client.fence_files(owner, [object_key], created, timeout_ms=timeout_ms) for owner in owner_ids))
+    created_ms = [creation_ms(object_key, -1)]
+    told = await asyncio.gather(*(client.fence_files(owner, [object_key], created_ms, timeout_ms=timeout_ms) for owner in owner_ids))
     for owner, [fenced] in zip(owner_ids, told, strict=True):
         if not fenced.standing.is_out:
             what = f"{fenced.error.name}: {fenced.message}" if fenced.error else f"it is {fenced.standing.name.lower()} there"

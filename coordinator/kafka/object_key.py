@@ -1,6 +1,8 @@
 """When an object was created, as its key tells: the ULID at the end of the key's last path segment.
 
-The age limit of commits rests on this time; a key without one is never too old, and its tombstone never expires.
+The age limit of commits rests on this time, and so does the end of a tombstone: both must go by one time, or a key is committed that
+was ruled out. So the time in a key stands, and what is told beside it counts only for keys without one. A key of which no time is
+known is never too old, and its tombstone never expires.
 """
 
 from __future__ import annotations
@@ -25,3 +27,9 @@ def created_ms_of_key(key: str) -> int | None:
     """
     time_ms = ulid_time_ms(key, VALUES)
     return time_ms if 0 <= time_ms <= TIME_MAX_MS else None
+
+
+def creation_ms(key: str, told_ms: int) -> int:
+    """When an object was created: as its key tells, else as was told; negative when that is not known either."""
+    time_ms = created_ms_of_key(key)
+    return told_ms if time_ms is None else time_ms

@@ -12,7 +12,7 @@ import numpy as np
 from coordinator.core.commands import CommitAnswer, CommitFile, CommitResult, Outcome
 from coordinator.core.files.answers import FileAnswer
 from coordinator.kafka.batches import BATCH
-from coordinator.kafka.object_key import created_ms_of_key
+from coordinator.kafka.object_key import creation_ms
 from coordinator.operations.declaration import bad_timeout
 from coordinator.protocol.commit_file import (
     AnswerCells,
@@ -63,9 +63,7 @@ def read_commits(frames: Sequence[bytes], body_offset: int, client_id: str | Non
             batches = rows.view(BATCH)
         if broker_id < 0:
             broker_id = uploader
-        if created_ms < 0:
-            from_key = created_ms_of_key(key)
-            created_ms = -1 if from_key is None else from_key
+        created_ms = max(-1, creation_ms(key, created_ms))
         if timeout_ms > 0:
             command = CommitFile(key, object_format, file_size, owner_ids, batches, broker_id, created_ms)
             commits.append((place, command, timeout_ms, len(frame)))

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from coordinator.core.commands import OK, DescribedFile, DescribeFiles, FencedFile, FenceFiles, Outcome
 from coordinator.kafka.errors import ErrorCode
+from coordinator.kafka.object_key import creation_ms
 from coordinator.operations.declaration import (
     CLUSTER_ACTION,
     DESCRIBE,
@@ -81,7 +82,7 @@ class _Asked(NamedTuple):
 
 
 def _asked(request: FenceFilesRequest) -> list[_Asked]:
-    return [_Asked(file.object_key, file.created_ms, not request.only_tell) for file in request.files]
+    return [_Asked(file.object_key, creation_ms(file.object_key, file.created_ms), not request.only_tell) for file in request.files]
 
 
 def _fence_files(asked: list[_Asked]) -> FenceFiles:

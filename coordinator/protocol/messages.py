@@ -68,7 +68,7 @@ class CommitFileRequest(RequestPart):
     uploader_broker_id: int = field(metadata={**INT32, "tag": 0}, default=-1)
     """The broker that uploaded the file, or -1 if unknown."""
     created_ms: int = field(metadata={**INT64, "tag": 1}, default=-1)
-    """When the file was created, in milliseconds since the epoch, or -1 if unknown."""
+    """When the file was created, in milliseconds since the epoch, or -1 if unknown. The time in the key counts if there is one."""
 
 
 @message
@@ -917,7 +917,9 @@ class FenceFilesFile(RequestPart):
     object_key: str = field(metadata=STRING)
     """The object key identifying the file in object storage."""
     created_ms: int = field(metadata=INT64, default=-1)
-    """When the file was created, in milliseconds since the epoch, or -1 if unknown: then the fence never expires."""
+    """When the file was created, in milliseconds since the epoch, or -1 if unknown: then the fence never expires. The time in the
+    key counts if there is one.
+    """
 
 
 @message

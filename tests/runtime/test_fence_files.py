@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import cast
 
+from coordinator.client.ulid import RANDOM_BYTES, new_key
 from coordinator.core.commands import OK, FileStanding, RemoveFiles
-from coordinator.core.limits import FILES_PER_REQUEST_MAX
+from coordinator.core.limits import FILES_PER_REQUEST_MAX, OBJECT_FORMAT_WAL_MULTI_SEGMENT, Limits
 from coordinator.kafka.errors import ErrorCode
+from coordinator.operations.commits import read_commits
 from coordinator.operations.files import FENCE_FILES
+from coordinator.protocol.commit_file import BATCH, CommitFileBody, encode_commit_file
 from coordinator.protocol.messages import FenceFilesFile, FenceFilesRequest, FenceFilesResponse
 from coordinator.runtime.serving import serve
 from coordinator.testing.state_store import MemoryStateStores
-from tests.core.build import batch, commit, delete_records, place, result_of
+from tests.core.build import batch, batch_array, commit, delete_records, place, result_of
+from tests.patient_loop import loop_ms
 from tests.runtime.nodes import Running, in_memory, running
 
 S = FileStanding
@@ -42,6 +46,20 @@ async def test_the_leader_tells_and_fences_and_says_once_what_all_files_have() -
         mixed = await fence(started, "new", "")
         assert (mixed.error_code, said(mixed)) == (0, [(0, S.FENCED), (ErrorCode.INVALID_REQUEST, S.UNKNOWN)])
         assert said(await fence(started)) == []
+
+
+async def test_a_key_that_was_ruled_out_is_not_committed_with_another_time_than_its_own() -> None:
+    """The fence goes at a time that is counted from the key's; from then on the age limit has to count from it, too."""
+    age_ms = Limits().file_commit_max_age_ms + 1
+    key = new_key(loop_ms() - age_ms, bytes(RANDOM_BYTES), prefix="wal/")
+    body = CommitFileBody(key, OBJECT_FORMAT_WAL_MULTI_SEGMENT, 1 << 20, [0], batch_array([batch(0, 1)]).view(BATCH), created_ms=loop_ms())
+    [(_, command, *_)] = read_commits([encode_commit_file(body)], 0, None).commits
+    async with running(in_memory(partitions=1), MemoryStateStores()) as started:
+        await started.leads()
+        await started.ask(0, place(count=1))
+        refused = result_of(await started.ask(0, command))
+        assert refused.errors == [ErrorCode.INVALID_REQUEST]
+        assert "file.commit.max.age.ms" in (refused.messages[0] or "")
 
 
 async def test_a_coordinator_that_is_not_led_here_says_nothing_of_any_file() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.client.ulid import new_key, new_ulid
-from coordinator.kafka.object_key import TIME_MAX_MS, created_ms_of_key
+from coordinator.kafka.object_key import TIME_MAX_MS, created_ms_of_key, creation_ms
 
 ULID = "01ARZ3NDEKTSV4RRFFQ69G5FAV"  # the example of the ULID specification
 
@@ -62,3 +62,9 @@ def test_arguments_of_a_ulid_are_checked() -> None:
         new_ulid(0, bytes(9))
     with pytest.raises(ValueError, match="must end with '/'"):
         new_key(0, bytes(10), prefix="wal")
+
+
+@pytest.mark.parametrize("told_ms", [-1, 0, TIME_MAX_MS])
+def test_the_time_in_a_key_stands_and_what_is_told_counts_only_without_one(told_ms: int) -> None:
+    assert creation_ms(f"wal/a/{ULID}", told_ms) == 1469922850259
+    assert creation_ms("wal/a/b", told_ms) == told_ms

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from coordinator.core.commands import FileStanding, Outcome
 from coordinator.core.limits import OBJECT_KEY_BYTES_MAX
-from coordinator.kafka.object_key import created_ms_of_key
+from coordinator.kafka.object_key import created_ms_of_key, creation_ms
 from coordinator.object_store import ObjectStore, StoredObject, StoreError
 from coordinator.runtime.files.rules import ScanRules
 from coordinator.runtime.files.scan_record import FOLDER, ScanCounts
@@ -127,7 +127,7 @@ class OrphanPages:
         """How every coordinator stands to each key. Raises `PageUndecided`."""
         if not keys:
             return []
-        created_ms = [NO_TIME if (time_ms := created_ms_of_key(key)) is None else time_ms for key in keys]
+        created_ms = [creation_ms(key, NO_TIME) for key in keys]
         count = await self._coordinator_count()
         if count < 1:
             raise PageUndecided("the metadata topic has no partition, as far as Kafka tells")
