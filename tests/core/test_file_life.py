@@ -36,8 +36,8 @@ CASES: dict[str, tuple[FileRow, int, int, tuple[FileState, int, tuple[int, ...]]
     "past its grace": (FILE, 1, 5_061, (FileState.DELETABLE, 5_060, ())),
     "in its grace, with owners before": (FILE, 3, 5_060, (FileState.EMPTY, 5_060, (1, 2))),
     "past its grace, with an owner before": (FILE, 2, 5_061, (FileState.WAITING, 5_060, (1,))),
-    "past its grace, but young": (empty(created_ms=4_900), 1, 5_800, (FileState.EMPTY, 5_800, ())),
-    "past its age too": (empty(created_ms=4_900), 1, 5_801, (FileState.DELETABLE, 5_800, ())),
+    "past its grace, but young": (empty(created_ms=4_900, append_time_ms=4_950), 1, 5_800, (FileState.EMPTY, 5_800, ())),
+    "past its age too": (empty(created_ms=4_900, append_time_ms=4_950), 1, 5_801, (FileState.DELETABLE, 5_800, ())),
     "its age counts from its commit where no creation is known": (
         empty(created_ms=-1, append_time_ms=4_950),
         1,
@@ -45,7 +45,13 @@ CASES: dict[str, tuple[FileRow, int, int, tuple[FileState, int, tuple[int, ...]]
         (FileState.EMPTY, 5_850, ()),
     ),
     "it lost its last batch a moment ago": (empty(emptied_ms=-1), 2, 10**12, (FileState.EMPTY, -1, (1,))),
-    "created at the end of time": (empty(created_ms=TIME_MS_MAX), 1, 10**12, (FileState.EMPTY, TIME_MS_MAX, ())),
+    "created at the end of time, it waits as if it were created when it was committed": (
+        empty(created_ms=TIME_MS_MAX, append_time_ms=4_950),
+        1,
+        5_850,
+        (FileState.EMPTY, 5_850, ()),
+    ),
+    "and no longer": (empty(created_ms=TIME_MS_MAX, append_time_ms=4_950), 1, 5_851, (FileState.DELETABLE, 5_850, ())),
     "one owner": (empty(owner_ids="2"), 2, 9_999, (FileState.DELETABLE, 5_060, ())),
     "no owner of it": (FILE, 4, 9_999, (FileState.WAITING, 5_060, (1, 2, 3))),
 }

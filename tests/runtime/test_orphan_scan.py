@@ -18,6 +18,7 @@ from coordinator.core.commands import FileStanding, Outcome
 from coordinator.core.directory.content import Restoration
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.names import topic_id_text
+from coordinator.kafka.object_key import TIME_MAX_MS
 from coordinator.object_store import Deleted, ObjectMissing, ObjectStore, StoredObject, StoreUnavailable
 from coordinator.runtime.files.orphan_pages import Owners
 from coordinator.runtime.files.orphan_scan import LookedPages, OrphanScan
@@ -137,6 +138,10 @@ def world(keys: Sequence[str], *, coordinators: int = 3) -> World:
         (OLD_MS, OLD_MS, True),
         (OLD_MS + 1, OLD_MS, False),
         (OLD_MS, OLD_MS + 1, False),
+        (NOW_MS, OLD_MS, False),
+        (NOW_MS + 1, OLD_MS, True),
+        (NOW_MS + 1, OLD_MS + 1, False),
+        (TIME_MAX_MS, OLD_MS, True),
         (None, OLD_MS, True),
         (None, OLD_MS + 1, False),
     ],

@@ -67,7 +67,8 @@ def life_of(known: FileRow | Tombstone, coordinator_id: int, times: FileTimes, n
 def ends_ms(empty: FileRow, commit_max_age_ms: int, delete_grace_ms: int) -> int:
     """The time up to which the object of an empty file stays in any case, by the log's clock.
 
-    Until then another owner may still accept a commit of the file, or a reader may still use what it was told of its batches.
+    Until then another owner may still get an honest commit of the file, or a reader may still use what it was told of its batches. Who
+    dates a file ahead of its commit has it for no longer: it was there by then.
     """
-    born_ms = empty.append_time_ms if empty.created_ms < 0 else empty.created_ms
+    born_ms = empty.append_time_ms if empty.created_ms < 0 else min(empty.created_ms, empty.append_time_ms)
     return min(max(born_ms + commit_max_age_ms, empty.emptied_ms + delete_grace_ms), TIME_MS_MAX)

@@ -1,6 +1,6 @@
 """A page of objects is judged, and the orphans among them are fenced and deleted.
 
-An orphan is older than any commit of it may be, by a margin, and no coordinator has it: neither with batches nor without.
+An orphan is older than an honest commit of it may be, by a margin, and no coordinator has it: neither with batches nor without.
 What is deleted rests on one thing alone: every coordinator has promised, durably, never to take the key.
 """
 
@@ -46,7 +46,10 @@ class Owners(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orphan:
-    """An object that no coordinator has. `time_ms` is the later one of its creation, as the key tells, and its upload."""
+    """An object that no coordinator has. `time_ms` is the later one of its creation, as the key tells, and its upload.
+
+    The creation counts unless it is still to come: then the key tells nothing.
+    """
 
     object_key: str
     size_bytes: int
@@ -88,12 +91,12 @@ class OrphanPages:
 
     async def judge(self, objects: Sequence[StoredObject]) -> JudgedPage:
         """Find the orphans among some objects, and change nothing. Raises `PageUndecided`, and what `coordinator_count` raises."""
-        older_than_ms = self.older_than_ms
-        old = [one for one in objects if _time_ms(one) < older_than_ms]
+        now_ms, older_than_ms = self._clock_ms(), self.older_than_ms
+        old = [one for one in objects if _time_ms(one, now_ms) < older_than_ms]
         asked = [one for one in old if self._may_be_file(one.key)]
         standings = await self._ask([one.key for one in asked], only_tell=True)
         orphans = [
-            Orphan(object_key=one.key, size_bytes=one.size_bytes, time_ms=_time_ms(one), reason=_reason(found))
+            Orphan(object_key=one.key, size_bytes=one.size_bytes, time_ms=_time_ms(one, now_ms), reason=_reason(found))
             for one, found in zip(asked, standings, strict=True)
             if _KNOWN.isdisjoint(found)
         ]
@@ -142,9 +145,9 @@ class OrphanPages:
         return list(zip(*told, strict=True))
 
 
-def _time_ms(one: StoredObject) -> int:
+def _time_ms(one: StoredObject, now_ms: int) -> int:
     created_ms = created_ms_of_key(one.key)
-    return one.modified_ms if created_ms is None else max(one.modified_ms, created_ms)
+    return one.modified_ms if created_ms is None or created_ms > now_ms else max(one.modified_ms, created_ms)
 
 
 def _reason(standings: Sequence[FileStanding]) -> str:
