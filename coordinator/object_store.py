@@ -15,7 +15,7 @@ from typing import Protocol
 
 _KEY_BYTES_MAX = 1024
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_SEGMENT = r"(?!\.{1,2}(?:/|\Z))[^/\x00-\x1f\x7f]+"
+_SEGMENT = r"(?!\.{1,2}(?:/|\Z))[^/\x00-\x1f\x7f\ud800-\udfff]+"
 _KEY = re.compile(f"{_SEGMENT}(?:/{_SEGMENT})*")
 
 

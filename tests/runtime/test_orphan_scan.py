@@ -19,7 +19,7 @@ from coordinator.core.directory.content import Restoration
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.names import topic_id_text
 from coordinator.kafka.object_key import TIME_MAX_MS
-from coordinator.object_store import Deleted, ObjectMissing, ObjectStore, StoredObject, StoreUnavailable
+from coordinator.object_store import Deleted, ObjectMissing, ObjectStore, StoredObject, StoreUnavailable, check_key
 from coordinator.runtime.files.orphan_pages import Owners
 from coordinator.runtime.files.orphan_scan import LookedPages, OrphanScan
 from coordinator.runtime.files.rules import ScanRules
@@ -468,6 +468,30 @@ async def test_snapshots_and_the_record_itself_are_no_files() -> None:
     record = await made.run_new()
     assert sorted(made.store.objects) == sorted(keys[:2])
     assert record.counts.skipped == 2
+
+
+class Careless(MadeStore):
+    """A store that lists everything it has, in no order and some of it twice, and refuses keys that none should have."""
+
+    async def list(self, prefix: str, after: str = "") -> AsyncIterator[Sequence[StoredObject]]:
+        found = [one for key, one in sorted(self.objects.items(), reverse=True) if key > after]
+        yield [*found, *found]
+
+    async def delete_many(self, keys: Sequence[str]) -> Deleted:
+        for key in keys:
+            check_key(key)
+        return await super().delete_many(keys)
+
+
+async def test_what_a_store_should_not_have_listed_stays_and_stops_nothing() -> None:
+    strange = ["wal/", "wal//x", "wal/../snapshots/1", "wal/a\nb", "other/old", "walrus", "orphan-scan/wal/record.json"]
+    made = world([])
+    made.store = Careless([obj(key) for key in [*strange, ulid(1), ulid(2)]])
+    scan = made.scanner()
+    record = await made.run(scan)
+    assert sorted(made.store.objects) == sorted(strange)
+    assert (record.counts.skipped, scan.status().error) == (2 * len(strange), "")
+    assert not any(known.keys() - {ulid(1), ulid(2)} for known in made.coordinators.standings)
 
 
 class Endless(MadeStore):

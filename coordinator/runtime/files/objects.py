@@ -12,7 +12,8 @@ import random
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from coordinator.object_store import InvalidKey, ObjectStore, StoreError, check_key
+from coordinator.object_store import ObjectStore, StoreError
+from coordinator.runtime.files.keys import why_no_file
 
 LOG = logging.getLogger("coordinator.files")
 
@@ -73,15 +74,10 @@ class ObjectRemover:
 
     def _may_be_there(self, key: str) -> bool:
         """Whether an object of this key can be one of a file: otherwise there is nothing to delete for it."""
-        try:
-            check_key(key)
-        except InvalidKey as invalid:
-            LOG.warning("no object is deleted for a file: no store has one of its key reason=%r", str(invalid))
-            return False
-        if key.startswith(self._kept_prefix):
-            LOG.warning("no object is deleted for a file: it was committed with a key of snapshots key=%r", key)
-            return False
-        return True
+        why_not = why_no_file(key, self._kept_prefix)
+        if why_not:
+            LOG.warning("no object is deleted for a file reason=%r", why_not)
+        return not why_not
 
     def _failed(self, error: StoreError) -> None:
         first_s, longest_s = REST_S

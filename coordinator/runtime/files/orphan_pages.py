@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from coordinator.core.commands import FileStanding, Outcome
-from coordinator.core.limits import OBJECT_KEY_BYTES_MAX
 from coordinator.kafka.object_key import created_ms_of_key, creation_ms
 from coordinator.object_store import ObjectStore, StoredObject, StoreError
+from coordinator.runtime.files.keys import why_no_file
 from coordinator.runtime.files.rules import ScanRules
-from coordinator.runtime.files.scan_record import FOLDER, ScanCounts
+from coordinator.runtime.files.scan_record import ScanCounts
 
 PAGE_OBJECTS: Final = 1_000
 NO_TIME: Final = -1
@@ -124,7 +124,8 @@ class OrphanPages:
         return ScanCounts(deleted=len(gone), deleted_bytes=sum(one.size_bytes for one in gone)), deleted.error
 
     def _may_be_file(self, key: str) -> bool:
-        return len(key.encode()) <= OBJECT_KEY_BYTES_MAX and not key.startswith((self._rules.kept_prefix, FOLDER))
+        # What a store lists beside the prefix is not this service's.
+        return key.startswith(self._rules.prefix) and not why_no_file(key, self._rules.kept_prefix)
 
     async def _ask(self, keys: Sequence[str], *, only_tell: bool) -> list[tuple[FileStanding, ...]]:
         """How every coordinator stands to each key. Raises `PageUndecided`."""

@@ -112,11 +112,11 @@ async def test_calls_are_large_again_after_successes() -> None:
 
 async def test_snapshots_and_keys_that_no_store_takes_are_not_asked_for() -> None:
     world = World()
-    await world.put("snapshots/one", "wal/a")
-    removal = await world.remover.remove(["snapshots/one", "wal//a", "../etc", "wal/a"])
-    assert removal.gone == {"snapshots/one", "wal//a", "../etc", "wal/a"}
+    await world.put("snapshots/one", "orphan-scan/wal/record.json", "wal/a")
+    removal = await world.remover.remove(["snapshots/one", "orphan-scan/wal/record.json", "wal//a", "../etc", "wal/a"])
+    assert removal.gone == {"snapshots/one", "orphan-scan/wal/record.json", "wal//a", "../etc", "wal/a"}
     assert world.store.calls == [["wal/a"]]
-    assert await world.left() == {"snapshots/one"}
+    assert await world.left() == {"snapshots/one", "orphan-scan/wal/record.json"}
 
 
 async def test_a_trouble_is_said_once_and_its_end_too(caplog: pytest.LogCaptureFixture) -> None:

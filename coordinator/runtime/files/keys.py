@@ -1,0 +1,22 @@
+"""Which objects can be those of files: others stay, whatever key somebody committed, and whatever a store lists."""
+
+from __future__ import annotations
+
+from coordinator.object_store import InvalidKey, check_key
+from coordinator.runtime.files.scan_record import FOLDER
+
+
+def why_no_file(key: str, kept_prefix: str) -> str:
+    """Why an object of this key is not one of a file, as the end of a sentence; empty if it may be one.
+
+    Snapshots are below `kept_prefix`.
+    """
+    try:
+        check_key(key)
+    except InvalidKey as invalid:
+        return f"no store has an object of its key: {invalid}"
+    if key.startswith(kept_prefix):
+        return f"its key is that of a snapshot: {key!r}"
+    if key.startswith(FOLDER):
+        return f"its key is that of a record of orphan scans: {key!r}"
+    return ""
