@@ -89,16 +89,21 @@ class ObjectStore(Protocol):
         """Delete objects; a missing one counts as deleted. Never raises for what the store said."""
 
     def list(self, prefix: str, after: str = "") -> AsyncIterator[Sequence[StoredObject]]:
-        """List objects below a prefix in ascending order of their keys, those greater than `after`, in chunks."""
+        """List objects below a prefix in ascending order of their keys, those greater than `after`, which may be any text, in chunks."""
 
     async def ping(self) -> None:
         """Find out quickly, without retries, whether the store can be used."""
 
 
+def is_key(key: str) -> bool:
+    """Whether an object can have this key."""
+    return _KEY.fullmatch(key) is not None and len(key.encode()) <= _KEY_BYTES_MAX
+
+
 def check_key(key: str) -> str:
     """Return the key, or raise `InvalidKey`."""
     # Deleting checks each key on the event loop: one search, and the reasons only for a key that has one.
-    if _KEY.fullmatch(key) is not None and len(key.encode()) <= _KEY_BYTES_MAX:
+    if is_key(key):
         return key
     if _CONTROL.search(key) is not None:
         raise InvalidKey(f"object key {key!r}: must not contain control characters")

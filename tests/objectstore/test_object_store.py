@@ -184,7 +184,7 @@ def test_long_listing_comes_in_chunks(store: ObjectStore) -> None:
 Call = Callable[[ObjectStore, str], Coroutine[None, None, object]]
 
 
-@pytest.mark.parametrize("key", ["", "/a", "a/", "a//b", "../a", "a/./b", "a\nb", "x" * 1025])
+@pytest.mark.parametrize("key", ["", "/a", "a/", "a//b", "../a", "a/./b", "a\nb", "a\ud800", "x" * 1025])
 @pytest.mark.parametrize(
     "call",
     [
@@ -197,6 +197,18 @@ Call = Callable[[ObjectStore, str], Coroutine[None, None, object]]
 def test_key_that_a_store_would_change_is_refused(store: ObjectStore, key: str, call: Call) -> None:
     with pytest.raises(InvalidKey):
         asyncio.run(call(store, key))
+
+
+@pytest.mark.parametrize("after", ["/", "wal//", "wal/b\n", "../x", "wal/./b", "wal/b" + "x" * 2000, "wal/b\ud800"])
+def test_a_listing_goes_on_behind_any_text(store: ObjectStore, after: str) -> None:
+    keys = ["other", "wal/a", "wal/b", "wal/c", "wal/d"]
+
+    async def story() -> None:
+        for key in keys:
+            await store.put(key, b"x")
+        assert await listed(store, "wal/", after) == [key for key in keys[1:] if key > after]
+
+    asyncio.run(story())
 
 
 def test_ping_tells_a_lost_folder(tmp_path: Path) -> None:

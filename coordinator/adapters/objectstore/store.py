@@ -29,6 +29,7 @@ from coordinator.object_store import (
     StoreUnavailable,
     check_key,
     check_prefix,
+    is_key,
 )
 
 DELETE_CHUNK = 1_000  # what S3 takes in one request
@@ -129,16 +130,17 @@ class ObstoreStore:
         await obstore.delete_async(self._raw, [self._base + key for key in keys])
 
     async def list(self, prefix: str, after: str = "") -> AsyncIterator[Sequence[StoredObject]]:
-        stream = obstore.list(
-            self._raw, self._base + check_prefix(prefix) or None, offset=self._base + after if after else None, chunk_size=LIST_CHUNK
-        )
+        # A store goes on behind keys only.
+        offset = self._base + after if is_key(after) else None
+        stream = obstore.list(self._raw, self._base + check_prefix(prefix) or None, offset=offset, chunk_size=LIST_CHUNK)
         while True:
             with self._errors(f"list {prefix or '/'}", needs_object=False):
                 async with asyncio.timeout(self._timeout_s):
                     chunk = await anext(stream, None)
             if chunk is None:
                 return
-            yield [self._stored(meta) for meta in chunk]
+            found = [self._stored(meta) for meta in chunk]
+            yield found if offset is not None else [stored for stored in found if stored.key > after]
 
     async def ping(self) -> None:
         with self._errors("ping", needs_object=False):
