@@ -87,7 +87,7 @@ async def _scan(bootstrap_server: str, timeout_s: float, force: bool) -> tuple[O
         while state.is_running and (left_s := until_s - asyncio.get_running_loop().time()) > 0:
             await asyncio.sleep(min(POLL_S, left_s))
             state = await client.orphan_scan(timeout_ms=milliseconds(timeout_s))
-        return state, not state.is_running and not state.last_error and state.finished_ms > begun.finished_ms
+        return state, not state.is_running and not state.last_error and state.finished_ms != begun.finished_ms
 
 
 async def _find(bootstrap_server: str, timeout_s: float, output: str) -> None:

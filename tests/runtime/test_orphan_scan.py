@@ -23,7 +23,7 @@ from coordinator.object_store import Deleted, ObjectMissing, ObjectStore, Stored
 from coordinator.runtime.files.orphan_pages import Owners
 from coordinator.runtime.files.orphan_scan import LookedPages, OrphanScan
 from coordinator.runtime.files.rules import ScanRules
-from coordinator.runtime.files.scan_record import ScanRecord, Service, record_key, save_record
+from coordinator.runtime.files.scan_record import PrefixTaken, ScanRecord, Service, load_record, record_key, save_record
 from records.model import Restored
 from tests.runtime.made_coordinators import MadeCoordinators
 
@@ -441,6 +441,44 @@ async def test_a_scan_is_due_after_its_interval_and_never_with_none() -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert list(made.store.objects) == [ulid(2)]
+
+
+async def test_a_round_that_finished_in_the_future_keeps_nobody_waiting() -> None:
+    made = world([ulid(1)])
+    await save_record(made.store, PREFIX, ScanRecord(service=SERVICE, finished_ms=NOW_MS + 1_000_000_000))  # type: ignore[arg-type]
+    scan = made.scanner()
+    task = asyncio.create_task(scan.keep())
+    async with asyncio.timeout(60):
+        while made.store.objects or scan.status().is_running:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    record = scan.status().record
+    assert record is not None
+    assert record.finished_ms == NOW_MS
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"",
+        b"[]",
+        b"null",
+        b"\xff",
+        b"[" * 100_000,
+        b'{"service": {"cluster_id": "kafka"}}',
+        b'{"service": {"cluster_id": "kafka", "topic_id": "x"}, "after": "", "started_ms": Infinity, "finished_ms": 1, "counts": {}}',
+        b'{"service": {"cluster_id": "kafka", "topic_id": "x"}, "after": "", "started_ms": NaN, "finished_ms": 1, "counts": {}}',
+        b'{"service": {"cluster_id": "kafka", "topic_id": "x"}, "after": "", "started_ms": 1, "finished_ms": 1e30, "counts": {}}',
+        b'{"service": {"cluster_id": "kafka", "topic_id": "x"}, "after": "", "started_ms": 1, "finished_ms": 1, "counts": {"young": 1e19}}',
+        b'{"service": {"cluster_id": "kafka", "topic_id": "x"}, "after": "", "started_ms": 1, "finished_ms": 1, "counts": {"strange": 1}}',
+    ],
+)
+async def test_a_damaged_record_stops_the_scan_and_says_what_to_do(damage: bytes) -> None:
+    made = world([ulid(1)])
+    made.store.contents[record_key(PREFIX)] = damage
+    with pytest.raises(PrefixTaken, match=r"is no record of scans: .*; delete it if no other service writes below its prefix"):
+        await load_record(made.store, PREFIX, SERVICE, None)  # type: ignore[arg-type]
 
 
 async def test_a_look_changes_nothing_and_tells_why() -> None:

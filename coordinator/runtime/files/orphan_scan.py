@@ -220,7 +220,8 @@ class OrphanScan:
     def _is_due(self, record: ScanRecord) -> bool:
         if record.is_under_way:
             return True
-        return self._rules.interval_ms > 0 and self._clock_ms() - record.finished_ms >= self._rules.interval_ms
+        # A round that finished in the future was dated by a clock that was wrong: nobody waits for that time.
+        return self._rules.interval_ms > 0 and not 0 <= self._clock_ms() - record.finished_ms < self._rules.interval_ms
 
     async def _round(self, record: ScanRecord) -> None:
         """Go through the store from where the round is. Raises `PageUndecided`, `StoreError`, `KafkaUnavailable`, `TopicMissing`."""

@@ -110,8 +110,16 @@ def _decode(data: bytes, where: str) -> ScanRecord:
     try:
         read = cast(Mapping[str, object], json.loads(data))
         service = Service(**cast(dict[str, str], read["service"]))
-        counts = ScanCounts(**{name: int(value) for name, value in cast(dict[str, int], read["counts"]).items()})
-        times = {name: int(cast(int, read[name])) for name in ("started_ms", "finished_ms")}
+        counts = ScanCounts(**{name: _int64(value) for name, value in cast(dict[str, int], read["counts"]).items()})
+        times = {name: _int64(cast(int, read[name])) for name in ("started_ms", "finished_ms")}
         return ScanRecord(service=service, after=str(read["after"]), counts=counts, **times)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError) as error:
         raise PrefixTaken(f"{where} is no record of scans: {error!r}; delete it if no other service writes below its prefix") from error
+
+
+def _int64(value: float) -> int:
+    """Raises ValueError, ArithmeticError for a number that no answer can tell."""
+    number = int(value)
+    if not -(2**63) <= number < 2**63:
+        raise ValueError(f"{number} has more than 64 bits")
+    return number
