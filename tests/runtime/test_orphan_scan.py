@@ -7,7 +7,7 @@ import os
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -21,9 +21,10 @@ from coordinator.kafka.names import topic_id_text
 from coordinator.kafka.object_key import TIME_MAX_MS
 from coordinator.object_store import Deleted, ObjectMissing, ObjectStore, StoredObject, StoreUnavailable, check_key
 from coordinator.runtime.files.orphan_pages import Owners
-from coordinator.runtime.files.orphan_scan import LookedPages, OrphanScan
+from coordinator.runtime.files.orphan_scan import SAVE_S, LookedPages, OrphanScan
 from coordinator.runtime.files.rules import ScanRules
-from coordinator.runtime.files.scan_record import PrefixTaken, ScanRecord, Service, load_record, record_key, save_record
+from coordinator.runtime.files.scan_record import FOLDER, PrefixTaken, ScanRecord, Service, load_record, record_key, save_record
+from coordinator.runtime.files.scan_rivals import name_rival
 from records.model import Restored
 from tests.runtime.made_coordinators import MadeCoordinators
 
@@ -57,6 +58,9 @@ class MadeStore:
         return self.contents[key]
 
     async def list(self, prefix: str, after: str = "") -> AsyncIterator[Sequence[StoredObject]]:
+        if prefix == FOLDER:
+            yield [obj(key) for key in sorted(self.contents)]
+            return
         found = sorted(key for key in self.objects if key.startswith(prefix) and key > after)
         for first in range(0, len(found), 1000):
             chunk = [self.objects[key] for key in found[first : first + 1000] if key in self.objects]
@@ -118,6 +122,17 @@ class World:
         record = scan.status().record
         assert record is not None
         return record
+
+    async def error(self, scan: OrphanScan) -> str:
+        """Have it scan once; return why the attempt ended early."""
+        task = asyncio.create_task(scan.keep())
+        assert scan.begin(is_forced=True).error is ErrorCode.NONE
+        async with asyncio.timeout(60):
+            while scan.status().is_running:  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return scan.status().error
 
 
 def obj(key: str, modified_ms: int = OLD_MS, size_bytes: int = 10) -> StoredObject:
@@ -368,22 +383,65 @@ async def test_a_round_stops_where_the_directory_is_led_no_more() -> None:
     assert sorted(made.store.objects) == keys[1000:]
 
 
-async def test_two_services_do_not_share_a_prefix() -> None:
+OTHER = Service(cluster_id="other", topic_id=topic_id_text(bytes(15) + b"\2"))
+
+
+@pytest.mark.parametrize("prefix", [PREFIX, "wal/part/", "wal/part/of/it/"])
+@pytest.mark.parametrize("is_first", [True, False])
+async def test_neither_of_two_services_deletes_where_the_other_has_files(prefix: str, is_first: bool) -> None:
+    """Also the one that was alone until the other came, and that goes on with a record of before."""
+    made = world([])
+    other = World(store=made.store, coordinators=MadeCoordinators(1), service=OTHER, rules=replace(RULES, prefix=prefix))
+    first, second = (made, other) if is_first else (other, made)
+    scan = first.scanner()
+    await first.run(scan)
+    for number in range(2):
+        key = new_key(OLD_MS, number.to_bytes(RANDOM_BYTES, "big"), prefix=prefix)
+        made.store.objects[key] = obj(key)
+    errors = [await second.error(second.scanner()), await first.error(scan), await first.error(first.scanner())]
+    assert len(made.store.objects) == 2
+    for error, service in zip(errors, (first.service, second.service, second.service), strict=True):
+        assert f"cluster {service.cluster_id}, metadata topic id {service.topic_id}, has files below" in error
+        assert "object.store.wal.prefix" in error
+    # Both names can be told from the text, so that the one that is no more can be taken away.
+    for key in [key for key in made.store.contents if key in errors[1]]:
+        del made.store.contents[key]
+    await first.run(scan)
+    assert not made.store.objects
+
+
+async def test_services_with_prefixes_apart_scan_side_by_side() -> None:
     made = world([ulid(1)])
+    other = World(store=made.store, coordinators=MadeCoordinators(1), service=OTHER, rules=replace(RULES, prefix="walrus/"))
+    made.store.objects["walrus/old"] = obj("walrus/old")
+    await other.run_new()
     await made.run_new()
-    other = World(store=made.store, coordinators=MadeCoordinators(1), service=Service(cluster_id="other", topic_id=SERVICE.topic_id))
-    made.store.objects[ulid(2)] = obj(ulid(2))
-    scan = other.scanner()
-    task = asyncio.create_task(scan.keep())
-    assert scan.begin(is_forced=True).error is ErrorCode.NONE
-    async with asyncio.timeout(60):
-        while scan.status().is_running:  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-    assert list(made.store.objects) == [ulid(2)]
-    assert record_key(PREFIX) in scan.status().error
-    assert "cluster kafka" in scan.status().error
+    await other.run_new()
+    assert not made.store.objects
+
+
+class Arriving(MadeCoordinators):
+    """Another service names itself when the first page is judged."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        super().__init__(1)
+        self._store = store
+
+    async def ask(
+        self, coordinator_id: int, keys: Sequence[str], created_ms: Sequence[int], *, only_tell: bool = False
+    ) -> list[FileStanding] | Outcome:
+        if not self.asked:
+            await name_rival(self._store, PREFIX, OTHER)
+            await asyncio.sleep(SAVE_S)
+        return await super().ask(coordinator_id, keys, created_ms, only_tell=only_tell)
+
+
+async def test_a_round_under_way_ends_when_another_service_comes() -> None:
+    made = world([ulid(number) for number in range(3000)])
+    made.coordinators = Arriving(made.store)  # type: ignore[arg-type]
+    assert "cluster other" in await made.error(made.scanner())
+    # The first page had been judged before, and its files are older than any of the other's.
+    assert len(made.store.objects) == 2000
 
 
 def restored(is_finished: bool) -> Restoration:
@@ -541,7 +599,7 @@ class Endless(MadeStore):
         """Pages of memory that the process has at each chunk."""
 
     async def list(self, prefix: str, after: str = "") -> AsyncIterator[Sequence[StoredObject]]:
-        for first in range(0, 1_000_000, 1000):
+        for first in range(0, 1_000_000 if prefix == PREFIX else 0, 1000):
             yield [obj(f"wal/{number:08}") for number in range(first, first + 1000)]
             self.resident.append(int(Path("/proc/self/statm").read_text().split()[1]))
 

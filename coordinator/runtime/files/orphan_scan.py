@@ -23,6 +23,7 @@ from coordinator.object_store import ObjectStore, StoredObject, StoreError
 from coordinator.runtime.files.orphan_pages import PAGE_OBJECTS, Orphan, OrphanPages, Owners, PageUndecided
 from coordinator.runtime.files.rules import ScanRules
 from coordinator.runtime.files.scan_record import ScanCounts, ScanRecord, Service, load_record, save_record
+from coordinator.runtime.files.scan_rivals import check_alone, name_rival
 from coordinator.runtime.ports import KafkaUnavailable, TopicMissing
 
 LOG = logging.getLogger("coordinator.files")
@@ -30,7 +31,7 @@ LOG = logging.getLogger("coordinator.files")
 LOOK_S: Final = (0.5, 1.5)
 RETRY_S: Final = (1.0, 300.0)
 SAVE_S: Final = 2.0
-"""A round that is interrupted repeats what it did in so long; a small object is written as often."""
+"""A round that is interrupted repeats what it did in so long; as often a small object is written, and other services are looked for."""
 REST_MAX_S: Final = 0.5
 """After each page the scan rests as long as the page took, at most so long: requests of clients come first."""
 ORPHANS_TOLD_MAX: Final = 1_000
@@ -208,8 +209,23 @@ class OrphanScan:
         """The record of scans, from the store once per leadership. Raises `StoreError`."""
         service = self._service()
         if self._record is None and service is not None and self._store is not None:
-            self._record = await load_record(self._store, self._rules.prefix, service, self._restored_from())
+            record = await load_record(self._store, self._rules.prefix, service, self._restored_from())
+            if record.service == service:
+                self._record = record
+            else:
+                await name_rival(self._store, self._rules.prefix, service)
+                await self._check_alone(self._store, service)
         return self._record
+
+    async def _check_alone(self, store: ObjectStore, service: Service) -> None:
+        """Raises `PrefixTaken` when another service has files where this one scans, and `StoreError`."""
+        restored_from = self._restored_from()
+        await check_alone(store, self._rules.prefix, {service} if restored_from is None else {service, restored_from})
+
+    async def _save(self, store: ObjectStore, record: ScanRecord) -> None:
+        """Write the record, unless another service has come. Raises `StoreError`."""
+        await self._check_alone(store, record.service)
+        await save_record(store, self._rules.prefix, record)
 
     def _restored_from(self) -> Service | None:
         restoration = self._restoration()
@@ -231,6 +247,7 @@ class OrphanScan:
         if not record.is_under_way:
             record = self._record = replace(record, after="", started_ms=self._clock_ms(), counts=ScanCounts())
             LOG.info("orphan scan begins prefix=%s", self._rules.prefix)
+        await self._save(self._store, record)
         saved_s = loop.time()
         async for chunk in self._store.list(self._rules.prefix, record.after):
             for page in _pages(chunk):
@@ -240,12 +257,12 @@ class OrphanScan:
                 counts = record.counts + await self._work(self._pages, page)
                 record = self._record = replace(record, after=page[-1].key, counts=counts)
                 if loop.time() - saved_s > SAVE_S:
-                    await save_record(self._store, self._rules.prefix, record)
+                    await self._save(self._store, record)
                     saved_s = loop.time()
                 await asyncio.sleep(min(loop.time() - began_s, REST_MAX_S))
         record = self._record = replace(record, after="", started_ms=-1, finished_ms=self._clock_ms())
         self._is_forced, self._said = False, ""
-        await save_record(self._store, self._rules.prefix, record)
+        await self._save(self._store, record)
         counts = record.counts
         LOG.info("orphan scan finished objects=%d orphans=%d deleted=%d", counts.examined, counts.orphans, counts.deleted)
 

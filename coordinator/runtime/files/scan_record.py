@@ -2,8 +2,7 @@
 
 It lies beside what it tells of, so that the next leader, on whichever node, goes on where the last one stopped, and a round of
 a million objects needs no entry in the log. Nothing rests on the position: one that is old repeats pages, one that is
-ahead leaves them to the next round. The service that is named is what keeps two services from sharing a prefix: each would
-take the other's files for orphans.
+ahead leaves them to the next round. The service that is named is what keeps two services from sharing a prefix (`scan_rivals`).
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from typing import Final, cast
 from coordinator.object_store import ObjectExists, ObjectMissing, ObjectStore, StoreError
 
 FOLDER: Final = "orphan-scan/"
+RECORD: Final = "record.json"
 
 
 class PrefixTaken(StoreError):
@@ -66,47 +66,42 @@ class ScanRecord:
 
 def record_key(prefix: str) -> str:
     """Return the key of the record of scans below a prefix."""
-    return f"{FOLDER}{prefix}record.json"
+    return f"{FOLDER}{prefix}{RECORD}"
 
 
 async def load_record(store: ObjectStore, prefix: str, service: Service, restored_from: Service | None) -> ScanRecord:
     """Read the record; where there is none, make one. One of the service that this one was restored from is taken over.
 
-    Raises `PrefixTaken`, and `StoreError` and its kinds.
+    That of another service is returned as it is. Raises `PrefixTaken` when it cannot be read, and `StoreError` and its kinds.
     """
     key = record_key(prefix)
     try:
-        found = _decode(await store.get(key), f"{store.location}: {key}")
+        found = decode_record(await store.get(key), f"{store.location}: {key}")
     except ObjectMissing:
         record = ScanRecord(service=service)
         try:
-            await store.put(key, _encode(record), create_only=True)
+            await store.put(key, encode_record(record), create_only=True)
         except ObjectExists:
             return await load_record(store, prefix, service, restored_from)
         return record
-    if found.service == service:
-        return found
     if restored_from is not None and found.service == restored_from:
-        record = ScanRecord(service=service)
-        await store.put(key, _encode(record))
-        return record
-    raise PrefixTaken(
-        f"{store.location}: the files below {prefix} are those of cluster {found.service.cluster_id}, metadata topic id"
-        f" {found.service.topic_id}, says {key}; this service is of cluster {service.cluster_id}, topic id {service.topic_id}, and would"
-        f" take them for orphans: give each service an object.store.wal.prefix of its own, or delete {key} if that service is no more"
-    )
+        found = ScanRecord(service=service)
+        await store.put(key, encode_record(found))
+    return found
 
 
 async def save_record(store: ObjectStore, prefix: str, record: ScanRecord) -> None:
     """Write the record. Raises `StoreError` and its kinds."""
-    await store.put(record_key(prefix), _encode(record))
+    await store.put(record_key(prefix), encode_record(record))
 
 
-def _encode(record: ScanRecord) -> bytes:
+def encode_record(record: ScanRecord) -> bytes:
+    """The record as it lies in the store."""
     return (json.dumps(asdict(record), indent=1) + "\n").encode()
 
 
-def _decode(data: bytes, where: str) -> ScanRecord:
+def decode_record(data: bytes, where: str) -> ScanRecord:
+    """Read a record; `where` names it in an error. Raises `PrefixTaken`."""
     try:
         read = cast(Mapping[str, object], json.loads(data))
         service = Service(**cast(dict[str, str], read["service"]))
