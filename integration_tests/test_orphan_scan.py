@@ -25,6 +25,7 @@ from coordinator.client.wal_file import WalFileBuilder, wal_batches
 from coordinator.client.wal_manifest import TopicPartition
 from coordinator.client.writing import UploadedRecords, WriteRefused, upload_records
 from coordinator.kafka.errors import ErrorCode
+from coordinator.protocol.messages import CommitBatch
 from integration_tests.service import UNDISTURBED, Service
 from integration_tests.waiting import wait_until
 from records.record_batch import Record, parse_headers
@@ -155,14 +156,15 @@ async def test_planted_orphans_go_and_nothing_that_is_known_or_young(scene: Scen
         assert sorted(await values_of(client, "orders", 6)) == [f"live {partition}" for partition in range(6)]
 
 
-async def batches(client: DisklessClient, key: str) -> Sequence[object]:
+async def batches(client: DisklessClient, key: str) -> Sequence[CommitBatch]:
     builder = WalFileBuilder(max_batch_bytes=1024)
     for partition in range(6):
         for record in records("stranger"):
             builder.add(TopicPartition("orders", partition), record)
     data, manifest = builder.build(created_ms=0)
     packed = wal_batches(manifest, parse_headers(data, verify=False))
-    return commit_batches(key, packed, {"orders": await client.describe_topic("orders")})
+    batches, _ = commit_batches(key, packed, {"orders": await client.describe_topic("orders")})
+    return batches
 
 
 async def test_nothing_goes_while_a_coordinator_cannot_answer(scene: Scene) -> None:

@@ -480,6 +480,7 @@ class DisklessClient:
         *,
         created_ms: int = -1,
         owner_ids: Sequence[int] | None = None,
+        coordinator_ids: Sequence[int] | None = None,
         object_format: int = WRITE_AHEAD_MULTI_SEGMENT,
         uploader_broker_id: int = -1,
         wait_for_creation: bool = False,
@@ -487,9 +488,9 @@ class DisklessClient:
     ) -> CommitOutcome:
         """Commit an uploaded file: each batch is accepted or rejected alone, exactly once for this key and content.
 
-        `owner_ids` is computed from the batches' placement unless given. `created_ms` is needed for keys without a ULID, whose time
-        counts else, and the same for every commit of the file. Raises InvalidRequest for an array of another dtype;
-        a batch that is rejected raises nothing: see `CommitOutcome`.
+        Where the batches are placed is asked for unless `coordinator_ids` tell it of each, and `owner_ids` is computed from that unless
+        given. `created_ms` is needed for keys without a ULID, whose time counts else, and the same for every commit of the file. Raises
+        InvalidRequest for an array of another dtype; a batch that is rejected raises nothing: see `CommitOutcome`.
         """
         # Only commits need numpy, which takes a third of the time in which a command starts.
         import numpy as np
@@ -512,14 +513,16 @@ class DisklessClient:
             raise InvalidRequest(ErrorCode.INVALID_REQUEST, "batches must be CommitBatch objects or an array of the dtype BATCH")
         if not len(rows):
             return outcome_of(file, refused_rows(0, Refusal(ErrorCode.NONE, "")))
-        keys = cast(list[bytes], rows["topic_partition"].tolist())
-        owners = self._discovery.owners_known(set(keys))
-        if owners is None:
-            refusals, owners = await self._place(set(keys), deadline, wait_for_creation)
-            if refusals:
-                return not_placed(file, keys, refusals)
-        coordinators = np.fromiter((owners[key] for key in keys), np.int64, len(keys))
-        file = file._replace(owner_ids=list(owner_ids) if owner_ids is not None else owners_of(object_key, list(owners.values())))
+        if coordinator_ids is None:
+            keys = cast(list[bytes], rows["topic_partition"].tolist())
+            owners = self._discovery.owners_known(set(keys))
+            if owners is None:
+                refusals, owners = await self._place(set(keys), deadline, wait_for_creation)
+                if refusals:
+                    return not_placed(file, keys, refusals)
+            coordinator_ids = [owners[key] for key in keys]
+        file = file._replace(owner_ids=list(owner_ids) if owner_ids is not None else owners_of(object_key, coordinator_ids))
+        coordinators = np.array(coordinator_ids, np.int64)
         commit = CommitFileCall(file, coordinators, wait_for_creation=wait_for_creation)
         return commit.outcome(await self._routing.perform(commit, deadline))
 

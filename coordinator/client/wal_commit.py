@@ -12,17 +12,19 @@ from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.messages import CommitBatch
 
 
-def commit_batches(name: str, batches: Sequence[WalBatch], topics: Mapping[str, TopicDescription]) -> list[CommitBatch]:
-    """Return the batches of the file `name` as they are committed; `topics` has each topic by its name in the file.
+def commit_batches(name: str, batches: Sequence[WalBatch], topics: Mapping[str, TopicDescription]) -> tuple[list[CommitBatch], list[int]]:
+    """Return the batches of the file `name` as they are committed, and the coordinator of each.
 
-    Raises NotFound for a partition that its topic does not have, InvalidRequest when the partitions have too many coordinators.
+    `topics` has each topic by its name in the file. Raises NotFound for a partition that its topic does not have, InvalidRequest when
+    the partitions have too many coordinators.
     """
     owners = {partition: _owner(topics[partition[0]], partition[1]) for partition in {(one.topic, one.partition) for one in batches}}
     coordinators = len(set(owners.values()))
     if coordinators > OWNERS_MAX:
         text = f"{name} has batches of {coordinators} coordinators, a file may have {OWNERS_MAX}; make several files of it"
         raise InvalidRequest(ErrorCode.INVALID_REQUEST, text)
-    return [commit_batch(one, topics[one.topic].topic_id) for one in batches]
+    committed = [commit_batch(one, topics[one.topic].topic_id) for one in batches]
+    return committed, [owners[one.topic, one.partition] for one in batches]
 
 
 def commit_batch(batch: WalBatch, topic_id: bytes) -> CommitBatch:

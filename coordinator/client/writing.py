@@ -35,12 +35,13 @@ _UNDECIDED = HEALING | {ErrorCode.NOT_LEADER_OR_FOLLOWER}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadedRecords:
-    """Records in the object store, with everything that their commit says; `partitions` has that of each batch."""
+    """Records in the object store, with everything that their commit says; `partitions` and `coordinator_ids` have those of each batch."""
 
     object_key: str
     size_bytes: int
     batches: tuple[CommitBatch, ...]
     partitions: tuple[TopicPartition, ...]
+    coordinator_ids: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,10 +94,12 @@ async def upload_records(
     packed = wal_batches(manifest, parse_headers(data, verify=False))
     names = sorted({one.topic for one in packed})
     topics = dict(zip(names, await client.describe_topics(names, timeout_ms=timeout_ms), strict=True))
-    batches = commit_batches(key, packed, topics)
+    batches, coordinator_ids = commit_batches(key, packed, topics)
     await upload(store, key, data, len(data))
     partitions = tuple(TopicPartition(one.topic, one.partition) for one in packed)
-    return UploadedRecords(object_key=key, size_bytes=len(data), batches=tuple(batches), partitions=partitions)
+    return UploadedRecords(
+        object_key=key, size_bytes=len(data), batches=tuple(batches), partitions=partitions, coordinator_ids=tuple(coordinator_ids)
+    )
 
 
 async def commit_uploaded(
@@ -106,7 +109,11 @@ async def commit_uploaded(
 
     Raises WriteUndecided, WriteRefused.
     """
-    outcome = await client.commit_file(uploaded.object_key, uploaded.size_bytes, uploaded.batches, timeout_ms=timeout_ms)
+    # Of a topic that is deleted meanwhile nobody tells where it was, but its coordinators tell what became of the first attempt.
+    coordinator_ids = None if is_first else uploaded.coordinator_ids
+    outcome = await client.commit_file(
+        uploaded.object_key, uploaded.size_bytes, uploaded.batches, coordinator_ids=coordinator_ids, timeout_ms=timeout_ms
+    )
     written = _written(uploaded, outcome)
     if outcome.is_ok:
         return written
@@ -117,11 +124,11 @@ async def commit_uploaded(
         place, refusal = next((place, one) for place, one in refusals.items() if place not in final)
         text = f"{_name(uploaded, place)}: {refusal.message}; commit the upload {uploaded.object_key} again to learn its outcome"
         raise WriteUndecided(refusal.code, text, uploaded)
-    was_sent = bool(outcome.owner_ids) or not is_first
     if written.offsets:
         fate = "holds the others"
     else:
-        why_not = await _why_not_fenced(client, uploaded.object_key, outcome.owner_ids, timeout_ms) if was_sent else ""
+        # Without owners no node was told of the key.
+        why_not = await _why_not_fenced(client, uploaded.object_key, outcome.owner_ids, timeout_ms)
         fate = await _give_up(store, uploaded.object_key, why_not)
     refused = {uploaded.partitions[place]: refusal for place, refusal in reversed(refusals.items())}
     place, refusal = next(iter(final.items()))
@@ -131,8 +138,6 @@ async def commit_uploaded(
 
 async def _why_not_fenced(client: DisklessClient, object_key: str, owner_ids: Sequence[int], timeout_ms: int | None) -> str:
     """Have every owner promise never to take a file; return why the object may not be removed nevertheless, empty if it may."""
-    if not owner_ids:
-        return "its owners cannot be told any more"
     created_ms = [creation_ms(object_key, -1)]
     told = await asyncio.gather(*(client.fence_files(owner, [object_key], created_ms, timeout_ms=timeout_ms) for owner in owner_ids))
     for owner, [fenced] in zip(owner_ids, told, strict=True):

@@ -301,6 +301,14 @@ class ScriptedNode(Handler):
         keys = cast(list[bytes], file.batches["topic_partition"].tolist())
         owners = [self.cluster.owner(key) for key in keys]
         if None in owners:
+            # Where the topic was placed, its coordinator remembers the file.
+            for (object_key, owner), (share, answered) in self.cluster.files.items():
+                if self.cluster.leaders[owner] == self.node_id and (object_key, share.batches.tobytes(), share.owner_ids) == (
+                    file.object_key,
+                    file.batches.tobytes(),
+                    file.owner_ids,
+                ):
+                    return _commit_body(answered)
             codes = [int(self.cluster.missing(key)) if owner is None else 15 for key, owner in zip(keys, owners, strict=True)]
             return _commit_body([(code, -1) for code in codes])
         results: list[Result] = [(16, -1)] * len(keys)

@@ -341,8 +341,35 @@ async def test_a_write_whose_answer_is_lost_is_undecided_and_committed_once(clus
         assert await read(client, "orders", 0) == [(0, "a"), (1, "b")]
 
 
-async def test_an_undecided_upload_is_never_removed(cluster: ScriptedCluster, store: ObjectStore) -> None:
-    """The first commit may have been accepted for the other partitions, although a partition is gone when it is repeated."""
+async def test_the_outcome_of_an_undecided_write_is_learned_although_a_topic_is_deleted(
+    cluster: ScriptedCluster, store: ObjectStore
+) -> None:
+    """Refused, it would be written once more under another key, by whoever believes that."""
+
+    def process_and_hang_up(node: ScriptedNode, request: IncomingRequest, respond: Respond) -> bool:
+        if request.api_key != ApiKey.COMMIT_FILE:
+            return False
+        node.answer(request)
+        respond(None)
+        return True
+
+    async with client_of(cluster, store) as client:
+        for node in cluster.nodes.values():
+            node.trouble.append(process_and_hang_up)
+        with pytest.raises(WriteUndecided) as caught:
+            await client.write({("orders", 1): records("a"), ("clicks", 0): records("b")}, timeout_ms=1_500)
+        for node in cluster.nodes.values():
+            node.trouble.clear()
+    del cluster.topics[TOPIC]
+    async with client_of(cluster, store) as client:
+        written = await client.commit_uploaded(caught.value.uploaded)
+        assert written.offsets == {("clicks", 0): [0], ("orders", 1): [0]}
+        assert await read(client, "clicks", 0) == [(0, "b")]
+
+
+async def test_an_undecided_upload_that_is_refused_is_removed_when_its_owners_promise_never_to_take_it(
+    cluster: ScriptedCluster, store: ObjectStore
+) -> None:
     async with client_of(cluster, store) as client:
         for node in cluster.nodes.values():
             node.trouble.append(every(ApiKey.COMMIT_FILE, None))
@@ -352,9 +379,10 @@ async def test_an_undecided_upload_is_never_removed(cluster: ScriptedCluster, st
             node.trouble.clear()
     del cluster.topics[TOPIC]
     async with client_of(cluster, store) as client:
-        with pytest.raises(WriteRefused, match="left to the orphan scan"):
+        with pytest.raises(WriteRefused, match="was removed"):
             await client.commit_uploaded(caught.value.uploaded)
-    assert await keys_in(store) == [caught.value.uploaded.object_key]
+    assert cluster.fenced == {(caught.value.uploaded.object_key, 0)}
+    assert await keys_in(store) == []
 
 
 async def test_a_client_without_a_store_says_what_it_needs(cluster: ScriptedCluster) -> None:
