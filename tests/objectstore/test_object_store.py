@@ -211,6 +211,49 @@ def test_a_listing_goes_on_behind_any_text(store: ObjectStore, after: str) -> No
     asyncio.run(story())
 
 
+def test_a_folder_is_listed_whatever_else_lies_in_it(tmp_path: Path) -> None:
+    store = open_store(f"file://{tmp_path}/objects")
+    folder = tmp_path / "objects" / "wal"
+
+    async def story() -> None:
+        await store.put("wal/part/a", b"123")
+        await store.put("wal/pct%41", b"1")
+        for name in (b"tab\t", b"del\x7f", b"no text \xff\xfe", b"upload#12"):
+            (folder / os.fsdecode(name)).write_bytes(b"x")
+        (folder / "empty").mkdir()
+        (folder / "to nothing").symlink_to(tmp_path / "none")
+        (folder / "to itself").symlink_to(folder)
+        (folder / "to a part").symlink_to(folder / "part")
+        (folder / "to an object").symlink_to(folder / "part" / "a")
+        os.mkfifo(folder / "pipe")
+        assert await listed(store, "wal/") == ["wal/part/a", "wal/pct%41"]
+        assert await listed(store, "wal/pct%41/") == await listed(store, "wal/none/") == []
+        [[found]] = [chunk async for chunk in store.list("wal/part/")]
+        assert found == await store.head("wal/part/a")
+
+    asyncio.run(story())
+
+
+def test_the_folder_itself_may_be_behind_links(tmp_path: Path) -> None:
+    (tmp_path / "disk" / "wal").mkdir(parents=True)
+    (tmp_path / "objects").mkdir()
+    (tmp_path / "objects" / "wal").symlink_to(tmp_path / "disk" / "wal")
+    store = open_store(f"file://{tmp_path}/objects")
+
+    async def story() -> None:
+        await store.put("wal/a", b"1")
+        assert await listed(store, "wal/") == ["wal/a"]
+
+    asyncio.run(story())
+
+
+def test_a_lost_folder_has_no_listing(tmp_path: Path) -> None:
+    store = open_store(f"file://{tmp_path}/objects")
+    (tmp_path / "objects").rmdir()
+    with pytest.raises(StoreUnavailable, match="folder is missing"):
+        asyncio.run(listed(store, ""))
+
+
 def test_ping_tells_a_lost_folder(tmp_path: Path) -> None:
     store = open_store(f"file://{tmp_path}/objects")
     asyncio.run(store.ping())

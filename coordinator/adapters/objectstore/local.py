@@ -1,7 +1,8 @@
 """The object store in a local folder: the embedded default.
 
-Hides where obstore's LocalStore differs from the others: it lists in no order, refuses to delete a missing key, ends a
-bulk delete at the first trouble, and never calls fsync (without which a stored object may vanish with the power).
+Hides where obstore's LocalStore differs from the others: it lists in no order, follows links, and lists nothing at all where one name
+is no key, refuses to delete a missing key, ends a bulk delete at the first trouble, and never calls fsync (without which a stored object
+may vanish with the power).
 """
 
 from __future__ import annotations
@@ -9,18 +10,25 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-from collections.abc import AsyncIterator, Sequence
+import re
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from obstore.store import LocalStore
 
 from coordinator.adapters.objectstore.store import LIST_CHUNK, ObstoreStore
 from coordinator.adapters.objectstore.unlink_loops import unlink_while_possible
-from coordinator.object_store import StoredObject, StoreUnavailable
+from coordinator.object_store import StoredObject, StoreUnavailable, check_prefix, is_key
 from records.durable import sync
 
 _NO_SUCH_OBJECT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG})
 """Errors by which no object has the key. Uploaders choose keys, and a lawful key may be one that no file of a folder can have."""
+_UNDER_WAY = re.compile(r"#[0-9]+\Z")
+"""How obstore names the file of an upload until it is whole; such a key cannot be stored."""
+OBJECTS_AT_ONCE = 200
+"""A thread lists so many at a time: it keeps the interpreter from the event loop for less than a millisecond."""
 
 
 class LocalFolderStore(ObstoreStore):
@@ -84,10 +92,15 @@ class LocalFolderStore(ObstoreStore):
         """Return the first objects behind a key in their order, and whether they are all; the folder is gone through once for that."""
         found: list[StoredObject] = []
         seen = 0
-        async for chunk in super().list(prefix):
-            behind = [stored for stored in chunk if stored.key > after]
-            found += behind
-            seen += len(behind)
+        objects = _objects_below(self._folder, check_prefix(prefix), after)
+        while True:
+            with self._errors(f"list {prefix or '/'}", needs_object=False):
+                async with asyncio.timeout(self._timeout_s):
+                    some = await asyncio.to_thread(_take, objects)
+            if not some:
+                break
+            found += some
+            seen += len(some)
             if len(found) >= self._sorted_max * 3 // 2:
                 found = _smallest(found, self._sorted_max)
         return _smallest(found, self._sorted_max), seen <= self._sorted_max
@@ -95,6 +108,31 @@ class LocalFolderStore(ObstoreStore):
     async def ping(self) -> None:
         if not await asyncio.to_thread(os.access, self._folder, os.R_OK | os.W_OK | os.X_OK):
             raise StoreUnavailable(f"{self.location}: the folder is missing, or this process may not read and write it")
+
+
+def _objects_below(folder: Path, prefix: str, after: str) -> Iterator[StoredObject]:
+    """The files of a folder whose names are keys, and no uploads under way; what vanishes meanwhile is left out. Raises OSError.
+
+    Links below the prefix are not followed: what they lead to has another key already, and would be deleted under this one.
+    """
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{folder} is missing")
+    left = [prefix]
+    while left:
+        below = left.pop()
+        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder / below) as entries:
+            for entry in entries:
+                key = below + entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    left.append(f"{key}/")
+                elif key > after and is_key(key) and not _UNDER_WAY.search(key) and entry.is_file(follow_symlinks=False):
+                    with suppress(FileNotFoundError):
+                        found = entry.stat()
+                        yield StoredObject(key=key, size_bytes=found.st_size, modified_ms=found.st_mtime_ns // 1_000_000)
+
+
+def _take(objects: Iterator[StoredObject]) -> list[StoredObject]:
+    return list(islice(objects, OBJECTS_AT_ONCE))
 
 
 def _smallest(found: Sequence[StoredObject], count: int) -> list[StoredObject]:
