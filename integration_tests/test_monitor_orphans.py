@@ -155,6 +155,21 @@ def test_orphans_and_missing_files_of_a_listing(scene: Scene, tmp_path: Path) ->
     assert json.loads(kept) == found
 
 
+def test_snapshots_and_records_of_scans_are_no_orphans_of_a_whole_bucket(scene: Scene, tmp_path: Path) -> None:
+    for key in ("snapshots/c/0", "orphan-scan/wal/record.json"):
+        place = scene.bucket / key
+        place.parent.mkdir(parents=True)
+        place.write_bytes(b"kept")
+        os.utime(place, (1, 1))
+    os.utime(scene.bucket / "else" / "where", (1, 1))
+    store = ("--object-store-url", f"file://{scene.bucket}", "--prefix", "", "--write", tmp_path / "found", "--write-format", "csv")
+    ended = scene.run(*store, "-o", "json")
+    assert json.loads(ended.stdout)["orphans"] == 5
+    listed = "".join(part.read_text() for part in (tmp_path / "found").glob("*.csv"))
+    assert "else/where" in listed
+    assert not any(kept in listed for kept in ("snapshots/", "orphan-scan/"))
+
+
 def test_orphans_of_an_inventory_as_s3_writes_it(scene: Scene, tmp_path: Path) -> None:
     old = datetime.fromtimestamp(NOW_MS / 1000 - 86_400, UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
     keys = [f"base/wal/{folder}/{name}" for name, folder in OBJECTS.items() if name != "young"]

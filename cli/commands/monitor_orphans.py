@@ -105,9 +105,10 @@ def orphans(
     `diskless monitor orphans --inventory inventory.parquet --kafka-bootstrap-server localhost:9092 -o json`
     """
     from cli.kafka import find_kafka_place
-    from cli.objects import open_object_store, wal_prefix
+    from cli.objects import open_object_store, snapshots_prefix_of, wal_prefix
     from cli.spark_batch import batch_session, log_place, note_result, topic_watch, while_pruned
     from cli.spark_snapshots import REMEDY, SnapshotStore
+    from coordinator.runtime.files.scan_record import FOLDER as SCAN_FOLDER
 
     place = find_kafka_place(kafka_server, config_file, topic, command_config, command_properties)
     if write_to is not None and write_to.exists():
@@ -149,6 +150,7 @@ def orphans(
                     # newest object.
                     taken_ms=now_ms if inventory_path is None else newest(objects) - margin_ms,
                     prefix=prefix,
+                    kept_prefixes=(f"{snapshots_prefix_of(snapshots_prefix, config_file)}/", SCAN_FOLDER),
                 )
                 starts = snapshots.starts(watch, facts, log_starts, Path(scratch), newest_first=True)
                 return OrphanSearch(session, log_place(place), question, starts).run(objects, write_to, write_format)

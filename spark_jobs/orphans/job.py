@@ -45,7 +45,7 @@ class Question:
     """The arguments of the comparison. Objects younger than `threshold_ms` are no orphans; `log_starts` are where the log begins.
 
     Known files count as missing when their entry is below `ends_before` (the log's ends before the listing began) and they
-    were appended before `taken_ms` (when an inventory was made).
+    were appended before `taken_ms` (when an inventory was made). What is below `kept_prefixes` is none of files.
     """
 
     log_starts: Mapping[int, int]
@@ -55,6 +55,7 @@ class Question:
     threshold_ms: int
     taken_ms: int
     prefix: str
+    kept_prefixes: Sequence[str] = ()
 
 
 @dataclass(slots=True)
@@ -111,6 +112,8 @@ class OrphanSearch:
         rank = rank.when(f.col("state") == "removed", 2).otherwise(1)
         states = known.groupBy("object_key").agg(f.max_by("state", rank).alias("state"))
         objects = objects.where(f.col("key").isNull() | f.col("key").startswith(self.question.prefix))
+        for kept in self.question.kept_prefixes:
+            objects = objects.where(f.col("key").isNull() | ~f.col("key").startswith(kept))
         joined = objects.join(states, objects.key == states.object_key, "left").drop("object_key")
         is_known = f.col("state").isin(LIVE, EMPTY)
         is_bad = f.col("key").isNull() | f.col("size_bytes").isNull() | f.col("modified_ms").isNull()
