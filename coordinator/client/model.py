@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from coordinator.client.errors import SERVED, Refusal, error_of
+from coordinator.client.errors import SERVED, InvalidRequest, Refusal, error_of
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.names import topic_id_text
 from coordinator.protocol.messages import DescribeCoordinatorsCoordinator
@@ -29,7 +29,9 @@ class PartitionId(NamedTuple):
 
     @property
     def key(self) -> bytes:
-        """The 20 bytes by which batches name their partition."""
+        """The 20 bytes by which batches name their partition. Raises InvalidRequest for an index that none can have."""
+        if not -(2**31) <= self.partition < 2**31:
+            raise InvalidRequest(ErrorCode.INVALID_REQUEST, f"{self}: the index of a partition is 0 to {2**31 - 1}")
         return self.topic_id + self.partition.to_bytes(4, "big", signed=True)
 
     def __str__(self) -> str:

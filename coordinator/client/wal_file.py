@@ -30,6 +30,7 @@ from records.compression import Compression
 from records.record_batch import SEQUENCES, BatchHeader, CorruptBatch, ProducerSequence, Record, encode_batch, parse_headers
 
 FILE_BYTES_MAX = 2**31 - 1  # CommitFile gives a batch's place in the file as int32
+TIMESTAMP_MS_MAX = 2**63 - 1
 _RECORD_OVERHEAD_BYTES = 32  # upper bound of a record's own varints and attributes
 _HEADER_OVERHEAD_BYTES = 10
 
@@ -90,10 +91,13 @@ class WalFileBuilder:
     def add(self, partition: TopicPartition, record: Record, producer: ProducerSequence | None = None) -> None:
         """Add one record. `producer` carries the record's own sequence number; a jump in it starts a new batch.
 
-        Raises WalFileError for an empty topic or a negative number.
+        Raises WalFileError for an empty topic, a negative number, or a timestamp that no record can have.
         """
         if partition.partition < 0 or not partition.topic:
             raise WalFileError(f"{partition}: the topic must not be empty, the partition not negative")
+        if not -1 <= record.timestamp_ms <= TIMESTAMP_MS_MAX:
+            limit = f"it must be -1, for none, or 0 to {TIMESTAMP_MS_MAX} milliseconds"
+            raise WalFileError(f"{partition}: a record has the timestamp {record.timestamp_ms}; {limit}")
         if producer is not None and not (producer.producer_id >= 0 and producer.producer_epoch >= 0 and producer.base_sequence >= 0):
             raise WalFileError(f"{partition}: producer id, epoch and sequence must not be negative: {producer}")
         batches = self._batches.setdefault(partition, [])

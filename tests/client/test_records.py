@@ -142,6 +142,13 @@ async def test_a_follower_gets_what_is_written_while_it_waits(cluster: ScriptedC
         assert shown(await waiting) == (2, "after")
 
 
+@pytest.mark.parametrize("partition", [2**31, 2**40, -(2**31) - 1])
+async def test_a_partition_that_there_cannot_be_is_named(cluster: ScriptedCluster, store: ObjectStore, partition: int) -> None:
+    async with client_of(cluster, store) as client:
+        with pytest.raises(InvalidRequest, match=f":{partition}: the index of a partition is 0 to 2147483647"):
+            await read(client, "orders", partition)
+
+
 async def test_a_reader_waits_for_a_node_that_is_behind(cluster: ScriptedCluster, store: ObjectStore) -> None:
     async with client_of(cluster, store) as client:
         await client.write({("orders", 0): records("a")})
@@ -234,6 +241,8 @@ async def test_records_deleted_while_their_object_is_read_are_out_of_range(clust
         ({("orders", 0): records("a"), ("orders", 6): records("b")}, NotFound, "topic orders has no partition 6; it has 6"),
         ({("orders", -1): records("a")}, WalFileError, "not negative"),
         ({("orders", 0): []}, WalFileError, "at least one record"),
+        ({("orders", 0): [Record(timestamp_ms=2**63)]}, WalFileError, "timestamp 9223372036854775808; it must be"),
+        ({("orders", 0): [Record(timestamp_ms=-2)]}, WalFileError, "timestamp -2; it must be"),
         ({}, WalFileError, "at least one record"),
     ],
 )
