@@ -17,7 +17,7 @@ import pytest
 from coordinator.adapters.objectstore import StoreOptionError, open_store
 from coordinator.adapters.objectstore.local import LocalFolderStore
 from coordinator.config.values import OutOfBounds
-from coordinator.object_store import InvalidKey, ObjectExists, ObjectMissing, ObjectStore, StoreError, StoreUnavailable
+from coordinator.object_store import InvalidKey, ObjectExists, ObjectMissing, ObjectStore, StoreDenied, StoreError, StoreUnavailable
 from coordinator.testing.objects import FakeObjectStore
 from coordinator.testing.snapshots import FakeObjects
 
@@ -230,6 +230,19 @@ def test_a_folder_is_listed_whatever_else_lies_in_it(tmp_path: Path) -> None:
         assert await listed(store, "wal/pct%41/") == await listed(store, "wal/none/") == []
         [[found]] = [chunk async for chunk in store.list("wal/part/")]
         assert found == await store.head("wal/part/a")
+
+    asyncio.run(story())
+
+
+def test_one_object_that_stays_keeps_no_other_of_a_folder(tmp_path: Path) -> None:
+    store = open_store(f"file://{tmp_path}/objects")
+    (tmp_path / "objects" / "kept").symlink_to("/proc/self")
+
+    async def story() -> None:
+        await store.put("wal/a", b"1")
+        deleted = await store.delete_many(["kept/status", "wal/a"])
+        assert (deleted.confirmed, type(deleted.error)) == (frozenset(), StoreDenied)
+        assert await listed(store, "") == []
 
     asyncio.run(story())
 

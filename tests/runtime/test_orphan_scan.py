@@ -21,7 +21,7 @@ from coordinator.kafka.names import topic_id_text
 from coordinator.kafka.object_key import TIME_MAX_MS
 from coordinator.object_store import Deleted, ObjectMissing, ObjectStore, StoredObject, StoreUnavailable, check_key
 from coordinator.runtime.files.orphan_pages import Owners
-from coordinator.runtime.files.orphan_scan import SAVE_S, LookedPages, OrphanScan
+from coordinator.runtime.files.orphan_scan import DELETE_ATTEMPTS, SAVE_S, LookedPages, OrphanScan
 from coordinator.runtime.files.rules import ScanRules
 from coordinator.runtime.files.scan_record import FOLDER, PrefixTaken, ScanRecord, Service, load_record, record_key, save_record
 from coordinator.runtime.files.scan_rivals import name_rival
@@ -333,6 +333,22 @@ async def test_a_store_that_does_not_delete_is_asked_again_for_the_same_page() -
     await made.run(scan)
     assert not made.store.objects
     assert scan.deleted == 10
+
+
+async def test_an_object_that_the_store_never_deletes_holds_up_nothing_behind_it() -> None:
+    keys = [ulid(number) for number in range(3000)]
+    made = world(keys)
+    made.store.fails_deleting = {keys[3], keys[1500]}
+    scan = made.scanner()
+    for _ in range(2):  # rounds
+        records = []
+        while not records or records[-1].is_under_way:
+            assert len(records) < 2 * DELETE_ATTEMPTS
+            records.append(await made.run(scan))
+        assert sorted(made.store.objects) == sorted(made.store.fails_deleting)
+        assert scan.status().error == ""
+    assert scan.failures > 0
+    assert records[-1].counts.orphans > records[-1].counts.deleted == 0
 
 
 class Interrupting(MadeCoordinators):

@@ -69,16 +69,18 @@ class LocalFolderStore(ObstoreStore):
         # Half of what obstore's call takes of a processor that commits need; keys are paths for it, too.
         folder = os.fsencode(self._folder)
         paths = b"".join([b"%b/%b\0" % (folder, key.encode()) for key in keys])
-        at = 0
+        at, trouble = 0, None
         while (at := unlink_while_possible(paths, at)) < len(paths):
             end = paths.index(0, at)
             try:
                 os.unlink(paths[at:end])
             except OSError as error:
-                # A lost folder says nothing about its objects.
+                # A lost folder says nothing about its objects. One that stays is no reason for the others to stay.
                 if error.errno not in _NO_SUCH_OBJECT or not self._folder.is_dir():
-                    raise
+                    trouble = trouble or error
             at = end + 1
+        if trouble is not None:
+            raise trouble
 
     async def list(self, prefix: str, after: str = "") -> AsyncIterator[Sequence[StoredObject]]:
         is_all = False

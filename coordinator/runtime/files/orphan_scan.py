@@ -35,6 +35,8 @@ SAVE_S: Final = 2.0
 REST_MAX_S: Final = 0.5
 """After each page the scan rests as long as the page took, at most so long: requests of clients come first."""
 ORPHANS_TOLD_MAX: Final = 1_000
+DELETE_ATTEMPTS: Final = 3
+"""What a store does not delete as often (it is locked, say) waits for the next round, and holds up nothing behind it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +102,8 @@ class OrphanScan:
         self._said = ""
         self._attempts = 0
         self._next_try_s = 0.0
+        self._not_deleted: tuple[str, int] = ("", 0)
+        """Behind which key the store did not delete all orphans of a page, and how often."""
 
     # ---- what operators ask
 
@@ -254,7 +258,7 @@ class OrphanScan:
                 if self._refusal(is_forced=self._is_forced) is not None:
                     return
                 began_s = loop.time()
-                counts = record.counts + await self._work(self._pages, page)
+                counts = record.counts + await self._work(self._pages, page, record.after)
                 record = self._record = replace(record, after=page[-1].key, counts=counts)
                 if loop.time() - saved_s > SAVE_S:
                     await self._save(self._store, record)
@@ -266,14 +270,19 @@ class OrphanScan:
         counts = record.counts
         LOG.info("orphan scan finished objects=%d orphans=%d deleted=%d", counts.examined, counts.orphans, counts.deleted)
 
-    async def _work(self, pages: OrphanPages, page: Sequence[StoredObject]) -> ScanCounts:
+    async def _work(self, pages: OrphanPages, page: Sequence[StoredObject], after: str) -> ScanCounts:
+        """Judge the page behind a key, and delete its orphans. Raises `PageUndecided`, `StoreError`, `KafkaUnavailable`, `TopicMissing`."""
         judged = await pages.judge(page)
         if not judged.orphans:
             return judged.counts
         gone, error = await pages.remove(judged.orphans)
         self.deleted += gone.deleted
         if error is not None:
-            raise error
+            place, times = self._not_deleted
+            self._not_deleted = after, times + 1 if place == after else 1
+            if self._not_deleted[1] < DELETE_ATTEMPTS:
+                raise error
+            LOG.error("orphans stay until the next scan objects=%d reason=%r", len(judged.orphans) - gone.deleted, str(error))
         return judged.counts + gone
 
 
