@@ -30,9 +30,11 @@ def test_files_go_up_to_the_first_that_is_not_there(tmp_path: Path) -> None:
 
 def test_a_path_without_an_end_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"x")
-    with pytest.raises(ValueError, match="zero byte"):
-        unlink_loops.unlink_while_possible(bytes(tmp_path / "a"), 0)
+    for paths, at in ((bytes(tmp_path / "a"), 0), (paths_of(tmp_path, "a"), -1)):
+        with pytest.raises(IndexError):
+            unlink_loops.unlink_while_possible(paths, at)
     assert (tmp_path / "a").exists()
+    assert unlink_loops.unlink_while_possible(paths_of(tmp_path, "a"), 1_000) == 1_000
 
 
 @pytest.mark.parametrize("module", [unlink_loops, PLAIN], ids=["compiled", "interpreted"])

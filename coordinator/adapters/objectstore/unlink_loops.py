@@ -16,12 +16,13 @@ def unlink_while_possible(paths: bytes, at: int) -> int:
     """Remove the files whose paths stand in `paths`, each ended by a zero byte, from the place `at` on.
 
     Returns the place of the first path that the system does not remove, or the length of `paths`. Only the compiled loop removes any.
+    Raises `IndexError` when `at` is before the paths or the last of them has no end.
     """
     stop = len(paths)
     if cython.compiled and stop:
-        if paths[stop - 1]:
-            raise ValueError("the last path is not ended by a zero byte")
-        raw = paths  # an address, which nobody checks: hence the look at the last byte
+        if at < 0 or paths[stop - 1]:
+            raise IndexError(f"place {at} is not within the paths, or the last path is not ended by a zero byte")
+        raw = paths  # an address, which is not checked in the loop
         with cython.nogil:
             while at < stop and not unlink(raw + at):  # type: ignore[name-defined, operator]  # noqa: F821 - the C library's, as is the next
                 at += strlen(raw + at) + 1  # type: ignore[name-defined, operator]  # noqa: F821
