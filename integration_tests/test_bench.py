@@ -7,11 +7,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+from cli.bench.counters import log_counts
+from cli.dev.coordinator import CoordinatorProcess
 from cli.dev.kafka import Kafka
 from cli.outcome import Exit
 from integration_tests.secured_service import PASSWORDS, SecuredService
+from integration_tests.waiting import wait_until
 
 ONE_SHORT_RUN = ("--batches-per-file", "10", "--runs", "1", "--warm-up", "0", "--window", "0.5", "--connections", "2", "--depth", "2")
+
+
+def batches_of(node: CoordinatorProcess) -> float:
+    return log_counts([f"{node.http}/metrics"]).batches
 
 
 def test_bench_starts_what_it_needs_and_prints_figures() -> None:
@@ -54,3 +61,24 @@ def test_bench_loads_nodes_that_want_tls_and_a_login(kafka: Kafka, tmp_path: Pat
         assert wrong.returncode != Exit.OK
         assert "the user name or the password is wrong" in wrong.stderr
         assert "defect" not in wrong.stderr
+
+
+def test_bench_says_which_failed_when_its_only_node_is_killed(kafka: Kafka, tmp_path: Path) -> None:
+    properties = {"diskless.metadata.topic.num.partitions": "1", "metadata.topic": "bench-killed", "group.id": "bench-killed"}
+    node = CoordinatorProcess(1, bootstrap=kafka.bootstrap, folder=tmp_path, properties=properties)
+    try:
+        node.start()
+        node.wait_ready()
+        servers = ("--bootstrap-server", node.address, "--kafka-bootstrap-server", kafka.bootstrap, "--metrics-url", f"{node.http}/metrics")
+        options = (*ONE_SHORT_RUN[:-6], "--window", "3600")
+        bench = subprocess.Popen(
+            [sys.executable, "-m", "cli.main", "bench", *servers, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        wait_until(lambda: batches_of(node) > 0, "the load to begin")
+        node.kill()
+        _, said = bench.communicate(timeout=120)
+    finally:
+        node.close()
+    assert bench.returncode == Exit.UNAVAILABLE, said
+    assert "the load cannot go on" in said
+    assert "defect" not in said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import os
 import time
 import urllib.request
@@ -10,7 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cli.bench.failure import MeasuringFailed
+
 STILL_S = 0.05
+METRICS_TIMEOUT_S = 10.0
 CLIENT_THREAD = "rdk:"
 """How librdkafka begins the names of its threads."""
 
@@ -29,17 +33,24 @@ class LogCounts:
 
 
 def log_counts(metrics_urls: Sequence[str]) -> LogCounts:
-    """Read the counts from the /metrics of nodes."""
+    """Read the counts from the /metrics of nodes. Raises MeasuringFailed."""
     appended = batches = 0.0
     for url in metrics_urls:
-        with urllib.request.urlopen(url, timeout=10) as answer:
-            for line in answer.read().decode().splitlines():
-                name, _, value = line.rpartition(" ")
-                if name.startswith("diskless_coordinator_appended_bytes_total{"):
-                    appended += float(value)
-                elif name.startswith("diskless_coordinator_batches_total{"):
-                    batches += float(value)
+        for line in _metrics(url).splitlines():
+            name, _, value = line.rpartition(" ")
+            if name.startswith("diskless_coordinator_appended_bytes_total{"):
+                appended += float(value)
+            elif name.startswith("diskless_coordinator_batches_total{"):
+                batches += float(value)
     return LogCounts(appended_bytes=appended, batches=batches)
+
+
+def _metrics(url: str) -> str:
+    try:
+        with urllib.request.urlopen(url, timeout=METRICS_TIMEOUT_S) as answer:
+            return str(answer.read(), "utf-8")
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        raise MeasuringFailed(f"no metrics of a node at {url}: {error}; name a node's http://host:9193/metrics") from error
 
 
 def settled_log_counts(metrics_urls: Sequence[str], timeout_s: float = 5.0) -> LogCounts:

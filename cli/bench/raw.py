@@ -15,10 +15,11 @@ from functools import partial
 from pathlib import Path
 
 import apsw
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from cli.bench.connecting import PLAIN
+from cli.bench.failure import MeasuringFailed
 from cli.bench.percentile import percentile_ms
 
 SQLITE_TRANSACTION_ROWS = 10_000
@@ -51,7 +52,7 @@ def measure_produce(
 ) -> RawProduce:
     """Produce messages of one size to partition 0 with the settings of a leadership term.
 
-    `rate` messages per second (a Poisson process), or with rate 0 as many as `in_flight` allows.
+    `rate` messages per second (a Poisson process), or with rate 0 as many as `in_flight` allows. Raises MeasuringFailed.
     """
     producer = Producer(
         {
@@ -67,7 +68,10 @@ def measure_produce(
             **properties,
         }
     )
-    producer.list_topics(topic, timeout=10)
+    try:
+        producer.list_topics(topic, timeout=10)
+    except KafkaException as error:
+        raise MeasuringFailed(f"raw produce to {topic} failed: {error.args[0].str()}") from error
     measured = RawProduce(messages=0, window_s=window_s)
     slots = threading.Semaphore(in_flight)
     value = random.Random(1).randbytes(size_bytes)
@@ -106,20 +110,26 @@ def measure_produce(
     stopped.set()
     thread.join()
     if failures:
-        raise RuntimeError(f"raw produce to {topic} failed: {failures[0]}")
+        raise MeasuringFailed(f"raw produce to {topic} failed: {failures[0]}")
     return measured
 
 
 @contextmanager
 def raw_topic(bootstrap: str, properties: Mapping[str, str] = PLAIN) -> Iterator[str]:
-    """A topic of one partition for raw produces; deleted afterwards."""
+    """A topic of one partition for raw produces; deleted afterwards. Raises MeasuringFailed."""
     topic = f"bench-raw-{uuid.uuid4().hex[:12]}"
-    admin = AdminClient({"bootstrap.servers": bootstrap, **properties})
-    admin.create_topics([NewTopic(topic, 1)])[topic].result(TOPIC_TIMEOUT_S)
     try:
-        yield topic
-    finally:
-        admin.delete_topics([topic])[topic].result(TOPIC_TIMEOUT_S)
+        # At its end it reports events that are not needed any more.
+        admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 4, **properties})
+        admin.create_topics([NewTopic(topic, 1)])[topic].result(TOPIC_TIMEOUT_S)
+        try:
+            yield topic
+        finally:
+            admin.delete_topics([topic])[topic].result(TOPIC_TIMEOUT_S)
+    except KafkaException as error:
+        raise MeasuringFailed(f"the topic {topic} of raw produces: {error.args[0].str()}") from error
+    except TimeoutError as error:
+        raise MeasuringFailed(f"the topic {topic} of raw produces: Kafka did not answer within {TOPIC_TIMEOUT_S} s") from error
 
 
 def open_sqlite(path: Path) -> apsw.Connection:

@@ -16,12 +16,18 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 
 from cli.bench.counters import cpu_seconds, log_counts, settled_log_counts
+from cli.bench.failure import MeasuringFailed
 from cli.bench.generator import Load, Measured, Target, run_load
 from cli.bench.raw import RawProduce, measure_produce, measure_sqlite, raw_topic
 from cli.bench.targets import create_targets, delete_topic
 from cli.bench.workload import Shape
+from coordinator.client.errors import DisklessError
+from coordinator.client.login import LoginRejected
+from coordinator.protocol.wire import MalformedMessage
 
 SQLITE_ROWS = 300_000
+AFTER_FAILURE_MS = 10_000
+"""How long a service that failed has to delete the topic."""
 ENTRY_BYTES_PER_BATCH = 15.0
 """Assumed for raw produces when the nodes' metrics are not known."""
 
@@ -54,7 +60,8 @@ Row = dict[str, object]
 
 
 def run_plan(plan: Plan, say: Callable[[str], None]) -> list[Row]:
-    """Measure everything; returns one row of medians per shape."""
+    """Measure everything; returns one row of medians per shape. Raises MeasuringFailed, DisklessError."""
+    log_counts(plan.metrics_urls)  # a wrong address is told before anything is made
     topic = f"bench-{uuid.uuid4().hex[:12]}"
     targets = asyncio.run(create_targets(plan.servers, topic, plan.partitions, plan.connections, plan.node_properties))
     try:
@@ -64,9 +71,18 @@ def run_plan(plan: Plan, say: Callable[[str], None]) -> list[Row]:
         ):
             rows = [_measure_shape(plan, n, targets, load, raw, say) for n in plan.batches_per_file]
             rows[0]["raw_sqlite_rows_per_s"] = round(raw.submit(measure_sqlite, SQLITE_ROWS).result())
-            return rows
-    finally:
+    except MeasuringFailed:
+        # The node that failed may be the last one: why it ends is told soon, and not hidden by what follows from it.
+        try:
+            asyncio.run(delete_topic(plan.servers, topic, plan.node_properties, timeout_ms=AFTER_FAILURE_MS))
+        except DisklessError:
+            say(f"the topic {topic} could not be deleted; `diskless topics delete {topic}` does")
+        raise
+    except BaseException:
         asyncio.run(delete_topic(plan.servers, topic, plan.node_properties))
+        raise
+    asyncio.run(delete_topic(plan.servers, topic, plan.node_properties))
+    return rows
 
 
 def _measure_shape(
@@ -96,7 +112,10 @@ def _one_run(plan: Plan, shape: Shape, targets: list[Target], pool: ProcessPoolE
     load = Load(shape=shape, targets=targets, depth=plan.depth, rate=rate, warm_up_s=plan.warm_up_s, window_s=plan.window_s)
     before, counts = {name: cpu_seconds(pid) for name, pid in plan.processes.items()}, log_counts(plan.metrics_urls)
     started = time.monotonic()
-    measured = pool.submit(run_load, load).result()
+    try:
+        measured = pool.submit(run_load, load).result()
+    except (OSError, LoginRejected, MalformedMessage) as error:
+        raise MeasuringFailed(f"the load cannot go on: {error}; `diskless coordinator status` shows which nodes are there") from error
     seconds = time.monotonic() - started
     cpu = {name: (cpu_seconds(pid) - before[name]) / seconds for name, pid in plan.processes.items()}
     return _Run(measured, settled_log_counts(plan.metrics_urls).bytes_per_batch_since(counts) or ENTRY_BYTES_PER_BATCH), cpu

@@ -38,7 +38,7 @@ async def create_targets(
     ]
 
 
-async def delete_topic(servers: str, topic: str, properties: Mapping[str, str] = PLAIN) -> None:
-    """Delete the topic of a benchmark."""
+async def delete_topic(servers: str, topic: str, properties: Mapping[str, str] = PLAIN, timeout_ms: int | None = None) -> None:
+    """Delete the topic of a benchmark. Raises DisklessError."""
     async with DisklessClient(servers, client_id=CLIENT_ID, security=ClientSecurity(properties)) as client:
-        await client.delete_topic(topic)
+        await client.delete_topic(topic, timeout_ms=timeout_ms)

@@ -12,7 +12,7 @@ import click
 
 from cli.node_security import node_properties, node_security, read_client_properties, without_nodes
 from cli.options import FiniteRange, kafka_options, output_option
-from cli.outcome import Failed
+from cli.outcome import Exit, Failed
 from cli.output import print_rows, say
 
 COLUMNS = (
@@ -33,12 +33,28 @@ COLUMNS = (
     "errors",
 )
 
+BATCHES_MAX = 10_000
+"""Batches per file: more make requests near the size that nodes read (socket.request.max.bytes) and take minutes to make."""
+
+
+def _shapes(_context: click.Context, _parameter: click.Parameter, text: str) -> list[int]:
+    try:
+        shapes = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not a list of numbers like 10,100,1000") from None
+    for shape in shapes:
+        if not 1 <= shape <= BATCHES_MAX:
+            raise click.BadParameter(f"{shape} batches per file; 1 to {BATCHES_MAX} can be measured")
+    return shapes
+
 
 @click.command()
 @click.option("--bootstrap-server", help="Nodes of a running service; without it a broker and one coordinator are started for the run.")
 @click.option("--kafka-bootstrap-server", help="The Kafka of that service, for the raw figures.")
 @click.option("--metrics-url", "metrics_urls", multiple=True, help="/metrics of its nodes, for log bytes per batch (repeatable).")
-@click.option("--batches-per-file", default="10,100,1000", show_default=True, help="Shapes of files, one after the other.")
+@click.option(
+    "--batches-per-file", default="10,100,1000", show_default=True, callback=_shapes, help="Shapes of files, one after the other."
+)
 @click.option("--partitions", default=100, show_default=True, type=click.IntRange(1, 100_000), help="User partitions of the load.")
 @click.option("--idempotent-share", default=0.3, show_default=True, type=FiniteRange(0, 1), help="Share of idempotent batches.")
 @click.option("--rate", default=0.0, show_default=True, type=FiniteRange(0), help="Batches per second; 0 measures saturation.")
@@ -55,7 +71,7 @@ def bench(
     bootstrap_server: str | None,
     kafka_bootstrap_server: str | None,
     metrics_urls: tuple[str, ...],
-    batches_per_file: str,
+    batches_per_file: list[int],
     partitions: int,
     idempotent_share: float,
     rate: float,
@@ -78,14 +94,11 @@ def bench(
 
     Example: `diskless bench --batches-per-file 100 --rate 20000`
     """
+    from cli.bench.failure import MeasuringFailed
     from cli.bench.run import Plan, run_plan
     from cli.service import status_of
     from coordinator.client.errors import DisklessError
 
-    try:
-        shapes = [int(part) for part in batches_per_file.split(",")]
-    except ValueError:
-        raise click.BadParameter(f"{batches_per_file!r} is not a list of numbers like 10,100,1000") from None
     if bootstrap_server and not kafka_bootstrap_server:
         raise click.UsageError("--bootstrap-server needs --kafka-bootstrap-server too: the raw figures come from the same Kafka")
     if bootstrap_server and kafka_bootstrap_server:
@@ -99,7 +112,7 @@ def bench(
         plan = Plan(
             servers=servers,
             kafka=kafka,
-            batches_per_file=shapes,
+            batches_per_file=batches_per_file,
             partitions=partitions,
             idempotent_share=idempotent_share,
             connections=connections,
@@ -117,6 +130,8 @@ def bench(
             rows = run_plan(plan, say)
         except DisklessError as error:
             raise Failed(str(error), status_of(error)) from error
+        except MeasuringFailed as error:
+            raise Failed(str(error), Exit.UNAVAILABLE) from error
     print_rows(rows, output, [column for column in COLUMNS if column in rows[0]])
     if output == "table":
         say(f"raw SQLite, one plain row per batch: {rows[0]['raw_sqlite_rows_per_s']:,} rows/s")
@@ -144,11 +159,17 @@ def _service(
         yield servers, kafka, metrics_urls, {}
         return
     from cli.dev.coordinator import CoordinatorProcess
-    from cli.dev.kafka import KafkaCluster
+    from cli.dev.kafka import KafkaCluster, find_runtime
+    from cli.dev.up import EXPECTED_ERRORS
 
-    with tempfile.TemporaryDirectory(prefix="diskless-bench-") as folder:
+    try:
+        say("looking for Kafka's program, which is fetched once per machine")
+        runtime = find_runtime()
         say("starting a broker and a coordinator for the run")
-        with KafkaCluster(1, profile="bench") as broker:
+        with (
+            tempfile.TemporaryDirectory(prefix="diskless-bench-") as folder,
+            KafkaCluster(1, profile="bench", runtime=runtime) as broker,
+        ):
             properties = {"diskless.metadata.topic.num.partitions": "1"}
             node = CoordinatorProcess(1, bootstrap=broker.bootstrap, folder=Path(folder), properties=properties)
             try:
@@ -158,3 +179,5 @@ def _service(
                 yield node.address, broker.bootstrap, (f"{node.http}/metrics",), processes
             finally:
                 node.close()
+    except EXPECTED_ERRORS as error:
+        raise Failed(str(error)) from error
