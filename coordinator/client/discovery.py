@@ -16,6 +16,7 @@ from typing import Final, Generic, TypeVar, cast
 
 from coordinator.client.connection import ConnectionLost, RequestTimedOut
 from coordinator.client.errors import NotAuthorized, Refusal, Unavailable, refusal_of
+from coordinator.client.identify import ServerKind, complaint_as_node
 from coordinator.client.model import PartitionId, ServiceNode
 from coordinator.client.pool import ConnectionPool, Line
 from coordinator.client.retry import Deadline, RetryPolicy, server_timeout_ms
@@ -34,6 +35,9 @@ COORDINATOR_KEY_TYPE: Final = 100
 DIRECTORY: Final = 0
 """The coordinator that places topics."""
 ATTEMPT_TIMEOUT_MS: Final = 3_000
+IDENTIFY_MS: Final = 1_000
+STRANGERS: Final = (ServerKind.BROKER, ServerKind.HTTP)
+"""Kinds of servers that are taken for nodes by mistake, and do not become nodes by waiting."""
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -98,6 +102,8 @@ class Discovery:
         self._addresses = list(bootstrap)
         self._nodes: dict[int, ServiceNode] = {}
         self._nodes_are_stale = True
+        self._is_service_known = False
+        """Whether one of the addresses was a node: none is suspected to be another server then."""
         self._leaders: dict[int, ServiceNode] = {}
         self._owners: dict[bytes, int] = {}
         self._keys_of_topic: dict[bytes, list[bytes]] = {}
@@ -114,7 +120,8 @@ class Discovery:
     async def ask(self, message: Message, deadline: Deadline) -> Message:
         """Ask one node after the other, in rounds, until one answers. Raises Unavailable, which names each node's failure.
 
-        Raises NotAuthorized when all that were asked refuse this client, or are not believed: later rounds would end like that, too.
+        Raises NotAuthorized when all that were asked refuse this client, or are not believed, and Unavailable when none of them is
+        a node: later rounds would end like that, too.
         """
         attempt, why = 0, "the deadline passed"
         while True:
@@ -131,10 +138,20 @@ class Discovery:
                     self._doubt(address)
             if failures and refusals == len(failures):
                 raise NotAuthorized(ErrorCode.SASL_AUTHENTICATION_FAILED, "; ".join(dict.fromkeys(failures)))
+            if failures and attempt == 0:
+                await self._refuse_strangers(deadline)
             why = "; ".join(failures) or why
             if not await deadline.pause(self._policy, attempt, self._rng):
                 raise Unavailable(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"no node answers {type(message).__name__}: {why}")
             attempt += 1
+
+    async def _refuse_strangers(self, deadline: Deadline) -> None:
+        """Raise Unavailable when all bootstrap servers are known to be something else than nodes."""
+        if self._is_service_known or deadline.is_over:
+            return
+        found = await self._pool.identify(self._bootstrap, deadline.at_most_ms(IDENTIFY_MS))
+        if all(one.kind in STRANGERS for one in found):
+            raise Unavailable(ErrorCode.COORDINATOR_NOT_AVAILABLE, "; ".join(complaint_as_node(one) or "" for one in found))
 
     def _doubt(self, address: tuple[str, int]) -> None:
         if address in self._addresses:
@@ -185,6 +202,10 @@ class Discovery:
         found = await self.find_coordinators([str(i) for i in coordinator_ids], deadline)
         answers = dict(zip(coordinator_ids, found, strict=True))
         self._leaders.update((i, answer) for i, answer in answers.items() if isinstance(answer, ServiceNode))
+        self._is_service_known |= bool(self._leaders)
+        if not self._is_service_known:
+            # A Kafka broker answers, too: it has no such coordinators.
+            await self._refuse_strangers(deadline)
         return answers
 
     async def find_coordinators(self, keys: Sequence[str], deadline: Deadline) -> list[ServiceNode | Refusal]:
@@ -262,6 +283,7 @@ class Discovery:
         """Describe topics, in order; none means all. What a node does not know is asked of the directory's leader. Raises Unavailable."""
         response = await self.ask(_describe_request(topics, deadline), deadline)
         results = _topics_described(topics, response)
+        self._is_service_known = True
         unsure = [place for place, one in enumerate(results) if one.error_code != 0]
         if unsure and topics:
             confirmed = await self._confirm([topics[place] for place in unsure], deadline)

@@ -9,10 +9,11 @@ Invariant: a request that got no reply in time closes its connection, so that a 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 from coordinator.client.connection import ClientConnection, ConnectionLost, RequestTimedOut
+from coordinator.client.identify import Found, identify_all
 from coordinator.protocol.codec import Message
 from coordinator.security.client_security import PLAIN_TEXT, ClientSecurity
 
@@ -59,6 +60,10 @@ class ConnectionPool:
             return connection.call(message, remaining_s, api_key=api_key)
 
         return await self._send(line, send, timeout_s)
+
+    async def identify(self, servers: Sequence[tuple[str, int]], timeout_s: float) -> list[Found]:
+        """Find out what listens at addresses, on connections of their own."""
+        return await identify_all(servers, timeout_s, self._security.context())
 
     async def close(self) -> None:
         """Close every connection; what still waits gets ConnectionLost, and so does every later request."""
