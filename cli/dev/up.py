@@ -103,9 +103,11 @@ def run_up(options: UpOptions) -> None:
     start_s = time.monotonic()
     reap_leftovers()
     find_running()  # clears what those left that were killed
+    is_ours = False
     with _Signals() as signals, ExitStack() as stack:
         try:
             folder = stack.enter_context(_data_folder(options.folder))
+            is_ours = True
             service = LocalService(
                 folder=folder,
                 nodes=options.nodes,
@@ -149,10 +151,12 @@ def run_up(options: UpOptions) -> None:
             raise Failed(str(error)) from error
         finally:
             signals.is_asked = True  # from here on a signal must not interrupt the end
-            say("stopping")
+            if is_ours:  # else another one runs there, or nothing was begun
+                say("stopping")
             stop_s = time.monotonic()
             stack.close()
-            say(f"stopped in {time.monotonic() - stop_s:.1f} s; nothing is left running")
+            if is_ours:
+                say(f"stopped in {time.monotonic() - stop_s:.1f} s; nothing is left running")
 
 
 def _dashboard(service: LocalService, folder: Path) -> DevDashboard:

@@ -10,9 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from cli.dev.process import started_at
 from cli.dev.running import LOCK_FILE, FolderInUseError, FolderLock, entry_folder, find_running, register, stop_running
+from cli.main import root
+from cli.outcome import Exit
 
 STAND_IN = "import signal, sys; print('up', flush=True); signal.pause()"
 
@@ -70,3 +73,14 @@ def test_one_that_runs_is_found_and_stopped(tmp_path: Path) -> None:
         assert stop_running(one, timeout_s=20)
         assert process.wait(20) == -signal.SIGTERM
     assert find_running() == []
+
+
+def test_who_finds_the_folder_in_use_speaks_of_nothing_that_was_stopped(tmp_path: Path) -> None:
+    lock = FolderLock(tmp_path)
+    try:
+        result = CliRunner().invoke(root, ["dev", "up", "--folder", str(tmp_path)], prog_name="diskless")
+    finally:
+        lock.release()
+    assert result.exit_code == Exit.FAILURE
+    assert "runs already" in result.stderr
+    assert "nothing is left running" not in result.stderr
