@@ -196,6 +196,23 @@ def test_a_topic_deleted_under_the_service_stops_it(service: Service, kafka: Kaf
     assert "acknowledged entries are gone" in text if how == "deleted" else "Start again with empty data directories" in text
 
 
+def test_a_node_started_after_its_topic_vanished_creates_none(service: Service, kafka: Kafka) -> None:
+    node = start_with_topic(service, kafka)
+    assert node.terminate() == 0
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.delete_topics([service.topic])[service.topic].result(60)
+    wait_until(lambda: service.topic not in admin.list_topics().topics, "the topic to be gone")
+    status, text = run_to_end(node)
+    assert status == 1
+    assert f"topic {service.topic} does not exist, but {node.data_folder} holds the state of a service that had it" in text
+    assert "diskless restore start" in text
+    assert service.topic not in admin.list_topics().topics
+    # A new topic is for people to decide on.
+    create(kafka.bootstrap, service.topic, 2, SAFE)
+    node.start()
+    node.wait_ready()
+
+
 def test_new_partitions_of_the_topic_are_led_and_take_new_placements_only(service: Service, kafka: Kafka) -> None:
     create(kafka.bootstrap, service.topic, 2, SAFE)
     for node_id in (1, 2):

@@ -21,6 +21,7 @@ import uuid
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import TypedDict
 
 from coordinator.adapters.kafka.acls import KafkaAcls
@@ -451,6 +452,14 @@ def readiness(node: Node) -> tuple[bool, Mapping[str, object]]:
     return node.is_joined and not waiting and not loading and not failed and node.withheld_reason is None, detail
 
 
+def has_state(path: Path) -> bool:
+    """Whether a data directory holds a state database; False for one that cannot be read, of which the start says more."""
+    try:
+        return any(path.glob("partition-*.db"))
+    except OSError:
+        return False
+
+
 def node_config(settings: Settings, endpoints: list[Endpoint]) -> NodeConfig:
     """Return the node's configuration from the settings."""
     factor, in_sync = settings.diskless_metadata_topic_replication_factor, settings.diskless_metadata_topic_min_insync_replicas
@@ -461,6 +470,7 @@ def node_config(settings: Settings, endpoints: list[Endpoint]) -> NodeConfig:
         topic=settings.metadata_topic,
         topic_partitions=settings.diskless_metadata_topic_num_partitions,
         topic_auto_create=settings.diskless_metadata_topic_auto_create,
+        state_found_in=next((str(path) for path in settings.data_dirs if has_state(path)), ""),
         expectations=TopicExpectations(replication_factor=factor, min_insync_replicas=in_sync, is_development=factor == 1),
         limits=Limits(
             file_commit_max_age_ms=settings.file_commit_max_age_ms,

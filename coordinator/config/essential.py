@@ -130,8 +130,9 @@ class EssentialSettings:
         "diskless.metadata.topic.auto.create",
         True,
         essential=True,
-        why="""Whether a starting coordinator creates the metadata topic when it is missing. Where topics are under change control
-        set false and run `diskless init`; a topic that vanished is then noticed and not replaced by an empty one.""",
+        why="""Whether a starting coordinator creates the metadata topic when it is missing. One whose data directories hold state
+        never does: the topic vanished, and it says so. Where topics are under change control, or data directories come empty with
+        every start, set false and run `diskless init`.""",
     )
     group_id: str = text(
         "group.id",

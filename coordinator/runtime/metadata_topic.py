@@ -1,6 +1,7 @@
 """The metadata topic under a node: waited for or created at the start, safe to lead on, and the same one while the node lives.
 
-A topic that would lose acknowledged data, is gone, or is another one than before, ends the process (`FatalError`). That it cannot be
+A topic that would lose acknowledged data, is gone, or is another one than before, ends the process (`FatalError`). A node whose data
+directories hold state had a topic: it does not create an empty one in place of that. That it cannot be
 looked at, because Kafka is unreachable or refuses, is counted and tried again.
 """
 
@@ -82,16 +83,28 @@ class MetadataTopic:
 
     async def _await_topic(self) -> TopicFacts:
         """Wait for Kafka, and for the topic, which is created when allowed. Raises `FatalError`, `ClusterRefused`."""
+        missing = 0
         while True:
             try:
                 return await self._cluster.describe_topic()
             except TopicMissing:
-                await self._create_topic()
+                missing += 1
+                if not self._config.topic_auto_create or not self._config.state_found_in:
+                    await self._create_topic()
+                elif missing >= MISSING_CHECKS_MAX:
+                    raise FatalError(self._vanished()) from None
             except ClusterRefused:
                 raise
             except KafkaUnavailable as unavailable:
                 LOG.warning("waiting for Kafka error=%r", str(unavailable))
             await asyncio.sleep(self._rng.uniform(*self._config.pauses.kafka_retry_s))
+
+    def _vanished(self) -> str:
+        return (
+            f"topic {self._config.topic} does not exist, but {self._config.state_found_in} holds the state of a service that had it: it was"
+            " deleted, or bootstrap.servers leads to another Kafka. An empty one is not put in its place: `diskless restore start` makes it"
+            " anew from the snapshots in the object store; to give up what was committed, run `diskless init`"
+        )
 
     async def _create_topic(self) -> None:
         config = self._config

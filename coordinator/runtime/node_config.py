@@ -58,6 +58,8 @@ class NodeConfig:
     files: FileRules = NO_FILES_DELETED
     retention: RetentionRules = field(default_factory=RetentionRules)
     orphans: ScanRules = NO_SCANS
+    state_found_in: str = ""
+    """A data directory that held state databases before the start: there was a metadata topic. Empty for none."""
     snapshot_peers: tuple[PeerAddress, ...] = ()
     """Nodes to ask for snapshots as long as the directory is not loaded, which may have to come from one itself."""
 

@@ -6,7 +6,9 @@ import asyncio
 
 import pytest
 
-from coordinator.runtime.ports import TopicMissing
+from coordinator.runtime.metadata_topic import MISSING_CHECKS_MAX
+from coordinator.runtime.pauses import Pauses
+from coordinator.runtime.ports import TopicFacts, TopicMissing
 from coordinator.testing.kafka_cluster import FakeCluster
 from coordinator.testing.state_store import MemoryStateStores
 from tests.runtime.nodes import in_memory, running
@@ -30,6 +32,32 @@ async def test_a_new_topic_that_some_brokers_do_not_know_yet_is_waited_for(monke
         await started.until(lambda: len(started.node.view.led()) == 2 or bool(started.fatal), "leadership, or the end")
     assert started.fatal == []
     assert asked > 3
+
+
+async def test_a_node_with_state_puts_no_empty_topic_in_the_place_of_one_that_vanished() -> None:
+    kafka = in_memory(topic_exists=False)
+    async with running(kafka, MemoryStateStores(), state_found_in="/data/one", pauses=Pauses(kafka_retry_s=(0.001, 0.002))) as started:
+        await started.until(lambda: bool(started.fatal), "the end")
+        with pytest.raises(TopicMissing):
+            await kafka.node("2").cluster.describe_topic()
+    assert "/data/one holds the state of a service that had it" in str(started.fatal[0])
+
+
+async def test_a_node_with_state_waits_for_a_topic_that_a_broker_does_not_know_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = 0
+    describe_topic = FakeCluster.describe_topic
+
+    async def late(cluster: FakeCluster) -> TopicFacts:
+        nonlocal asked
+        asked += 1
+        if asked < MISSING_CHECKS_MAX:
+            raise TopicMissing("UNKNOWN_TOPIC_OR_PART")
+        return await describe_topic(cluster)
+
+    monkeypatch.setattr(FakeCluster, "describe_topic", late)
+    async with running(in_memory(), MemoryStateStores(), state_found_in="/data", pauses=Pauses(kafka_retry_s=(0.001, 0.002))) as started:
+        await started.until(lambda: len(started.node.view.led()) == 2 or bool(started.fatal), "leadership, or the end")
+    assert started.fatal == []
 
 
 async def test_a_node_that_must_not_be_trusted_leads_no_moment_longer() -> None:
