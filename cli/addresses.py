@@ -16,16 +16,41 @@ if TYPE_CHECKING:
     from coordinator.client.identify import Found
     from coordinator.security.client_security import ClientSecurity
 
+OTHERS_S = 0.05
+"""How much longer the others have once one has answered."""
 LOOK_S = 1.5
 """How long a server has to say what it is; with the start of the program this stays below 3 s."""
 
 
-async def check_nodes(servers: Sequence[tuple[str, int]], timeout_s: float = LOOK_S, security: ClientSecurity | None = None) -> None:
-    """Raise `Failed` when none of the addresses can be a node's."""
-    from coordinator.client.identify import complaint_as_node, identify_all
+async def check_nodes(
+    servers: Sequence[tuple[str, int]], timeout_s: float = LOOK_S, security: ClientSecurity | None = None
+) -> list[tuple[str, int]]:
+    """Return the addresses, those first that have answered as nodes; raise `Failed` when none of them can be a node's.
+
+    Where one has answered the others are hardly waited for: a node that hangs is not to hold up every command.
+    """
+    from coordinator.client.identify import complaint_as_node, identify
 
     context = None if security is None else security.context()
-    _judge(await identify_all(servers, min(LOOK_S, timeout_s), context), complaint_as_node)
+    looks = [asyncio.ensure_future(identify(host, port, min(LOOK_S, timeout_s), context)) for host, port in servers]
+
+    def nodes() -> list[tuple[str, int]]:
+        done = zip(servers, looks, strict=True)
+        return [server for server, look in done if look.done() and complaint_as_node(look.result()) is None]
+
+    try:
+        waiting = set(looks)
+        while waiting and not nodes():
+            _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        if waiting:
+            await asyncio.wait(waiting, timeout=OTHERS_S)
+        if first := nodes():
+            return [*first, *(server for server in servers if server not in first)]
+        _judge([look.result() for look in looks], complaint_as_node)
+        return list(servers)
+    finally:
+        for look in looks:
+            look.cancel()
 
 
 def check_brokers(bootstrap_servers: str, properties: Mapping[str, str]) -> None:

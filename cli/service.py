@@ -38,17 +38,17 @@ async def open_client(bootstrap_server: str, timeout_s: float, *, object_store: 
 
     security = node_security()
     try:
-        client = DisklessClient(
-            bootstrap_server,
-            client_id="diskless-cli",
-            api_timeout_ms=milliseconds(timeout_s),
-            object_store=object_store,
-            security=security,
-        )
+        servers = parse_servers(bootstrap_server)
     except ValueError as error:
         raise Failed(f"--bootstrap-server: {error}", Exit.USAGE) from error
-    await check_nodes(parse_servers(bootstrap_server), timeout_s, security)
-    async with client:
+    servers = await check_nodes(servers, timeout_s, security)
+    async with DisklessClient(
+        [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in servers],
+        client_id="diskless-cli",
+        api_timeout_ms=milliseconds(timeout_s),
+        object_store=object_store,
+        security=security,
+    ) as client:
         yield client
 
 

@@ -12,9 +12,10 @@ from contextlib import contextmanager
 import pytest
 from click.testing import CliRunner, Result
 
+from cli.addresses import LOOK_S, check_nodes
 from cli.main import root
 from cli.outcome import Exit
-from tests.client.strangers import Answer, as_broker, as_http, hang_up, listening
+from tests.client.strangers import Answer, as_broker, as_http, be_silent, hang_up, listening
 from tests.server.lines import Echo, serving
 
 BOUND_S = 20.0
@@ -85,6 +86,14 @@ def test_one_right_address_of_several_is_enough_to_go_on(refused: str) -> None:
     with background(None) as node:
         result = run("topics", "list", "--bootstrap-server", f"{refused},{node}", "--timeout", "0.3")
     assert "nobody listens" not in result.stderr.splitlines()[0]
+
+
+async def test_a_node_that_hangs_is_asked_last_and_holds_up_no_command() -> None:
+    async with listening(be_silent) as silent, serving(Echo()) as (_, port):
+        servers = [("127.0.0.1", silent), ("127.0.0.1", port)]
+        start_s = time.monotonic()
+        assert await check_nodes(servers, 600.0) == servers[::-1]
+        assert time.monotonic() - start_s < LOOK_S
 
 
 @pytest.mark.parametrize("command", ASK_NODES, ids=" ".join)
