@@ -19,7 +19,10 @@ import pytest
 
 from cli.dev.coordinator import CoordinatorProcess
 from cli.dev.kafka import Kafka
+from cli.dev.place import Place
+from coordinator.client.client import DisklessClient
 from coordinator.client.connection import ClientConnection
+from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import encode
 from coordinator.protocol.framing import request_frame
@@ -194,6 +197,31 @@ def test_ten_thousand_idle_connections_and_requests_that_never_end(node: Coordin
         assert node.metric("connections") >= CONNECTIONS
         sockets.close()
         wait_until(lambda: node.metric("connections") < 20, "the node to let the connections go")
+
+
+def test_a_low_limit_of_open_files_costs_connections_and_not_the_node(kafka: Kafka, tmp_path: Path) -> None:
+    """State databases, snapshots and Kafka's clients need files, too: connections leave some."""
+    service = Service(kafka.bootstrap, tmp_path, partitions=4)
+    limited = service.add(1, place=Place(command_prefix=("/bin/sh", "-c", 'ulimit -n 300 && exec "$@"', "sh")))
+    try:
+        limited.start()
+        limited.wait_ready()
+        asyncio.run(take_snapshots_around_a_flood(limited))
+        assert limited.readiness()[0]
+    finally:
+        service.stop()
+
+
+async def take_snapshots_around_a_flood(limited: CoordinatorProcess) -> None:
+    """The second ones are asked for on the connections of the first, while as many others as possible are open."""
+    async with DisklessClient(limited.address) as client:
+        await client.create_topic("before", 8)
+        assert [taken.refusal.code for taken in await client.take_snapshots()] == [ErrorCode.NONE] * 4
+        await client.create_topic("between", 8)
+        with ExitStack() as sockets:
+            for _ in range(400):
+                sockets.enter_context(socket.create_connection(place(limited), timeout=60))
+            assert [taken.refusal.code for taken in await client.take_snapshots()] == [ErrorCode.NONE] * 4
 
 
 def trickle(connections: list[socket.socket], *, rounds: int) -> None:

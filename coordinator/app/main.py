@@ -364,7 +364,7 @@ class Process:
         handler = LateHandler()
         limits = ServerLimits(
             request_bytes_max=settings.socket_request_max_bytes,
-            connections_max=settings.connections_max,
+            connections_max=_connections_max(settings),
             connection_idle_ms_max=settings.connections_max_idle_ms,
             pending_requests_max=settings.connection_pending_max_requests,
             pending_bytes_max=settings.connection_pending_max_bytes,
@@ -450,6 +450,15 @@ def readiness(node: Node) -> tuple[bool, Mapping[str, object]]:
         "withheld": node.withheld_reason,
     }
     return node.is_joined and not waiting and not loading and not failed and node.withheld_reason is None, detail
+
+
+def _connections_max(settings: Settings) -> int:
+    """How many connections each listener takes."""
+    if sys.platform == "win32":
+        return settings.connections_max
+    from coordinator.app.open_files import connections_that_fit
+
+    return connections_that_fit(settings.connections_max, len(settings.listeners))
 
 
 def has_state(path: Path) -> bool:

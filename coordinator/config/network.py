@@ -24,8 +24,8 @@ class NetworkSettings:
         10_000,
         low=1,
         high=1_000_000,
-        why="""Open connections of this process at most; a further one is closed at once. Each costs a file descriptor: keep it below
-        the process's limit of open files.""",
+        why="""Open connections of each listener at most; a further one is closed at once. Each costs a file descriptor: where the
+        process's hard limit of open files (LimitNOFILE, ulimit -Hn) has no room for all and for 500 others, fewer are taken.""",
     )
     connections_max_idle_ms: int = integer(
         "connections.max.idle.ms",

@@ -29,3 +29,22 @@ def test_the_soft_limit_is_raised_as_far_as_needed_and_allowed(
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, cwd=Path(__file__).parents[2])
     assert done.stdout.split() == [str(expected), str(expected), str(hard)]
     assert ("LimitNOFILE" in done.stderr) is not is_enough
+
+
+FITTING = """
+import resource, sys
+from coordinator.app.open_files import connections_that_fit
+limit, connections, listeners = map(int, sys.argv[1:])
+resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+print(connections_that_fit(connections, listeners))
+"""
+
+
+@pytest.mark.parametrize(
+    ("limit", "connections", "listeners", "expected"),
+    [(2_000, 1_000, 1, 1_000), (1_200, 1_000, 1, 700), (1_200, 1_000, 2, 350), (300, 10_000, 1, 150), (64, 10_000, 100, 1)],
+)
+def test_connections_leave_files_for_everything_else(limit: int, connections: int, listeners: int, expected: int) -> None:
+    command = [sys.executable, "-c", FITTING, str(limit), str(connections), str(listeners)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, cwd=Path(__file__).parents[2])
+    assert done.stdout.split() == [str(expected)]
