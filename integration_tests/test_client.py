@@ -164,3 +164,12 @@ async def test_a_leader_that_is_killed_loses_and_repeats_nothing(kafka: Kafka, s
         assert [set(outcome.base_offsets.tolist()) for outcome in outcomes] == [{number} for number in range(40)]
         ends = await client.list_offsets([(partition, LATEST) for partition in partitions])
         assert [end.offset for end in ends] == [40] * 6
+
+
+async def test_kafka_itself_is_told_from_a_node_in_every_operation(kafka: Kafka) -> None:
+    """It answers what a client asks at first, and knows no coordinators."""
+    async with DisklessClient(kafka.bootstrap, api_timeout_ms=600_000) as client:
+        with pytest.raises(InvalidRequest, match="is a Kafka broker, not a Diskless Coordinator node"):
+            await client.create_topic("orders", 3)
+        with pytest.raises(InvalidRequest, match="is a Kafka broker, not a Diskless Coordinator node"):
+            await client.describe_topic("orders")

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Se
 from typing import Final, Generic, TypeVar, cast
 
 from coordinator.client.connection import ConnectionLost, RequestTimedOut
-from coordinator.client.errors import NotAuthorized, Refusal, Unavailable, refusal_of
+from coordinator.client.errors import InvalidRequest, NotAuthorized, Refusal, Unavailable, refusal_of
 from coordinator.client.identify import ServerKind, complaint_as_node
 from coordinator.client.model import PartitionId, ServiceNode
 from coordinator.client.pool import ConnectionPool, Line
@@ -120,8 +120,8 @@ class Discovery:
     async def ask(self, message: Message, deadline: Deadline) -> Message:
         """Ask one node after the other, in rounds, until one answers. Raises Unavailable, which names each node's failure.
 
-        Raises NotAuthorized when all that were asked refuse this client, or are not believed, and Unavailable when none of them is
-        a node: later rounds would end like that, too.
+        Raises NotAuthorized when all that were asked refuse this client, or are not believed, and InvalidRequest when none of them
+        is a node: later rounds would end like that, too.
         """
         attempt, why = 0, "the deadline passed"
         while True:
@@ -146,12 +146,12 @@ class Discovery:
             attempt += 1
 
     async def _refuse_strangers(self, deadline: Deadline) -> None:
-        """Raise Unavailable when all bootstrap servers are known to be something else than nodes."""
+        """Raise InvalidRequest when all bootstrap servers are known to be something else than nodes."""
         if self._is_service_known or deadline.is_over:
             return
         found = await self._pool.identify(self._bootstrap, deadline.at_most_ms(IDENTIFY_MS))
         if all(one.kind in STRANGERS for one in found):
-            raise Unavailable(ErrorCode.COORDINATOR_NOT_AVAILABLE, "; ".join(complaint_as_node(one) or "" for one in found))
+            raise InvalidRequest(ErrorCode.INVALID_REQUEST, "; ".join(complaint_as_node(one) or "" for one in found))
 
     def _doubt(self, address: tuple[str, int]) -> None:
         if address in self._addresses:

@@ -18,6 +18,9 @@ from coordinator.protocol.api_keys import ApiKey
 from coordinator.security.tls_errors import explain_to_client
 
 IDENTIFY_TIMEOUT_S: Final = 2.0
+NUDGE_S: Final = 0.3
+_BLANK_LINE: Final = b"\r\n\r\n"
+"""Ends the head of an HTTP request, for which such a server waits before it says anything."""
 
 _CORRELATION_ID: Final = 0x6469736B
 _CLIENT_ID: Final = b"diskless-identify"
@@ -60,7 +63,7 @@ async def identify(host: str, port: int, timeout_s: float = IDENTIFY_TIMEOUT_S, 
         async with asyncio.timeout(timeout_s):
             reader, writer = await asyncio.open_connection(host, port, ssl=tls)
             writer.write(struct.pack(">i", len(_REQUEST)) + _REQUEST)
-            return Found(host, port, await _kind(reader))._replace(is_encrypted=tls is not None)
+            return Found(host, port, await _nudged(reader, writer))._replace(is_encrypted=tls is not None)
     except ssl.SSLError as error:
         return Found(host, port, ServerKind.UNTRUSTED, explain_to_client(error))
     except socket.gaierror as error:
@@ -82,6 +85,18 @@ async def identify_all(
 ) -> list[Found]:
     """Find out what listens at several addresses, all asked at once."""
     return list(await asyncio.gather(*(identify(host, port, timeout_s, tls) for host, port in servers)))
+
+
+async def _nudged(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> ServerKind:
+    """Read the answer; a server that is silent for a moment gets a blank line, too."""
+    reading = asyncio.ensure_future(_kind(reader))
+    try:
+        done, _ = await asyncio.wait({reading}, timeout=NUDGE_S)
+        if not done:
+            writer.write(_BLANK_LINE)
+        return await reading
+    finally:
+        reading.cancel()
 
 
 async def _kind(reader: asyncio.StreamReader) -> ServerKind:

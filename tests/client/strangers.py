@@ -29,6 +29,12 @@ async def as_http(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
     writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
 
+async def as_patient_http(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Wait for the end of a request's head, as most HTTP servers do, before saying that it was none."""
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+
 async def as_tls(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Answer plain text with a TLS alert."""
     await reader.read(4)

@@ -9,9 +9,9 @@ import time
 import pytest
 
 from coordinator.client.client import DisklessClient
-from coordinator.client.errors import Unavailable
+from coordinator.client.errors import InvalidRequest
 from tests.client.scripted import scripted
-from tests.client.strangers import API_VERSIONS, Answer, as_broker, as_http, listening
+from tests.client.strangers import API_VERSIONS, Answer, as_broker, as_http, as_patient_http, listening
 from tests.client.test_client import TOPIC
 
 SOON_S = 30.0
@@ -31,14 +31,19 @@ async def as_whole_broker(reader: asyncio.StreamReader, writer: asyncio.StreamWr
         writer.close()
 
 
-@pytest.mark.parametrize(("server", "said"), [(as_whole_broker, "is a Kafka broker, not a Diskless"), (as_http, "is an HTTP port")])
+@pytest.mark.parametrize(
+    ("server", "said"),
+    [(as_whole_broker, "is a Kafka broker, not a Diskless"), (as_http, "is an HTTP port"), (as_patient_http, "is an HTTP port")],
+)
 async def test_another_server_is_told_at_once(server: Answer, said: str) -> None:
     async with listening(server) as port, DisklessClient(f"127.0.0.1:{port}", api_timeout_ms=600_000) as client:
         start_s = time.monotonic()
-        with pytest.raises(Unavailable, match=said):
+        with pytest.raises(InvalidRequest, match=said):
             await client.list_topics()
-        with pytest.raises(Unavailable, match=said):
+        with pytest.raises(InvalidRequest, match=said):
             await client.describe_topic("orders")
+        with pytest.raises(InvalidRequest, match=said):
+            await client.create_topic("orders", 3)
         assert time.monotonic() - start_s < SOON_S
 
 
