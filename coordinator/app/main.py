@@ -364,6 +364,7 @@ class Process:
         handler = LateHandler()
         limits = ServerLimits(
             request_bytes_max=settings.socket_request_max_bytes,
+            unfinished_bytes_max=max(settings.socket_unfinished_max_bytes, settings.socket_request_max_bytes),
             connections_max=_connections_max(settings),
             connection_idle_ms_max=settings.connections_max_idle_ms,
             pending_requests_max=settings.connection_pending_max_requests,

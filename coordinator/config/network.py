@@ -19,6 +19,15 @@ class NetworkSettings:
         why="""Largest request that is read; the size is checked before memory is reserved and a larger one closes the connection.
         Kafka's key and default: far above a commit of 10 000 batches (0.8 MB).""",
     )
+    socket_unfinished_max_bytes: int = integer(
+        "socket.unfinished.max.bytes",
+        512 * 1024 * 1024,
+        low=1_024,
+        high=1 << 40,
+        why="""Bytes that requests which are not complete may have together, for each listener. Beyond it the connection with the largest
+        one is closed: clients that begin large requests and never finish them cannot fill the memory. One request of the largest size
+        always fits.""",
+    )
     connections_max: int = integer(
         "connections.max",
         10_000,

@@ -415,3 +415,32 @@ async def test_a_reply_after_the_client_left_is_counted_and_dropped() -> None:
 @pytest.fixture(autouse=True)
 def _log_everything(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "coordinator.adapters.server")
+
+
+async def test_unfinished_requests_of_many_connections_do_not_fill_the_memory() -> None:
+    limits = ServerLimits(request_bytes_max=1_000_000, unfinished_bytes_max=100_000)
+    async with serving(Echo(), limits=limits) as (server, port):
+        begun = []
+        for size in (30_000, 20_000, 40_000):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write((900_000).to_bytes(4, "big") + bytes(size))
+            begun.append((reader, writer))
+        await until(lambda: server.stats.unfinished_bytes == 90_000)
+        small = await asyncio.open_connection("127.0.0.1", port)
+        small[1].write((900_000).to_bytes(4, "big") + bytes(15_000))
+        # The largest one goes, and the others stay.
+        assert await read_to_end(begun[2][0]) == b""
+        await until(lambda: server.stats.connections_open == 3)
+        assert server.stats.closed == {CloseReason.UNFINISHED: 1}
+        assert server.stats.unfinished_bytes == 65_000
+        # A request that is finished is served, and one whose client is gone takes nothing.
+        body = _request(7, bytes(1_000))
+        other = await asyncio.open_connection("127.0.0.1", port)
+        other[1].write(body[:500])
+        await until(lambda: server.stats.unfinished_bytes > 65_000)
+        other[1].write(body[500:])
+        assert await read_frame(other[0]) == reply_frame(7, bytes(1_000))[4:]
+        assert server.stats.unfinished_bytes == 65_000
+        for _, writer in (*begun, small, other):
+            writer.close()
+        await until(lambda: server.stats.unfinished_bytes == server.stats.connections_open == 0)

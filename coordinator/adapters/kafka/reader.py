@@ -338,7 +338,9 @@ class KafkaLogReader:
                     continue
                 cursor.next_offset += 1  # an offset without an entry, before the first one that was asked for
             if offset != cursor.next_offset:
-                self._break(cursor, breaks, LogBroken.GAP, f"expected offset {cursor.next_offset}, read {offset}")
+                missing = f"expected offset {cursor.next_offset}, read {offset}"
+                cause = "another program wrote to the topic in a transaction, or a broker lost entries: docs/operating.md"
+                self._break(cursor, breaks, LogBroken.GAP, f"{missing} ({cause})")
                 cursor = None
                 continue
             epoch = message.leader_epoch()

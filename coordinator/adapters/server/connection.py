@@ -62,6 +62,9 @@ class Owner(Protocol):
     def forget(self, connection: Connection) -> None:
         """Note that a connection is gone."""
 
+    def make_room(self) -> None:
+        """Disconnect the connection with the largest unfinished request."""
+
 
 class _Head(NamedTuple):
     """The bytes before a request's body without the correlation id: `start` is before that and `rest` behind it.
@@ -118,6 +121,8 @@ class Connection(asyncio.Protocol):
         self._queue = ReplyQueue(limits.pending_requests_max, limits.pending_bytes_max, limits.pending_large_max)
         # Complete requests: those from `_dispatched` on may not be dispatched yet. Mostly it is one read's worth, and the time is when
         # the first of them was read.
+        self.unfinished_bytes = 0
+        """The bytes that have come of a request that is not complete."""
         self._backlog: list[bytes] = []
         self._dispatched = 0
         self._received_s = 0.0
@@ -189,6 +194,16 @@ class Connection(asyncio.Protocol):
         self._proceed()
         if damage is not None:
             self.close(CloseReason.MALFORMED, str(damage))
+        elif (held := self._frames.bytes_held) != self.unfinished_bytes and self._count_unfinished(
+            held
+        ) > self._limits.unfinished_bytes_max:
+            self._owner.make_room()
+
+    def _count_unfinished(self, size: int) -> int:
+        """Count the bytes of an unfinished request; returns those of all connections."""
+        self._stats.unfinished_bytes += size - self.unfinished_bytes
+        self.unfinished_bytes = size
+        return self._stats.unfinished_bytes
 
     def pause_writing(self) -> None:
         """Stop serving: the peer does not take its replies."""
@@ -211,6 +226,7 @@ class Connection(asyncio.Protocol):
             if timer is not None:
                 timer.cancel()
         self._desk.close()
+        self._count_unfinished(0)
         self._owner.waiting_room.leave(self)
         if self._end is not CloseReason.TOO_MANY:
             if self._end is None:
@@ -242,6 +258,7 @@ class Connection(asyncio.Protocol):
         """See `Guest`."""
         if self._end is None:
             self._note_end(reason, detail)
+        self._count_unfinished(0)
         self._transport.abort()
 
     # --- called by the login

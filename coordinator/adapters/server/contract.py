@@ -150,6 +150,7 @@ class CloseReason(Enum):
     UNSUPPORTED = "unsupported request or version"
     SLOW_READER = "client does not read its replies"
     OUTPUT_FULL = "client reads its replies too slowly"
+    UNFINISHED = "request not finished while many others are not"
     IDLE = "idle"
     TOO_MANY = "too many connections"
     TLS_FAILED = "no TLS"
@@ -189,12 +190,16 @@ class ServerLimits:
     A peer that takes no byte of waiting output for `output_stall_timeout_ms`, or lets more than `output_bytes_max`
     collect, is disconnected.
 
+    When the unfinished requests of all connections together have more than `unfinished_bytes_max`, the connection with the largest one
+    is disconnected.
+
     Before its login a connection may send requests of `login_request_bytes_max`, and has `login_timeout_ms` from its beginning. Of
     `logins_waiting_max` connections without a login one more displaces the oldest. A failed login is answered after
     `login_failure_delay_ms`. A login holds for `session_ms_max`; 0 is without end.
     """
 
     request_bytes_max: int = 100 * 1024 * 1024
+    unfinished_bytes_max: int = 512 * 1024 * 1024
     connections_max: int = 10_000
     connection_idle_ms_max: int = 600_000
     pending_requests_max: int = 256
@@ -212,11 +217,15 @@ class ServerLimits:
 
 @dataclass(slots=True, kw_only=True)
 class ServerStats:
-    """Counters of one listener since it was made; `connections_open` is a level. Requests are counted by wire number."""
+    """Counters of one listener since it was made; `connections_open` and `unfinished_bytes` are levels.
+
+    Requests are counted by wire number.
+    """
 
     connections_open: int = 0
     connections_opened: int = 0
     requests: Counter[int] = field(default_factory=Counter)
+    unfinished_bytes: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
     replies_too_late: int = 0

@@ -68,6 +68,14 @@ class Server:
             return Connection(self, connection_id, loop)
         return Arrival(self, connection_id, self.security.tls(), lambda: Connection(self, connection_id, loop))
 
+    def make_room(self) -> None:
+        """Disconnect the connection with the largest unfinished request: together they hold too much memory."""
+        largest = max((one for one in self._connections if isinstance(one, Connection)), key=lambda one: one.unfinished_bytes)
+        size, limit = largest.unfinished_bytes, self.limits.unfinished_bytes_max
+        largest.turn_out(
+            CloseReason.UNFINISHED, f"{size} bytes of a request have come, all unfinished ones together have more than {limit}"
+        )
+
     async def stop(self, deadline_ms: int) -> None:
         """Stop accepting, answer the requests that were read, close; connections left after `deadline_ms` are cut off."""
         if self._listening is not None:
