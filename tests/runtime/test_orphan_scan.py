@@ -351,6 +351,32 @@ async def test_an_object_that_the_store_never_deletes_holds_up_nothing_behind_it
     assert records[-1].counts.orphans > records[-1].counts.deleted == 0
 
 
+async def test_a_page_has_all_attempts_in_each_round() -> None:
+    keys = [ulid(number) for number in range(10)]
+    made = world(keys)
+    made.store.fails_deleting = {keys[3]}
+    scan = made.scanner()
+    for _ in range(2):  # rounds
+        attempts = 1
+        while (await made.run(scan)).is_under_way:
+            attempts += 1
+        assert attempts == DELETE_ATTEMPTS
+
+
+async def test_an_attempt_that_succeeds_ends_the_count_of_those_that_failed() -> None:
+    keys = [ulid(number) for number in range(10)]
+    made = world(keys[:5])
+    scan = made.scanner()
+    for number in (3, 8):  # rounds
+        made.store.objects |= {key: obj(key) for key in keys[5:]}
+        made.store.fails_deleting = {keys[number]}
+        for _ in range(DELETE_ATTEMPTS - 1):
+            assert (await made.run(scan)).is_under_way
+        made.store.fails_deleting = set()
+        assert not (await made.run(scan)).is_under_way
+    assert not made.store.objects
+
+
 class Interrupting(MadeCoordinators):
     """While the first page is judged something happens."""
 

@@ -260,6 +260,7 @@ class OrphanScan:
                 began_s = loop.time()
                 counts = record.counts + await self._work(self._pages, page, record.after)
                 record = self._record = replace(record, after=page[-1].key, counts=counts)
+                self._not_deleted = ("", 0)
                 if loop.time() - saved_s > SAVE_S:
                     await self._save(self._store, record)
                     saved_s = loop.time()
