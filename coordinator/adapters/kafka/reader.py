@@ -177,8 +177,9 @@ class KafkaLogReader:
         self._command(lambda: self._set_cursor(partition, Cursor(partition, generation, next_offset, last_hash)))
 
     def unfollow(self, partition: int) -> None:
-        """Stop reading a partition; nothing of it is delivered after this call."""
+        """Stop reading a partition; nothing of it is delivered after this call, and it is not urgent any more."""
         self._wanted.pop(partition, None)
+        self.hurry(partition, False)
         self._command(lambda: self._set_cursor(partition, None))
 
     def hurry(self, partition: int, is_urgent: bool) -> None:

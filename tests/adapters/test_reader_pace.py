@@ -1,0 +1,157 @@
+"""When a reader delivers what it has read: together every so often, and at once while a partition is urgent."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from coordinator.adapters.kafka import reader as module
+from coordinator.adapters.kafka.reader import KafkaLogReader
+from coordinator.runtime.ports import LogBroken, LogEntry
+
+PATIENCE_S = 20.0
+NEVER_S = 3600.0
+
+
+class Message:
+    """An entry as the client library gives it out."""
+
+    def __init__(self, partition: int, offset: int) -> None:
+        self._partition = partition
+        self._offset = offset
+
+    def error(self) -> None:
+        return None
+
+    def partition(self) -> int:
+        return self._partition
+
+    def offset(self) -> int:
+        return self._offset
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, 0
+
+    def key(self) -> bytes:
+        return b"key"
+
+    def value(self) -> bytes:
+        return b"value"
+
+    def leader_epoch(self) -> int:
+        return 0
+
+
+class Topic:
+    """Partitions to which entries are appended; it is the consumer, too."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._ends = {0: 0, 1: 0}
+        self._messages: deque[Message] = deque()
+
+    def append(self, partition: int) -> None:
+        with self._condition:
+            self._messages.append(Message(partition, self._ends[partition]))
+            self._ends[partition] += 1
+            self._condition.notify_all()
+
+    def poll(self, timeout_s: float) -> Message | None:
+        with self._condition:
+            self._condition.wait_for(lambda: bool(self._messages), timeout_s)
+            return self._messages.popleft() if self._messages else None
+
+    def consume(self, count: int, _timeout_s: float) -> list[Message]:
+        with self._condition:
+            return [self._messages.popleft() for _ in range(min(count, len(self._messages)))]
+
+    def incremental_assign(self, partitions: Sequence[TopicPartition]) -> None:
+        """All is read from the beginning."""
+
+    def incremental_unassign(self, partitions: Sequence[TopicPartition]) -> None:
+        """Nothing more is appended."""
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+class Listener:
+    """Keeps the offsets that come together."""
+
+    def __init__(self) -> None:
+        self.deliveries: list[tuple[int, list[int]]] = []
+
+    def on_entries(self, partition: int, generation: int, entries: list[LogEntry], size_bytes: int) -> None:
+        del generation, size_bytes
+        self.deliveries.append((partition, [entry.offset for entry in entries]))
+
+    def on_log_broken(self, partition: int, generation: int, why: LogBroken, detail: str) -> None:
+        raise AssertionError(f"{partition} {generation} {why} {detail}")
+
+    async def until(self, deliveries: int) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while len(self.deliveries) < deliveries:  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def reading(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[KafkaLogReader, Listener]]:
+    """A reader of partition 0 whose second delivery never comes unless something wakes it."""
+    monkeypatch.setattr(module, "Consumer", lambda _properties: topic)
+    listener = Listener()
+    reader = KafkaLogReader(
+        loop=asyncio.get_running_loop(),
+        bootstrap_servers="127.0.0.1:1",
+        topic="t",
+        client_id="c",
+        listener=listener,
+        deliver_every_s=NEVER_S,
+    )
+    reader.follow(0, 0, 1)
+    reader.start()
+    try:
+        yield reader, listener
+    finally:
+        assert await reader.close()
+
+
+async def test_entries_come_together_until_one_is_urgent(monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = Topic()
+    async with reading(topic, monkeypatch) as (reader, listener):
+        topic.append(0)
+        await listener.until(1)
+        for _ in range(3):
+            topic.append(0)
+        await asyncio.sleep(0.3)
+        assert listener.deliveries == [(0, [0])]
+        reader.hurry(0, True)
+        await listener.until(2)
+        assert listener.deliveries == [(0, [0]), (0, [1, 2, 3])]
+        topic.append(0)
+        await listener.until(3)
+        reader.hurry(0, False)
+        topic.append(0)
+        await listener.until(4)
+        topic.append(0)
+        await asyncio.sleep(0.3)
+        assert len(listener.deliveries) == 4
+
+
+async def test_a_partition_that_is_followed_no_more_hurries_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = Topic()
+    async with reading(topic, monkeypatch) as (reader, listener):
+        reader.hurry(1, True)
+        topic.append(0)
+        await listener.until(1)
+        reader.unfollow(1)
+        # Up to two deliveries come at once: the reader waits for an entry already, and the command wakes it for another.
+        for _ in range(4):
+            topic.append(0)
+            await asyncio.sleep(0.15)
+        assert len(listener.deliveries) <= 3
