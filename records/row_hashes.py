@@ -22,7 +22,7 @@ _PIECE_BYTES = 1 << 18
 """Copied with the interpreter lock in some tenths of a millisecond."""
 
 _FILE_HEAD = np.dtype([("word", "S4"), ("numbers", ">i8", 7), ("content_hash_bytes", ">u4")])
-_TOMBSTONE_HEAD = np.dtype([("word", "S9"), ("numbers", ">i8", 2)])
+_TOMBSTONE_HEAD = len(b"tombstone").to_bytes(4, "big") + b"tombstone"
 _PRODUCER_HEAD = np.dtype([("word", "S8"), ("key", "u1", KEY_BYTES), ("numbers", ">i8", 3)])
 
 Hashes = npt.NDArray[np.uint8]
@@ -52,10 +52,9 @@ def hash_files(
 
 def hash_tombstones(object_keys: Sequence[str], reasons: Sequence[str], times_ms: Sequence[int], created_ms: Sequence[int]) -> Hashes:
     """The hashes of tombstones, of each the one of `state_digest.hash_tombstone`."""
-    heads = np.empty(len(object_keys), _TOMBSTONE_HEAD)
-    heads["word"] = b"tombstone"
-    heads["numbers"] = np.array((times_ms, created_ms), np.int64).T
-    return hash_rows([_bytes_of(heads), _few_texts(reasons), *_texts(object_keys)], DIGEST_BYTES)
+    heads = [_TOMBSTONE_HEAD] * len(object_keys)
+    numbers = [f"{time_ms} {created}" for time_ms, created in zip(times_ms, created_ms, strict=True)]
+    return hash_rows([heads, *_texts(object_keys), _few_texts(reasons), *_texts(numbers)], DIGEST_BYTES)
 
 
 def hash_producers(keys: Sequence[bytes], numbers: Int64s, rings: Sequence[bytes]) -> Hashes:

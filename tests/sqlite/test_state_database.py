@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import apsw
+import numpy as np
 import pytest
 
 from coordinator.adapters.sqlite import DirectoryFailed, StateCorrupt, StateDatabase, StateDatabases, StateLocked, kept_results
@@ -19,6 +20,7 @@ from coordinator.core.state.damage import StateBusy
 from coordinator.core.state.run_packing import RUN_ROWS_MAX
 from coordinator.core.tables.stored_rows import RunRow, unpack
 from coordinator.kafka.names import topic_id_text
+from records import state_digest
 from records.model import FilesFenced
 from tests.sqlite.replicas import CLUSTER_ID, NODE, PARTITION, TOPIC_ID, Replica, header
 from tests.sqlite.small_records import TOPIC, covered, created, deleted, file, live, started
@@ -152,6 +154,29 @@ def test_a_schema_of_another_time_is_discarded(tmp_path: Path, version: int) -> 
     assert f"version {version}" in str(again.open())
     assert again.load() is None
     again.close()
+
+
+def test_another_hash_of_a_row_is_another_version() -> None:
+    """Otherwise every row that an earlier release wrote counts as damaged, and nodes of two releases never have one digest."""
+    key = bytes(range(20))
+    batch = {name: np.array([number], np.int64) for number, name in enumerate(state_digest.BATCH_COLUMNS)}
+    low, high = (np.array([lane], np.int64) for lane in state_digest.key_lanes(key))
+    hashes = [
+        b"".join(half.tobytes() for half in state_digest.hash_batches(low, high, batch)),
+        state_digest.hash_partition(key, 9, 1, 0, -1, -1),
+        state_digest.hash_partition(key, 9, 1, 0, 3, 4),
+        state_digest.hash_producer(key, 1, 2, 3, bytes(24)),
+        state_digest.hash_file(1, "wal/a", b"content", 2, 3, 4, "0,1", 5, 6, 7),
+        state_digest.hash_record(b"entry"),
+        state_digest.hash_topic(key[:16], "t", 1, -1).to_bytes(),
+        state_digest.hash_tombstone("wal/a", "fenced", 1, 2),
+        state_digest.hash_item("node", "1", {"rack": "a"}).to_bytes(),
+        state_digest.hash_position(1, 2, 3, 4).to_bytes(),
+    ]
+    assert (VERSION, [one.hex()[:8] for one in hashes]) == (
+        5,
+        ["d322a6ca", "4ea5a35f", "b413bf9f", "0dcf0a04", "90667c76", "6a9fe39c", "412bd5bd", "94431a57", "ec922760", "72fabf93"],
+    )
 
 
 def test_a_file_that_is_no_database_is_discarded(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def tombstone_of(columns: tuple[Any, ...]) -> Tombstone:
     stone = Tombstone._make(columns[:-1])
     try:
         found = hash_tombstone(*stone)
-    except (struct.error, TypeError, AttributeError) as error:
+    except (TypeError, AttributeError) as error:
         raise DamagedRow(f"a tombstone has a column of another type than was written: {error}") from error
     if found != columns[-1]:
         raise DamagedRow(f"the tombstone of {stone.object_key!r:.100} is none that was written")
