@@ -490,7 +490,8 @@ class DisklessClient:
 
         Where the batches are placed is asked for unless `coordinator_ids` tell it of each, and `owner_ids` is computed from that unless
         given. `created_ms` is needed for keys without a ULID, whose time counts else, and the same for every commit of the file. Raises
-        InvalidRequest for an array of another dtype; a batch that is rejected raises nothing: see `CommitOutcome`.
+        InvalidRequest for an array of another dtype, or when `coordinator_ids` does not have one for each batch; a batch that is rejected
+        raises nothing: see `CommitOutcome`.
         """
         # Only commits need numpy, which takes a third of the time in which a command starts.
         import numpy as np
@@ -511,6 +512,9 @@ class DisklessClient:
         )
         if rows.dtype != BATCH:
             raise InvalidRequest(ErrorCode.INVALID_REQUEST, "batches must be CommitBatch objects or an array of the dtype BATCH")
+        if coordinator_ids is not None and len(coordinator_ids) != len(rows):
+            text = f"{len(rows)} batches have {len(coordinator_ids)} coordinator_ids; give one for each batch"
+            raise InvalidRequest(ErrorCode.INVALID_REQUEST, text)
         if not len(rows):
             return outcome_of(file, refused_rows(0, Refusal(ErrorCode.NONE, "")))
         if coordinator_ids is None:

@@ -113,6 +113,15 @@ async def test_an_array_of_batches_is_as_good_as_objects() -> None:
             await client.commit_file("k", 10, np.zeros(1, "V77"))
 
 
+@pytest.mark.parametrize("coordinator_ids", [[], [0], [0, 1, 2]])
+async def test_coordinators_are_told_of_each_batch_or_of_none(coordinator_ids: list[int]) -> None:
+    async with scripted() as cluster, client_of(cluster) as client:
+        cluster.add_topic(TOPIC, "t", 4)
+        with pytest.raises(InvalidRequest, match="one for each batch"):
+            await client.commit_file("k", 200, batches(0, 1), coordinator_ids=coordinator_ids)
+        assert not cluster.commits
+
+
 async def test_a_leader_that_moved_is_found_again() -> None:
     async with scripted() as cluster, client_of(cluster) as client:
         cluster.add_topic(TOPIC, "t", 4)
