@@ -1,6 +1,6 @@
 """Makes a state database from the rows of a snapshot: written under another name, proven, and only then put in its place.
 
-A crash at any point leaves the database that was there, or none, or the new one whole. What is left of an unfinished one is
+A crash at any point leaves the database that was there, or none, or the new one whole. The remains of an unfinished one are
 never opened, and removed when its database is made or opened next.
 """
 
@@ -83,7 +83,7 @@ def _unfinished(path: Path) -> Path:
 
 
 def _no_mark(reason: str) -> None:
-    """A damaged file that is not in use yet is deleted, nobody has to be warned of it."""
+    """Leave the lock unmarked: a damaged file that is not in use yet is deleted, and no later start has to be warned of it."""
 
 
 def _write(path: Path, header: Header, rows: Iterable[TableRows], rest: Rest) -> None:

@@ -1,7 +1,7 @@
 """The state database of one replica: one SQLite file, its lock, its writer and its reader.
 
 It is a cache of the log and may be deleted at any time. `open`, `load`, `write` and `close` belong to the writer's
-thread, the reader to the event loop. What was written is always the state as of one applied offset, whole.
+thread, the reader to the event loop. The database always holds the whole state as of one applied offset.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class SqliteDirectory:
         return self.stores.partitions()
 
     def applied_offset(self, partition: int, cluster_id: str, topic_id: bytes) -> int:
-        """How far the closed database of a log goes, or -1. Raises `StateLocked`, `DirectoryFailed`."""
+        """The last offset of a log in its closed database, or -1. Raises `StateLocked`, `DirectoryFailed`."""
         return self.stores.applied_offset(partition, cluster_id, topic_id)
 
     def remove(self, partition: int) -> None:
@@ -134,7 +134,7 @@ class SqliteDirectory:
         return DirectoryUse(room.total_bytes, room.free_bytes, sizes)
 
     def _check_identity(self) -> None:
-        """What is mounted at the path now, or made there anew, is not the directory. Raises `DirectoryFailed`, OSError."""
+        """Refuse a folder that was mounted or made at the path meanwhile. Raises `DirectoryFailed`, OSError."""
         self._folder.stat()
         try:
             meta = read_meta_properties(self._folder)

@@ -28,11 +28,11 @@ __all__ = [
 
 
 class DamagedRow(Exception):
-    """SQLite read a row, but what is in it was never written. `translated` makes a `StateCorrupt` of it."""
+    """A row that SQLite read has a content that was never written. `translated` makes a `StateCorrupt` of it."""
 
 
 CORRUPTIONS = (apsw.CorruptError, apsw.NotADBError, DamagedRow, UnicodeDecodeError)
-"""The last: a text that is no UTF-8 was never written, and the library cannot read it."""
+"""Exceptions of the library that mean damage; the last one, since a text that is not UTF-8 was never written."""
 OTHER_SIGNS = (
     apsw.SQLError,
     apsw.SchemaChangeError,
@@ -83,7 +83,7 @@ def directory_failed(path: Path, what: str, error: OSError) -> DirectoryFailed:
 
 
 def disk_full(path: Path, error: str) -> DiskFull:
-    """Says how full the disk is and what to do."""
+    """The error of a full disk, which says how full it is and what to do."""
     try:
         room = room_of(path.parent)
         how_full = f"{megabytes(room.free_bytes)} of {megabytes(room.total_bytes)} are free"

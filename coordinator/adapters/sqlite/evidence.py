@@ -1,4 +1,4 @@
-"""State databases that were set aside: what they are called, how many stay, and how they make room for those in use.
+"""State databases that were set aside: their names, how many stay, and how they make room for those in use.
 
 Evidence is worth less than a node that runs. Of each metadata partition the newest `KEPT_PER_PARTITION` stay, all together take
 at most a share of the disk, and when space is short the oldest go first, if need be all of them. Each removal is logged by name.

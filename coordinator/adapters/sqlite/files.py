@@ -1,4 +1,4 @@
-"""The files of one database: what belongs to it, how they go, how they get to the disk."""
+"""The files of one database: their names, their deletion, and their way to the disk."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class KeptResults:
         self._cleared_to: int | None = None
 
     def start_over(self) -> None:
-        """Forget what is known of the database."""
+        """Forget the end of the cleared prefix."""
         self._cleared_to = None
 
     def cleared_to(self) -> int:

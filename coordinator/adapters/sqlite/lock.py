@@ -1,7 +1,7 @@
 """The lock file beside a state database: who may use it, and whether its content can be trusted.
 
 The database is written without waiting for the disk, so after a crash of the operating system (not of the process) its
-pages may be a mixture of old and new. What the lock file says is synced before anything else is written, so a file from
+pages may be a mixture of old and new. The content of the lock file is synced before anything else is written, so a file from
 before such a crash is recognised without being read. It says one of: `clean` (everything is on disk), `open <boot id>`
 (trusted while the machine runs on) or `corrupt <reason>`.
 """
@@ -70,15 +70,15 @@ class LockFile:
                 return "the lock file does not say how the database was closed"
 
     def mark_open(self, boot_id: str) -> None:
-        """From here on the database is only good while the machine runs."""
+        """Note that from here on the database is only good while the machine runs."""
         self._write(f"open {boot_id}")
 
     def mark_clean(self) -> None:
-        """Everything is on disk."""
+        """Note that the whole database is on disk."""
         self._write(CLEAN)
 
     def mark_corrupt(self, reason: str) -> None:
-        """The database is to be discarded when it is opened next."""
+        """Note that the database is to be discarded when it is opened next."""
         self._write(f"corrupt {reason}")
 
     def _read(self) -> str:

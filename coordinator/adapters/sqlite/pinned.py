@@ -49,7 +49,7 @@ class PinnedDatabase:
 
     @property
     def head(self) -> SnapshotHead:
-        """What a snapshot of this state is of."""
+        """The head of a snapshot of this state."""
         return head_of(self.header)
 
     def tables(self, rest: Rest = no_rest) -> Iterator[TableRows]:

@@ -27,7 +27,7 @@ NAME_COLUMNS = (
 )
 FILE_COLUMNS = f"{NAME_COLUMNS}, live_batches, record, emptied_ms, lost_batches, record_proof, proof"
 LISTED_COLUMNS = f"{NAME_COLUMNS}, live_batches, emptied_ms, lost_batches, proof"
-"""Without the kept results of a commit: they are most of a row, and only a repetition of that commit needs them."""
+"""The columns of a file without the kept results: they are most of a row, and only a repetition of its commit needs them."""
 TOMBSTONE_COLUMNS = "object_key, reason, time_ms, created_ms, proof"
 RUN_COLUMNS = "id, last_offset, max_timestamp"
 FLUSHES = "(SELECT flushes FROM header)"
@@ -56,7 +56,7 @@ RUNS_OF_PARTITION = rows_as_json(RUN_COLUMNS, f"SELECT {RUN_COLUMNS} FROM run WH
 NAMES_MAX = 4096
 """Files whose names are kept, about a megabyte: the partitions of a file are mostly read at the same time."""
 LOOKS_MAX = 10
-"""A commit may trim a run between two looks; so many in a row do not come."""
+"""The limit of looks for a run: a commit may trim it between two, but so many commits do not come one after the other."""
 FLUSHES_SO_FAR = "SELECT flushes FROM header"
 
 
@@ -90,17 +90,17 @@ class StateReader:
     # ---- called by the writer
 
     def announce(self, flush_number: int, live_lost: Mapping[int, int]) -> None:
-        """A flush is about to be written."""
+        """Note that a flush is about to be written."""
         self._flush_under_way = (flush_number, live_lost)
 
     def report(self, committed: WrittenChanges) -> None:
-        """The announced flush was committed."""
+        """Note that the announced flush was committed."""
         self._commits.append(committed)
 
     # ---- called by the event loop
 
     def written(self) -> None:
-        """The state knows that the announced flush was written."""
+        """Note that the state knows of the announced flush."""
         self._flush_known = self._flush_under_way[0]
         self._take_commits()
 
@@ -130,7 +130,7 @@ class StateReader:
         return file
 
     def files_by_key(self, object_keys: Sequence[str]) -> list[FileRow]:
-        """Those of some files that are written, in any order."""
+        """The written files among some keys, in any order."""
         with translated(self._path, self._on_corrupt):
             files = [self._file_row(row) for row in self._listed(FILES_BY_KEY, (json.dumps(object_keys),))]
             wrong = {file.object_key for file in files}.difference(object_keys)
@@ -175,7 +175,7 @@ class StateReader:
             return [self._file_row(row) for row in rows]
 
     def file_changes(self) -> FileTotals:
-        """How the files changed that are stored, since the store was opened."""
+        """The changes of the stored files' number and size since the store was opened."""
         self._take_commits()
         return self._file_changes
 

@@ -1,6 +1,6 @@
-"""What a snapshot of a state database holds: a head, which stands for the header, and rows of the tables as they are stored.
+"""The content of a snapshot of a state database: a head, which stands for the header, and rows of the tables as they are stored.
 
-A snapshot comes from somewhere else: what does not fit the tables of this release is refused by name.
+A snapshot may come from another release: a table or column that does not fit the tables of this one is refused by name.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reads everything that a state database holds, and proves it before it is believed.
 
-Where rows come from is left open: they are the same in a database and in a snapshot.
+The rows may come from a database or from a snapshot: they are the same in both.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ class StateDatabases:
         self._locked(path, prove)
 
     def snapshot_folder(self, partition: int) -> Path:
-        """Where the snapshots of a metadata partition are kept."""
+        """The folder of the snapshots of a metadata partition."""
         return self.directory / "snapshots" / f"partition-{partition}"
 
     def partitions(self) -> frozenset[int]:
@@ -106,7 +106,7 @@ class StateDatabases:
         return frozenset(int(found[1]) for name in names if (found := _NAME.fullmatch(name)) is not None)
 
     def applied_offset(self, partition: int, cluster_id: str, topic_id: bytes) -> int:
-        """How far the closed database of a log goes; -1 for one that is empty, not to be trusted, or of another log.
+        """The last offset of a log in its closed database; -1 for one that is empty, not to be trusted, or of another log.
 
         Raises `StateLocked`, `DirectoryFailed`.
         """
@@ -164,7 +164,7 @@ class StateDatabases:
             raise directory_failed(path, "set aside", error) from error
 
     def _proving_path(self, partition: int) -> Path:
-        """Not a name under which tools look for databases."""
+        """The place in which a snapshot is proven; tools do not look for databases under its name."""
         return self.directory / "proving" / f"snapshot-{partition}.db"
 
     def _locked(self, path: Path, make: Callable[[LockFile], T]) -> T:
@@ -173,7 +173,7 @@ class StateDatabases:
         try:
             return make(lock)
         except DiskFull:
-            # The rows are used up: whoever tries again with new ones has more room.
+            # The rows are used up: the caller may try again with new ones, and has more room then.
             self._make_room()
             raise
         finally:

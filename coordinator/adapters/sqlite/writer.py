@@ -1,8 +1,8 @@
-"""Writes flushes: one transaction each, the applied offset in the same transaction as everything it stands for.
+"""Writes flushes: one transaction each, the applied offset in the same transaction as the rows that it stands for.
 
 Rows go in by the hundred per statement. SQLite lets go of the interpreter for every step, and under load a thread gets
 it back only after the event loop's turn of up to 5 ms: a step per row would make a flush of a few thousand rows last
-for seconds. Lists of numbers travel as JSON for the same reason, and what statements change is summed up by SQLite.
+for seconds. Lists of numbers travel as JSON for the same reason, and SQLite sums up the changes of a statement.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from coordinator.kafka.batches import split_partition_key
 
 ROWS_PER_STATEMENT = (256, 64, 16, 4, 1)
 FEW_ROWS = 4096
-"""So many rows go in by 64 at most: the event loop waits while the values of a statement are taken over."""
+"""A flush of up to so many rows has 64 in a statement at most: the event loop waits while the values of a statement are taken over."""
 FILES_A_STATEMENT = 1_000
 """A deleted topic takes batches of very many files: their list is text that holds the interpreter while it is made."""
 LAST_RUNS_REMEMBERED_MAX = 100_000
@@ -86,7 +86,7 @@ class FlushWriter:
         self._start_over()
 
     def _start_over(self) -> None:
-        """Take from the database what is otherwise kept in step with it."""
+        """Read from the database what each flush keeps up to date afterwards."""
         self._last_runs.clear()
         self._next_run_id = self._number(GREATEST_RUN_ID) + 1
         self.flushes = self._number(FLUSHES_SO_FAR)
@@ -185,7 +185,7 @@ class FlushWriter:
                 self._last_runs[run.partition_row] = (run_id, run)
 
     def _forget_runs(self, flush: Flush) -> None:
-        """Nothing is joined to a run that was deleted."""
+        """Forget last runs that were deleted: no other run is joined to them."""
         for partition_row, to in flush.trimmed:
             last = self._last_runs.get(partition_row)
             if last is not None and last[1].last < to:
@@ -213,7 +213,7 @@ def put_columns(connection: apsw.Connection, head: str, columns: Sequence[Sequen
 
 
 def _portions(rows: int) -> Iterator[tuple[int, int]]:
-    """Where each statement's rows begin, and how many they are."""
+    """The place of each statement's first row, and the number of its rows."""
     at = 0
     for size in ROWS_PER_STATEMENT[rows <= FEW_ROWS :]:
         while rows - at >= size:
@@ -242,7 +242,7 @@ def _left(flush: Flush) -> tuple[FileLists, Sequence[Sequence[apsw.SQLiteValue]]
 
 
 def _totals(files: FileLists) -> FileTotals:
-    """How many files are added with and without live batches."""
+    """The number and size of files that are added with and without live batches."""
     sizes: dict[bool, list[int]] = {True: [], False: []}
     for size, emptied_ms in zip(files.file_size, files.emptied_ms, strict=True):
         sizes[emptied_ms < 0].append(size)

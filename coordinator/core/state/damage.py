@@ -11,7 +11,7 @@ class StateFailed(Exception):
 
 
 class StateCorrupt(StateFailed):
-    """The file is damaged: it holds what was never written, or lacks what was. It will not be opened again."""
+    """The file is damaged: it holds data that was never written, or lacks data that was. It will not be opened again."""
 
 
 class DirectoryFailed(StateFailed):
@@ -19,7 +19,7 @@ class DirectoryFailed(StateFailed):
 
 
 class DiskFull(DirectoryFailed):
-    """The file system of the data directory has no room. What is in the database is whole: it can be opened again as it is."""
+    """The file system of the data directory has no room. The content of the database is whole: it can be opened again as it is."""
 
 
 class StateLocked(StateFailed):

@@ -21,7 +21,7 @@ PRODUCERS_PER_ENTRY = 20_000
 
 
 TOMBSTONES_PER_ENTRY = 10_000
-"""Likewise: as long as there are more, the leader looks again after `AGAIN_MS`."""
+"""The limit for tombstones, for the same reason: as long as there are more, the leader looks again after `AGAIN_MS`."""
 AGAIN_MS = 1_000
 
 
@@ -33,7 +33,7 @@ class Expiry(NamedTuple):
 
 
 def decide_expiry(hot: HotState, ages: TombstoneAges[int], limits: Limits) -> Expiry:
-    """Decide what is forgotten by the time of the log. `ages` are those of the acknowledged state."""
+    """Decide which rows are forgotten by the time of the log. `ages` are those of the acknowledged state."""
     records: list[Record] = []
     producers_before_ms = _producers_before_ms(hot, limits)
     if producers_before_ms is not None:

@@ -53,10 +53,10 @@ _ROWS_A_PIECE = 128
 _FILES_A_PIECE = 8
 
 _HASHED_A_PIECE = 512
-"""So many rows are made ready for hashing with the interpreter lock, in some tenths of a millisecond."""
+"""The rows of a piece that is made ready for hashing with the interpreter lock, in some tenths of a millisecond."""
 
 HASHED_COLUMNS = FileRow._fields.index("live_batches")
-"""So many columns of a file stand before those that change; `hash_file` takes them in this order."""
+"""The number of a file's columns before those that change; `hash_file` takes them in this order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class Flush:
     results_before_ms: int
     emptied_ms: int
     live_lost: Mapping[int, int]
-    """How many batches files of earlier writes lose, by file id; that of the frozen generation, which may have very many."""
+    """The number of batches that files of earlier writes lose, by file id; not a copy, since the frozen generation may have very many."""
     trimmed: list[tuple[int, int]]
     tombstones: TombstoneLists
     tombstone_hashes: list[bytes]
@@ -219,7 +219,7 @@ class Packer:
         )
 
     def _add_batches(self, rows: Int64s, sums: U64) -> None:
-        """The batches of a dead partition were taken away with it, all at once."""
+        """Add sums of batches, but for dead partitions, whose batches were taken away with them."""
         if self.dead:
             is_live = np.array([row not in self.dead for row in rows.tolist()], bool)
             rows, sums = rows[is_live], sums[is_live]

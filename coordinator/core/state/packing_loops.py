@@ -48,7 +48,7 @@ def add_hashes(rows: memoryview[int], start: int, stop: int, low_key: int, high_
 
 
 def _add_hashes(rows: memoryview[int], start: int, stop: int, low_key: int, high_key: int, sums: memoryview[int], to: int) -> None:
-    """What `add_hashes` says."""
+    """Do the work of `add_hashes`."""
     low_start, high_start = low_key & _MASK, high_key & _MASK
     low_start ^= _SEED_LOW
     high_start ^= _SEED_HIGH
@@ -124,7 +124,7 @@ def _pack_stretches(
     runs: memoryview[int],
     sums: memoryview[int],
 ) -> int:
-    """What `pack_stretches` says."""
+    """Do the work of `pack_stretches`."""
     found = 0
     for stretch in range(len(starts)):
         start, stop, owner = starts[stretch], stops[stretch], partition[stretch]
@@ -275,7 +275,7 @@ def hash_lines(lines: memoryview[int], hashes: memoryview[int]) -> None:
 
 
 def _hash_lines(lines: memoryview[int], hashes: memoryview[int]) -> None:
-    """What `hash_lines` says."""
+    """Do the work of `hash_lines`."""
     for at in range(lines.shape[0]):  # type: ignore[index]  # a view has a shape
         lane = _SEED_LOW
         for column in range(lines.shape[1]):  # type: ignore[index]

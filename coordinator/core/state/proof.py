@@ -33,7 +33,7 @@ class Unproven(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRows:
-    """Everything a state database holds. Partitions stand with their proofs, the directory with that of its text."""
+    """The whole content of a state database. Partitions stand with their proofs, the directory with that of its text."""
 
     header: Header
     partitions: list[tuple[PartitionRow, int]]

@@ -1,7 +1,7 @@
 """The committed state of one replica: hot tables, rows not yet written, and the database behind them.
 
 `apply_files` and `apply_entry` are the only ways in: leader, follower, restart and simulation all go through them, in log
-order. Reads never see an entry that was not applied. `freeze` hands over what changed since the last write.
+order. Reads never see an entry that was not applied. `freeze` hands over the changes since the last write.
 Trimming (counting deleted batches out of their files) is housekeeping on the side: it is bounded per step and never
 changes an answer, because deleted batches are invisible from the moment their entry was applied.
 """
@@ -51,12 +51,12 @@ from records.model import (
 )
 
 OFFSET_END = (1 << 63) - 1
-"""Behind every offset."""
+"""An offset behind every other."""
 
 TRIM_PARTITION_COST = 10
 """The cost of looking at a partition, in batches counted out."""
 EMPTY_FILES_KEPT_MAX = 4096
-"""About two megabytes. More than a leader reads before it ends the first of them."""
+"""Empty files that are kept, about two megabytes: more than a leader reads before it ends the first of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +99,7 @@ class ShardState:
     frozen: list[Generation] = field(default_factory=list)
     """Generations that are being written or sealed, the oldest first."""
     sealed: deque[Sealed] = field(default_factory=deque)
-    """Those of `frozen` that no writer has taken yet: each ends at a mark."""
+    """The generations of `frozen` that no writer has taken yet: each ends at a mark."""
     applied_offset: int = -1
     prepared_for: bytes = b""
     """The hash of the entry that begins a restored log, while the state before that entry is that of the old log's snapshot."""
@@ -107,12 +107,12 @@ class ShardState:
     """The hashes of the keys of files and tombstones."""
     tombstone_ages: TombstoneAges[int] = field(default_factory=TombstoneAges)
     loaded_files: FileTotals = NO_FILES
-    """How many files were stored when the state was loaded."""
+    """The number of files that were stored when the state was loaded."""
     trimming: OrderedDict[int, int] = field(default_factory=OrderedDict)
     """The offset up to which the deleted batches of a partition are counted out of their files, by its row."""
     dead: dict[int, bytes] = field(default_factory=dict)
     _empty_kept: dict[str, FileRow] = field(default_factory=dict)
-    """Empty files that were read a moment ago. Until they end nothing changes in them, and who reads them means to end them."""
+    """Empty files that were read a moment ago. Until they end nothing changes in them, and they are read in order to be ended."""
 
     @staticmethod
     def restore(stored: Stored, cold: ColdStore) -> ShardState:
@@ -335,7 +335,7 @@ class ShardState:
         return found
 
     def _find_unwritten(self, object_key: str) -> tuple[bool, FileRow | None]:
-        """A file among what is not written; with False the database has to be looked at."""
+        """A file of the unwritten generations; with False the database has to be looked at."""
         for generation in reversed(self._generations()):
             if object_key in generation.files_removed:
                 return True, None
@@ -404,7 +404,7 @@ class ShardState:
         return EmptyFilesPage(found, (page[-1].emptied_ms, page[-1].file_id) if len(page) == limit else None)
 
     def file_totals(self) -> FileTotals:
-        """How many files are written to the state database."""
+        """The number of files in the state database."""
         return self.loaded_files.plus(self.cold.file_changes())
 
     def tombstones_after(self, object_key: str, limit: int) -> list[Tombstone]:
@@ -513,7 +513,7 @@ class ShardState:
 
     @property
     def backlog_batches(self) -> int:
-        """How many batches and files were applied and are not in the database, those included that are being written."""
+        """The number of batches and files that were applied and are not in the database, those included that are being written."""
         return self.active.batches + sum(generation.batches for generation in self.frozen)
 
     def has_unwritten(self) -> bool:
@@ -535,7 +535,7 @@ class ShardState:
         return self._freeze(header, results_before_ms, written_ms)
 
     def seal(self, mark_id: int, header: Header, last_entry: tuple[bytes, bytes]) -> None:
-        """Freeze everything applied since the last freeze for a writer that takes it later, so that what is written ends here."""
+        """Freeze everything applied since the last freeze for a writer that takes it later, so that its write ends here."""
         self.sealed.append(Sealed(mark_id, self._freeze(header, 0, -1), last_entry, bool(self.trimming)))
 
     def take_sealed(self) -> Sealed | None:
@@ -574,7 +574,7 @@ class ShardState:
         self.cold.written()
 
     def _topic_row(self, topic_id: bytes) -> TopicRow | None:
-        """None for one that is not even remembered as deleted."""
+        """The row of a topic; None for one that is not even remembered as deleted."""
         topic = self.hot.topics.get(topic_id)
         if topic is not None:
             return TopicRow(topic_id, topic.name, topic.order_offset, -1)
@@ -583,5 +583,5 @@ class ShardState:
 
 
 def _is_expired(stone: Tombstone, *later: Generation) -> bool:
-    """Whether a tombstone was expired by what came after it; keys without a creation time never expire."""
+    """Whether a tombstone was expired by a later generation; keys without a creation time never expire."""
     return any(0 <= stone.created_ms < generation.tombstones_expired_before_ms for generation in later)

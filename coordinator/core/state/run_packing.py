@@ -15,8 +15,8 @@ from coordinator.core.yielding import Rest, no_rest
 from records.state_digest import U64, key_lanes
 
 RUN_ROWS_MAX = 1000
-"""Bounds what one lookup has to unpack. Two runs of 24 000 bytes fill three of the database's pages; 1024 batches would leave
-a quarter of the space unused."""
+"""The most batches of a run, which bounds the work of a lookup: it unpacks one. Two runs of 24 000 bytes fill three of the database's
+pages; 1024 batches would leave a quarter of the space unused."""
 
 INT32_MAX = (1 << 31) - 1
 UINT32_MAX = (1 << 32) - 1
@@ -27,7 +27,7 @@ _SLICE_ROWS = 1 << 13
 _FILES_A_PIECE = 8
 
 _ROWS_AT_FIRST = 1 << 10
-"""Of partitions: where there are more, the places for them are made as batches of them are found."""
+"""Up to so many partitions have places made in advance; where there are more, they are made as batches of them are found."""
 
 
 class PackedRuns(NamedTuple):

@@ -1,4 +1,4 @@
-"""When the files of tombstones were created: what expiry takes, the oldest first.
+"""The creation times of the files of tombstones, in the order in which they expire: the oldest first.
 
 A service that removes hundreds of files a second makes as many tombstones a second. Each takes a number and a reference here, and
 expiring some costs as much as there are of them, however many tombstones stay.
@@ -16,7 +16,7 @@ K = TypeVar("K")
 
 
 class _Span(Generic[K]):
-    """The tombstones of files that were created in the same second: times of creation, and keys or what stands for them."""
+    """The tombstones of files that were created in the same second: times of creation, and keys or their hashes."""
 
     __slots__ = ("keys", "times")
 
@@ -30,7 +30,7 @@ class _Span(Generic[K]):
 
 
 class TombstoneAges(Generic[K]):
-    """The keys that have tombstones, or what stands for them. Those without a time (-1) are counted only: they never expire."""
+    """The keys that have tombstones, or their hashes. Those without a time (-1) are counted only: they never expire."""
 
     __slots__ = ("_count", "_order", "_spans")
 

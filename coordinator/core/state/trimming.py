@@ -72,7 +72,7 @@ def _take_written(written: WrittenRun, lanes: tuple[int, int], start: int, targe
 
 
 def _take_rows(run: UnwrittenRun, lanes: tuple[int, int], start: int, target: int, sums: U64) -> tuple[Int64s, int] | None:
-    """What `_take_written` does, for batches that are not written."""
+    """Do as `_take_written`, for batches that are not written."""
     rows = run.rows()
     if not len(rows) or run.base > start:
         return None

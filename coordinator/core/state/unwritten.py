@@ -35,7 +35,7 @@ class UnwrittenRun(NamedTuple):
 
 @dataclass(slots=True)
 class Generation:
-    """Everything applied between two writes of the state database. `batches` is its size: batches and files."""
+    """The changes applied between two writes of the state database. `batches` is its size: batches and files."""
 
     applied: list[AppliedFiles] = field(default_factory=list)
     _runs: dict[int, list[UnwrittenRun]] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Generation:
         self.batches += applied.lines + len(applied)
 
     def _name_files(self) -> None:
-        """Make the files found by key and id; when somebody looks, because most are written before that."""
+        """Make files found by key and id; only when they are looked for, because most are written before that."""
         for applied in self.applied[self._named :]:
             ids = applied.files.file_ids.tolist()
             for file in range(applied.first, applied.stop):
@@ -84,13 +84,13 @@ class Generation:
         return None if place is None else place[0].file_name(place[1])
 
     def remove_file(self, row: FileRow) -> None:
-        """A file is known no longer; its batches are gone."""
+        """Take out a file that is known no longer; its batches are gone."""
         self._name_files()
         self._place_of_key.pop(row.object_key, None)
         self.files_removed[row.object_key] = row
 
     def _runs_of(self, partition_row: int) -> list[UnwrittenRun] | None:
-        """The runs of a partition. Files are sorted by partition when somebody reads: most are written before that."""
+        """The runs of a partition. Files are sorted by partition only when they are read: most are written before that."""
         for applied in self.applied[self._sorted :]:
             rows, partition_rows, starts = applied.sorted()
             bases, ends = rows["base"], rows["base"] + rows["count"]
