@@ -1,8 +1,8 @@
-"""How long a thread keeps the interpreter while another one waits for it.
+"""The switch interval: the time for which a thread keeps the interpreter while another one waits for it.
 
 One value for all threads, and the event loop is on both sides: while few commits come it should not wait long for the state writer or a
 snapshot, and while many come it should not be stopped by each of them, since a thread that is let in has to be woken first, and the loop
-stands still meanwhile. But then the writer gets less than it needs: what is not written fills memory, so a writer that falls behind is
+stands still meanwhile. But then the writer gets less than it needs: unwritten changes fill memory, so a writer that falls behind is
 let in at once again. Why and how much: docs/decisions/034-switch-interval.md.
 """
 
@@ -27,12 +27,12 @@ class SwitchInterval:
         self._set()
 
     def load_changed(self, is_heavy: bool) -> None:
-        """The load has become heavy, or is so no more."""
+        """Take the news that the load has become heavy, or is so no more."""
         self._is_load_heavy = is_heavy
         self._set()
 
     def writing(self, partition: int, batches: int) -> None:
-        """A write of so many batches of a partition begins."""
+        """Take the news that a write of so many batches of a partition begins."""
         if batches >= self._behind_batches:
             self._behind.add(partition)
         elif batches <= self._behind_batches // 2:

@@ -1,4 +1,4 @@
-"""Publishes what the runtime measures and what can be read off the replicas at a scrape."""
+"""Publishes the measurements of the runtime, and figures that are read off the replicas at a scrape."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from coordinator.runtime.node import Node
 from coordinator.runtime.snapshots.keeper import STEPS
 
 CHECK_FAILURES = ("missing", "refused", "unavailable")
-"""All are there from the beginning: a counter that begins with its first failure shows no increase."""
+"""The kinds of failure, all of which are there from the beginning: a counter that begins with its first failure shows no increase."""
 DIGEST_BYTES = 6
-"""As many as a float holds exactly."""
+"""So many bytes of a digest are published: a float holds them exactly."""
 
 
 class MetricsTelemetry:
@@ -59,7 +59,7 @@ class MetricsTelemetry:
         self._metrics.observe("flush_rows", batches)
 
     def ticked(self, late_s: float) -> None:
-        """Record how much later than wanted the event loop came to a tick: what blocks it delays every commit."""
+        """Record how much later than wanted the event loop came to a tick: a block delays every commit."""
         self._loop_lag.observe(late_s)
 
 
@@ -131,7 +131,7 @@ def node_samples(node: Node, clock_ms: Callable[[], int]) -> Iterable[Sample]:
 
 
 def _snapshot_samples(node: Node) -> Iterable[Sample]:
-    """Snapshots of each replica that is loaded, and their failures; what is not known has no sample."""
+    """Snapshots of each replica that is loaded, and their failures; an unknown figure has no sample."""
     for partition in node.replicas:
         for step in STEPS:
             yield Sample("snapshot_failures_total", (partition, step), node.snapshots.failures[partition, step])
@@ -153,7 +153,7 @@ def _snapshot_samples(node: Node) -> Iterable[Sample]:
 
 
 def _retention_samples(node: Node) -> Iterable[Sample]:
-    """Batches that retention deleted, and how long it looks where this node leads."""
+    """Batches that retention deleted, and the time that its looks take where this node leads."""
     for partition in node.replicas:
         yield Sample("retention_deleted_batches_total", (partition,), node.retention.deleted_batches[partition])
         if partition in node.retention.last_run_s:
@@ -161,7 +161,7 @@ def _retention_samples(node: Node) -> Iterable[Sample]:
 
 
 def _directory_samples(node: Node) -> Iterable[Sample]:
-    """Data directories, and what partition 0 has not recorded of the replicas in them; sizes that are not known have no sample."""
+    """Data directories, and the number of replicas in them that partition 0 has not recorded; sizes that are not known have no sample."""
     directories = node.keeper.directories.directories()
     yield Sample("offline_log_directories", (), sum(one.offline_reason is not None for one in directories))
     for one in directories:
@@ -174,7 +174,7 @@ def _directory_samples(node: Node) -> Iterable[Sample]:
 
 
 def _file_samples(node: Node, now_ms: int) -> Iterable[Sample]:
-    """Files of each coordinator, and what was done for those without batches; the state of the cleaner only where this node leads."""
+    """Files of each coordinator, and the work for those without batches; the state of the cleaner only where this node leads."""
     for partition, replica in node.replicas.items():
         done = node.files.counts(partition)
         yield Sample("files_deleted_total", (partition,), done.deleted)
@@ -224,13 +224,13 @@ def server_samples(servers: Sequence[Server]) -> Iterable[Sample]:
 
 
 def certificate_samples(security: ListenersSecurity) -> Iterable[Sample]:
-    """How long the certificates of listeners are good for."""
+    """The seconds for which the certificates of listeners are good."""
     for listener, expires_s in security.expiries_s():
         yield Sample("certificate_seconds_left", (listener,), expires_s - time.time())
 
 
 def acl_samples(rules: KafkaRules) -> Iterable[Sample]:
-    """How current the ACLs of Kafka are."""
+    """The age of the ACLs that were read from Kafka."""
     yield Sample("acl_refresh_failures_total", (), rules.failures)
     if (age_s := rules.age_s) is not None:
         yield Sample("acl_age_seconds", (), age_s)

@@ -1,7 +1,7 @@
 """Requests on their way into the core: those of one tick of the loop are handed over together.
 
 While a group is in flight they wait for others a moment longer; `Grouping` says how long, the timers are here. While the state database
-is far behind they wait until something of it is written, but not for ever: a disk may hang.
+is far behind they wait until enough is written, but not for ever: a disk may hang.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Answered: TypeAlias = Callable[[Answer], None]
 """The receiver of an answer: the token of every request. It has a name because making such a type takes a microsecond."""
 
 Submission: TypeAlias = tuple[Answered, Command, int, int]
-"""A command on its way: who gets its answer, within how many milliseconds, and how many bytes it has."""
+"""A command on its way: the receiver of its answer, its timeout in milliseconds, and its size in bytes."""
 
 
 class IncomingRequests:
@@ -51,7 +51,7 @@ class IncomingRequests:
         self._spacing: asyncio.TimerHandle | None = None
 
     def submit(self, command: Command, timeout_ms: int, callback: Answered, size_bytes: int = 0) -> None:
-        """Queue a command; `callback` gets its answer within the timeout and a tick."""
+        """Queue a command; `callback` gets its answer within the timeout and a tick, or `backlog_s` if that is longer."""
         self.submit_all(((callback, command, timeout_ms, size_bytes),))
 
     def submit_all(self, submissions: Sequence[Submission]) -> None:
@@ -74,7 +74,7 @@ class IncomingRequests:
         return await answer
 
     def end_spacing(self) -> None:
-        """Hand over what waits for the end of a moment with the next tick, unless it has to wait for the state database."""
+        """Hand over the waiting requests with the next iteration of the loop, unless they have to wait for the state database."""
         if self._spacing is not None and not self._is_behind():
             self._spacing.cancel()
             self._spacing = None

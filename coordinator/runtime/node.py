@@ -1,9 +1,9 @@
 """One process of the service: its replicas, its membership, and its life from first contact with Kafka to a clean stop.
 
 The node serves from its first moment: until Kafka is reachable and a replica is loaded, requests get retriable errors.
-What must not be served stops it loudly (`FatalError`): an unsafe topic, a topic that was deleted or created anew under
+Some findings stop it loudly (`FatalError`): an unsafe topic, a topic that was deleted or created anew under
 it, data directories of another cluster, and at the start a cluster that refuses. Once it serves, a refusal is counted
-and asked again: it does not make what is acknowledged any less safe.
+and asked again: it does not make acknowledged commits any less safe.
 """
 
 from __future__ import annotations
@@ -265,7 +265,7 @@ class Node:
         self._spawn(self.orphans.keep(), "orphan-scan")
 
     async def _prepare(self) -> TopicFacts:
-        """Everything up to loaded replicas. Raises `FatalError`, `ClusterRefused`."""
+        """Do all work of a start, up to loaded replicas. Raises `FatalError`, `ClusterRefused`."""
         facts = await self.topic.await_safe()
         self.router.use_cluster(self._ports.cluster)
         await self.keeper.open(facts)
@@ -275,7 +275,7 @@ class Node:
     async def stop(self, *, hand_over: bool = True) -> None:
         """Hand over and end: lead on until successors have claimed or the time for it is over.
 
-        Without `hand_over` nothing is served any longer: what is led is not to be trusted.
+        Without `hand_over` nothing is served any longer: the led replicas are not to be trusted.
         """
         self._is_stopping = True
         self.keeper.stop()
@@ -305,7 +305,7 @@ class Node:
         return self.abstention.withheld_reason
 
     def loading(self) -> dict[int, LoadStatus]:
-        """How far the replicas are that are not loaded yet, by metadata partition."""
+        """The progress of the replicas that are not loaded yet, by metadata partition."""
         return {partition: status for partition, replica in self.replicas.items() if (status := replica.load_status()) is not None}
 
     def peer_addresses(self, partition: int) -> tuple[list[PeerAddress], bool]:
@@ -316,7 +316,7 @@ class Node:
         return [*self.config.snapshot_peers, *known], directory is not None or partition == DIRECTORY_PARTITION
 
     def describe(self) -> DescribeNodeResponse:
-        """Which process this is and what its clock shows, for other nodes."""
+        """The identity and the clock of this process, for other nodes."""
         kafka_ms = self.clocks.kafka_ms()
         return DescribeNodeResponse(
             error_code=0,
@@ -329,7 +329,7 @@ class Node:
         )
 
     async def _coordinator_count(self) -> int:
-        """How many partitions the metadata topic has now. Raises `KafkaUnavailable`, `TopicMissing`."""
+        """The number of partitions that the metadata topic has now. Raises `KafkaUnavailable`, `TopicMissing`."""
         return len((await self._ports.cluster.describe_topic()).partitions)
 
     def _restoration(self) -> Restoration | None:
@@ -442,7 +442,7 @@ class Node:
 
 
 def _remover(ports: NodePorts, config: NodeConfig, rng: random.Random) -> ObjectRemover | None:
-    """What deletes objects; None on a node that deletes none."""
+    """The remover of objects; None on a node that deletes none."""
     if ports.objects is None:
         return None
     return ObjectRemover(

@@ -1,4 +1,4 @@
-"""The owner of one replica: feeds its shard with what happens, and performs what the shard wants done.
+"""The owner of one replica: feeds its shard with events, and performs the effects that the shard returns.
 
 One replica, one owner, one event loop: nothing here runs in another thread except loading and writing the state database, which
 gets immutable values. Every wait has a deadline and every task is kept and cancelled at the end.
@@ -232,7 +232,7 @@ class Replica:
         self._is_closed = False
 
     def load_status(self) -> LoadStatus | None:
-        """How far the loading is; None for a replica that is loaded, or cannot be."""
+        """The progress of the loading; None for a replica that is loaded, or cannot be."""
         if self.unloadable is not None:
             return None
         return self._progress.status(None if self.view is None else self.view.next_offset)
@@ -261,7 +261,7 @@ class Replica:
         self._ports.telemetry.loaded(self.partition, self._loop.time() - started)
 
     async def close(self, *, keep_evidence: bool = False) -> None:
-        """Write what is applied and let everything go; with `keep_evidence` write nothing and set the database aside, if it may be damaged.
+        """Write all applied changes and end; with `keep_evidence` write nothing and set the database aside, if it may be damaged.
 
         All that waits is answered. Only the latter raises `DirectoryFailed`.
         """
@@ -308,7 +308,7 @@ class Replica:
     async def _close(self, store: StateStore, *, clean: bool) -> None:
         try:
             await self._loop.run_in_executor(self._ports.writer, partial(store.close, clean=clean))
-        except Exception as error:  # noqa: BLE001 - whatever a lost disk leads to: a database that is not marked as clean is not trusted
+        except Exception as error:  # noqa: BLE001 - any error of a lost disk: a database that is not marked as clean is not trusted
             LOG.warning("the state database was not closed cleanly partition=%d error=%r", self.partition, error)
 
     # ---- reading what is applied
@@ -322,7 +322,7 @@ class Replica:
         """Read the state with everything that was answered: for all answers to clients. Raises `NotReadable`.
 
         A finding that cannot be (a damaged page, a file that is not there, numbers that do not fit) fails the
-        replica, which is set aside and rebuilt. So what is wrong is never answered, and never stays.
+        replica, which is set aside and rebuilt. So damaged data is never answered, and never stays.
         """
         self._settle()
         view = self.view
@@ -334,7 +334,7 @@ class Replica:
             LOG.warning("a read was not possible partition=%d reason=%r", self.partition, str(busy))
             raise NotReadable(self.partition) from busy
         except Exception as error:
-            # Any error: what damaged bytes lead to is not known in advance.
+            # Any error: the consequences of damaged bytes are not known in advance.
             self._found_damage(error)
             raise NotReadable(self.partition) from error
 
@@ -346,26 +346,26 @@ class Replica:
         LOG.error("a read found what cannot be partition=%d reason=%r", self.partition, str(error), exc_info=trouble)
         self.invalidate(str(error) if isinstance(error, StateFailed | BrokenInvariant) else f"a read failed: {error!r}")
 
-    # ---- what others tell the replica
+    # ---- news from the other parts of the node
 
     def set_assigned(self, is_assigned: bool) -> None:
         """Tell whether the group assigns this partition to us."""
         self._feed(Assigned() if is_assigned else Unassigned())
 
     def stop_leading(self) -> None:
-        """The process is stopping: lead on until a successor's claim is read."""
+        """Begin to stop: lead on until a successor's claim is read."""
         self._feed(Stopping())
 
     def invalidate(self, reason: str) -> None:
-        """The base of this replica is gone."""
+        """Fail the replica, since its base is gone."""
         self._feed(Invalidated(reason))
 
     def accuse(self, entry: ContradictoryEntry, accuser_id: int) -> None:
-        """Another node reads an entry of the term led here as a contradiction."""
+        """Take the accusation of another node, which reads an entry of the term led here as a contradiction."""
         self._feed(Accused(contradiction=entry, accuser_id=accuser_id))
 
     def on_entries(self, generation: int, entries: Sequence[LogEntry], size_bytes: int) -> None:
-        """Entries of the log, in order."""
+        """Take entries of the log, in order."""
         if generation == self._generation:
             self.log_bytes += size_bytes
             if self.broker_time.read(entries):
@@ -373,14 +373,14 @@ class Replica:
             self._feed(EntriesRead(entries))
 
     def on_log_broken(self, generation: int, why: LogBroken, detail: str) -> None:
-        """The log cannot be read on."""
+        """Take the end of reading: the log cannot be read on."""
         if generation == self._generation:
             self._log_broken(why, detail)
 
     def _log_broken(self, why: LogBroken, detail: str) -> None:
         if why in (LogBroken.PAST_END, LogBroken.CUT):
-            self._settle()  # what was answered belongs to the state that is going to be compared with the log
-            self.is_log_in_doubt |= self.failure is None  # it may be told twice, and what failed before fails for another reason
+            self._settle()  # acknowledged changes belong to the state that is going to be compared with the log
+            self.is_log_in_doubt |= self.failure is None  # this may be told twice, and an earlier failure has another reason
         self._feed(LogUnreadable(f"{why.value}: {detail}"))
 
     def use_schema_level(self, level: int) -> None:
@@ -389,11 +389,11 @@ class Replica:
             self._feed(SchemaLevel(level))
 
     def grow(self, partition_count: int) -> None:
-        """The metadata topic has so many partitions now."""
+        """Note how many partitions the metadata topic has now."""
         self._feed(PartitionsGrew(partition_count))
 
     def tick(self) -> bool:
-        """Look at deadlines and at what is to be written; returns whether there is housekeeping left to do soon."""
+        """Look at deadlines and at changes that are to be written; returns whether there is housekeeping left to do soon."""
         self._correct_log_time()
         self._feed(Ticked())
         if self.writer.is_time():
@@ -431,7 +431,7 @@ class Replica:
         self._advance(self._shard, event)
 
     def _advance(self, shard: Shard, event: Event | None) -> None:
-        """Feed the core an event, or without one let it apply what it deferred."""
+        """Feed the core an event, or without one let it apply deferred changes."""
         try:
             effects = shard.settle() if event is None else shard.feed(event, self._clock_ms())
         except StateFailed as failed:
@@ -460,7 +460,7 @@ class Replica:
         self._settle()
 
     def _settle(self) -> None:
-        """Have the core apply what it deferred; a replica to which it does not fit fails."""
+        """Have the core apply deferred changes; a replica to which they do not fit fails."""
         if self._shard is not None and not self._is_closed and not self._shard.is_settled:
             self._advance(self._shard, None)
 
@@ -510,7 +510,7 @@ class Replica:
             self._on_failed(self.partition, effect.reason)
 
     def _follow(self, next_offset: int) -> None:
-        # Numbers that no earlier replica of this partition had: what was read for one that failed may still be on its way.
+        # Numbers that no earlier replica of this partition had: entries that were read for a failed one may still be on their way.
         self._generation = self._next_generation()
         view, last_hash = self.view, None
         if view is not None and view.applied_offset == next_offset - 1 >= 0:

@@ -32,7 +32,7 @@ LOG = logging.getLogger("coordinator.replica")
 
 
 class Marked(NamedTuple):
-    """The state database stood exactly at a mark. Who wanted the mark gets that state pinned, and closes it."""
+    """A write of the state database that ended exactly at a mark. The taker of the snapshot gets that state pinned, and closes it."""
 
     mark_id: int
     header: Header
@@ -70,7 +70,7 @@ class StateWriter:
         """
         self.written_offset = -1
         self.written_batches = 0
-        """How many batches and files this process has written."""
+        """The number of batches and files that this process has written."""
         self.wanted_mark: int | None = None
         """The id of the mark whose written state is to be pinned."""
         self.digest = Digest()
@@ -180,7 +180,7 @@ class StateWriter:
         return True
 
     def _take(self, shard: Shard, view: ShardView) -> tuple[Freeze, Sealed | None]:
-        """What is written next, and the mark at which it ends; None when it ends at none."""
+        """The generation that is written next, and the mark at which it ends; None when it ends at none."""
         identity = self._identity
         written_ms = self._clock_ms() - view.log_ahead_ms
         sealed = shard.take_sealed()
@@ -211,7 +211,7 @@ class StateWriter:
 
         def pack_and_write() -> tuple[Flush, PinnedState | None]:
             flush = self._pack_and_write(store, freeze, rest)
-            # Here, because the next write comes through this thread as well.
+            # Pinned here, because the next write comes through this thread as well.
             return flush, store.pin() if is_wanted else None
 
         try:

@@ -1,7 +1,7 @@
-"""When the state database of a replica is written.
+"""The times at which the state database of a replica is written.
 
-A leader writes every interval, in small pieces: answers wait for the interpreter while a piece is packed. On a follower nobody waits, and
-what it has not written is in the log, from which it is read again after a crash. So a follower of a busy log lets more come together:
+A leader writes every interval, in small pieces: answers wait for the interpreter while a piece is packed. On a follower no answer waits,
+and unwritten changes are in the log, from which they are read again after a crash. So a follower of a busy log lets more come together:
 each write rewrites rows of all partitions, and fewer writes do that less often.
 """
 
@@ -12,12 +12,12 @@ from collections.abc import Callable
 FOLLOWED_INTERVALS = 10
 """A follower writes after so many intervals at the latest."""
 IDLE_WRITE_INTERVAL_MS = 5_000
-"""How long a newer applied offset alone (barriers, claims) may stay unwritten."""
+"""The time for which a newer applied offset alone (barriers, claims) may stay unwritten."""
 FEW_BATCHES = 1_000
-"""So many batches and files are packed in a millisecond or two. A log is busy that brings more in an interval."""
+"""Batches and files that are packed in a millisecond or two. A log that brings more in an interval is busy."""
 RESTED_BATCHES_PER_S = 50_000
-"""Of batches and files that come faster there may soon be too many, and who commits so much waits for others of his own rather than for
-the writer."""
+"""The rate above which a write does not rest: too much may soon be unwritten, and clients that commit so much wait for commits of their
+own rather than for the writer."""
 
 
 class WriteTimes:
@@ -29,7 +29,7 @@ class WriteTimes:
         self._written_ms = 0
         self._looked_ms = 0
         self._empty_ms = clock_ms()
-        """When everything was written, the last time."""
+        """The last time at which nothing was unwritten."""
         self._seen_batches = 0
 
     def is_time(self) -> bool:

@@ -1,4 +1,4 @@
-"""The place of a reader in one metadata partition, and what it knows of the entry before that place.
+"""The place of a reader in one metadata partition, and its knowledge of the entry before that place.
 
 A log can lose its end, and other entries can take the offsets. So an entry is read again, and compared, wherever that may have happened.
 """
@@ -10,7 +10,7 @@ from coordinator.runtime.ports import LogEntry
 
 
 class Cursor:
-    """Where the reading of one partition stands; a new `follow` makes a new cursor.
+    """The place of the reading in one partition; a new `follow` makes a new cursor.
 
     `last_hash` identifies the entry before `wanted`, and `last` is that entry once one was read. While `is_repeating`, the next entry is
     that one, and not for the listener.

@@ -1,6 +1,6 @@
 """The member of the consumer group whose assignment is the permission to claim metadata partitions.
 
-One thread owns the consumer; the event loop queues commands to it. The member fetches nothing: what it is assigned is
+One thread owns the consumer; the event loop queues commands to it. The member fetches nothing: an assigned partition is
 positioned at the end and paused.
 
 Rules kept here:
@@ -105,7 +105,7 @@ class KafkaMembership:
         # Shared: single assignments, or under the condition.
         self._condition = threading.Condition()
         self._questions: deque[_Proving] = deque()
-        self._wish = 0  # counts join() and leave(): what the thread reports for an older wish is not heard any more
+        self._wish = 0  # counts join() and leave(): reports of the thread for an older wish are dropped
         self._is_wanted = False
         self._closing = False
         self._alive_at_s = time.monotonic()
@@ -157,7 +157,7 @@ class KafkaMembership:
             self._condition.notify_all()
 
     def alive(self) -> None:
-        """The event loop is alive; call it several times per session timeout."""
+        """Note that the event loop is alive; call it several times per session timeout."""
         self._alive_at_s = time.monotonic()
 
     def _wish_for(self, *, is_wanted: bool) -> None:

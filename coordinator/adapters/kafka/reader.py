@@ -1,7 +1,7 @@
 """The replica consumer: tails metadata partitions for one process, each in order and without a hole.
 
 One thread owns the `Consumer` and everything about it: every method of a consumer waits for another thread's `poll`
-and starves behind a poll loop, so other threads queue commands to the owner. What was read travels to the event loop
+and starves behind a poll loop, so other threads queue commands to the owner. Entries travel to the event loop
 as one call per chunk; while the loop has not taken enough of it, the thread reads no further.
 
 Invariants: an entry reaches the listener only under the generation its partition is followed with at that moment
@@ -38,7 +38,7 @@ from coordinator.runtime.ports import LogBroken, LogEntry, LogListener
 LOG = logging.getLogger("coordinator.kafka.reader")
 
 POLL_S = 0.1
-"""How long the thread waits for entries; also the longest a command waits for it."""
+"""The time for which the thread waits for entries; also the longest wait of a command for the thread."""
 CHUNK_ENTRIES_MAX = 500
 CHUNKS_WAITING_MAX = 8
 BYTES_WAITING_MAX = 32 * 1024 * 1024
@@ -48,8 +48,8 @@ FETCH_BYTES = 128 * 1024
 reports, and a follower is new enough. Without them every group would be fetched by every node in a request of its own. With half the
 time a standby costs a quarter more, and a clean stop is over 30 ms sooner."""
 DELIVER_EVERY_S = 0.1
-"""A busy log is delivered so often while no change of leader waits for it. Waking two threads for each fetch took a follower of 20 000
-batches/s, whose entries come as 200 a second, a tenth of its processor time."""
+"""The time between two deliveries of a busy log while no change of leader waits for it. Waking two threads for each fetch took a follower
+of 20 000 batches/s, whose entries come as 200 a second, a tenth of its processor time."""
 REOPEN_DELAY_S = 1.0
 ASK_TIMEOUT_S = 3.0
 
@@ -183,7 +183,7 @@ class KafkaLogReader:
         self._command(lambda: self._set_cursor(partition, None))
 
     def hurry(self, partition: int, is_urgent: bool) -> None:
-        """Deliver what is read at once while a partition is urgent, instead of every `deliver_every_s`."""
+        """Deliver all entries as they come while a partition is urgent, instead of every `deliver_every_s`."""
         with self._condition:
             if is_urgent:
                 self._urgent.add(partition)
@@ -283,12 +283,12 @@ class KafkaLogReader:
             self._assigned.update(cursor.partition for cursor in new)
 
     def _let_come_together(self) -> None:
-        """Wait for the time of the next delivery, unless somebody waits for it."""
+        """Wait for the time of the next delivery, unless a partition is urgent, or a command comes."""
         with self._condition:
             self._condition.wait_for(lambda: self._closing or bool(self._commands) or bool(self._urgent), self._deliver_every_s)
 
     def _wait_for_room(self) -> bool:
-        """Wait until the loop took enough of what was read, or a command came; True when there is room."""
+        """Wait until the loop took enough of the entries, or a command came; True when there is room."""
         with self._condition:
             if self._has_room():
                 return True
@@ -302,7 +302,7 @@ class KafkaLogReader:
         return self._chunks_waiting < self._chunks_waiting_max and self._bytes_waiting < self._bytes_waiting_max
 
     def _hand_over(self, messages: list[Message]) -> bool:
-        """Post the entries among messages, and what ends the reading of a partition, to the loop; returns whether there were entries."""
+        """Post the entries among messages, and the ends of reading a partition, to the loop; returns whether there were entries."""
         batches: dict[int, list[LogEntry]] = {}
         breaks: list[_Break] = []
         cursors = self._cursors
@@ -361,7 +361,7 @@ class KafkaLogReader:
                 else:
                     generation = cursors[number].generation
                     cursors[number].last = entries[-1]
-                # Here and not on the loop: what another thread has written is far from its core.
+                # Summed here and not on the loop: memory that another thread has written is far from its core.
                 slices.append(_Slice(number, generation, entries, size_of(entries)))
                 self.stats.reader_entries += len(entries)
         self._post(slices, breaks)
@@ -399,7 +399,7 @@ class KafkaLogReader:
         if cursor is None or error.code() in PASSING_ERRORS:
             return
         if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-            # The error comes once and silence follows; only the partition's leader knows which side we fell off.
+            # The error comes once and silence follows; only the partition's leader knows on which side of the log the offset is.
             self._asker.submit(self._ask_range, cursor)
             return
         self._break(cursor, breaks, LogBroken.FAILED, f"reading at offset {cursor.wanted} failed: {error}")
