@@ -1,4 +1,4 @@
-"""What the benchmarks of a whole service share: a real broker, coordinator processes beside it, a process for the load.
+"""The common parts of benchmarks of a whole service: a real broker, coordinator processes beside it, a process for the load.
 
 Owns starting and ending of them; `cli.bench` owns load, raw figures and counters.
 """
@@ -59,7 +59,7 @@ def metrics_urls(running: Service) -> list[str]:
 
 
 def wait_for(condition: Callable[[], bool], what: str, timeout_s: float = WAIT_TIMEOUT_S, look_every_s: float = LOOK_EVERY_S) -> None:
-    """Return as soon as the condition holds. Raises TimeoutError that says `what` was waited for."""
+    """Return as soon as the condition holds. Raises TimeoutError, whose text names the condition by `what`."""
     deadline = time.perf_counter() + timeout_s
     while not condition():
         if time.perf_counter() > deadline:
@@ -80,7 +80,7 @@ def text_of(value: object) -> str:
 
 
 def table(rows: Sequence[Row], columns: Sequence[str]) -> str:
-    """A table in markdown, aligned so that it reads as text too; what a row does not have stays `-`."""
+    """A table in markdown, aligned so that it reads as text too; a cell that a row does not have is `-`."""
     lines = [list(columns), *([text_of(row.get(column, "-")) for column in columns] for row in rows)]
     widths = [max(len(line[at]) for line in lines) for at in range(len(columns))]
     texts = [[line[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True))] for line in lines]
@@ -89,7 +89,7 @@ def table(rows: Sequence[Row], columns: Sequence[str]) -> str:
 
 
 def say(text: str) -> None:
-    """Print at once: somebody watches."""
+    """Print at once: a person may be watching."""
     print(text, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""How long a node without state takes to catch up with a long log in Kafka.
+"""The time that a node without state takes to catch up with a long log in Kafka.
 
     python -m benchmarks.cold_start [--batches N] [--batches-per-file N] [--rounds N]
 

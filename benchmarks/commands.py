@@ -1,4 +1,4 @@
-"""What it costs to start `diskless`: CPU milliseconds of its help and of a command that asks a node, beside plain programs.
+"""The cost of starting `diskless`: CPU milliseconds of its help and of a command that asks a node, beside plain programs.
 
     python -m benchmarks.commands [--runs N]
 
@@ -23,11 +23,11 @@ PROGRAMS: Final = {
     "diskless --help": ("from cli.main import root; root(['--help'])", PLAIN_HELP),
     "diskless topics list": (ASK, "import asyncio, click"),
 }
-"""By name: the program, and its yardstick."""
+"""Each program and its yardstick, by name."""
 
 
 def spend_ms(program: str) -> float:
-    """CPU milliseconds of one run of a program, whatever it prints and however it ends."""
+    """CPU milliseconds of one run of a program; its output and its status do not count."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, check=False)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

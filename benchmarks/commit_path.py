@@ -1,4 +1,4 @@
-"""What a commit costs inside one process, without sockets, Kafka and SQLite: decoding, deciding, applying, answering.
+"""The cost of a commit inside one process, without sockets, Kafka and SQLite: decoding, deciding, applying, answering.
 
     python -m benchmarks.commit_path [--profile]
 
@@ -67,14 +67,14 @@ class Times:
 
 @dataclass(slots=True)
 class Leader:
-    """A shard that leads a partition; its log is a counter, because nobody reads it."""
+    """A shard that leads a partition; its log is only a counter, because no follower reads it."""
 
     shard: Shard
     next_offset: int = 0
     waiting: list[Delivered] = field(default_factory=list)
 
     def perform(self, effects: Sequence[Effect]) -> list[CommitAnswer]:
-        """Do what the shard wants; returns the answers to commits."""
+        """Perform the effects of the shard; returns the answers to commits."""
         answers: list[CommitAnswer] = []
         for effect in effects:
             match effect:
@@ -91,7 +91,7 @@ class Leader:
         return answers
 
     def acknowledge(self) -> list[CommitAnswer]:
-        """Report everything appended."""
+        """Report all appended entries as acknowledged."""
         waiting, self.waiting = self.waiting, []
         return [answer for delivered in waiting for answer in self.perform(self.shard.feed(delivered, _now_ms()))]
 
@@ -153,7 +153,7 @@ def measure(batches_per_file: int, files_per_group: int) -> Times:
         times.batches += batches_per_file * files_per_group
         if len(answers) != files_per_group:
             raise AssertionError(f"{files_per_group} commits, {len(answers)} answers")
-        # As if written: what is not measured here must not pile up.
+        # Taken as written: generations, whose writing is not measured here, must not pile up.
         state = leader.shard.committed.state
         state.active = Generation()
         state.hot.take_touched()

@@ -1,4 +1,4 @@
-"""How long clients wait when a leader goes: killed, frozen, or stopped cleanly; and what a standby costs.
+"""The wait of clients when a leader is killed, frozen, or stopped cleanly; and the cost of a standby.
 
     python -m benchmarks.failover [--rounds N] [--only KIND ...] [--json FILE]
 
@@ -51,9 +51,9 @@ KINDS = ("kill", "freeze", "stop")
 STANDBY_BAR = 0.30
 STANDBY_LOADS = (("20,000 batches/s", 200.0), ("saturation", 0.0))
 STANDBY_WINDOW_S = 10.0
-"""Twice what a follower of a busy log waits between two writes."""
+"""The time of a window: twice the pause of a follower of a busy log between two writes."""
 STANDBY_LOOK_S = 0.25
-"""A look at /metrics costs the process as much as a hundred batches."""
+"""The pause between two looks at /metrics, each of which costs the process as much as a hundred batches."""
 
 Acks: TypeAlias = "Queue[tuple[int, float]]"
 
@@ -107,7 +107,7 @@ class Clients:
         self.at_s: dict[int, list[float]] = {owner: [] for owner in range(METADATA_PARTITIONS)}
 
     def look(self) -> None:
-        """Take what has come."""
+        """Take the acknowledgements that have come."""
         while not self._acks.empty():
             owner, at_s = self._acks.get()
             self.at_s[owner].append(at_s)
@@ -170,7 +170,7 @@ class Outages:
 
 
 def one_round(running: Service, seen: Clients, kind: str, node: CoordinatorProcess) -> Outages:
-    """What a fault of the node costs clients; the node is back afterwards."""
+    """Measure the wait of clients by a fault of the node, which is back afterwards."""
     led = led_by(node)
     seen.wait_flowing(time.monotonic())
     start_s = time.monotonic()
@@ -280,7 +280,7 @@ def service_of_two(kafka: KafkaCluster) -> Iterator[Service]:
 
 
 def wait_for_written(leader: CoordinatorProcess, standby: CoordinatorProcess) -> None:
-    """Wait until both have applied and written what stands in the log now."""
+    """Wait until both have applied and written all entries that the log has now."""
     end = leader.metric("log_end_offset")
 
     def is_written() -> bool:

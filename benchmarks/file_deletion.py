@@ -1,4 +1,4 @@
-"""Deleting the objects of files without batches: objects a second beside raw deletes, and what it costs commits.
+"""Deleting the objects of files without batches: objects a second beside raw deletes, and its cost for commits.
 
     python -m benchmarks.file_deletion [--files N] [--rate FILES] [--json FILE]
 
@@ -38,7 +38,7 @@ BESIDE = "commits beside deletions"
 DATA = b"a file"
 WINDOW_S = 5.0
 WINDOWS_ALONE = 3
-"""Before the deletions, and as many behind them."""
+"""The windows of commits alone before the deletions; there are as many behind them."""
 FILL_RATE = 2_000.0
 LOOK_EVERY_S = 1.0
 # The keys of the load tell their time to the second.
@@ -75,7 +75,7 @@ async def keys_of_files(servers: Sequence[str]) -> list[str]:
 
 
 class Emptying:
-    """Watches a folder whose objects are being deleted, and looks rarely: going through many names takes from what is measured."""
+    """Watches a folder whose objects are being deleted, and looks rarely: going through many names disturbs the measurement."""
 
     def __init__(self, folder: Path, at_first: int) -> None:
         self._folder = folder

@@ -1,4 +1,4 @@
-"""Where the time of a running coordinator goes: py-spy's samples of its event loop, as a short table of functions.
+"""The time of a running coordinator by function: py-spy's samples of its event loop, as a short table of functions.
 
 Needs the program `py-spy`; it looks from outside, so the coordinator runs as it always does.
 """
@@ -18,7 +18,7 @@ from cli.bench.counters import thread_cpu
 SAMPLES_PER_S = 250
 EVENT_LOOP = "MainThread"
 LOOP_FRAME = "Runner.run ("
-"""Everything below is how the process was started; what this frame takes alone is the loop itself, written in C."""
+"""The frame of the event loop. Frames below it are those of the process's start; its own time is that of the loop itself, written in C."""
 LOOP_ITSELF = "(the loop: sockets, timers)"
 PATHS = ("coordinator/", "records/")
 
@@ -29,7 +29,7 @@ class NoProfilerError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionShare:
-    """A function's share of the event loop's busy samples (0 to 1): the function alone, and with what it calls."""
+    """A function's share of the event loop's busy samples (0 to 1): the function alone, and with the functions that it calls."""
 
     function: str
     alone: float
@@ -82,7 +82,7 @@ def shares_of(stacks: str, busy_samples: int) -> list[FunctionShare]:
         start = next((at for at, frame in enumerate(frames) if frame.startswith(LOOP_FRAME)), None)
         names = [_function(frame) for frame in frames] if start is None else [LOOP_ITSELF, *map(_function, frames[start + 1 :])]
         alone[names[-1]] += int(count)
-        # The loop is below everything: only what it takes alone says something.
+        # The loop is below all functions: its own time is listed, and not its time together with them.
         for name in set(names[1:] if start is not None and len(names) > 1 else names):
             inclusive[name] += int(count)
     functions = sum(alone.values()) - alone[LOOP_ITSELF]

@@ -1,9 +1,9 @@
-"""Initialising classic partitions: how long all take, one request each as drivers send them, and what that costs the commits of others.
+"""Initialising classic partitions: the time for all of them, one request each as drivers send them, and the cost for other commits.
 
     python -m benchmarks.migrations [--partitions N] [--at-once N] [--rate FILES] [--json FILE]
 
 A real broker, a coordinator process with one metadata partition. Commits are measured at a fixed rate: alone, while the partitions of a
-pending topic are initialised, each with the last five batches of one producer, and alone again. What all rows say is of one run, so the
+pending topic are initialised, each with the last five batches of one producer, and alone again. All rows are of one run, so the
 latencies compare.
 """
 

@@ -1,4 +1,4 @@
-"""How fast the monitor is: a backlog audited from cold, and a live load beside the broker.
+"""The speed of the monitor: a backlog audited from cold, and a live load beside the broker.
 
     python -m benchmarks.monitor [--batches 5000000] [--per-file 100] [--rate 250000] [--seconds 60] [--folder FOLDER]
 
@@ -119,7 +119,7 @@ def _live(bootstrap: str, folder: Path, options: argparse.Namespace) -> None:
 
 
 class _Freshness:
-    """How old entries were when they could be read: for each merge, the age of the oldest entry in it and of the newest."""
+    """The ages of entries when they could be read: for each merge, the age of the oldest entry in it and of the newest."""
 
     def __init__(self, monitor: MonitorProcess) -> None:
         self._monitor = monitor
@@ -133,7 +133,7 @@ class _Freshness:
         return {row["kpart"]: (row["append_ms"], row["merged_ms"]) for row in rows}
 
     def look(self) -> None:
-        """Note what was merged since the last look. Entries between two heads are taken as evenly spread in time."""
+        """Note the entries that were merged since the last look. Entries between two heads are taken as evenly spread in time."""
         seen_ms, heads = time.time() * 1000, self._heads()
         for kpart, (append_ms, _) in heads.items():
             before_ms = self._before.get(kpart, (append_ms, 0))[0]
@@ -188,7 +188,7 @@ class _Usage:
 
 
 def _watch(monitor: MonitorProcess, is_over: Callable[[], bool], look: Callable[[], None] = lambda: None) -> _Usage:
-    """Watch a monitor's processes until `is_over()`; what they used before does not count."""
+    """Watch a monitor's processes until `is_over()`; their use before that does not count."""
     usage, start_s, family_due_s = _Usage(), time.monotonic(), 0.0
     usage.add(list(monitor.family()), with_memory=False)
     usage.cpu_before_s = sum(usage.cpu_s.values())

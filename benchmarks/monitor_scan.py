@@ -1,4 +1,4 @@
-"""How fast the monitor's scan and its store are, without Spark and Kafka.
+"""The speed of the monitor's scan and of its store, without Spark and Kafka.
 
     python -m benchmarks.monitor_scan [--batches 1000000]
 

@@ -67,7 +67,7 @@ class Peer:
         return _run([str(self.programs / program), "-h", str(self.folder), *arguments])
 
     def bytes_per_batch(self) -> float:
-        """Everything stored, indexes included."""
+        """The bytes of all stored data, indexes included."""
         return self._number(
             "SELECT sum(pg_total_relation_size(oid))::float / (SELECT count(*) FROM batches) FROM pg_class"
             " WHERE relname IN ('batches', 'files', 'logs')"
@@ -84,7 +84,7 @@ class Peer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pgbench:
-    """What pgbench saw: commits per second and how long each took."""
+    """The result of pgbench: commits per second, and the latency of each."""
 
     files_per_s: float
     latencies_s: Sequence[float]
@@ -95,7 +95,7 @@ class Pgbench:
 
 
 def _as_owner(command: Sequence[str]) -> list[str]:
-    """PostgreSQL refuses to run as root."""
+    """The command as a user who is not root, since PostgreSQL refuses root."""
     return ["runuser", "-u", "postgres", "--", *command] if os.geteuid() == 0 else list(command)
 
 

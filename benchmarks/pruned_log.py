@@ -1,4 +1,4 @@
-"""A log that is pruned behind snapshots under load: how large it gets, and what snapshots cost the commits beside them.
+"""A log that is pruned behind snapshots under load: its size, and the cost of snapshots for the commits beside them.
 
     python -m benchmarks.pruned_log [--seconds S] [--rate BATCHES] [--between-mb N] [--json FILE]
 
@@ -34,7 +34,7 @@ OFTEN_CLEANED = {"log.retention.check.interval.ms": "10000", "log.segment.delete
 
 
 def disk_bytes(kafka: KafkaCluster, topic: str) -> int:
-    """What the only partition of a topic takes on the broker's disk, its indexes left out."""
+    """The bytes of the only partition of a topic on the broker's disk, its indexes left out."""
     return sum(file.stat().st_size for file in kafka.node(1).folder.rglob(f"{topic}-0/*.log"))
 
 

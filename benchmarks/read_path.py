@@ -1,4 +1,4 @@
-"""What a read costs a coordinator from the bytes of a connection to the bytes of its answer, without sockets and Kafka.
+"""The cost of a read for a coordinator, from the bytes of a connection to the bytes of its answer, without sockets and Kafka.
 
     python -m benchmarks.read_path [--batches N] [--shape PARTITIONSxIN_FLIGHT ...] [--read WHAT] [--profile]
 

@@ -70,7 +70,7 @@ LIST_AIM_US = 50.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filled:
-    """What was committed: the topic, the end of each partition, the time of the first batch."""
+    """The committed batches: the topic, the end of each partition, the time of the first batch."""
 
     topic_id: bytes
     ends: list[int]
@@ -78,7 +78,7 @@ class Filled:
 
 
 def made_files(partition_keys: Sequence[bytes], batches: int) -> tuple[Filled, Iterator[tuple[int, int, bytes]]]:
-    """Commits of files, the oldest batches first, and what will have been committed when all of them are taken."""
+    """Commits of files, the oldest batches first, and the committed batches once all of them are taken."""
     rng = np.random.default_rng(1)
     start_ms = time.time_ns() // 1_000_000 - SPAN_MS
     files = batches // BATCHES_PER_FILE
@@ -119,7 +119,7 @@ def fill(node: CoordinatorProcess, partition_keys: Sequence[bytes], batches: int
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """One line of the table: what is asked, of how many partitions, with how many requests under way."""
+    """One line of the table: the kind of request, the number of partitions in each, and of requests under way."""
 
     what: str
     partitions: int
@@ -142,7 +142,7 @@ class Kind:
         return plain_body(FindBatchesRequest(fetch_max_bytes=FETCH_BYTES, max_batches_per_partition=batches_max, topics=(topic,)))
 
     def results(self, body: bytes) -> int:
-        """How much an answer holds: batches, or offsets found. Fails for an element with an error."""
+        """The number of batches, or offsets, in an answer. Fails for an element with an error."""
         if self.what == LIST:
             listed = [one for topic in decode(ListOffsetsResponse, body).topics for one in topic.partitions]
             errors, results = {one.error_code for one in listed}, sum(one.offset >= 0 for one in listed)
@@ -155,7 +155,7 @@ class Kind:
 
 
 def kinds() -> list[Kind]:
-    """All of them."""
+    """The kinds of reads that are measured."""
     return [
         Kind(what=what, partitions=partitions, in_flight=in_flight)
         for what in READS
@@ -272,7 +272,7 @@ def raw_row(database: apsw.Connection, what: str, sql: str, first: int, span: in
 
 
 def aims(rows: Sequence[Row]) -> str:
-    """What a partition may cost, beside what it does."""
+    """The aim for the cost of a partition, beside the measured cost."""
     lines: list[Row] = []
     for row in rows:
         aim = {FIND_ONE: FIND_AIM_US, FIND_MANY: FIND_AIM_US, LIST: LIST_AIM_US}.get(str(row["read"]))

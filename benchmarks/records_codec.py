@@ -1,4 +1,4 @@
-"""Print what encoding and decoding a `FileCommitted` costs, and how many log bytes a batch takes.
+"""Print the cost of encoding and decoding a `FileCommitted`, and the log bytes of a batch.
 
 The workload: files of 10 to 1000 batches over 100 partitions (10 topics), sorted by partition; 30 % idempotent; sizes
 log-uniform from 1 to 64 KiB; timestamps within 250 ms. Run: `python -m benchmarks.records_codec`. It prints, it never
@@ -53,7 +53,7 @@ def make_file(generator: random.Random, num_batches: int, offset_max: int = 2_00
 
 
 def measure_us(call: Callable[[], object]) -> float:
-    """Return the best time of a call in microseconds: what others take from the machine is no cost of it."""
+    """Return the best time of a call in microseconds: other work on the machine is no cost of the call."""
     best = float("inf")
     stop = time.perf_counter() + SECONDS
     while time.perf_counter() < stop:

@@ -1,4 +1,4 @@
-"""What a cold replay costs inside one process, without Kafka: from log entries to state and to a written state database.
+"""The cost of a cold replay inside one process, without Kafka: from log entries to state and to a written state database.
 
     python -m benchmarks.replay [--batches N] [--profile]
 
@@ -48,7 +48,7 @@ PRODUCERS_OF_PARTITION = 3
 IDEMPOTENT_SHARE = 0.3
 CHUNK_ENTRIES = 500
 FLUSH_BATCHES_MAX = 100_000
-"""As `state.flush.max.batches` is by default."""
+"""The default of `state.flush.max.batches`."""
 START_MS = 1_760_000_000_000
 TERM = 77
 

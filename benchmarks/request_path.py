@@ -1,4 +1,4 @@
-"""What a commit costs a coordinator from the bytes of a connection to the bytes of its answer, without sockets and Kafka.
+"""The cost of a commit for a coordinator, from the bytes of a connection to the bytes of its answer, without sockets and Kafka.
 
     python -m benchmarks.request_path [--shape BATCHESxFILES ...] [--profile] [--no-read-back]
 
@@ -64,15 +64,15 @@ SHAPES = ((10, 1), (10, 10), (10, 64), (100, 1), (100, 10), (100, 40), (1000, 1)
 
 
 class NoPeers:
-    """The node is alone."""
+    """Peers of a node that is alone."""
 
     async def call(self, host: str, port: int, request: Message, timeout_ms: int) -> Message:
-        """Nobody answers."""
+        """Fail: there is no other node."""
         raise PeerUnavailable(f"nobody listens at {host}:{port}")
 
 
 class Log:
-    """Reader and producers in one: what is produced is acknowledged and read in the next rounds of the loop."""
+    """Reader and producers in one: produced entries are acknowledged and read in the next rounds of the loop."""
 
     is_spare_ready = True
 
@@ -84,12 +84,12 @@ class Log:
         self.logs: dict[int, list[LogEntry]] = {}
 
     def open_reader(self, listener: LogListener) -> Log:
-        """Be a reader."""
+        """Return the log itself, which is the reader, too."""
         self.listener = listener
         return self
 
     def follow(self, partition: int, next_offset: int, generation: int, last_hash: bytes | None = None) -> None:
-        """Hand over what is there."""
+        """Hand over the entries that are there."""
         self.generations[partition] = generation
         entries = self.logs.get(partition, [])[next_offset:]
         if entries:
@@ -100,15 +100,15 @@ class Log:
         self.generations.pop(partition, None)
 
     def hurry(self, partition: int, is_urgent: bool) -> None:
-        """Nothing waits here."""
+        """Do nothing: entries are always handed over at once."""
 
     def hand_over(self, partition: int, generation: int, entries: Sequence[LogEntry]) -> None:
-        """Entries were read."""
+        """Give entries to the listener."""
         if self.listener is not None and self.generations.get(partition) == generation:
             self.listener.on_entries(partition, generation, entries, size_of(entries))
 
     def start(self) -> None:
-        """Nothing to start."""
+        """Do nothing: there is no thread to start."""
 
     def open(self, partition: int, on_reports: object) -> LogProducer:
         """A producer of one term."""
@@ -126,7 +126,7 @@ class LogProducer:
         self._first = len(self._entries)
 
     def produce(self, entries: Sequence[tuple[int, bytes, bytes]]) -> None:
-        """Append, acknowledge, be read."""
+        """Append entries, acknowledge them, and have them read."""
         log, at = self._log, len(self._entries)
         now_ms = time.time_ns() // 1_000_000
         new = [LogEntry(at + place, now_ms, key, value) for place, (_, key, value) in enumerate(entries)]
@@ -137,7 +137,7 @@ class LogProducer:
             log.loop.call_soon(log.hand_over, self._partition, log.generations.get(self._partition, -1), new)
 
     def abandon(self) -> None:
-        """Nothing to end."""
+        """Do nothing: there is no connection to end."""
 
 
 class Wire(asyncio.Transport):
@@ -159,24 +159,24 @@ class Wire(asyncio.Transport):
             self.batches += len(results)
 
     def get_write_buffer_size(self) -> int:
-        """Everything is sent at once."""
+        """Tell that no bytes wait: all are sent at once."""
         return 0
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """No limits."""
+        """Ignore limits."""
 
     def is_closing(self) -> bool:
-        """Never."""
+        """Tell that the connection is open."""
         return False
 
     def pause_reading(self) -> None:
-        """Never asked for: the bench waits for its answers."""
+        """Do nothing; never called, since the bench waits for its answers."""
 
     def resume_reading(self) -> None:
         """See `pause_reading`."""
 
     def close(self) -> None:
-        """The bench is over, or something is wrong: then answers stay out."""
+        """Do nothing: the bench is over, or answers stay out after an error."""
 
     def abort(self) -> None:
         """See `close`."""

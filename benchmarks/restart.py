@@ -1,4 +1,4 @@
-"""Where the time of a restart goes, by metadata partitions.
+"""The time of a restart by its phases, for numbers of metadata partitions.
 
     python -m benchmarks.restart [--partitions N ...] [--rounds N] [--json FILE]
 

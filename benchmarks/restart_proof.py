@@ -1,4 +1,4 @@
-"""Print what the proof of a state database costs at a start, and what the hashes of rows cost in a write and in a read.
+"""Print the cost of the proof of a state database at a start, and the cost of the hashes of rows in a write and in a read.
 
 The database holds files of 100 batches over 100 partitions, written in bursts of 100 files. A start is opened and loaded several
 times; "without the proof" reads what a start would need otherwise: the hot rows and the object keys. CPU seconds stand beside those
@@ -37,7 +37,7 @@ def seconds(call: Callable[[], object]) -> tuple[float, float]:
 
 
 def read_unproven(path: Path) -> None:
-    """Read what a start needs when it believes everything."""
+    """Read the rows that a start needs when it proves nothing."""
     connection = connect_reader(path)
     for table in ("partition", "producer", "topic"):
         fetch(connection, select_all(table))

@@ -1,4 +1,4 @@
-"""What retention costs in one process: looking, deleting through the log, and counting deleted batches out of their files.
+"""The cost of retention in one process: looking, deleting through the log, and counting deleted batches out of their files.
 
     python -m benchmarks.retention [--partitions N] [--rate BATCHES_A_SECOND] [--interval SECONDS]
 
@@ -98,7 +98,7 @@ class Bench:
         self.entry += 1
 
     def flush(self) -> None:
-        """Write what is applied."""
+        """Write all applied changes."""
         self.database.write(self.packer.pack(self.state.freeze(header(self.state))))
         self.state.written()
 
@@ -112,7 +112,7 @@ class Bench:
 
 
 def enforce(bench: Bench, retention: Retention, known: dict[int, Known], interval_s: float, title: str) -> None:
-    """Look at everything until nothing is past retention, and print what that took."""
+    """Look at everything until nothing is past retention, and print the time that it took."""
     deciding, deleting, counting, writing = Spent(), Spent(), Spent(), Spent()
     now_ms = bench.now_ms()
     entry_bytes = gone = 0

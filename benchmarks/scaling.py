@@ -1,4 +1,4 @@
-"""How cost, memory and recovery grow: with user partitions, metadata partitions, processes and connections.
+"""The growth of cost, memory and recovery: with user partitions, metadata partitions, processes and connections.
 
     python -m benchmarks.scaling [--only partitions|metadata|processes|connections ...] [--at N ...] [--json FILE]
 
@@ -7,7 +7,7 @@ of docs/decisions/015-scaling.md. CPU is in microseconds per batch of files of 1
 batches/s unless it says saturation; `loop` is the event loop of the leader, `others` its other threads. `restart` is from
 the start of the process until it leads everything, with its state databases; `replay` the same without them, from the
 log; `written` is how much later the databases are whole again.
-`stall` is the longest that a small request on a connection of its own waited meanwhile: what everybody else waits.
+`stall` is the longest wait of a small request on a connection of its own meanwhile: other clients wait as long.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def measure_partitions(kafka: KafkaCluster, pool: ProcessPoolExecutor, counts: S
 
 
 def directory_stalls(node: CoordinatorProcess, topic_id: bytes, size: int) -> Row:
-    """How long everybody waits while a topic (of 10 000 or 100 000 partitions) is described and deleted."""
+    """The wait of all clients while a topic (of 10 000 or 100 000 partitions) is described and deleted."""
     row: Row = {}
     with Wire(node.address) as wire:
         with stalls(node.address) as describing:
@@ -145,7 +145,7 @@ def directory_stalls(node: CoordinatorProcess, topic_id: bytes, size: int) -> Ro
         with stalls(node.address) as deleting:
             topics = (DeletableTopicState(topic_id=topic_id),)
             body = wire.call(DeleteTopicsRequest(topics=topics, timeout_ms=REQUEST_TIMEOUT_MS)).body
-            time.sleep(AFTER_DELETE_S)  # what is counted out on the side begins behind the answer
+            time.sleep(AFTER_DELETE_S)  # batches are counted out on the side, which begins behind the answer
         check([one.error_code for one in decode(DeleteTopicsResponse, body).responses], "DeleteTopics")
         row["delete_stall_s"] = deleting.longest_s
     if node.metric("live_partitions") != left:

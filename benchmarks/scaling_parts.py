@@ -1,4 +1,4 @@
-"""What every dimension of `benchmarks.scaling` measures: CPU per batch, stalls of the event loop, recovery, slopes."""
+"""The measurements of every dimension of `benchmarks.scaling`: CPU per batch, stalls of the event loop, recovery, slopes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def stalls(address: str) -> Iterator[Stall]:
 
 @dataclass(slots=True, kw_only=True)
 class Cost:
-    """One load: what its client saw, and CPU microseconds per batch of the nodes."""
+    """One load: the figures of its client, and CPU microseconds per batch of the nodes."""
 
     measured: Measured
     loop_us: list[float] = field(default_factory=list)
@@ -81,18 +81,18 @@ def run(nodes: Sequence[CoordinatorProcess], pool: ProcessPoolExecutor, load: Lo
 
 
 def light(targets: Sequence[Target]) -> Load:
-    """20 000 batches/s."""
+    """The load of 20 000 batches/s."""
     shape = Shape(batches_per_file=BATCHES_PER_FILE, partitions=0)
     return Load(shape=shape, targets=targets, rate=FILES_PER_S, warm_up_s=WARM_UP_S, window_s=WINDOW_S, templates=TEMPLATES)
 
 
 def saturating(targets: Sequence[Target]) -> Load:
-    """As much as goes with 128 files in flight, or one on each connection."""
+    """The load that saturates: 128 files in flight, or one on each connection."""
     return replace(light(targets), rate=0.0, depth=max(1, FILES_IN_FLIGHT // len(targets)))
 
 
 def wait_written(nodes: Sequence[CoordinatorProcess]) -> None:
-    """Wait until the state databases of all nodes have all that was applied."""
+    """Wait until the state databases of all nodes have all applied entries."""
     wait_for(lambda: all(n.metric("log_end_offset") == n.metric("state_applied_offset") for n in nodes), "the state databases")
 
 
@@ -123,7 +123,7 @@ def recovery(node: CoordinatorProcess, running: Service) -> Row:
 
 
 def slope_row(rows: Sequence[Row], unit: int, name: str) -> Row:
-    """How much every figure grows with `unit` more of the first column, by least squares."""
+    """The growth of every figure with `unit` more of the first column, by least squares."""
     first = next(iter(rows[0]))
     xs = [float(str(row[first])) for row in rows]
     mean_x = sum(xs) / len(xs)

@@ -39,7 +39,7 @@ COLUMNS = ("listener", "batches_per_s", "min", "max", "to_plain", "p50_ms", "p99
 
 
 def properties_of(listener: str, authority: Authority, mechanism: str) -> Mapping[str, str]:
-    """What a client needs for a listener."""
+    """The settings of a client for a listener."""
     login = {"sasl.mechanism": mechanism, "sasl.username": USER, "sasl.password": PASSWORD}
     tls = {"ssl.truststore.location": str(authority.ca_file)}
     return {"security.protocol": listener, **(login if "SASL" in listener else {}), **(tls if "SSL" in listener else {})}
@@ -113,7 +113,7 @@ def main() -> None:
         process.submit(run_load, Load(shape=shape, targets=loads[PLAIN].targets, depth=8, window_s=FIRST_LOAD_S)).result()
         runs: dict[str, list[Row]] = {listener: [] for listener in LISTENERS}
         for number in range(options.runs):
-            # Each run in another order: what comes first may be warmer or cooler.
+            # Each run in another order: the machine may be warmer or cooler for the first listener.
             for listener in LISTENERS[number % len(LISTENERS) :] + LISTENERS[: number % len(LISTENERS)]:
                 runs[listener].append(measure(process, loads[listener], pid))
             say(f"run {number + 1} of {options.runs}")

@@ -1,4 +1,4 @@
-"""Print what a snapshot costs to take and to load, beside raw SQLite.
+"""Print the cost of taking and loading a snapshot, beside raw SQLite.
 
     python -m benchmarks.snapshots [batches ...]
 

@@ -41,18 +41,18 @@ FIRST_LOAD_S = 10.0
 WARM_LOAD_S = 3.0
 WARM_LOADS_MAX = 10
 COMPILING_CORES_MAX = 0.05
-"""Below that the broker's code counts as compiled."""
+"""The use of the broker's compiler, in cores, below which its code counts as compiled."""
 WARM_UP_S = 0.8
 RAW_WARM_UP_S = 0.8
 RAW_WINDOW_S = 1.2
-"""A new idempotent producer needs half a second until its first message is sent."""
+"""Warm-up and window of raw produce: a new idempotent producer needs half a second until it sends its first message."""
 REQUESTS_MIN = 60
 WINDOW_FACTOR_MAX = 3.0
 OTHER_RUNS_MAX = 3
 IN_FLIGHT_OPEN_LOOP = 10_000
 SQLITE_ROWS = 300_000
 SQLITE_ROWS_PER_S = 545_000
-"""Raw SQLite on the machine that the aims were set for, when it did nothing else."""
+"""Rows per second of raw SQLite on the machine that the aims were set for, when it did nothing else."""
 FUNCTIONS_SHOWN = 14
 
 LATENCIES = (("p50_ms", 0.5), ("p99_ms", 0.99), ("p999_ms", 0.999))
@@ -60,7 +60,7 @@ LATENCIES = (("p50_ms", 0.5), ("p99_ms", 0.99), ("p999_ms", 0.999))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aim:
-    """What a shape is to reach: batches per raw SQLite row at least; log bytes per batch, loop CPU per file and milliseconds at most.
+    """The aims of a shape: batches per raw SQLite row at least; log bytes per batch, loop CPU per file and milliseconds at most.
 
     0 or infinite: no aim.
     """
@@ -104,7 +104,7 @@ def at_speed(shape: Standard, speed: float) -> Standard:
 
 
 def standard_shapes() -> list[Standard]:
-    """All of them, in the order of the table."""
+    """The shapes, in the order of the table."""
     saturation = {
         10: Aim(to_sqlite=0.6, bytes_per_batch=32, file_loop_us=25),
         100: Aim(to_sqlite=1.8, bytes_per_batch=16),
@@ -122,7 +122,7 @@ def standard_shapes() -> list[Standard]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bed:
-    """What the runs use."""
+    """The processes of the runs."""
 
     kafka: KafkaCluster
     service: Service
@@ -132,12 +132,12 @@ class Bed:
 
     @property
     def pid(self) -> int:
-        """The coordinator's."""
+        """The process id of the coordinator."""
         return self.service.nodes[1].pid
 
     @property
     def broker_pid(self) -> int:
-        """The broker's."""
+        """The process id of the broker."""
         return self.kafka.node(1).pid or 0
 
     def run_load(self, load: Load) -> Measured:
@@ -145,7 +145,7 @@ class Bed:
         return self.load.submit(run_load, load).result()
 
     def wait_until_idle(self) -> None:
-        """Let broker and coordinator do what is left: what a run leaves behind is not the next one's."""
+        """Let broker and coordinator finish the work that a run leaves behind, so that the next one does not pay for it."""
         if not wait_until_idle([self.pid, self.broker_pid]):
             say("broker and coordinator do not come to rest: what they do disturbs the next run")
 
@@ -189,7 +189,7 @@ def warm_up(bed: Bed) -> None:
 
 
 def warm_shape(bed: Bed, shape: Standard, targets: Sequence[Target]) -> None:
-    """Load a shape until the broker has compiled what it needs."""
+    """Load a shape until the broker has compiled the code for it."""
     compiling = 0.0
     for _ in range(WARM_LOADS_MAX):
         start = disturbance(bed.broker_pid)
@@ -256,7 +256,7 @@ def measure_shape(bed: Bed, shape: Standard, runs: int, profile: bool) -> Row:
 
 
 def print_profile(bed: Bed, shape: Standard, targets: Sequence[Target], loop_us: float) -> None:
-    """Run once more and say where the event loop's time goes; the run itself is not in the table."""
+    """Run once more and print the event loop's time by function; the run itself is not in the table."""
     load = load_of(bed, shape, targets)
     running = bed.load.submit(run_load, load)
     shares = LoopProfile(bed.pid, load.warm_up_s + load.window_s).shares()
@@ -274,7 +274,7 @@ def print_profile(bed: Bed, shape: Standard, targets: Sequence[Target], loop_us:
 
 
 def aims_table(shapes: Sequence[Standard], rows: Sequence[Row]) -> str:
-    """What was to be reached, beside what was."""
+    """The aims, beside the measured figures."""
     lines: list[Row] = []
     for shape, row in zip(shapes, rows, strict=True):
         if shape.aim is None:

@@ -1,4 +1,4 @@
-"""Print what writing a state database costs, how large it gets and how fast it is read back.
+"""Print the cost of writing a state database, its size, and the speed of reading it back.
 
 The workload: files of 100 batches over 100 partitions, as bursts (a flush holds many files) or as a trickle (a flush
 holds few, so that every partition gets a batch or two). Beside the figures stand those of SQLite alone in the same run:
@@ -134,7 +134,7 @@ def measure_us(call: Callable[[], object], rounds: int = 7, times: int = 2000) -
 
 
 def print_lookups(state: ShardState, reader: StateReader) -> None:
-    """Random lookups over everything that was written."""
+    """Random lookups over all written rows."""
     rng = random.Random(2)
     files = state.applied_offset
     high_watermark = state.hot.partitions.high_watermark.cells

@@ -1,4 +1,4 @@
-"""How long `diskless monitor verify` takes for a log of some million batches: a real Kafka, a real Spark, from cold.
+"""The time that `diskless monitor verify` takes for a log of some million batches: a real Kafka, a real Spark, from cold.
 
     python -m benchmarks.verify [--batches N] [--batches-per-file N] [--partitions N] [--bootstrap-server HOST:PORT]
 

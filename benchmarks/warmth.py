@@ -1,4 +1,4 @@
-"""When a run may begin, and what disturbed it: the broker's compiler, work left over in the background, other machines on the same host.
+"""The start of a run, and its disturbances: the broker's compiler, work left over in the background, other machines on the same host.
 
 A broker that was just started compiles its code for as long as new paths become hot: seconds on a fast machine, a minute of a whole
 core on a slow one. A broker in service has done that long ago, so a benchmark of the service waits for it.
@@ -15,7 +15,7 @@ from pathlib import Path
 from cli.bench.counters import cpu_seconds, cpu_seconds_of_thread
 
 COMPILER_THREADS = ("C1 Compiler", "C2 Compiler")
-"""How the names of a JVM's compiling threads begin."""
+"""The beginnings of the names of a JVM's compiling threads."""
 IDLE_CORES = 0.1
 IDLE_LOOK_S = 0.5
 IDLE_TIMEOUT_S = 30.0
@@ -34,7 +34,7 @@ class Disturbance:
         return (self.compiler_s - before.compiler_s) / (self.at_s - before.at_s)
 
     def stolen_share_since(self, before: Disturbance) -> float:
-        """Share of the machine (0 to 1) that was not there between two looks."""
+        """Share of the machine (0 to 1) that other machines on its host took between two looks."""
         return (self.stolen_s - before.stolen_s) / (self.at_s - before.at_s) / (os.cpu_count() or 1)
 
 

@@ -1,4 +1,4 @@
-"""A plain blocking connection to a node, pipelined: its own cost is small, and a latency is what a client would see."""
+"""A plain blocking connection to a node, pipelined: its own cost is small, and its latencies are those of a client."""
 
 from __future__ import annotations
 
