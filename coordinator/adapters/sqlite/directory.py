@@ -62,7 +62,7 @@ class SqliteDirectory:
         return self.stores.partitions()
 
     def applied_offset(self, partition: int, cluster_id: str, topic_id: bytes) -> int:
-        """The last offset of a log in its closed database, or -1. Raises `StateLocked`, `DirectoryFailed`."""
+        """The applied offset of a closed database of a log, or -1. Raises `StateLocked`, `DirectoryFailed`."""
         return self.stores.applied_offset(partition, cluster_id, topic_id)
 
     def remove(self, partition: int) -> None:

@@ -106,7 +106,7 @@ class StateDatabases:
         return frozenset(int(found[1]) for name in names if (found := _NAME.fullmatch(name)) is not None)
 
     def applied_offset(self, partition: int, cluster_id: str, topic_id: bytes) -> int:
-        """The last offset of a log in its closed database; -1 for one that is empty, not to be trusted, or of another log.
+        """The applied offset of a closed database of a log; -1 for one that is empty, not to be trusted, or of another log.
 
         Raises `StateLocked`, `DirectoryFailed`.
         """
