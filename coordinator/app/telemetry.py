@@ -59,7 +59,7 @@ class MetricsTelemetry:
         self._metrics.observe("flush_rows", batches)
 
     def ticked(self, late_s: float) -> None:
-        """Record how much later than wanted the event loop came to a tick: a block delays every commit."""
+        """Record how late the event loop came to a tick, or how long the last tick kept it: either delays every commit."""
         self._loop_lag.observe(late_s)
 
 

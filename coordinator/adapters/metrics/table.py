@@ -224,7 +224,9 @@ FILES = (
 
 LOOPS = (
     _histogram(
-        "event_loop_lag_seconds", "How much later than wanted the event loop came to a tick of the node, ten times a second.", _SECONDS
+        "event_loop_lag_seconds",
+        "How much later than wanted the event loop came to a tick of the node, ten times a second, or how long the tick before kept it.",
+        _SECONDS,
     ),
     _read_gauge("background_loop_last_success_age_seconds", "Time since a background loop last finished a round, or began.", "loop"),
     _counter(
