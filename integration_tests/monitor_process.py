@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
 import urllib.request
 from pathlib import Path
 
-from cli.dev.process import ChildProcess, command_line, start_child, started_at
+from cli.dev.process import ChildProcess, command_line, start_child, started_at, state_of
 from integration_tests.waiting import wait_until
 from spark_jobs.monitor.report import NoMonitorError, open_report
 
@@ -149,18 +148,4 @@ def _started(pid: int) -> tuple[int, int]:
 
 def alive(pid: int) -> bool:
     """Whether there is such a process; one that nobody has waited for yet does not count."""
-    return _state(Path(f"/proc/{pid}/stat")) not in "ZX"
-
-
-def stand_still(pid: int) -> None:
-    """SIGSTOP, and wait until no thread of the process runs: on a busy machine that comes a while after the signal."""
-    os.kill(pid, signal.SIGSTOP)
-    wait_until(lambda: all(_state(task / "stat") in "TZX" for task in Path(f"/proc/{pid}/task").iterdir()), f"process {pid} to stand still")
-
-
-def _state(stat: Path) -> str:
-    """The letter of a process or thread, X for one that is gone."""
-    try:
-        return stat.read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return "X"
+    return state_of(Path(f"/proc/{pid}/stat")) not in "ZX"

@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from cli.dev.process import stand_still
 from integration_tests.made_load import LogProducer
 from integration_tests.made_log import MadeLog
-from integration_tests.monitor_process import START_TIMEOUT_S, MonitorProcess, alive, stand_still
+from integration_tests.monitor_process import START_TIMEOUT_S, MonitorProcess, alive
 from integration_tests.waiting import holds_within, wait_until
 
 KPARTS = 4

@@ -163,7 +163,7 @@ class CoordinatorProcess:
 
     def pause(self) -> None:
         """SIGSTOP."""
-        self._running().send(signal.SIGSTOP)
+        self._running().pause()
 
     def resume(self) -> None:
         """SIGCONT."""

@@ -13,6 +13,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -25,6 +26,9 @@ from cli.dev.cache import cache_folder, file_lock
 # one thread, which lives as long as the process, starts every child. Breaks silently if children are started elsewhere.
 _starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="child-starter")
 _running: dict[int, ChildProcess] = {}
+
+
+STANDSTILL_TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +67,11 @@ class ChildProcess:
         """Send a signal; one to a process that has ended is ignored."""
         self._popen.send_signal(number)
 
+    def pause(self) -> None:
+        """SIGSTOP; returns when nothing of it runs any more. Raises `TimeoutError`."""
+        if self.is_running():
+            stand_still(self.pid)
+
     def wait(self, timeout_s: float) -> int:
         """Wait for the end and return the exit status. Raises `subprocess.TimeoutExpired`."""
         status = self._popen.wait(timeout_s)
@@ -77,6 +86,24 @@ class ChildProcess:
         """SIGKILL, and wait until it is gone; also ends a stopped process."""
         self.send(signal.SIGKILL)
         self.wait(60)
+
+
+def stand_still(pid: int) -> None:
+    """SIGSTOP, and wait until no thread of the process runs: on a busy machine that comes a while after the signal. Raises `TimeoutError`."""
+    os.kill(pid, signal.SIGSTOP)
+    tasks, deadline_s = Path(f"/proc/{pid}/task"), time.monotonic() + STANDSTILL_TIMEOUT_S
+    while tasks.exists() and not all(state_of(task / "stat") in "TZX" for task in tasks.iterdir()):
+        if time.monotonic() > deadline_s:
+            raise TimeoutError(f"process {pid} still runs {STANDSTILL_TIMEOUT_S:g} s after SIGSTOP")
+        time.sleep(0.001)
+
+
+def state_of(stat: Path) -> str:
+    """The letter of a process or thread, X for one that is gone."""
+    try:
+        return stat.read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return "X"
 
 
 def start_child(command: Sequence[str], *, marker: str, log: Path, environment: Mapping[str, str] | None = None) -> ChildProcess:

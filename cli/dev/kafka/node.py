@@ -86,7 +86,7 @@ class KafkaNode:
 
     def pause(self) -> None:
         """SIGSTOP: it keeps its connections and answers nothing."""
-        self._running().send(signal.SIGSTOP)
+        self._running().pause()
 
     def resume(self) -> None:
         """SIGCONT after `pause`."""
