@@ -89,7 +89,7 @@ class ChildProcess:
 
 
 def stand_still(pid: int) -> None:
-    """SIGSTOP, and wait until no thread of the process runs: on a busy machine that comes a while after the signal. Raises `TimeoutError`."""
+    """SIGSTOP, and wait until no thread of the process runs: on a busy machine that takes a while. Raises `TimeoutError`."""
     os.kill(pid, signal.SIGSTOP)
     tasks, deadline_s = Path(f"/proc/{pid}/task"), time.monotonic() + STANDSTILL_TIMEOUT_S
     while tasks.exists() and not all(state_of(task / "stat") in "TZX" for task in tasks.iterdir()):
