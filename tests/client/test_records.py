@@ -329,14 +329,15 @@ async def test_a_file_whose_owner_does_not_answer_keeps_its_object(cluster: Scri
     assert cluster.fenced == set()
 
 
-async def test_a_write_whose_answer_is_lost_is_undecided_and_committed_once(cluster: ScriptedCluster, store: ObjectStore) -> None:
-    def process_and_hang_up(node: ScriptedNode, request: IncomingRequest, respond: Respond) -> bool:
-        if request.api_key != ApiKey.COMMIT_FILE:
-            return False
-        node.answer(request)
-        respond(None)
-        return True
+def process_and_hang_up(node: ScriptedNode, request: IncomingRequest, respond: Respond) -> bool:
+    if request.api_key != ApiKey.COMMIT_FILE:
+        return False
+    node.answer(request)
+    respond(None)
+    return True
 
+
+async def test_a_write_whose_answer_is_lost_is_undecided_and_committed_once(cluster: ScriptedCluster, store: ObjectStore) -> None:
     async with client_of(cluster, store) as client:
         for node in cluster.nodes.values():
             node.trouble.append(process_and_hang_up)
@@ -354,14 +355,6 @@ async def test_the_outcome_of_an_undecided_write_is_learned_although_a_topic_is_
     cluster: ScriptedCluster, store: ObjectStore
 ) -> None:
     """Refused, it would be written once more under another key, by whoever believes that."""
-
-    def process_and_hang_up(node: ScriptedNode, request: IncomingRequest, respond: Respond) -> bool:
-        if request.api_key != ApiKey.COMMIT_FILE:
-            return False
-        node.answer(request)
-        respond(None)
-        return True
-
     async with client_of(cluster, store) as client:
         for node in cluster.nodes.values():
             node.trouble.append(process_and_hang_up)
