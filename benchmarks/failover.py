@@ -30,7 +30,7 @@ from typing import TypeAlias
 
 from benchmarks.bed import Row, broker, own_process, say, service, table, wait_for, write_json
 from cli.bench.counters import thread_cpu
-from cli.bench.generator import Load, run_load
+from cli.bench.generator import Load, Target, run_load
 from cli.bench.targets import CLIENT_ID, create_targets
 from cli.bench.workload import Shape
 from cli.dev.coordinator import CoordinatorProcess
@@ -48,10 +48,12 @@ SETTLED_S = 1.0
 STOP_TIMEOUT_S = 30.0
 BATCH_BYTES = 4096
 KINDS = ("kill", "freeze", "stop")
-STANDBY_BAR = 0.30
+STANDBY_BAR = 0.15
 STANDBY_LOADS = (("20,000 batches/s", 200.0), ("saturation", 0.0))
-STANDBY_WINDOW_S = 10.0
-"""The time of a window: twice the pause of a follower of a busy log between two writes."""
+STANDBY_WARM_UP_S = 5.0
+"""A load before the first that is measured: a node that has just joined still takes over, and a broker compiles."""
+STANDBY_WINDOW_S = 20.0
+"""The time of a window: four times the pause of a follower of a busy log between two writes."""
 STANDBY_LOOK_S = 0.25
 """The pause between two looks at /metrics, each of which costs the process as much as a hundred batches."""
 
@@ -240,12 +242,12 @@ def measure_standby(kafka: KafkaCluster) -> list[Row]:
         leader = next(node for node in running.nodes.values() if led_by(node))
         standby = next(node for node in running.nodes.values() if node is not leader)
         targets = asyncio.run(create_targets(leader.address, "standby", 100, 16))
+        generator.submit(run_load, standby_load(targets, STANDBY_LOADS[0][1], STANDBY_WARM_UP_S)).result()
         for name, rate in STANDBY_LOADS:
             wait_for_written(leader, standby)
             before = thread_cpu(leader.pid), thread_cpu(standby.pid)
             batches = leader.metric("batches_total")
-            load = Load(shape=Shape(batches_per_file=100, partitions=100), targets=targets, depth=8, rate=rate, window_s=STANDBY_WINDOW_S)
-            measured = generator.submit(run_load, load).result()
+            measured = generator.submit(run_load, standby_load(targets, rate, STANDBY_WINDOW_S)).result()
             done_s = time.perf_counter()
             wait_for_written(leader, standby)
             behind_s = time.perf_counter() - done_s
@@ -266,6 +268,11 @@ def measure_standby(kafka: KafkaCluster) -> list[Row]:
                 }
             )
     return rows
+
+
+def standby_load(targets: Sequence[Target], files_per_s: float, window_s: float) -> Load:
+    """Files of 100 batches, at a rate, or (0) as many as the leader takes."""
+    return Load(shape=Shape(batches_per_file=100, partitions=100), targets=targets, depth=8, rate=files_per_s, window_s=window_s)
 
 
 @contextmanager

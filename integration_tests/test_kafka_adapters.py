@@ -27,6 +27,7 @@ from coordinator.adapters.kafka.producer import KafkaTermProducers
 from coordinator.adapters.kafka.reader import KafkaLogReader
 from coordinator.adapters.kafka.settings import KafkaPropertyRefused
 from coordinator.adapters.kafka.stats import KafkaStats
+from coordinator.runtime.pauses import TICK_S
 from coordinator.runtime.ports import ClusterRefused, KafkaUnavailable, LogBroken, LogEntry, LogListener, Proof, Report, TopicMissing
 from coordinator.testing.contracts.kafka import ALL, CHECKS, PARTITIONS, Assignments, Recorder, entry, key, prove_finally, send, write
 from coordinator.testing.reports import noted_in
@@ -83,6 +84,7 @@ class RealWorld:
             loop=self.loop, bootstrap_servers=self.bootstrap, topic=self.topic, client_id="test-settle", listener=recorder, stats=self.stats
         )
         reader.start()
+        reader.hurry(PARTITIONS - 1, True)
         reader.follow(PARTITIONS - 1, (await self._cluster.log_range(PARTITIONS - 1))[1], 1)
         await write(self, PARTITIONS - 1, 1, text="settled")
         await self.until(lambda: len(recorder.entries) == 1)
@@ -100,7 +102,14 @@ class RealWorld:
         )
         reader.start()
         self._closing.append(reader)
+        self._tick(reader)
         return reader
+
+    def _tick(self, reader: KafkaLogReader) -> None:
+        """Take what was read, as a node does with its ticks."""
+        if reader in self._closing:
+            reader.deliver()
+            self.loop.call_later(TICK_S, self._tick, reader)
 
     def producers(self, node: str) -> KafkaTermProducers:
         if node not in self._producers:

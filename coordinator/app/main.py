@@ -80,6 +80,7 @@ from coordinator.runtime.directories.port import OpenDirectories
 from coordinator.runtime.failures import FatalError
 from coordinator.runtime.node import Node
 from coordinator.runtime.node_config import NodeConfig, NodePorts
+from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.ports import LogListener, LogReader, TermProducers, group_client_id
 from coordinator.runtime.retention.rules import RetentionRules
 from coordinator.runtime.topic_rules import TopicExpectations
@@ -504,6 +505,7 @@ def node_config(settings: Settings, endpoints: list[Endpoint]) -> NodeConfig:
         shutdown_timeout_ms=settings.leader_shutdown_timeout_ms,
         incarnation_id=uuid.uuid4().bytes,
         session_timeout_ms=settings.session_timeout_ms,
+        pauses=Pauses(are_ticks_aligned=True),
         clock_skew_max_ms=settings.clock_skew_max_ms,
         log_dir_failure_timeout_ms=settings.log_dir_failure_timeout_ms,
         snapshots=snapshot_rules(settings),
@@ -531,9 +533,9 @@ def run_coordinator(settings: Settings) -> int:
     faulthandler.enable()
     if sys.platform == "win32":
         return asyncio.run(_run(settings))
-    import uvloop
-
     from coordinator.app.open_files import raise_open_files
+    from coordinator.app.timers import CoalescingLoop
 
     raise_open_files(settings.connections_max)
-    return uvloop.run(_run(settings))
+    with asyncio.Runner(loop_factory=CoalescingLoop) as runner:
+        return runner.run(_run(settings))

@@ -56,7 +56,10 @@ class LogReader(Protocol):
     def unfollow(self, partition: int) -> None: ...
 
     def hurry(self, partition: int, is_urgent: bool) -> None:
-        """Deliver all entries as they come while a partition is urgent; else many may be delivered together, a little later."""
+        """Deliver all entries as they come while a partition is urgent; else many may wait together for `deliver`."""
+
+    def deliver(self) -> None:
+        """Give the listener all that was read so far; called at every tick."""
 
 
 Report = Delivery

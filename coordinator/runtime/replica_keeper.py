@@ -159,6 +159,11 @@ class ReplicaKeeper:
         for replica in self._replicas.values():
             await (replica.abandon() if self.directories.is_homeless(replica.partition) else replica.close())
 
+    def deliver(self) -> None:
+        """Take what the reader has read, of all replicas; called at every tick."""
+        if self._reader is not None:
+            self._reader.deliver()
+
     def on_entries(self, partition: int, generation: int, entries: Sequence[LogEntry], size_bytes: int) -> None:
         """Entries of the log, for one replica."""
         self._replicas[partition].on_entries(generation, entries, size_bytes)

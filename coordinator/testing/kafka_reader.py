@@ -57,6 +57,9 @@ class FakeLogReader:
     def hurry(self, partition: int, is_urgent: bool) -> None:
         """Do nothing: entries are always delivered as they come."""
 
+    def deliver(self) -> None:
+        """Do nothing: no entries wait."""
+
     def wake(self) -> None:
         """Look again at every followed partition that has news."""
         for partition, cursor in self._cursors.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
@@ -94,9 +94,10 @@ class Listener:
     def on_log_broken(self, partition: int, generation: int, why: LogBroken, detail: str) -> None:
         raise AssertionError(f"{partition} {generation} {why} {detail}")
 
-    async def until(self, deliveries: int) -> None:
+    async def until(self, deliveries: int, tick: Callable[[], None] = lambda: None) -> None:
         async with asyncio.timeout(PATIENCE_S):
-            while len(self.deliveries) < deliveries:  # noqa: ASYNC110
+            while len(self.deliveries) < deliveries:
+                tick()
                 await asyncio.sleep(0.005)
 
 
@@ -125,10 +126,11 @@ async def test_entries_come_together_until_one_is_urgent(monkeypatch: pytest.Mon
     topic = Topic()
     async with reading(topic, monkeypatch) as (reader, listener):
         topic.append(0)
-        await listener.until(1)
+        await listener.until(1, reader.deliver)
         for _ in range(3):
             topic.append(0)
         await asyncio.sleep(0.3)
+        reader.deliver()
         assert listener.deliveries == [(0, [0])]
         reader.hurry(0, True)
         await listener.until(2)
@@ -137,10 +139,39 @@ async def test_entries_come_together_until_one_is_urgent(monkeypatch: pytest.Mon
         await listener.until(3)
         reader.hurry(0, False)
         topic.append(0)
-        await listener.until(4)
+        await listener.until(4, reader.deliver)
         topic.append(0)
         await asyncio.sleep(0.3)
+        reader.deliver()
         assert len(listener.deliveries) == 4
+
+
+async def test_what_is_not_urgent_waits_for_the_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = Topic()
+    async with reading(topic, monkeypatch) as (reader, listener):
+        topic.append(0)
+        await asyncio.sleep(0.3)
+        assert listener.deliveries == []
+        reader.deliver()
+        assert listener.deliveries == [(0, [0])]
+
+
+async def test_what_waits_for_the_tick_is_delivered_once_a_partition_is_urgent(monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = Topic()
+    async with reading(topic, monkeypatch) as (reader, listener):
+        topic.append(0)
+        await asyncio.sleep(0.3)
+        reader.hurry(0, True)
+        await listener.until(1)
+
+
+async def test_a_full_chunk_does_not_wait_for_the_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = Topic()
+    for _ in range(module.CHUNK_ENTRIES_MAX):
+        topic.append(0)
+    async with reading(topic, monkeypatch) as (_reader, listener):
+        await listener.until(1)
+        assert listener.deliveries == [(0, list(range(module.CHUNK_ENTRIES_MAX)))]
 
 
 async def test_a_partition_that_is_followed_no_more_hurries_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,4 +185,5 @@ async def test_a_partition_that_is_followed_no_more_hurries_nobody(monkeypatch: 
         for _ in range(4):
             topic.append(0)
             await asyncio.sleep(0.15)
+            reader.deliver()
         assert len(listener.deliveries) <= 3

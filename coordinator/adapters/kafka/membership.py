@@ -33,7 +33,9 @@ from coordinator.runtime.ports import MembershipListener, Proof
 LOG = logging.getLogger("coordinator.kafka.membership")
 
 POLL_S = 0.05
-"""Upper bound of the delay of a command; idle, the thread costs 0.1 % of a core."""
+"""Upper bound of the delay of a command."""
+POLL_WITHOUT_PARTITIONS_S = 0.2
+"""The same for a member without partitions, which has nothing to prove and nothing to hand over. An assignment ends the wait."""
 PROOF_TIMEOUT_S = 3.0
 BACKOFF_MIN_S = 0.5
 BACKOFF_MAX_S = 10.0
@@ -217,7 +219,7 @@ class KafkaMembership:
             with self._condition:
                 self._condition.wait_for(lambda: self._closing or bool(self._questions) or self._is_wanted, POLL_S)
             return
-        message = consumer.poll(POLL_S)
+        message = consumer.poll(POLL_S if self._assigned or self._proving else POLL_WITHOUT_PARTITIONS_S)
         if message is None:
             return
         error = message.error()
