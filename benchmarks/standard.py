@@ -8,9 +8,10 @@ are idempotent. After every run the bytes of the same log entries are produced r
 saturation, with as many in flight, and plain rows are inserted into raw SQLite: `to_sqlite` are batches per row of it, which a
 slow machine does not blur, and `file_loop_us` is the event loop's CPU per file at the speed of the machine the aims were set
 for, which inserts 545 000 rows/s. Figures are medians over the runs of a shape; its smallest and greatest throughput
-stand beside. CPU microseconds per batch are of the whole load, its warm-up included. Shapes with an aim begin when the broker has
-compiled what they need; `compiling` are the cores its compiler still took in the runs, `stolen` the share of the machine that its
-host gave to others. `--profile` looks at one more run of each shape. `--speed` is for a machine slower than that one: rates, and
+stand beside. CPU microseconds per batch are of the whole load, its warm-up included. Every shape has a service of its own, so
+that the files of the one before, which leave the state for a minute more, do not count. Shapes with an aim begin when the broker
+has compiled what they need; `compiling` are the cores its compiler still took in the runs, `stolen` the share of the machine that
+its host gave to others. `--profile` looks at one more run of each shape. `--speed` is for a machine slower than that one: rates, and
 milliseconds to be reached, in proportion.
 """
 
@@ -30,7 +31,7 @@ from benchmarks.warmth import disturbance, wait_until_idle
 from cli.bench.counters import log_counts, settled_log_counts, thread_cpu
 from cli.bench.generator import Load, Measured, Target, run_load
 from cli.bench.raw import RawProduce, measure_produce, measure_sqlite, raw_topic
-from cli.bench.targets import create_targets, delete_topic
+from cli.bench.targets import create_targets
 from cli.bench.workload import Shape
 from cli.dev.kafka import KafkaCluster
 from integration_tests.service import Service
@@ -182,10 +183,8 @@ def measure(bed: Bed, shape: Standard, targets: Sequence[Target]) -> Row:
 
 def warm_up(bed: Bed) -> None:
     """Load for some seconds without looking: a broker that was just started compiles its code first."""
-    address = bed.service.nodes[1].address
-    targets = asyncio.run(create_targets(address, "warm-up", 100, 16))
+    targets = asyncio.run(create_targets(bed.service.nodes[1].address, "warm-up", 100, 16))
     bed.run_load(Load(shape=Shape(batches_per_file=10, partitions=100), targets=targets, window_s=FIRST_LOAD_S))
-    asyncio.run(delete_topic(address, "warm-up"))
 
 
 def warm_shape(bed: Bed, shape: Standard, targets: Sequence[Target]) -> None:
@@ -242,17 +241,14 @@ def measure_shape(bed: Bed, shape: Standard, runs: int, profile: bool) -> Row:
     """All runs of a shape, on a topic of its own."""
     address, topic = bed.service.nodes[1].address, f"standard-{shape.name.replace('@', '-')}"
     targets = asyncio.run(create_targets(address, topic, shape.partitions, shape.connections))
-    try:
-        if shape.aim is not None:
-            warm_shape(bed, shape, targets)
-        row = median_row(shape, [measure(bed, shape, targets) for _ in range(runs)])
-        what = f"{row['batches_per_s']:,} batches/s, p50 {row['p50_ms']:.2f} ms, p99 {row['p99_ms']:.2f} ms"
-        say(f"{shape.name}: {what}, {row['loop_us']:.2f} us of the event loop per batch")
-        if profile:
-            print_profile(bed, shape, targets, float(str(row["loop_us"])))
-        return row
-    finally:
-        asyncio.run(delete_topic(address, topic))
+    if shape.aim is not None:
+        warm_shape(bed, shape, targets)
+    row = median_row(shape, [measure(bed, shape, targets) for _ in range(runs)])
+    what = f"{row['batches_per_s']:,} batches/s, p50 {row['p50_ms']:.2f} ms, p99 {row['p99_ms']:.2f} ms"
+    say(f"{shape.name}: {what}, {row['loop_us']:.2f} us of the event loop per batch")
+    if profile:
+        print_profile(bed, shape, targets, float(str(row["loop_us"])))
+    return row
 
 
 def print_profile(bed: Bed, shape: Standard, targets: Sequence[Target], loop_us: float) -> None:
@@ -349,13 +345,15 @@ def main() -> None:
             find_profiler()
         except NoProfilerError as error:
             parser.error(str(error))
-    with broker() as kafka, service(kafka) as running, own_process() as load, own_process() as raw:
-        bed = Bed(kafka=kafka, service=running, load=load, raw=raw, window_s=options.window)
-        warm_up(bed)
-        rows = []
+    rows = []
+    with broker() as kafka, own_process() as load, own_process() as raw:
         for shape in shapes:
             runs = options.runs if shape.aim is not None else min(options.runs, OTHER_RUNS_MAX)
-            rows.append(measure_shape(bed, shape, runs, options.profile))
+            with service(kafka) as running:
+                bed = Bed(kafka=kafka, service=running, load=load, raw=raw, window_s=options.window)
+                if not rows:
+                    warm_up(bed)
+                rows.append(measure_shape(bed, shape, runs, options.profile))
     say(f"\n{table(rows, COLUMNS)}\n\n{aims_table(shapes, rows)}")
     write_json(options.json, {"shapes": rows})
 
