@@ -291,7 +291,17 @@ def test_chunks_are_of_about_a_megabyte_and_the_reader_rests_between_pieces(tmp_
     replica.store.close(clean=True)
 
 
-def test_a_row_of_another_type_is_told_as_damage(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        ("UPDATE run SET batches = NULL", "the column batches of table run holds what is no bytes"),
+        ("UPDATE file SET record = 'ab'", "the column record of table file holds what is no bytes"),
+        ("UPDATE file SET proof = NULL", "the column proof of table file holds what is no bytes"),
+        ("UPDATE file SET file_size = x'00'", "the column file_size of table file holds what is no int"),
+        ("UPDATE file SET owner_ids = NULL", "the column owner_ids of table file holds what is no str"),
+    ],
+)
+def test_a_row_of_another_type_is_told_as_damage(tmp_path: Path, change: str, place: str) -> None:
     old_database(tmp_path, clean=True)
     path = databases(tmp_path).path(PARTITION)
     connection = connect_writer(path)
@@ -299,11 +309,12 @@ def test_a_row_of_another_type_is_told_as_damage(tmp_path: Path) -> None:
     connection.execute("UPDATE sqlite_schema SET sql = replace(replace(sql, ' NOT NULL', ''), ') STRICT', ')')")
     connection.close()
     with apsw.Connection(str(path)) as changing:
-        changing.execute("UPDATE run SET batches = NULL")
+        changing.execute(change)
+        assert changing.changes()
     changing.close()
     store = databases(tmp_path).open(PARTITION, CLUSTER_ID, TOPIC_ID)
     state = store.pin()
-    with pytest.raises(StateCorrupt, match="the column batches of table run holds what is no bytes"):
+    with pytest.raises(StateCorrupt, match=place):
         list(state.tables())
     state.close()
     store.close(clean=True)
