@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import random
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 
 from coordinator.adapters.sqlite import StateCorrupt, StateDatabase, StateDatabases, StateLocked
 from coordinator.adapters.sqlite.logical import LogicalState
-from coordinator.adapters.sqlite.pinned import CHUNK_BYTES, ROWS_A_PIECE
+from coordinator.adapters.sqlite.pinned import CHUNK_BYTES, LONG_ROW_BYTES, ROWS_A_PIECE, SHORT_ROWS_A_PIECE, PinnedDatabase
 from coordinator.adapters.sqlite.schema import connect_writer
 from coordinator.core.state.damage import DirectoryFailed, DiskFull
 from coordinator.core.state.run_packing import RUN_ROWS_MAX
@@ -289,6 +290,32 @@ def test_chunks_are_of_about_a_megabyte_and_the_reader_rests_between_pieces(tmp_
     assert all(CHUNK_BYTES - run_bytes < size < CHUNK_BYTES + ROWS_A_PIECE * run_bytes for size in runs[:-1])
     assert rests >= sum(len(chunk.columns["id"]) for chunk in chunks if chunk.table == "run") / ROWS_A_PIECE
     replica.store.close(clean=True)
+
+
+TEXTS = ("", "a", "\x00", "quoted \"' \\", "\u2028 \U0001f600", "x" * 700)
+RECORDS = (b"", b"\x00", bytes(range(256)), bytes(LONG_ROW_BYTES), bytes(3 * LONG_ROW_BYTES))
+
+
+@pytest.mark.parametrize("records", [RECORDS[:3], RECORDS[3:], RECORDS], ids=["short", "long", "both"])
+@pytest.mark.parametrize("rows", [1, ROWS_A_PIECE, SHORT_ROWS_A_PIECE, ROWS_A_PIECE + SHORT_ROWS_A_PIECE, 2000])
+def test_rows_of_any_length_and_content_are_read_as_they_are_stored(tmp_path: Path, records: Sequence[bytes], rows: int) -> None:
+    old_database(tmp_path, clean=True)
+    path = databases(tmp_path).path(PARTITION)
+    rng = random.Random(rows)
+    numbers = (0, -1, 1 << 53, (1 << 63) - 1, -(1 << 63))
+    connection = connect_writer(path)
+    with connection:
+        for number in range(rows):
+            texts = f"{number}{rng.choice(TEXTS)}", rng.choice(TEXTS)
+            columns = (1000 + number, texts[0], b"hash", *rng.choices(numbers, k=3), texts[1], *rng.choices(numbers, k=4))
+            behind = (rng.choice(records), *rng.choices(numbers, k=2), b"", b"proof")
+            connection.execute(f"INSERT INTO file VALUES ({','.join('?' * 16)})", (*columns, *behind))
+    stored = connection.execute("SELECT * FROM file ORDER BY id").fetchall()
+    connection.close()
+    state = PinnedDatabase(path, on_corrupt=pytest.fail)
+    read = [row for chunk in state.tables() if chunk.table == "file" for row in zip(*chunk.columns.values(), strict=True)]
+    state.close()
+    assert read == stored
 
 
 @pytest.mark.parametrize(

@@ -7,27 +7,26 @@ by what is written meanwhile, and is cut back after the end.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from coordinator.adapters.sqlite.errors import DamagedRow, translated
-from coordinator.adapters.sqlite.schema import Table, connect_reader, fetch_columns, state_tables
+from coordinator.adapters.sqlite.schema import Table, connect_reader, fetch, fetch_columns, state_tables
 from coordinator.adapters.sqlite.snapshot_rows import head_of
-from coordinator.adapters.sqlite.stored import read_header, select_all
+from coordinator.adapters.sqlite.stored import read_header
 from coordinator.core.state.damage import StateFailed
 from coordinator.core.yielding import Rest, no_rest
 from records.snapshot import SnapshotHead, TableRows
 
 CHUNK_BYTES = 1 << 20
 """About so many bytes of rows are handed out at a time."""
-LONG_ROWS = frozenset({"run", "directory"})
-"""The tables that are read row by row: a row may have many thousand bytes."""
 ROWS_A_PIECE = 64
-"""Rows of the longest runs, 24 000 bytes each, are read in a millisecond."""
+"""Rows of the longest runs, 24 000 bytes each, are read in a millisecond, a step for each."""
 SHORT_ROWS_A_PIECE = 256
-"""So many rows of other tables are read in one step, which asks for the interpreter once. A busy event loop has to let it go each time:
-with a step a row a snapshot took a tenth of the commits of a saturated node."""
+"""So many short rows are read in one step. SQLite lets go of the interpreter in each, which a busy event loop has to hand over again: with
+a step for each row a snapshot took a tenth of the commits of a saturated node."""
+LONG_ROW_BYTES = 512
+"""Rows of so many bytes are long, if those before them were: a piece of short ones cannot be interrupted."""
 NUMBER_BYTES = 8
 
 Columns: TypeAlias = Sequence[Sequence[Any]]
@@ -73,35 +72,28 @@ class PinnedDatabase:
         self._connection.close(True)
 
     def _chunks(self, table: Table, rest: Rest) -> Iterator[TableRows]:
-        pieces = self._pieces_by_row(table) if table.name in LONG_ROWS else self._pieces_by_column(table)
-        chunk = _Chunk(table)
+        chunk, last_key, row_bytes = _Chunk(table), None, LONG_ROW_BYTES
         while True:
             rest()
             with translated(self._path, self._on_corrupt):
-                piece = next(pieces, None)
-                if piece is not None:
-                    chunk.add(piece)
-            if chunk.size_bytes and (chunk.size_bytes >= CHUNK_BYTES or piece is None):
+                columns = self._rows_behind(table, last_key, are_short=row_bytes < LONG_ROW_BYTES)
+                keys = columns[table.key_place] if columns else ()
+                if keys:
+                    last_key, row_bytes = keys[-1], chunk.add(columns) // len(keys)
+            if chunk.size_bytes and (chunk.size_bytes >= CHUNK_BYTES or not keys):
                 yield TableRows(table.name, chunk.columns)
                 chunk = _Chunk(table)
-            if piece is None:
+            if not keys:
                 return
 
-    def _pieces_by_row(self, table: Table) -> Iterator[Columns]:
-        cursor = self._connection.execute(select_all(table.name))
-        while rows := list(islice(cursor, ROWS_A_PIECE)):
-            yield list(zip(*rows, strict=True))
-
-    def _pieces_by_column(self, table: Table) -> Iterator[Columns]:
-        key_at, last_key = list(table.columns).index(table.key), None
-        while True:
-            where = "" if last_key is None else f"WHERE {table.key} > ?"
-            source = f"SELECT * FROM {table.name} {where} ORDER BY {table.key} LIMIT {SHORT_ROWS_A_PIECE}"
-            columns = fetch_columns(self._connection, table.columns, source, () if last_key is None else (last_key,))
-            if not columns[key_at]:
-                return
-            last_key = columns[key_at][-1]
-            yield columns
+    def _rows_behind(self, table: Table, last_key: Any, *, are_short: bool) -> Columns:
+        """The next rows of a table, by column."""
+        where, bindings = ("", ()) if last_key is None else (f"WHERE {table.key} > ?", (last_key,))
+        limit = SHORT_ROWS_A_PIECE if are_short else ROWS_A_PIECE
+        source = f"SELECT {', '.join(table.columns)} FROM {table.name} {where} ORDER BY {table.key} LIMIT {limit}"
+        if are_short:
+            return fetch_columns(self._connection, table.columns, source, bindings)
+        return list(zip(*fetch(self._connection, source, bindings), strict=True))
 
 
 class _Chunk:
@@ -112,10 +104,12 @@ class _Chunk:
         self.size_bytes = 0
         self._table = table
 
-    def add(self, columns: Columns) -> None:
-        """Add rows, at least one, as they were read. Raises `DamagedRow`."""
+    def add(self, columns: Columns) -> int:
+        """Add rows, at least one, as they were read; returns their size in bytes. Raises `DamagedRow`."""
+        size_before = self.size_bytes
         for (name, kind), values in zip(self._table.columns.items(), columns, strict=True):
             if set(map(type, values)) != {kind}:
                 raise DamagedRow(f"the column {name} of table {self._table.name} holds what is no {kind.__name__}")
             self.columns[name] += values
             self.size_bytes += NUMBER_BYTES * len(values) if kind is int else sum(map(len, values))
+        return self.size_bytes - size_before

@@ -145,6 +145,11 @@ class Table(NamedTuple):
     key: str
     columns: Mapping[str, type]
 
+    @property
+    def key_place(self) -> int:
+        """The place of the key among the columns."""
+        return list(self.columns).index(self.key)
+
 
 class UnknownVersion(Exception):
     """The database was written by a newer release, or by one too old."""
