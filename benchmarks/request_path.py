@@ -49,7 +49,7 @@ from coordinator.runtime.directories.port import OpenDirectories
 from coordinator.runtime.failures import FatalError
 from coordinator.runtime.node import Node
 from coordinator.runtime.node_config import NodeConfig, NodePorts
-from coordinator.runtime.ports import LogEntry, LogListener, PeerUnavailable, Report
+from coordinator.runtime.ports import LogEntry, LogListener, LogReader, PeerUnavailable, Report
 from coordinator.runtime.topic_rules import TopicExpectations
 from coordinator.security.acls import Everything
 from coordinator.testing.directories import FakeDirectory
@@ -83,7 +83,7 @@ class Log:
         self.generations: dict[int, int] = {}
         self.logs: dict[int, list[LogEntry]] = {}
 
-    def open_reader(self, listener: LogListener) -> Log:
+    def open_reader(self, listener: LogListener) -> LogReader:
         """Return the log itself, which is the reader, too."""
         self.listener = listener
         return self
@@ -101,6 +101,9 @@ class Log:
 
     def hurry(self, partition: int, is_urgent: bool) -> None:
         """Do nothing: entries are always handed over at once."""
+
+    def deliver(self) -> None:
+        """Do nothing: no entries wait."""
 
     def hand_over(self, partition: int, generation: int, entries: Sequence[LogEntry]) -> None:
         """Give entries to the listener."""
