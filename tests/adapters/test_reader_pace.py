@@ -122,6 +122,13 @@ async def reading(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
         assert await reader.close()
 
 
+async def was_read(reader: KafkaLogReader) -> None:
+    """Wait until the reader's thread has left something for the event loop."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not reader.stats.reader_chunks:  # noqa: ASYNC110 - counted in another thread
+            await asyncio.sleep(0.005)
+
+
 async def test_entries_come_together_until_one_is_urgent(monkeypatch: pytest.MonkeyPatch) -> None:
     topic = Topic()
     async with reading(topic, monkeypatch) as (reader, listener):
@@ -150,7 +157,8 @@ async def test_what_is_not_urgent_waits_for_the_tick(monkeypatch: pytest.MonkeyP
     topic = Topic()
     async with reading(topic, monkeypatch) as (reader, listener):
         topic.append(0)
-        await asyncio.sleep(0.3)
+        await was_read(reader)
+        await asyncio.sleep(0.05)
         assert listener.deliveries == []
         reader.deliver()
         assert listener.deliveries == [(0, [0])]
@@ -160,7 +168,8 @@ async def test_what_waits_for_the_tick_is_delivered_once_a_partition_is_urgent(m
     topic = Topic()
     async with reading(topic, monkeypatch) as (reader, listener):
         topic.append(0)
-        await asyncio.sleep(0.3)
+        await was_read(reader)
+        assert listener.deliveries == []
         reader.hurry(0, True)
         await listener.until(1)
 

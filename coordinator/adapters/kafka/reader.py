@@ -388,12 +388,12 @@ class KafkaLogReader:
         if not slices and not breaks:
             return
         size_bytes = sum([item.size_bytes for item in slices])
-        self.stats.reader_chunks += 1
-        self.stats.reader_bytes += size_bytes
         with self._condition:
             self._waiting.append(_Chunk(slices, breaks, size_bytes))
             self._bytes_waiting += size_bytes
             is_soon = bool(is_full or breaks or self._urgent)
+        self.stats.reader_chunks += 1
+        self.stats.reader_bytes += size_bytes
         if is_soon and not post(self._loop, self.deliver):
             with self._condition:
                 self._closing = True
