@@ -150,10 +150,9 @@ class KafkaLogReader:
         self._condition = threading.Condition()
         self._commands: deque[Callable[[], None]] = deque()
         self._closing = False
-        self._bytes_waiting = 0
         self._is_full = False
         self._urgent: set[int] = set()
-        self._waiting: deque[_Chunk] = deque()
+        self._waiting: list[_Chunk] = []
         # Reader thread only.
         self._cursors: dict[int, Cursor] = {}
         self._assigned: set[int] = set()
@@ -204,9 +203,7 @@ class KafkaLogReader:
         if not self._waiting:
             return
         with self._condition:
-            chunks = list(self._waiting)
-            self._waiting.clear()
-            self._bytes_waiting -= sum([chunk.size_bytes for chunk in chunks])
+            chunks, self._waiting = self._waiting, []
             if self._is_full:
                 self._condition.notify_all()
         for chunk in chunks:
@@ -315,7 +312,8 @@ class KafkaLogReader:
             return self._has_room() and not self._closing
 
     def _has_room(self) -> bool:
-        return len(self._waiting) < self._chunks_waiting_max and self._bytes_waiting < self._bytes_waiting_max
+        waiting = self._waiting
+        return len(waiting) < self._chunks_waiting_max and sum([chunk.size_bytes for chunk in waiting]) < self._bytes_waiting_max
 
     def _hand_over(self, messages: list[Message]) -> bool:
         """Post the entries among messages, and the ends of reading a partition, to the loop; returns whether there were entries."""
@@ -390,7 +388,6 @@ class KafkaLogReader:
         size_bytes = sum([item.size_bytes for item in slices])
         with self._condition:
             self._waiting.append(_Chunk(slices, breaks, size_bytes))
-            self._bytes_waiting += size_bytes
             is_soon = bool(is_full or breaks or self._urgent)
         self.stats.reader_chunks += 1
         self.stats.reader_bytes += size_bytes

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from coordinator.adapters.sqlite.errors import DamagedRow, translated
-from coordinator.adapters.sqlite.schema import Table, connect_reader, fetch, fetch_columns, state_tables
+from coordinator.adapters.sqlite.schema import Table, connect_reader, fetch_columns, fetch_columns_at_once, state_tables
 from coordinator.adapters.sqlite.snapshot_rows import head_of
-from coordinator.adapters.sqlite.stored import read_header
+from coordinator.adapters.sqlite.stored import read_header, select_all
 from coordinator.core.state.damage import StateFailed
 from coordinator.core.yielding import Rest, no_rest
 from records.snapshot import SnapshotHead, TableRows
@@ -77,23 +77,24 @@ class PinnedDatabase:
             rest()
             with translated(self._path, self._on_corrupt):
                 columns = self._rows_behind(table, last_key, are_short=row_bytes < LONG_ROW_BYTES)
-                keys = columns[table.key_place] if columns else ()
-                if keys:
-                    last_key, row_bytes = keys[-1], chunk.add(columns) // len(keys)
-            if chunk.size_bytes and (chunk.size_bytes >= CHUNK_BYTES or not keys):
+                rows = len(columns[0]) if columns else 0
+                if rows:
+                    row_bytes = chunk.add(columns) // rows
+                    last_key = chunk.columns[table.key][-1]
+            if chunk.size_bytes and (chunk.size_bytes >= CHUNK_BYTES or not rows):
                 yield TableRows(table.name, chunk.columns)
                 chunk = _Chunk(table)
-            if not keys:
+            if not rows:
                 return
 
     def _rows_behind(self, table: Table, last_key: Any, *, are_short: bool) -> Columns:
         """The next rows of a table, by column."""
         where, bindings = ("", ()) if last_key is None else (f"WHERE {table.key} > ?", (last_key,))
         limit = SHORT_ROWS_A_PIECE if are_short else ROWS_A_PIECE
-        source = f"SELECT {', '.join(table.columns)} FROM {table.name} {where} ORDER BY {table.key} LIMIT {limit}"
+        source = f"{select_all(table.name, where)} LIMIT {limit}"
         if are_short:
-            return fetch_columns(self._connection, table.columns, source, bindings)
-        return list(zip(*fetch(self._connection, source, bindings), strict=True))
+            return fetch_columns_at_once(self._connection, table.columns, source, bindings)
+        return fetch_columns(self._connection, source, bindings)
 
 
 class _Chunk:

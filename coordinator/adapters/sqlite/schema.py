@@ -11,7 +11,7 @@ A column `proof` is the hash of its row (`proofs`). What travels in a snapshot f
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import groupby
 from operator import itemgetter
@@ -145,11 +145,6 @@ class Table(NamedTuple):
     key: str
     columns: Mapping[str, type]
 
-    @property
-    def key_place(self) -> int:
-        """The place of the key among the columns."""
-        return list(self.columns).index(self.key)
-
 
 class UnknownVersion(Exception):
     """The database was written by a newer release, or by one too old."""
@@ -226,7 +221,9 @@ def fetch_at_once(cursor: apsw.Cursor, sql: str, bindings: apsw.Bindings = ()) -
     return found
 
 
-def fetch_columns(connection: apsw.Connection, columns: Mapping[str, type], source: str, bindings: apsw.Bindings = ()) -> list[list[Any]]:
+def fetch_columns_at_once(
+    connection: apsw.Connection, columns: Mapping[str, type], source: str, bindings: apsw.Bindings = ()
+) -> Sequence[Sequence[Any]]:
     """All rows of a query by column, read in one step; `columns` are the names and types of its columns (`Table.columns`).
 
     Values of other types come as they are stored.
@@ -238,9 +235,14 @@ def fetch_columns(connection: apsw.Connection, columns: Mapping[str, type], sour
     except apsw.SQLError:
         other_types = True  # JSON cannot hold bytes, which stand where none belong
     if other_types:
-        return list(map(list, zip(*fetch(connection, source, bindings), strict=True)))
+        return fetch_columns(connection, source, bindings)
     lists: list[list[Any]] = list(map(json.loads, texts))
     return [list(map(bytes.fromhex, one)) if kind is bytes else one for one, kind in zip(lists, columns.values(), strict=True)]
+
+
+def fetch_columns(connection: apsw.Connection, source: str, bindings: apsw.Bindings = ()) -> Sequence[Sequence[Any]]:
+    """All rows of a query by column, read in a step for each; empty when there are none."""
+    return list(zip(*fetch(connection, source, bindings), strict=True))
 
 
 def migrate(connection: apsw.Connection) -> None:

@@ -59,10 +59,10 @@ def read_header(connection: apsw.Connection) -> Header | None:
     return Header(**dict(zip(HEADER_COLUMNS, columns, strict=False)))
 
 
-def select_all(table: str) -> str:
-    """The statement that reads a table in the order of its key."""
+def select_all(table: str, where: str = "") -> str:
+    """The statement that reads a table, or the rows that a WHERE clause chooses, in the order of its key."""
     _, key, columns = state_tables()[table]
-    return f"SELECT {', '.join(columns)} FROM {table} ORDER BY {key}"
+    return f"SELECT {', '.join(columns)} FROM {table} {where} ORDER BY {key}"
 
 
 def proven(header: Header, rows_of: RowsOf) -> Stored:
