@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, TypeVar, cast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, cast
 
 from coordinator.core.commands import FileStanding, HandOverFiles, Outcome, RemoveFiles
 from coordinator.core.files.logged import owner_ids_of
@@ -22,14 +22,13 @@ from coordinator.core.view import ShardView
 from coordinator.kafka.errors import ErrorCode
 from coordinator.runtime.files.asking import OwnersAsked
 from coordinator.runtime.files.objects import ObjectRemover
+from coordinator.runtime.files.pieces import in_pieces, pieces_of
 from coordinator.runtime.files.rules import FileRules
-from coordinator.runtime.files.turns import Ask, Delete, HandOver, Step, next_step
+from coordinator.runtime.files.turns import Ask, Delete, HandOver, next_step
 from coordinator.runtime.files.walk import Position, Walk
 from coordinator.runtime.replica import Replica
 
 LOG = logging.getLogger("coordinator.files")
-
-T = TypeVar("T")
 
 ROWS_PER_PIECE = 25
 """Reading rows, and finding out what is next for them, holds the event loop; so many take it for a fraction of a millisecond."""
@@ -77,6 +76,35 @@ class _Met:
         self.unknown += other.unknown
         self.waiting += other.waiting
         self.deletable += other.deletable
+
+
+class _Open(NamedTuple):
+    """A file about which an owner has to be asked; `known` is what other owners have answered."""
+
+    row: FileRow
+    owner_ids: tuple[int, ...]
+    known: Mapping[int, FileStanding]
+
+
+@dataclass(slots=True)
+class _Turns:
+    """What comes next for files: `questions` are for the owners that have to be asked first, `unknown` counts files without an answer."""
+
+    deletable: list[str] = field(default_factory=list)
+    handed: list[tuple[str, int]] = field(default_factory=list)
+    """Keys, with the coordinator that each is handed over to."""
+    unknown: int = 0
+    questions: dict[int, list[_Open]] = field(default_factory=dict)
+
+    def add(self, file: _Open, own_id: int) -> None:
+        """Sort a file in; one that waits for another owner is in no list."""
+        match next_step(file.owner_ids, own_id, file.known):
+            case Ask(owner):
+                self.questions.setdefault(owner, []).append(file)
+            case HandOver(owner):
+                self.handed.append((file.row.object_key, owner))
+            case Delete():
+                self.deletable.append(file.row.object_key)
 
 
 class EmptyFiles:
@@ -186,17 +214,13 @@ class EmptyFiles:
         """Do for each file what is its turn, as far as that is possible now."""
         now_ms, rules = self._log_now_ms(), self._rules
         old: list[FileRow] = []
-        for piece in _chunks(rows, ROWS_PER_PIECE):
+        async for piece in in_pieces(rows, ROWS_PER_PIECE):
             old += [row for row in piece if ends_ms(row, rules.commit_max_age_ms, rules.delete_grace_ms) < now_ms]
-            await asyncio.sleep(0)
-        steps = await self._steps(old)
-        deletable = [row.object_key for row, step in zip(old, steps, strict=True) if isinstance(step, Delete)]
-        handed = [(row.object_key, step.coordinator_id) for row, step in zip(old, steps, strict=True) if isinstance(step, HandOver)]
-        size = self._remover.keys_per_call
-        removed = await asyncio.gather(*(self._delete(keys) for keys in _chunks(deletable, size)))
+        turns = await self._turns(old)
+        removed = await asyncio.gather(*(self._delete(keys) for keys in pieces_of(turns.deletable, self._remover.keys_per_call)))
         gone = sum(removed)
-        met = _Met(gone=gone, unknown=steps.count(None), deletable=len(deletable) - gone)
-        for some in _chunks(handed, KEYS_PER_ENTRY):
+        met = _Met(gone=gone, unknown=turns.unknown, deletable=len(turns.deletable) - gone)
+        for some in pieces_of(turns.handed, KEYS_PER_ENTRY):
             met.gone += await self._hand_over(some)
         met.waiting = len(rows) - met.gone - met.deletable
         if met.waiting or met.deletable:
@@ -204,45 +228,35 @@ class EmptyFiles:
             met.oldest_ms = rows[0].emptied_ms
         return met
 
-    async def _steps(self, rows: Sequence[FileRow]) -> list[Step | None]:
-        """Ask owners until it is known of each file what comes next; None where one did not answer."""
-        owners = [owner_ids_of(row.owner_ids) for row in rows]
-        known: list[dict[int, FileStanding]] = [{} for _ in rows]
-        steps: list[Step | None] = [None] * len(rows)
-        open_places = list(range(len(rows)))
-        while open_places:
-            questions: dict[int, list[int]] = {}
-            for piece in _chunks(open_places, ROWS_PER_PIECE):
-                for place in piece:
-                    step = next_step(owners[place], self._partition, known[place])
-                    if isinstance(step, Ask):
-                        questions.setdefault(step.coordinator_id, []).append(place)
-                    else:
-                        steps[place] = step
-                await asyncio.sleep(0)
-            answers = await asyncio.gather(
-                *(
-                    self._asked.ask(owner, [rows[place].object_key for place in places], [rows[place].created_ms for place in places])
-                    for owner, places in questions.items()
-                )
-            )
-            open_places = []
-            for (owner, places), answer in zip(questions.items(), answers, strict=True):
+    async def _turns(self, rows: Sequence[FileRow]) -> _Turns:
+        """Ask owners until it is known of each file what comes next, or that an owner does not answer."""
+        turns, own_id = _Turns(), self._partition
+        async for piece in in_pieces(rows, ROWS_PER_PIECE):
+            for row in piece:
+                turns.add(_Open(row, owner_ids_of(row.owner_ids), {}), own_id)
+        while turns.questions:
+            questions, turns.questions = turns.questions, {}
+            answers = await asyncio.gather(*(self._ask(owner, files) for owner, files in questions.items()))
+            for (owner, files), answer in zip(questions.items(), answers, strict=True):
                 if isinstance(answer, Outcome):
-                    LOG.debug("owner gave no answer partition=%d owner=%d reason=%r", self._partition, owner, answer.message)
+                    LOG.debug("owner gave no answer partition=%d owner=%d reason=%r", own_id, owner, answer.message)
+                    turns.unknown += len(files)
                     continue
-                for place, standing in zip(places, answer, strict=True):
-                    known[place][owner] = standing
-                open_places += places
-        return steps
+                async for answered in in_pieces(list(zip(files, answer, strict=True)), ROWS_PER_PIECE):
+                    for file, standing in answered:
+                        turns.add(file._replace(known={**file.known, owner: standing}), own_id)
+        return turns
+
+    async def _ask(self, owner: int, files: Sequence[_Open]) -> Sequence[FileStanding] | Outcome:
+        return await self._asked.ask(owner, [file.row.object_key for file in files], [file.row.created_ms for file in files])
 
     async def _delete(self, keys: Sequence[str]) -> int:
         """Delete objects and log it; returns how many are."""
         removal = await self._remover.remove(keys)
         self._delete_failures += removal.has_failed
         logged = 0
-        for some in _chunks([key for key in keys if key in removal.gone], KEYS_PER_ENTRY):
-            logged += self._logged(some, await self._log(RemoveFiles(object_keys=some)))
+        for some in pieces_of([key for key in keys if key in removal.gone], KEYS_PER_ENTRY):
+            logged += self._logged(some, await self._log(RemoveFiles(object_keys=list(some))))
         self._deleted += logged
         return logged
 
@@ -276,8 +290,3 @@ class EmptyFiles:
 
 def _position(row: FileRow) -> Position:
     return row.emptied_ms, row.file_id
-
-
-def _chunks(items: Sequence[T], size: int) -> Iterator[list[T]]:
-    for first in range(0, len(items), size):
-        yield list(items[first : first + size])

@@ -22,12 +22,14 @@ from coordinator.object_store import StoreDenied, StoreUnavailable
 from coordinator.operations.table import operation_of
 from coordinator.protocol.codec import Message
 from coordinator.runtime.files.asking import KEYS_PER_QUESTION
+from coordinator.runtime.files.empty_files import ROWS_PER_PIECE
 from coordinator.runtime.files.rules import FileRules
 from coordinator.runtime.ports import PeerUnavailable
 from coordinator.runtime.serving import serve
 from coordinator.testing.kafka import FakeKafka
 from tests.core.build import TOPIC, batch, commit, delete_records, result_of
 from tests.objectstore.moody_store import MoodyStore
+from tests.runtime.files.rounds import calls_in_a_round
 from tests.runtime.nodes import NO_PEERS, TIMEOUT_MS, Running, in_memory, running
 
 COORDINATORS = 4
@@ -121,6 +123,20 @@ async def test_a_file_of_one_owner_goes_with_its_last_batch(tmp_path: Path) -> N
         assert asyncio.get_running_loop().time() - begun > RULES.delete_grace_ms / 1000 - 0.01
         await made.started.until(lambda: made.known(2) == [other], "the file to be forgotten")
         await made.started.until(lambda: made.started.node.files.counts(2).deleted == 1, "the deletion to be counted")
+
+
+@pytest.mark.parametrize("function", ["owner_ids_of", "ends_ms"])
+async def test_files_that_end_together_leave_the_event_loop_to_commits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str
+) -> None:
+    async with service(tmp_path) as made:
+        for _ in range(3 * ROWS_PER_PIECE):
+            await made.upload(2)
+        with calls_in_a_round(monkeypatch, f"coordinator.runtime.files.empty_files.{function}") as calls:
+            await made.delete(2)
+            await made.until_objects(set())
+        assert calls.total() >= 3 * ROWS_PER_PIECE
+        assert max(calls.values()) <= ROWS_PER_PIECE
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -10,8 +10,9 @@ import pytest
 
 from coordinator.adapters.objectstore import open_store
 from coordinator.object_store import StoreDenied, StoreUnavailable
-from coordinator.runtime.files.objects import CALLS_AT_ONCE_MAX, KEYS_PER_CALL_MAX, REST_S, ObjectRemover
+from coordinator.runtime.files.objects import CALLS_AT_ONCE_MAX, KEYS_PER_CALL_MAX, KEYS_PER_CHECK, REST_S, ObjectRemover
 from tests.objectstore.moody_store import MoodyStore
+from tests.runtime.files.rounds import calls_in_a_round
 
 DENIED = StoreDenied("test://store: delete: denied")
 SILENT = StoreUnavailable("test://store: delete: no answer")
@@ -39,6 +40,16 @@ async def test_what_the_store_confirmed_or_did_not_have_is_gone() -> None:
     removal = await world.remover.remove(["wal/a", "wal/none"])
     assert removal == (frozenset({"wal/a", "wal/none"}), False)
     assert await world.left() == {"wal/b"}
+
+
+async def test_keys_of_calls_side_by_side_are_checked_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    calls_keys = [[f"wal/{call}/{number}" for number in range(3 * KEYS_PER_CHECK + 1)] for call in range(3)]
+    with calls_in_a_round(monkeypatch, "coordinator.runtime.files.objects.why_no_file") as checks:
+        removals = await asyncio.gather(*map(world.remover.remove, calls_keys))
+    assert [removal.gone for removal in removals] == [frozenset(keys) for keys in calls_keys]
+    assert checks.total() == sum(map(len, calls_keys))
+    assert max(checks.values()) <= KEYS_PER_CHECK
 
 
 async def test_a_store_that_does_not_answer_is_left_alone_ever_longer() -> None:
