@@ -28,6 +28,9 @@ from records.lines import BatchVerdict
 from records.log import Fence, OpenTransaction, fence_of
 from records.model import LeadershipClaimed, Record, Restored, SnapshotMark
 
+_REFUSALS = tuple(BatchVerdict)[2:]
+"""The verdicts behind *accepted* and *duplicate*."""
+
 
 @dataclass(slots=True)
 class CommitCounts:
@@ -49,7 +52,7 @@ class CommitCounts:
         self.batches += accepted
         self.records += records
         self.duplicates += duplicates
-        for verdict, count in zip(list(BatchVerdict)[2:], refused, strict=True):
+        for verdict, count in zip(_REFUSALS, refused, strict=True):
             if count:
                 self.rejected[int(ERROR_OF[verdict])] += count
 
