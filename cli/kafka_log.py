@@ -1,4 +1,7 @@
-"""Reads the metadata topic for `diskless log`: messages of given partitions in order, nothing decided about them."""
+"""Reads the metadata topic for `diskless log`: messages of given partitions in order, nothing decided about them.
+
+Control records, which the client leaves out, are messages without key and value, as for a replica.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +32,7 @@ class LogConsumer:
             properties = _properties(place)
             place.check()
             self._consumer = Consumer(properties)
+            self._properties = properties
         except KafkaPropertyRefused as error:
             raise Failed(str(error), Exit.USAGE) from error
         except KafkaException as error:
@@ -62,6 +66,7 @@ class LogConsumer:
     def read(self, starts: Mapping[int, int], ends: Mapping[int, int] | None) -> Iterator[LogMessage]:
         """Read from the given offsets up to the given ends (exclusive), or for ever without ends. Raises `Failed`."""
         open_partitions = {partition for partition in starts if ends is None or starts[partition] < ends[partition]}
+        next_offsets = dict(starts)
         self._consumer.assign([TopicPartition(self.topic, partition, starts[partition]) for partition in sorted(open_partitions)])
         silent_since_s = time.monotonic()
         while open_partitions:
@@ -74,8 +79,11 @@ class LogConsumer:
                 partition, offset = int(message.partition() or 0), int(message.offset() or 0)
                 error = message.error()
                 if error is not None:
-                    if error.code() == KafkaError._PARTITION_EOF:
-                        # No message is behind this offset: the rest up to the end are control entries.
+                    if error.code() == KafkaError._PARTITION_EOF and partition in open_partitions:
+                        # No message is behind this offset: what is left are control records.
+                        stop = offset if ends is None else min(offset, ends[partition])
+                        yield from self._control_records(partition, next_offsets[partition], stop)
+                        next_offsets[partition] = max(stop, next_offsets[partition])
                         if ends is not None and offset >= ends[partition]:
                             open_partitions.discard(partition)
                         continue
@@ -84,11 +92,33 @@ class LogConsumer:
                     if error.fatal():
                         raise Failed(f"reading {self.topic}-{partition} failed: {error}")
                     continue  # an outage, which the client survives
-                if partition not in open_partitions or (ends is not None and offset >= ends[partition]):
+                if partition not in open_partitions:
+                    continue
+                stop = offset if ends is None else min(offset, ends[partition])
+                yield from self._control_records(partition, next_offsets[partition], stop)
+                next_offsets[partition] = offset + 1
+                if ends is not None and offset >= ends[partition]:
+                    open_partitions.discard(partition)
                     continue
                 yield LogMessage(partition, offset, int(message.timestamp()[1]), message.key(), message.value())
                 if ends is not None and offset + 1 >= ends[partition]:
                     open_partitions.discard(partition)
+
+    def _control_records(self, partition: int, first: int, stop: int) -> Iterator[LogMessage]:
+        """The control records at offsets without a message; none where something else is missing, or where the login lets nobody ask."""
+        if first >= stop:
+            return
+        from coordinator.adapters.kafka.control_records import read_control_records
+
+        try:
+            found = read_control_records(self._properties, self.topic, partition, first, stop, self._timeout_s)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError._UNSUPPORTED_FEATURE:
+                return
+            where = f"offsets {first} to {stop - 1} of {self.topic}-{partition}"
+            raise Failed(f"cannot find out what stands at {where}: {plain(error)}; retry", Exit.UNAVAILABLE) from error
+        for entry in found or ():
+            yield LogMessage(partition, *entry)
 
 
 def _properties(place: KafkaPlace) -> dict[str, Any]:

@@ -95,7 +95,7 @@ def _explain(messages: Iterator[LogMessage], fold: FoldedReplica, offset: int, s
             transaction = f"its transaction was closed by entry {message.offset} ({entry.verdict}): {entry.reason}"
             break
     if target is None:
-        raise Failed(f"offset {offset} holds no message: a control record stands there", Exit.NOT_FOUND)
+        raise Failed(f"offset {offset} holds no message: a broker lost it, or a control record stands there", Exit.NOT_FOUND)
     if target.verdict == CHUNK and not transaction:
         transaction = "its transaction has not ended in the log as it is now"
     changes = [Change(name, was, fold.bounds(*where)) for where, (name, was) in zip(touched, before, strict=True)]

@@ -154,8 +154,8 @@ class RealWorld:
     def cluster(self) -> KafkaAdmin:
         return self._cluster
 
-    async def append_hole(self, partition: int) -> None:
-        """A transaction's control record takes an offset that no reader is given."""
+    async def append_control(self, partition: int) -> None:
+        """Write an entry in a transaction: its control record stands behind it."""
         _, end = await self._cluster.log_range(partition)
         await asyncio.to_thread(self._commit_one, partition)
         end_s = time.monotonic() + WAIT_S

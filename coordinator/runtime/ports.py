@@ -45,7 +45,10 @@ class LogListener(Protocol):
 
 
 class LogReader(Protocol):
-    """Tails metadata partitions, each from a given offset, in order and without a hole."""
+    """Tails metadata partitions, each from a given offset, in order and without a hole.
+
+    A control record, which Kafka writes at the end of a transaction, is an entry without key and value.
+    """
 
     def follow(self, partition: int, next_offset: int, generation: int, last_hash: bytes | None = None) -> None:
         """(Re)start reading a partition at `next_offset`.
@@ -193,7 +196,7 @@ class Cluster(Protocol):
         """(log start offset, log end offset), read from the partition's leader. Raises `KafkaUnavailable`."""
 
     async def read_entry(self, partition: int, offset: int) -> LogEntry | None:
-        """One entry of the log, or None when that offset is not there any more."""
+        """One entry of the log, as a `LogReader` reads it, or None when that offset is not there any more."""
 
     async def delete_before(self, partition: int, offset: int) -> int:
         """Delete the log's entries below `offset` and return the log's new start; a start beyond `offset` stays.

@@ -91,7 +91,7 @@ class FakeKafka:
         return offset
 
     def append_hole(self, partition: int) -> int:
-        """Use up an offset without an entry, as a control record does."""
+        """Use up an offset without an entry, as when a broker lost it."""
         offset = self.logs[partition].append_hole()
         self.wake()
         return offset

@@ -41,7 +41,7 @@ class Faults:
 
 
 class FakeLog:
-    """One partition's log; a hole is an offset that readers never see, like a control record."""
+    """One partition's log; a hole is an offset that readers never see, like an entry that a broker lost."""
 
     def __init__(self) -> None:
         self.start_offset = 0

@@ -132,7 +132,10 @@ class PartitionScan:
         if self._is_fresh and self._first is None:
             self._audit.note(offset, f"the log begins at offset {offset}: totals hold from here on, the term in force is adopted")
         else:
-            message = f"entries {self._next} to {offset - 1} were lost or pruned before they were read; all chains start anew"
+            message = (
+                f"entries {self._next} to {offset - 1} were lost or pruned before they were read, or are what Kafka puts behind another"
+                " program's transactions; all chains start anew"
+            )
             self._audit.find(FindingRow(self._kpart, offset, "log-lost", message, expected=self._next, found=offset))
             self._chains.close()
             self._step += 1

@@ -45,7 +45,8 @@ RULES: dict[str, str] = {
     "live-file-fenced": f"A committed file with live batches was fenced, so it may be deleted. {_VOID}",
     "log-lost": (
         "Entries of the metadata topic were lost or pruned before the monitor read them. Totals lack them, chains start"
-        " anew. If nobody pruned the log, look at the topic's retention and at unclean leader elections."
+        " anew. If nobody pruned the log, look at the topic's retention and at unclean leader elections, and at who writes to the topic in"
+        " transactions: what Kafka puts behind those (`diskless log` shows it as void) is not seen by Spark."
     ),
     "unknown-partition": f"An entry is about a partition that was never created here. A deletion has no effect then. {_VOID}",
     "deleted-topic": f"An entry is about a partition of a topic that was deleted. A deletion has no effect then. {_VOID}",

@@ -19,7 +19,7 @@ PLAIN_COMMIT = b""
 
 
 class LogFault(Exception):
-    """The log cannot be rebuilt from this entry on; no replica can have applied it."""
+    """The log cannot be rebuilt from this entry on."""
 
     def __init__(self, offset: int, message: str) -> None:
         super().__init__(f"entry {offset}: {message}")
@@ -38,7 +38,10 @@ class TermJudge:
     def counts(self, offset: int, key: bytes | None, value: bytes | None) -> bool:
         """Whether the next entry is to be applied. Raises `LogFault` when entries are missing before it."""
         if offset != self.next_offset:
-            raise LogFault(offset, f"{self.next_offset} was expected: the entries between are not in the log")
+            why = (
+                "the entries between are not in the log, or another program wrote in a transaction (`diskless log` shows what stands there)"
+            )
+            raise LogFault(offset, f"{self.next_offset} was expected: {why}")
         self.next_offset += 1
         parts = decode_key(key)
         if parts is None:

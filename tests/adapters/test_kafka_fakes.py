@@ -84,8 +84,8 @@ class FakeWorld:
     def cluster(self) -> FakeCluster:
         return self.node("admin").cluster
 
-    async def append_hole(self, partition: int) -> None:
-        self.kafka.append_hole(partition)
+    async def append_control(self, partition: int) -> None:
+        self.kafka.append(partition, None, None)
 
     async def delete_records(self, partition: int, before_offset: int) -> None:
         self.kafka.delete_records(partition, before_offset)

@@ -27,6 +27,7 @@ from confluent_kafka.admin import (
 )
 
 from coordinator.adapters.kafka.brokers import describe_brokers
+from coordinator.adapters.kafka.control_records import read_control_records
 from coordinator.adapters.kafka.entries import DEFAULTS, FIXED, EntryReader
 from coordinator.adapters.kafka.group import describe_members
 from coordinator.adapters.kafka.login_watch import LoginWatch
@@ -140,11 +141,12 @@ class KafkaAdmin:
         return await self._ask("read the log range", lambda: self._log_range(partition))
 
     async def read_entry(self, partition: int, offset: int) -> LogEntry | None:
-        """Read one entry; None when that offset is not in the log. Raises as `log_range` does."""
+        """Read one entry, as a `LogReader` reads it; None when that offset is not in the log. Raises as `log_range` does."""
         start, end = await self.log_range(partition)
         if not start <= offset < end:
             return None
-        return await self._ask("read an entry", lambda: asyncio.wrap_future(self._entries.read(partition, offset, self._timeout_s)))
+        found = await self._ask("read an entry", lambda: asyncio.wrap_future(self._entries.read(partition, offset, self._timeout_s)))
+        return found or await self._ask("read a control record", self._in_thread(lambda: self._control_record(partition, offset)))
 
     async def delete_before(self, partition: int, offset: int) -> int:
         """Delete the entries below `offset`; returns the log's start. Raises as `log_range` does; `ClusterRefused` beyond the log's end."""
@@ -159,6 +161,16 @@ class KafkaAdmin:
         return await self._ask(
             "list the brokers of the cluster with", self._in_thread(lambda: describe_brokers(self._admin_properties, self._timeout_s))
         )
+
+    def _control_record(self, partition: int, offset: int) -> LogEntry | None:
+        try:
+            found = read_control_records(self._admin_properties, self._topic, partition, offset, offset + 1, self._timeout_s)
+        except KafkaException as failure:
+            # Deleted since the range was read; or own connections do not know the login, and it cannot be told what stands there.
+            if failure.args[0].code() in (KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._UNSUPPORTED_FEATURE):
+                return None
+            raise
+        return found[0] if found else None
 
     # ---- one call, its retry and its errors
 

@@ -5,6 +5,8 @@ A log can lose its end, and other entries can take the offsets. So an entry is r
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from coordinator.core.log_entry import entry_hash
 from coordinator.runtime.ports import LogEntry
 
@@ -16,9 +18,14 @@ class Cursor:
     that one, and not for the listener.
     `floor` is a log start offset: before it there is nothing to repeat.
     `epoch` is the leader epoch of the last entry, and `next_epoch` the one that a later entry may have: `last` was looked for behind it.
+    `controls` are the entries of control records that were found since the last repetition. While it `is_asking` for some, nothing is read;
+    the assignment behind that `is_resuming` where it was asked.
     """
 
-    __slots__ = ("epoch", "floor", "generation", "is_repeating", "last", "last_hash", "next_epoch", "next_offset", "partition")
+    __slots__ = (
+        "controls", "epoch", "floor", "generation", "is_asking", "is_repeating", "is_resuming", "last", "last_hash", "next_epoch",
+        "next_offset", "partition",
+    )  # fmt: skip
 
     def __init__(self, partition: int, generation: int, next_offset: int, last_hash: bytes | None) -> None:
         self.partition = partition
@@ -30,6 +37,8 @@ class Cursor:
         self.floor = 0
         self.epoch: int | None = None
         self.next_epoch: int | None = None
+        self.controls: dict[int, LogEntry] = {}
+        self.is_asking = self.is_resuming = False
 
     @property
     def wanted(self) -> int:
@@ -52,8 +61,30 @@ class Cursor:
         self.next_epoch = epoch
         return False
 
+    @property
+    def knows_the_last(self) -> bool:
+        """Whether an entry can be told from the one before the wanted one."""
+        return self.last is not None or self.last_hash is not None
+
+    def take_controls(self, stop: int) -> list[LogEntry] | None:
+        """Hand over the entries from the next offset to before `stop`; None unless all of them are known to be control records."""
+        offsets = range(self.next_offset, stop)
+        if any(offset not in self.controls for offset in offsets):
+            return None
+        taken, self.controls = [self.controls[offset] for offset in offsets], {}
+        return taken
+
+    def found_controls(self, entries: Iterable[LogEntry]) -> None:
+        """Go on where it was asked for control records: these stand there, and were read from the log a moment ago."""
+        self.controls = {entry.offset: entry for entry in entries}
+        self.is_asking, self.is_resuming = False, True
+
     def repeat(self) -> None:
-        """Go back to the entry before the wanted one."""
+        """Go back to the entry before the wanted one, unless control records were just found."""
+        if self.is_resuming:
+            self.is_resuming = False
+            return
+        self.controls = {}
         wanted = self.wanted
         self.is_repeating = wanted > self.floor
         self.next_offset = wanted - self.is_repeating

@@ -12,6 +12,9 @@ A log can lose its end, and other entries can take the offsets. Brokers tell tha
 epoch, and a position alone has none. So every assignment begins one entry before what is wanted: librdkafka learns its epoch, and if it
 was read before it is compared. librdkafka asks once after a change of leader, and not at all when the leader is out of reach then. So the
 first entry of another leader epoch is not believed before the entry in front of it was read again: a log that lost its end has a new epoch.
+
+librdkafka leaves control records out. Where offsets are missing, the leader of the partition is asked for their batches: entries of proven
+control records are handed on without key and value, anything else that is missing is a gap.
 """
 
 from __future__ import annotations
@@ -21,15 +24,15 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from coordinator.adapters.kafka.bridge import post, wait_for_end
 from coordinator.adapters.kafka.cursor import Cursor
-from coordinator.adapters.kafka.offsets import read_log_range
+from coordinator.adapters.kafka.log_questions import LogQuestions, Skipped
+from coordinator.adapters.kafka.reader_settings import PASSING_ERRORS, reader_properties
 from coordinator.adapters.kafka.settings import OF_THE_GROUP, client_properties
 from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.core.log_entry import size_of
@@ -42,28 +45,10 @@ POLL_S = 0.1
 CHUNK_ENTRIES_MAX = 500
 CHUNKS_WAITING_MAX = 8
 BYTES_WAITING_MAX = 32 * 1024 * 1024
-FETCH_WAIT_MS = 50
-FETCH_BYTES = 128 * 1024
-"""A broker answers when it has so many bytes or so much time has passed: a leader learns of its own entries from their
-reports, and a follower is new enough. Without them every group would be fetched by every node in a request of its own. With half the
-time a standby costs a quarter more, and a clean stop is over 30 ms sooner."""
 DELIVER_EVERY_S = 0.1
 """The time for which entries of a busy log come together while no change of leader waits for them. Waking two threads for each fetch took
 a follower of 20 000 batches/s, whose entries come as 200 a second, a tenth of its processor time."""
 REOPEN_DELAY_S = 1.0
-ASK_TIMEOUT_S = 3.0
-
-# Raised by librdkafka for a partition while it goes on trying; everything else ends the reading of that partition.
-PASSING_ERRORS = frozenset(
-    {
-        KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, KafkaError._UNKNOWN_TOPIC,
-        KafkaError._UNKNOWN_PARTITION, KafkaError._MAX_POLL_EXCEEDED, KafkaError._PARTITION_EOF, KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError.UNKNOWN_TOPIC_ID, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.REQUEST_TIMED_OUT, KafkaError.REPLICA_NOT_AVAILABLE, KafkaError.OFFSET_NOT_AVAILABLE,
-        KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.KAFKA_STORAGE_ERROR,
-        KafkaError.BROKER_NOT_AVAILABLE, KafkaError.NETWORK_EXCEPTION,
-    }
-)  # fmt: skip
 
 
 class _Break(NamedTuple):
@@ -111,32 +96,8 @@ class KafkaLogReader:
         self._bytes_waiting_max = bytes_waiting_max
         self._deliver_every_s = deliver_every_s
         user = kafka_properties or {}
-        self._properties = client_properties(
-            bootstrap_servers=bootstrap_servers,
-            client_id=client_id,
-            role="reader",
-            defaults={
-                "fetch.wait.max.ms": FETCH_WAIT_MS,
-                "fetch.min.bytes": FETCH_BYTES,
-                "fetch.error.backoff.ms": 100,
-                "queued.max.messages.kbytes": 65536,
-            },
-            fixed={
-                # A name is required although no group is ever joined.
-                "group.id": f"{client_id}-reader",
-                "enable.auto.commit": False,
-                "auto.offset.reset": "error",
-                "isolation.level": "read_uncommitted",
-                # Says that the entry to repeat is not there, without which an idle log would say nothing.
-                "enable.partition.eof": True,
-                "check.crcs": True,
-                # The thread stands still while the loop is busy; without a group no other member could take over anyway.
-                "max.poll.interval.ms": 86_400_000,
-            },
-            user=user,
-            stats=self.stats,
-        )
-        self._admin_properties = client_properties(
+        self._properties = reader_properties(bootstrap_servers, client_id, user, self.stats)
+        asker_properties = client_properties(
             bootstrap_servers=bootstrap_servers,
             client_id=client_id,
             role="reader-admin",
@@ -145,6 +106,7 @@ class KafkaLogReader:
             user=user,
             stats=self.stats,
         )
+        self._questions = LogQuestions(topic, asker_properties, self._command)
         self._wanted: dict[int, int] = {}  # loop only: partition -> generation
         # Shared, under the condition.
         self._condition = threading.Condition()
@@ -157,9 +119,7 @@ class KafkaLogReader:
         self._cursors: dict[int, Cursor] = {}
         self._assigned: set[int] = set()
         self._changed: set[int] = set()
-        self._admin: AdminClient | None = None
         self._thread = threading.Thread(target=self._run, name="kafka-reader", daemon=True)
-        self._asker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kafka-reader-range")
 
     # ---- on the loop
 
@@ -173,7 +133,7 @@ class KafkaLogReader:
         with self._condition:
             self._closing = True
             self._condition.notify_all()
-        self._asker.shutdown(wait=False, cancel_futures=True)
+        self._questions.close()
         return await wait_for_end(self._thread, timeout_s)
 
     def follow(self, partition: int, next_offset: int, generation: int, last_hash: bytes | None = None) -> None:
@@ -236,7 +196,7 @@ class KafkaLogReader:
                 self._assigned.clear()
                 self._changed.clear()
                 for cursor in self._cursors.values():
-                    self._asker.submit(self._ask_range, cursor)
+                    self._ask_range(cursor)
                 self._read(consumer)
             except Exception:
                 if self._closing:
@@ -287,7 +247,7 @@ class KafkaLogReader:
         if gone:
             consumer.incremental_unassign(gone)
             self._assigned.difference_update(self._changed)
-        new = [self._cursors[partition] for partition in self._changed if partition in self._cursors]
+        new = [cursor for partition in self._changed if (cursor := self._cursors.get(partition)) is not None and not cursor.is_asking]
         self._changed.clear()
         for cursor in new:
             cursor.repeat()
@@ -327,7 +287,10 @@ class KafkaLogReader:
         for message in messages:
             error = message.error()
             if error is not None:
-                self._on_error(message, error, breaks)
+                if error.code() == KafkaError._PARTITION_EOF:
+                    self._on_end(message, batches, breaks)
+                else:
+                    self._on_error(message, error, breaks)
                 cursor = None
                 partition = -1
                 continue
@@ -338,25 +301,16 @@ class KafkaLogReader:
             if cursor is None:
                 self.stats.reader_stale_entries += 1
                 continue
-            offset = message.offset()
+            offset: int = message.offset()  # type: ignore[assignment]  # None only for client-level errors
             entry = new_entry(LogEntry, (offset, message.timestamp()[1], message.key(), message.value()))
+            if offset != cursor.next_offset and not self._pass_controls(cursor, offset, batch, breaks):
+                cursor = None
+                continue
             if cursor.is_repeating:
-                if not cursor.is_the_last(entry):
-                    self._break(cursor, breaks, LogBroken.CUT, f"entry {cursor.next_offset} is not the one that was read")
+                if not self._repeat(cursor, entry, breaks):
                     cursor = None
                     continue
-                cursor.is_repeating = False
-                if offset == cursor.next_offset:
-                    cursor.last = entry
-                    cursor.epoch = message.leader_epoch()
-                    cursor.next_offset = offset + 1
-                    continue
-                cursor.next_offset += 1  # an offset without an entry, before the first one that was asked for
-            if offset != cursor.next_offset:
-                missing = f"expected offset {cursor.next_offset}, read {offset}"
-                cause = "another program wrote to the topic in a transaction, or a broker lost entries: docs/operating.md"
-                self._break(cursor, breaks, LogBroken.GAP, f"{missing} ({cause})")
-                cursor = None
+                cursor.epoch = message.leader_epoch()
                 continue
             epoch = message.leader_epoch()
             if epoch != cursor.epoch and not cursor.is_epoch_proven(epoch):
@@ -395,19 +349,63 @@ class KafkaLogReader:
             with self._condition:
                 self._closing = True
 
+    def _repeat(self, cursor: Cursor, entry: LogEntry, breaks: list[_Break]) -> bool:
+        """Compare the entry before the wanted one with what was read; False when it is another one."""
+        if not cursor.is_the_last(entry):
+            self._break(cursor, breaks, LogBroken.CUT, f"entry {cursor.next_offset} is not the one that was read")
+            return False
+        cursor.is_repeating = False
+        cursor.last = entry
+        cursor.next_offset += 1
+        return True
+
+    def _pass_controls(self, cursor: Cursor, stop: int, batch: list[LogEntry], breaks: list[_Break]) -> bool:
+        """Take the control records that stand before an offset; False when nothing behind them may be read yet, or any more."""
+        if stop < cursor.next_offset:
+            self._break_at_gap(cursor, stop, "the broker goes back", breaks)
+            return False
+        if cursor.is_repeating and not cursor.knows_the_last:
+            # There is nothing to compare before the first entry that was asked for.
+            cursor.next_offset, cursor.is_repeating = cursor.wanted, False
+        controls = cursor.take_controls(stop)
+        if controls is None:
+            cursor.is_asking = True
+            self._changed.add(cursor.partition)
+            self._questions.ask_skipped(
+                cursor.partition, cursor.next_offset, stop, partial(self._is_current, cursor), partial(self._skipped_known, cursor)
+            )
+            return False
+        for entry in controls:
+            if cursor.is_repeating:
+                if not self._repeat(cursor, entry, breaks):
+                    return False
+            else:
+                batch.append(entry)
+                cursor.next_offset += 1
+        return True
+
+    def _break_at_gap(self, cursor: Cursor, read: int, cause: str, breaks: list[_Break]) -> None:
+        self._break(cursor, breaks, LogBroken.GAP, f"expected offset {cursor.next_offset}, read {read} ({cause})")
+
     def _break(self, cursor: Cursor, breaks: list[_Break], why: LogBroken, detail: str) -> None:
         self._set_cursor(cursor.partition, None)
         breaks.append(_Break(cursor.partition, cursor.generation, why, f"{self._topic}-{cursor.partition}: {detail}"))
+
+    def _on_end(self, message: Message, batches: dict[int, list[LogEntry]], breaks: list[_Break]) -> None:
+        """Take the end of a partition: what stands before it and was not read are control records, or the entry to repeat is not there."""
+        partition, end = message.partition(), message.offset()
+        if partition is None or end is None or partition in self._changed or (cursor := self._cursors.get(partition)) is None:
+            return
+        if end > cursor.next_offset:
+            self._pass_controls(cursor, end, batches.setdefault(partition, []), breaks)
+        elif cursor.is_repeating:
+            self._ask_range(cursor)
 
     def _on_error(self, message: Message, error: KafkaError, breaks: list[_Break]) -> None:
         if error.code() == OF_THE_GROUP:
             return
         partition = message.partition()
         cursor = self._cursors.get(partition) if partition is not None else None
-        if error.code() == KafkaError._PARTITION_EOF:
-            if cursor is not None and cursor.is_repeating:
-                self._asker.submit(self._ask_range, cursor)
-            return
         self.stats.reader_partition_errors[error.name()] += 1
         if error.fatal():
             raise KafkaException(error)
@@ -415,7 +413,7 @@ class KafkaLogReader:
             return
         if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             # The error comes once and silence follows; only the partition's leader knows on which side of the log the offset is.
-            self._asker.submit(self._ask_range, cursor)
+            self._ask_range(cursor)
             return
         self._break(cursor, breaks, LogBroken.FAILED, f"reading at offset {cursor.wanted} failed: {error}")
 
@@ -425,29 +423,34 @@ class KafkaLogReader:
         except (KafkaException, RuntimeError) as error:
             LOG.warning("closing the replica consumer failed: %s", error)
 
-    # ---- which side of the log
+    # ---- answers of the partition's leader
 
     def _ask_range(self, cursor: Cursor) -> None:
-        try:
-            if self._admin is None:
-                self._admin = AdminClient(self._admin_properties)
-            self._admin.poll(0)
-            low, high = read_log_range(self._admin, self._topic, cursor.partition, ASK_TIMEOUT_S)
-        except (KafkaException, TimeoutError) as failure:
-            LOG.warning("log range of %s-%d is unknown (%s); it is asked for again", self._topic, cursor.partition, failure)
-            with self._condition:
-                self._condition.wait_for(lambda: self._closing, REOPEN_DELAY_S)
-            self._command(lambda: self._ask_again(cursor))
-            return
-        self._command(lambda: self._range_known(cursor, low, high))
+        """Find out on which side of the log the wanted offset is."""
+        self._questions.ask_range(cursor.partition, partial(self._is_current, cursor), partial(self._range_known, cursor))
 
-    def _ask_again(self, cursor: Cursor) -> None:
-        if self._cursors.get(cursor.partition) is cursor:
-            self._asker.submit(self._ask_range, cursor)
+    def _is_current(self, cursor: Cursor) -> bool:
+        return self._cursors.get(cursor.partition) is cursor
 
-    def _range_known(self, cursor: Cursor, low: int, high: int) -> None:
-        if self._cursors.get(cursor.partition) is not cursor:
+    def _skipped_known(self, cursor: Cursor, skipped: Skipped) -> None:
+        if not self._is_current(cursor):
             return
+        if skipped.why:
+            breaks: list[_Break] = []
+            self._break_at_gap(cursor, skipped.stop, f"{skipped.why}: docs/operating.md", breaks)
+            self._post([], breaks)
+            return
+        if skipped.is_deleted:
+            cursor.is_asking = False
+            self._ask_range(cursor)
+        else:
+            cursor.found_controls(skipped.controls)
+            self._changed.add(cursor.partition)
+
+    def _range_known(self, cursor: Cursor, found: tuple[int, int]) -> None:
+        if not self._is_current(cursor):
+            return
+        low, high = found
         where = f"offset {cursor.wanted} is not in the log, which holds [{low}, {high})"
         breaks: list[_Break] = []
         if cursor.wanted < low:

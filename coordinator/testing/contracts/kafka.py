@@ -54,8 +54,8 @@ class KafkaWorld(Protocol):
 
     def cluster(self) -> Cluster: ...
 
-    async def append_hole(self, partition: int) -> None:
-        """Use up one offset without an entry."""
+    async def append_control(self, partition: int) -> None:
+        """Append a control record, and nothing behind it."""
 
     async def delete_records(self, partition: int, before_offset: int) -> None: ...
 
@@ -197,22 +197,40 @@ async def nothing_comes_after_unfollow(world: KafkaWorld) -> None:
     assert len(recorder.offsets(0, 1)) == seen
 
 
-async def a_hole_in_the_offsets_breaks_the_reading(world: KafkaWorld) -> None:
+async def control_records_are_read_without_key_and_value(world: KafkaWorld) -> None:
+    cluster, controls = world.cluster(), []
+    for _ in range(2):
+        await write(world, 0, 5)
+        for _ in range(2):
+            await world.append_control(0)
+            controls.append((await cluster.log_range(0))[1] - 1)
     await write(world, 0, 5)
-    await world.append_hole(0)
-    await write(world, 0, 5)
-    _, end = await world.cluster().log_range(0)
+    _, end = await cluster.log_range(0)
     recorder = Recorder()
     reader = world.reader(recorder)
     reader.follow(0, 0, 1)
+    await world.until(lambda: len(recorder.offsets(0, 1)) == end)
+    assert recorder.offsets(0, 1) == list(range(end))
+    read = {entry.offset: entry for _, _, entry in recorder.entries}
+    for offset in controls:
+        assert read[offset] == LogEntry(offset, read[offset].timestamp_ms, None, None)
+        assert await cluster.read_entry(0, offset) == read[offset]
+    # From and behind every place, a control record or not, and on at the end of the log.
+    for generation, offset in enumerate(range(1, end + 1), 2):
+        last = read[offset - 1]
+        reader.follow(0, offset, generation, entry_hash(last.key or b"", last.value or b""))
+        await world.until(lambda count=end - offset, now=generation: len(recorder.offsets(0, now)) == count)  # type: ignore[misc]
+    await world.append_control(0)
+    _, longer = await cluster.log_range(0)
+    await world.until(lambda: recorder.offsets(0, end + 1) == list(range(end, longer)))
+    reader.follow(0, longer, 99, entry_hash(b"", b""))
+    await write(world, 0, 1)
+    await world.until(lambda: recorder.offsets(0, 99) == [longer])
+    assert recorder.broken == []
+    reader.follow(0, controls[0] + 1, 100, entry_hash(key(4), b"v4"))
     await world.until(lambda: bool(recorder.broken))
-    assert [item[:3] for item in recorder.broken] == [(0, 1, LogBroken.GAP)]
-    read = recorder.offsets(0, 1)
-    assert read == list(range(len(read)))
-    assert 5 <= len(read) < end - 5
-    reader.follow(0, end - 5, 2)
-    await world.until(lambda: len(recorder.offsets(0, 2)) == 5)
-    assert len(recorder.offsets(0, 1)) == len(read)
+    assert [item[:3] for item in recorder.broken] == [(0, 100, LogBroken.CUT)]
+    assert recorder.offsets(0, 100) == []
 
 
 async def reading_past_the_end_or_below_the_start_says_which(world: KafkaWorld) -> None:
@@ -234,8 +252,8 @@ async def reading_past_the_end_or_below_the_start_says_which(world: KafkaWorld) 
 
 async def following_behind_another_entry_than_the_one_that_was_read_is_told(world: KafkaWorld) -> None:
     await write(world, 0, 10)
-    await world.append_hole(1)
-    _, end_of_hole = await world.cluster().log_range(1)
+    await world.append_control(1)
+    _, behind_control = await world.cluster().log_range(1)
     recorder = Recorder()
     reader = world.reader(recorder)
     reader.follow(0, 5, 1, entry_hash(key(4), b"v4"))
@@ -245,7 +263,7 @@ async def following_behind_another_entry_than_the_one_that_was_read_is_told(worl
     reader.follow(0, 5, 3, entry_hash(key(4), b"v5"))
     await world.until(lambda: len(recorder.broken) == 2)
     await write(world, 1, 1)
-    reader.follow(1, end_of_hole, 4, entry_hash(key(0), b"v0"))
+    reader.follow(1, behind_control, 4, entry_hash(key(0), b"v0"))
     await world.until(lambda: len(recorder.broken) == 3)
     assert [item[:3] for item in recorder.broken] == [(0, 2, LogBroken.CUT), (0, 3, LogBroken.CUT), (1, 4, LogBroken.CUT)]
     assert len(recorder.entries) == 5
@@ -480,16 +498,14 @@ async def many_single_entries_are_read_at_the_same_time(world: KafkaWorld) -> No
     for partition in (0, 1, 2):
         await write(world, partition, 10)
     await world.delete_records(1, 6)
-    await world.append_hole(2)
+    await world.append_control(2)
     _, end = await cluster.log_range(2)
     asked = [(partition, offset) for offset in (9, 0, 5) for partition in range(PARTITIONS)] + [(2, end - 1), (2, end), (0, 9)]
     found = await asyncio.gather(*(cluster.read_entry(partition, offset) for partition, offset in asked))
     there = {(0, 0), (0, 5), (0, 9), (1, 9), (2, 0), (2, 5), (2, 9)}
-    assert [None if entry is None else (entry.offset, entry.key, entry.value) for entry in found] == [
-        (offset, key(offset), f"v{offset}".encode()) if (partition, offset) in there else None for partition, offset in asked
-    ]
+    wanted = {place: (place[1], key(place[1]), f"v{place[1]}".encode()) for place in there} | {(2, end - 1): (end - 1, None, None)}
+    assert [None if entry is None else (entry.offset, entry.key, entry.value) for entry in found] == [wanted.get(one) for one in asked]
     await write(world, 2, 1)
-    assert await cluster.read_entry(2, end - 1) is None  # a hole before an entry
     assert (await asyncio.gather(*map(cluster.log_range, range(PARTITIONS)))) == [(0, 10), (6, 10), (0, end + 1), (0, 0)]
 
 
@@ -552,7 +568,7 @@ CHECKS: Mapping[str, Check] = {
         reading_starts_at_the_offset_asked_for,
         a_new_generation_hears_nothing_of_the_old_one,
         nothing_comes_after_unfollow,
-        a_hole_in_the_offsets_breaks_the_reading,
+        control_records_are_read_without_key_and_value,
         reading_past_the_end_or_below_the_start_says_which,
         following_behind_another_entry_than_the_one_that_was_read_is_told,
         following_at_the_very_end_waits_for_the_next_entry,

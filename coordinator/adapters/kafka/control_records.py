@@ -1,0 +1,41 @@
+"""The control records of a log: what Kafka puts behind a transaction. They take offsets, and no client gives them to its caller.
+
+Nobody writes to the metadata topic in a transaction but an outsider, whose entries are void. Its control records are void entries, too,
+without key and value; so replicas need not stop at offsets that a client leaves out, if all of them are proven to be such records. Anything
+else that is missing was lost. Blocks: used in worker threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import KafkaError
+
+from coordinator.adapters.kafka.broker import refused
+from coordinator.adapters.kafka.classic.leaders import ClassicTopicMissing, Leaders
+from coordinator.adapters.kafka.classic.log import READ_UNCOMMITTED, ClassicLogReader
+from coordinator.runtime.ports import LogEntry
+
+
+def read_control_records(
+    properties: Mapping[str, Any], topic: str, partition: int, first: int, stop: int, timeout_s: float
+) -> list[LogEntry] | None:
+    """Return void entries for the offsets `[first, stop)` of a partition; None unless each is one of a control record.
+
+    `properties` are librdkafka's. The offsets must lie below the high watermark. Raises `KafkaException`.
+    """
+    found: list[LogEntry] = []
+    try:
+        log = ClassicLogReader(Leaders(topic, properties, timeout_s), partition)
+        for piece in log.pieces(first, stop, isolation=READ_UNCOMMITTED):
+            for header in piece.headers:
+                if header.base_offset >= stop or header.last_offset < first:
+                    continue
+                if not header.is_control:
+                    return None
+                offsets = range(max(first, header.base_offset), min(stop, header.last_offset + 1))
+                found += [LogEntry(offset, header.max_timestamp_ms, None, None) for offset in offsets]
+    except ClassicTopicMissing as missing:
+        raise refused(KafkaError.UNKNOWN_TOPIC_OR_PART, str(missing)) from missing
+    return found if [entry.offset for entry in found] == list(range(first, stop)) else None

@@ -1,0 +1,166 @@
+"""Another program writes to the metadata topic in transactions: what Kafka puts behind them stops nobody, and a lost entry does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from cli.dev.kafka import Kafka, KafkaCluster
+from cli.kafka import KafkaPlace
+from cli.kafka_log import LogConsumer
+from cli.log_entries import LogMessage
+from coordinator.adapters.kafka.control_records import read_control_records
+from coordinator.adapters.kafka.offsets import read_log_range
+from coordinator.adapters.kafka.reader import KafkaLogReader
+from coordinator.runtime.ports import LogBroken
+from coordinator.testing.contracts.kafka import Recorder
+from integration_tests.service import UNDISTURBED, Service
+from integration_tests.waiting import WAIT_S, wait_until
+from integration_tests.wire import OK, Batch, Wire, connected
+
+READ_S = 10.0
+
+
+class Outsider:
+    """Writes entries that count for nobody, in transactions that it commits or aborts."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._properties = {"bootstrap.servers": bootstrap, "client.id": "outsider"}
+        self._topic = topic
+        self._producer = Producer({**self._properties, "transactional.id": f"outsider-{topic}"})
+        self._producer.init_transactions(WAIT_S)
+        self._admin = AdminClient(self._properties)
+
+    def write(self, *, aborts: bool = False) -> None:
+        """Write an entry, and wait for the control record behind it."""
+        written: list[int] = []
+        self._producer.begin_transaction()
+        self._producer.produce(self._topic, b"a stranger's", b"key", 0, on_delivery=lambda _, message: written.append(message.offset()))
+        assert self._producer.flush(WAIT_S) == 0
+        if aborts:
+            self._producer.abort_transaction(WAIT_S)
+        else:
+            self._producer.commit_transaction(WAIT_S)
+        # The broker answers before it writes the control record.
+        wait_until(lambda: any(map(self.is_control, range(written[0] + 1, self.end()))), "the control record")
+
+    def end(self) -> int:
+        return read_log_range(self._admin, self._topic, 0, READ_S)[1]
+
+    def is_control(self, offset: int) -> bool:
+        return self.controls(offset, offset + 1) is not None
+
+    def controls(self, first: int, stop: int) -> list[int] | None:
+        found = read_control_records(self._properties, self._topic, 0, first, stop, READ_S)
+        return None if found is None else [entry.offset for entry in found]
+
+
+def create(bootstrap: str, topic: str, **config: str) -> None:
+    """Create a topic of one partition."""
+    new = NewTopic(topic, 1, 1, config={key.replace("_", "."): value for key, value in config.items()})
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([new])[topic].result(WAIT_S)
+
+
+def messages_of(place: KafkaPlace) -> list[LogMessage]:
+    """The messages of partition 0, as `diskless log` reads them."""
+    with LogConsumer(place, READ_S) as log:
+        start, end = log.log_range(0)
+        return list(log.read({0: start}, {0: end}))
+
+
+async def leader_of_0(*wires: Wire) -> Wire:
+    """The one whose node leads coordinator 0."""
+    [found] = [wire for wire in wires if any(one.coordinator_id == 0 and one.is_local for one in await wire.coordinators())]
+    return found
+
+
+@pytest.mark.parametrize("aborts", [False, True], ids=["committed", "aborted"])
+async def test_nodes_read_over_the_transactions_of_an_outsider(kafka: Kafka, data_folder: Path, aborts: bool) -> None:
+    service = Service(kafka.bootstrap, data_folder, partitions=2, properties=UNDISTURBED)
+    place = KafkaPlace(bootstrap_servers=kafka.bootstrap, topic=service.topic, properties={}, settings=None)
+    try:
+        nodes = service.start(2).nodes
+        first, second = nodes[1], nodes[2]
+        outsider = await asyncio.to_thread(Outsider, kafka.bootstrap, service.topic)
+        async with connected(first.address) as one, connected(second.address) as two:
+            wire = await leader_of_0(one, two)
+            topic = await wire.new_topic(4)
+            batch = Batch(topic, partition=topic.partition_at(0), count=3)
+            for round_ in range(4):
+                assert [(answer.error, answer.base) for answer in await wire.commit(batch)] == [(OK, 3 * round_)]
+                await asyncio.to_thread(outsider.write, aborts=aborts)
+        read = messages_of(place)
+        assert [message.offset for message in read] == list(range(len(read)))
+        assert sum(message.key is None and message.value is None for message in read) == 4
+        # The last of the log is a control record, behind which nothing comes by itself; a leader takes it with its next entry.
+        wait_until(lambda: len(read) in [node.metric("log_end_offset", partition="0") for node in (first, second)], "it to be applied")
+        # Restarted, both compare what they applied last with the log: a control record.
+        for node in (first, second):
+            node.terminate()
+        for node in (first, second):
+            node.start()
+        service.wait_shared()
+        async with connected(first.address) as one, connected(second.address) as two:
+            wire = await leader_of_0(one, two)
+            assert [(answer.error, answer.base) for answer in await wire.commit(batch)] == [(OK, 12)]
+        for node in (first, second):
+            assert node.metric("replica_failures_total", partition="0") == 0
+            assert "set aside" not in node.log_text()
+    finally:
+        service.stop()
+
+
+def test_only_control_records_are_taken_for_such(kafka: Kafka, unique_name: Callable[[str], str]) -> None:
+    topic = unique_name("topic")
+    create(kafka.bootstrap, topic)
+    plain = Producer({"bootstrap.servers": kafka.bootstrap})
+    plain.produce(topic, b"plain", None, 0)
+    assert plain.flush(WAIT_S) == 0
+    outsider = Outsider(kafka.bootstrap, topic)
+    for aborts in (False, True):
+        outsider.write(aborts=aborts)
+    plain.produce(topic, b"plain", None, 0)
+    assert plain.flush(WAIT_S) == 0
+    # 0 plain, 1 in a transaction, 2 its end, 3 in a transaction, 4 its end, 5 plain
+    assert [outsider.controls(offset, offset + 1) for offset in range(6)] == [None, None, [2], None, [4], None]
+    assert [outsider.controls(*bounds) for bounds in ((1, 3), (2, 4), (2, 5), (4, 6), (0, 6))] == [None] * 5
+
+
+async def test_a_segment_that_a_broker_lost_is_a_gap(kafka_cluster: Callable[..., KafkaCluster], unique_name: Callable[[str], str]) -> None:
+    """Entries of the middle of a log vanish with a file; nothing says so but the offsets."""
+    kafka, topic = kafka_cluster(), unique_name("topic")
+    create(kafka.bootstrap, topic, segment_ms="1")
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    for _ in range(4):
+        producer.produce(topic, b"?", None, 0)
+        assert producer.flush(WAIT_S) == 0
+    kafka.kill(1)
+    folder = kafka.node(1).data_folder / f"{topic}-0"
+    segments = sorted(folder.glob("*.log"))
+    assert len(segments) == 4
+    for file in folder.glob(f"{segments[1].stem}.*"):
+        file.unlink()
+    kafka.restart(1)
+    recorder = Recorder()
+    reader = KafkaLogReader(
+        loop=asyncio.get_running_loop(), bootstrap_servers=kafka.bootstrap, topic=topic, client_id="test", listener=recorder
+    )
+    reader.start()
+    try:
+        reader.follow(0, 0, 1)
+        async with asyncio.timeout(WAIT_S):
+            while not recorder.broken:
+                reader.deliver()
+                await asyncio.sleep(0.05)
+    finally:
+        assert await reader.close()
+    [(partition, generation, why, detail)] = recorder.broken
+    assert (partition, generation, why) == (0, 1, LogBroken.GAP)
+    assert "expected offset 1, read 2 (no transaction ended there" in detail
+    assert recorder.offsets(0, 1) == [0]
