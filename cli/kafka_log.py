@@ -117,7 +117,7 @@ class LogConsumer:
                 return
             where = f"offsets {first} to {stop - 1} of {self.topic}-{partition}"
             raise Failed(f"cannot find out what stands at {where}: {plain(error)}; retry", Exit.UNAVAILABLE) from error
-        for entry in found or ():
+        for entry in (found or ())[: stop - first]:
             yield LogMessage(partition, *entry)
 
 

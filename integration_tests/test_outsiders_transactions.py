@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -65,6 +67,26 @@ def create(bootstrap: str, topic: str, **config: str) -> None:
     new = NewTopic(topic, 1, 1, config={key.replace("_", "."): value for key, value in config.items()})
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([new])[topic].result(WAIT_S)
+
+
+@asynccontextmanager
+async def reading(bootstrap: str, topic: str, recorder: Recorder) -> AsyncIterator[KafkaLogReader]:
+    """A reader of a topic that runs."""
+    loop = asyncio.get_running_loop()
+    reader = KafkaLogReader(loop=loop, bootstrap_servers=bootstrap, topic=topic, client_id="test", listener=recorder)
+    reader.start()
+    try:
+        yield reader
+    finally:
+        assert await reader.close()
+
+
+async def delivered(reader: KafkaLogReader, condition: Callable[[], bool]) -> None:
+    """Have the reader deliver until the condition holds."""
+    async with asyncio.timeout(WAIT_S):
+        while not condition():
+            reader.deliver()
+            await asyncio.sleep(0.05)
 
 
 def messages_of(place: KafkaPlace) -> list[LogMessage]:
@@ -128,7 +150,7 @@ def test_only_control_records_are_taken_for_such(kafka: Kafka, unique_name: Call
     plain.produce(topic, b"plain", None, 0)
     assert plain.flush(WAIT_S) == 0
     # 0 plain, 1 in a transaction, 2 its end, 3 in a transaction, 4 its end, 5 plain
-    assert [outsider.controls(offset, offset + 1) for offset in range(6)] == [None, None, [2], None, [4], None]
+    assert [outsider.controls(offset, offset + 1) for offset in range(6)] == [None, None, [2, 4], None, [4], None]
     assert [outsider.controls(*bounds) for bounds in ((1, 3), (2, 4), (2, 5), (4, 6), (0, 6))] == [None] * 5
 
 
@@ -148,19 +170,36 @@ async def test_a_segment_that_a_broker_lost_is_a_gap(kafka_cluster: Callable[...
         file.unlink()
     kafka.restart(1)
     recorder = Recorder()
-    reader = KafkaLogReader(
-        loop=asyncio.get_running_loop(), bootstrap_servers=kafka.bootstrap, topic=topic, client_id="test", listener=recorder
-    )
-    reader.start()
-    try:
+    async with reading(kafka.bootstrap, topic, recorder) as reader:
         reader.follow(0, 0, 1)
-        async with asyncio.timeout(WAIT_S):
-            while not recorder.broken:
-                reader.deliver()
-                await asyncio.sleep(0.05)
-    finally:
-        assert await reader.close()
+        await delivered(reader, lambda: bool(recorder.broken))
     [(partition, generation, why, detail)] = recorder.broken
     assert (partition, generation, why) == (0, 1, LogBroken.GAP)
     assert "expected offset 1, read 2 (no transaction ended there" in detail
     assert recorder.offsets(0, 1) == [0]
+
+
+async def test_very_many_transactions_cost_one_question(
+    kafka: Kafka, unique_name: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An outsider that wrote for long: a reader asks once for each piece of the log, not for each transaction."""
+    topic = unique_name("topic")
+    create(kafka.bootstrap, topic)
+    outsider = await asyncio.to_thread(Outsider, kafka.bootstrap, topic)
+    for _ in range(30):
+        await asyncio.to_thread(outsider.write)
+    end = outsider.end()
+    recorder = Recorder()
+    async with reading(kafka.bootstrap, topic, recorder) as reader:
+        asked, ask = [], reader._questions.ask_skipped
+
+        def counted(*what: Any) -> None:
+            asked.append(what)
+            ask(*what)
+
+        monkeypatch.setattr(reader._questions, "ask_skipped", counted)
+        reader.follow(0, 0, 1)
+        await delivered(reader, lambda: len(recorder.offsets(0, 1)) == end)
+    assert recorder.offsets(0, 1) == list(range(end))
+    assert recorder.broken == []
+    assert len(asked) == 1

@@ -33,10 +33,12 @@ def test_control_records_are_taken_once_and_only_all_of_them() -> None:
     cursor = Cursor(0, 1, 7, None)
     assert cursor.take_controls(7) == []
     assert cursor.take_controls(8) is None
-    cursor.found_controls([control(7), control(8)])
+    cursor.found_controls([control(7), control(8), control(10)])
     assert cursor.take_controls(10) is None
     assert cursor.take_controls(9) == [control(7), control(8)]
     assert cursor.take_controls(8) is None
+    cursor.next_offset = 10
+    assert cursor.take_controls(11) == [control(10)]
 
 
 def test_the_reading_goes_on_where_control_records_were_found() -> None:

@@ -21,21 +21,21 @@ from coordinator.runtime.ports import LogEntry
 def read_control_records(
     properties: Mapping[str, Any], topic: str, partition: int, first: int, stop: int, timeout_s: float
 ) -> list[LogEntry] | None:
-    """Return void entries for the offsets `[first, stop)` of a partition; None unless each is one of a control record.
+    """Return void entries for the control records of a partition from offset `first` on; None unless all of `[first, stop)` are theirs.
 
-    `properties` are librdkafka's. The offsets must lie below the high watermark. Raises `KafkaException`.
+    A log with one such record may have very many, so those behind `stop` that came with the answer are among them. `properties` are
+    librdkafka's. The offsets must lie below the high watermark. Raises `KafkaException`.
     """
     found: list[LogEntry] = []
     try:
         log = ClassicLogReader(Leaders(topic, properties, timeout_s), partition)
         for piece in log.pieces(first, stop, isolation=READ_UNCOMMITTED):
             for header in piece.headers:
-                if header.base_offset >= stop or header.last_offset < first:
-                    continue
-                if not header.is_control:
+                if header.is_control:
+                    offsets = range(max(first, header.base_offset), header.last_offset + 1)
+                    found += [LogEntry(offset, header.max_timestamp_ms, None, None) for offset in offsets]
+                elif header.base_offset < stop and header.last_offset >= first:
                     return None
-                offsets = range(max(first, header.base_offset), min(stop, header.last_offset + 1))
-                found += [LogEntry(offset, header.max_timestamp_ms, None, None) for offset in offsets]
     except ClassicTopicMissing as missing:
         raise refused(KafkaError.UNKNOWN_TOPIC_OR_PART, str(missing)) from missing
-    return found if [entry.offset for entry in found] == list(range(first, stop)) else None
+    return found if [entry.offset for entry in found[: stop - first]] == list(range(first, stop)) else None

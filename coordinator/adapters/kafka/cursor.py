@@ -71,11 +71,10 @@ class Cursor:
         offsets = range(self.next_offset, stop)
         if any(offset not in self.controls for offset in offsets):
             return None
-        taken, self.controls = [self.controls[offset] for offset in offsets], {}
-        return taken
+        return [self.controls.pop(offset) for offset in offsets]
 
     def found_controls(self, entries: Iterable[LogEntry]) -> None:
-        """Go on where it was asked for control records: these stand there, and were read from the log a moment ago."""
+        """Go on where it was asked for control records: these stand there and behind, and were read from the log a moment ago."""
         self.controls = {entry.offset: entry for entry in entries}
         self.is_asking, self.is_resuming = False, True
 

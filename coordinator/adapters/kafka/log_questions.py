@@ -26,7 +26,7 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """What stands at the offsets `[first, stop)`, which librdkafka left out: `controls`, or something else that is missing, and `why`."""
+    """What stands at the offsets `[first, stop)`, which librdkafka left out: `controls`, with some behind them, or `why` it is a gap."""
 
     first: int
     stop: int
