@@ -78,15 +78,7 @@ class LogConsumer:
             for message in messages:
                 partition, offset = int(message.partition() or 0), int(message.offset() or 0)
                 error = message.error()
-                if error is not None:
-                    if error.code() == KafkaError._PARTITION_EOF and partition in open_partitions:
-                        # No message is behind this offset: what is left are control records.
-                        stop = offset if ends is None else min(offset, ends[partition])
-                        yield from self._control_records(partition, next_offsets[partition], stop)
-                        next_offsets[partition] = max(stop, next_offsets[partition])
-                        if ends is not None and offset >= ends[partition]:
-                            open_partitions.discard(partition)
-                        continue
+                if error is not None and error.code() != KafkaError._PARTITION_EOF:
                     if error.code() == KafkaError._AUTO_OFFSET_RESET:
                         raise Failed(f"offset {offset} of {self.topic}-{partition} is not in the log any more", Exit.NOT_FOUND)
                     if error.fatal():
@@ -94,14 +86,14 @@ class LogConsumer:
                     continue  # an outage, which the client survives
                 if partition not in open_partitions:
                     continue
+                # Before a message, or the end of the log, and behind the message before it stand control records.
                 stop = offset if ends is None else min(offset, ends[partition])
                 yield from self._control_records(partition, next_offsets[partition], stop)
-                next_offsets[partition] = offset + 1
-                if ends is not None and offset >= ends[partition]:
-                    open_partitions.discard(partition)
-                    continue
-                yield LogMessage(partition, offset, int(message.timestamp()[1]), message.key(), message.value())
-                if ends is not None and offset + 1 >= ends[partition]:
+                next_offsets[partition] = max(stop, next_offsets[partition])
+                if error is None and (ends is None or offset < ends[partition]):
+                    yield LogMessage(partition, offset, int(message.timestamp()[1]), message.key(), message.value())
+                    next_offsets[partition] = offset + 1
+                if ends is not None and next_offsets[partition] >= ends[partition]:
                     open_partitions.discard(partition)
 
     def _control_records(self, partition: int, first: int, stop: int) -> Iterator[LogMessage]:

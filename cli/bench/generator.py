@@ -107,18 +107,17 @@ class _Connection:
 
     def prepare(self) -> None:
         """Make the next request before it is due: its making is no latency of the service."""
-        self._ready = self._ready or self._new_frame()
-
-    def _new_frame(self) -> bytes:
-        self._correlation_id += 1
-        return self._workload.next_frame(self._correlation_id)
+        if not self._ready:
+            self._correlation_id += 1
+            self._ready = self._workload.next_frame(self._correlation_id)
 
     def send(self, due_s: float, count: int = 1) -> None:
         """Send new requests, as much as the socket takes; the rest follows in `write`."""
         frames = []
         for _ in range(count):
             self._due.append(due_s)
-            frames.append(self._ready or self._new_frame())
+            self.prepare()
+            frames.append(self._ready)
             self._ready = b""
         data = frames[0] if count == 1 else b"".join(frames)
         if self._unsent:

@@ -26,9 +26,8 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """What stands at the offsets `[first, stop)`, which librdkafka left out: `controls`, with some behind them, or `why` it is a gap."""
+    """What stands before the offset `stop`, where librdkafka left some out: `controls`, with some behind them, or `why` it is a gap."""
 
-    first: int
     stop: int
     controls: list[LogEntry]
     why: str = ""
@@ -37,7 +36,7 @@ class Skipped:
 
 
 class LogQuestions:
-    """Asks about one topic. `then` of a question is called through `post`, unless nobody wants to know any more."""
+    """Asks about one topic. `then` of a question is called through `post`, if `is_wanted` still says so there."""
 
     def __init__(self, topic: str, properties: Mapping[str, Any], post: Callable[[Callable[[], None]], None]) -> None:
         self._topic = topic
@@ -73,7 +72,7 @@ class LogQuestions:
             if not self._closed.wait(ASK_AGAIN_S):
                 self._thread.submit(self._ask, what, question, is_wanted, then)
             return
-        self._post(lambda: then(found))
+        self._post(lambda: then(found) if is_wanted() else None)
 
     def _range(self, partition: int) -> tuple[int, int]:
         if self._admin is None:
@@ -87,8 +86,8 @@ class LogQuestions:
         except KafkaException as failure:
             match failure.args[0].code():
                 case KafkaError.OFFSET_OUT_OF_RANGE:
-                    return Skipped(first, stop, [], is_deleted=True)
+                    return Skipped(stop, [], is_deleted=True)
                 case KafkaError._UNSUPPORTED_FEATURE:
-                    return Skipped(first, stop, [], f"another program wrote in a transaction, or a broker lost entries: {failure}")
+                    return Skipped(stop, [], f"another program wrote in a transaction, or a broker lost entries: {failure}")
             raise
-        return Skipped(first, stop, controls or [], "" if controls else "no transaction ended there, so a broker lost entries")
+        return Skipped(stop, controls or [], "" if controls else "no transaction ended there, so a broker lost entries")

@@ -433,8 +433,6 @@ class KafkaLogReader:
         return self._cursors.get(cursor.partition) is cursor
 
     def _skipped_known(self, cursor: Cursor, skipped: Skipped) -> None:
-        if not self._is_current(cursor):
-            return
         if skipped.why:
             breaks: list[_Break] = []
             self._break_at_gap(cursor, skipped.stop, f"{skipped.why}: docs/operating.md", breaks)
@@ -448,8 +446,6 @@ class KafkaLogReader:
             self._changed.add(cursor.partition)
 
     def _range_known(self, cursor: Cursor, found: tuple[int, int]) -> None:
-        if not self._is_current(cursor):
-            return
         low, high = found
         where = f"offset {cursor.wanted} is not in the log, which holds [{low}, {high})"
         breaks: list[_Break] = []

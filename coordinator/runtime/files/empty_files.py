@@ -212,11 +212,7 @@ class EmptyFiles:
 
     async def _look_at(self, rows: Sequence[FileRow]) -> _Met:
         """Do for each file what is its turn, as far as that is possible now."""
-        now_ms, rules = self._log_now_ms(), self._rules
-        old: list[FileRow] = []
-        async for piece in in_pieces(rows, ROWS_PER_PIECE):
-            old += [row for row in piece if ends_ms(row, rules.commit_max_age_ms, rules.delete_grace_ms) < now_ms]
-        turns = await self._turns(old)
+        turns = await self._turns(rows)
         removed = await asyncio.gather(*(self._delete(keys) for keys in pieces_of(turns.deletable, self._remover.keys_per_call)))
         gone = sum(removed)
         met = _Met(gone=gone, unknown=turns.unknown, deletable=len(turns.deletable) - gone)
@@ -229,11 +225,13 @@ class EmptyFiles:
         return met
 
     async def _turns(self, rows: Sequence[FileRow]) -> _Turns:
-        """Ask owners until it is known of each file what comes next, or that an owner does not answer."""
+        """Ask owners until it is known of each file what comes next, or that an owner does not answer; those that may not end yet wait."""
         turns, own_id = _Turns(), self._partition
+        now_ms, rules = self._log_now_ms(), self._rules
         async for piece in in_pieces(rows, ROWS_PER_PIECE):
             for row in piece:
-                turns.add(_Open(row, owner_ids_of(row.owner_ids), {}), own_id)
+                if ends_ms(row, rules.commit_max_age_ms, rules.delete_grace_ms) < now_ms:
+                    turns.add(_Open(row, owner_ids_of(row.owner_ids), {}), own_id)
         while turns.questions:
             questions, turns.questions = turns.questions, {}
             answers = await asyncio.gather(*(self._ask(owner, files) for owner, files in questions.items()))
